@@ -1,0 +1,61 @@
+"""The shape of a Qwen2 model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Qwen2Config:
+    """Architecture of a Qwen2 / Qwen2.5 decoder, in the terms of its Hugging Face `config.json`."""
+
+    vocab_size: int
+    hidden_size: int
+    intermediate_size: int
+    num_layers: int
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    rope_theta: float = 1_000_000.0
+    rms_norm_eps: float = 1e-6
+    tie_embeddings: bool = True
+
+    def __post_init__(self) -> None:
+        if self.num_heads % self.num_kv_heads:
+            raise ValueError(
+                f"num_heads={self.num_heads} must be a multiple of num_kv_heads={self.num_kv_heads}"
+            )
+        if self.head_dim % 2:
+            raise ValueError(f"head_dim={self.head_dim} must be even: rotary embeddings turn pairs")
+
+    @property
+    def group_size(self) -> int:
+        """Query heads served by one key/value head."""
+        return self.num_heads // self.num_kv_heads
+
+    @classmethod
+    def from_hf(cls, config: Mapping[str, Any]) -> Qwen2Config:
+        """Reads a Hugging Face `config.json` of model type qwen2 (transformers 4 and 5 spell RoPE differently)."""
+        if config.get("model_type") != "qwen2":
+            raise ValueError(f"model_type is {config.get('model_type')!r}; only 'qwen2' is supported")
+        if config.get("use_sliding_window"):
+            raise ValueError("use_sliding_window=true is not supported; Qwen2.5-Coder does not use it")
+        rope = config.get("rope_parameters") or {}
+        scaling = config.get("rope_scaling") or ({} if rope.get("rope_type") in (None, "default") else rope)
+        if scaling:
+            raise ValueError(f"RoPE scaling {scaling} is not supported; use the model's native context length")
+        heads = int(config["num_attention_heads"])
+        return cls(
+            vocab_size=int(config["vocab_size"]),
+            hidden_size=int(config["hidden_size"]),
+            intermediate_size=int(config["intermediate_size"]),
+            num_layers=int(config["num_hidden_layers"]),
+            num_heads=heads,
+            num_kv_heads=int(config.get("num_key_value_heads") or heads),
+            head_dim=int(config.get("head_dim") or config["hidden_size"] // heads),
+            rope_theta=float(rope.get("rope_theta") or config.get("rope_theta") or 10_000.0),
+            rms_norm_eps=float(config["rms_norm_eps"]),
+            tie_embeddings=bool(config.get("tie_word_embeddings", False)),
+        )

@@ -1,0 +1,195 @@
+"""The Qwen2 decoder in Flax (architecture: arXiv 2412.15115): RMSNorm, RoPE, grouped-query attention with
+biased QKV projections, SwiGLU. Layers are stacked on a leading axis and scanned.
+
+Parameter names follow Hugging Face's. Every parameter carries logical axis names, from which sharding is derived.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from codea1_jax.models.attention import Attend
+from codea1_jax.models.config import Qwen2Config
+
+Params = Any  # a nested dict of arrays
+
+REMAT_POLICIES = {
+    "none": None,
+    "full": jax.checkpoint_policies.nothing_saveable,
+    "dots": jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
+}
+
+
+def rope_tables(
+    positions: Int[Array, "batch time"], head_dim: int, theta: float
+) -> tuple[Float[Array, "batch time half"], Float[Array, "batch time half"]]:
+    """Cosines and sines of the rotary embedding (arXiv 2104.09864), in float32."""
+    frequencies = theta ** (-jnp.arange(0, head_dim, 2, dtype=jnp.float32) / head_dim)
+    angles = positions[..., None].astype(jnp.float32) * frequencies
+    return jnp.cos(angles), jnp.sin(angles)
+
+
+def apply_rope(
+    x: Float[Array, "batch time heads head_dim"],
+    cos: Float[Array, "batch time half"],
+    sin: Float[Array, "batch time half"],
+) -> Float[Array, "batch time heads head_dim"]:
+    """Rotates the pairs (i, i + head_dim/2), as Qwen2 does."""
+    first, second = jnp.split(x.astype(jnp.float32), 2, axis=-1)
+    cos, sin = cos[:, :, None], sin[:, :, None]
+    turned = jnp.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
+    return turned.astype(x.dtype)
+
+
+class RMSNorm(nn.Module):
+    """Root-mean-square norm (arXiv 1910.07467), computed in float32."""
+
+    epsilon: float
+    param_dtype: jnp.dtype
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "batch time width"]) -> Float[Array, "batch time width"]:
+        init = nn.with_logical_partitioning(nn.initializers.ones_init(), ("norm",))
+        weight = self.param("weight", init, (x.shape[-1],), self.param_dtype)
+        wide = x.astype(jnp.float32)
+        scale = jax.lax.rsqrt(jnp.mean(wide * wide, axis=-1, keepdims=True) + self.epsilon)
+        return (wide * scale).astype(x.dtype) * weight.astype(x.dtype)
+
+
+class Linear(nn.Module):
+    """x @ kernel (+ bias), with logical axis names on the parameters."""
+
+    features: int
+    axes: tuple[str, str]
+    dtype: jnp.dtype
+    param_dtype: jnp.dtype
+    use_bias: bool = False
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "*batch width"]) -> Float[Array, "*batch features"]:
+        kernel_init = nn.with_logical_partitioning(nn.initializers.normal(0.02), self.axes)
+        kernel = self.param("kernel", kernel_init, (x.shape[-1], self.features), self.param_dtype)
+        y = x @ kernel.astype(self.dtype)
+        if self.use_bias:
+            bias_init = nn.with_logical_partitioning(nn.initializers.zeros_init(), self.axes[1:])
+            y = y + self.param("bias", bias_init, (self.features,), self.param_dtype).astype(self.dtype)
+        return y
+
+
+class Attention(nn.Module):
+    """Grouped-query self-attention; the mixing itself is the caller's `attend`."""
+
+    config: Qwen2Config
+    dtype: jnp.dtype
+    param_dtype: jnp.dtype
+
+    @nn.compact
+    def __call__(self, x: Array, rope: tuple[Array, Array], attend: Attend, kept: Any) -> tuple[Array, Any]:
+        c = self.config
+        batch, time, _ = x.shape
+
+        def project(name: str, heads: int, axis: str) -> Array:
+            linear = Linear(
+                heads * c.head_dim, ("embed", axis), self.dtype, self.param_dtype, use_bias=True, name=name
+            )
+            return linear(x).reshape(batch, time, heads, c.head_dim)
+
+        q = apply_rope(project("q_proj", c.num_heads, "heads"), *rope)
+        k = apply_rope(project("k_proj", c.num_kv_heads, "kv_heads"), *rope)
+        v = project("v_proj", c.num_kv_heads, "kv_heads")
+        mixed, kept = attend(q, k, v, kept)
+        out = Linear(c.hidden_size, ("heads", "embed"), self.dtype, self.param_dtype, name="o_proj")
+        return out(mixed.reshape(batch, time, -1)), kept
+
+
+class MLP(nn.Module):
+    """SwiGLU feed-forward (arXiv 2002.05202)."""
+
+    config: Qwen2Config
+    dtype: jnp.dtype
+    param_dtype: jnp.dtype
+
+    @nn.compact
+    def __call__(self, x: Array) -> Array:
+        width, inner = self.config.hidden_size, self.config.intermediate_size
+
+        def linear(features: int, axes: tuple[str, str], name: str) -> Linear:
+            return Linear(features, axes, self.dtype, self.param_dtype, name=name)
+
+        gate = nn.silu(linear(inner, ("embed", "mlp"), "gate_proj")(x))
+        return linear(width, ("mlp", "embed"), "down_proj")(
+            gate * linear(inner, ("embed", "mlp"), "up_proj")(x)
+        )
+
+
+class Block(nn.Module):
+    """One pre-norm decoder layer."""
+
+    config: Qwen2Config
+    dtype: jnp.dtype
+    param_dtype: jnp.dtype
+
+    @nn.compact
+    def __call__(self, x: Array, kept: Any, rope: tuple[Array, Array], attend: Attend) -> tuple[Array, Any]:
+        c = self.config
+
+        def norm(name: str) -> RMSNorm:
+            return RMSNorm(c.rms_norm_eps, self.param_dtype, name=name)
+
+        attention = Attention(c, self.dtype, self.param_dtype, name="self_attn")
+        mixed, kept = attention(norm("input_layernorm")(x), rope, attend, kept)
+        x = x + mixed
+        x = x + MLP(c, self.dtype, self.param_dtype, name="mlp")(norm("post_attention_layernorm")(x))
+        return x, kept
+
+
+class Qwen2(nn.Module):
+    """Tokens to final hidden states. `remat` names what the backward pass recomputes (`REMAT_POLICIES`)."""
+
+    config: Qwen2Config
+    dtype: jnp.dtype = jnp.float32
+    param_dtype: jnp.dtype = jnp.float32
+    remat: str = "none"
+
+    @nn.compact
+    def __call__(
+        self,
+        tokens: Int[Array, "batch time"],
+        positions: Int[Array, "batch time"],
+        attend: Attend,
+        kept: Any = None,
+    ) -> tuple[Float[Array, "batch time width"], Any]:
+        """Hidden states after the final norm, and what `attend` kept, stacked over layers.
+
+        `kept` is a pytree whose leaves have a leading layer axis, or None.
+        """
+        c = self.config
+        table_init = nn.with_logical_partitioning(nn.initializers.normal(0.02), ("vocab", "embed"))
+        table = self.param("embed_tokens", table_init, (c.vocab_size, c.hidden_size), self.param_dtype)
+        if not c.tie_embeddings:  # declared here, used by `output_table`
+            self.param("lm_head", table_init, (c.vocab_size, c.hidden_size), self.param_dtype)
+        x = table.astype(self.dtype)[tokens]
+        rope = rope_tables(positions, c.head_dim, c.rope_theta)
+        policy = REMAT_POLICIES[self.remat]
+        block = Block if policy is None else nn.remat(Block, policy=policy, prevent_cse=False)
+        layers = nn.scan(
+            block,
+            variable_axes={"params": 0},
+            split_rngs={"params": True},
+            in_axes=(0, nn.broadcast, nn.broadcast),
+            out_axes=0,
+            length=c.num_layers,
+            metadata_params={nn.PARTITION_NAME: "layers"},
+        )
+        x, kept = layers(c, self.dtype, self.param_dtype, name="layers")(x, kept, rope, attend)
+        return RMSNorm(c.rms_norm_eps, self.param_dtype, name="norm")(x), kept
+
+
+def output_table(params: Params, config: Qwen2Config) -> Float[Array, "vocab width"]:
+    """The matrix whose product with a hidden state gives the logits."""
+    return params["embed_tokens"] if config.tie_embeddings else params["lm_head"]

@@ -1,0 +1,1 @@
+"""What every run needs: typed configuration, checkpoints, telemetry and the report."""
