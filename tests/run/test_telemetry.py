@@ -1,0 +1,198 @@
+"""Metrics, rollouts, versions and progress of a run directory."""
+
+import io
+import json
+import logging
+import sys
+import types
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from rich.console import Console
+from tensorboardX.proto.event_pb2 import Event
+
+from codea1_jax.run import telemetry
+from codea1_jax.run.telemetry import Metrics, Progress
+
+
+def log_steps(metrics: Metrics, steps: range) -> None:
+    for step in steps:
+        metrics.log("train", step, {"code/reward": step / 7, "test/reward": 1 / (step + 1)})
+        if step % 2 == 0:
+            metrics.log("eval", step, {"eval/avg_at_n": 10.0 * step})
+
+
+def without_times(run_dir: Path) -> list[dict]:
+    lines = telemetry.read_lines(run_dir / "metrics.jsonl")
+    return [{name: value for name, value in line.items() if name != "time"} for line in lines]
+
+
+def board_events(run_dir: Path) -> list[tuple[str, int, float]]:
+    """Reads TensorBoard's record format: length (8 bytes), its crc (4), the event, its crc (4)."""
+    found = []
+    for file in sorted((run_dir / "tb").iterdir()):
+        data = file.read_bytes()
+        while data:
+            length = int.from_bytes(data[:8], "little")
+            event = Event.FromString(data[12 : 12 + length])
+            found += [(value.tag, event.step, value.simple_value) for value in event.summary.value]
+            data = data[16 + length :]
+    return found
+
+
+def test_a_line_holds_kind_step_time_and_exact_values(tmp_path: Path) -> None:
+    with Metrics(tmp_path) as metrics:
+        metrics.log(
+            "train", 3, {"code/reward": np.float64(0.1), "book/tests": 4, "code/loss": np.float32(0.5)}
+        )
+        line = json.loads((tmp_path / "metrics.jsonl").read_text())  # on disk before close
+    assert line.pop("time") > 1e9
+    assert line == {"kind": "train", "step": 3, "code/reward": 0.1, "book/tests": 4.0, "code/loss": 0.5}
+
+
+def test_a_resumed_file_equals_an_uninterrupted_one(tmp_path: Path) -> None:
+    with Metrics(tmp_path / "straight") as metrics:
+        log_steps(metrics, range(6))
+    with Metrics(tmp_path / "killed") as metrics:
+        log_steps(metrics, range(5))
+    with (tmp_path / "killed" / "metrics.jsonl").open("a") as file:
+        file.write('{"kind": "train", "step": 5, "code/re')  # killed while writing
+    with Metrics(tmp_path / "killed", resume_step=2) as metrics:
+        assert [line["step"] for line in without_times(tmp_path / "killed")] == [0, 0, 1, 2, 2]
+        log_steps(metrics, range(3, 6))
+    assert without_times(tmp_path / "killed") == without_times(tmp_path / "straight")
+
+
+def test_a_fresh_run_forgets_an_earlier_one(tmp_path: Path) -> None:
+    with Metrics(tmp_path) as metrics:
+        log_steps(metrics, range(3))
+    telemetry.write_rollouts(tmp_path, 0, [])
+    with Metrics(tmp_path) as metrics:
+        metrics.log("train", 0, {"loss": 1.0})
+    assert without_times(tmp_path) == [{"kind": "train", "step": 0, "loss": 1.0}]
+    assert telemetry.rollout_steps(tmp_path) == []
+    assert board_events(tmp_path) == [("loss", 0, 1.0)]
+
+
+def test_resuming_forgets_later_rollouts_only(tmp_path: Path) -> None:
+    for step in (1, 2, 10):
+        telemetry.write_rollouts(tmp_path, step, [{"step": step}])
+    Metrics(tmp_path, resume_step=2).close()
+    assert telemetry.rollout_steps(tmp_path) == [1, 2]
+
+
+def test_values_that_are_not_finite_become_null_with_a_warning(tmp_path: Path, caplog) -> None:
+    with caplog.at_level(logging.WARNING), Metrics(tmp_path) as metrics:
+        metrics.log("train", 1, {"loss": float("nan"), "norm": float("inf"), "reward": 0.5})
+    assert without_times(tmp_path) == [
+        {"kind": "train", "step": 1, "loss": None, "norm": None, "reward": 0.5}
+    ]
+    assert caplog.messages == ["step 1: not finite: loss, norm"]
+
+
+def test_tensorboard_gets_every_finite_value(tmp_path: Path) -> None:
+    with Metrics(tmp_path) as metrics:
+        metrics.log("train", 1, {"code/reward": 0.5, "code/loss": float("nan")})
+        metrics.log("eval", 2, {"eval/mul": 12.5})
+    assert board_events(tmp_path) == [("code/reward", 1, 0.5), ("eval/mul", 2, 12.5)]
+
+
+def test_wandb_is_used_only_when_a_project_is_named(tmp_path: Path, monkeypatch) -> None:
+    calls: list[tuple] = []
+    run = types.SimpleNamespace(
+        log=lambda values, step: calls.append(("log", values, step)), finish=lambda: calls.append(("finish",))
+    )
+    fake = types.SimpleNamespace(init=lambda **kwargs: calls.append(("init", kwargs["project"])) or run)
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    with Metrics(tmp_path / "plain") as metrics:
+        metrics.log("train", 1, {"loss": 1.0})
+    assert calls == []
+    with Metrics(tmp_path / "wandb", wandb_project="code-a1") as metrics:
+        metrics.log("train", 1, {"loss": 1.0})
+    assert calls == [("init", "code-a1"), ("log", {"loss": 1.0}, 1), ("finish",)]
+
+
+def test_a_broken_line_in_the_middle_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"step": 1}\nnonsense\n{"step": 2}\n')
+    with pytest.raises(ValueError, match=r"metrics\.jsonl, line 2: not JSON"):
+        telemetry.read_lines(path)
+
+
+def test_rollouts_round_trip_whatever_the_models_wrote(tmp_path: Path) -> None:
+    hostile = "</script>\u2028\n\0 \ud800 é 🎲"
+    path = telemetry.write_rollouts(tmp_path, 10, [{"step": 10, "question": hostile}, {"step": 10}])
+    assert path == tmp_path / "rollouts" / "step_000010.jsonl"
+    assert telemetry.read_lines(path) == [{"step": 10, "question": hostile}, {"step": 10}]
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path: Path, monkeypatch) -> None:
+    path = telemetry.write_rollouts(tmp_path, 1, [{"step": 1}])
+
+    def full_disk(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(telemetry.os, "fsync", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        telemetry.write_rollouts(tmp_path, 1, [{"step": 2}])
+    assert telemetry.read_lines(path) == [{"step": 1}]
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_versions_name_python_the_packages_and_the_devices(tmp_path: Path) -> None:
+    versions = json.loads(telemetry.write_versions(tmp_path).read_text())
+    assert versions["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert versions["packages"]["jax"] == jax.__version__
+    assert {"codea1-jax", "flax", "numpy"} <= versions["packages"].keys()
+    assert sum(versions["devices"].values()) == jax.device_count()
+
+
+STEP = {
+    "code/reward": 0.5,
+    "test/reward": 0.25,
+    "pass_rate": 0.613,
+    "seconds/step": 4.1,
+    "seconds/judge_wait": 0.2,
+}
+
+
+def test_off_a_terminal_progress_is_one_log_line_per_step(caplog) -> None:
+    clock = iter([100.0, 110.0, 120.0])
+    with (
+        caplog.at_level(logging.INFO),
+        Progress(60, done=10, console=Console(file=io.StringIO()), clock=lambda: next(clock)) as progress,
+    ):
+        progress.update(11, STEP)
+        progress.update(12, {})
+    figures = "code 0.500 | test 0.250 | passed 61% | 4.1 s | judge 0.2"
+    assert caplog.messages == [f"step 11/60 | {figures} | 8:10 left", "step 12/60 | 8:00 left"]
+
+
+def test_on_a_terminal_progress_is_a_bar_with_the_same_figures() -> None:
+    screen = io.StringIO()
+    with Progress(60, console=Console(file=screen, force_terminal=True, width=160)) as progress:
+        progress.update(7, STEP)
+    shown = screen.getvalue()
+    assert "7/60" in shown
+    assert "code 0.500 | test 0.250 | passed 61%" in shown
+
+
+def test_a_long_wait_is_shown_in_hours() -> None:
+    clock = iter([0.0, 100.0])
+    assert Progress(111, console=Console(file=io.StringIO()), clock=lambda: next(clock))._eta(1) == "3:03:20"
+
+
+def test_logging_goes_to_standard_error_once(capsys) -> None:
+    package = logging.getLogger("codea1_jax")
+    before = (package.level, package.propagate, list(package.handlers))
+    try:
+        telemetry.log_to_stderr()
+        telemetry.log_to_stderr()
+        telemetry.logger.info("hello")
+    finally:
+        package.level, package.propagate, package.handlers = before
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("hello") == 1
