@@ -1,0 +1,163 @@
+"""Random micro programs, parted into a train and a held-out split, and the problems made of them."""
+
+import hashlib
+import random
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from data_pipeline.micro import inputs
+from data_pipeline.micro.programs import (
+    Aggregate,
+    Arguments,
+    Between,
+    Branch,
+    Comparison,
+    Condition,
+    Parity,
+    Program,
+    Term,
+    boundary_bugs,
+    outcome,
+    without_empty_case,
+)
+from data_pipeline.micro.questions import ask
+from data_pipeline.problem import Problem
+
+Split = Literal["train", "heldout"]
+SPLITS: tuple[Split, ...] = ("train", "heldout")
+GOLDEN_TESTS = 4
+MAX_MUTANTS = 8
+MAX_COUNT = 10_000
+_HELD_OUT_IN_1000 = 150
+_CONSTANTS = range(-5, 6)
+_ITEM_THRESHOLDS = range(1, 9)
+
+
+def problems(split: Split, count: int, seed: int) -> tuple[Problem, ...]:
+    """`count` problems of a split, no two with the same program, the same for the same seed.
+
+    Raises ValueError for an unknown split or a count out of 0 to 10,000 (each split has far more programs).
+    """
+    if split not in SPLITS:
+        raise ValueError(f"unknown split {split!r}; the micro world has {' and '.join(SPLITS)}")
+    if not 0 <= count <= MAX_COUNT:
+        raise ValueError(f"the micro world gives 0 to {MAX_COUNT} problems, not {count}")
+    rng = random.Random(f"micro {split} {seed}")
+    source = programs(split, rng)
+    found: dict[str, Problem] = {}
+    while len(found) < count:
+        program = next(source)
+        if program.code() not in found:
+            found[program.code()] = _problem(program, rng)
+    return tuple(found.values())
+
+
+def programs(split: Split, rng: random.Random) -> Iterator[Program]:
+    """Endless random programs of one split, with repeats."""
+    while True:
+        program = _draw_program(rng)
+        if split_of(program) == split:
+            yield program
+
+
+def split_of(program: Program) -> Split:
+    """The split by a hash of what the program does on the probes.
+
+    Programs written differently that do the same, such as `x > 2` and `x >= 3`, so fall on the same side.
+    """
+    digest = hashlib.sha256(repr(_behaviour(program, inputs.probes(program))).encode()).digest()
+    return "heldout" if int.from_bytes(digest[:8]) % 1000 < _HELD_OUT_IN_1000 else "train"
+
+
+def assertion(program: Program, arguments: Arguments) -> str:
+    """The golden test of the program on these arguments."""
+    return f"assert {inputs.call(arguments)} == {outcome(program, arguments)}"
+
+
+def distinct_inputs(
+    program: Program, count: int, near_boundary: float, rng: random.Random
+) -> list[Arguments]:
+    """`count` different arguments, each near a boundary with the given probability."""
+    drawn: dict[Arguments, None] = {}
+    while len(drawn) < count:
+        drawn[inputs.draw(program, rng, rng.random() < near_boundary)] = None
+    return list(drawn)
+
+
+def mutants(program: Program) -> tuple[Program, ...]:
+    """At most 8 wrong programs, in a fixed order; on the probes all differ from the program and each other."""
+    probes = inputs.probes(program)
+    seen = {_behaviour(program, probes)}
+    distinct = []
+    for mutant in (*boundary_bugs(program), without_empty_case(program), *program.other_bugs()):
+        behaviour = _behaviour(mutant, probes)
+        if behaviour not in seen:
+            seen.add(behaviour)
+            distinct.append(mutant)
+    return tuple(distinct[:MAX_MUTANTS])
+
+
+def _problem(program: Program, rng: random.Random) -> Problem:
+    question, code = ask(program, rng), program.code()
+    golden = distinct_inputs(program, GOLDEN_TESTS, 0.0, rng)
+    digest = hashlib.sha256(f"{question}\n{code}".encode()).hexdigest()
+    return Problem(
+        id=f"micro/{digest[:12]}",
+        question=question,
+        solution=code,
+        entry_point="f",
+        golden_tests=tuple(assertion(program, arguments) for arguments in golden),
+        probe_calls=tuple(inputs.call(arguments) for arguments in inputs.probes(program)),
+        mutants=tuple(mutant.code() for mutant in mutants(program)),
+        source="micro",
+    )
+
+
+def _behaviour(program: Program, probes: Sequence[Arguments]) -> tuple[int | str, ...]:
+    return tuple(outcome(program, arguments) for arguments in probes)
+
+
+def _draw_program(rng: random.Random) -> Program:
+    family = rng.choice(("x", "x, y", "xs"))
+    if family == "xs":
+        return _draw_aggregate(rng)
+    return _draw_branch(family, rng)
+
+
+def _draw_aggregate(rng: random.Random) -> Aggregate:
+    reduction = rng.choice(("sum", "len", "max", "min"))
+    # A default of 0 is what an empty sum or count gives anyway: nothing to forget.
+    default = rng.choice((-3, -2, -1, 1, 2, 3) if reduction in ("sum", "len") else range(-3, 4))
+    return Aggregate(reduction, _draw_condition(_ITEM_THRESHOLDS, False, rng), default)
+
+
+def _draw_branch(parameters: Literal["x", "x, y"], rng: random.Random) -> Branch:
+    """A branch whose two terms differ and, in `f(x, y)`, one that looks at y."""
+    while True:
+        condition = _draw_condition(_CONSTANTS, parameters == "x, y", rng)
+        then, otherwise = _draw_term(parameters, rng), _draw_term(parameters, rng)
+        branch = Branch(parameters, condition, then, otherwise)
+        uses_y = "y" in (then.variable, otherwise.variable, getattr(condition, "operand", None))
+        if then != otherwise and (parameters == "x" or uses_y):
+            return branch
+
+
+def _draw_condition(thresholds: range, may_use_y: bool, rng: random.Random) -> Condition:
+    kind = rng.choices(("comparison", "between", "parity"), weights=(6, 2, 2))[0]
+    if kind == "comparison":
+        operand = "y" if may_use_y and rng.random() < 0.5 else rng.choice(thresholds)
+        return Comparison(rng.choice((">", ">=", "<", "<=")), operand)
+    if kind == "between":
+        low = rng.choice(thresholds[:-2])
+        side = rng.choice(("<", "<="))
+        return Between(low, side, side, rng.randint(low + 2, min(low + 5, thresholds[-1])))
+    return Parity(rng.randint(0, 1))
+
+
+def _draw_term(parameters: Literal["x", "x, y"], rng: random.Random) -> Term:
+    kind = rng.choice(("argument", "constant", "shifted"))
+    if kind == "constant":
+        return Term("", rng.choice(_CONSTANTS))
+    if kind == "shifted":
+        return Term("x", rng.choice((-3, -2, -1, 1, 2, 3)))
+    return Term("x" if parameters == "x" else rng.choice(("x", "y")))

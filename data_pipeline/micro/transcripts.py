@@ -1,0 +1,77 @@
+"""The warm-start corpus: question, often buggy program and true tests, which together teach both roles."""
+
+import random
+from dataclasses import dataclass
+
+from data_pipeline.micro.generate import assertion, distinct_inputs, programs
+from data_pipeline.micro.programs import Between, Comparison, Program, boundary_bugs, without_empty_case
+from data_pipeline.micro.questions import ask
+
+TESTS = 3
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """A question, a program that may be wrong, and lines `assert f(..) == v` with the true values."""
+
+    question: str
+    program: str
+    tests: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class WarmStart:
+    """How often the corpus errs, and how its test inputs are drawn; all are probabilities."""
+
+    inclusive_bug: float = 0.60
+    """`>=` or `<=` written without its equality."""
+    strict_bug: float = 0.35
+    """`>` or `<` written with an equality."""
+    between_bug: float = 0.50
+    """a side of a range strict instead of inclusive, or the reverse."""
+    empty_case_bug: float = 0.50
+    """the default for "none" forgotten."""
+    other_bug: float = 0.12
+    """a constant off by one, branches swapped, the wrong aggregate."""
+    near_boundary: float = 0.40
+    """a test input at most 1 away from where the condition changes."""
+
+
+def warm_start(count: int, seed: int, rates: WarmStart | None = None) -> tuple[Transcript, ...]:
+    """`count` transcripts over train-split programs, the same for the same seed and rates."""
+    rates = rates or WarmStart()
+    rng = random.Random(f"micro warm start {seed}")
+    source = programs("train", rng)
+    return tuple(_transcript(next(source), rates, rng) for _ in range(count))
+
+
+def _transcript(program: Program, rates: WarmStart, rng: random.Random) -> Transcript:
+    arguments = distinct_inputs(program, TESTS, rates.near_boundary, rng)
+    return Transcript(
+        question=ask(program, rng),
+        program=_with_bugs(program, rates, rng).code(),
+        tests=tuple(assertion(program, each) for each in arguments),
+    )
+
+
+def _with_bugs(program: Program, rates: WarmStart, rng: random.Random) -> Program:
+    """The program with each kind of bug put in, independently, at its rate."""
+    if rng.random() < _boundary_rate(program, rates):
+        program = rng.choice(boundary_bugs(program))
+    if rng.random() < rates.empty_case_bug:
+        program = without_empty_case(program)
+    if rng.random() < rates.other_bug:
+        program = rng.choice(tuple(program.other_bugs()))
+    return program
+
+
+def _boundary_rate(program: Program, rates: WarmStart) -> float:
+    match program.condition:
+        case Comparison(operator=(">=" | "<=")):
+            return rates.inclusive_bug
+        case Comparison():
+            return rates.strict_bug
+        case Between():
+            return rates.between_bug
+        case _:
+            return 0.0

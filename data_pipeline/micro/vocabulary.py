@@ -1,0 +1,48 @@
+"""The words of the micro world, for a word-level tokenizer with byte fallback.
+
+Meant as added tokens over the 256 single bytes, matched leftmost and longest: single characters such as
+`x`, `y`, `.`, `]` or a newline need no word of their own. Numbers are whole words, so that arithmetic is a
+table to learn and not a matter of digits.
+"""
+
+from itertools import chain
+
+from data_pipeline.micro.questions import BETWEEN, COMPARISONS, PARITIES, REDUCTIONS
+
+_NUMBERS = tuple(str(number) for number in (*range(-12, 0), *range(10, 37)))
+_CODE = (
+    "def f(x):\n    return ",
+    "def f(x, y):\n    return ",
+    "def f(xs):\n    s = [x for x in xs if ",
+    "]\n    return ",
+    *(f"{function}(s)" for function in REDUCTIONS),
+    *(f" {sign} " for sign in ("+", "-", ">", ">=", "<", "<=")),
+    *(f" {low} x {high} " for low in ("<", "<=") for high in ("<", "<=")),
+    *(f"x % 2 == {remainder}" for remainder in (0, 1)),
+    " if ",
+    " else ",
+    " if s else ",
+)
+_TESTS = ("assert f(", "assert f([", ", ", ") == ", "]) == ")
+_FRAME = (
+    "Write f(x): return ",
+    "Write f(x, y): return ",
+    "Write f(xs): return the ",
+    " if x is ",
+    ", otherwise ",
+    " of the items that are ",
+    ", or ",
+    " if none.",
+)
+
+
+def _phrase_words() -> tuple[str, ...]:
+    """The fixed parts of every phrasing, such as `greater than ` or ` inclusive`."""
+    phrasings = chain(*COMPARISONS.values(), *BETWEEN.values())
+    parts = chain.from_iterable(phrasing.split("{}") for phrasing in phrasings)
+    return tuple(part for part in parts if part)
+
+
+WORDS: tuple[str, ...] = tuple(
+    dict.fromkeys((*_NUMBERS, *_CODE, *_TESTS, *_FRAME, *_phrase_words(), *PARITIES, *REDUCTIONS.values()))
+)

@@ -1,0 +1,239 @@
+"""The micro world, against a reader of its English questions that shares no code with it."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+
+from data_pipeline import Problem, micro
+
+CONDITIONS: list[tuple[str, Callable[..., bool]]] = [
+    (r"(?:greater than|more than|above) (\S+)", lambda x, a: x > a),
+    (r"(?:less than|smaller than|below) (\S+)", lambda x, a: x < a),
+    (r"(?:at least|no less than) (\S+)|(\S+) or more", lambda x, a: x >= a),
+    (r"(?:at most|no more than) (\S+)|(\S+) or less", lambda x, a: x <= a),
+    (r"between (\S+) and (\S+) inclusive|from (\S+) to (\S+)", lambda x, a, b: x in range(a, b + 1)),
+    (
+        r"between (\S+) and (\S+) exclusive|strictly between (\S+) and (\S+)",
+        lambda x, a, b: x in range(a + 1, b),
+    ),
+    (r"even", lambda x: x & 1 == 0),
+    (r"odd", lambda x: x & 1 == 1),
+]
+REDUCTIONS = {"sum": sum, "number": len, "largest": max, "smallest": min}
+
+
+def understand(question: str) -> Callable:
+    """What the question asks for, read from its words alone."""
+    pattern = r"Write f\(xs\): return the (\w+) of the items that are (.+), or (\S+) if none\."
+    if match := re.fullmatch(pattern, question):
+        reduction, condition, default = match.groups()
+
+        def aggregate(xs):
+            kept = [x for x in xs if holds(condition, {"x": x})]
+            return REDUCTIONS[reduction](kept) if kept else int(default)
+
+        return aggregate
+    match = re.fullmatch(r"Write f\((x|x, y)\): return (.+) if x is (.+), otherwise (.+)\.", question)
+    assert match, question
+    parameters, then, condition, otherwise = match.groups()
+
+    def branch(*arguments):
+        names = dict(zip(parameters.split(", "), arguments, strict=True))
+        return eval(then if holds(condition, names) else otherwise, names)
+
+    return branch
+
+
+def holds(phrase: str, names: dict[str, int]) -> bool:
+    for pattern, test in CONDITIONS:
+        if match := re.fullmatch(pattern, phrase):
+            return test(names["x"], *(eval(group, dict(names)) for group in match.groups() if group))
+    raise AssertionError(f"no reading of {phrase!r}")
+
+
+def compile_function(code: str) -> Callable:
+    namespace: dict = {}
+    exec(code, namespace)
+    return namespace["f"]
+
+
+def behaviour(function: Callable, calls: tuple[str, ...]) -> tuple:
+    def value(call: str):
+        try:
+            return eval(call, {"f": function})
+        except ValueError:
+            return "ValueError"
+
+    return tuple(value(call) for call in calls)
+
+
+@pytest.fixture(scope="module")
+def train() -> tuple[Problem, ...]:
+    return micro.problems("train", 400, seed=0)
+
+
+@pytest.fixture(scope="module")
+def heldout() -> tuple[Problem, ...]:
+    return micro.problems("heldout", 400, seed=0)
+
+
+@pytest.fixture(scope="module")
+def transcripts() -> tuple[micro.Transcript, ...]:
+    return micro.warm_start(3000, seed=0)
+
+
+def test_solutions_do_what_their_questions_say_on_every_probe(train, heldout):
+    for problem in train + heldout:
+        expected = behaviour(understand(problem.question), problem.probe_calls)
+        assert behaviour(compile_function(problem.solution), problem.probe_calls) == expected, problem
+        assert "ValueError" not in expected
+
+
+def test_golden_tests_are_four_different_true_assertions(train):
+    for problem in train:
+        assert len(set(problem.golden_tests)) == 4
+        for line in problem.golden_tests:
+            exec(line, {"f": understand(problem.question)})
+
+
+def test_mutants_differ_on_the_probes_from_the_solution_and_from_each_other(train, heldout):
+    for problem in train + heldout:
+        programs = (problem.solution, *problem.mutants)
+        behaviours = {behaviour(compile_function(code), problem.probe_calls) for code in programs}
+        assert len(behaviours) == len(programs)
+        assert 4 <= len(problem.mutants) <= 8
+
+
+def test_a_forgotten_empty_case_raises_for_the_largest(train):
+    problem = next(each for each in train if "max(s)" in each.solution)
+    forgetful = next(code for code in problem.mutants if code.endswith("return max(s)"))
+    assert "ValueError" in behaviour(compile_function(forgetful), problem.probe_calls)
+
+
+def test_every_family_condition_and_reduction_occurs(train):
+    text = "\n".join(problem.question for problem in train)
+    for words in (
+        "f(x)",
+        "f(x, y)",
+        "f(xs)",
+        "even",
+        "odd",
+        "inclusive",
+        "exclusive",
+        "strictly",
+        *REDUCTIONS,
+    ):
+        assert words in text
+
+
+def test_splits_share_no_program_and_no_behaviour(train, heldout):
+    def behaviours(problems):
+        return {(p.probe_calls, behaviour(compile_function(p.solution), p.probe_calls)) for p in problems}
+
+    assert not {p.solution for p in train} & {p.solution for p in heldout}
+    assert not behaviours(train) & behaviours(heldout)
+
+
+def test_problems_are_distinct_and_the_same_for_the_same_seed(train):
+    assert len({problem.solution for problem in train}) == len({problem.id for problem in train}) == 400
+    assert micro.problems("train", 400, seed=0) == train
+    assert micro.problems("train", 100, seed=0) == train[:100]
+    assert micro.problems("train", 100, seed=1) != train[:100]
+
+
+def test_an_unknown_split_or_an_impossible_count_is_an_error():
+    with pytest.raises(ValueError, match="unknown split 'test'"):
+        micro.problems("test", 1, seed=0)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="0 to 10000 problems, not 10001"):
+        micro.problems("heldout", 10_001, seed=0)
+
+
+def test_warm_start_tests_are_true_of_the_question_and_not_of_the_buggy_program(transcripts):
+    wrong = 0
+    for transcript in transcripts:
+        assert len(set(transcript.tests)) == 3
+        for line in transcript.tests:
+            exec(line, {"f": understand(transcript.question)})
+            call, value = line.removeprefix("assert ").split(" == ")
+            wrong += behaviour(compile_function(transcript.program), (call,)) != (int(value),)
+    assert wrong > 300
+
+
+def test_warm_start_asks_for_nothing_that_a_held_out_problem_asks_for(heldout, transcripts):
+    for header in ("Write f(x):", "Write f(x, y):", "Write f(xs):"):
+        family = [problem for problem in heldout if problem.question.startswith(header)]
+        calls = family[0].probe_calls
+        asked = {behaviour(understand(problem.question), calls) for problem in family}
+        taught = [each.question for each in transcripts if each.question.startswith(header)]
+        assert len(taught) > 500
+        assert not asked & {behaviour(understand(question), calls) for question in taught}
+
+
+NO_BUGS = dict.fromkeys(("inclusive_bug", "strict_bug", "between_bug", "empty_case_bug", "other_bug"), 0.0)
+
+
+def share_wrong(rates: micro.WarmStart, words: str, calls: dict[str, tuple[str, ...]]) -> float:
+    """The share of wrong programs among the transcripts whose question has one of these words."""
+    concerned = [each for each in micro.warm_start(2000, 1, rates) if re.search(words, each.question)]
+    wrong = 0
+    for transcript in concerned:
+        probes = calls[transcript.question.split(":")[0]]
+        expected = behaviour(understand(transcript.question), probes)
+        wrong += behaviour(compile_function(transcript.program), probes) != expected
+    return wrong / len(concerned)
+
+
+@pytest.mark.parametrize(
+    ("name", "rate", "words"),
+    [
+        ("inclusive_bug", 0.60, "at least|no less|or more|at most|no more|or less"),
+        ("strict_bug", 0.35, "greater|are more|is more|above|smaller|are less|is less|below"),
+        ("between_bug", 0.50, "between|from"),
+        ("empty_case_bug", 0.50, "if none"),
+        ("other_bug", 0.12, "."),
+    ],
+)
+def test_each_warm_start_bug_comes_at_its_default_rate(train, name, rate, words):
+    assert getattr(micro.WarmStart(), name) == rate
+    calls = {problem.question.split(":")[0]: problem.probe_calls for problem in train}
+    alone = micro.WarmStart(**(NO_BUGS | {name: rate}))
+    assert share_wrong(alone, words, calls) == pytest.approx(rate, abs=0.05)
+    assert share_wrong(micro.WarmStart(**NO_BUGS), words, calls) == 0
+
+
+def test_the_first_input_is_near_the_boundary_at_the_default_rate():
+    """For `x at least 3` a random x lies in 2..4 with probability 3/19, so 0.4 + 0.6 * 3/19 are there."""
+    near = total = 0
+    for transcript in micro.warm_start(12_000, seed=3):
+        if match := re.match(r"Write f\(x\): .*(?:at least|above|below) (-?\d+),", transcript.question):
+            x = int(transcript.tests[0].split("(")[1].split(")")[0])
+            near += abs(x - int(match[1])) <= 1
+            total += 1
+    assert total > 500
+    assert near / total == pytest.approx(0.4 + 0.6 * 3 / 19, abs=0.06)
+
+
+def test_words_make_short_texts_without_loss(train, heldout, transcripts):
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    tokenizer = Tokenizer(models.BPE({byte: index for index, byte in enumerate(sorted(alphabet))}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_tokens([AddedToken(word, normalized=False) for word in micro.WORDS])
+    assert len(set(micro.WORDS)) == len(micro.WORDS)
+    used = set()
+
+    def length(text: str) -> int:
+        encoding = tokenizer.encode(text)
+        assert tokenizer.decode(encoding.ids) == text
+        used.update(encoding.tokens)
+        return len(encoding)
+
+    questions = {each.question for each in (*train, *heldout, *transcripts)}
+    codes = {each.solution for each in train + heldout} | {each.program for each in transcripts}
+    assert max(map(length, questions)) <= 28
+    assert max(map(length, codes | {m for p in train for m in p.mutants})) <= 34
+    assert max(length("\n".join(each.tests)) for each in transcripts) <= 36
+    assert used - set(micro.WORDS) <= set("0123456789xy.") | {"Ċ"}
+    assert set(micro.WORDS) - used <= set(map(str, range(20, 37))), "words that no text needs"
