@@ -1,8 +1,9 @@
 """Attention over grouped key/value heads.
 
-The model calls an `Attend`: it hands over this block's queries, keys and values and gets back the mixed values
-and whatever the caller wants kept for the layer. Training keeps nothing; a prefill keeps the keys and values;
-decoding writes them into its cache. So the model knows no cache layout, and rollouts choose their own.
+The model calls an `Attend`: it hands over this block's queries, keys and values and gets back the mixed
+values and whatever the caller wants kept for the layer. Training keeps nothing; a prefill keeps the keys and
+values; decoding writes them into its cache. So the model knows no cache layout, and rollouts choose their
+own.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Attend(Protocol):
 
 
 def causal_mask(segment_ids: Int[Array, "batch time"]) -> Bool[Array, "batch time time"]:
-    """True where a query may look: earlier or same place of the same segment. Padding is a segment of its own."""
+    """True where a query may look: up to its own place, in its own segment (padding is one too)."""
     time = segment_ids.shape[1]
     same = segment_ids[:, :, None] == segment_ids[:, None, :]
     return same & jnp.tril(jnp.ones((time, time), bool))

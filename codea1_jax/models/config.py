@@ -37,7 +37,7 @@ class Qwen2Config:
 
     @classmethod
     def from_hf(cls, config: Mapping[str, Any]) -> Qwen2Config:
-        """Reads a Hugging Face `config.json` of model type qwen2 (transformers 4 and 5 spell RoPE differently)."""
+        """Reads a Hugging Face `config.json` of type qwen2 (transformers 4 and 5 spell RoPE differently)."""
         if config.get("model_type") != "qwen2":
             raise ValueError(f"model_type is {config.get('model_type')!r}; only 'qwen2' is supported")
         if config.get("use_sliding_window"):
@@ -45,7 +45,9 @@ class Qwen2Config:
         rope = config.get("rope_parameters") or {}
         scaling = config.get("rope_scaling") or ({} if rope.get("rope_type") in (None, "default") else rope)
         if scaling:
-            raise ValueError(f"RoPE scaling {scaling} is not supported; use the model's native context length")
+            raise ValueError(
+                f"RoPE scaling {scaling} is not supported; use the model's native context length"
+            )
         heads = int(config["num_attention_heads"])
         return cls(
             vocab_size=int(config["vocab_size"]),

@@ -1,12 +1,13 @@
 """The Qwen2 decoder in Flax (architecture: arXiv 2412.15115): RMSNorm, RoPE, grouped-query attention with
 biased QKV projections, SwiGLU. Layers are stacked on a leading axis and scanned.
 
-Parameter names follow Hugging Face's. Every parameter carries logical axis names, from which sharding is derived.
+Parameter names follow Hugging Face's. Every parameter carries logical axis names, from which its sharding is
+derived.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import flax.linen as nn
 import jax
@@ -46,6 +47,18 @@ def apply_rope(
     return turned.astype(x.dtype)
 
 
+def parameter(
+    module: RMSNorm | Linear | Qwen2,
+    name: str,
+    init: nn.initializers.Initializer,
+    axes: tuple[str, ...],
+    shape: tuple[int, ...],
+) -> Array:
+    """A parameter of `module` whose axes carry logical names."""
+    value = module.param(name, nn.with_logical_partitioning(init, axes), shape, module.param_dtype)
+    return cast(Array, value)  # flax hands out the array, not the box that its types promise
+
+
 class RMSNorm(nn.Module):
     """Root-mean-square norm (arXiv 1910.07467), computed in float32."""
 
@@ -54,8 +67,7 @@ class RMSNorm(nn.Module):
 
     @nn.compact
     def __call__(self, x: Float[Array, "batch time width"]) -> Float[Array, "batch time width"]:
-        init = nn.with_logical_partitioning(nn.initializers.ones_init(), ("norm",))
-        weight = self.param("weight", init, (x.shape[-1],), self.param_dtype)
+        weight = parameter(self, "weight", nn.initializers.ones_init(), ("norm",), x.shape[-1:])
         wide = x.astype(jnp.float32)
         scale = jax.lax.rsqrt(jnp.mean(wide * wide, axis=-1, keepdims=True) + self.epsilon)
         return (wide * scale).astype(x.dtype) * weight.astype(x.dtype)
@@ -72,12 +84,12 @@ class Linear(nn.Module):
 
     @nn.compact
     def __call__(self, x: Float[Array, "*batch width"]) -> Float[Array, "*batch features"]:
-        kernel_init = nn.with_logical_partitioning(nn.initializers.normal(0.02), self.axes)
-        kernel = self.param("kernel", kernel_init, (x.shape[-1], self.features), self.param_dtype)
+        shape = (x.shape[-1], self.features)
+        kernel = parameter(self, "kernel", nn.initializers.normal(0.02), self.axes, shape)
         y = x @ kernel.astype(self.dtype)
         if self.use_bias:
-            bias_init = nn.with_logical_partitioning(nn.initializers.zeros_init(), self.axes[1:])
-            y = y + self.param("bias", bias_init, (self.features,), self.param_dtype).astype(self.dtype)
+            bias = parameter(self, "bias", nn.initializers.zeros_init(), self.axes[1:], shape[1:])
+            y = y + bias.astype(self.dtype)
         return y
 
 
@@ -169,10 +181,10 @@ class Qwen2(nn.Module):
         `kept` is a pytree whose leaves have a leading layer axis, or None.
         """
         c = self.config
-        table_init = nn.with_logical_partitioning(nn.initializers.normal(0.02), ("vocab", "embed"))
-        table = self.param("embed_tokens", table_init, (c.vocab_size, c.hidden_size), self.param_dtype)
+        init, axes, shape = nn.initializers.normal(0.02), ("vocab", "embed"), (c.vocab_size, c.hidden_size)
+        table = parameter(self, "embed_tokens", init, axes, shape)
         if not c.tie_embeddings:  # declared here, used by `output_table`
-            self.param("lm_head", table_init, (c.vocab_size, c.hidden_size), self.param_dtype)
+            parameter(self, "lm_head", init, axes, shape)
         x = table.astype(self.dtype)[tokens]
         rope = rope_tables(positions, c.head_dim, c.rope_theta)
         policy = REMAT_POLICIES[self.remat]
@@ -181,7 +193,7 @@ class Qwen2(nn.Module):
             block,
             variable_axes={"params": 0},
             split_rngs={"params": True},
-            in_axes=(0, nn.broadcast, nn.broadcast),
+            in_axes=(0, nn.broadcast, nn.broadcast),  # pyright: ignore[reportArgumentType]  takes tuples too
             out_axes=0,
             length=c.num_layers,
             metadata_params={nn.PARTITION_NAME: "layers"},

@@ -1,0 +1,155 @@
+"""Text to tokens and back, over any Hugging Face fast tokenizer.
+
+Two things here are not what transformers does by default. Special tokens are only ever made by the chat
+template: text that merely spells one (a program may print `<|im_end|>`) stays text, so no message can end its
+own turn. And whole sequences are decoded at once, because one token may be part of a multibyte character.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import tokenizers
+from tokenizers import AddedToken, decoders, pre_tokenizers
+from tokenizers import models as tokenizer_models
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+END = "<|endoftext|>"
+SEPARATOR = "<|sep|>"
+MICRO_CHAT_TEMPLATE = (
+    "{% for message in messages %}{{ message['content'] }}"
+    "{% if message['role'] == 'assistant' %}" + END + "{% else %}" + SEPARATOR + "{% endif %}{% endfor %}"
+)
+
+# What a Hugging Face directory may say about its tokenizer and about where responses end.
+FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "vocab.json",
+    "merges.txt",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "chat_template.jinja",
+    "generation_config.json",
+)
+
+Message = Mapping[str, str]  # {"role": "system" | "user" | "assistant", "content": text}
+
+
+@dataclass(frozen=True)
+class Tokenizer:
+    """A fast tokenizer with the ids that end a response and the id that fills padding.
+
+    `source` is the Hugging Face directory it was read from, None if it was made here.
+    """
+
+    hf: PreTrainedTokenizerFast
+    eos_ids: tuple[int, ...]
+    pad_id: int
+    source: Path | None = None
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of token ids in use; a model's embedding table may be larger."""
+        return len(self.hf)
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """The tokens of plain text: nothing added, and no special token whatever the text says."""
+        return tuple(self.hf(text, add_special_tokens=False, split_special_tokens=True)["input_ids"])
+
+    def encode_chat(self, messages: Sequence[Message]) -> tuple[int, ...]:
+        """The tokens of a conversation under the chat template, ready for the assistant's reply."""
+        safe = [{**message, "content": self._disarmed(message["content"])} for message in messages]
+        tokens = self.hf.apply_chat_template(
+            safe, tokenize=True, return_dict=False, add_generation_prompt=True
+        )
+        return tuple(cast("list[int]", tokens))
+
+    def decode(self, tokens: Iterable[int]) -> str:
+        """The text of whole sequences of tokens, without special tokens; broken UTF-8 becomes U+FFFD."""
+        return self.hf.backend_tokenizer.decode(list(tokens), skip_special_tokens=True)
+
+    def save(self, directory: Path) -> None:
+        """Writes what `AutoTokenizer` and `load_tokenizer` read: the source's own files, if it has one."""
+        if self.source is not None:
+            for name in FILES:
+                if (self.source / name).exists():
+                    shutil.copyfile(self.source / name, directory / name)
+            return
+        self.hf.save_pretrained(directory)
+        _write_json(
+            directory / "generation_config.json",
+            {"eos_token_id": list(self.eos_ids), "pad_token_id": self.pad_id},
+        )
+        # transformers 5 writes its own class's name here, which transformers 4 (and so vLLM) does not know.
+        settings = json.loads((directory / "tokenizer_config.json").read_text())
+        _write_json(
+            directory / "tokenizer_config.json", settings | {"tokenizer_class": "PreTrainedTokenizerFast"}
+        )
+
+    def _disarmed(self, content: str) -> str:
+        # A space after the first character keeps a spelled-out special token readable, but no longer special.
+        special = [token.content for token in self.hf.added_tokens_decoder.values() if token.special]
+        pattern = "|".join(re.escape(text) for text in sorted(special, key=len, reverse=True))
+        return re.sub(pattern, lambda match: f"{match[0][0]} {match[0][1:]}", content) if special else content
+
+
+def load_tokenizer(directory: Path) -> Tokenizer:
+    """Reads a tokenizer from a local Hugging Face model directory.
+
+    The ids that end a response come from `generation_config.json` (an instruct model has several), else from
+    the tokenizer itself. Raises ValueError if there is none.
+    """
+    hf = AutoTokenizer.from_pretrained(directory)
+    ends = _declared_ends(directory / "generation_config.json")
+    if not ends and hf.eos_token_id is not None:
+        ends = (hf.eos_token_id,)
+    if not ends:
+        raise ValueError(f"{directory}: no eos_token_id in generation_config.json nor in the tokenizer")
+    pad_id = hf.pad_token_id if hf.pad_token_id is not None else ends[-1]
+    return Tokenizer(hf, ends, pad_id, directory)
+
+
+def micro_tokenizer(words: Iterable[str]) -> Tokenizer:
+    """A tokenizer of 256 bytes, two special tokens and `words`; any text makes an exact round trip.
+
+    Ids: 0-255 bytes, 256 `<|endoftext|>` (end and padding), 257 `<|sep|>` (end of a prompt's message), then
+    the words in order. At each place the longest word wins, else a byte is taken. Raises ValueError for a
+    word that is not ASCII: the byte-level decoder would misread it.
+    """
+    words = tuple(words)
+    foreign = [word for word in words if not word.isascii() or not word]
+    if foreign:
+        raise ValueError(f"words must be non-empty ASCII, got {foreign}")
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    table = {character: index for index, character in enumerate(alphabet)}
+    core = tokenizers.Tokenizer(tokenizer_models.BPE(vocab=table, merges=[]))
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    core.decoder = decoders.ByteLevel()
+    core.add_special_tokens([END, SEPARATOR])
+    core.add_tokens([AddedToken(word, normalized=False) for word in words])
+    hf = PreTrainedTokenizerFast(
+        tokenizer_object=core, eos_token=END, pad_token=END, clean_up_tokenization_spaces=False
+    )
+    hf.chat_template = MICRO_CHAT_TEMPLATE
+    end = len(alphabet)
+    return Tokenizer(hf, (end,), end)
+
+
+def _declared_ends(generation_config: Path) -> tuple[int, ...]:
+    if not generation_config.exists():
+        return ()
+    declared = json.loads(generation_config.read_text()).get("eos_token_id")
+    if declared is None:
+        return ()
+    return tuple(declared) if isinstance(declared, list) else (declared,)
+
+
+def _write_json(path: Path, document: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(document, indent=2) + "\n")

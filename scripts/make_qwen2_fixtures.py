@@ -1,0 +1,176 @@
+"""Writes tests/fixtures/qwen2: what transformers' Qwen2ForCausalLM computes for tiny random models.
+
+The tests read these files, so that they need no torch. Run it where torch is:
+
+    uv venv /tmp/torch && uv pip install -p /tmp/torch torch==2.13.0 transformers==5.23.0
+    /tmp/torch/bin/python scripts/make_qwen2_fixtures.py tests/fixtures/qwen2
+
+Per model: a Hugging Face directory (config.json and safetensors, as `save_pretrained` writes them) and
+cases.npz. Every case holds tokens, positions, segment_ids (0 is padding), logits, and the log-probability of
+each next token; the packed case also holds the gradient of the mean negative log-probability, as
+`grad/<tensor name>`. Packed sequences are run alone, one by one, so that the truth knows nothing of packing.
+greedy.json holds prompts of mixed lengths and their greedy completions, some ended by the chosen end token,
+some by the length limit.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+from transformers import Qwen2Config, Qwen2ForCausalLM
+
+VOCAB, HEAD_DIM = 97, 8
+MODELS = {  # name: (heads, kv heads, layers, tied, theta, bytes per shard)
+    "mha_tied": (4, 4, 2, True, 1e4, "1GB"),
+    "gqa2_untied": (4, 2, 2, False, 1e6, "40KB"),
+    "gqa7_tied": (7, 1, 3, True, 1e6, "1GB"),
+    "gqa7_untied": (14, 2, 1, False, 1e4, "60KB"),
+}
+
+
+def build(name: str, seed: int) -> Qwen2ForCausalLM:
+    """A random model whose biases, norms and logits are far from trivial."""
+    heads, kv_heads, layers, tied, theta, _ = MODELS[name]
+    config = Qwen2Config(
+        vocab_size=VOCAB,
+        hidden_size=28 if heads % 7 == 0 else 32,
+        intermediate_size=6 * heads + 5,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=kv_heads,
+        head_dim=HEAD_DIM,
+        max_position_embeddings=512,
+        tie_word_embeddings=tied,
+        rope_parameters={"rope_type": "default", "rope_theta": theta},
+        attn_implementation="eager",
+    )
+    torch.manual_seed(seed)
+    model = Qwen2ForCausalLM(config).eval()
+    for tensor_name, parameter in model.named_parameters():
+        noise = torch.randn_like(parameter)
+        parameter.data = 1 + 0.2 * noise if "norm" in tensor_name else 0.3 * noise
+    return model
+
+
+def padded_case(model: Qwen2ForCausalLM, lengths: list[int], left: bool) -> dict[str, np.ndarray]:
+    """One padded batch, through transformers' own attention mask."""
+    time = max(lengths)
+    mask = torch.zeros(len(lengths), time, dtype=torch.long)
+    for row, length in enumerate(lengths):
+        mask[row, time - length :] = 1 if left else 0
+        mask[row, :length] = mask[row, :length] if left else 1
+    tokens = torch.randint(VOCAB, mask.shape) * mask
+    positions = (mask.cumsum(1) - 1).clamp(min=0)
+    with torch.no_grad():
+        logits = model(input_ids=tokens, attention_mask=mask, position_ids=positions).logits
+    return case(tokens, positions, mask, logits)
+
+
+def packed_case(model: Qwen2ForCausalLM, rows: list[list[int]], time: int) -> dict[str, np.ndarray]:
+    """Rows of several segments, each segment run alone; with the gradient of the mean negative logprob."""
+    tokens = torch.zeros(len(rows), time, dtype=torch.long)
+    positions, segments = torch.zeros_like(tokens), torch.zeros_like(tokens)
+    logits = torch.zeros(len(rows), time, VOCAB)
+    losses = []
+    for row, lengths in enumerate(rows):
+        start = 0
+        for segment, length in enumerate(lengths, start=1):
+            here = slice(start, start + length)
+            alone = torch.randint(VOCAB, (1, length))
+            out = model(input_ids=alone).logits[0]
+            losses.append(torch.nn.functional.cross_entropy(out[:-1], alone[0, 1:], reduction="none"))
+            tokens[row, here], segments[row, here] = alone[0], segment
+            positions[row, here], logits[row, here] = torch.arange(length), out.detach()
+            start += length
+    model.zero_grad()
+    torch.cat(losses).mean().backward()
+    gradients = {f"grad/{name}": p.grad.numpy() for name, p in model.named_parameters()}
+    return case(tokens, positions, segments, logits) | gradients
+
+
+def case(tokens, positions, segments, logits) -> dict[str, np.ndarray]:
+    """Arrays of one case; next-token logprobs are 0 where the next token is not of the same segment."""
+    logprobs = torch.log_softmax(logits, -1)[:, :-1].gather(-1, tokens[:, 1:, None])[..., 0]
+    same = (segments[:, 1:] == segments[:, :-1]) & (segments[:, :-1] > 0)
+    arrays = {
+        "tokens": tokens.int(),
+        "positions": positions.int(),
+        "segment_ids": segments.int(),
+        "logits": logits * (segments > 0)[..., None],
+        "next_logprobs": logprobs * same,
+    }
+    return {key: value.numpy() for key, value in arrays.items()}
+
+
+def greedy(model: Qwen2ForCausalLM, prompts: int, max_new_tokens: int) -> dict:
+    """Greedy completions of prompts run one by one; those with a near tie are left out."""
+    samples = []
+    while len(samples) < prompts:
+        prompt = torch.randint(VOCAB, (1, int(torch.randint(1, 30, ()))))
+        out = model.generate(
+            prompt,
+            attention_mask=torch.ones_like(prompt),
+            do_sample=False,
+            max_new_tokens=max_new_tokens,
+            output_logits=True,
+            return_dict_in_generate=True,
+        )
+        logits = torch.cat(out.logits)
+        best = logits.topk(2).values
+        if (best[:, 0] - best[:, 1]).min() < 1e-3:
+            continue
+        completion = out.sequences[0, prompt.shape[1] :]
+        logprobs = torch.log_softmax(logits, -1).gather(-1, completion[:, None])[:, 0]
+        samples.append((prompt[0].tolist(), completion.tolist(), logprobs.tolist()))
+    eos = token_in_half([completion for _, completion, _ in samples])
+    return {
+        "model": "gqa2_untied",
+        "eos": eos,
+        "max_new_tokens": max_new_tokens,
+        "samples": [ended(*sample, eos) for sample in samples],
+    }
+
+
+def token_in_half(completions: list[list[int]]) -> int:
+    """The token found in nearest to half of the completions: made the end token, it ends about half."""
+    return min(
+        range(VOCAB), key=lambda token: abs(sum(token in c for c in completions) - len(completions) / 2)
+    )
+
+
+def ended(prompt: list[int], completion: list[int], logprobs: list[float], eos: int) -> dict:
+    """The sample cut after its first end token, as greedy decoding with that end token would have left it."""
+    length = completion.index(eos) + 1 if eos in completion else len(completion)
+    return {
+        "prompt": prompt,
+        "completion": completion[:length],
+        "logprobs": [round(x, 6) for x in logprobs[:length]],
+    }
+
+
+def write_fixtures(directory: Path) -> None:
+    """Writes every model's directory and greedy.json under `directory`."""
+    for seed, name in enumerate(MODELS):
+        model = build(name, seed)
+        model.save_pretrained(directory / name, max_shard_size=MODELS[name][-1])
+        cases = {
+            "plain": padded_case(model, [13, 13], left=False),
+            "left": padded_case(model, [13, 5, 1], left=True),
+            "right": padded_case(model, [11, 4, 7], left=False),
+            "packed": packed_case(model, [[5, 1, 7], [9, 3]], time=15),
+        }
+        flat = {f"{kind}/{key}": array for kind, arrays in cases.items() for key, array in arrays.items()}
+        np.savez_compressed(directory / name / "cases.npz", **flat)
+        if name == "gqa2_untied":
+            lines = json.dumps(greedy(model, prompts=40, max_new_tokens=24)).replace(
+                '{"prompt"', '\n{"prompt"'
+            )
+            (directory / "greedy.json").write_text(lines + "\n")
+
+
+if __name__ == "__main__":
+    write_fixtures(Path(sys.argv[1]))
