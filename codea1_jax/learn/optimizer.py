@@ -1,0 +1,68 @@
+"""What an update carries from step to step, and how a gradient changes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int
+
+from codea1_jax.learn.config import OptimizerConfig
+
+Params = Any  # a nested dict of arrays
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class PolicyState:
+    """A policy in training. `step` counts training steps, which may hold several optimizer updates."""
+
+    params: Params
+    opt_state: Any
+    step: Any
+
+
+def make_optimizer(config: OptimizerConfig) -> optax.GradientTransformation:
+    """AdamW (arXiv 1711.05101) after clipping the global norm, for a learning rate of 1."""
+    return optax.chain(
+        optax.clip_by_global_norm(config.clip_norm),
+        optax.scale_by_adam(config.beta1, config.beta2, config.epsilon),
+        optax.add_decayed_weights(config.weight_decay),
+        optax.scale(-1.0),
+    )
+
+
+def learning_rate(step: Int[Array, ""] | int, config: OptimizerConfig, total_steps: int) -> Float[Array, ""]:
+    """The rate of training step `step` (from 0) of `total_steps`.
+
+    It rises linearly and reaches the peak in the last warm-up step; the cosine would reach 0 one step after
+    the last. So no step is spent at a rate of 0.
+    """
+    warmup = config.warmup_steps
+    rising = (step + 1) / max(warmup, 1)
+    if config.schedule == "constant":
+        return config.learning_rate * jnp.minimum(rising, 1.0)
+    progress = jnp.clip((step - warmup) / max(total_steps - warmup, 1), 0.0, 1.0)
+    falling = 0.5 * (1 + jnp.cos(jnp.pi * progress))
+    return config.learning_rate * jnp.where(step < warmup, rising, falling)
+
+
+def initial_state(params: Params, optimizer: optax.GradientTransformation) -> PolicyState:
+    """A state of its own: the arrays are copied, because updates donate (overwrite) them."""
+    params = jax.tree.map(jnp.copy, params)
+    return PolicyState(params, optimizer.init(params), jnp.zeros((), jnp.int32))
+
+
+def apply_gradient(
+    state: PolicyState,
+    gradient: Params,
+    optimizer: optax.GradientTransformation,
+    rate: Float[Array, ""],
+) -> tuple[PolicyState, Float[Array, ""]]:
+    """The state after one optimizer update within a step, and the gradient's norm before clipping."""
+    updates, opt_state = optimizer.update(gradient, state.opt_state, state.params)
+    params = jax.tree.map(lambda p, u: p + rate * u, state.params, updates)
+    return PolicyState(params, opt_state, state.step), optax.tree.norm(gradient)

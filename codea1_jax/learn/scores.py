@@ -1,0 +1,32 @@
+"""What the model says about the tokens that a packed batch learns from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from codea1_jax.learn.batch import PackedBatch
+from codea1_jax.learn.optimizer import Params
+from codea1_jax.models.attention import training_attention
+from codea1_jax.models.logprobs import token_logprobs
+from codea1_jax.models.qwen2 import Qwen2, output_table
+
+Scores = Callable[[Params, PackedBatch], tuple[Array, Array]]
+"""(parameters, batch) -> the log-probability of every slot's token and the entropy (nats) of its
+distribution, both Float[Array, "rows slots"]."""
+
+
+def slot_scores(model: Qwen2, *, logit_chunk: int, temperature: float = 1.0) -> Scores:
+    """The scores of a Qwen2 model sampled at `temperature`."""
+
+    def scores(params: Params, batch: PackedBatch) -> tuple[Array, Array]:
+        attend = training_attention(jnp.asarray(batch.segment_ids))
+        hidden, _ = model.apply({"params": params}, batch.tokens, batch.positions, attend)
+        # Only the states that predict a learned token meet the vocabulary.
+        states = jnp.take_along_axis(hidden, batch.places[..., None], axis=1)
+        table = output_table(params, model.config).astype(model.dtype)
+        return token_logprobs(states, table, batch.targets, chunk=logit_chunk, temperature=temperature)
+
+    return scores

@@ -1,0 +1,182 @@
+"""The GRPO update of one policy, as two jitted phases.
+
+1. Log-probabilities of the responses under the policy before the step, and under the frozen reference.
+2. For every mini-batch: the gradient, accumulated over packed micro-batches, then one AdamW update.
+
+The loss is a token mean over the whole mini-batch: token losses are summed over micro-batches and divided by
+the mini-batch's number of response tokens. So packing, padding and micro-batches do not change it.
+
+Until the first optimizer update of a step the policy *is* the old policy. So the first mini-batch needs no
+pass for the old log-probabilities: they equal the current ones exactly, and its ratios are 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from codea1_jax.learn.batch import PackedBatch, Trajectory, pack, trajectory_example
+from codea1_jax.learn.config import GRPOConfig, OptimizerConfig, PackingConfig
+from codea1_jax.learn.losses import TokenSums, grpo_objective, token_means
+from codea1_jax.learn.optimizer import (
+    Params,
+    PolicyState,
+    apply_gradient,
+    initial_state,
+    learning_rate,
+    make_optimizer,
+)
+from codea1_jax.learn.scores import Scores, slot_scores
+from codea1_jax.models.qwen2 import Qwen2
+
+Groups = Sequence[Sequence[Trajectory]]  # the trajectories of each question
+
+
+class Accumulated(NamedTuple):
+    """The gradient of a mini-batch and its token sums, over the micro-batches seen so far."""
+
+    gradient: Params
+    sums: TokenSums
+
+
+def accumulate(
+    accumulated: Accumulated | None,
+    params: Params,
+    batch: PackedBatch,
+    tokens: Float[Array, ""],
+    *,
+    scores: Scores,
+    config: GRPOConfig,
+) -> Accumulated:
+    """Adds one micro-batch; `tokens` is the number of response tokens of the whole mini-batch."""
+
+    def loss(params: Params) -> tuple[Array, TokenSums]:
+        logprobs, entropy = scores(params, batch)
+        sums = grpo_objective(
+            logprobs,
+            entropy,
+            old_logprobs=batch.old_logprobs,
+            reference_logprobs=batch.reference_logprobs,
+            advantages=batch.weights,
+            mask=batch.mask,
+            config=config,
+        )
+        return sums.loss / tokens, sums
+
+    new = Accumulated(*jax.grad(loss, has_aux=True)(params))
+    return new if accumulated is None else jax.tree.map(jnp.add, accumulated, new)
+
+
+class Learner:
+    """Updates one policy. Its jitted functions are compiled once per shape and shared by all its steps.
+
+    `total_steps` is the length of the run, for the learning-rate schedule; `temperature` is the one that
+    responses are sampled at.
+    """
+
+    def __init__(
+        self,
+        model: Qwen2,
+        grpo: GRPOConfig,
+        optimizer: OptimizerConfig,
+        packing: PackingConfig,
+        *,
+        total_steps: int,
+        temperature: float = 1.0,
+    ) -> None:
+        self._grpo, self._packing = grpo, packing
+        self._optimizer = make_optimizer(optimizer)
+        scores = slot_scores(model, logit_chunk=packing.logit_chunk, temperature=temperature)
+        self._logprobs = jax.jit(lambda params, batch: scores(params, batch)[0])
+        self._accumulate = jax.jit(partial(accumulate, scores=scores, config=grpo), donate_argnums=0)
+
+        def apply(state: PolicyState, gradient: Params) -> tuple[PolicyState, Float[Array, ""]]:
+            rate = learning_rate(state.step, optimizer, total_steps)
+            return apply_gradient(state, gradient, self._optimizer, rate)
+
+        self._apply = jax.jit(apply, donate_argnums=0)
+
+    def init(self, params: Params) -> PolicyState:
+        """The state before the first step. `params` stay the caller's: they are copied."""
+        return initial_state(params, self._optimizer)
+
+    def update(
+        self, state: PolicyState, reference: Params | None, groups: Groups
+    ) -> tuple[PolicyState, dict[str, float]]:
+        """One training step. `state` is donated: it must not be used again.
+
+        `reference` may be None only when kl_coef is 0. Means per token are over the tokens that were
+        computed: with skip_zero_advantage those of responses with an advantage.
+
+        Raises:
+            ValueError: kl_coef is positive and there is no reference, or there are no groups.
+            FloatingPointError: the loss or the gradient is not finite; the state is lost.
+        """
+        if self._grpo.kl_coef > 0 and reference is None:
+            raise ValueError(f"kl_coef={self._grpo.kl_coef} needs reference parameters")
+        if not groups:
+            raise ValueError("an update needs the trajectories of at least one question")
+        size = self._grpo.mini_batch_questions
+        mini_batches = [groups[start : start + size] for start in range(0, len(groups), size)]
+        packed = [self._pack(mini) for mini in mini_batches]
+        packed[1:] = [self._score(batches, state.params, "old_logprobs") for batches in packed[1:]]
+        if self._grpo.kl_coef > 0:
+            packed = [self._score(batches, reference, "reference_logprobs") for batches in packed]
+        parts, norms = [], []
+        for mini, batches in zip(mini_batches, packed, strict=True):
+            gradient, sums = self._gradient(state.params, batches, _response_tokens(mini))
+            state, norm = self._apply(state, gradient)
+            parts.append(sums)
+            norms.append(norm)
+        parts, norms = jax.device_get((parts, norms))
+        return replace(state, step=state.step + 1), _metrics(parts, norms, groups)
+
+    def _pack(self, groups: Groups) -> list[PackedBatch]:
+        skip = self._grpo.skip_zero_advantage
+        trajectories = [t for t in chain.from_iterable(groups) if t.advantage != 0 or not skip]
+        batches = pack([trajectory_example(t) for t in trajectories], self._packing)
+        return [jax.device_put(batch) for batch in batches]
+
+    def _score(self, batches: list[PackedBatch], params: Params, field: str) -> list[PackedBatch]:
+        return [replace(batch, **{field: self._logprobs(params, batch)}) for batch in batches]
+
+    def _gradient(
+        self, params: Params, batches: list[PackedBatch], tokens: int
+    ) -> tuple[Params, TokenSums | None]:
+        """The gradient of a mini-batch's token mean, and its sums (None if every response was skipped)."""
+        total: Accumulated | None = None
+        for batch in batches:
+            total = self._accumulate(total, params, batch, np.float32(tokens))
+        if total is None:
+            return jax.tree.map(jnp.zeros_like, params), None
+        return total.gradient, total.sums
+
+
+def _response_tokens(groups: Groups) -> int:
+    return max(sum(len(t.completion) for group in groups for t in group), 1)
+
+
+def _metrics(
+    parts: Sequence[TokenSums | None], norms: Sequence[np.ndarray], groups: Groups
+) -> dict[str, float]:
+    trajectories = list(chain.from_iterable(groups))
+    metrics = {
+        "grad_norm": float(np.mean(norms)),
+        "response_tokens": float(np.mean([len(t.completion) for t in trajectories])),
+        "truncated": float(np.mean([t.truncated for t in trajectories])),
+        "zero_variance": float(np.mean([all(t.advantage == 0 for t in group) for group in groups])),
+    }
+    computed = [part for part in parts if part is not None]
+    if computed:
+        metrics |= token_means(jax.tree.map(lambda *sums: np.sum(sums, dtype=np.float64), *computed))
+    if not all(np.isfinite(value) for value in metrics.values()):
+        raise FloatingPointError(f"the update is not finite: {metrics}")
+    return metrics
