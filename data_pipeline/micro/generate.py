@@ -85,7 +85,7 @@ def distinct_inputs(
 
 
 def mutants(program: Program) -> tuple[Program, ...]:
-    """At most 8 wrong programs, in a fixed order; on the probes all differ from the program and each other."""
+    """At most 8 wrong programs, in a fixed order, which the probes tell from the program and each other."""
     probes = inputs.probes(program)
     seen = {_behaviour(program, probes)}
     distinct = []

@@ -1,0 +1,175 @@
+"""Turns a dataset's pytest functions into plain golden tests: lines `assert CALL == VALUE`.
+
+Within a test function, names are replaced by the expressions they were bound to; loops over literal lists
+and `pytest.mark.parametrize` are unrolled. An `assert EXPR` that is no equality becomes
+`assert bool(EXPR) == True`. What is then still outside the suite language (exceptions, mocks, objects of the
+solution's own classes) gives no golden test.
+"""
+
+import ast
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from data_pipeline.rows import BadRow
+from sandbox.language import SuiteTest, parse_test
+
+Bindings = dict[str, ast.expr]
+Node = TypeVar("Node", bound=ast.AST)
+
+
+def golden_tests(test_code: str, entry_point: str) -> tuple[str, ...]:
+    """The golden tests of `entry_point` in the order of the code, one for each different call.
+
+    Raises BadRow where the code does not parse.
+    """
+    module = parse(test_code, "the test code")
+    shared = _module_bindings(module)
+    found: dict[str, str] = {}
+    for function in _test_functions(module):
+        for bindings in _parametrizations(function, shared):
+            for statement in _asserts(function.body, bindings):
+                test = _as_test(statement, entry_point)
+                if test:
+                    found.setdefault(test.call, f"assert {test.call} == {test.stated}")
+    return tuple(found.values())
+
+
+def parse(code: str, what: str) -> ast.Module:
+    """The syntax tree. Raises BadRow where there is none."""
+    try:
+        return ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise BadRow(f"{what} does not parse: {' '.join(str(error).split())}") from None
+
+
+def _test_functions(module: ast.Module) -> Iterator[ast.FunctionDef]:
+    for node in module.body:
+        functions = node.body if isinstance(node, ast.ClassDef) else [node]
+        for function in functions:
+            if isinstance(function, ast.FunctionDef) and function.name.startswith("test"):
+                yield function
+
+
+def _module_bindings(module: ast.Module) -> Bindings:
+    bindings: Bindings = {}
+    for node in module.body:
+        if isinstance(node, ast.Assign):
+            _assign(node, bindings)
+    return bindings
+
+
+def _parametrizations(function: ast.FunctionDef, shared: Bindings) -> list[Bindings]:
+    """One set of bindings for each case of `@pytest.mark.parametrize(names, cases)`; just one without it."""
+    cases = [dict(shared)]
+    for decorator in function.decorator_list:
+        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func).endswith("mark.parametrize"):
+            names, values = (*decorator.args, None, None)[:2]
+            if not isinstance(names, ast.Constant) or not isinstance(names.value, str) or values is None:
+                return []
+            target = ast.parse(names.value, mode="eval").body
+            cases = [case | more for case in cases for more in _unrolled(target, values, case)]
+    return cases
+
+
+def _asserts(body: Sequence[ast.stmt], bindings: Bindings) -> Iterator[ast.Assert]:
+    """The assert statements that straight-line execution of the body meets, names replaced.
+
+    `bindings` follows the execution: a name that anything but an assignment touches is forgotten, as its
+    value may have changed.
+    """
+    for statement in body:
+        match statement:
+            case ast.Assert():
+                yield _substituted(statement, bindings)
+            case ast.Assign():
+                _assign(statement, bindings)
+            case ast.For(target=target, iter=values, body=inner):
+                for more in _unrolled(target, values, bindings):
+                    yield from _asserts(inner, bindings | more)
+                _forget(statement, bindings)
+            case _:
+                _forget(statement, bindings)
+
+
+def _assign(statement: ast.Assign, bindings: Bindings) -> None:
+    value = _substituted(statement.value, bindings)
+    _forget_targets(statement, bindings)
+    if len(statement.targets) == 1:
+        bindings.update(_matched(statement.targets[0], value) or {})
+
+
+def _forget_targets(statement: ast.Assign, bindings: Bindings) -> None:
+    for target in statement.targets:
+        _forget(target, bindings)
+
+
+def _forget(node: ast.AST, bindings: Bindings) -> None:
+    for name in ast.walk(node):
+        if isinstance(name, ast.Name):
+            bindings.pop(name.id, None)
+
+
+def _unrolled(target: ast.expr, values: ast.expr, bindings: Mapping[str, ast.expr]) -> list[Bindings]:
+    """The bindings of a loop's target, turn by turn; none where the values are no literal list or tuple."""
+    values = _substituted(values, bindings)
+    if not isinstance(values, ast.List | ast.Tuple):
+        return []
+    turns = [_matched(target, value) for value in values.elts]
+    return [] if None in turns else [turn for turn in turns if turn is not None]
+
+
+def _matched(target: ast.expr, value: ast.expr) -> Bindings | None:
+    """The names of the target with their parts of the value; None where they cannot be told apart."""
+    if isinstance(target, ast.Name):
+        return {target.id: value}
+    if not isinstance(target, ast.Tuple | ast.List) or not isinstance(value, ast.Tuple | ast.List):
+        return None
+    if len(target.elts) != len(value.elts):
+        return None
+    bindings: Bindings = {}
+    for part, part_value in zip(target.elts, value.elts, strict=True):
+        matched = _matched(part, part_value)
+        if matched is None:
+            return None
+        bindings |= matched
+    return bindings
+
+
+def _substituted(node: Node, bindings: Mapping[str, ast.expr]) -> Node:
+    """A copy of the node with bound names replaced, save those that its own comprehensions bind."""
+    own = {
+        name.id for name in ast.walk(node) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
+    }
+    visible = {name: value for name, value in bindings.items() if name not in own}
+    return _Substitution(visible).visit(copy.deepcopy(node))
+
+
+class _Substitution(ast.NodeTransformer):
+    def __init__(self, bindings: Mapping[str, ast.expr]) -> None:
+        self.bindings = bindings
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        value = self.bindings.get(node.id)
+        return copy.deepcopy(value) if value is not None and isinstance(node.ctx, ast.Load) else node
+
+
+def _as_test(statement: ast.Assert, entry_point: str) -> SuiteTest | None:
+    """The statement as a test: as it stands, with its sides swapped, or as `bool(EXPR) == True`."""
+    for form in _forms(statement.test):
+        test = parse_test(ast.Assert(form), entry_point)
+        if isinstance(test, SuiteTest):
+            return test
+    return None
+
+
+def _forms(expression: ast.expr) -> Iterator[ast.expr]:
+    yield expression
+    if (
+        isinstance(expression, ast.Compare)
+        and len(expression.ops) == 1
+        and isinstance(expression.ops[0], ast.Eq)
+    ):
+        yield ast.Compare(expression.comparators[0], expression.ops, [expression.left])
+    truth = ast.Call(ast.Name("bool", ast.Load()), [expression], [])
+    yield ast.Compare(truth, [ast.Eq()], [ast.Constant(True)])

@@ -1,0 +1,39 @@
+"""Endless or counted passes over problems, in batches, shared out to hosts, resumable to the batch."""
+
+from collections.abc import Sequence
+
+import grain
+
+from data_pipeline.problem import Problem
+
+
+def batches(
+    problems: Sequence[Problem],
+    batch_size: int,
+    seed: int,
+    *,
+    epochs: int | None = None,
+    host: int = 0,
+    hosts: int = 1,
+) -> grain.DatasetIterator[tuple[Problem, ...]]:
+    """An iterator over this host's share of each batch; `get_state` and `set_state` resume it exactly.
+
+    Every epoch is shuffled anew by the seed, and its incomplete last batch is dropped. `batch_size` counts
+    the problems of all hosts together; each host gets `batch_size / hosts` of them. Without `epochs` it never
+    ends. Raises ValueError where no batch can be made.
+    """
+    if not 0 < batch_size <= len(problems):
+        raise ValueError(f"a batch of {batch_size} problems cannot be drawn from {len(problems)}")
+    if batch_size % hosts or not 0 <= host < hosts:
+        raise ValueError(f"host {host} of {hosts} can have no equal share of {batch_size} problems")
+    dataset = (
+        grain.MapDataset.source(tuple(problems))
+        .seed(seed)
+        .shuffle()
+        .batch(batch_size, drop_remainder=True, batch_fn=tuple)
+        .repeat(epochs)
+        .map(lambda batch: batch[host::hosts])
+    )
+    # The problems are in memory: threads and prefetching would only cost.
+    options = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
+    return iter(dataset.to_iter_dataset(options))

@@ -1,0 +1,48 @@
+"""Reads anybody's own problems: JSONL (or JSON, parquet) of {id, question, solution, entry_point, tests?}."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from data_pipeline.golden import parse
+from data_pipeline.problem import Loaded, Problem
+from data_pipeline.rows import BadRow, Row, collect, read_rows, text, texts
+from sandbox.language import Rejected, parse_test
+
+FIELDS = frozenset({"id", "question", "solution", "entry_point"})
+
+
+def read(path: str | Path) -> Loaded:
+    """Every row as a problem, or refused by its id with the reason.
+
+    Raises ValueError where the file cannot be read at all.
+    """
+    return from_rows(read_rows(path))
+
+
+def from_rows(rows: Sequence[Row | BadRow]) -> Loaded:
+    """As `read`, of rows already in memory."""
+    return collect(rows, lambda row: text(row, "id"), _problem)
+
+
+def _problem(row: Row) -> Problem:
+    solution, entry_point = text(row, "solution"), text(row, "entry_point")
+    names = {getattr(node, "name", None) for node in parse(solution, "the solution").body}
+    if entry_point not in names:
+        raise BadRow(f"the solution defines no {entry_point}")
+    return Problem(
+        id=text(row, "id"),
+        question=text(row, "question"),
+        solution=solution,
+        entry_point=entry_point,
+        golden_tests=tuple(_test(line, entry_point) for line in texts(row, "tests")),
+        source="problems",
+    )
+
+
+def _test(line: str, entry_point: str) -> str:
+    """The line as a golden test, normalized. Raises BadRow where it is none."""
+    statements = parse(line, f"the test {line!r}").body
+    test = parse_test(statements[0], entry_point) if len(statements) == 1 else Rejected("not one statement")
+    if isinstance(test, Rejected):
+        raise BadRow(f"the test {line!r}: {test.reason}")
+    return f"assert {test.call} == {test.stated}"

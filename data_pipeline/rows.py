@@ -1,0 +1,108 @@
+"""Rows of a JSON, JSONL or parquet file, each of which is read as a problem or refused by name."""
+
+import gzip
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+
+from data_pipeline.problem import Loaded, Problem, Refusal
+
+Row = dict[str, Any]
+SUFFIXES = (".json", ".jsonl", ".jsonl.gz", ".parquet")
+
+
+class BadRow(ValueError):
+    """A row that gives no problem; the message is the reason."""
+
+
+def read_rows(path: str | Path) -> list[Row | BadRow]:
+    """The rows of the file in order; a line that is no JSON object stands as the reason why.
+
+    Raises ValueError, in one line, where the file is missing, of an unknown kind or unreadable as a whole.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise ValueError(f"{path}: no such file")
+    try:
+        if path.name.endswith(".parquet"):
+            return list(pyarrow.parquet.read_table(path).to_pylist())
+        if path.name.endswith((".jsonl", ".jsonl.gz")):
+            return [_parsed(line) for line in _text(path).splitlines() if line.strip()]
+        if path.name.endswith(".json"):
+            return _items(json.loads(_text(path)))
+    except (pyarrow.ArrowException, OSError, EOFError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path}: not readable as {path.suffix[1:]}: {_one_line(error)}") from None
+    raise ValueError(f"{path}: unknown kind of file; known are {', '.join(SUFFIXES)}")
+
+
+def collect(
+    rows: Sequence[Row | BadRow], id_of: Callable[[Row], str], read: Callable[[Row], Problem]
+) -> Loaded:
+    """Read every row; a row that `read` finds bad, or whose id came before, is refused with the reason."""
+    problems: dict[str, Problem] = {}
+    refused = []
+    for number, row in enumerate(rows, start=1):
+        name = f"row {number}"
+        try:
+            if isinstance(row, BadRow):
+                raise row
+            name = id_of(row)
+            if name in problems:
+                raise BadRow(f"row {number} has the id of an earlier row")
+            problems[name] = read(row)
+        except BadRow as error:
+            refused.append(Refusal(name, str(error)))
+    return Loaded(tuple(problems.values()), tuple(refused))
+
+
+def text(row: Row, *names: str) -> str:
+    """The first of these fields that the row has. Raises BadRow where none is a text with something in it."""
+    for name in names:
+        value = row.get(name)
+        if value is not None:
+            if not isinstance(value, str):
+                raise BadRow(f"{name} is of type {type(value).__name__}, not text")
+            if value.strip():
+                return value
+    raise BadRow(f"no {' or '.join(names)}")
+
+
+def texts(row: Row, name: str) -> tuple[str, ...]:
+    """A field that is a list of texts; empty where it is missing. Raises BadRow for anything else."""
+    value = row.get(name)
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise BadRow(f"{name} is no list of texts")
+    return tuple(value)
+
+
+def _text(path: Path) -> str:
+    data = path.read_bytes()
+    return (gzip.decompress(data) if path.name.endswith(".gz") else data).decode("utf-8")
+
+
+def _parsed(line: str) -> Row | BadRow:
+    try:
+        return _object(json.loads(line))
+    except json.JSONDecodeError as error:
+        return BadRow(f"not JSON: {_one_line(error)}")
+
+
+def _items(document: object) -> list[Row | BadRow]:
+    """A list of objects, or one object whose values are the rows."""
+    if isinstance(document, dict):
+        document = list(document.values())
+    return [_object(item) for item in document] if isinstance(document, list) else [_object(document)]
+
+
+def _object(value: object) -> Row | BadRow:
+    return value if isinstance(value, dict) else BadRow(f"a {type(value).__name__}, not a JSON object")
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]

@@ -1,0 +1,61 @@
+"""One door to every source of problems: the micro world by name, or a file whose format its fields tell."""
+
+import hashlib
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Literal, get_args
+
+from data_pipeline import kodcode, micro, problem_files
+from data_pipeline.problem import Loaded, Problem
+from data_pipeline.rows import BadRow, Row, read_rows
+
+Split = Literal["train", "heldout", "all"]
+
+_HELD_OUT_IN_10 = 1
+_FORMATS: tuple[tuple[str, frozenset[str], Callable[[Sequence[Row | BadRow]], Loaded]], ...] = (
+    ("KodCode", kodcode.FIELDS, kodcode.from_rows),
+    ("problems", problem_files.FIELDS, problem_files.from_rows),
+)
+
+
+def load(source: str, split: Split = "train", count: int | None = None, seed: int = 0) -> Loaded:
+    """The problems of a split of "micro" or of a file.
+
+    A file's problems are held out by a hash of their solution, one in ten; "all" parts nothing. With `count`,
+    that many are drawn by the seed (fewer where the file has fewer; the micro world always wants a count).
+    Raises ValueError, in one line, for a source that is missing or unreadable and for an unknown split.
+    """
+    if split not in get_args(Split):
+        raise ValueError(f"unknown split {split!r}; there are {', '.join(get_args(Split))}")
+    if source == "micro":
+        return _micro(split, count, seed)
+    loaded = _read(source)
+    problems = [problem for problem in loaded.problems if split in ("all", split_of(problem))]
+    if count is not None and count < len(problems):
+        problems = random.Random(f"{split} {seed}").sample(problems, count)
+    return replace(loaded, problems=tuple(problems))
+
+
+def split_of(problem: Problem) -> Split:
+    """The side of a file's problem, by its solution: two wordings of one problem fall on the same side."""
+    digest = hashlib.sha256(problem.solution.strip().encode()).digest()
+    return "heldout" if digest[0] % 10 < _HELD_OUT_IN_10 else "train"
+
+
+def _micro(split: Split, count: int | None, seed: int) -> Loaded:
+    if split == "all" or count is None:
+        raise ValueError("the micro world wants a count of problems, of its train or its heldout split")
+    return Loaded(micro.problems(split, count, seed))
+
+
+def _read(path: str) -> Loaded:
+    rows = read_rows(path)
+    fields = next((row.keys() for row in rows if isinstance(row, dict)), None)
+    if fields is None:
+        raise ValueError(f"{path}: not one row is an object with fields")
+    for _, required, from_rows in _FORMATS:
+        if required <= fields:
+            return from_rows(rows)
+    known = "; ".join(f"{name} ({', '.join(sorted(required))})" for name, required, _ in _FORMATS)
+    raise ValueError(f"{path}: fields {', '.join(sorted(fields))} are of no known format: {known}")

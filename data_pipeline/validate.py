@@ -1,0 +1,72 @@
+"""Runs every solution against its own golden tests, in the sandbox, and refuses those that fail them."""
+
+import ast
+from collections.abc import Sequence
+
+from data_pipeline.problem import Loaded, Problem, Refusal
+from sandbox import Execution, Job, Outcome, SandboxPool, SuiteTest, encode_literal, parse_test, same
+
+
+def validate(loaded: Loaded, pool: SandboxPool) -> Loaded:
+    """`loaded` with the problems whose solution does not execute, or fails a golden test, among the refused.
+
+    Raises sandbox.SandboxError where the sandbox itself fails.
+    """
+    suites = [_suite(problem) for problem in loaded.problems]
+    solved = pool.execute(
+        [
+            Job(problem.solution, tuple(test.call for test in suite), entry_point=problem.entry_point)
+            for problem, suite in zip(loaded.problems, suites, strict=True)
+        ]
+    )
+    stated = _stated_values(suites, pool)
+    reasons = [
+        _why_refused(suite, execution, values)
+        for suite, execution, values in zip(suites, solved, stated, strict=True)
+    ]
+    judged = list(zip(loaded.problems, reasons, strict=True))
+    return Loaded(
+        tuple(problem for problem, reason in judged if reason is None),
+        loaded.refused
+        + tuple(Refusal(problem.id, reason) for problem, reason in judged if reason is not None),
+    )
+
+
+def _suite(problem: Problem) -> tuple[SuiteTest, ...]:
+    tests = [parse_test(ast.parse(line).body[0], problem.entry_point) for line in problem.golden_tests]
+    return tuple(test for test in tests if isinstance(test, SuiteTest))
+
+
+def _stated_values(suites: Sequence[Sequence[SuiteTest]], pool: SandboxPool) -> list[list[str | None]]:
+    """The canonical values of the stated answers; what is no literal is evaluated in a process of its own."""
+    literals = [[encode_literal(test.stated) for test in suite] for suite in suites]
+    jobs = [
+        Job("", tuple(test.stated for test, value in zip(suite, values, strict=True) if value is None))
+        for suite, values in zip(suites, literals, strict=True)
+    ]
+    evaluated = [iter(execution.outcomes) for execution in pool.execute(jobs)]
+    return [
+        [next(outcomes).value if value is None else value for value in values]
+        for values, outcomes in zip(literals, evaluated, strict=True)
+    ]
+
+
+def _why_refused(
+    suite: Sequence[SuiteTest], execution: Execution, stated: Sequence[str | None]
+) -> str | None:
+    if not execution.valid:
+        return f"the solution does not execute: {_described(execution.loaded)}"
+    failures = [
+        f"{test.call} {_described(outcome)}, not {test.stated}"
+        for test, outcome, value in zip(suite, execution.outcomes, stated, strict=True)
+        if outcome.value is None or value is None or not same(outcome.value, value)
+    ]
+    if not failures:
+        return None
+    return f"the solution fails {len(failures)} of its {len(suite)} tests: {failures[0]}"
+
+
+def _described(outcome: Outcome) -> str:
+    if outcome.value is not None:
+        return f"gave {outcome.value}"
+    return f"{outcome.status} {outcome.detail}".strip()

@@ -1,0 +1,198 @@
+"""Files of problems: every row is read, or refused by its id with a reason."""
+
+import json
+from pathlib import Path
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+import data_pipeline
+from data_pipeline import Loaded, kodcode, micro, problem_files
+
+KODCODE_SAMPLE = Path(__file__).parents[2] / "../shared/data/kodcode_sample.json"
+
+KODCODE_ROW = {
+    "question_id": "K1",
+    "question": "Add two numbers.",
+    "solution": "def helper(x):\n    return x\n\ndef add(a: int, b: int = 0):\n    return helper(a) + b",
+    "test": "from solution import add\n\ndef test_add():\n    assert add(1, 2) == 3\n    assert add(1) == 1",
+    "test_info": [{"function_name": "add"}],
+    "gpt_difficulty": "hard",
+}
+OWN_ROW = {
+    "id": "mine/1",
+    "question": "Double x.",
+    "solution": "def f(x):\n    return 2 * x",
+    "entry_point": "f",
+    "tests": ["assert f(2)==4"],
+}
+
+
+def write_jsonl(path: Path, rows: list) -> Path:
+    path.write_text("\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows))
+    return path
+
+
+def reasons(loaded: Loaded) -> dict[str, str]:
+    return {refusal.id: refusal.reason for refusal in loaded.refused}
+
+
+def test_a_kodcode_row_becomes_a_problem_whose_question_declares_the_function():
+    (problem,) = kodcode.from_rows([KODCODE_ROW]).problems
+    assert problem.id == "K1"
+    assert problem.entry_point == "add"
+    assert problem.golden_tests == ("assert add(1, 2) == 3", "assert add(1) == 1")
+    assert problem.question == "Add two numbers.\n\ndef add(a: int, b: int=0):"
+    assert problem.source == "kodcode"
+
+
+def test_a_question_that_declares_the_function_is_left_as_it_is():
+    question = 'def add(a, b):\n    """Adds."""'
+    (problem,) = kodcode.from_rows([KODCODE_ROW | {"question": question}]).problems
+    assert problem.question == question
+
+
+@pytest.mark.parametrize("infos", [None, [], [{"function_name": "helper"}], [{"function_name": "gone"}]])
+def test_the_entry_point_is_the_function_that_the_tests_call(infos):
+    (problem,) = kodcode.from_rows([KODCODE_ROW | {"test_info": infos}]).problems
+    assert problem.entry_point == "add"
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"question": "  "}, "no question"),
+        ({"question": 3}, "question is of type int, not text"),
+        ({"solution": None}, "no solution"),
+        ({"solution": "def add(:"}, "the solution does not parse: invalid syntax"),
+        ({"solution": "add = 1"}, "the solution defines no function"),
+        ({"test": "", "test_code": None}, "no test or test_code"),
+        ({"test": "def test(:"}, "the test code does not parse"),
+        ({"test": "def test_x():\n    assert add is not None"}, "no test of the form assert call == value"),
+        ({"test_info": "add"}, "test_info is no list of objects"),
+    ],
+)
+def test_a_bad_kodcode_row_is_refused_by_id_and_reason(change, reason):
+    loaded = kodcode.from_rows([KODCODE_ROW | change, KODCODE_ROW | {"question_id": "K2"}])
+    assert [problem.id for problem in loaded.problems] == ["K2"]
+    assert list(reasons(loaded)) == ["K1"]
+    assert reason in reasons(loaded)["K1"]
+
+
+def test_rows_without_an_id_and_repeated_ids_are_refused():
+    loaded = kodcode.from_rows([KODCODE_ROW, KODCODE_ROW, KODCODE_ROW | {"question_id": None}])
+    assert len(loaded.problems) == 1
+    assert reasons(loaded) == {"K1": "row 2 has the id of an earlier row", "row 3": "no question_id"}
+
+
+def test_kodcode_rows_can_be_chosen_by_difficulty():
+    loaded = kodcode.from_rows([KODCODE_ROW], difficulties=("medium",))
+    assert reasons(loaded) == {"K1": "difficulty hard"}
+
+
+def test_json_jsonl_and_parquet_give_the_same_problems(tmp_path):
+    rows = [KODCODE_ROW, KODCODE_ROW | {"question_id": "K2"}]
+    (tmp_path / "rows.json").write_text(json.dumps(rows))
+    write_jsonl(tmp_path / "rows.jsonl", rows)
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "rows.parquet")
+    loaded = [kodcode.read(tmp_path / f"rows.{kind}") for kind in ("json", "jsonl", "parquet")]
+    assert loaded[0] == loaded[1] == loaded[2]
+    assert len(loaded[0].problems) == 2
+
+
+def test_own_problems_are_read_line_by_line(tmp_path):
+    path = write_jsonl(
+        tmp_path / "mine.jsonl",
+        [
+            OWN_ROW,
+            "{not json",
+            "[1]",
+            OWN_ROW | {"id": "mine/2", "tests": None},
+            OWN_ROW | {"id": "mine/3", "entry_point": "g"},
+            OWN_ROW | {"id": "mine/4", "tests": ["assert f(1) == 2", "print(f(1))"]},
+            OWN_ROW | {"id": "mine/5", "tests": "assert f(1) == 2"},
+        ],
+    )
+    loaded = problem_files.read(path)
+    assert [problem.id for problem in loaded.problems] == ["mine/1", "mine/2"]
+    assert loaded.problems[0].golden_tests == ("assert f(2) == 4",)
+    assert loaded.problems[1].golden_tests == ()
+    refused = reasons(loaded)
+    assert list(refused) == ["row 2", "row 3", "mine/3", "mine/4", "mine/5"]
+    assert refused["row 2"].startswith("not JSON: Expecting property name")
+    assert refused["row 3"] == "a list, not a JSON object"
+    assert refused["mine/3"] == "the solution defines no g"
+    assert refused["mine/4"] == "the test 'print(f(1))': not an assert"
+    assert refused["mine/5"] == "tests is no list of texts"
+
+
+def test_load_tells_the_format_of_a_file_by_its_fields(tmp_path):
+    own = write_jsonl(tmp_path / "own.jsonl", [OWN_ROW])
+    kod = write_jsonl(tmp_path / "kod.jsonl", ["oops", KODCODE_ROW])
+    assert data_pipeline.load(str(own), "all").problems[0].source == "problems"
+    loaded = data_pipeline.load(str(kod), "all")
+    assert loaded.problems[0].source == "kodcode"
+    assert list(reasons(loaded)) == ["row 1"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("gone.json", None, "no such file"),
+        ("notes.txt", b"hello", "unknown kind of file; known are .json, .jsonl, .jsonl.gz, .parquet"),
+        ("bad.json", b"{", "not readable as json: Expecting property name"),
+        ("bad.jsonl", b"\xff\xfe", "not readable as jsonl: 'utf-8' codec"),
+        ("bad.parquet", b"PAR?", "not readable as parquet"),
+        ("bad.jsonl.gz", b"plain", "not readable as gz"),
+        ("empty.jsonl", b"", "not one row is an object"),
+        ("other.jsonl", b'{"a": 1, "b": 2}', "fields a, b are of no known format: KodCode (question, "),
+    ],
+)
+def test_an_unreadable_source_is_one_clear_line(tmp_path, name, content, message):
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ValueError) as raised:
+        data_pipeline.load(str(path))
+    assert str(raised.value).startswith(f"{path}: {message}")
+    assert "\n" not in str(raised.value)
+
+
+def test_load_gives_the_micro_world_by_name():
+    assert data_pipeline.load("micro", "heldout", 5, seed=2).problems == micro.problems("heldout", 5, seed=2)
+    with pytest.raises(ValueError, match="wants a count"):
+        data_pipeline.load("micro")
+    with pytest.raises(ValueError, match="unknown split 'test'"):
+        data_pipeline.load("micro", "test", 1)  # type: ignore[arg-type]
+
+
+def test_splits_of_a_file_part_it_by_solution(tmp_path):
+    rows = [
+        OWN_ROW
+        | {"id": f"{number}/{wording}", "solution": f"def f(x):\n    return x + {number}", "tests": []}
+        for number in range(200)
+        for wording in "ab"
+    ]
+    source = str(write_jsonl(tmp_path / "many.jsonl", rows))
+    train, heldout = (data_pipeline.load(source, split).problems for split in ("train", "heldout"))
+    assert len(train) + len(heldout) == 400
+    assert not {p.solution for p in train} & {p.solution for p in heldout}
+    assert len(heldout) == pytest.approx(40, abs=24)
+    drawn = data_pipeline.load(source, "train", count=7, seed=1).problems
+    assert len(drawn) == 7 and set(drawn) <= set(train)
+    assert drawn == data_pipeline.load(source, "train", count=7, seed=1).problems
+    assert drawn != data_pipeline.load(source, "train", count=7, seed=2).problems
+
+
+@pytest.mark.shared_data
+def test_the_kodcode_sample_is_read_whole_and_its_golden_tests_hold():
+    loaded = kodcode.read(KODCODE_SAMPLE)
+    assert len(loaded.problems) == 187
+    assert len(loaded.refused) == 16
+    assert {refusal.reason for refusal in loaded.refused} == {"no test of the form assert call == value"}
+    for problem in loaded.problems:
+        for line in problem.golden_tests:
+            namespace: dict = {}
+            exec(problem.solution, namespace)
+            exec(line, namespace)
