@@ -1,0 +1,46 @@
+"""A judge for untrusted Python: runs programs in jails and says what they return. Standard library (and
+nsjail) only.
+"""
+
+from sandbox.encoding import encode, encode_literal, same
+from sandbox.jobs import (
+    Execution,
+    Job,
+    JudgeJob,
+    Limits,
+    Outcome,
+    SandboxError,
+    SandboxUnavailable,
+    Status,
+    Test,
+    Verdict,
+    Verdicts,
+    VerdictStatus,
+    verdict_on,
+)
+from sandbox.language import OutsideLanguage, Rejected, SuiteTest, parse_test
+from sandbox.pool import SandboxPool
+
+__all__ = [
+    "Execution",
+    "Job",
+    "JudgeJob",
+    "Limits",
+    "Outcome",
+    "OutsideLanguage",
+    "Rejected",
+    "SandboxError",
+    "SandboxPool",
+    "SandboxUnavailable",
+    "Status",
+    "SuiteTest",
+    "Test",
+    "Verdict",
+    "VerdictStatus",
+    "Verdicts",
+    "encode",
+    "encode_literal",
+    "parse_test",
+    "same",
+    "verdict_on",
+]

@@ -1,0 +1,167 @@
+"""What the judge is asked and what it answers: frozen, typed, and free of any code that runs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from sandbox.encoding import same
+
+
+class Status(StrEnum):
+    """How the evaluation of one expression, or the loading of one program, ended."""
+
+    RETURNED = "returned"
+    RAISED = "raised"
+    TIMED_OUT = "timed out"
+    OUT_OF_MEMORY = "out of memory"
+    CRASHED = "crashed"  # the process died, or ended without an answer
+    NOT_PLAIN_DATA = "not plain data"
+
+
+class VerdictStatus(StrEnum):
+    """How one test ended."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    RAISED = "raised"
+    TIMED_OUT = "timed out"
+    OUT_OF_MEMORY = "out of memory"
+    CRASHED = "crashed"
+    NOT_PLAIN_DATA = "not plain data"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one program may use. Seconds are of CPU time; the wall-clock backstop is `wall_factor` times
+    each of them.
+    """
+
+    call_seconds: float = 1.0  # one call
+    load_seconds: float = 5.0  # executing the program's own statements
+    program_seconds: float = 20.0  # everything together, restarts after a fatal call included
+    wall_factor: float = 5.0
+    memory_mb: int = 512  # address space of each process
+    processes: int = 8  # processes and threads alive at once, the program's own included
+    file_bytes: int = 1 << 20  # size of any one file that it writes
+    output_bytes: int = 1 << 20  # answers that one process may write; a fresh process continues after them
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if value <= 0:
+                raise ValueError(f"limits.{name} must be positive, not {value}")
+
+
+@dataclass(frozen=True)
+class Job:
+    """A program, and expressions of the suite language to evaluate one after the other in its process.
+
+    Free names of the calls are the program's. `entry_point` is needed only where the program's function
+    is named like a builtin. `limits` of None are the pool's.
+    """
+
+    program: str
+    calls: tuple[str, ...] = ()
+    limits: Limits | None = None
+    entry_point: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`value` is the canonical encoding (see `sandbox.encoding`) where the status is RETURNED; `detail`
+    explains the others.
+    """
+
+    status: Status
+    value: str | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Execution:
+    """What a job did: one outcome per call, in order. Where the program did not load, each is the load's
+    own failure.
+    """
+
+    loaded: Outcome
+    outcomes: tuple[Outcome, ...]
+    cpu_seconds: float
+
+    @property
+    def valid(self) -> bool:
+        """Whether the program executed."""
+        return self.loaded.status is Status.RETURNED
+
+
+@dataclass(frozen=True)
+class Test:
+    """A call and the canonical encoding of the value that it must return."""
+
+    __test__ = False  # pytest: not a test class
+
+    call: str
+    expected: str
+
+
+@dataclass(frozen=True)
+class JudgeJob:
+    """A program and the tests that it is to be judged by. Only the calls ever reach the program's process."""
+
+    program: str
+    tests: tuple[Test, ...] = ()
+    limits: Limits | None = None
+    entry_point: str = ""
+
+    def execution(self) -> Job:
+        """The job whose outcomes decide the tests; a repeated call is evaluated once."""
+        calls = tuple(dict.fromkeys(test.call for test in self.tests))
+        return Job(self.program, calls, self.limits, self.entry_point)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The end of one test; `value` is what the program returned, if it returned."""
+
+    status: VerdictStatus
+    value: str | None = None
+    detail: str = ""
+
+    @property
+    def passed(self) -> bool:
+        return self.status is VerdictStatus.PASSED
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """One verdict per test, in order."""
+
+    loaded: Outcome
+    tests: tuple[Verdict, ...] = field(default=())
+    cpu_seconds: float = 0.0
+
+    @property
+    def valid(self) -> bool:
+        """Whether the program executed."""
+        return self.loaded.status is Status.RETURNED
+
+
+def verdicts(tests: Sequence[Test], calls: Sequence[str], execution: Execution) -> Verdicts:
+    """Compare the outcomes of `calls` with what the tests expect of them."""
+    outcomes = dict(zip(calls, execution.outcomes, strict=True))
+    judged = tuple(verdict_on(outcomes[test.call], test.expected) for test in tests)
+    return Verdicts(execution.loaded, judged, execution.cpu_seconds)
+
+
+def verdict_on(outcome: Outcome, expected: str) -> Verdict:
+    """The verdict of one test: what its call did, against the canonical value that it must return."""
+    if outcome.value is None:
+        return Verdict(VerdictStatus(outcome.status.value), None, outcome.detail)
+    passed = same(outcome.value, expected)
+    return Verdict(VerdictStatus.PASSED if passed else VerdictStatus.FAILED, outcome.value)
+
+
+class SandboxError(RuntimeError):
+    """The judge's own machinery failed. Never a verdict, never a reward."""
+
+
+class SandboxUnavailable(SandboxError):
+    """The judge cannot run on this host; the message is one line that says what is missing and what to do."""

@@ -1,0 +1,117 @@
+"""The pool: jobs in, futures out, one jailed zygote per core."""
+
+import os
+import queue
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Self, TypeVar
+
+from sandbox.jail import BackendName, plan_launch
+from sandbox.jobs import Execution, Job, JudgeJob, Limits, SandboxError, Verdicts, verdicts
+from sandbox.lane import Lane, Task
+from sandbox.protocol import Progress
+from sandbox.worker import Worker
+
+T = TypeVar("T")
+
+
+class SandboxPool:
+    """Runs programs in jails, several at once.
+
+    `submit` and `submit_judge` return futures (for `concurrent.futures.as_completed`, say) and block
+    while `pending` jobs are waiting; `execute` and `judge` return results in the order of the jobs. A
+    worker that dies is replaced and its job tried once more; after that its future raises SandboxError. A
+    call outside the suite language makes it raise OutsideLanguage.
+
+    `backend` is "auto" or "nsjail" (the jail, or SandboxUnavailable), or "process": resource limits and
+    separate processes but no jail, so programs can read this user's files and use the network. `preload`
+    names packages of this environment that programs may import, and that are imported once per worker.
+
+    Not protected against: flaws of the kernel, timing between jobs of one machine, and memory use of
+    `limits.processes` times `limits.memory_mb` per worker.
+    """
+
+    def __init__(
+        self,
+        workers: int | None = None,
+        backend: BackendName = "auto",
+        limits: Limits | None = None,
+        preload: Sequence[str] = (),
+        pending: int = 4_096,
+    ) -> None:
+        """Start `workers` zygotes (None: one per core). Raises SandboxUnavailable."""
+        self.limits = limits or Limits()
+        launch = plan_launch(backend, preload)
+        self.backend = launch.backend
+        count = workers or os.cpu_count() or 1
+        self._tasks: queue.Queue[Task | None] = queue.Queue(pending)
+        self._closed = False
+        self._lanes = [Lane(self._tasks, count, lambda: Worker(launch, preload)) for _ in range(count)]
+        self._start()
+
+    def submit(self, job: Job) -> Future[Execution]:
+        """Run one program and its calls."""
+        return self._submit(job, lambda execution: execution)
+
+    def execute(self, jobs: Sequence[Job]) -> list[Execution]:
+        """Run programs; results in the order of the jobs."""
+        return [future.result() for future in [self.submit(job) for job in jobs]]
+
+    def submit_judge(self, job: JudgeJob) -> Future[Verdicts]:
+        """Run one program and compare, in this process, what it returned with what its tests expect."""
+        plain = job.execution()
+        return self._submit(plain, lambda execution: verdicts(job.tests, plain.calls, execution))
+
+    def judge(self, jobs: Sequence[JudgeJob]) -> list[Verdicts]:
+        """Judge programs; verdicts in the order of the jobs."""
+        return [future.result() for future in [self.submit_judge(job) for job in jobs]]
+
+    @property
+    def worker_pids(self) -> tuple[int, ...]:
+        """The processes at the head of each jail, for monitoring."""
+        return tuple(lane.worker_pid for lane in self._lanes)
+
+    @property
+    def restarts(self) -> int:
+        """Workers replaced so far."""
+        return sum(lane.restarts for lane in self._lanes)
+
+    def close(self) -> None:
+        """Finish what was submitted, then end the workers."""
+        if self._closed:
+            return
+        self._closed = True
+        for _ in self._lanes:
+            self._tasks.put(None)
+        for lane in self._lanes:
+            lane.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:  # nobody will read the results
+            for lane in self._lanes:
+                lane.stop()
+        self.close()
+
+    def _start(self) -> None:
+        try:
+            for lane in self._lanes:
+                lane.wait_ready()
+        except SandboxError:
+            for lane in self._lanes:
+                lane.abandon()
+            raise
+        for lane in self._lanes:
+            lane.start()
+
+    def _submit(self, job: Job, finish: Callable[[Execution], T]) -> Future[T]:
+        if self._closed:
+            raise SandboxError("the pool is closed")
+        future: Future[T] = Future()
+        self._tasks.put(Task(Progress(job, job.limits or self.limits), finish, future))
+        return future

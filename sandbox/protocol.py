@@ -1,0 +1,137 @@
+"""What the host says to a zygote, and how it reads the answers, none of which it trusts."""
+
+import marshal
+import math
+import resource
+import signal
+from dataclasses import dataclass, field
+
+from sandbox.jobs import Execution, Job, Limits, Outcome, Status
+from sandbox.language import called_names
+from sandbox.zygote import REPORT, REQUEST
+
+MAX_LINE = 4_096  # characters of one answer; longer ones are malformed
+_MARSHAL_VERSION = 4  # understood by every Python that may run the zygote
+_OPEN_FILES = 64
+
+_TIME_SIGNALS = (signal.SIGPROF, signal.SIGXCPU, signal.SIGALRM, signal.SIGVTALRM)
+_STATUS_OF_SIGN = {
+    "=": Status.RETURNED,
+    "!": Status.RAISED,
+    "?": Status.NOT_PLAIN_DATA,
+    "m": Status.OUT_OF_MEMORY,
+}
+
+
+@dataclass(frozen=True)
+class Report:
+    """The zygote's own account of one child: trusted, unlike what the child wrote."""
+
+    wait_status: int
+    cpu_seconds: float
+    wall_seconds: float
+    cut_short: bool
+
+    @classmethod
+    def unpack(cls, data: bytes) -> "Report":
+        return cls(*REPORT.unpack(data))
+
+    def death(self) -> Outcome:
+        """The outcome of the call during which the child ended."""
+        if self.cut_short:
+            return Outcome(Status.TIMED_OUT, detail="wall-clock time")
+        number = self.wait_status & 0x7F
+        if number in _TIME_SIGNALS:
+            return Outcome(Status.TIMED_OUT, detail="CPU time")
+        if number:
+            return Outcome(Status.CRASHED, detail=f"signal {number}")
+        return Outcome(Status.CRASHED, detail=f"exit status {self.wait_status >> 8}")
+
+
+def read_answers(data: bytes) -> list[Outcome]:
+    """The outcomes that a child wrote, the load's first; an unfinished last line is left out."""
+    return [_outcome(line) for line in data.decode("ascii", "replace").split("\n")[:-1]]
+
+
+def _outcome(line: str) -> Outcome:
+    status = _STATUS_OF_SIGN.get(line[:1])
+    if status is None or len(line) > MAX_LINE or not (line.isascii() and line.isprintable()):
+        return Outcome(Status.CRASHED, detail="malformed answer")
+    if status is Status.RETURNED:
+        return Outcome(status, value=line[1:])
+    return Outcome(status, detail=line[1:])
+
+
+@dataclass
+class Progress:
+    """One job on its way: after a death in the middle, a fresh child resumes at the next call."""
+
+    job: Job
+    limits: Limits
+    loaded: Outcome | None = None
+    outcomes: list[Outcome] = field(default_factory=list)
+    cpu_seconds: float = 0.0
+    wall_seconds: float = 0.0
+
+    @property
+    def left(self) -> int:
+        """Calls that have no outcome yet."""
+        return len(self.job.calls) - len(self.outcomes)
+
+    @property
+    def done(self) -> bool:
+        return self.loaded is not None and not self.left
+
+    def request(self) -> bytes:
+        """What the child reads: the program, the calls still to be made, and the limits on itself. Raises
+        OutsideLanguage.
+        """
+        calls = self.job.calls[len(self.outcomes) :]
+        names = frozenset[str]().union(*(called_names(call, self.job.entry_point) for call in calls))
+        load = min(self.limits.load_seconds, self._cpu_left())
+        rlimits = _rlimits(self.limits, self._cpu_left())
+        message = (self.job.program, calls, tuple(names), rlimits, load, self.limits.call_seconds)
+        return marshal.dumps(message, _MARSHAL_VERSION)
+
+    def wall_limits(self) -> bytes:
+        """What the zygote is told: how long it may wait for the load, for one call, and in all."""
+        limits, factor = self.limits, self.limits.wall_factor
+        total = factor * limits.program_seconds - self.wall_seconds
+        return REQUEST.pack(factor * limits.load_seconds, factor * limits.call_seconds, total)
+
+    def absorb(self, report: Report, data: bytes) -> None:
+        """Take in the answers of a child that has ended."""
+        self.cpu_seconds += report.cpu_seconds
+        self.wall_seconds += report.wall_seconds
+        load, *answers = read_answers(data) or [report.death()]
+        self.loaded = self.loaded or load
+        if load.status is not Status.RETURNED:
+            self.outcomes += [load] * self.left
+            return
+        self.outcomes += answers[: self.left]
+        out_of_room = bool(answers) and len(data) > self.limits.output_bytes - MAX_LINE
+        if self.left and not out_of_room:
+            self.outcomes.append(report.death())
+        if (
+            self._cpu_left() <= 0
+            or self.wall_seconds >= self.limits.wall_factor * self.limits.program_seconds
+        ):
+            self.outcomes += [Outcome(Status.TIMED_OUT, detail="the program's time as a whole")] * self.left
+
+    def execution(self) -> Execution:
+        assert self.loaded is not None
+        return Execution(self.loaded, tuple(self.outcomes), self.cpu_seconds)
+
+    def _cpu_left(self) -> float:
+        return self.limits.program_seconds - self.cpu_seconds
+
+
+def _rlimits(limits: Limits, cpu_seconds: float) -> tuple[tuple[int, int], ...]:
+    return (
+        (resource.RLIMIT_AS, limits.memory_mb << 20),
+        (resource.RLIMIT_CPU, math.ceil(cpu_seconds) + 1),
+        (resource.RLIMIT_FSIZE, max(limits.file_bytes, limits.output_bytes)),
+        (resource.RLIMIT_NPROC, limits.processes + 1),  # the zygote counts too
+        (resource.RLIMIT_NOFILE, _OPEN_FILES),
+        (resource.RLIMIT_CORE, 0),
+    )

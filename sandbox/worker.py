@@ -1,0 +1,131 @@
+"""One zygote as the host sees it: started, fed with requests, listened to, and ended."""
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+from sandbox import encoding, zygote
+from sandbox.jail import Launch
+from sandbox.jobs import SandboxUnavailable
+from sandbox.protocol import Report
+
+_START_SECONDS = 60.0
+_BOOT = """\
+import sys, types
+sys.path += {packages!r}
+for name, text in {modules!r}:
+    module = sys.modules[name] = types.ModuleType(name)
+    exec(compile(text, name, "exec"), module.__dict__)
+module.main({control}, {preload!r})
+"""
+
+
+class WorkerDied(Exception):
+    """The zygote ended, or stopped answering, before it reported."""
+
+
+class Worker:
+    """A running zygote. Reports come in the order of the requests."""
+
+    def __init__(self, launch: Launch, preload: Sequence[str]) -> None:
+        """Start the zygote; `wait_ready` must follow."""
+        self._backend = launch.backend
+        self._control, theirs = socket.socketpair()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115
+        with theirs, memory_file(_boot_text(launch, preload, theirs.fileno())) as boot:
+            os.lseek(boot.fileno(), 0, os.SEEK_SET)
+            self._process = subprocess.Popen(
+                launch.arguments(theirs.fileno()),
+                stdin=boot,
+                stdout=subprocess.DEVNULL,
+                stderr=self._errors,
+                pass_fds=(theirs.fileno(),),
+                env=launch.environment,
+                cwd="/",
+                start_new_session=True,  # an interrupt from the terminal is for the host alone
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def wait_ready(self) -> None:
+        """Return when the zygote serves. Raises SandboxUnavailable with the jail's own words."""
+        self._control.settimeout(_START_SECONDS)
+        try:
+            ready = self._control.recv(len(zygote.READY)) == zygote.READY
+        except OSError:
+            ready = False
+        if not ready:
+            message = self._failure()
+            self.close()
+            raise SandboxUnavailable(message)
+
+    def send(self, limits: bytes, request: IO[bytes], result: IO[bytes]) -> None:
+        """Queue one request with the zygote; that it is dead is for `receive` to tell."""
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            socket.send_fds(self._control, [limits], [request.fileno(), result.fileno()])
+
+    def receive(self, timeout: float) -> Report:
+        """The report on the oldest request; `timeout` in wall-clock seconds. Raises WorkerDied."""
+        self._control.settimeout(timeout)
+        data = b""
+        while len(data) < zygote.REPORT.size:
+            try:
+                part = self._control.recv(zygote.REPORT.size - len(data))
+            except OSError as error:
+                raise WorkerDied(str(error)) from error
+            if not part:
+                raise WorkerDied(f"the zygote ended: {self._last_words()}")
+            data += part
+        return Report.unpack(data)
+
+    def kill(self) -> None:
+        """End the zygote and everything in its jail; `receive`, in whatever thread, raises WorkerDied."""
+        self._process.kill()
+
+    def close(self) -> None:
+        """End the zygote and release what the host holds of it."""
+        self._control.close()
+        self.kill()
+        self._process.wait()
+        self._errors.close()
+
+    def _last_words(self) -> str:
+        self._errors.seek(0)
+        lines = self._errors.read(100_000).decode("utf-8", "replace").splitlines()
+        telling = [line for line in lines if line.startswith("[E]") or line.startswith("[F]")] or lines[-1:]
+        return " | ".join(telling[:3]) or "it said nothing"
+
+    def _failure(self) -> str:
+        words = self._last_words()
+        if self._backend == "process":
+            return f"the sandbox process did not start: {words}"
+        return (
+            f"the jail did not start ({words}): run `codea1 sandbox check`, "
+            "or choose sandbox.backend=process, which jails nothing"
+        )
+
+
+def memory_file(content: bytes = b"") -> IO[bytes]:
+    """An anonymous file that holds `content`, in memory where the system has such files."""
+    if sys.platform == "linux":
+        file: IO[bytes] = os.fdopen(os.memfd_create("judge"), "w+b", buffering=0)
+    else:
+        file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
+    file.write(content)
+    return file
+
+
+def _boot_text(launch: Launch, preload: Sequence[str], control_fd: int) -> bytes:
+    """The program that the interpreter in the jail reads from its standard input."""
+    modules = [(module.__name__, Path(module.__file__ or "").read_text()) for module in (encoding, zygote)]
+    packages = [launch.packages] if launch.packages else []
+    text = _BOOT.format(packages=packages, modules=modules, control=control_fd, preload=tuple(preload))
+    return text.encode()

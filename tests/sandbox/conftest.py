@@ -1,0 +1,24 @@
+from collections.abc import Iterator
+
+import pytest
+
+from sandbox import Limits, SandboxPool
+
+FAST = Limits(call_seconds=0.3, load_seconds=1.0, program_seconds=4.0, wall_factor=3.0, memory_mb=256)
+
+
+@pytest.fixture(scope="session")
+def jail() -> Iterator[SandboxPool]:
+    """Two jailed workers, with tight limits so that hostile programs cost little."""
+    with SandboxPool(workers=2, backend="nsjail", limits=FAST) as pool:
+        yield pool
+
+
+@pytest.fixture(scope="session", params=["nsjail", "process"])
+def pool(request: pytest.FixtureRequest, jail: SandboxPool) -> Iterator[SandboxPool]:
+    """A pool of each kind, for what must hold in both."""
+    if request.param == "nsjail":
+        yield jail
+    else:
+        with SandboxPool(workers=2, backend="process", limits=FAST) as plain:
+            yield plain

@@ -1,0 +1,125 @@
+import ast
+
+import pytest
+
+from sandbox.language import OutsideLanguage, Rejected, SuiteTest, called_names, parse_test
+
+
+def read(text: str, entry_point: str = "f", **bindings: str) -> SuiteTest | Rejected:
+    bound = {name: ast.parse(expression, mode="eval").body for name, expression in bindings.items()}
+    return parse_test(ast.parse(text).body[0], entry_point, bound)
+
+
+@pytest.mark.parametrize(
+    ("text", "call", "stated"),
+    [
+        ("assert f(1, [2],k='a')==3", "f(1, [2], k='a')", "3"),
+        ("assert f(1) is True, 'message'", "f(1)", "True"),
+        ("assert f() is None", "f()", "None"),
+        ("assert sorted(f(x=(1, 2))) == [1, 2]", "sorted(f(x=(1, 2)))", "[1, 2]"),
+        ("assert round(f(1.5) * 2, 3) == 2 ** 3", "round(f(1.5) * 2, 3)", "2 ** 3"),
+        (
+            "assert f([i * i for i in range(3) if i]) == sum([1, 2])",
+            "f([i * i for i in range(3) if i])",
+            "sum([1, 2])",
+        ),
+        (
+            "assert f('a b'.split()) == {k: v for k, v in zip('ab', [1, 2])}",
+            "f('a b'.split())",
+            "{k: v for k, v in zip('ab', [1, 2])}",
+        ),
+        ("assert f(*[1], **{'k': 2})[0] == 1", "f(*[1], **{'k': 2})[0]", "1"),
+        ("assert f(list(map(str, [1]))) == 1", "f(list(map(str, [1])))", "1"),
+        ("assert f(1)(2) == 3", "f(1)(2)", "3"),
+    ],
+)
+def test_a_comparison_of_one_call_with_an_answer_is_a_test(text, call, stated):
+    assert read(text) == SuiteTest(call, stated)
+
+
+def test_a_bare_argument_is_replaced_by_the_expression_bound_to_it():
+    assert read("assert f(a, k=b) == 1", a="[1, 2]", b="'x'") == SuiteTest("f([1, 2], k='x')", "1")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("x = 1", "not an assert"),
+        ("assert f(1)", "form"),
+        ("assert f(1) == 2 == 2", "form"),
+        ("assert f(1) != 2", "comparison"),
+        ("assert f(1) is 1", "comparison"),
+        ("assert f(1) is f", "comparison"),
+        ("assert 1 == f(1)", "0 times"),
+        ("assert f(f(1)) == 1", "2 times"),
+        ("assert f(1) == f(1)", "stated answer calls"),
+        ("assert [f(x) for x in range(3)] == [1]", "inside a comprehension"),
+        ("assert f(a) == 1", "the name a"),
+        ("assert g(1) == 1", "the name g"),
+        ("assert f(f) == 1", "the name f"),
+        ("assert f(1) == helper(1)", "the name helper"),
+        ("assert f.__code__ == 1", "the attribute __code__"),
+        ("assert f(1).__class__ == 1", "the attribute __class__"),
+        ("assert f(1).real == 1", "the attribute real"),
+        ("assert f(1).__eq__(2) == 1", "the attribute __eq__"),
+        ("assert f('{0.__class__}'.format(1)) == 1", "the attribute format"),
+        ("assert f(globals()) == 1", "the name globals"),
+        ("assert f(id(1)) == 1", "the name id"),
+        ("assert f(hash('a')) == 1", "the name hash"),
+        ("assert f(getattr(1, 'real')) == 1", "the name getattr"),
+        ("assert f(eval('1')) == 1", "the name eval"),
+        ("assert f(__import__('os')) == 1", "the name __import__"),
+        ("assert f(type(1)) == 1", "the name type"),
+        ("assert f(lambda: 1) == 1", "a lambda"),
+        ("assert f(f'{1}') == 1", "an f-string"),
+        ("assert f((x := 1)) == 1", "an assignment expression"),
+        ("assert f([len for len in [1]]) == 1", "rebinds len"),
+        ("assert f([f for f in [1]]) == 1", "rebinds f"),
+        ("assert f([x for x in [1]], x) == 1", "the name x"),
+        ("assert f([1 for [1][0] in [2]]) == 1", "a comprehension over something else"),
+        ("assert f('" + "a" * 20_000 + "') == 1", "longer than"),
+    ],
+)
+def test_anything_else_is_rejected_with_its_reason(text, reason):
+    result = read(text)
+    assert isinstance(result, Rejected)
+    assert reason in result.reason
+
+
+def test_the_entry_point_may_have_the_name_of_a_builtin():
+    assert read("assert sum([1]) == 1", entry_point="sum") == SuiteTest("sum([1])", "1")
+    assert isinstance(read("assert f(sum([1])) == sum([1])", entry_point="sum"), Rejected)
+
+
+def test_deep_nesting_is_rejected_and_does_not_end_the_host():
+    deep = "f(" + "-" * 5_000 + "1)"
+    with pytest.raises(OutsideLanguage):
+        called_names(deep)
+    with pytest.raises(OutsideLanguage):
+        called_names("f(" + "[" * 150 + "]" * 150 + ")" + "+1" * 4000)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "f(1",
+        "f(1)); (g(2)",
+        "import os",
+        "f.__globals__",
+        "().__class__",
+        "__import__('os')",
+        "open",
+        "",
+        "f(1)\n+2",
+        "x",
+    ],
+)
+def test_a_job_refuses_calls_outside_the_language(call):
+    with pytest.raises(OutsideLanguage):
+        called_names(call)
+
+
+def test_a_jobs_calls_name_what_they_take_from_the_program():
+    assert called_names("sorted(f(len([1])))") == {"f"}
+    assert called_names("sum([1])") == frozenset()
+    assert called_names("sum([1])", "sum") == {"sum"}
