@@ -19,7 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Self, TextIO
+from typing import Any, SupportsFloat, TextIO
 
 import jax
 import rich.progress
@@ -138,7 +138,7 @@ class Metrics:
         )
         self._wandb = None if wandb_project is None else _start_wandb(run_dir, wandb_project)
 
-    def log(self, kind: str, step: int, values: Mapping[str, float]) -> None:
+    def log(self, kind: str, step: int, values: Mapping[str, SupportsFloat]) -> None:
         """Appends one line, on disk when this returns. A value that is not finite is written as null."""
         figures = {name: float(value) for name, value in values.items()}
         finite = {name: value for name, value in figures.items() if math.isfinite(value)}
@@ -165,7 +165,7 @@ class Metrics:
         if self._wandb is not None:
             self._wandb.finish()
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Metrics:
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -182,8 +182,8 @@ def _start_wandb(run_dir: Path, project: str) -> Any:
 
 
 def versions() -> dict[str, Any]:
-    """What the run was made with: Python, packages, platform and devices ("kind": count)."""
-    devices = Counter(f"{device.platform}: {device.device_kind}" for device in jax.devices())
+    """What the run was made with: Python, packages, platform and how many devices of each kind."""
+    devices = Counter(device.device_kind for device in jax.devices())
     return {
         "python": platform.python_version(),
         "packages": {name: importlib.metadata.version(name) for name in _PACKAGES},
@@ -237,12 +237,14 @@ _SHOWN = (
 )
 
 
-def describe(values: Mapping[str, float]) -> list[str]:
+def describe(values: Mapping[str, SupportsFloat]) -> list[str]:
     """One step's figures in words; those that are missing are left out."""
-    figures = [f"{label} {form.format(values[name])}" for label, name, form in _SHOWN if name in values]
+    figures = [
+        f"{label} {form.format(float(values[name]))}" for label, name, form in _SHOWN if name in values
+    ]
     if "seconds/step" in values:
-        figures.append(f"{values['seconds/step']:.1f} s")
-    phases = [f"{label} {values[name]:.1f}" for label, name in _PHASES.items() if name in values]
+        figures.append(f"{float(values['seconds/step']):.1f} s")
+    phases = [f"{label} {float(values[name]):.1f}" for label, name in _PHASES.items() if name in values]
     return [*figures, ", ".join(phases)] if phases else figures
 
 
@@ -266,7 +268,7 @@ class Progress:
         self._bar = _make_bar(console) if console.is_terminal else None
         self._task = self._bar.add_task("", total=total, completed=done, eta="--:--") if self._bar else None
 
-    def update(self, step: int, values: Mapping[str, float]) -> None:
+    def update(self, step: int, values: Mapping[str, SupportsFloat]) -> None:
         """Shows that `step` steps are done, with the metrics of the last."""
         eta = self._eta(step)
         if self._bar is None or self._task is None:
@@ -282,7 +284,7 @@ class Progress:
         hours, minutes = divmod(minutes, 60)
         return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Progress:
         if self._bar is not None:
             self._bar.start()
         return self

@@ -1,0 +1,101 @@
+// Which curves there are. Color 0 is the Code LLM's and color 1 the Test LLM's wherever one run is shown alone.
+
+const EVALUATION_CHARTS = [
+  ["Code LLM: solved problems", "percent of samples", "%", [["eval/avg_at_n", "avg@n"], ["eval/pass_at_1", "pass@1"], ["eval/pass_at_8", "pass@8"]]],
+  ["Test LLM: valid and deadly tests", "percent", "%", [["eval/test_validity", "validity"], ["eval/kill_rate", "kill rate"]]],
+  ["Test LLM: five tests per function", "percent", "%", [["eval/pass_at_5", "pass@5"], ["eval/mut_at_5", "mut@5"], ["eval/mul", "Mul"]]],
+];
+
+const TRAINING_CHARTS = [
+  ["Rewards", "mean reward", "", bothRoles("reward")],
+  ["Programs", "share", "share", [["pass_rate", "kept tests passed"], ["code/valid", "programs that execute"]]],
+  ["Tests", "share", "share", [["test/validity", "validity"], ["test/adversarial", "difficulty"]]],
+  ["Mistake book", "tests remembered", "count", [["book/tests", "tests"]]],
+  ["Response length", "mean tokens", "tokens", bothRoles("response_tokens")],
+  ["KL to the reference policy", "nats per token", "", bothRoles("kl")],
+  ["Entropy", "nats per token", "", bothRoles("entropy")],
+  ["Ratios clipped, Code LLM", "share of tokens", "share", clipFractions("code")],
+  ["Ratios clipped, Test LLM", "share of tokens", "share", clipFractions("test")],
+];
+
+const MORE_CHARTS = [
+  ["Questions in the mistake book", "questions", "count", [["book/questions", "questions"]]],
+  ["Responses cut off", "share", "share", bothRoles("truncated")],
+  ["Groups without signal", "share of groups", "share", bothRoles("zero_variance")],
+  ["Mean ratio", "new / old probability", "", bothRoles("ratio_mean")],
+  ["Loss", "loss", "", bothRoles("loss")],
+  ["Gradient norm", "global norm", "", bothRoles("grad_norm")],
+];
+
+const PHASES = [
+  ["seconds/generate_code", "sample programs"],
+  ["seconds/generate_tests", "sample suites"],
+  ["seconds/judge_wait", "wait for verdicts"],
+  ["seconds/update_code", "update Code LLM"],
+  ["seconds/update_tests", "update Test LLM"],
+];
+
+function bothRoles(name) {
+  return [[`code/${name}`, "Code LLM"], [`test/${name}`, "Test LLM"]];
+}
+
+function clipFractions(role) {
+  return [["high", "above"], ["low", "below"], ["dual", "dual clip"]].map(([end, label]) => [`${role}/clip_fraction_${end}`, label]);
+}
+
+/** One chart of several metrics for a single run; for several, one chart per metric with a curve per run. */
+function chartsOf(kind, [title, axis, unit, metrics]) {
+  const markers = kind === "eval";
+  if (GROUPS.length === 1) {
+    const series = metrics.map(([name, label], style) => ({ label, style, ...groupColumn(GROUPS[0], kind, name) }));
+    return [chart({ title, axis, unit, markers, series })];
+  }
+  return metrics.map(([name, label]) => {
+    const series = GROUPS.map((group, i) => ({ label: groupLabel(group), style: i % 6, ...groupColumn(group, kind, name) }));
+    return chart({ title: metrics.length > 1 ? `${title}: ${label}` : title, axis, unit, markers, series });
+  });
+}
+
+function chartGrid(charts) {
+  return element("div", { class: "charts" }, ...charts.filter((one) => one !== null));
+}
+
+function evaluationSection(section) {
+  const charts = EVALUATION_CHARTS.flatMap((spec) => chartsOf("eval", spec)).filter((one) => one !== null);
+  section.append(charts.length ? chartGrid(charts) : emptyNote("No evaluation has run yet."));
+}
+
+function trainingSection(section) {
+  if (metricNames("train").length === 0) {
+    section.append(emptyNote("No training step has finished yet."));
+    return;
+  }
+  if (GROUPS.some((group) => group.runs.length > 1)) {
+    section.append(element("p", { class: "note" }, "Lines are means over seeds; bands reach from the lowest seed to the highest."));
+  }
+  section.append(chartGrid(TRAINING_CHARTS.flatMap((spec) => chartsOf("train", spec))));
+  const more = [...MORE_CHARTS.flatMap((spec) => chartsOf("train", spec)), ...otherCharts()].filter((one) => one !== null);
+  if (more.length === 0) return;
+  section.append(element("details", { class: "more" }, element("summary", {}, plural(more.length, "more curve")), chartGrid(more)));
+}
+
+/** Whatever else was logged, one chart per metric. */
+function otherCharts() {
+  const shown = new Set([...EVALUATION_CHARTS, ...TRAINING_CHARTS, ...MORE_CHARTS].flatMap((spec) => spec[3].map(([name]) => name)));
+  const kinds = [...new Set(RUNS.flatMap((run) => Object.keys(run.metrics)))];
+  return kinds.flatMap((kind) =>
+    metricNames(kind)
+      .filter((name) => !shown.has(name) && !(kind === "train" && name.startsWith("seconds/")))
+      .flatMap((name) => chartsOf(kind, [`${kind}: ${name}`, "", "", [[name, name]]])),
+  );
+}
+
+function timeSection(section) {
+  const charts = RUNS.map((run) => {
+    const series = PHASES.map(([name, label], style) => ({ label, style, ...column(run, "train", name) }));
+    const title = RUNS.length === 1 ? "Seconds per step, by phase" : `Seconds per step, by phase: ${run.name}`;
+    return chart({ title, axis: "seconds", unit: "s", stacked: true, series });
+  }).filter((one) => one !== null);
+  if (charts.length === 0) section.append(emptyNote("No training step has been timed yet."));
+  else section.append(element("div", { class: RUNS.length === 1 ? "" : "charts" }, ...charts));
+}

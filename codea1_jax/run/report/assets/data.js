@@ -1,0 +1,49 @@
+// The embedded runs, and how curves are taken from them.
+
+const DATA = JSON.parse(byId("data").textContent);
+const RUNS = DATA.runs;
+const GROUPS = [...new Set(RUNS.map((run) => run.group))].map((name) => ({
+  name,
+  runs: RUNS.filter((run) => run.group === name),
+}));
+
+/** One column of a run's lines of one kind, without the gaps: {steps, values}. */
+function column(run, kind, name) {
+  const columns = run.metrics[kind];
+  if (!columns || !columns[name]) return { steps: [], values: [] };
+  const kept = columns[name].map((value, i) => i).filter((i) => columns[name][i] !== null);
+  return { steps: kept.map((i) => columns.step[i]), values: kept.map((i) => columns[name][i]) };
+}
+
+/** The mean over a group's runs, step by step, with the lowest and highest where there are several runs. */
+function groupColumn(group, kind, name) {
+  if (group.runs.length === 1) return column(group.runs[0], kind, name);
+  const bySteps = new Map();
+  for (const run of group.runs) {
+    const { steps, values } = column(run, kind, name);
+    steps.forEach((step, i) => bySteps.set(step, [...(bySteps.get(step) ?? []), values[i]]));
+  }
+  const steps = [...bySteps.keys()].sort((a, b) => a - b);
+  const values = steps.map((step) => bySteps.get(step));
+  return {
+    steps,
+    values: values.map((list) => list.reduce((sum, value) => sum + value, 0) / list.length),
+    low: values.map((list) => Math.min(...list)),
+    high: values.map((list) => Math.max(...list)),
+  };
+}
+
+function groupLabel(group) {
+  return group.runs.length === 1 ? group.name : `${group.name} (${group.runs.length} seeds)`;
+}
+
+/** All metric names of one kind, over all runs, in the order of their first appearance. */
+function metricNames(kind) {
+  const names = RUNS.flatMap((run) => Object.keys(run.metrics[kind] ?? {}));
+  return [...new Set(names)].filter((name) => name !== "step" && name !== "time");
+}
+
+function lastStep(run) {
+  const steps = Object.values(run.metrics).flatMap((columns) => columns.step);
+  return steps.length ? Math.max(...steps) : null;
+}

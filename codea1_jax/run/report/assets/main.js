@@ -1,0 +1,52 @@
+// Puts the page together.
+
+function masthead() {
+  byId("title").textContent = GROUPS.map((group) => group.name).join(" vs ");
+  const parts = RUNS.length === 1 ? [...progressOf(RUNS[0]), ...madeOn(RUNS[0])] : [plural(RUNS.length, "run")];
+  if (DATA.live) parts.push(`reloads every ${DATA.live} s`);
+  byId("status").textContent = parts.join(" · ");
+}
+
+function progressOf(run) {
+  const step = lastStep(run);
+  if (step === null) return ["just started: nothing has been logged yet"];
+  return [run.total_steps ? `step ${step} of ${run.total_steps}` : `step ${step}`];
+}
+
+function madeOn(run) {
+  const devices = Object.entries(run.versions.devices ?? {}).map(([kind, count]) => `${count} × ${kind}`);
+  return devices.length ? [devices.join(", ")] : [];
+}
+
+function setupSection(section) {
+  for (const run of RUNS) {
+    const rows = versionRows(run.versions);
+    section.append(
+      RUNS.length > 1 ? element("h3", {}, run.name) : "",
+      rows.length
+        ? element("div", { class: "scroll" }, element("table", { class: "versions" }, element("tbody", {}, ...rows)))
+        : emptyNote("No versions were recorded."),
+      run.config
+        ? element("details", { class: "fold" }, element("summary", {}, "Resolved configuration"), element("pre", { class: "raw", tabindex: 0 }, run.config))
+        : emptyNote("No configuration was recorded."),
+    );
+  }
+}
+
+/** Nested objects become one row per leaf. */
+function versionRows(versions, prefix = "") {
+  return Object.entries(versions).flatMap(([name, value]) =>
+    value !== null && typeof value === "object"
+      ? versionRows(value, `${prefix}${name} · `)
+      : [element("tr", {}, element("th", { scope: "row" }, prefix + name), element("td", {}, String(value)))],
+  );
+}
+
+masthead();
+resultsSection(byId("results"));
+evaluationSection(byId("evaluation"));
+trainingSection(byId("training"));
+timeSection(byId("time"));
+rolloutsSection(byId("rollouts"));
+setupSection(byId("setup"));
+if (location.hash.startsWith("#rollouts?")) byId("rollouts").scrollIntoView();

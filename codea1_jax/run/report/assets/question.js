@@ -1,0 +1,72 @@
+// One question at one step: its text, its mistake book, and the programs that match the filters.
+
+function questionView(run, step, question, matching, openProgram) {
+  const hidden = question.programs.length - matching.length;
+  const first = matching.find((program) => statusOf(program) === "killed") ?? matching[0];
+  const open = matching.some((program) => program.index === openProgram) ? openProgram : first?.index;
+  const cards = matching.map((program) => programCard(program, program.index === open));
+  return [
+    element(
+      "header",
+      { class: "question-head" },
+      element("p", { class: "eyebrow" }, `step ${step} · ${question.question_id}`),
+      element("h3", { id: "question-title", tabindex: -1 }, "Question"),
+      element("p", { class: "question-text" }, question.question),
+      question.entry_point ? element("p", { class: "note" }, "Entry point ", element("code", {}, question.entry_point)) : null,
+    ),
+    element(
+      "div",
+      { class: "folds" },
+      question.reference ? referenceFold(question.reference) : null,
+      bookFold(run, step, question),
+      diffPanel(run, question.question_id, step),
+      textFold("Prompt of the Code LLM", question.prompt),
+    ),
+    element(
+      "div",
+      { class: "cards-head" },
+      element("h4", {}, hidden ? `${matching.length} of ${plural(question.programs.length, "program")} match` : plural(question.programs.length, "program")),
+      element("button", { type: "button", onclick: (event) => toggleAll(event.target, cards) }, "Open all"),
+    ),
+    ...cards,
+  ];
+}
+
+function toggleAll(button, cards) {
+  const open = button.textContent === "Open all";
+  for (const card of cards) card.open = open;
+  button.textContent = open ? "Close all" : "Open all";
+}
+
+function referenceFold(reference) {
+  return element("details", { class: "fold" }, element("summary", {}, "Reference solution"), pythonBlock(reference, "Reference solution"));
+}
+
+/** The question's mistake book now, and how often each test was remembered at the other steps shown here. */
+function bookFold(run, step, question) {
+  const moments = run.rollouts.steps
+    .map((one) => ({ step: one.step, question: one.questions.find((other) => other.question_id === question.question_id) }))
+    .filter((one) => one.question);
+  const key = (test) => JSON.stringify([test.call, test.expected]);
+  const tests = new Map(moments.flatMap((one) => (one.question.book_before ?? []).map((test) => [key(test), test])));
+  const count = question.book_before?.length ?? 0;
+  if (tests.size === 0) return element("p", { class: "note" }, "The mistake book holds nothing for this question at the steps shown here.");
+  const rows = [...tests.entries()].map(([id, test]) => {
+    const cells = moments.map((one) => {
+      const entry = (one.question.book_before ?? []).find((other) => key(other) === id);
+      return element("td", { class: one.step === step ? "now" : null }, entry ? String(entry.frequency ?? 1) : "·");
+    });
+    return element("tr", {}, element("th", { scope: "row" }, element("code", {}, `${test.call} == ${test.expected}`)), ...cells);
+  });
+  return element(
+    "details",
+    { class: "fold" },
+    element("summary", {}, `Mistake book before step ${step}: ${plural(count, "test")}`),
+    element("p", { class: "note" }, "How often programs have failed each remembered test, at every step shown here."),
+    element(
+      "div",
+      { class: "scroll", tabindex: 0, role: "region", "aria-label": "Mistake book by step" },
+      element("table", { class: "book" }, element("thead", {}, headRow("test", ...moments.map((one) => `step ${one.step}`))), element("tbody", {}, ...rows)),
+    ),
+  );
+}

@@ -1,0 +1,109 @@
+// The table at the top: before and after training.
+
+// Shown name, name in summary.json, name in an evaluation line, unit, explanation.
+const HEADLINE = [
+  ["avg@n", /^avg_at_\d+$/, "eval/avg_at_n", "%", "held-out problems solved, mean over n samples each"],
+  ["test validity", /^test_validity$/, "eval/test_validity", "%", "generated tests whose stated answer is right"],
+  ["pass@5", /^pass_at_5$/, "eval/pass_at_5", "%", "correct tests among five asked for"],
+  ["mut@5", /^mut_at_5$/, "eval/mut_at_5", "%", "mutants killed by the correct ones"],
+  ["Mul", /^mul$/, "eval/mul", "%", "pass@5 × mut@5"],
+];
+
+/** The figures of "base" or "final": from the summary if there is one, else the first or last evaluation. */
+function headline(run, when) {
+  const summary = run.summary[when] ?? {};
+  return HEADLINE.map(([, inSummary, inLine]) => {
+    const name = Object.keys(summary).find((key) => inSummary.test(key));
+    if (name !== undefined) return summary[name];
+    const { values } = column(run, "eval", inLine);
+    return (when === "base" ? values[0] : values.at(-1)) ?? null;
+  });
+}
+
+/** Seconds of training: the sum of the steps. */
+function trainingSeconds(run) {
+  const { values } = column(run, "train", "seconds/step");
+  return values.length ? values.reduce((sum, value) => sum + value, 0) : null;
+}
+
+function resultsSection(section) {
+  if (RUNS.every((run) => !run.metrics.eval && !run.summary.final)) {
+    section.append(emptyNote("No evaluation has run yet. The first one, before training, fills this table."));
+  } else {
+    section.append(RUNS.length === 1 ? element("div", { class: "results" }, oneRunTable(RUNS[0]), facts(RUNS[0])) : comparisonTable());
+  }
+}
+
+/** A few plain facts beside the table: how long things took and how much was done. */
+function facts(run) {
+  const last = (name) => column(run, "train", name).values.at(-1);
+  const pairs = Object.entries(run.summary.seconds ?? {}).map(([name, seconds]) => [name.replaceAll("_", " "), duration(seconds)]);
+  const step = column(run, "train", "seconds/step").values;
+  if (step.length) pairs.push(["one step", `${figure(step.reduce((sum, value) => sum + value, 0) / step.length, "s")} s`]);
+  if (last("book/tests") !== undefined) pairs.push(["mistake book", plural(last("book/tests"), "test")]);
+  return element("dl", { class: "facts" }, ...pairs.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))));
+}
+
+function oneRunTable(run) {
+  const [base, final] = [headline(run, "base"), headline(run, "final")];
+  const rows = HEADLINE.map(([label, , , unit, meaning], i) => {
+    const change = base[i] === null || final[i] === null ? null : final[i] - base[i];
+    return tableRow(label, meaning, figure(base[i], unit), figure(final[i], unit), signed(change, unit));
+  });
+  const seconds = trainingSeconds(run);
+  const time = element("span", { class: "duration" }, seconds === null ? "–" : duration(seconds));
+  rows.push(tableRow("training time", "all steps, without evaluation", "–", time, ""));
+  const evaluated = column(run, "eval", "eval/avg_at_n").steps;
+  const last = evaluated.length ? `after step ${evaluated.at(-1)}` : "final";
+  return element(
+    "div",
+    { class: "scroll" },
+    element(
+      "table",
+      { class: "figures" },
+      element("caption", {}, "Held-out figures in percent; changes in points."),
+      element("thead", {}, headRow("", "base", last, "change")),
+      element("tbody", {}, ...rows),
+    ),
+  );
+}
+
+function headRow(...labels) {
+  return element("tr", {}, ...labels.map((label) => element("th", { scope: "col" }, label)));
+}
+
+function tableRow(label, meaning, base, final, change) {
+  return element(
+    "tr",
+    {},
+    element("th", { scope: "row" }, label, element("small", {}, meaning)),
+    element("td", {}, base),
+    element("td", { class: "strong" }, final),
+    element("td", { class: "change" }, change),
+  );
+}
+
+/** One row per run: the final figure over its change since base. */
+function comparisonTable() {
+  const rows = RUNS.map((run) => {
+    const [base, final] = [headline(run, "base"), headline(run, "final")];
+    const cells = final.map((value, i) => {
+      const change = value === null || base[i] === null ? null : value - base[i];
+      return element("td", {}, element("b", {}, figure(value, "%")), element("small", {}, signed(change, "%")));
+    });
+    const seconds = trainingSeconds(run);
+    const time = element("td", {}, seconds === null ? "–" : duration(seconds));
+    return element("tr", {}, element("th", { scope: "row" }, run.name), ...cells, time);
+  });
+  return element(
+    "div",
+    { class: "scroll" },
+    element(
+      "table",
+      { class: "figures comparison" },
+      element("caption", {}, "Held-out figures in percent after training; below each, the change since base in points."),
+      element("thead", {}, headRow("run", ...HEADLINE.map(([label]) => label), "training time")),
+      element("tbody", {}, ...rows),
+    ),
+  );
+}

@@ -1,0 +1,84 @@
+// What the judge said about a program, and how a test and its verdict look.
+
+const STATUS = {
+  killed: { glyph: "✗", text: "killed" },
+  survived: { glyph: "✓", text: "survived" },
+  broken: { glyph: "!", text: "does not run" },
+  untested: { glyph: "–", text: "no test" },
+};
+
+const isKill = (test) => test.verdict !== "passed";
+
+/** Every test a program met: [{test, origin: "suite" | "book", suite}]. */
+function meetings(program) {
+  const generated = program.suites.flatMap((suite) => (suite.tests ?? []).map((test) => ({ test, origin: "suite", suite: suite.index })));
+  return [...(program.book ?? []).map((test) => ({ test, origin: "book", suite: null })), ...generated];
+}
+
+function statusOf(program) {
+  if (!program.valid) return "broken";
+  const met = meetings(program);
+  if (met.length === 0) return "untested";
+  return met.some(({ test }) => isKill(test)) ? "killed" : "survived";
+}
+
+function killedBy(program, origin) {
+  return meetings(program).some((met) => met.origin === origin && isKill(met.test));
+}
+
+function statusBadge(status) {
+  const { glyph, text } = STATUS[status];
+  return element("span", { class: `badge ${status}` }, element("span", { "aria-hidden": true }, glyph), ` ${text}`);
+}
+
+function verdictClass(verdict) {
+  return verdict === "passed" ? "passed" : verdict === "failed" ? "failed" : "other";
+}
+
+/** One test: a sign, the assertion, and, unless it passed, the verdict in words. */
+function testChip(test) {
+  const kind = verdictClass(test.verdict);
+  const glyph = { passed: "✓", failed: "✗", other: "!" }[kind];
+  const said = kind === "passed" ? element("span", { class: "hidden" }, "passed") : element("span", { class: "verdict" }, test.verdict);
+  return element(
+    "li",
+    { class: `chip ${kind}` },
+    element("span", { class: "glyph", "aria-hidden": true }, glyph),
+    element("code", {}, test.call, element("span", { class: "equals" }, " == "), test.expected),
+    said,
+  );
+}
+
+/** The tests that killed a program, each once, with where they came from. */
+function killerTable(program) {
+  const killers = new Map();
+  for (const { test, origin, suite } of meetings(program).filter((met) => isKill(met.test))) {
+    const key = JSON.stringify([test.call, test.expected, test.verdict]);
+    const known = killers.get(key) ?? { test, sources: [] };
+    known.sources.push(origin === "book" ? "mistake book" : `suite ${suite}`);
+    killers.set(key, known);
+  }
+  const rows = [...killers.values()].map(({ test, sources }) =>
+    element(
+      "tr",
+      {},
+      element("td", {}, element("code", {}, test.call)),
+      element("td", {}, element("code", {}, test.expected)),
+      element("td", {}, element("span", { class: `verdict ${verdictClass(test.verdict)}` }, test.verdict)),
+      element("td", { class: "sources" }, countedSources(sources)),
+    ),
+  );
+  if (rows.length === 0) return null;
+  return element(
+    "div",
+    { class: "scroll killers", tabindex: 0, role: "region", "aria-label": "Tests that killed this program" },
+    element("table", {}, element("thead", {}, headRow("call", "expected", "verdict", "from")), element("tbody", {}, ...rows)),
+  );
+}
+
+function countedSources(sources) {
+  return [...new Set(sources)]
+    .map((source) => [source, sources.filter((other) => other === source).length])
+    .map(([source, count]) => (count > 1 ? `${source} (×${count})` : source))
+    .join(", ");
+}
