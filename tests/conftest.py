@@ -1,1 +1,23 @@
-"""Its presence puts this folder on the import path, so that tests of every package share its helpers."""
+"""Shared by all tests: strict JAX, checked array shapes, and a compilation cache that outlives a run."""
+
+import os
+from pathlib import Path
+
+import jax
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SHARED_DATA = ROOT.parent / "shared" / "data"
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+jax.config.update("jax_numpy_rank_promotion", "raise")
+jax.config.update("jax_compilation_cache_dir", str(ROOT / ".cache" / "jax"))
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The real dataset rows. Tests that need them carry the marker `shared_data`."""
+    if not SHARED_DATA.is_dir():
+        pytest.fail(f"{SHARED_DATA} is missing: run with -m 'not shared_data' to leave these tests out")
+    return SHARED_DATA

@@ -1,0 +1,43 @@
+# Everything a user runs. Each target makes the environment it needs; `make venv` makes it alone.
+PYTHON ?= python3
+BIN := .venv/bin
+export JAX_PLATFORMS ?= cpu
+
+.PHONY: demo test test-all lint venv clean
+
+# --- environments: .venv/base is a marker of what is installed ------------------------------------
+
+.venv/bin/uv:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==0.13.8
+
+.venv/base: .venv/bin/uv requirements/lock.txt setup.cfg
+	VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --constraint requirements/lock.txt --editable .
+	touch $@
+
+.venv/dev: .venv/base
+	VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --constraint requirements/lock.txt --editable '.[dev]'
+	touch $@
+
+venv: .venv/base
+
+# --- what one does --------------------------------------------------------------------------------
+
+demo: .venv/base
+	rm -rf runs/demo
+	$(BIN)/codea1 train micro/a1 run.directory=runs/demo
+
+lint: .venv/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+test: lint
+	$(BIN)/pytest -m "not long and not gpu"
+
+test-all: lint
+	$(BIN)/pytest -m "not gpu"
+
+clean:
+	rm -rf .venv .cache build dist *.egg-info

@@ -1,0 +1,268 @@
+"""From a configuration to the parts of a run: policy, weights, questions, players, learners."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import grain
+import jax
+import jax.numpy as jnp
+
+import data_pipeline
+from codea1_jax.config import Config, LearnerConfig
+from codea1_jax.evals.heldout import HeldOut, prepare
+from codea1_jax.game.prompts import Prompts, chat_prompts, plain_prompts
+from codea1_jax.game.round import Rules, Speaker, Table
+from codea1_jax.game.scoring import Scoring
+from codea1_jax.game.warm_start import warm_start
+from codea1_jax.learn import Learner
+from codea1_jax.models.config import Qwen2Config
+from codea1_jax.models.policy import Policy, init_params, pretrained_policy
+from codea1_jax.models.qwen2 import Params, Qwen2
+from codea1_jax.models.tokenizer import micro_tokenizer
+from codea1_jax.models.weights import load_params, resolve, save_params
+from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
+from data_pipeline import Problem, Refusal, micro
+from data_pipeline.loader import batches
+from sandbox import Limits, SandboxPool
+
+logger = logging.getLogger(__name__)
+
+BLOCK = 8  # tokens decoded between two looks of the scheduler
+HELD_OUT_ONE_IN = 10  # of the questions in a file
+
+
+def make_policy(config: Config) -> Policy:
+    """The architecture and tokenizer that both roles share."""
+    dtype = jnp.dtype(config.model.compute_dtype)
+    if config.model.pretrained is not None:
+        return pretrained_policy(resolve(config.model.pretrained), dtype=dtype, remat=config.model.remat)
+    assert config.model.architecture is not None  # the configuration has exactly one source
+    tokenizer = micro_tokenizer(micro.WORDS)
+    shape = Qwen2Config(vocab_size=tokenizer.vocab_size, **config.model.architecture.model_dump())
+    return Policy(Qwen2(shape, dtype, jnp.dtype("float32"), config.model.remat), tokenizer)
+
+
+def initial_params(config: Config, policy: Policy) -> Params:
+    """What both policies start from: pretrained weights, a warm start (cached by what made it), or random weights."""
+    if config.model.pretrained is not None:
+        return load_params(resolve(config.model.pretrained), policy.model)
+    if config.warm_start is None:
+        return init_params(policy.model, jax.random.key(config.run.seed))
+    made_by = {
+        "warm_start": config.warm_start.model_dump(mode="json"),
+        "model": config.model.model_dump(mode="json"),
+        "vocabulary": micro.WORDS,
+        "seed": config.run.seed,
+    }
+    digest = hashlib.sha256(json.dumps(made_by, sort_keys=True).encode()).hexdigest()[:16]
+    cached = Path(config.warm_start_cache) / digest
+    if cached.exists():
+        logger.info("warm start: found in %s", cached)
+        return load_params(cached, policy.model)
+    params = warm_start(policy, config.warm_start, config.run.seed)
+    unfinished = cached.with_name(f"{digest}.{os.getpid()}.tmp")
+    save_params(unfinished, params, policy.model.config)
+    unfinished.rename(cached)
+    return params
+
+
+def make_prompts(config: Config, policy: Policy) -> Prompts:
+    """The prompts of both roles in the configured style."""
+    if config.prompts == "plain":
+        return plain_prompts(policy.tokenizer)
+    return chat_prompts(policy.tokenizer, config.rewards.suite_size)
+
+
+def make_pool(config: Config) -> SandboxPool:
+    """The judge. Raises SandboxUnavailable, saying what is missing, if it cannot run here."""
+    limits = Limits(call_seconds=config.sandbox.call_seconds, memory_mb=config.sandbox.memory_mb)
+    return SandboxPool(workers=config.sandbox.workers, backend=config.sandbox.backend, limits=limits)
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Questions to train on, held-out ones, and those refused with the reason."""
+
+    train: tuple[Problem, ...]
+    heldout: tuple[Problem, ...]
+    refused: tuple[Refusal, ...]
+
+
+def load_questions(config: Config, prompts: Prompts, pool: SandboxPool) -> Questions:
+    """Reads the source, refuses questions by reason, and parts training questions from held-out ones.
+
+    A file's held-out questions are one in ten, by a hash of the id; the micro world's have programs of their own
+    and are the same for every seed, so that runs can be compared. Raises ValueError if too few are left to train.
+    """
+    data = config.data
+    if data.source == "micro":
+        train = micro.problems("train", data.problems, config.run.seed)
+        heldout, refused = micro.problems("heldout", data.heldout_problems, 0), ()
+    else:
+        loaded = data_pipeline.validate(data_pipeline.load(data.source, "all"), pool)
+        refused = loaded.refused
+        held = [p for p in loaded.problems if not hashlib.sha256(p.id.encode()).digest()[0] % HELD_OUT_ONE_IN]
+        heldout = tuple(held)[: data.heldout_problems]
+        train = tuple(p for p in loaded.problems if p not in held)
+    short = {p.id for p in (*train, *heldout) if _fits(p, prompts, config)}
+    refused += tuple(Refusal(p.id, "its prompt is too long") for p in (*train, *heldout) if p.id not in short)
+    train = tuple(p for p in train if p.id in short)
+    if len(train) < config.train.questions:
+        raise ValueError(
+            f"data.source={data.source} leaves {len(train)} questions and refuses {len(refused)}; "
+            f"a step needs train.questions={config.train.questions}"
+        )
+    return Questions(train, tuple(p for p in heldout if p.id in short), refused)
+
+
+def _fits(problem: Problem, prompts: Prompts, config: Config) -> bool:
+    code = prompts.code(problem.question, problem.entry_point)
+    test = prompts.test(problem.question, problem.entry_point, problem.solution)
+    rollout = config.rollout
+    return len(code) <= rollout.code_prompt_tokens and len(test) <= rollout.test_prompt_tokens
+
+
+def make_rules(config: Config) -> Rules:
+    """How rounds are played."""
+    rollout = config.rollout
+    return Rules(
+        samples=rollout.samples,
+        suites=rollout.suites,
+        share_programs=rollout.share_programs,
+        test_prompt_tokens=rollout.test_prompt_tokens,
+        scoring=Scoring(config.rewards, config.train.update_n),
+    )
+
+
+@dataclass(frozen=True)
+class Player:
+    """A role's sampler and how long it may speak; bound to parameters it is a `Speaker`."""
+
+    sampler: Sampler
+    max_new_tokens: int
+
+    def speak(self, params: Params, temperature: float, top_p: float) -> Speaker:
+        """This role, speaking with these parameters."""
+        sampling = Sampling(self.max_new_tokens, temperature, top_p)
+        return lambda requests: self.sampler.generate(params, requests, sampling)
+
+
+def make_players(config: Config, policy: Policy, prompts: Prompts, questions: Questions) -> tuple[Player, Player]:
+    """The Code LLM's and the Test LLM's player, with caches no longer than these questions need."""
+    rollout = config.rollout
+    problems = (*questions.train, *questions.heldout)
+    code = max(len(prompts.code(p.question, p.entry_point)) for p in problems)
+    bare = max(len(prompts.test(p.question, p.entry_point, "")) for p in problems)
+    shown = max(
+        len(prompts.test(p.question, p.entry_point, program))
+        for p in problems
+        for program in (p.solution, *p.mutants)
+    )
+    # A sampled program may take more tokens when it is read back than when it was written: leave it some room.
+    test = min(max(shown, bare + 2 * rollout.code_tokens), rollout.test_prompt_tokens)
+
+    def player(groups: int, width: int, prompt: int, response: int, seed: int) -> Player:
+        capacity = Capacity(
+            slots=groups,
+            width=width,
+            prompt_buckets=buckets(prompt),
+            response_buckets=(-(-response // BLOCK) * BLOCK,),
+            block=BLOCK,
+            prefill_tokens=rollout.prefill_tokens,
+        )
+        tokenizer = policy.tokenizer
+        sampler = Sampler(
+            policy.model, eos_ids=tokenizer.eos_ids, pad_id=tokenizer.pad_id, seed=seed, capacity=capacity
+        )
+        return Player(sampler, response)
+
+    seed = config.run.seed
+    return (
+        player(min(rollout.groups, config.train.questions), rollout.samples, code, rollout.code_tokens, 2 * seed),
+        player(rollout.groups, rollout.suites, test, rollout.test_tokens, 2 * seed + 1),
+    )
+
+
+def buckets(longest: int, smallest: int = 32) -> tuple[int, ...]:
+    """Powers of two, and their midpoints, up to the first that holds `longest` tokens."""
+    lengths = [smallest]
+    while lengths[-1] < longest:
+        last = lengths[-1]
+        lengths.append(last * 3 // 2 if last.bit_count() == 1 else last * 4 // 3)
+    return tuple(lengths)
+
+
+def make_learner(config: Config, settings: LearnerConfig, policy: Policy, total_steps: int) -> Learner:
+    """The learner of one role."""
+    return Learner(
+        policy.model,
+        settings.grpo,
+        settings.optimizer,
+        settings.packing,
+        total_steps=total_steps,
+        temperature=config.rollout.temperature,
+    )
+
+
+@dataclass(frozen=True)
+class Parts:
+    """All that training uses and does not change."""
+
+    config: Config
+    policy: Policy
+    prompts: Prompts
+    questions: Questions
+    rules: Rules
+    players: tuple[Player, Player]
+    code_learner: Learner
+    test_learner: Learner
+    heldout: HeldOut
+    pool: SandboxPool
+    total_steps: int
+
+    def table(
+        self, code: Params, test: Params, temperature: float | None = None, top_p: float | None = None
+    ) -> Table:
+        """Both models at the table, with these parameters; sampled as in training unless told otherwise."""
+        rollout = self.config.rollout
+        heat = rollout.temperature if temperature is None else temperature
+        nucleus = rollout.top_p if top_p is None else top_p
+        code_player, test_player = self.players
+        return Table(
+            code=code_player.speak(code, heat, nucleus),
+            test=test_player.speak(test, heat, nucleus),
+            prompts=self.prompts,
+            decode=self.policy.tokenizer.decode,
+            pool=self.pool,
+        )
+
+    def loader(self) -> grain.DatasetIterator[tuple[Problem, ...]]:
+        """The training questions, a batch a step, from the beginning."""
+        return batches(self.questions.train, self.config.train.questions, self.config.run.seed)
+
+
+def make_parts(config: Config, pool: SandboxPool) -> Parts:
+    """Everything but the state."""
+    policy = make_policy(config)
+    prompts = make_prompts(config, policy)
+    questions = load_questions(config, prompts, pool)
+    total_steps = config.train.steps or config.train.epochs * (len(questions.train) // config.train.questions)
+    return Parts(
+        config=config,
+        policy=policy,
+        prompts=prompts,
+        questions=questions,
+        rules=make_rules(config),
+        players=make_players(config, policy, prompts, questions),
+        code_learner=make_learner(config, config.code, policy, total_steps),
+        test_learner=make_learner(config, config.test, policy, total_steps),
+        heldout=prepare(questions.heldout if config.eval.every else (), pool),
+        pool=pool,
+        total_steps=total_steps,
+    )

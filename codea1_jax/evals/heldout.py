@@ -1,0 +1,195 @@
+"""Evaluation on held-out questions while training.
+
+Code: n programs per question, each correct if it agrees with the reference on every probe call (or, for sources
+without probes, on the golden tests): avg@n and pass@k.
+
+Tests, in two parts that do not depend on the Code LLM of the day:
+- *validity* and *kill rate*: the Test LLM is shown one fixed wrong program of each question. Validity is the share
+  of the tests asked for that are new in their suite and state the reference's value; a suite kills if one of its
+  valid tests fails the program shown.
+- *pass@5, mut@5, Mul*: the protocol of UnLeakedTestBench. The reference is shown; in each of 5 rounds one suite is
+  sampled and its first test whose call is new counts. pass@5 is the share of correct tests among functions × 5;
+  mut@5 the share of a question's fixed mutants that the correct ones kill, averaged over questions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from codea1_jax.evals.metrics import mul, pass_at_k
+from codea1_jax.game.judging import StatedAnswers, Testimony, ask, testimony
+from codea1_jax.game.parsing import extract_program, extract_suite
+from codea1_jax.game.round import Table
+from codea1_jax.rollout import Request
+from data_pipeline import Problem
+from sandbox import Outcome, SandboxPool
+from sandbox.encoding import same
+from sandbox.language import SuiteTest
+
+ROUNDS = 5  # tests asked for per function in UnLeakedTestBench
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Held-out problems and what their references answer to the scored calls."""
+
+    problems: tuple[Problem, ...]
+    answers: tuple[Mapping[str, str], ...]
+
+
+def prepare(problems: Sequence[Problem], pool: SandboxPool) -> HeldOut:
+    """Runs every reference once. Calls that give no plain value under the reference do not count."""
+    asked = [ask(pool, p.solution, _scored_calls(p), p.entry_point) for p in problems]
+    return HeldOut(tuple(problems), tuple(_values(testimony(a)) for a in asked))
+
+
+def evaluate_code(table: Table, heldout: HeldOut, samples: int, stream: tuple[int, ...]) -> dict[str, float]:
+    """avg@n and pass@k for k = 1, 2, 4, ... n, in percent."""
+    prompts = [table.prompts.code(p.question, p.entry_point) for p in heldout.problems]
+    requests = [Request(prompt, (*stream, 0, i), samples) for i, prompt in enumerate(prompts)]
+    asked = {}
+    for i, completions in table.code(requests):
+        programs = [extract_program(table.decode(c.tokens)) for c in completions]
+        problem, calls = heldout.problems[i], tuple(heldout.answers[i])
+        jobs = {p: ask(table.pool, p, calls, problem.entry_point) for p in dict.fromkeys(programs)}
+        asked[i] = [jobs[p] for p in programs]
+    correct = [
+        sum(_agrees(testimony(a), heldout.answers[i]) for a in asked[i]) for i in range(len(requests))
+    ]
+    ks = [k for k in (1, 2, 4, 8, 16, 32) if k <= samples]
+    figures = {f"eval/pass_at_{k}": 100 * fmean(pass_at_k(samples, c, k) for c in correct) for k in ks}
+    return {"eval/avg_at_n": 100 * fmean(c / samples for c in correct), **figures}
+
+
+def evaluate_tests(
+    table: Table, heldout: HeldOut, suites: int, suite_size: int, stream: tuple[int, ...]
+) -> dict[str, float]:
+    """Validity, kill rate, pass@5, mut@5 and Mul, in percent; `suites` are sampled per question for the first two.
+
+    Questions without mutants are shown with their reference and count for validity and pass@5 only.
+    """
+    return {
+        **_hunt(table, heldout.problems, suites, suite_size, (*stream, 1)),
+        **_five_rounds(table, heldout.problems, (*stream, 2)),
+    }
+
+
+def _hunt(
+    table: Table, problems: Sequence[Problem], suites: int, suite_size: int, stream: tuple[int, ...]
+) -> dict[str, float]:
+    """Suites against one wrong program of each question, a different one from question to question."""
+    targets = [i % len(p.mutants) if p.mutants else None for i, p in enumerate(problems)]
+    shown = [p.solution if t is None else p.mutants[t] for p, t in zip(problems, targets, strict=True)]
+    written = _sample(table, problems, shown, suites, stream)
+    truths = _truths(table.pool, problems, [[t for suite in hunt for t in suite] for hunt in written])
+    valid, kills = [], []
+    for truth, hunt, target in zip(truths, written, targets, strict=True):
+        for suite in hunt:
+            good = _new_calls(t for t in suite if truth.holds(t))[:suite_size]
+            valid.append(len(good) / suite_size)
+            if target is not None:
+                kills.append(truth.kills(good, target))
+    figures = {"eval/test_validity": 100 * fmean(valid)}
+    return figures | ({"eval/kill_rate": 100 * fmean(kills)} if kills else {})
+
+
+def _five_rounds(table: Table, problems: Sequence[Problem], stream: tuple[int, ...]) -> dict[str, float]:
+    """pass@5 and mut@5: the reference is shown, and each of the rounds gives at most one new test."""
+    written = _sample(table, problems, [p.solution for p in problems], ROUNDS, stream)
+    fives = [_one_per_round(rounds) for rounds in written]
+    truths = _truths(table.pool, problems, fives)
+    right, killed = [], []
+    for problem, truth, five in zip(problems, truths, fives, strict=True):
+        good = [t for t in five if truth.holds(t)]
+        right.append(len(good) / ROUNDS)
+        if problem.mutants:
+            killed.append(fmean(truth.kills(good, m) for m in range(len(problem.mutants))))
+    figures = {"eval/pass_at_5": 100 * fmean(right)}
+    if killed:
+        figures["eval/mut_at_5"] = 100 * fmean(killed)
+        figures["eval/mul"] = mul(figures["eval/pass_at_5"], figures["eval/mut_at_5"])
+    return figures
+
+
+def _sample(
+    table: Table, problems: Sequence[Problem], shown: Sequence[str], suites: int, stream: tuple[int, ...]
+) -> list[list[tuple[SuiteTest, ...]]]:
+    """For every problem, the tests of `suites` suites written against the program shown."""
+    requests = [
+        Request(table.prompts.test(p.question, p.entry_point, program), (*stream, i), suites)
+        for i, (p, program) in enumerate(zip(problems, shown, strict=True))
+    ]
+    written: list[list[tuple[SuiteTest, ...]]] = [[] for _ in problems]
+    for i, completions in table.test(requests):
+        texts = [table.decode(c.tokens) for c in completions]
+        written[i] = [extract_suite(text, problems[i].entry_point).tests for text in texts]
+    return written
+
+
+@dataclass(frozen=True)
+class _Truth:
+    """What a problem's reference and mutants answer to the calls of some tests, and the tests' stated answers."""
+
+    reference: Testimony
+    mutants: tuple[Testimony, ...]
+    stated: Mapping[str, str | None]
+
+    def holds(self, test: SuiteTest) -> bool:
+        """Whether the stated answer is the reference's."""
+        stated, outcome = self.stated[test.stated], self.reference.outcomes[test.call]
+        return stated is not None and outcome.value is not None and same(stated, outcome.value)
+
+    def kills(self, tests: Iterable[SuiteTest], mutant: int) -> bool:
+        """Whether one of these tests, which hold, fails a mutant."""
+        answers = self.mutants[mutant].outcomes
+        return any(not _matches(answers[t.call], self.reference.outcomes[t.call].value) for t in tests)
+
+
+def _truths(
+    pool: SandboxPool, problems: Sequence[Problem], tests: Sequence[Sequence[SuiteTest]]
+) -> list[_Truth]:
+    pending = []
+    for problem, own in zip(problems, tests, strict=True):
+        calls = tuple(dict.fromkeys(t.call for t in own))
+        asked = [ask(pool, program, calls, problem.entry_point) for program in (problem.solution, *problem.mutants)]
+        pending.append((asked, StatedAnswers(pool, [t.stated for t in own])))
+    truths = []
+    for asked, stated in pending:
+        reference, *mutants = map(testimony, asked)
+        truths.append(_Truth(reference, tuple(mutants), stated.result()))
+    return truths
+
+
+def _one_per_round(rounds: Sequence[Sequence[SuiteTest]]) -> list[SuiteTest]:
+    chosen: dict[str, SuiteTest] = {}
+    for suite in rounds:
+        new = next((t for t in suite if t.call not in chosen), None)
+        if new is not None:
+            chosen[new.call] = new
+    return list(chosen.values())
+
+
+def _new_calls(tests: Iterable[SuiteTest]) -> list[SuiteTest]:
+    return list({t.call: t for t in tests}.values())
+
+
+def _scored_calls(problem: Problem) -> tuple[str, ...]:
+    if problem.probe_calls:
+        return problem.probe_calls
+    tests = extract_suite("\n".join(problem.golden_tests), problem.entry_point).tests
+    return tuple(dict.fromkeys(t.call for t in tests))
+
+
+def _values(reference: Testimony) -> dict[str, str]:
+    values = {call: o.value for call, o in reference.outcomes.items() if o.value is not None}
+    return {call: value for call, value in values.items() if same(value, value)}
+
+
+def _agrees(program: Testimony, answers: Mapping[str, str]) -> bool:
+    return bool(answers) and all(_matches(program.outcomes[call], value) for call, value in answers.items())
+
+
+def _matches(outcome: Outcome, value: str | None) -> bool:
+    return outcome.value is not None and value is not None and same(outcome.value, value)

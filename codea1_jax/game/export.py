@@ -1,0 +1,113 @@
+"""A round as plain data: rollout records for the run directory, metrics, and what each model learns from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from statistics import fmean
+from typing import Any
+
+from codea1_jax.game.records import PlayedProgram, PlayedQuestion, PlayedSuite, Response
+from codea1_jax.learn import Trajectory
+from sandbox import Test, Verdict
+
+
+def code_groups(questions: Iterable[PlayedQuestion]) -> list[list[Trajectory]]:
+    """Per question, what the Code LLM learns from: its n programs."""
+    return [
+        [_trajectory(p.response, p.advantage) for p in q.programs]
+        for q in questions
+    ]
+
+
+def test_groups(questions: Iterable[PlayedQuestion]) -> list[list[Trajectory]]:
+    """Per question, what the Test LLM learns from: the m suites of each elected candidate."""
+    return [
+        [
+            _trajectory(s.response, s.advantage)
+            for p in q.programs
+            for s in p.suites
+            if s.learned
+        ]
+        for q in questions
+    ]
+
+
+def _trajectory(response: Response, advantage: float) -> Trajectory:
+    completion = response.completion
+    return Trajectory(response.prompt, completion.tokens, advantage, truncated=not completion.finished)
+
+
+def round_metrics(questions: Sequence[PlayedQuestion]) -> dict[str, float]:
+    """Means over the round; `pass_rate` is of kept tests on programs that execute."""
+    programs = [p for q in questions for p in q.programs]
+    suites = [s for p in programs for s in p.suites]
+    on_valid = [v.passed for p in programs if p.valid for s in p.suites for v in s.verdicts]
+    return {
+        "code/reward": fmean(p.reward for p in programs),
+        "test/reward": _mean(s.reward.reward for s in suites),
+        "pass_rate": _mean(on_valid),
+        "code/valid": fmean(p.valid for p in programs),
+        "test/validity": _mean(s.reward.validity for s in suites),
+        "test/adversarial": _mean(s.reward.adversarial for s in suites),
+        "test/rejected": _mean(len(s.suite.rejected) for s in suites),
+    }
+
+
+def _mean(values: Iterable[float]) -> float:
+    """The mean, or 0 of nothing: a round may have no suites, or no program that executes."""
+    values = list(values)
+    return fmean(values) if values else 0.0
+
+
+def question_record(step: int, question: PlayedQuestion) -> dict[str, Any]:
+    """One line of `rollouts/step_N.jsonl`: everything that one can read of a question's round."""
+    problem = question.problem
+    return {
+        "step": step,
+        "question_id": problem.id,
+        "question": problem.question,
+        "entry_point": problem.entry_point,
+        "reference": problem.solution,
+        "book_before": [
+            {"call": test.call, "expected": test.expected, "frequency": count}
+            for test, count in question.page_before.items()
+        ],
+        "programs": [
+            _program_record(i, program, question.retrieved) for i, program in enumerate(question.programs)
+        ],
+    }
+
+
+def _program_record(index: int, program: PlayedProgram, book: Sequence[Test]) -> dict[str, Any]:
+    return {
+        "index": index,
+        "response": program.response.text,
+        "program": program.program,
+        "valid": program.valid,
+        "reward": program.reward,
+        "advantage": program.advantage,
+        "book": _verdict_records(book, program.book),
+        "suites": [_suite_record(j, suite) for j, suite in enumerate(program.suites)],
+    }
+
+
+def _suite_record(index: int, suite: PlayedSuite) -> dict[str, Any]:
+    return {
+        "index": index,
+        "response": suite.response.text,
+        "reward": suite.reward.reward,
+        "advantage": suite.advantage,
+        "validity": suite.reward.validity,
+        "adversarial": suite.reward.adversarial,
+        "invalid": suite.validated.invalid,
+        "rejected": [{"text": r.text, "reason": r.reason} for r in suite.suite.rejected],
+        "trained": suite.learned,
+        "tests": _verdict_records(suite.validated.kept, suite.verdicts),
+    }
+
+
+def _verdict_records(tests: Sequence[Test], verdicts: Sequence[Verdict]) -> list[dict[str, str]]:
+    return [
+        {"call": test.call, "expected": test.expected, "verdict": verdict.status}
+        for test, verdict in zip(tests, verdicts, strict=True)
+    ]

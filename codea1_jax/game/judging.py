@@ -1,0 +1,103 @@
+"""What the judge is asked about one question, and what it answers.
+
+The reference, every candidate and the stated answers each run in a process of their own; a candidate's process
+is given calls, never an expected value. Verdicts are comparisons made here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from codea1_jax.game.records import Candidate
+from data_pipeline import Problem
+from sandbox import Execution, Job, Outcome, SandboxPool, Test
+from sandbox.encoding import encode_literal
+
+
+@dataclass(frozen=True)
+class Testimony:
+    """One program's answers: did it execute, and what did each call do."""
+
+    valid: bool
+    outcomes: Mapping[str, Outcome]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Calls on their way through the judge."""
+
+    calls: tuple[str, ...]
+    execution: Future[Execution]
+
+
+def ask(pool: SandboxPool, program: str, calls: Iterable[str], entry_point: str) -> Asked:
+    """Submits a program and the calls to evaluate in its process, each distinct one once."""
+    distinct = tuple(dict.fromkeys(calls))
+    return Asked(distinct, pool.submit(Job(program, distinct, entry_point=entry_point)))
+
+
+def testimony(asked: Asked) -> Testimony:
+    """Waits for the answers. Raises SandboxError if the judge fails: an outage is never a verdict."""
+    execution = asked.execution.result()
+    return Testimony(execution.valid, dict(zip(asked.calls, execution.outcomes, strict=True)))
+
+
+class StatedAnswers:
+    """The canonical values of stated answers: literals are read here, other expressions computed in a jail."""
+
+    def __init__(self, pool: SandboxPool, expressions: Iterable[str]) -> None:
+        self._values = {expression: encode_literal(expression) for expression in expressions}
+        computed = [expression for expression, value in self._values.items() if value is None]
+        self._asked = ask(pool, "", computed, "") if computed else None
+
+    def result(self) -> Mapping[str, str | None]:
+        """By expression; None where it has no plain-data value."""
+        if self._asked is None:
+            return self._values
+        computed = {e: outcome.value for e, outcome in testimony(self._asked).outcomes.items()}
+        return self._values | computed
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """All answers about one question's group. `programs` is keyed by the candidate's `twin`."""
+
+    reference: Testimony
+    stated: Mapping[str, str | None]
+    programs: Mapping[int, Testimony]
+
+
+class PendingJudgement:
+    """A question's jobs, already with the pool.
+
+    Every program is asked for its own suites' calls and the book's, or for all of the question's with `pooled`.
+    """
+
+    def __init__(
+        self,
+        pool: SandboxPool,
+        problem: Problem,
+        group: Sequence[Candidate],
+        book: Sequence[Test],
+        *,
+        pooled: bool,
+    ) -> None:
+        tests = {c.twin: [test for _, suite in c.suites for test in suite.tests] for c in group}
+        own = {twin: [test.call for test in written] for twin, written in tests.items()}
+        every = [call for calls in own.values() for call in calls]
+        remembered = [test.call for test in book]
+        self._reference = ask(pool, problem.solution, every, problem.entry_point)
+        self._stated = StatedAnswers(pool, (t.stated for written in tests.values() for t in written))
+        self._programs = {
+            twin: ask(
+                pool, group[twin].program, [*(every if pooled else calls), *remembered], problem.entry_point
+            )
+            for twin, calls in own.items()
+        }
+
+    def result(self) -> Judgement:
+        """Waits for the last answer. Raises SandboxError if the judge fails."""
+        programs = {twin: testimony(asked) for twin, asked in self._programs.items()}
+        return Judgement(testimony(self._reference), self._stated.result(), programs)

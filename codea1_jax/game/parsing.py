@@ -1,0 +1,91 @@
+"""From a model's response to a program or a suite of tests. Pure; nothing is executed."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sandbox.language import Rejected, SuiteTest, parse_test
+
+_FENCE = re.compile(r"^[ \t]*```[ \t]*(\w*)[^\n]*\n(.*?)(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class RejectedTest:
+    """An assert outside the suite language, and why."""
+
+    text: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Suite:
+    """The tests found in a response, in order, and the asserts that are none."""
+
+    tests: tuple[SuiteTest, ...]
+    rejected: tuple[RejectedTest, ...]
+
+
+def extract_program(response: str) -> str:
+    """The first fenced `python` block, else the first fenced block, else the whole response."""
+    blocks = _FENCE.findall(response)
+    python = [body for language, body in blocks if language == "python"]
+    return (python or [body for _, body in blocks] or [response])[0]
+
+
+def extract_suite(response: str, entry_point: str) -> Suite:
+    """Every `assert CALL == EXPR` of all fenced `python` blocks joined, else of the response's own assert lines.
+
+    A response cut off mid-statement keeps the statements before the cut.
+    """
+    python = [body for language, body in _FENCE.findall(response) if language == "python"]
+    if python:
+        statements = _parse_prefix("\n".join(python))
+    else:
+        lines = [line.strip() for line in response.splitlines()]
+        statements = [s for line in lines if line.startswith("assert ") for s in _parse_prefix(line)]
+    found = list(_asserts(statements, entry_point, {}))
+    return Suite(
+        tuple(test for test in found if isinstance(test, SuiteTest)),
+        tuple(test for test in found if isinstance(test, RejectedTest)),
+    )
+
+
+def _parse_prefix(source: str) -> list[ast.stmt]:
+    """The statements of the longest run of leading lines that parses."""
+    lines = source.splitlines()
+    while lines:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", SyntaxWarning)  # invalid escapes in model text
+                return ast.parse("\n".join(lines)).body
+        except SyntaxError as error:
+            # Nothing after the line of the error can make what stands before it parse.
+            cut = min(error.lineno or len(lines), len(lines))
+            lines = lines[: max(cut - 1, 0)] if cut < len(lines) else lines[:-1]
+        except (ValueError, RecursionError, MemoryError):  # null bytes; nesting beyond the parser's depth
+            lines = lines[:-1]
+    return []
+
+
+def _asserts(
+    statements: list[ast.stmt], entry_point: str, outer: dict[str, ast.expr]
+) -> Iterator[SuiteTest | RejectedTest]:
+    """The asserts of a block and, in place, of the functions and classes in it."""
+    bound = dict(outer)
+    for statement in statements:
+        match statement:
+            case ast.Assert():
+                test = parse_test(statement, entry_point, bound)
+                if isinstance(test, Rejected):
+                    test = RejectedTest(ast.unparse(statement), test.reason)
+                yield test
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                bound[name] = value
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield from _asserts(statement.body, entry_point, bound)
+            case _:
+                pass

@@ -1,0 +1,75 @@
+"""What one round of the game leaves behind, from the question down to the single verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from codea1_jax.game.parsing import Suite
+from codea1_jax.game.prompts import Prompt
+from codea1_jax.game.rewards import SuiteReward
+from codea1_jax.game.validation import ValidatedSuite
+from codea1_jax.rollout import Completion
+from data_pipeline import Problem
+from sandbox import Test, Verdict
+
+Page = Mapping[Test, int]  # one question's page of the mistake book
+
+
+@dataclass(frozen=True)
+class Response:
+    """A prompt, the tokens that answered it, and their text."""
+
+    prompt: Prompt
+    completion: Completion
+    text: str
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A sampled program, and the suites written against it once they exist.
+
+    `twin` is the index of the first candidate with the same program where such share their suites, else its own.
+    """
+
+    response: Response
+    program: str
+    twin: int
+    suites: tuple[tuple[Response, Suite], ...] = ()
+
+
+@dataclass(frozen=True)
+class PlayedSuite:
+    """One suite against one program. `verdicts[k]` is the program's on `validated.kept[k]`."""
+
+    response: Response
+    suite: Suite
+    validated: ValidatedSuite
+    verdicts: tuple[Verdict, ...]
+    reward: SuiteReward
+    advantage: float
+    learned: bool
+
+
+@dataclass(frozen=True)
+class PlayedProgram:
+    """One candidate: its suites, its verdicts on the book's tests, and its reward."""
+
+    response: Response
+    program: str
+    valid: bool
+    book: tuple[Verdict, ...]
+    suites: tuple[PlayedSuite, ...]
+    reward: float
+    advantage: float
+
+
+@dataclass(frozen=True)
+class PlayedQuestion:
+    """One question's group. `retrieved` are the book's tests that its programs faced."""
+
+    problem: Problem
+    page_before: Page
+    page_after: Page
+    retrieved: tuple[Test, ...]
+    programs: tuple[PlayedProgram, ...]

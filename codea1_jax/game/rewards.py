@@ -1,0 +1,105 @@
+"""Rewards of one candidate program and one test suite (arXiv 2603.15611, section 3).
+
+Everything here is a pure function of counts and verdicts.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field
+
+from codea1_jax.run.config import Section
+
+
+class RewardConfig(Section):
+    """What a suite is worth. The defaults are the paper's."""
+
+    alpha: float = Field(0.5, ge=0, le=1, description="weight of validity against difficulty")
+    suite_size: int = Field(8, ge=1, description="K: tests asked for in one suite")
+    difficulty: Literal["fraction", "any"] = Field(
+        "fraction",
+        description="gen_fail: the fraction of the suite that fails the program, or 1 if any test does (departure)",
+    )
+    pool_tests: bool = Field(
+        False,
+        description="score each program on the valid tests of all its siblings (departure; never the paper's)",
+    )
+
+
+@dataclass(frozen=True)
+class SuiteScore:
+    """One suite against one program.
+
+    `failed` says of each kept test, in order, whether the program failed it; `invalid` counts the tests that did
+    not hold under the reference (three kinds, see `validation`).
+    """
+
+    failed: tuple[bool, ...]
+    invalid: int
+    nonprintable: float = 0.0
+
+
+@dataclass(frozen=True)
+class BookScore:
+    """One program against the mistake book's retrieved tests."""
+
+    passed: int
+    total: int
+
+
+@dataclass(frozen=True)
+class SuiteReward:
+    """R_T and its parts, for one suite."""
+
+    reward: float
+    validity: float
+    adversarial: float
+
+
+def nonprintable_share(response: str) -> float:
+    """Share of the characters outside printable ASCII, white space included among the printable."""
+    return sum(c not in string.printable for c in response) / max(len(response), 1)
+
+
+def pair_reward(suite: SuiteScore, book: BookScore) -> float:
+    """r_ij: the mean of the pass rates on generated tests and on the book, of those that exist, else 0."""
+    rates = []
+    if book.total:
+        rates.append(book.passed / book.total)
+    if suite.failed:
+        rates.append(1 - sum(suite.failed) / len(suite.failed))
+    return sum(rates) / len(rates) if rates else 0.0
+
+
+def code_reward(suites: Sequence[SuiteScore], book: BookScore) -> float:
+    """R_C: the mean of r_ij over a program's suites; its book pass rate alone if it has none."""
+    pairs = [pair_reward(suite, book) for suite in suites] or [pair_reward(SuiteScore((), 0), book)]
+    return sum(pairs) / len(pairs)
+
+
+def validity(kept: int, invalid: int, suite_size: int) -> float:
+    """val = clip(min(kept/K, 1 − invalid/K), 0, 1)."""
+    return min(max(min(kept / suite_size, 1 - invalid / suite_size), 0.0), 1.0)
+
+
+def adversarial(suite: SuiteScore, book: BookScore, config: RewardConfig) -> float:
+    """adv: how much worse the program does on this suite than on its old mistakes, in [0, 1]."""
+    if not suite.failed:
+        return 0.0
+    first = suite.failed[: config.suite_size]
+    generated = float(any(first)) if config.difficulty == "any" else sum(first) / config.suite_size
+    if not book.total:
+        return generated
+    return (generated - (1 - book.passed / book.total) + 1) / 2
+
+
+def suite_reward(suite: SuiteScore, book: BookScore, *, code_valid: bool, config: RewardConfig) -> SuiteReward:
+    """R_T = α·val + (1−α)·adv if the program executes, else 0; minus the share of unprintable characters."""
+    val = validity(len(suite.failed), suite.invalid, config.suite_size)
+    adv = adversarial(suite, book, config)
+    earned = config.alpha * val + (1 - config.alpha) * adv if code_valid else 0.0
+    return SuiteReward(earned - suite.nonprintable, val, adv)

@@ -1,0 +1,138 @@
+"""One round of the game: sample programs, sample suites, judge them, reward both models.
+
+    problems ──► Code LLM ──► programs ──► Test LLM ──► suites ──► judge ──► rewards, new pages of the book
+
+Judging runs in the sandbox's own processes: a question's jobs are submitted as soon as its last suite is sampled,
+while the Test LLM goes on with the next questions.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from codea1_jax.game.judging import PendingJudgement
+from codea1_jax.game.mistake_book import retrieved
+from codea1_jax.game.parsing import Suite, extract_program, extract_suite
+from codea1_jax.game.prompts import Prompts
+from codea1_jax.game.records import Candidate, Page, PlayedQuestion, Response
+from codea1_jax.game.scoring import Scoring, settle
+from codea1_jax.rollout import Completion, Request
+from data_pipeline import Problem
+from sandbox import SandboxPool
+
+# A model in one of the two roles: for every request, in any order, its index and its completions.
+Speaker = Callable[[Sequence[Request]], Iterator[tuple[int, tuple[Completion, ...]]]]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Those who play: both models, the prompts they get, their tokens' text, and the judge."""
+
+    code: Speaker
+    test: Speaker
+    prompts: Prompts
+    decode: Callable[[Sequence[int]], str]
+    pool: SandboxPool
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How a round is played.
+
+    samples: n, programs per question. suites: m, suites per program.
+    share_programs: identical programs of a question share one set of suites (departure).
+    test_prompt_tokens: a program whose test prompt is longer gets no suites.
+    """
+
+    samples: int
+    suites: int
+    share_programs: bool
+    test_prompt_tokens: int
+    scoring: Scoring
+
+
+@dataclass(frozen=True)
+class Round:
+    """The outcome of a round and the seconds its stages took; `judge_wait` is judging that decoding did not hide."""
+
+    questions: tuple[PlayedQuestion, ...]
+    seconds: Mapping[str, float]
+
+
+def play_round(
+    table: Table, problems: Sequence[Problem], book: Mapping[str, Page], stream: tuple[int, ...], rules: Rules
+) -> Round:
+    """Plays one round over `problems`. `book` maps question ids to pages; `stream` makes the sampling reproducible.
+
+    Raises SandboxError if the judge fails: an outage is never a verdict.
+    """
+    started = time.perf_counter()
+    groups = _sample_programs(table, problems, stream, rules)
+    programs_done = time.perf_counter()
+    pages = [book.get(problem.id, {}) for problem in problems]
+    pending: dict[int, PendingJudgement] = {}
+    for i, group in _sample_suites(table, problems, groups, stream, rules):
+        groups[i] = group
+        pooled = rules.scoring.rewards.pool_tests
+        pending[i] = PendingJudgement(table.pool, problems[i], group, retrieved(pages[i]), pooled=pooled)
+    suites_done = time.perf_counter()
+    judgements = {i: judging.result() for i, judging in pending.items()}
+    judged = time.perf_counter()
+    questions = tuple(
+        settle(problem, pages[i], retrieved(pages[i]), groups[i], judgements[i], rules.scoring)
+        for i, problem in enumerate(problems)
+    )
+    seconds = {
+        "generate_code": programs_done - started,
+        "generate_tests": suites_done - programs_done,
+        "judge_wait": judged - suites_done,
+    }
+    return Round(questions, seconds)
+
+
+def _sample_programs(
+    table: Table, problems: Sequence[Problem], stream: tuple[int, ...], rules: Rules
+) -> list[tuple[Candidate, ...]]:
+    prompts = [table.prompts.code(p.question, p.entry_point) for p in problems]
+    requests = [Request(prompt, (*stream, 0, i), rules.samples) for i, prompt in enumerate(prompts)]
+    groups: list[tuple[Candidate, ...]] = [()] * len(problems)
+    for i, completions in table.code(requests):
+        responses = [Response(prompts[i], c, table.decode(c.tokens)) for c in completions]
+        programs = [extract_program(response.text) for response in responses]
+        twins = [programs.index(p) if rules.share_programs else k for k, p in enumerate(programs)]
+        groups[i] = tuple(map(Candidate, responses, programs, twins))
+    return groups
+
+
+def _sample_suites(
+    table: Table,
+    problems: Sequence[Problem],
+    groups: Sequence[Sequence[Candidate]],
+    stream: tuple[int, ...],
+    rules: Rules,
+) -> Iterator[tuple[int, tuple[Candidate, ...]]]:
+    """Yields a question's index and its group, now with suites, as soon as the last of its suites is there."""
+    requests: dict[tuple[int, int], Request] = {}
+    for i, (problem, group) in enumerate(zip(problems, groups, strict=True)):
+        for k, candidate in enumerate(group):
+            prompt = table.prompts.test(problem.question, problem.entry_point, candidate.program)
+            if candidate.twin == k and len(prompt) <= rules.test_prompt_tokens:
+                requests[i, k] = Request(prompt, (*stream, 1, i, k), rules.suites)
+    pairs = tuple(requests)
+    missing = Counter(i for i, _ in pairs)
+    written: dict[tuple[int, int], tuple[tuple[Response, Suite], ...]] = {}
+
+    def complete(i: int) -> tuple[int, tuple[Candidate, ...]]:
+        return i, tuple(replace(c, suites=written.get((i, c.twin), ())) for c in groups[i])
+
+    yield from (complete(i) for i in range(len(problems)) if not missing[i])
+    for index, completions in table.test(tuple(requests.values())):
+        i, k = pairs[index]
+        responses = [Response(requests[i, k].prompt, c, table.decode(c.tokens)) for c in completions]
+        written[i, k] = tuple((r, extract_suite(r.text, problems[i].entry_point)) for r in responses)
+        missing[i] -= 1
+        if not missing[i]:
+            yield complete(i)

@@ -1,0 +1,79 @@
+"""The supervised start of a model that has no pretrained weights.
+
+One sequence teaches both roles: question, (often buggy) program, end of text, tests, end of text. It is the form
+in which `prompts.plain_prompts` asks; after it the two policies part.
+"""
+
+from __future__ import annotations
+
+import logging
+
+
+import jax
+from pydantic import Field
+
+from codea1_jax.learn import (
+    Example,
+    OptimizerConfig,
+    PackingConfig,
+    SupervisedLearner,
+    weighted_example,
+)
+from codea1_jax.models.policy import Policy, init_params
+from codea1_jax.models.qwen2 import Params
+from codea1_jax.models.tokenizer import Tokenizer
+from codea1_jax.run.config import Section
+from data_pipeline import micro
+
+logger = logging.getLogger(__name__)
+
+EQUALS = " == "
+LOG_EVERY = 100
+
+
+class WarmStartConfig(Section):
+    """Supervised start on noisy transcripts of the micro world."""
+
+    steps: int = Field(700, ge=1, description="optimizer updates")
+    batch: int = Field(32, ge=1, description="transcripts per update")
+    code_weight: float = Field(1.0, ge=0, description="loss weight of a program's tokens")
+    test_weight: float = Field(0.5, ge=0, description="loss weight of the tokens of a test's call")
+    answer_weight: float = Field(2.0, ge=0, description="loss weight of the answer that a test states")
+    optimizer: OptimizerConfig = Field(
+        OptimizerConfig(learning_rate=3e-3, warmup_steps=20, weight_decay=0.01), description="AdamW, cosine"
+    )
+    packing: PackingConfig = PackingConfig()
+
+
+def warm_start(policy: Policy, config: WarmStartConfig, seed: int) -> Params:
+    """Trains the policy's model from random weights; no transcript is seen twice, none is of a held-out program."""
+    transcripts = micro.warm_start(config.steps * config.batch, seed)
+    examples = [transcript_example(t, policy.tokenizer, config) for t in transcripts]
+    learner = SupervisedLearner(policy.model, config.optimizer, config.packing, total_steps=config.steps)
+    state = learner.init(init_params(policy.model, jax.random.key(seed)))
+    for step in range(config.steps):
+        batch = examples[step * config.batch : (step + 1) * config.batch]
+        state, metrics = learner.update(state, batch)
+        if (step + 1) % LOG_EVERY == 0 or step + 1 == config.steps:
+            logger.info("warm start: step %d/%d, loss %.3f", step + 1, config.steps, metrics["loss"])
+    return state.params
+
+
+def transcript_example(transcript: micro.Transcript, tokenizer: Tokenizer, config: WarmStartConfig) -> Example:
+    """The tokens of a transcript and what each weighs; the question's weigh nothing.
+
+    The two ends of text are learned like the program and like a test: they are how a response stops.
+    """
+    end = (tokenizer.eos_ids[0],)
+    pieces = [
+        (tokenizer.encode(f"{transcript.question}\n"), 0.0),
+        (tokenizer.encode(transcript.program) + end, config.code_weight),
+    ]
+    for i, test in enumerate(transcript.tests):
+        call, equals, answer = test.rpartition(EQUALS)
+        line_end = "\n" if i + 1 < len(transcript.tests) else ""
+        pieces.append((tokenizer.encode(call + equals), config.test_weight))
+        pieces.append((tokenizer.encode(answer + line_end), config.answer_weight))
+    pieces.append((end, config.test_weight))
+    tokens = [token for piece, _ in pieces for token in piece]
+    return weighted_example(tokens, [weight for piece, weight in pieces for _ in piece])

@@ -1,0 +1,55 @@
+"""Ctrl-C and SIGTERM, turned into an exception at moments when no state is half changed."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Self
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupted(Exception):
+    """The process was asked to stop; the message names the signal."""
+
+
+class Interrupts:
+    """While active, a signal raises `Interrupted`: at once, or at the end of a `shield` if one is up.
+
+    A second signal during a shield falls back to Python's own handling: the user really means it.
+    Use as a context manager, in the main thread.
+    """
+
+    def __init__(self) -> None:
+        self._shielded = False
+        self._pending: str | None = None
+        self._previous = {}
+
+    def __enter__(self) -> Self:
+        self._previous = {number: signal.signal(number, self._handle) for number in SIGNALS}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+
+    @contextmanager
+    def shield(self) -> Iterator[None]:
+        """Holds signals back: what is done inside is done whole."""
+        self._shielded = True
+        try:
+            yield
+        finally:
+            self._shielded = False
+        if self._pending is not None:
+            raise Interrupted(self._pending)
+
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
+        name = signal.Signals(number).name
+        if not self._shielded:
+            raise Interrupted(name)
+        if self._pending is not None:
+            signal.signal(number, signal.default_int_handler)
+        self._pending = name

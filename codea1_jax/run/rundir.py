@@ -1,0 +1,109 @@
+"""A run's directory: opened once, refused if it belongs to another run, and the only place a run writes to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import yaml
+from pydantic import BaseModel
+
+from codea1_jax.run import telemetry
+from codea1_jax.run.checkpoint import Checkpoints
+from codea1_jax.run.config import ConfigError, dump
+
+CONFIG_FILE = "config.yaml"
+SUMMARY_FILE = "summary.json"
+CHECKPOINTS_FOLDER = "checkpoints"
+
+
+class RunDir:
+    """Everything a run writes. Use as a context manager.
+
+    `resume_step` is the step of the checkpoint to go on from, or None if the run begins.
+    """
+
+    def __init__(self, path: Path, config: BaseModel, *, resume: bool, keep_last: int) -> None:
+        """Opens the directory.
+
+        Raises ConfigError if it holds a run and `resume` is not set, or a run of another configuration.
+        """
+        self.path = path
+        _check_same_run(path, config, resume)
+        path.mkdir(parents=True, exist_ok=True)
+        self._checkpoints = Checkpoints(path / CHECKPOINTS_FOLDER, keep_last)
+        self.resume_step = self._checkpoints.latest()
+        telemetry.write_atomically(path / CONFIG_FILE, dump(config))
+        telemetry.write_versions(path)
+        self._metrics = telemetry.Metrics(path, self.resume_step)
+
+    def log(self, kind: str, step: int, values: Mapping[str, float]) -> None:
+        """Appends figures to the run's metrics."""
+        self._metrics.log(kind, step, values)
+
+    def has_logged(self, kind: str, step: int) -> bool:
+        """Whether figures of this kind and step are there."""
+        lines = telemetry.read_lines(self.path / telemetry.METRICS_FILE)
+        return any(line["kind"] == kind and line["step"] == step for line in lines)
+
+    def figures(self, kind: str) -> list[dict[str, Any]]:
+        """All figures of one kind, in order."""
+        return [line for line in telemetry.read_lines(self.path / telemetry.METRICS_FILE) if line["kind"] == kind]
+
+    def write_rollouts(self, step: int, records: Iterable[Mapping[str, Any]]) -> None:
+        """Records a step's rollouts."""
+        telemetry.write_rollouts(self.path, step, records)
+
+    def write_summary(self, summary: Mapping[str, Any]) -> None:
+        """Writes the figures that the run ends with."""
+        telemetry.write_atomically(self.path / SUMMARY_FILE, json.dumps(summary, indent=2) + "\n")
+
+    def has_saved(self, step: int) -> bool:
+        """Whether there is a checkpoint of this step."""
+        return step in self._checkpoints.steps()
+
+    def save(self, step: int, arrays: Any, document: Mapping[str, Any]) -> None:
+        """Saves all training state. Raises CheckpointError; earlier checkpoints stay good."""
+        self._checkpoints.save(step, arrays, document)
+
+    def restore(self, like: Any) -> tuple[Any, Mapping[str, Any]]:
+        """The arrays (of the shapes and placement of `like`) and the document of `resume_step`."""
+        assert self.resume_step is not None
+        return self._checkpoints.restore(self.resume_step, like)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._checkpoints.close()
+        self._metrics.close()
+
+
+def _check_same_run(path: Path, config: BaseModel, resume: bool) -> None:
+    if not (path / CONFIG_FILE).exists():
+        return
+    if not resume:
+        raise ConfigError(
+            f"run.directory: {path} holds a run already; add --resume to go on with it, "
+            "or choose another run.directory"
+        )
+    before = _flat(yaml.safe_load((path / CONFIG_FILE).read_text()))
+    now = _flat(yaml.safe_load(dump(config)))
+    differing = sorted(key for key in before.keys() | now.keys() if before.get(key) != now.get(key))
+    if differing:
+        key = differing[0]
+        raise ConfigError(
+            f"{key}: the run in {path} was started with {before.get(key)!r}, not {now.get(key)!r}; "
+            "resume it with its own configuration, or choose another run.directory"
+        )
+
+
+def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:
+    if not isinstance(tree, dict):
+        return {prefix: tree}
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        flat |= _flat(value, f"{prefix}.{key}" if prefix else key)
+    return flat

@@ -1,0 +1,69 @@
+import pytest
+
+from codea1_jax.game.parsing import extract_program, extract_suite
+
+
+@pytest.mark.parametrize(
+    ("response", "program"),
+    [
+        ("Text\n```python\nx = 1\n```\nmore\n```python\nx = 2\n```", "x = 1\n"),
+        ("```\nfirst\n```\n```python\nsecond\n```", "second\n"),
+        ("```js\nlet x\n```\n```\nother\n```", "let x\n"),
+        ("def f(): pass", "def f(): pass"),
+        ("```python\ncut = 1", "cut = 1"),
+        ("", ""),
+    ],
+)
+def test_program_is_the_first_python_block_else_the_first_block_else_everything(response, program):
+    assert extract_program(response) == program
+
+
+def calls(response):
+    return [(test.call, test.stated) for test in extract_suite(response, "f").tests]
+
+
+def test_all_python_blocks_are_joined_in_order():
+    response = "```python\nassert f(1) == 2\n```\ntext assert f(9) == 9\n```python\nassert f(3) == 4\n```"
+    assert calls(response) == [("f(1)", "2"), ("f(3)", "4")]
+
+
+def test_without_a_python_block_the_assert_lines_count():
+    response = "Tests:\n  assert f(1) == 2\nand assert f(0) == 0\nassert f( 3 )==4\nassert nonsense("
+    assert calls(response) == [("f(1)", "2"), ("f(3)", "4")]
+
+
+def test_a_response_cut_off_mid_statement_keeps_what_stands_before_the_cut():
+    assert calls("```python\nassert f(1) == 2\nassert f([1,\n 2") == [("f(1)", "2")]
+    assert calls("assert f(1) == 2\nassert f(3) ==") == [("f(1)", "2")]
+
+
+def test_is_counts_for_true_false_none():
+    assert calls("assert f(1) is True\nassert f(2) is None") == [("f(1)", "True"), ("f(2)", "None")]
+
+
+def test_a_name_bound_before_is_replaced_among_the_arguments():
+    response = "```python\nxs = [1, 2]\nassert f(xs) == 3\nxs = [4]\nassert f(xs) == 4\n```"
+    assert calls(response) == [("f([1, 2])", "3"), ("f([4])", "4")]
+
+
+def test_asserts_inside_test_functions_count_with_their_own_names():
+    response = (
+        "```python\ndef test_one():\n    x = 1\n    assert f(x) == 2\n\ndef test_two():\n    assert f(x) == 3\n```"
+    )
+    suite = extract_suite(response, "f")
+    assert [(t.call, t.stated) for t in suite.tests] == [("f(1)", "2")]
+    assert len(suite.rejected) == 1
+
+
+def test_asserts_outside_the_suite_language_are_reported_and_are_no_tests():
+    suite = extract_suite("assert f.__code__ == 1\nassert f(1) > 0\nassert f(1) == 1", "f")
+    assert [test.call for test in suite.tests] == ["f(1)"]
+    assert [rejected.text for rejected in suite.rejected] == ["assert f.__code__ == 1", "assert f(1) > 0"]
+    assert all(rejected.reason for rejected in suite.rejected)
+
+
+@pytest.mark.parametrize(
+    "response", ["", "\x00", "assert " * 500, "```python\n" + "(" * 5000, "assert f(" + "[" * 3000, "\ud800"]
+)
+def test_nonsense_is_an_empty_suite(response):
+    assert extract_suite(response, "f").tests == ()

@@ -1,0 +1,54 @@
+import pytest
+from parity import load_parity
+
+from codea1_jax.game.rewards import (
+    BookScore,
+    RewardConfig,
+    SuiteScore,
+    code_reward,
+    nonprintable_share,
+    pair_reward,
+    suite_reward,
+)
+
+CASES = load_parity()["rewards"]
+
+
+@pytest.mark.parametrize("case", CASES, ids=range(len(CASES)))
+def test_rewards_and_their_parts_equal_the_original_formulas(case):
+    suite = SuiteScore(
+        tuple(map(bool, case["kept_failed_mask"])), case["invalid_tests"], float(case["nonprintable_ratio"])
+    )
+    book = BookScore(case["book_passed"], case["book_total"])
+    rewarded = suite_reward(
+        suite, book, code_valid=case["code_valid"], config=RewardConfig(alpha=case["alpha"])
+    )
+    assert pair_reward(suite, book) == pytest.approx(case["code_reward"], abs=1e-6)
+    assert rewarded.reward == pytest.approx(case["test_reward"], abs=1e-6)
+    assert rewarded.validity == pytest.approx(case["validity"], abs=1e-6)
+    assert rewarded.adversarial == pytest.approx(case["adversarial"], abs=1e-6)
+
+
+def test_code_reward_is_the_mean_over_suites():
+    suites = [SuiteScore((False, True), 0), SuiteScore((), 3), SuiteScore((False,), 0)]
+    # With half of the book passed: (1/2 + 1/2)/2, 1/2 alone, (1/2 + 1)/2.
+    assert code_reward(suites, BookScore(1, 2)) == pytest.approx((0.5 + 0.5 + 0.75) / 3)
+
+
+def test_a_program_without_suites_is_rewarded_by_the_book_alone():
+    assert code_reward([], BookScore(3, 4)) == 0.75
+    assert code_reward([], BookScore(0, 0)) == 0
+
+
+def test_any_kill_counts_whole_only_among_the_first_k_tests():
+    config = RewardConfig(alpha=0, suite_size=2, difficulty="any")
+    book = BookScore(0, 0)
+    assert suite_reward(SuiteScore((False, True), 0), book, code_valid=True, config=config).adversarial == 1
+    assert suite_reward(SuiteScore((False, False, True), 0), book, code_valid=True, config=config).adversarial == 0
+
+
+@pytest.mark.parametrize(
+    ("response", "share"), [("", 0), ("assert f(1) == 2\n\t", 0), ("é", 1), ("ab\x00é", 0.5)]
+)
+def test_nonprintable_share_counts_characters_outside_printable_ascii(response, share):
+    assert nonprintable_share(response) == share
