@@ -51,13 +51,19 @@ def write_example_run(run_dir: Path, *, steps: int = 60, seed: int = 0, hostile:
                 metrics.log("eval", step, _eval_line(rng, step / steps))
     for step in range(10, steps + 1, 10):
         write_rollouts(run_dir, step, _questions(rng, step, step / steps, hostile))
-    (run_dir / "summary.json").write_text(json.dumps(_summary()))
+    (run_dir / "summary.json").write_text(json.dumps(_summary(seed)))
     return run_dir
 
 
-def _summary() -> dict:
+def _summary(seed: int) -> dict:
     base = {"avg_at_8": 43.1, "test_validity": 47.3, "pass_at_5": 46.0, "mut_at_5": 38.2, "mul": 17.6}
-    final = {"avg_at_8": 66.4, "test_validity": 65.2, "pass_at_5": 63.1, "mut_at_5": 44.9, "mul": 28.3}
+    final = {
+        "avg_at_8": 66.4 + seed / 3,
+        "test_validity": 65.2,
+        "pass_at_5": 63.1,
+        "mut_at_5": 44.9,
+        "mul": 28.3,
+    }
     return {"base": base, "final": final, "seconds": {"warm_start": 63.0, "train": 113.0, "eval": 12.0}}
 
 
@@ -259,7 +265,7 @@ def _hostile_question(step: int) -> dict:
     }
     return {
         "step": step,
-        "question_id": HOSTILE,
+        "question_id": HOSTILE.replace("\ud800", ""),  # an address can hold no lone surrogate
         "question": HOSTILE,
         "entry_point": HOSTILE,
         "reference": HOSTILE,

@@ -33,9 +33,15 @@ function keyHelp() {
 }
 
 function filterForm() {
-  const form = element(
+  // A field speaks at every key and a menu when it has changed: redrawing as a field is left would swallow the click.
+  const listeners = {
+    onsubmit: (event) => event.preventDefault(),
+    oninput: (event) => event.target.matches("input") && onFilter(event),
+    onchange: (event) => event.target.matches("select") && onFilter(event),
+  };
+  return element(
     "form",
-    { class: "filters", role: "search", "aria-label": "Filter rollouts", onsubmit: (event) => event.preventDefault(), oninput: onFilter },
+    { class: "filters", id: "filters", role: "search", "aria-label": "Filter rollouts", ...listeners },
     RUNS.length > 1 ? field("Run", element("select", { name: "run" }, ...RUNS.map((run, i) => element("option", { value: i }, run.name)))) : null,
     controlGroup(
       "Step",
@@ -49,8 +55,6 @@ function filterForm() {
     controlGroup("Reward", rewardInput("low", "lowest reward", 0), "to", rewardInput("high", "highest reward", 1)),
     element("button", { type: "button", class: "plain", onclick: clearFilters }, "Clear"),
   );
-  form.id = "filters";
-  return form;
 }
 
 function field(label, control) {

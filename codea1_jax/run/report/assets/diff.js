@@ -2,7 +2,7 @@
 
 /** [[" " | "-" | "+", line], ...] by a longest common subsequence of lines. */
 function diffLines(before, after) {
-  const [a, b] = [before.split("\n"), after.split("\n")];
+  const [a, b] = [before, after].map((text) => text.replace(/\n$/, "").split("\n"));
   const common = Array.from({ length: a.length + 1 }, () => new Uint32Array(b.length + 1));
   for (let i = a.length - 1; i >= 0; i--) {
     for (let j = b.length - 1; j >= 0; j--) {

@@ -83,27 +83,46 @@ function tableRow(label, meaning, base, final, change) {
   );
 }
 
-/** One row per run: the final figure over its change since base. */
+/** One row per run, below the mean of its seeds if there are several. */
 function comparisonTable() {
-  const rows = RUNS.map((run) => {
-    const [base, final] = [headline(run, "base"), headline(run, "final")];
-    const cells = final.map((value, i) => {
-      const change = value === null || base[i] === null ? null : value - base[i];
-      return element("td", {}, element("b", {}, figure(value, "%")), element("small", {}, signed(change, "%")));
-    });
-    const seconds = trainingSeconds(run);
-    const time = element("td", {}, seconds === null ? "–" : duration(seconds));
-    return element("tr", {}, element("th", { scope: "row" }, run.name), ...cells, time);
-  });
+  const rows = GROUPS.flatMap((group) => (group.runs.length > 1 ? [groupRow(group), ...group.runs.map(seedRow)] : group.runs.map(runRow)));
   return element(
     "div",
     { class: "scroll" },
     element(
       "table",
       { class: "figures comparison" },
-      element("caption", {}, "Held-out figures in percent after training; below each, the change since base in points."),
+      element("caption", {}, "Held-out figures in percent after training. Below: the change since base in points, or the range over seeds."),
       element("thead", {}, headRow("run", ...HEADLINE.map(([label]) => label), "training time")),
       element("tbody", {}, ...rows),
     ),
   );
+}
+
+/** The final figures over their changes since base. */
+function runRow(run) {
+  const [base, final] = [headline(run, "base"), headline(run, "final")];
+  const cells = final.map((value, i) => {
+    const change = value === null || base[i] === null ? null : value - base[i];
+    return element("td", {}, element("b", {}, figure(value, "%")), element("small", {}, signed(change, "%")));
+  });
+  const seconds = trainingSeconds(run);
+  return element("tr", {}, element("th", { scope: "row" }, run.name), ...cells, element("td", {}, seconds === null ? "–" : duration(seconds)));
+}
+
+function seedRow(run) {
+  return fill(runRow(run), { class: "seed" }, []);
+}
+
+/** Means over a group's runs, over their lowest and highest. */
+function groupRow(group) {
+  const finals = group.runs.map((run) => headline(run, "final"));
+  const cells = HEADLINE.map((_, i) => {
+    const values = finals.map((final) => final[i]).filter((value) => value !== null);
+    if (values.length === 0) return element("td", {}, "–");
+    const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
+    const range = `${figure(Math.min(...values), "%")} to ${figure(Math.max(...values), "%")}`;
+    return element("td", {}, element("b", {}, figure(mean, "%")), element("small", {}, range));
+  });
+  return element("tr", {}, element("th", { scope: "row" }, groupLabel(group)), ...cells, element("td", {}, ""));
 }
