@@ -106,7 +106,7 @@ def test_the_program_as_a_whole_has_a_budget():
 
 
 def test_a_repeated_call_of_a_random_program_repeats_its_value(pool):
-    program = "import random\nnumbers = [random.random()]\ndef f(n):\n    return [random.random() for _ in range(n)]"
+    program = "import random\nx = random.random()\ndef f(n):\n    return [random.random() for _ in range(n)]"
     first, second = pool.execute([Job(program, ("f(3)", "f(3)")), Job(program, ("f(1)", "f(3)"))])
     assert first.outcomes[0] == first.outcomes[1] == second.outcomes[1]
 

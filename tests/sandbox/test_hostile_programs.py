@@ -1,0 +1,88 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from sandbox import JudgeJob, SandboxPool, Test
+
+TEXT = Path(__file__).with_name("hostile_programs.txt").read_text()
+PROGRAMS = {
+    name: (program, allowed.split("|"))
+    for name, allowed, program in re.findall(r"^=== (.+): (.+)\n((?:(?!===|#####).*\n)*)", TEXT, re.MULTILINE)
+}
+HONEST = "def f(x):\n    return x + 1\n"
+TESTS = (Test("f(1)", "2"), Test("f(2)", "3"))
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes under `pid`, as the host sees them."""
+    parents = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    found = [pid]
+    for ancestor in found:
+        found += [child for child, parent in parents.items() if parent == ancestor]
+    return found[1:]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_hostile_program_gets_its_true_verdict_and_harms_nobody(jail: SandboxPool, name: str):
+    program, allowed = PROGRAMS[name]
+    hostile, *honest = jail.judge([JudgeJob(program, TESTS)] + [JudgeJob(HONEST, TESTS)] * 3)
+    statuses = [verdict.status.value for verdict in hostile.tests]
+    assert all(status in allowed.split("|") for status, allowed in zip(statuses, expected, strict=True)), (
+        hostile
+    )
+    assert all(verdict.passed for verdicts in honest for verdict in verdicts.tests)
+    assert jail.restarts == 0
+    assert [len(descendants(pid)) for pid in jail.worker_pids] == [1, 1]
+
+
+def test_there_are_at_least_sixty_hostile_programs():
+    assert len(PROGRAMS) >= 60
+
+
+SEARCH = """
+import gc, os, sys
+def texts():
+    frame = sys._getframe()
+    while frame:
+        yield repr(frame.f_locals) + repr(frame.f_globals)
+        frame = frame.f_back
+    for thing in gc.get_objects() + list(sys.modules.values()):
+        try: yield repr(thing) + repr(getattr(thing, '__dict__', ''))
+        except BaseException: pass
+    for fd in range(64):
+        try: yield repr(os.pread(fd, 10**6, 0))
+        except OSError: pass
+    yield repr(dict(os.environ)) + repr(sys.argv)
+    for path in ('/proc/self/mem', '/proc/self/maps', '/proc/1/environ'):
+        try: yield open(path).read()
+        except OSError: pass
+FOUND = any('1174-rewsna' in text[::-1] for text in texts())  # backwards: this text is not the answer's
+def f(x):
+    return '1174-rewsna'[::-1] if FOUND else 'nothing'
+"""
+
+
+def test_no_process_that_runs_a_program_holds_an_expected_value(jail: SandboxPool):
+    (verdicts,) = jail.judge([JudgeJob(SEARCH, (Test("f(1)", '"answer-4711"'),))])
+    assert verdicts.tests[0].value == '"nothing"'
+    assert not verdicts.tests[0].passed
+
+
+def test_no_program_finds_what_an_earlier_one_left(jail: SandboxPool):
+    leave = (
+        "import os, sys, builtins\nbuiltins.mark = 1\nsys.mark = 1\nos.environ['MARK'] = '1'\nos.umask(0)\n"
+        "def f(x):\n    return 1"
+    )
+    look = (
+        "import os, sys, builtins\ndef f(x):\n"
+        "    return [hasattr(builtins, 'mark'), hasattr(sys, 'mark'), 'MARK' in os.environ, os.umask(0)]"
+    )
+    jail.judge([JudgeJob(leave, (Test("f(1)", "1"),))] * 4)
+    for verdicts in jail.judge([JudgeJob(look, (Test("f(1)", "[0, 0, 0, 18]"),))] * 4):
+        assert verdicts.tests[0].passed, verdicts
