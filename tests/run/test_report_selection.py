@@ -42,24 +42,46 @@ def test_no_rollouts_make_an_empty_choice(tmp_path: Path) -> None:
 
 def test_many_steps_are_thinned_and_the_page_knows_how_many_there_were(tmp_path: Path) -> None:
     for step in range(1, 31):
-        write_rollouts(tmp_path, step, [question(step, "a")])
+        write_rollouts(tmp_path, step, [question(step, f"seen once, at {step}")])
     chosen = choose_rollouts(tmp_path, 100_000)
     assert chosen.recorded_steps == 30
     assert [one.step for one in chosen.steps] == evenly_spaced(range(1, 31), MAX_STEPS)
 
 
-def test_every_step_gets_its_share_and_questions_that_recur_come_first(tmp_path: Path) -> None:
-    write_rollouts(
-        tmp_path, 1, [question(1, "once", 400), question(1, "twice", 400), question(1, "huge", 5000)]
-    )
-    write_rollouts(tmp_path, 2, [question(2, "other", 400), question(2, "twice", 400)])
-    chosen = choose_rollouts(tmp_path, 2 * 600)
+def test_every_step_gets_its_share_and_the_last_steps_questions_come_first(tmp_path: Path) -> None:
+    first = [question(1, "once", 400), question(1, "last", 400), question(1, "huge", 5000)]
+    write_rollouts(tmp_path, 1, first)
+    write_rollouts(tmp_path, 2, [question(2, "last", 400), question(2, "other", 5000)])
+    chosen = choose_rollouts(tmp_path, 2 * 700)
     assert [(one.step, one.recorded, ids(one.questions)) for one in chosen.steps] == [
-        (1, 3, ["twice"]),
-        (2, 2, ["twice"]),
+        (1, 3, ["last"]),
+        (2, 2, ["last"]),
     ]
-    roomy = choose_rollouts(tmp_path, 2 * 1200)
-    assert [ids(one.questions) for one in roomy.steps] == [["once", "twice"], ["other", "twice"]]
+    roomy = choose_rollouts(tmp_path, 2 * 1600)
+    assert [ids(one.questions) for one in roomy.steps] == [["once", "last"], ["last"]]
+
+
+def test_the_last_steps_questions_are_followed_through_steps_that_are_left_out(tmp_path: Path) -> None:
+    for step in range(1, 31):
+        write_rollouts(
+            tmp_path, step, [question(step, "seldom" if step % 7 else "often"), question(step, str(step))]
+        )
+    write_rollouts(tmp_path, 31, [question(31, "often")])
+    chosen = choose_rollouts(tmp_path, 100_000)
+    assert chosen.recorded_steps == 31
+    spread = evenly_spaced(range(1, 32), MAX_STEPS)
+    assert [one.step for one in chosen.steps] == sorted({*spread, 7, 14, 21, 28})
+    assert {one.step: ids(one.questions) for one in chosen.steps}[14] == ["often"]
+    assert sum(len(json.dumps(q)) for one in chosen.steps for q in one.questions) < 100_000
+
+
+def test_a_page_never_holds_more_than_its_budget(tmp_path: Path) -> None:
+    for step in range(1, 40):
+        write_rollouts(tmp_path, step, [question(step, str(i), 50 * (i + step % 5)) for i in range(9)])
+    for budget in (100, 1_000, 10_000, 50_000):
+        chosen = choose_rollouts(tmp_path, budget)
+        kept = [q for one in chosen.steps for q in one.questions]
+        assert sum(len(json.dumps(q, separators=(",", ":"))) for q in kept) <= budget
 
 
 def test_a_prompt_is_said_once(tmp_path: Path) -> None:
@@ -82,10 +104,10 @@ def test_long_curves_are_thinned_with_both_ends(tmp_path: Path) -> None:
 
 
 def test_runs_that_differ_only_in_their_seed_are_one_group(tmp_path: Path) -> None:
-    config = {"name": "x", "train": {"steps": 60, "seed": 0}, "alpha": 0.5}
+    config = {"run": {"directory": "x", "seed": 0}, "alpha": 0.5}
     runs = [
         make_run(tmp_path / "a1-seed0", config),
-        make_run(tmp_path / "a1-seed1", {**config, "name": "y", "train": {"steps": 60, "seed": 1}}),
+        make_run(tmp_path / "a1-seed1", {**config, "run": {"directory": "y", "seed": 1}}),
         make_run(tmp_path / "golden", {**config, "alpha": 1.0}),
         make_run(tmp_path / "bare"),
         make_run(tmp_path / "bare2"),

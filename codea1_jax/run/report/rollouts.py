@@ -1,17 +1,18 @@
-"""Which rollouts go into a report: evenly spaced steps, and in each the questions that fit."""
+"""Which rollouts go into a report: evenly spaced steps, and questions followed through all."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from codea1_jax.run.telemetry import rollout_steps, rollouts_path
 
 MAX_STEPS = 12
+READ_BYTES = 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -32,20 +33,31 @@ class Rollouts:
 
 
 def choose_rollouts(run_dir: Path, max_bytes: int) -> Rollouts:
-    """Takes at most `MAX_STEPS` evenly spaced steps, first and last among them, in `max_bytes` of JSON.
+    """Chooses questions that make at most `max_bytes` of JSON, each whole or not at all.
 
-    Every step gets the same share. Questions seen in most of these steps come first, so that one can follow a
-    question through training; a question is embedded whole or not at all.
+    Two thirds go in equal shares to at most `MAX_STEPS` evenly spaced steps, first and last among them. The
+    rest goes to the last step's questions at every earlier step, so that one can follow them through training.
     """
     recorded = rollout_steps(run_dir)
-    steps = evenly_spaced(recorded, MAX_STEPS)
-    sizes = {step: [(q["question_id"], _size(q)) for q in _questions(run_dir, step)] for step in steps}
-    seen = Counter(question for sized in sizes.values() for question, _ in sized)
-    chosen = tuple(
-        StepRollouts(step, len(sizes[step]), tuple(_take(run_dir, step, _fitting(sizes[step], seen, share))))
-        for step, share in ((step, max_bytes // len(steps)) for step in steps)
+    if not recorded:
+        return Rollouts(0, ())
+    sized = {step: _sizes(run_dir, step) for step in _affordable(run_dir, recorded)}
+    followed = [question for question, _ in sized[recorded[-1]]]
+    spread = evenly_spaced(list(sized), MAX_STEPS)
+    share = 2 * max_bytes // 3 // len(spread)
+    chosen = {(step, i) for step in spread for i in _fitting(sized[step], set(followed), share)}
+    chosen |= _follow(sized, followed, chosen, max_bytes - sum(sized[step][i][1] for step, i in chosen))
+    steps = sorted({step for step, _ in chosen})
+    return Rollouts(
+        len(recorded),
+        tuple(StepRollouts(step, len(sized[step]), _take(run_dir, step, chosen)) for step in steps),
     )
-    return Rollouts(len(recorded), chosen)
+
+
+def _affordable(run_dir: Path, steps: Sequence[int]) -> list[int]:
+    """As many evenly spaced steps as can be read in reasonable time."""
+    mean_bytes = fmean(rollouts_path(run_dir, step).stat().st_size for step in steps)
+    return evenly_spaced(steps, max(MAX_STEPS, int(READ_BYTES / max(1, mean_bytes))))
 
 
 def evenly_spaced(items: Sequence[int], count: int) -> list[int]:
@@ -55,10 +67,10 @@ def evenly_spaced(items: Sequence[int], count: int) -> list[int]:
     return [items[round(i * (len(items) - 1) / (count - 1))] for i in range(count)]
 
 
-def _fitting(sized: Sequence[tuple[str, int]], seen: Mapping[str, int], max_bytes: int) -> set[int]:
-    """Positions of the questions to keep: the most often seen first, then in order, while they fit."""
+def _fitting(sized: Sequence[tuple[str, int]], first: Set[str], max_bytes: int) -> set[int]:
+    """Positions of the questions to keep: those of `first`, then the others in order, while they fit."""
     kept, used = set(), 0
-    for position in sorted(range(len(sized)), key=lambda i: (-seen[sized[i][0]], i)):
+    for position in sorted(range(len(sized)), key=lambda i: (sized[i][0] not in first, i)):
         size = sized[position][1]
         if used + size <= max_bytes:
             kept.add(position)
@@ -66,8 +78,33 @@ def _fitting(sized: Sequence[tuple[str, int]], seen: Mapping[str, int], max_byte
     return kept
 
 
-def _take(run_dir: Path, step: int, positions: set[int]) -> Iterator[Mapping[str, Any]]:
-    return (question for i, question in enumerate(_questions(run_dir, step)) if i in positions)
+def _follow(
+    sized: Mapping[int, Sequence[tuple[str, int]]],
+    followed: Sequence[str],
+    chosen: Set[tuple[int, int]],
+    max_bytes: int,
+) -> set[tuple[int, int]]:
+    """Where else the followed questions came up, question by question, while they fit."""
+    places: dict[str, list[tuple[int, int]]] = {}
+    for step, questions in sized.items():
+        for i, (question, _) in enumerate(questions):
+            places.setdefault(question, []).append((step, i))
+    added, used = set(), 0
+    for step, i in (place for question in followed for place in places[question]):
+        size = sized[step][i][1]
+        if (step, i) not in chosen and used + size <= max_bytes:
+            added.add((step, i))
+            used += size
+    return added
+
+
+def _take(run_dir: Path, step: int, chosen: Set[tuple[int, int]]) -> tuple[Mapping[str, Any], ...]:
+    return tuple(question for i, question in enumerate(_questions(run_dir, step)) if (step, i) in chosen)
+
+
+def _sizes(run_dir: Path, step: int) -> list[tuple[str, int]]:
+    """Every question's id and its size in bytes of JSON."""
+    return [(question["question_id"], _size(question)) for question in _questions(run_dir, step)]
 
 
 def _questions(run_dir: Path, step: int) -> Iterator[Mapping[str, Any]]:

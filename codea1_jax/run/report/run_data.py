@@ -95,9 +95,7 @@ def _label(names: Sequence[str]) -> str:
 
 def _seedless(config: Any) -> Any:
     if isinstance(config, dict):
-        return {
-            key: _seedless(value) for key, value in config.items() if key not in ("seed", "name", "run_dir")
-        }
+        return {key: _seedless(value) for key, value in config.items() if key not in ("seed", "directory")}
     return config
 
 

@@ -6,7 +6,8 @@ const browser = { run: 0, step: null, question: null, program: null, ...FILTERS 
 
 function rolloutsSection(section) {
   if (RUNS.every((run) => run.rollouts.steps.length === 0)) {
-    section.append(emptyNote("No rollouts have been recorded yet."));
+    const none = RUNS.every((run) => run.rollouts.recorded_steps === 0);
+    section.append(emptyNote(none ? "No rollouts have been recorded yet." : "The recorded rollouts are too large for this page."));
     return;
   }
   browser.run = RUNS.findIndex((run) => run.rollouts.steps.length > 0);
@@ -183,8 +184,7 @@ function showCurrentLink() {
 
 function drawControls() {
   const form = byId("filters").elements;
-  const options = currentRollouts().steps.map((one) => element("option", { value: one.step }, String(one.step)));
-  form.namedItem("step").replaceChildren(...options);
+  form.namedItem("step").replaceChildren(...currentRollouts().steps.map(stepOption));
   for (const name of ["run", "step", ...Object.keys(FILTERS)]) {
     const control = form.namedItem(name);
     if (control && control !== document.activeElement) control.value = browser[name] ?? "";
@@ -196,11 +196,17 @@ function drawControls() {
 function selectionNote() {
   const { steps, recorded_steps: recorded } = currentRollouts();
   if (recorded === 0) return "This run has recorded no rollouts yet.";
-  const of = steps.length < recorded ? `${steps.length} of ${plural(recorded, "recorded step")}, evenly spaced` : `all ${plural(recorded, "recorded step")}`;
-  const [shown, all] = [steps.reduce((sum, one) => sum + one.questions.length, 0), steps.reduce((sum, one) => sum + one.recorded, 0)];
-  const questions = shown < all ? `${shown} of their ${all} questions` : `all of their ${plural(all, "question")}`;
-  const rest = shown < all || steps.length < recorded ? " The run directory has the rest." : "";
-  return `This page holds ${of}, with ${questions}.${rest} In the list, each sign is a program: ✓ survived, ✗ killed, ! does not run.`;
+  const whole = steps.length === recorded && steps.every((one) => one.questions.length === one.recorded);
+  const held = whole
+    ? `This page holds all ${plural(recorded, "recorded step")}.`
+    : `This page holds rollouts of ${steps.length} of ${plural(recorded, "recorded step")}: evenly spaced steps, as far as there was ` +
+      "room, and the last step's questions where they came up before. The run directory has the rest.";
+  return `${held} In the list, each sign is a program: ✓ survived, ✗ killed, ! does not run.`;
+}
+
+function stepOption({ step, questions, recorded }) {
+  const part = questions.length < recorded ? ` (${questions.length} of ${recorded})` : "";
+  return element("option", { value: step }, `${step}${part}`);
 }
 
 function questionLink({ question, programs }, chosen) {
