@@ -33,9 +33,7 @@ def test_a_hostile_program_gets_its_true_verdict_and_harms_nobody(jail: SandboxP
     program, allowed = PROGRAMS[name]
     hostile, *honest = jail.judge([JudgeJob(program, TESTS)] + [JudgeJob(HONEST, TESTS)] * 3)
     statuses = [verdict.status.value for verdict in hostile.tests]
-    assert all(status in allowed.split("|") for status, allowed in zip(statuses, expected, strict=True)), (
-        hostile
-    )
+    assert set(statuses) <= set(allowed), hostile
     assert all(verdict.passed for verdicts in honest for verdict in verdicts.tests)
     assert jail.restarts == 0
     assert [len(descendants(pid)) for pid in jail.worker_pids] == [1, 1]
