@@ -10,7 +10,8 @@ cases.npz. Every case holds tokens, positions, segment_ids (0 is padding), logit
 each next token; the packed case also holds the gradient of the mean negative log-probability, as
 `grad/<tensor name>`. Packed sequences are run alone, one by one, so that the truth knows nothing of packing.
 greedy.json holds prompts of mixed lengths and their greedy completions, some ended by the chosen end token,
-some by the length limit.
+some by the length limit. tensors.json holds the names and shapes of the published sizes' tensors (those of
+layer 0 stand for all layers).
 """
 
 from __future__ import annotations
@@ -23,12 +24,21 @@ import numpy as np
 import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-VOCAB, HEAD_DIM = 97, 8
+VOCAB, HEAD_DIM, TIME = 97, 8, 13
 MODELS = {  # name: (heads, kv heads, layers, tied, theta, bytes per shard)
     "mha_tied": (4, 4, 2, True, 1e4, "1GB"),
     "gqa2_untied": (4, 2, 2, False, 1e6, "40KB"),
     "gqa7_tied": (7, 1, 3, True, 1e6, "1GB"),
     "gqa7_untied": (14, 2, 1, False, 1e4, "60KB"),
+}
+
+PUBLISHED = {  # from the Hub: (hidden, intermediate, layers, heads, kv heads, vocabulary, tied)
+    "0.5b": (896, 4864, 24, 14, 2, 151936, True),
+    "1.5b": (1536, 8960, 28, 12, 2, 151936, True),
+    "3b": (2048, 11008, 36, 16, 2, 151936, True),
+    "7b": (3584, 18944, 28, 28, 4, 152064, False),
+    "14b": (5120, 13824, 48, 40, 8, 152064, False),
+    "32b": (5120, 27648, 64, 40, 8, 152064, False),
 }
 
 
@@ -52,17 +62,14 @@ def build(name: str, seed: int) -> Qwen2ForCausalLM:
     model = Qwen2ForCausalLM(config).eval()
     for tensor_name, parameter in model.named_parameters():
         noise = torch.randn_like(parameter)
-        parameter.data = 1 + 0.2 * noise if "norm" in tensor_name else 0.3 * noise
+        parameter.data = 1 + 0.2 * noise if "norm" in tensor_name else 0.25 * noise
     return model
 
 
 def padded_case(model: Qwen2ForCausalLM, lengths: list[int], left: bool) -> dict[str, np.ndarray]:
     """One padded batch, through transformers' own attention mask."""
-    time = max(lengths)
-    mask = torch.zeros(len(lengths), time, dtype=torch.long)
-    for row, length in enumerate(lengths):
-        mask[row, time - length :] = 1 if left else 0
-        mask[row, :length] = mask[row, :length] if left else 1
+    places, wanted = torch.arange(TIME), torch.tensor(lengths)[:, None]
+    mask = (places >= TIME - wanted if left else places < wanted).long()
     tokens = torch.randint(VOCAB, mask.shape) * mask
     positions = (mask.cumsum(1) - 1).clamp(min=0)
     with torch.no_grad():
@@ -70,11 +77,11 @@ def padded_case(model: Qwen2ForCausalLM, lengths: list[int], left: bool) -> dict
     return case(tokens, positions, mask, logits)
 
 
-def packed_case(model: Qwen2ForCausalLM, rows: list[list[int]], time: int) -> dict[str, np.ndarray]:
+def packed_case(model: Qwen2ForCausalLM, rows: list[list[int]]) -> dict[str, np.ndarray]:
     """Rows of several segments, each segment run alone; with the gradient of the mean negative logprob."""
-    tokens = torch.zeros(len(rows), time, dtype=torch.long)
+    tokens = torch.zeros(len(rows), TIME, dtype=torch.long)
     positions, segments = torch.zeros_like(tokens), torch.zeros_like(tokens)
-    logits = torch.zeros(len(rows), time, VOCAB)
+    logits = torch.zeros(len(rows), TIME, VOCAB)
     losses = []
     for row, lengths in enumerate(rows):
         start = 0
@@ -152,16 +159,36 @@ def ended(prompt: list[int], completion: list[int], logprobs: list[float], eos: 
     }
 
 
+def published_tensors(name: str) -> dict:
+    """Names and shapes of a published size's tensors as its checkpoint holds them, without their values."""
+    hidden, inner, layers, heads, kv_heads, vocab, tied = PUBLISHED[name]
+    config = Qwen2Config(
+        vocab_size=vocab,
+        hidden_size=hidden,
+        intermediate_size=inner,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=kv_heads,
+        tie_word_embeddings=tied,
+    )
+    with torch.device("meta"):
+        shapes = {key: list(value.shape) for key, value in Qwen2ForCausalLM(config).state_dict().items()}
+    if tied:
+        del shapes["lm_head.weight"]
+    first = {key: shape for key, shape in shapes.items() if ".layers." not in key or ".layers.0." in key}
+    return {"tensors": len(shapes), "layers": layers, "shapes": first}
+
+
 def write_fixtures(directory: Path) -> None:
-    """Writes every model's directory and greedy.json under `directory`."""
+    """Writes every model's directory, greedy.json and tensors.json under `directory`."""
     for seed, name in enumerate(MODELS):
         model = build(name, seed)
         model.save_pretrained(directory / name, max_shard_size=MODELS[name][-1])
         cases = {
-            "plain": padded_case(model, [13, 13], left=False),
+            "plain": padded_case(model, [13, 13, 13], left=False),
             "left": padded_case(model, [13, 5, 1], left=True),
-            "right": padded_case(model, [11, 4, 7], left=False),
-            "packed": packed_case(model, [[5, 1, 7], [9, 3]], time=15),
+            "right": padded_case(model, [12, 4, 7], left=False),
+            "packed": packed_case(model, [[5, 1, 7], [9, 3], [2, 11]]),
         }
         flat = {f"{kind}/{key}": array for kind, arrays in cases.items() for key, array in arrays.items()}
         np.savez_compressed(directory / name / "cases.npz", **flat)
@@ -170,6 +197,8 @@ def write_fixtures(directory: Path) -> None:
                 '{"prompt"', '\n{"prompt"'
             )
             (directory / "greedy.json").write_text(lines + "\n")
+    tensors = {name: published_tensors(name) for name in PUBLISHED}
+    (directory / "tensors.json").write_text(json.dumps(tensors, indent=1) + "\n")
 
 
 if __name__ == "__main__":

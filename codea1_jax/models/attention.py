@@ -9,7 +9,7 @@ own.
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,7 @@ from jaxtyping import Array, Bool, Float, Int
 MASKED = -1e30
 
 
+@runtime_checkable
 class Attend(Protocol):
     """One layer's attention: (q, k, v, what the layer kept before) -> (mixed values, what it keeps now)."""
 
@@ -37,7 +38,7 @@ def causal_mask(segment_ids: Int[Array, "batch time"]) -> Bool[Array, "batch tim
     """True where a query may look: up to its own place, in its own segment (padding is one too)."""
     time = segment_ids.shape[1]
     same = segment_ids[:, :, None] == segment_ids[:, None, :]
-    return same & jnp.tril(jnp.ones((time, time), bool))
+    return same & jnp.tril(jnp.ones((1, time, time), bool))
 
 
 def masked_attention(

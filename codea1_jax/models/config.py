@@ -21,6 +21,7 @@ class Qwen2Config:
     rope_theta: float = 1_000_000.0
     rms_norm_eps: float = 1e-6
     tie_embeddings: bool = True
+    max_position_embeddings: int = 32_768
 
     def __post_init__(self) -> None:
         if self.num_heads % self.num_kv_heads:
@@ -60,4 +61,26 @@ class Qwen2Config:
             rope_theta=float(rope.get("rope_theta") or config.get("rope_theta") or 10_000.0),
             rms_norm_eps=float(config["rms_norm_eps"]),
             tie_embeddings=bool(config.get("tie_word_embeddings", False)),
+            max_position_embeddings=int(config["max_position_embeddings"]),
         )
+
+    def to_hf(self, dtype: str) -> dict[str, Any]:
+        """The Hugging Face `config.json`, in the spelling that transformers 4, 5 and vLLM all read."""
+        return {
+            "architectures": ["Qwen2ForCausalLM"],
+            "model_type": "qwen2",
+            "vocab_size": self.vocab_size,
+            "hidden_size": self.hidden_size,
+            "intermediate_size": self.intermediate_size,
+            "num_hidden_layers": self.num_layers,
+            "num_attention_heads": self.num_heads,
+            "num_key_value_heads": self.num_kv_heads,
+            "head_dim": self.head_dim,
+            "hidden_act": "silu",
+            "rope_theta": self.rope_theta,
+            "rms_norm_eps": self.rms_norm_eps,
+            "tie_word_embeddings": self.tie_embeddings,
+            "max_position_embeddings": self.max_position_embeddings,
+            "use_sliding_window": False,
+            "torch_dtype": dtype,
+        }

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
-import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from codea1_jax.models.attention import training_attention
-from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.qwen2 import Params, Qwen2
 from codea1_jax.models.tokenizer import Tokenizer, load_tokenizer
+from codea1_jax.models.weights import read_config, save_params
 
 
 @dataclass(frozen=True)
@@ -29,17 +26,6 @@ class Policy:
             raise ValueError(f"the tokenizer uses {used} ids, but the model's vocab_size is {held}")
 
 
-def init_params(model: Qwen2, key: jax.Array) -> Params:
-    """Random parameters, as a plain nested dict of arrays."""
-    zeros = jnp.zeros((1, 1), jnp.int32)
-    return nn.unbox(model.init(key, zeros, zeros, training_attention(zeros)))["params"]
-
-
-def read_config(directory: Path) -> Qwen2Config:
-    """The architecture that a Hugging Face model directory's `config.json` states."""
-    return Qwen2Config.from_hf(json.loads((directory / "config.json").read_text()))
-
-
 def pretrained_policy(
     directory: Path,
     *,
@@ -50,3 +36,10 @@ def pretrained_policy(
     """The policy of a Hugging Face model directory, without its weights."""
     model = Qwen2(read_config(directory), dtype, param_dtype, remat)
     return Policy(model, load_tokenizer(directory))
+
+
+def save_policy(directory: Path, policy: Policy, params: Params) -> None:
+    """Writes a Hugging Face directory that transformers and vLLM load: weights, config and tokenizer."""
+    save_params(directory, params, policy.model.config)
+    if jax.process_index() == 0:
+        policy.tokenizer.save(directory)

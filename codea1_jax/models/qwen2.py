@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from codea1_jax.models.attention import Attend
+from codea1_jax.models.attention import Attend, training_attention
 from codea1_jax.models.config import Qwen2Config
 
 Params = Any  # a nested dict of arrays
@@ -31,7 +31,7 @@ def rope_tables(
 ) -> tuple[Float[Array, "batch time half"], Float[Array, "batch time half"]]:
     """Cosines and sines of the rotary embedding (arXiv 2104.09864), in float32."""
     frequencies = theta ** (-jnp.arange(0, head_dim, 2, dtype=jnp.float32) / head_dim)
-    angles = positions[..., None].astype(jnp.float32) * frequencies
+    angles = positions[..., None].astype(jnp.float32) * frequencies[None, None]
     return jnp.cos(angles), jnp.sin(angles)
 
 
@@ -70,7 +70,7 @@ class RMSNorm(nn.Module):
         weight = parameter(self, "weight", nn.initializers.ones_init(), ("norm",), x.shape[-1:])
         wide = x.astype(jnp.float32)
         scale = jax.lax.rsqrt(jnp.mean(wide * wide, axis=-1, keepdims=True) + self.epsilon)
-        return (wide * scale).astype(x.dtype) * weight.astype(x.dtype)
+        return (wide * scale).astype(x.dtype) * weight.astype(x.dtype)[None, None]
 
 
 class Linear(nn.Module):
@@ -83,13 +83,13 @@ class Linear(nn.Module):
     use_bias: bool = False
 
     @nn.compact
-    def __call__(self, x: Float[Array, "*batch width"]) -> Float[Array, "*batch features"]:
+    def __call__(self, x: Float[Array, "batch time width"]) -> Float[Array, "batch time features"]:
         shape = (x.shape[-1], self.features)
         kernel = parameter(self, "kernel", nn.initializers.normal(0.02), self.axes, shape)
         y = x @ kernel.astype(self.dtype)
         if self.use_bias:
             bias = parameter(self, "bias", nn.initializers.zeros_init(), self.axes[1:], shape[1:])
-            y = y + bias.astype(self.dtype)
+            y = y + bias.astype(self.dtype)[None, None]
         return y
 
 
@@ -205,3 +205,23 @@ class Qwen2(nn.Module):
 def output_table(params: Params, config: Qwen2Config) -> Float[Array, "vocab width"]:
     """The matrix whose product with a hidden state gives the logits."""
     return params["embed_tokens"] if config.tie_embeddings else params["lm_head"]
+
+
+def init_params(model: Qwen2, key: jax.Array) -> Params:
+    """Random parameters, as a plain nested dict of arrays."""
+    return nn.unbox(_init(model, key))
+
+
+def abstract_params(model: Qwen2) -> Params:
+    """The parameters' shapes and dtypes, without their values."""
+    return nn.unbox(logical_params(model))
+
+
+def logical_params(model: Qwen2) -> Params:
+    """The parameters' shapes and dtypes in boxes (`nn.LogicallyPartitioned`) that name their axes."""
+    return jax.eval_shape(lambda key: _init(model, key), jax.random.key(0))
+
+
+def _init(model: Qwen2, key: jax.Array) -> Params:
+    zeros = jnp.zeros((1, 1), jnp.int32)
+    return model.init(key, zeros, zeros, training_attention(zeros))["params"]

@@ -1,0 +1,240 @@
+"""Weights to and from Hugging Face safetensors, bit for bit, without torch.
+
+Reading goes straight into (sharded) device arrays: each device's piece of a stacked parameter is cut out of
+the memory-mapped files, so the host never holds more than the piece it is placing. Writing holds one file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import jax
+import numpy as np
+from flax import traverse_util
+from huggingface_hub import snapshot_download
+from jax.experimental import multihost_utils
+from safetensors import safe_open
+from safetensors.numpy import save_file
+
+from codea1_jax.models.config import Qwen2Config
+from codea1_jax.models.qwen2 import Params, Qwen2, abstract_params
+
+INDEX = "model.safetensors.index.json"
+SINGLE = "model.safetensors"
+HUB_FILES = ["*.safetensors", "*.json", "*.txt", "*.jinja"]
+
+
+class WeightsError(ValueError):
+    """A checkpoint's tensors are not those of the model; the message names them."""
+
+
+def resolve(name: str) -> Path:
+    """A local model directory as it is; a Hub id (like `Qwen/Qwen2.5-Coder-1.5B`) downloaded, or cached."""
+    local = Path(name).expanduser()
+    if local.is_dir():
+        return local
+    if local.is_absolute() or name.count("/") != 1 or name.startswith("."):
+        raise FileNotFoundError(f"{name}: no such directory, and not a Hub id (owner/name)")
+    return Path(snapshot_download(name, allow_patterns=HUB_FILES))
+
+
+def read_config(directory: Path) -> Qwen2Config:
+    """The architecture that a Hugging Face model directory's `config.json` states."""
+    return Qwen2Config.from_hf(json.loads((directory / "config.json").read_text()))
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where one parameter lies: its path in the nested dict, and its Hugging Face tensors, one per layer."""
+
+    path: tuple[str, ...]
+    names: tuple[str, ...]
+    stacked: bool  # a leading layer axis, one tensor per layer
+    transposed: bool  # Hugging Face's linear weights are (out, in)
+
+    def tensor_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of each tensor, given the parameter's."""
+        one = shape[1:] if self.stacked else shape
+        return one[::-1] if self.transposed else one
+
+
+def placement(path: tuple[str, ...], num_layers: int) -> Placement:
+    """The Hugging Face names of the parameter at `path`."""
+    stacked = path[0] == "layers"
+    if len(path) == 1:  # the two vocabulary tables
+        name = f"{path[0]}.weight" if path[0] == "lm_head" else f"model.{path[0]}.weight"
+        return Placement(path, (name,), stacked, transposed=False)
+    module, leaf = ".".join(path[stacked:-1]), path[-1]
+    name = f"{module}.{'weight' if leaf == 'kernel' else leaf}"
+    prefixes = [f"model.layers.{layer}." for layer in range(num_layers)] if stacked else ["model."]
+    return Placement(path, tuple(prefix + name for prefix in prefixes), stacked, leaf == "kernel")
+
+
+def placements(model: Qwen2) -> dict[Placement, jax.ShapeDtypeStruct]:
+    """Every parameter of the model, with its shape and dtype."""
+    flat = _flat(abstract_params(model))
+    return {placement(path, model.config.num_layers): leaf for path, leaf in flat.items()}
+
+
+class Checkpoint:
+    """The tensors of a Hugging Face directory, sharded or single, as memory-mapped slices."""
+
+    def __init__(self, directory: Path, stack: ExitStack) -> None:
+        self._slices: dict[str, Any] = {}
+        for path in _weight_files(directory):
+            file = stack.enter_context(safe_open(path, framework="numpy"))
+            self._slices |= {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118  not a dict
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of every tensor."""
+        return {name: tuple(piece.get_shape()) for name, piece in self._slices.items()}
+
+    def read(self, name: str, index: tuple[slice, ...]) -> np.ndarray:
+        """A part of one tensor."""
+        return self._slices[name][index]
+
+
+def load_params(directory: Path, model: Qwen2, shardings: Any = None) -> Params:
+    """Reads a Hugging Face directory into device arrays of the model's parameter dtype.
+
+    `shardings` is a tree like the parameters; without it everything goes to the first device. Raises
+    WeightsError naming every missing, unexpected or misshapen tensor, before anything is read.
+    """
+    wanted = placements(model)
+    alone = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    flat_shardings = _flat(shardings) if shardings is not None else {}
+    params = {}
+    with ExitStack() as stack:
+        checkpoint = Checkpoint(directory, stack)
+        _check_tensors(directory, checkpoint.shapes(), wanted, model.config)
+        for place, leaf in wanted.items():
+            sharding = flat_shardings.get(place.path, alone)
+            params[place.path] = _place(checkpoint, place, leaf, sharding)
+    return traverse_util.unflatten_dict(params)
+
+
+def save_params(directory: Path, params: Params, config: Qwen2Config, file_bytes: int = 5 * 10**9) -> None:
+    """Writes config.json and safetensors of at most `file_bytes` each (with an index, if more than one).
+
+    Every process of a multi-host run must call this; the first writes.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    tensors = _tensors_in_order(params, config)
+    files = _group_by_size({name: nbytes for name, (_, nbytes) in tensors.items()}, file_bytes)
+    writes = jax.process_index() == 0
+    weight_map = {}
+    for number, names in enumerate(files, start=1):
+        file = SINGLE if len(files) == 1 else f"model-{number:05}-of-{len(files):05}.safetensors"
+        weight_map |= dict.fromkeys(names, file)
+        held = {name: tensors[name][0]() for name in names}
+        if writes:
+            save_file(held, directory / file, metadata={"format": "pt"})
+    if not writes:
+        return
+    if len(files) > 1:
+        total = sum(nbytes for _, nbytes in tensors.values())
+        index = {"metadata": {"total_size": total}, "weight_map": weight_map}
+        (directory / INDEX).write_text(json.dumps(index, indent=2) + "\n")
+    dtype = jax.tree.leaves(params)[0].dtype.name
+    (directory / "config.json").write_text(json.dumps(config.to_hf(dtype), indent=2) + "\n")
+
+
+def _flat(tree: Params) -> dict[tuple[str, ...], Any]:
+    return cast("dict[tuple[str, ...], Any]", traverse_util.flatten_dict(tree))
+
+
+def _weight_files(directory: Path) -> list[Path]:
+    index = directory / INDEX
+    weight_map = json.loads(index.read_text())["weight_map"] if index.exists() else {"": SINGLE}
+    files = sorted(set(weight_map.values()))
+    absent = [file for file in files if not (directory / file).exists()]
+    if absent:
+        raise FileNotFoundError(f"{directory}: missing {', '.join(absent)}")
+    return [directory / file for file in files]
+
+
+def _check_tensors(
+    directory: Path,
+    found: Mapping[str, tuple[int, ...]],
+    wanted: Mapping[Placement, jax.ShapeDtypeStruct],
+    config: Qwen2Config,
+) -> None:
+    expected = {
+        name: place.tensor_shape(leaf.shape) for place, leaf in wanted.items() for name in place.names
+    }
+    # Some tools write the tied table twice; transformers ignores the second one too.
+    ignored = {"lm_head.weight"} if config.tie_embeddings else set()
+    complaints = [f"missing {name}" for name in expected if name not in found]
+    complaints += [f"unexpected {name}" for name in found if name not in expected and name not in ignored]
+    complaints += [
+        f"{name} has shape {found[name]}, not {shape}"
+        for name, shape in expected.items()
+        if name in found and found[name] != shape
+    ]
+    if complaints:
+        raise WeightsError(f"{directory}: {'; '.join(complaints)}")
+
+
+def _place(
+    checkpoint: Checkpoint, place: Placement, leaf: jax.ShapeDtypeStruct, sharding: jax.sharding.Sharding
+) -> jax.Array:
+    pieces = [
+        jax.device_put(_read_piece(checkpoint, place, leaf, index), device)
+        for device, index in sharding.addressable_devices_indices_map(leaf.shape).items()
+    ]
+    return jax.make_array_from_single_device_arrays(leaf.shape, sharding, pieces)
+
+
+def _read_piece(
+    checkpoint: Checkpoint, place: Placement, leaf: jax.ShapeDtypeStruct, index: tuple[slice, ...] | None
+) -> np.ndarray:
+    """One device's piece of a parameter, layer by layer."""
+    bounds = [slice(*part.indices(size)[:2]) for part, size in zip(index or (), leaf.shape, strict=True)]
+    layers = range(len(place.names))[bounds.pop(0)] if place.stacked else range(1)
+    inner = tuple(bounds[::-1] if place.transposed else bounds)
+    piece = np.empty((len(layers), *(part.stop - part.start for part in bounds)), leaf.dtype)
+    for row, layer in enumerate(layers):
+        tensor = checkpoint.read(place.names[layer], inner)
+        piece[row] = tensor.T if place.transposed else tensor
+    return piece if place.stacked else piece[0]
+
+
+def _tensors_in_order(params: Params, config: Qwen2Config) -> dict[str, tuple[Callable[[], np.ndarray], int]]:
+    """Hugging Face name -> (how to fetch it to the host, its bytes), the layers in order."""
+    flat = {placement(path, config.num_layers): leaf for path, leaf in _flat(params).items()}
+    tensors = {}
+    for place, leaf in flat.items():
+        for layer, name in enumerate(place.names):
+            fetch = partial(_fetch, leaf, layer if place.stacked else None, place.transposed)
+            tensors[name] = (fetch, leaf.nbytes // len(place.names))
+    return dict(sorted(tensors.items(), key=lambda item: _natural(item[0])))
+
+
+def _fetch(leaf: jax.Array, layer: int | None, transposed: bool) -> np.ndarray:
+    one = leaf if layer is None else leaf[layer]
+    host = np.asarray(one) if one.is_fully_addressable else multihost_utils.process_allgather(one, tiled=True)
+    return np.ascontiguousarray(host.T if transposed else host)
+
+
+def _group_by_size(sizes: Mapping[str, int], limit: int) -> list[list[str]]:
+    """Names in order, in groups of at most `limit` bytes (a larger tensor has a group of its own)."""
+    groups: list[list[str]] = [[]]
+    filled = 0
+    for name, size in sizes.items():
+        if groups[-1] and filled + size > limit:
+            groups.append([])
+            filled = 0
+        groups[-1].append(name)
+        filled += size
+    return groups
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """A sorting key that puts layer 2 before layer 10."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in name.split(".")]

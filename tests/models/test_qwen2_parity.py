@@ -1,0 +1,129 @@
+"""The Flax model computes what transformers' Qwen2ForCausalLM does (see scripts/make_qwen2_fixtures.py)."""
+
+from functools import cache, partial
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.special
+from flax import traverse_util
+
+from codea1_jax.models.attention import training_attention
+from codea1_jax.models.logprobs import token_logprobs
+from codea1_jax.models.qwen2 import REMAT_POLICIES, Qwen2, output_table
+from codea1_jax.models.weights import load_params, placement, read_config
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "qwen2"
+MODELS = ("mha_tied", "gqa2_untied", "gqa7_tied", "gqa7_untied")
+KINDS = ("plain", "left", "right", "packed")
+
+
+@cache
+def load(name):
+    model = Qwen2(read_config(FIXTURES / name))
+    return model, load_params(FIXTURES / name, model)
+
+
+@cache
+def load_case(name, kind):
+    with np.load(FIXTURES / name / "cases.npz") as arrays:
+        return {key.split("/", 1)[1]: arrays[key] for key in arrays if key.startswith(f"{kind}/")}
+
+
+def inputs(case):
+    return {key: jnp.asarray(case[key]) for key in ("tokens", "positions", "segment_ids")}
+
+
+def predicts(case):
+    """True where a token and its successor are of the same segment, and no padding."""
+    segments = case["segment_ids"]
+    return (segments[:, 1:] == segments[:, :-1]) & (segments[:, :-1] > 0)
+
+
+@partial(jax.jit, static_argnums=(0, 3, 4))
+def run(model, params, case, chunk=8, temperature=1.0):
+    """Hidden states, logits, and the logprob of each next token with the entropy there."""
+    attend = training_attention(case["segment_ids"])
+    hidden, _ = model.apply({"params": params}, case["tokens"], case["positions"], attend)
+    table = output_table(params, model.config)
+    targets = case["tokens"][:, 1:]
+    scores = token_logprobs(hidden[:, :-1], table, targets, chunk=chunk, temperature=temperature)
+    return hidden, hidden @ table.T, *scores
+
+
+@partial(jax.jit, static_argnums=0)
+def gradient(model, params, case):
+    """Of the mean negative log-probability of the predicted tokens."""
+    mask = predicts(case)
+
+    def loss(params):
+        return -jnp.sum(run(model, params, case)[2] * mask) / mask.sum()
+
+    return jax.grad(loss)(params)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_logits_and_chunked_logprobs_equal_transformers(name):
+    model, params = load(name)
+    for kind in KINDS:
+        case = load_case(name, kind)
+        _, logits, logprobs, _ = run(model, params, inputs(case))
+        real = case["segment_ids"] > 0
+        np.testing.assert_allclose(logits[real], case["logits"][real], atol=1e-5, rtol=0, err_msg=kind)
+        masked = logprobs * predicts(case)
+        np.testing.assert_allclose(masked, case["next_logprobs"], atol=1e-5, rtol=0, err_msg=kind)
+
+
+@pytest.mark.parametrize("chunk", [1, 5, 1024])
+def test_logprobs_do_not_depend_on_the_chunk(chunk):
+    model, params = load("gqa2_untied")
+    case = load_case("gqa2_untied", "packed")
+    _, _, logprobs, entropy = run(model, params, inputs(case), chunk)
+    _, _, expected_logprobs, expected_entropy = run(model, params, inputs(case))
+    np.testing.assert_allclose(logprobs, expected_logprobs, atol=2e-6)
+    np.testing.assert_allclose(entropy, expected_entropy, atol=2e-6)
+
+
+def test_entropy_and_temperature_are_those_of_the_softmax():
+    model, params = load("gqa2_untied")
+    case = load_case("gqa2_untied", "plain")
+    _, _, logprobs, entropy = run(model, params, inputs(case), temperature=0.7)
+    logits = case["logits"][:, :-1].astype(np.float64) / 0.7
+    expected = logits - scipy.special.logsumexp(logits, axis=-1, keepdims=True)
+    np.testing.assert_allclose(entropy, -(np.exp(expected) * expected).sum(-1), atol=1e-5)
+    chosen = np.take_along_axis(expected, case["tokens"][:, 1:, None], -1)[..., 0]
+    np.testing.assert_allclose(logprobs, chosen, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_gradients_equal_transformers(name):
+    model, params = load(name)
+    case = load_case(name, "packed")
+    for path, ours in traverse_util.flatten_dict(gradient(model, params, inputs(case))).items():
+        place = placement(path, model.config.num_layers)
+        for layer, tensor in enumerate(place.names):
+            one = ours[layer] if place.stacked else ours
+            found = one.T if place.transposed else one
+            np.testing.assert_allclose(found, case[f"grad/{tensor}"], atol=1e-5, err_msg=tensor)
+
+
+@pytest.mark.parametrize("remat", sorted(set(REMAT_POLICIES) - {"none"}))
+def test_rematerialization_changes_no_gradient(remat):
+    case = load_case("gqa7_tied", "packed")
+    model, params = load("gqa7_tied")
+    found = gradient(model.clone(remat=remat), params, inputs(case))
+    expected = gradient(model, params, inputs(case))
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, atol=1e-6), found, expected)
+
+
+def test_bfloat16_compute_stays_near_float32_and_its_logprobs_are_float32():
+    case = load_case("gqa2_untied", "packed")
+    model, params = load("gqa2_untied")
+    hidden, _, logprobs, entropy = run(model.clone(dtype=jnp.bfloat16), params, inputs(case))
+    assert hidden.dtype == jnp.bfloat16
+    assert logprobs.dtype == entropy.dtype == jnp.float32
+    error = np.abs(logprobs - case["next_logprobs"])[predicts(case)]
+    assert 0 < error.max() < 0.25
+    assert error.mean() < 0.05

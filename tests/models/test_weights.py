@@ -1,0 +1,177 @@
+"""Weights come from and go to Hugging Face directories bit for bit, and a wrong checkpoint is named."""
+
+import json
+import shutil
+import tracemalloc
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from codea1_jax.models.config import Qwen2Config
+from codea1_jax.models.published import QWEN25
+from codea1_jax.models.qwen2 import Qwen2, abstract_params, init_params
+from codea1_jax.models.weights import (
+    INDEX,
+    SINGLE,
+    WeightsError,
+    load_params,
+    placements,
+    read_config,
+    resolve,
+    save_params,
+)
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "qwen2"
+MODELS = ("mha_tied", "gqa2_untied", "gqa7_tied", "gqa7_untied")
+# Published counts: the totals of the Hub's safetensors metadata.
+PARAMETERS = {
+    "0.5b": 494_032_768,
+    "1.5b": 1_543_714_304,
+    "3b": 3_085_938_688,
+    "7b": 7_615_616_512,
+    "14b": 14_770_033_664,
+    "32b": 32_763_876_352,
+}
+
+
+def tensors_of(directory):
+    tensors = {}
+    for path in sorted(directory.glob("*.safetensors")):
+        tensors |= load_file(path)
+    return tensors
+
+
+def as_bits(tensors):
+    return {name: (value.dtype.name, value.shape, value.tobytes()) for name, value in tensors.items()}
+
+
+@pytest.mark.parametrize("size", PARAMETERS)
+def test_parameter_counts_are_the_published_ones(size):
+    leaves = jax.tree.leaves(abstract_params(Qwen2(QWEN25[size])))
+    assert sum(leaf.size for leaf in leaves) == PARAMETERS[size]
+
+
+@pytest.mark.parametrize("size", PARAMETERS)
+def test_tensor_names_and_shapes_are_those_of_the_published_checkpoints(size):
+    published = json.loads((FIXTURES / "tensors.json").read_text())[size]
+    expected = {}
+    for name, shape in published["shapes"].items():
+        layers = range(published["layers"]) if ".layers.0." in name else range(1)
+        expected |= {name.replace(".layers.0.", f".layers.{layer}."): tuple(shape) for layer in layers}
+    ours = {
+        name: place.tensor_shape(leaf.shape)
+        for place, leaf in placements(Qwen2(QWEN25[size])).items()
+        for name in place.names
+    }
+    assert ours == expected
+    assert len(ours) == published["tensors"]
+
+
+@pytest.mark.parametrize("file_bytes", [10**9, 20_000])
+@pytest.mark.parametrize("name", MODELS)
+def test_round_trip_is_bit_exact(name, file_bytes, tmp_path):
+    config = read_config(FIXTURES / name)
+    params = load_params(FIXTURES / name, Qwen2(config))
+    save_params(tmp_path, params, config, file_bytes)
+    assert as_bits(tensors_of(tmp_path)) == as_bits(tensors_of(FIXTURES / name))
+    assert read_config(tmp_path) == config
+    again = load_params(tmp_path, Qwen2(config))
+    jax.tree.map(np.testing.assert_array_equal, again, params)
+
+
+def test_bfloat16_round_trip_is_bit_exact(tmp_path):
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.mkdir()
+    shutil.copy(FIXTURES / "mha_tied" / "config.json", source)
+    random = np.random.default_rng(0)
+    tensors = {
+        name: random.integers(0, 2**16, value.shape, np.uint16).view(ml_dtypes.bfloat16)
+        for name, value in tensors_of(FIXTURES / "mha_tied").items()
+    }
+    save_file(tensors, source / SINGLE)
+    config = read_config(source)
+    params = load_params(source, Qwen2(config, param_dtype=jnp.bfloat16))
+    save_params(target, params, config)
+    assert as_bits(tensors_of(target)) == as_bits(tensors)
+    assert json.loads((target / "config.json").read_text())["torch_dtype"] == "bfloat16"
+
+
+def test_files_and_index_agree_and_keep_to_the_size(tmp_path):
+    config = read_config(FIXTURES / "gqa7_tied")
+    save_params(tmp_path, load_params(FIXTURES / "gqa7_tied", Qwen2(config)), config, 20_000)
+    index = json.loads((tmp_path / INDEX).read_text())
+    files = sorted(path.name for path in tmp_path.glob("*.safetensors"))
+    assert files == [f"model-{i + 1:05}-of-{len(files):05}.safetensors" for i in range(len(files))]
+    held = {name: file for file in files for name in load_file(tmp_path / file)}
+    assert index["weight_map"] == held
+    assert index["metadata"]["total_size"] == sum(x.nbytes for x in tensors_of(tmp_path).values())
+    for file in files:
+        tensors = load_file(tmp_path / file)
+        assert len(tensors) == 1 or sum(x.nbytes for x in tensors.values()) <= 20_000
+
+
+def test_missing_unexpected_and_misshapen_tensors_are_all_named(tmp_path):
+    shutil.copy(FIXTURES / "mha_tied" / "config.json", tmp_path)
+    tensors = tensors_of(FIXTURES / "mha_tied")
+    del tensors["model.layers.1.mlp.up_proj.weight"]
+    tensors["model.layers.2.mlp.up_proj.weight"] = np.zeros((2, 2), np.float32)
+    tensors["model.norm.weight"] = np.ones(7, np.float32)
+    save_file(tensors, tmp_path / SINGLE)
+    with pytest.raises(WeightsError) as error:
+        load_params(tmp_path, Qwen2(read_config(tmp_path)))
+    assert "missing model.layers.1.mlp.up_proj.weight" in str(error.value)
+    assert "unexpected model.layers.2.mlp.up_proj.weight" in str(error.value)
+    assert "model.norm.weight has shape (7,), not (32,)" in str(error.value)
+
+
+def test_an_absent_file_is_named(tmp_path):
+    shutil.copytree(FIXTURES / "gqa2_untied", tmp_path, dirs_exist_ok=True)
+    (tmp_path / "model-00002-of-00002.safetensors").unlink()
+    with pytest.raises(FileNotFoundError, match="model-00002-of-00002"):
+        load_params(tmp_path, Qwen2(read_config(tmp_path)))
+
+
+def test_a_tied_checkpoint_that_repeats_its_table_is_accepted(tmp_path):
+    shutil.copy(FIXTURES / "mha_tied" / "config.json", tmp_path)
+    tensors = tensors_of(FIXTURES / "mha_tied")
+    tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"]
+    save_file(tensors, tmp_path / SINGLE)
+    load_params(tmp_path, Qwen2(read_config(tmp_path)))
+
+
+def test_reading_never_holds_the_model_twice_on_the_host(tmp_path):
+    config = Qwen2Config(512, 256, 512, 8, 4, 2, 64, tie_embeddings=False)
+    model = Qwen2(config)
+    save_params(tmp_path, init_params(model, jax.random.key(0)), config, 10**6)
+    size = sum(leaf.size * 4 for leaf in jax.tree.leaves(abstract_params(model)))
+    tracemalloc.start()
+    load_params(tmp_path, model)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1.25 * size
+
+
+def test_a_local_directory_is_itself_and_a_wrong_path_is_refused(tmp_path):
+    assert resolve(str(tmp_path)) == tmp_path
+    with pytest.raises(FileNotFoundError, match="no such directory"):
+        resolve(str(tmp_path / "nowhere"))
+    with pytest.raises(FileNotFoundError, match="not a Hub id"):
+        resolve("nowhere")
+
+
+def test_a_hub_id_is_downloaded_with_weights_config_and_tokenizer(monkeypatch, tmp_path):
+    asked = {}
+
+    def download(name, allow_patterns):
+        asked[name] = allow_patterns
+        return str(tmp_path)
+
+    monkeypatch.setattr("codea1_jax.models.weights.snapshot_download", download)
+    assert resolve("Qwen/Qwen2.5-Coder-1.5B-Instruct") == tmp_path
+    assert set(asked) == {"Qwen/Qwen2.5-Coder-1.5B-Instruct"}
+    assert {"*.safetensors", "*.json"} <= set(asked["Qwen/Qwen2.5-Coder-1.5B-Instruct"])
