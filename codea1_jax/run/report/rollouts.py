@@ -36,7 +36,7 @@ def choose_rollouts(run_dir: Path, max_bytes: int) -> Rollouts:
     """Chooses questions that make at most `max_bytes` of JSON, each whole or not at all.
 
     Two thirds go in equal shares to at most `MAX_STEPS` evenly spaced steps, first and last among them. The
-    rest goes to the last step's questions at every earlier step, so that one can follow them through training.
+    rest goes to the last step's questions at earlier steps, so that one can follow them through training.
     """
     recorded = rollout_steps(run_dir)
     if not recorded:

@@ -13,6 +13,7 @@ function questionView(run, step, question, matching, openProgram) {
       element("h3", { id: "question-title", tabindex: -1 }, "Question"),
       element("p", { class: "question-text" }, question.question),
       question.entry_point ? element("p", { class: "note" }, "Entry point ", element("code", {}, question.entry_point)) : null,
+      otherSteps(run, step, question),
     ),
     element(
       "div",
@@ -30,6 +31,14 @@ function questionView(run, step, question, matching, openProgram) {
     ),
     ...cards,
   ];
+}
+
+/** Links to the same question at the other steps that the page holds. */
+function otherSteps(run, step, question) {
+  const others = run.rollouts.steps
+    .filter((one) => one.step !== step && one.questions.some((other) => other.question_id === question.question_id))
+    .map((one) => element("a", { href: hashOf({ step: one.step, question: question.question_id, program: null }) }, String(one.step)));
+  return others.length ? element("p", { class: "note others" }, "Also at step", ...others) : null;
 }
 
 function toggleAll(button, cards) {
