@@ -1,0 +1,178 @@
+"""The two programs of a rollout: prefill prompts into slots, and decode a block of tokens on the device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, UInt32
+
+from codea1_jax.models.attention import Attend, prefill_attention
+from codea1_jax.models.qwen2 import Params, Qwen2, output_table
+from codea1_jax.rollout.cache import (
+    Cache,
+    KeyValues,
+    Visible,
+    append_block,
+    columns_before,
+    decode_attention,
+    empty_block,
+    insert_prompts,
+    write_column,
+)
+from codea1_jax.rollout.requests import Capacity
+from codea1_jax.rollout.sampling import Controls, Method, draw_tokens, row_uniforms
+
+
+class Rows(NamedTuple):
+    """Where every row stands at the start of a block. The host owns this; it is a few kilobytes.
+
+    prefix: prompt tokens in the slot's cache: all but the last one, which is the first input of every row.
+    token: the row's next input.
+    age: tokens the row has drawn so far, a multiple of the block length.
+    active: whether the row has a sample to go on with.
+    key: the row's random key.
+    """
+
+    prefix: Int[Array, " slots"]
+    token: Int[Array, "slots width"]
+    age: Int[Array, "slots width"]
+    active: Bool[Array, "slots width"]
+    key: UInt32[Array, "slots width 2"]
+
+
+class Block(NamedTuple):
+    """What a block drew. A row's tokens are its first `count` columns; `active` rows have more to come.
+
+    steps: how many steps the device ran.
+    """
+
+    tokens: Int[Array, "block slots width"]
+    logprobs: Float[Array, "block slots width"]
+    count: Int[Array, "slots width"]
+    active: Bool[Array, "slots width"]
+    steps: Int[Array, ""]
+
+
+class _Given(NamedTuple):
+    """What stays the same throughout a block; `cache` is cut to the columns that its rows look at."""
+
+    params: Params
+    cache: Cache
+    rows: Rows
+    controls: Controls
+
+
+class _Progress(NamedTuple):
+    """The carry of a block's loop: next inputs, the block's keys and values, what was drawn so far."""
+
+    token: Int[Array, "slots width"]
+    block: KeyValues
+    drawn: Block
+
+
+def _forward(
+    model: Qwen2,
+    params: Params,
+    tokens: Int[Array, "batch time"],
+    positions: Int[Array, "batch time"],
+    attend: Attend,
+    *,
+    kept: Any = None,
+) -> tuple[Float[Array, "batch time width"], Any]:
+    result: Any = model.apply({"params": params}, tokens, positions, attend, kept)
+    return result
+
+
+@partial(jax.jit, static_argnames="model", donate_argnames="cache")
+def prefill(
+    model: Qwen2,
+    params: Params,
+    cache: Cache,
+    tokens: Int[Array, "prompts time"],
+    slots: Int[Array, " prompts"],
+) -> Cache:
+    """Runs right-padded prompts once and stores their keys and values in `slots` (out of range: dropped).
+
+    Padding needs no mask of its own: nothing before it sees it, and decoding masks its columns.
+    """
+    positions = jnp.broadcast_to(jnp.arange(tokens.shape[1]), tokens.shape)
+    attend = prefill_attention(jnp.ones_like(tokens))
+    _, kept = _forward(model, params, tokens, positions, attend)
+    return insert_prompts(cache, KeyValues(*kept), slots)
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """The decoding program of one shape, whose rows look at so many columns of the cache."""
+
+    model: Qwen2
+    capacity: Capacity
+    eos_ids: tuple[int, ...]
+    method: Method
+    prompt_columns: int
+    response_columns: int
+
+    @partial(jax.jit, static_argnames="self", donate_argnames="cache")
+    def __call__(self, params: Params, cache: Cache, rows: Rows, controls: Controls) -> tuple[Cache, Block]:
+        """Draws up to `block` tokens per row and stops early once no row is active.
+
+        Every row draws its token in the same step, so rows that ended keep computing, unseen, until all have.
+        """
+        seen = Cache(
+            jax.tree.map(lambda x: x[..., : self.prompt_columns, :], cache.prompts),
+            jax.tree.map(lambda x: x[..., : self.response_columns, :], cache.responses),
+        )
+        given = _Given(params, seen, rows, controls)
+
+        def go_on(progress: _Progress) -> Array:
+            return (progress.drawn.steps < self.capacity.block) & jnp.any(progress.drawn.active)
+
+        end = jax.lax.while_loop(go_on, partial(self._step, given), self._start(rows))
+        return Cache(cache.prompts, append_block(cache.responses, end.block, rows.age)), end.drawn
+
+    def _start(self, rows: Rows) -> _Progress:
+        shape = (self.capacity.block, *rows.token.shape)
+        drawn = Block(
+            tokens=jnp.zeros(shape, jnp.int32),
+            logprobs=jnp.zeros(shape, jnp.float32),
+            count=jnp.zeros(rows.token.shape, jnp.int32),
+            active=rows.active,
+            steps=jnp.zeros((), jnp.int32),
+        )
+        return _Progress(rows.token, empty_block(self.model.config, self.capacity, self.model.dtype), drawn)
+
+    def _step(self, given: _Given, progress: _Progress) -> _Progress:
+        rows, drawn, step = given.rows, progress.drawn, progress.drawn.steps
+        age = rows.age + step
+        visible = Visible(
+            prompts=columns_before(rows.prefix, self.prompt_columns),
+            responses=columns_before(rows.age, self.response_columns),
+            block=columns_before(step, self.capacity.block),
+        )
+        hidden, new = _forward(
+            self.model,
+            given.params,
+            progress.token.reshape(-1, 1),
+            (rows.prefix[:, None] + age).reshape(-1, 1),
+            decode_attention(visible),
+            kept=(given.cache.prompts, given.cache.responses, progress.block),
+        )
+        table = output_table(given.params, self.model.config)
+        logits = jnp.einsum("rtd,vd->rtv", hidden, table, preferred_element_type=jnp.float32)
+        logits = logits.reshape(*age.shape, -1)
+        token, logprobs = draw_tokens(logits, row_uniforms(rows.key, age), self.method, given.controls)
+        ended = jnp.isin(token, jnp.array(self.eos_ids, jnp.int32)) | (
+            age + 1 >= given.controls.max_new_tokens
+        )
+        drawn = Block(
+            tokens=drawn.tokens.at[step].set(token),
+            logprobs=drawn.logprobs.at[step].set(logprobs),
+            count=drawn.count + drawn.active,
+            active=drawn.active & ~ended,
+            steps=step + 1,
+        )
+        return _Progress(token, write_column(progress.block, new, step), drawn)

@@ -1,0 +1,123 @@
+"""What a rollout is asked for and what it gives back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How tokens are drawn. Filters apply as in the field: temperature, then top-k, then top-p of what is
+    left.
+
+    temperature: 0 is greedy.
+    top_k: keep the k likeliest tokens; 0 keeps all.
+    top_p: keep the likeliest tokens until their probability reaches top_p; 1 keeps all.
+    Tokens tied with the last one kept are kept too.
+    """
+
+    max_new_tokens: int
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+
+    def __post_init__(self) -> None:
+        if self.max_new_tokens < 1:
+            raise ValueError(f"max_new_tokens={self.max_new_tokens} must be at least 1")
+        if self.temperature < 0:
+            raise ValueError(f"temperature={self.temperature} must not be negative")
+        if not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p={self.top_p} must be in (0, 1]")
+        if self.top_k < 0:
+            raise ValueError(f"top_k={self.top_k} must not be negative")
+
+
+@dataclass(frozen=True)
+class Request:
+    """`samples` completions of one prompt.
+
+    stream: the request's identity for random numbers, such as (step, question, program). Requests with the
+        same stream, prompt and seed get the same completions.
+    """
+
+    prompt: tuple[int, ...]
+    stream: tuple[int, ...]
+    samples: int
+
+    def __post_init__(self) -> None:
+        if not self.prompt:
+            raise ValueError(f"request {self.stream}: the prompt is empty")
+        if self.samples < 1:
+            raise ValueError(f"request {self.stream}: samples={self.samples} must be at least 1")
+
+
+@dataclass(frozen=True)
+class Completion:
+    """One sample.
+
+    tokens: the new tokens, the end-of-sequence token included if there is one.
+    logprobs: log-softmax of `logits / temperature` at each token, over the whole vocabulary, that is *before*
+        top-k and top-p; greedy samples take temperature 1. At temperature 1 these are the policy's own
+        logprobs.
+    finished: whether it ended by an end-of-sequence token; False if it was cut at `max_new_tokens`.
+    """
+
+    tokens: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    finished: bool
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """What is resident at once, and the few shapes for which programs are compiled.
+
+    slots: groups (prompts) resident at once.
+    width: rows of a slot, that is samples of one prompt decoded at once. A group with more samples than that
+        streams them through its rows.
+    prompt_buckets: ascending prompt lengths in tokens; the last one is the longest prompt accepted.
+    response_buckets: ascending response lengths in tokens, multiples of `block`; the last one is the longest
+        response.
+    block: tokens decoded between two looks of the host.
+    prefill_tokens: about how many prompt tokens one prefill takes: a bucket of b tokens takes prefill_tokens
+        // b prompts at a time (at least one).
+
+    At most len(prompt_buckets) prefill programs and, for each kind of sampling used (greedy, plain,
+    filtered), len(prompt_buckets) * len(response_buckets) decoding programs are ever compiled.
+    """
+
+    slots: int
+    width: int
+    prompt_buckets: tuple[int, ...]
+    response_buckets: tuple[int, ...]
+    block: int
+    prefill_tokens: int
+
+    def __post_init__(self) -> None:
+        for name in ("slots", "width", "block", "prefill_tokens"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+        for name in ("prompt_buckets", "response_buckets"):
+            buckets = getattr(self, name)
+            if not buckets or min(buckets) < 1 or list(buckets) != sorted(set(buckets)):
+                raise ValueError(f"{name}={buckets} must be ascending positive lengths")
+        if any(bucket % self.block for bucket in self.response_buckets):
+            raise ValueError(
+                f"response_buckets={self.response_buckets} must be multiples of block={self.block}"
+            )
+
+    @property
+    def kept_responses(self) -> int:
+        """Columns of a row's own cache: the last block of a full response is never looked up again."""
+        return self.response_buckets[-1] - self.block
+
+    def prefill_rows(self, bucket: int) -> int:
+        """Prompts of one prefill at this bucket."""
+        return min(self.slots, max(1, self.prefill_tokens // bucket))
+
+
+def bucket_of(length: int, buckets: tuple[int, ...]) -> int:
+    """The smallest bucket that holds `length`. Raises ValueError if none does."""
+    for bucket in buckets:
+        if length <= bucket:
+            return bucket
+    raise ValueError(f"length {length} exceeds the largest bucket {buckets[-1]}")

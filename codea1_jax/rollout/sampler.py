@@ -1,0 +1,127 @@
+"""The sampler: requests in, completions out, over a fixed number of group slots.
+
+A *group slot* holds one prompt and up to `width` rows; each row decodes one of the prompt's samples. The
+prompt is prefilled once and its keys and values are stored once, whatever the number of samples. The host
+looks at the rows only between blocks of tokens, where finished samples and groups leave and the next ones
+enter (`schedule`); what happens inside a block happens on the device (`decode`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+from codea1_jax.models.qwen2 import Params, Qwen2
+from codea1_jax.rollout.cache import Cache, empty_cache
+from codea1_jax.rollout.decode import Block, Decoder, prefill
+from codea1_jax.rollout.requests import Capacity, Completion, Request, Sampling
+from codea1_jax.rollout.sampling import Controls, Method
+from codea1_jax.rollout.schedule import Admission, Schedule
+
+
+@dataclass
+class Counters:
+    """Work done since the sampler was made.
+
+    prefilled: prompt tokens run through the model (without padding; a prompt's last token is decoded, not
+        prefilled).
+    blocks: decode blocks. steps: the steps they ran, each one token for every row. drawn: tokens of
+        completions.
+    """
+
+    prefilled: int = 0
+    blocks: int = 0
+    steps: int = 0
+    drawn: int = 0
+
+
+class Sampler:
+    """Draws completions from a policy.
+
+    A sample's tokens depend on the parameters, the seed, the request's stream and prompt and the sample's
+    index in the request; not on the other requests, on `capacity`, or on the order in which slots are filled
+    (up to rounding: another shape may sum in another order).
+
+    eos_ids: a completion ends with, and includes, the first of these tokens that it draws.
+    pad_id: any token; it fills prompts up to their bucket and no attention sees it.
+    counters: work done so far.
+    """
+
+    def __init__(
+        self, model: Qwen2, *, eos_ids: Sequence[int], pad_id: int, seed: int, capacity: Capacity
+    ) -> None:
+        self.counters = Counters()
+        self._model = model
+        self._eos_ids = tuple(eos_ids)
+        self._pad_id = pad_id
+        self._seed = seed
+        self._capacity = capacity
+        self._programs: set[Any] = set()
+
+    @property
+    def programs(self) -> int:
+        """How many programs were needed so far; each was compiled once. `Capacity` bounds them."""
+        return len(self._programs)
+
+    def generate(
+        self, params: Params, requests: Sequence[Request], sampling: Sampling
+    ) -> Iterator[tuple[int, tuple[Completion, ...]]]:
+        """Yields (index of the request, its completions by sample) as soon as all of them are complete.
+
+        The order is deterministic but seldom that of the requests. The next block is already running on the
+        device while the caller works on what was yielded. The cache lives as long as the iterator. Raises
+        ValueError at once if a request does not fit the capacity.
+        """
+        longest = self._capacity.response_buckets[-1]
+        if sampling.max_new_tokens > longest:
+            raise ValueError(
+                f"max_new_tokens={sampling.max_new_tokens} exceeds the largest response bucket {longest}"
+            )
+        for request in requests:
+            if len(request.prompt) > self._capacity.prompt_buckets[-1]:
+                raise ValueError(
+                    f"request {request.stream}: a prompt of {len(request.prompt)} tokens exceeds the largest "
+                    f"prompt bucket {self._capacity.prompt_buckets[-1]}"
+                )
+        return self._run(params, requests, sampling)
+
+    def _run(
+        self, params: Params, requests: Sequence[Request], sampling: Sampling
+    ) -> Iterator[tuple[int, tuple[Completion, ...]]]:
+        schedule = Schedule(
+            requests, self._capacity, eos_ids=self._eos_ids, pad_id=self._pad_id, seed=self._seed
+        )
+        controls = Controls.of(sampling)
+        cache = empty_cache(self._model.config, self._capacity, self._model.dtype)
+        finished = []
+        while True:
+            for admission in schedule.admit():
+                cache = self._prefill(params, cache, admission)
+            if not schedule.busy:
+                break
+            decoder = self._decoder(Method.of(sampling), schedule.columns())
+            cache, block = decoder(params, cache, schedule.rows(), controls)
+            yield from finished  # while the device works
+            finished = schedule.record(self._fetch(block))
+        yield from finished
+
+    def _prefill(self, params: Params, cache: Cache, admission: Admission) -> Cache:
+        self._programs.add(admission.tokens.shape)
+        self.counters.prefilled += admission.prefilled
+        return prefill(self._model, params, cache, admission.tokens, admission.slots)
+
+    def _decoder(self, method: Method, columns: tuple[int, int]) -> Decoder:
+        decoder = Decoder(self._model, self._capacity, self._eos_ids, method, *columns)
+        self._programs.add(decoder)
+        return decoder
+
+    def _fetch(self, block: Block) -> Block:
+        """Waits for a block and counts it."""
+        block = jax.device_get(block)
+        self.counters.blocks += 1
+        self.counters.steps += int(block.steps)
+        self.counters.drawn += int(block.count.sum())
+        return block

@@ -1,0 +1,144 @@
+"""Drawing tokens from logits.
+
+A token is drawn by inverting the cumulative distribution at one uniform number per row, not by adding noise
+to every logit: random bits are by far the dearest part of Gumbel sampling on a CPU. Top-k and top-p find
+their threshold by bisection, so no step ever sorts the vocabulary.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, UInt32
+
+from codea1_jax.rollout.requests import Sampling
+
+# The vocabulary is summed in pieces of this many tokens (a TPU's lanes), then the pieces are summed.
+_PIECE = 128
+# Bit patterns of the float32 numbers 0 and just above 1: between them, as for all positive floats, bits order
+# as values do, so 30 halvings reach neighbors.
+_ZERO_BITS, _ABOVE_ONE_BITS, _HALVINGS = 0, 0x3F800001, 30
+
+
+class Method(StrEnum):
+    """Which program draws the tokens; each is compiled only if used."""
+
+    GREEDY = "greedy"
+    PLAIN = "plain"
+    FILTERED = "filtered"
+
+    @classmethod
+    def of(cls, sampling: Sampling) -> Method:
+        if sampling.temperature == 0:
+            return cls.GREEDY
+        return cls.FILTERED if sampling.top_k or sampling.top_p < 1 else cls.PLAIN
+
+
+class Controls(NamedTuple):
+    """The numbers of a `Sampling`, as traced scalars: changing them compiles nothing."""
+
+    temperature: Float[Array, ""]
+    top_p: Float[Array, ""]
+    top_k: Int[Array, ""]
+    max_new_tokens: Int[Array, ""]
+
+    @classmethod
+    def of(cls, sampling: Sampling) -> Controls:
+        return cls(
+            jnp.float32(sampling.temperature or 1.0),
+            jnp.float32(sampling.top_p),
+            jnp.int32(sampling.top_k),
+            jnp.int32(sampling.max_new_tokens),
+        )
+
+
+def row_uniforms(keys: UInt32[Array, "*rows 2"], positions: Int[Array, "*rows"]) -> Float[Array, "*rows"]:
+    """One number in [0, 1) per row: a function of the row's key and the token's place in the completion."""
+
+    def one(key: Array, position: Array) -> Array:
+        return jax.random.uniform(jax.random.fold_in(jax.random.wrap_key_data(key), position))
+
+    flat = jax.vmap(one)(keys.reshape(-1, 2), positions.reshape(-1))
+    return flat.reshape(positions.shape)
+
+
+def draw_tokens(
+    logits: Float[Array, "*rows vocab"],
+    uniforms: Float[Array, "*rows"],
+    method: Method,
+    controls: Controls,
+) -> tuple[Int[Array, "*rows"], Float[Array, "*rows"]]:
+    """Tokens, and their log-softmax at the sampling temperature over the whole vocabulary (float32)."""
+    scaled = logits.astype(jnp.float32) / controls.temperature
+    top = jnp.max(scaled, axis=-1, keepdims=True)
+    weights = jnp.exp(scaled - top)
+    if method is Method.GREEDY:
+        tokens = jnp.argmax(scaled, axis=-1)
+    else:
+        allowed = weights
+        if method is Method.FILTERED:
+            allowed = keep_top_p(keep_top_k(weights, controls.top_k), controls.top_p)
+        tokens = invert_cumulative(allowed, uniforms)
+    chosen = jnp.take_along_axis(scaled, tokens[..., None], axis=-1)
+    logprobs = chosen - top - jnp.log(jnp.sum(weights, axis=-1, keepdims=True))
+    return tokens.astype(jnp.int32), logprobs[..., 0]
+
+
+def keep_top_k(weights: Float[Array, "*rows vocab"], top_k: Int[Array, ""]) -> Float[Array, "*rows vocab"]:
+    """Zeroes all but the k largest weights, which are in [0, 1]; k = 0 keeps all."""
+    vocab = weights.shape[-1]
+    wanted = jnp.where(top_k > 0, jnp.minimum(top_k, vocab), vocab).astype(jnp.float32)
+    return _keep_until(weights, jnp.ones_like(weights), jnp.broadcast_to(wanted, weights.shape[:-1]))
+
+
+def keep_top_p(weights: Float[Array, "*rows vocab"], top_p: Float[Array, ""]) -> Float[Array, "*rows vocab"]:
+    """Zeroes all but the largest weights, which are in [0, 1], that together reach top_p of the sum."""
+    return _keep_until(weights, weights, top_p * jnp.sum(weights, axis=-1))
+
+
+def _keep_until(weights: Array, amounts: Array, wanted: Array) -> Array:
+    """Keeps the weights at or above the highest threshold for which the kept `amounts` sum to `wanted`."""
+
+    def halve(_: Any, bounds: tuple[Array, Array]) -> tuple[Array, Array]:
+        low, high = bounds
+        middle = (low + high) // 2
+        threshold = jax.lax.bitcast_convert_type(middle, jnp.float32)
+        kept = jnp.sum(jnp.where(weights >= threshold[..., None], amounts, 0), axis=-1)
+        enough = kept >= wanted
+        return jnp.where(enough, middle, low), jnp.where(enough, high, middle)
+
+    low = jnp.full(weights.shape[:-1], _ZERO_BITS, jnp.int32)
+    low, _ = jax.lax.fori_loop(0, _HALVINGS, halve, (low, jnp.full_like(low, _ABOVE_ONE_BITS)))
+    threshold = jax.lax.bitcast_convert_type(low, jnp.float32)
+    return jnp.where(weights >= threshold[..., None], weights, 0)
+
+
+def invert_cumulative(
+    weights: Float[Array, "*rows vocab"], uniforms: Float[Array, "*rows"]
+) -> Int[Array, "*rows"]:
+    """The index at which the running sum of `weights` passes `uniforms` times the total.
+
+    Never that of a zero weight, whatever the rounding.
+    """
+    rows, vocab = weights.shape[:-1], weights.shape[-1]
+    padding = [(0, 0)] * len(rows) + [(0, -vocab % _PIECE)]
+    pieces = jnp.pad(weights, padding).reshape(*rows, -1, _PIECE)
+    sums = jnp.sum(pieces, axis=-1)
+    running = jnp.cumsum(sums, axis=-1)
+    goal = uniforms * running[..., -1]
+    piece = _first_beyond(sums, running, goal)[..., None]
+    before = jnp.take_along_axis(running - sums, piece, axis=-1)[..., 0]
+    inside = jnp.take_along_axis(pieces, piece[..., None], axis=-2)[..., 0, :]
+    offset = _first_beyond(inside, jnp.cumsum(inside, axis=-1), goal - before)
+    return piece[..., 0] * _PIECE + offset
+
+
+def _first_beyond(weights: Array, running: Array, goal: Array) -> Array:
+    """The first positive weight whose running sum exceeds the goal; the last, if rounding left none."""
+    length = weights.shape[-1]
+    index = jax.lax.broadcasted_iota(jnp.int32, weights.shape, weights.ndim - 1)
+    rank = jnp.where(running > goal[..., None], 2 * length - index, index)
+    return jnp.argmax(jnp.where(weights > 0, rank, -1), axis=-1)

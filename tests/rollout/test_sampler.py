@@ -1,0 +1,238 @@
+import dataclasses
+from collections.abc import Iterator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.special import log_softmax
+
+from codea1_jax.models.attention import training_attention
+from codea1_jax.models.qwen2 import output_table
+from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
+
+NO_EOS = (-1,)
+SMALL = Capacity(3, 2, prompt_buckets=(20,), response_buckets=(12,), block=4, prefill_tokens=40)
+BUCKETS = dataclasses.replace(SMALL, prompt_buckets=(8, 20), response_buckets=(4, 12))
+
+
+def sampler_of(model, capacity=SMALL, eos_ids=NO_EOS, seed=0) -> Sampler:
+    return Sampler(model, eos_ids=eos_ids, pad_id=0, seed=seed, capacity=capacity)
+
+
+def completions_of(results: Iterator) -> list:
+    """Completions in the order of the requests."""
+    return [completions for _, completions in sorted(results, key=lambda result: result[0])]
+
+
+def tokens_of(results: Iterator) -> list:
+    return [[sample.tokens for sample in samples] for samples in completions_of(results)]
+
+
+@pytest.fixture(scope="module")
+def training_logits(model, params):
+    """Logits of one whole sequence by the training graph, without cache or batch."""
+    table = output_table(params, model.config)
+
+    @jax.jit
+    def forward(sequence):
+        positions = jnp.arange(sequence.shape[0])[None]
+        attend = training_attention(jnp.ones_like(positions))
+        return model.apply({"params": params}, sequence[None], positions, attend)[0][0] @ table.T
+
+    def logits(tokens):
+        padded = np.zeros(32, np.int32)
+        padded[: len(tokens)] = tokens
+        return np.asarray(forward(padded))[: len(tokens)]
+
+    return logits
+
+
+def test_greedy_tokens_equal_a_naive_loop_of_full_forward_passes(model, params, requests, training_logits):
+    results = tokens_of(sampler_of(model, BUCKETS).generate(params, requests, Sampling(10, temperature=0.0)))
+    for request, samples in zip(requests, results, strict=True):
+        tokens = list(request.prompt)
+        for _ in range(10):
+            tokens.append(int(training_logits(tokens)[-1].argmax()))
+        assert samples == [tuple(tokens[len(request.prompt) :])] * request.samples
+
+
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        Sampling(11),
+        Sampling(11, temperature=0.6),
+        Sampling(11, top_p=0.7, top_k=9),
+        Sampling(11, temperature=0.0),
+    ],
+)
+def test_logprobs_equal_those_of_the_training_graph(model, params, requests, training_logits, sampling):
+    results = completions_of(sampler_of(model).generate(params, requests, sampling))
+    for request, samples in zip(requests, results, strict=True):
+        for sample in samples:
+            logits = training_logits(request.prompt + sample.tokens)[len(request.prompt) - 1 : -1]
+            logprobs = log_softmax(logits / (sampling.temperature or 1.0), axis=-1)
+            expected = logprobs[np.arange(len(sample.tokens)), sample.tokens]
+            np.testing.assert_allclose(sample.logprobs, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "capacity",
+    [
+        dataclasses.replace(SMALL, slots=1, width=1),
+        dataclasses.replace(SMALL, slots=16, width=5, prefill_tokens=1000),
+        dataclasses.replace(SMALL, block=12, response_buckets=(12,)),
+        dataclasses.replace(SMALL, block=1, response_buckets=(11,)),
+        BUCKETS,
+    ],
+    ids=["one row", "all at once", "one block", "blocks of one token", "more buckets"],
+)
+def test_the_same_tokens_come_out_of_other_slots_blocks_and_buckets(model, params, requests, capacity):
+    expected = tokens_of(sampler_of(model).generate(params, requests, Sampling(11)))
+    assert tokens_of(sampler_of(model, capacity).generate(params, requests, Sampling(11))) == expected
+
+
+def test_the_same_tokens_come_out_whatever_else_is_in_the_batch(model, params, requests):
+    sampler, sampling = sampler_of(model), Sampling(11)
+    expected = tokens_of(sampler.generate(params, requests, sampling))
+    assert tokens_of(sampler.generate(params, requests[::-1], sampling)) == expected[::-1]
+    for request, samples in zip(requests, expected, strict=True):
+        assert tokens_of(sampler.generate(params, [request], sampling)) == [samples]
+        fewer = dataclasses.replace(request, samples=1)
+        assert tokens_of(sampler.generate(params, [fewer], sampling)) == [samples[:1]]
+
+
+def test_samples_streams_and_seeds_draw_different_tokens(model, params):
+    requests = [Request((5, 6, 7), (step, question), 4) for step in range(3) for question in range(3)]
+    drawn = tokens_of(sampler_of(model).generate(params, requests, Sampling(12)))
+    assert len({tokens for samples in drawn for tokens in samples}) == 36
+    other_seed = tokens_of(sampler_of(model, seed=1).generate(params, requests, Sampling(12)))
+    assert all(mine != other for mine, other in zip(drawn, other_seed, strict=True))
+
+
+def test_a_completion_ends_with_its_first_eos_token_and_keeps_it(model, params, requests):
+    eos_ids = (7, 8, 9, 23, 30)
+    endless = completions_of(sampler_of(model).generate(params, requests, Sampling(11)))
+    ended = completions_of(sampler_of(model, eos_ids=eos_ids).generate(params, requests, Sampling(11)))
+    finished = 0
+    for samples, endless_samples in zip(ended, endless, strict=True):
+        for sample, longer in zip(samples, endless_samples, strict=True):
+            ends = [place for place, token in enumerate(longer.tokens) if token in eos_ids]
+            length = ends[0] + 1 if ends else 11
+            assert sample.tokens == longer.tokens[:length]
+            assert sample.finished == bool(ends)
+            assert len(sample.logprobs) == length
+            np.testing.assert_allclose(sample.logprobs, longer.logprobs[:length], atol=1e-5)
+            finished += sample.finished
+    assert 5 < finished < sum(request.samples for request in requests)  # both kinds were seen
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 5, 12])
+def test_a_completion_without_eos_has_exactly_max_new_tokens(model, params, requests, count):
+    for samples in completions_of(sampler_of(model).generate(params, requests, Sampling(count))):
+        assert {(len(sample.tokens), sample.finished) for sample in samples} == {(count, False)}
+
+
+def test_a_prompt_is_prefilled_once_however_many_samples_it_has(model, params, requests):
+    sampler = sampler_of(model)
+    many = [dataclasses.replace(request, samples=7) for request in requests]
+    list(sampler.generate(params, many, Sampling(5)))
+    assert sampler.counters.prefilled == sum(len(request.prompt) - 1 for request in requests)
+
+
+def blocks_of_a_queue(lengths, rows, block):
+    """Blocks that rows need in turn when each takes the next sample as soon as its last one ended."""
+    blocks, running, waiting = 0, [], list(lengths)
+    while running or waiting:
+        while waiting and len(running) < rows:
+            running.append(waiting.pop(0))
+        running = [left - block for left in running if left > block]
+        blocks += 1
+    return blocks
+
+
+@pytest.mark.parametrize("rows", [1, 2, 4])
+@pytest.mark.parametrize("grouped", [False, True], ids=["many prompts", "many samples"])
+def test_a_place_that_falls_free_is_taken_at_the_next_block(model, params, rows, grouped):
+    slots, width = (1, rows) if grouped else (rows, 1)
+    capacity = Capacity(slots, width, (8,), (12,), block=2, prefill_tokens=64)
+    sampler = sampler_of(model, capacity, eos_ids=(7, 8, 9, 10, 11, 12))
+    if grouped:
+        requests = [Request((5, 6), (0,), 24)]
+    else:
+        requests = [Request((5, 6), (question,), 1) for question in range(24)]
+    results = completions_of(sampler.generate(params, requests, Sampling(12)))
+    lengths = [len(sample.tokens) for samples in results for sample in samples]
+    assert len(set(lengths)) > 4
+    assert sampler.counters.blocks == blocks_of_a_queue(lengths, rows, 2)
+    assert sampler.counters.drawn == sum(lengths)
+
+
+def test_a_block_stops_when_every_row_has_ended(model, params):
+    capacity = Capacity(4, 1, (8,), (64,), block=64, prefill_tokens=64)
+    sampler = sampler_of(model, capacity, eos_ids=(7, 8, 9, 10, 11, 12))
+    requests = [Request((5, 6), (question,), 1) for question in range(4)]
+    results = completions_of(sampler.generate(params, requests, Sampling(60)))
+    assert sampler.counters.blocks == 1
+    assert sampler.counters.steps == max(len(sample.tokens) for (sample,) in results) < 60
+
+
+def test_a_request_is_handed_out_before_the_others_are_done(model, params):
+    sampler = sampler_of(model, dataclasses.replace(SMALL, slots=1))
+    results = sampler.generate(params, [Request((5, 6), (i,), 2) for i in range(4)], Sampling(4))
+    assert next(results)[0] == 0
+    assert sampler.counters.blocks == 1
+    assert [index for index, _ in results] == [1, 2, 3]
+
+
+def test_programs_are_compiled_once_and_no_more_than_the_capacity_says(model, params, requests):
+    compiled = []
+    jax.monitoring.register_event_duration_secs_listener(lambda event, *_, **__: compiled.append(event))
+    sampler = sampler_of(model, dataclasses.replace(BUCKETS, slots=5))
+    for temperature in (0.5, 1.0, 2.0):
+        list(sampler.generate(params, requests, Sampling(12, temperature)))
+    compiles = compiled.count("/jax/core/compile/backend_compile_duration")
+    assert sampler.programs == 2 + 2 * 2
+    assert sampler.programs <= compiles
+    for temperature in (0.7, 1.5):
+        list(sampler.generate(params, requests[2:], Sampling(9, temperature)))
+    assert compiled.count("/jax/core/compile/backend_compile_duration") == compiles
+    assert sampler.programs == 6
+
+
+def test_short_rows_do_not_pay_for_long_buckets(model, params, requests):
+    sampler = sampler_of(model, BUCKETS)
+    short = [request for request in requests if len(request.prompt) <= 8]
+    list(sampler.generate(params, short, Sampling(4)))
+    assert sampler.programs == 2
+
+
+def test_no_requests_give_no_completions(model, params):
+    assert list(sampler_of(model).generate(params, [], Sampling(4))) == []
+
+
+def test_what_does_not_fit_is_refused_before_anything_runs(model, params):
+    sampler = sampler_of(model)
+    with pytest.raises(ValueError, match=r"request \(9, 1\): a prompt of 21 tokens exceeds .* 20"):
+        sampler.generate(params, [Request((1,) * 21, (9, 1), 1)], Sampling(4))
+    with pytest.raises(ValueError, match="max_new_tokens=13 exceeds the largest response bucket 12"):
+        sampler.generate(params, [], Sampling(13))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: Sampling(0),
+        lambda: Sampling(1, temperature=-1.0),
+        lambda: Sampling(1, top_p=0.0),
+        lambda: Sampling(1, top_k=-1),
+        lambda: Request((), (0,), 1),
+        lambda: Request((1,), (0,), 0),
+        lambda: dataclasses.replace(SMALL, slots=0),
+        lambda: dataclasses.replace(SMALL, prompt_buckets=(8, 8)),
+        lambda: dataclasses.replace(SMALL, response_buckets=(6,)),
+    ],
+)
+def test_impossible_settings_raise(wrong):
+    with pytest.raises(ValueError, match=r"must|empty"):
+        wrong()

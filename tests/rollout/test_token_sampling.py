@@ -1,0 +1,154 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
+from codea1_jax.rollout.sampling import (
+    Controls,
+    Method,
+    draw_tokens,
+    invert_cumulative,
+    keep_top_k,
+    keep_top_p,
+    row_uniforms,
+)
+from codea1_jax.rollout.schedule import sample_key
+
+
+def softmax(logits):
+    exponentials = np.exp(logits - logits.max(-1, keepdims=True), dtype=np.float64)
+    return exponentials / exponentials.sum(-1, keepdims=True)
+
+
+def filtered(probabilities, top_k, top_p):
+    """One row's distribution after top-k and then top-p, by sorting."""
+    order = np.argsort(-probabilities, kind="stable")
+    kept = order[: top_k or len(order)]
+    running = np.cumsum(probabilities[kept]) / probabilities[kept].sum()
+    kept = kept[: int(np.searchsorted(running, top_p)) + 1] if top_p < 1 else kept
+    result = np.zeros_like(probabilities)
+    result[kept] = probabilities[kept]
+    return result / result.sum()
+
+
+def agrees_with(tokens, probabilities):
+    """Whether draws pass a chi-square test, rare tokens pooled; a draw of zero probability fails at once."""
+    counts = np.bincount(tokens, minlength=len(probabilities))
+    assert counts[probabilities == 0].sum() == 0
+    expected = probabilities * len(tokens)
+    common = expected >= 5
+    observed = np.append(counts[common], counts[~common].sum())
+    expected = np.append(expected[common], expected[~common].sum())
+    if expected[-1] == 0:
+        observed, expected = observed[:-1], expected[:-1]
+    return stats.chisquare(observed, expected).pvalue > 1e-3
+
+
+def draws_of(logits, sampling, count=20_000):
+    keys = np.stack([sample_key(0, (1, 2), sample) for sample in range(count)])
+    uniforms = row_uniforms(jnp.array(keys), jnp.zeros(count, jnp.int32))
+    rows = jnp.broadcast_to(jnp.asarray(logits), (count, len(logits)))
+    tokens, _ = jax.jit(draw_tokens, static_argnums=2)(
+        rows, uniforms, Method.of(sampling), Controls.of(sampling)
+    )
+    return np.asarray(tokens)
+
+
+@pytest.mark.parametrize("vocab", [7, 128, 300])
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        Sampling(1),
+        Sampling(1, temperature=0.5),
+        Sampling(1, top_k=5),
+        Sampling(1, top_p=0.8),
+        Sampling(1, temperature=1.7, top_p=0.6, top_k=4),
+    ],
+)
+def test_draws_follow_the_filtered_softmax(vocab, sampling):
+    logits = np.random.default_rng(vocab).normal(0, 2, vocab).astype(np.float32)
+    truth = filtered(softmax(logits / sampling.temperature), sampling.top_k, sampling.top_p)
+    assert agrees_with(draws_of(logits, sampling), truth)
+
+
+def test_first_tokens_of_a_sampler_follow_the_policy(model, params):
+    capacity = Capacity(1, 500, (4,), (1,), block=1, prefill_tokens=4)
+    sampler = Sampler(model, eos_ids=(-1,), pad_id=0, seed=0, capacity=capacity)
+    ((_, samples),) = sampler.generate(params, [Request((5, 6, 7), (0,), 5000)], Sampling(1))
+    truth = np.zeros(model.config.vocab_size)
+    for sample in samples:
+        truth[sample.tokens[0]] = np.exp(sample.logprobs[0])
+    assert truth.sum() == pytest.approx(1, abs=0.02)  # tokens never drawn have little probability
+    assert agrees_with(np.array([sample.tokens[0] for sample in samples]), truth / truth.sum())
+
+
+@pytest.mark.parametrize("top_k", [0, 1, 3, 50, 400])
+def test_top_k_keeps_the_k_largest(top_k):
+    weights = np.random.default_rng(top_k).uniform(0, 1, (6, 300)).astype(np.float32)
+    kept = np.asarray(keep_top_k(jnp.array(weights), jnp.int32(top_k)))
+    smallest = np.sort(weights)[:, -min(top_k or 300, 300)][:, None]
+    np.testing.assert_array_equal(kept, np.where(weights >= smallest, weights, 0))
+
+
+@pytest.mark.parametrize("top_p", [1e-6, 0.1, 0.5, 0.95, 0.999])
+def test_top_p_keeps_the_fewest_that_reach_p(top_p):
+    logits = np.random.default_rng(int(1e6 * top_p)).normal(0, 3, (20, 300))
+    weights = np.exp(logits - logits.max(-1, keepdims=True)).astype(np.float32)
+    kept = np.asarray(keep_top_p(jnp.array(weights), jnp.float32(top_p)))
+    for row, row_kept in zip(weights, kept, strict=True):
+        truth = filtered(row.astype(np.float64) / row.sum(dtype=np.float64), 0, top_p)
+        np.testing.assert_array_equal(row_kept > 0, truth > 0)
+
+
+def test_top_p_of_one_keeps_all():
+    weights = np.random.default_rng(0).uniform(0, 1, (4, 1000)).astype(np.float32)
+    np.testing.assert_array_equal(keep_top_p(jnp.array(weights), jnp.float32(1)), weights)
+
+
+def test_ties_with_the_last_one_kept_are_kept():
+    weights = jnp.array([[1.0, 0.5, 0.5, 0.25]])
+    np.testing.assert_array_equal(keep_top_k(weights, jnp.int32(2)), [[1, 0.5, 0.5, 0]])
+    np.testing.assert_array_equal(keep_top_p(weights, jnp.float32(0.5)), [[1, 0.5, 0.5, 0]])
+
+
+@pytest.mark.parametrize("uniform", [0.0, 0.3, 0.999999, float(np.nextafter(np.float32(1), np.float32(0)))])
+def test_a_token_of_zero_weight_is_never_drawn(uniform):
+    random = np.random.default_rng(1)
+    weights = random.uniform(0, 1, (200, 1000)).astype(np.float32) * (
+        random.uniform(0, 1, (200, 1000)) < 0.02
+    )
+    tokens = np.asarray(invert_cumulative(jnp.array(weights), jnp.full(200, uniform)))
+    drawn = np.take_along_axis(weights, tokens[:, None], axis=1)
+    assert (drawn > 0).all()
+    if uniform == 0:
+        np.testing.assert_array_equal(tokens, np.argmax(weights > 0, axis=1))
+
+
+def test_logprobs_are_those_of_the_tempered_softmax_before_filters():
+    logits = np.random.default_rng(2).normal(0, 2, (9, 50)).astype(np.float32)
+    sampling = Sampling(1, temperature=0.7, top_p=0.5, top_k=10)
+    uniforms = jnp.linspace(0, 0.99, 9)
+    tokens, logprobs = draw_tokens(jnp.array(logits), uniforms, Method.of(sampling), Controls.of(sampling))
+    truth = np.log(softmax(logits / 0.7))[np.arange(9), np.asarray(tokens)]
+    np.testing.assert_allclose(logprobs, truth, atol=1e-5)
+
+
+def test_greedy_takes_the_likeliest_token_with_its_logprob_at_temperature_one():
+    logits = np.random.default_rng(2).normal(0, 2, (9, 50)).astype(np.float32)
+    sampling = Sampling(1, temperature=0.0)
+    tokens, logprobs = draw_tokens(
+        jnp.array(logits), jnp.zeros(9), Method.of(sampling), Controls.of(sampling)
+    )
+    np.testing.assert_array_equal(tokens, logits.argmax(-1))
+    np.testing.assert_allclose(logprobs, np.log(softmax(logits)).max(-1), atol=1e-5)
+
+
+def test_the_uniforms_of_rows_and_places_are_uniform_and_unrelated():
+    keys = np.stack([sample_key(0, (1, question), sample) for question in range(50) for sample in range(8)])
+    places = [row_uniforms(jnp.array(keys), jnp.full(400, place)) for place in range(10)]
+    uniforms = np.stack(places)
+    assert stats.kstest(uniforms.ravel(), "uniform").pvalue > 1e-3
+    correlations = np.corrcoef(uniforms) - np.eye(10)
+    assert np.abs(correlations).max() < 0.2
