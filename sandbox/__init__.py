@@ -2,7 +2,7 @@
 nsjail) only.
 """
 
-from sandbox.encoding import encode, encode_literal, same
+from sandbox.encoding import encode, same
 from sandbox.jobs import (
     Execution,
     Job,
@@ -19,6 +19,7 @@ from sandbox.jobs import (
     verdict_on,
 )
 from sandbox.language import OutsideLanguage, Rejected, SuiteTest, parse_test
+from sandbox.literals import encode_literal
 from sandbox.pool import SandboxPool
 
 __all__ = [

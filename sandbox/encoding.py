@@ -18,7 +18,6 @@ from typing import Any
 MAX_DEPTH = 100
 MAX_NODES = 200_000
 MAX_TEXT = 2_000  # characters; a longer text is replaced by its digest
-MAX_LITERAL = 20_000  # characters of source that `encode_literal` is ready to read
 
 _INT_BITS_IN_DECIMAL = 4_096  # Python refuses to print integers over 4300 digits in decimal
 
@@ -47,20 +46,6 @@ def encode(value: object) -> str:
 def same(first: str, second: str) -> bool:
     """Whether two canonical texts stand for equal values."""
     return first == second and not first.startswith("nan")
-
-
-def encode_literal(expression: str) -> str | None:
-    """The canonical text of a Python literal, found without running anything; None where it is no plain
-    literal.
-    """
-    if len(expression) > MAX_LITERAL:
-        return None
-    import ast  # noqa: PLC0415  (the jail, where pages are dear, does without it)
-
-    try:
-        return encode(ast.literal_eval(expression))
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError, OverflowError):
-        return None
 
 
 class _Encoder:

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from sandbox.syntax import parse_expression
+
 MAX_TEXT = 10_000  # characters of one normalized call or stated answer
 
 # fmt: off
@@ -91,7 +93,7 @@ def called_names(expression: str, entry_point: str = "") -> frozenset[str]:
     if len(expression) > MAX_TEXT:
         raise OutsideLanguage(f"longer than {MAX_TEXT} characters")
     try:
-        tree = ast.parse(expression, mode="eval").body
+        tree = parse_expression(expression)
         walk = _Walk(entry_point, any_function=True)
         walk.visit(tree, frozenset())
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:

@@ -33,7 +33,7 @@ REPORT = struct.Struct(
 )  # wait status, CPU seconds, wall seconds, whether the zygote cut the child short
 READY = b"ready"
 
-_PATIENCE = 0.25  # seconds between two looks at a child's progress
+_PATIENCE = 0.1  # seconds between two looks at a child's progress
 
 
 def main(control_fd: int, preload: tuple[str, ...]) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from sandbox import Limits, SandboxPool
 
-FAST = Limits(call_seconds=0.3, load_seconds=1.0, program_seconds=4.0, wall_factor=3.0, memory_mb=256)
+FAST = Limits(call_seconds=0.2, load_seconds=0.8, program_seconds=4.0, wall_factor=2.5, memory_mb=256)
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from sandbox.encoding import MAX_DEPTH, NotPlainData, encode, encode_literal, same
+from sandbox.encoding import MAX_DEPTH, NotPlainData, encode, same
+from sandbox.literals import encode_literal
 
 
 @pytest.mark.parametrize(
