@@ -11,8 +11,9 @@ import copy
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from data_pipeline.rows import BadRow
+from data_pipeline.source_code import parse
 from sandbox.language import SuiteTest, parse_test
+from sandbox.syntax import parse_expression
 
 Bindings = dict[str, ast.expr]
 Node = TypeVar("Node", bound=ast.AST)
@@ -33,14 +34,6 @@ def golden_tests(test_code: str, entry_point: str) -> tuple[str, ...]:
                 if test:
                     found.setdefault(test.call, f"assert {test.call} == {test.stated}")
     return tuple(found.values())
-
-
-def parse(code: str, what: str) -> ast.Module:
-    """The syntax tree. Raises BadRow where there is none."""
-    try:
-        return ast.parse(code)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise BadRow(f"{what} does not parse: {' '.join(str(error).split())}") from None
 
 
 def _test_functions(module: ast.Module) -> Iterator[ast.FunctionDef]:
@@ -67,7 +60,7 @@ def _parametrizations(function: ast.FunctionDef, shared: Bindings) -> list[Bindi
             names, values = (*decorator.args, None, None)[:2]
             if not isinstance(names, ast.Constant) or not isinstance(names.value, str) or values is None:
                 return []
-            target = ast.parse(names.value, mode="eval").body
+            target = parse_expression(names.value)
             cases = [case | more for case in cases for more in _unrolled(target, values, case)]
     return cases
 

@@ -1,12 +1,12 @@
 """Reads KodCode-V1 rows (https://huggingface.co/datasets/KodCode/KodCode-V1): parquet, JSON or JSONL."""
 
-import ast
 from collections.abc import Sequence
 from pathlib import Path
 
-from data_pipeline.golden import golden_tests, parse
+from data_pipeline.golden import golden_tests
 from data_pipeline.problem import Loaded, Problem
 from data_pipeline.rows import BadRow, Row, collect, read_rows, text
+from data_pipeline.source_code import functions, with_declaration
 
 FIELDS = frozenset({"question_id", "question", "solution", "test_info"})
 
@@ -32,11 +32,11 @@ def from_rows(rows: Sequence[Row | BadRow], difficulties: Sequence[str] = ()) ->
 
 def _problem(row: Row) -> Problem:
     question, solution, tests = text(row, "question"), text(row, "solution"), text(row, "test", "test_code")
-    functions = _functions(solution)
-    entry_point, golden = _golden(tests, _candidates(row, functions))
+    defined = functions(solution)
+    entry_point, golden = _golden(tests, _candidates(row, list(defined)))
     return Problem(
         id=text(row, "question_id"),
-        question=_with_declaration(question, functions[entry_point]),
+        question=with_declaration(question, defined[entry_point]),
         solution=solution,
         entry_point=entry_point,
         golden_tests=golden,
@@ -44,18 +44,13 @@ def _problem(row: Row) -> Problem:
     )
 
 
-def _functions(solution: str) -> dict[str, ast.FunctionDef]:
-    module = parse(solution, "the solution")
-    return {node.name: node for node in module.body if isinstance(node, ast.FunctionDef)}
-
-
-def _candidates(row: Row, functions: dict[str, ast.FunctionDef]) -> list[str]:
+def _candidates(row: Row, defined: Sequence[str]) -> list[str]:
     """The solution's functions, those that test_info names first."""
     infos = row.get("test_info") or []
     if not isinstance(infos, list) or not all(isinstance(info, dict) for info in infos):
         raise BadRow("test_info is no list of objects")
     named = [info.get("function_name") for info in infos]
-    return list(dict.fromkeys([*(name for name in named if name in functions), *functions]))
+    return list(dict.fromkeys([*(name for name in named if name in defined), *defined]))
 
 
 def _golden(tests: str, candidates: Sequence[str]) -> tuple[str, tuple[str, ...]]:
@@ -67,11 +62,3 @@ def _golden(tests: str, candidates: Sequence[str]) -> tuple[str, tuple[str, ...]
     if not found[entry_point]:
         raise BadRow("no test of the form assert call == value")
     return entry_point, found[entry_point]
-
-
-def _with_declaration(question: str, function: ast.FunctionDef) -> str:
-    """The question; where it does not declare the function, with the declaration below it."""
-    if f"def {function.name}" in question:
-        return question
-    returns = f" -> {ast.unparse(function.returns)}" if function.returns else ""
-    return f"{question.rstrip()}\n\ndef {function.name}({ast.unparse(function.args)}){returns}:"

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from data_pipeline.golden import parse
 from data_pipeline.problem import Loaded, Problem
 from data_pipeline.rows import BadRow, Row, collect, read_rows, text, texts
+from data_pipeline.source_code import entry_function, parse
 from sandbox.language import Rejected, parse_test
 
 FIELDS = frozenset({"id", "question", "solution", "entry_point"})
@@ -26,9 +26,7 @@ def from_rows(rows: Sequence[Row | BadRow]) -> Loaded:
 
 def _problem(row: Row) -> Problem:
     solution, entry_point = text(row, "solution"), text(row, "entry_point")
-    names = {getattr(node, "name", None) for node in parse(solution, "the solution").body}
-    if entry_point not in names:
-        raise BadRow(f"the solution defines no {entry_point}")
+    entry_function(solution, entry_point)
     return Problem(
         id=text(row, "id"),
         question=text(row, "question"),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal, get_args
 
-from data_pipeline import kodcode, micro, problem_files
+from data_pipeline import bigcodebench, evalplus, kodcode, micro, problem_files, unleaked
 from data_pipeline.problem import Loaded, Problem
 from data_pipeline.rows import BadRow, Row, read_rows
 
@@ -16,6 +16,11 @@ _HELD_OUT_IN_10 = 1
 _FORMATS: tuple[tuple[str, frozenset[str], Callable[[Sequence[Row | BadRow]], Loaded]], ...] = (
     ("KodCode", kodcode.FIELDS, kodcode.from_rows),
     ("problems", problem_files.FIELDS, problem_files.from_rows),
+    ("BigCodeBench", bigcodebench.FIELDS, bigcodebench.from_rows),
+    ("HumanEval+", evalplus.HUMANEVAL_FIELDS, evalplus.from_rows),
+    ("MBPP+", evalplus.MBPP_FIELDS, evalplus.from_rows),
+    ("evalplus for training", evalplus.TRAINING_FIELDS, evalplus.from_rows),
+    ("UnLeakedTestBench", unleaked.FIELDS, unleaked.from_rows),
 )
 
 

@@ -1,10 +1,10 @@
 """Runs every solution against its own golden tests, in the sandbox, and refuses those that fail them."""
 
-import ast
 from collections.abc import Sequence
 
 from data_pipeline.problem import Loaded, Problem, Refusal
 from sandbox import Execution, Job, Outcome, SandboxPool, SuiteTest, encode_literal, parse_test, same
+from sandbox.syntax import parse_module
 
 
 def validate(loaded: Loaded, pool: SandboxPool) -> Loaded:
@@ -33,7 +33,7 @@ def validate(loaded: Loaded, pool: SandboxPool) -> Loaded:
 
 
 def _suite(problem: Problem) -> tuple[SuiteTest, ...]:
-    tests = [parse_test(ast.parse(line).body[0], problem.entry_point) for line in problem.golden_tests]
+    tests = [parse_test(parse_module(line).body[0], problem.entry_point) for line in problem.golden_tests]
     return tuple(test for test in tests if isinstance(test, SuiteTest))
 
 

@@ -122,7 +122,7 @@ def test_own_problems_are_read_line_by_line(tmp_path):
     assert list(refused) == ["row 2", "row 3", "mine/3", "mine/4", "mine/5"]
     assert refused["row 2"].startswith("not JSON: Expecting property name")
     assert refused["row 3"] == "a list, not a JSON object"
-    assert refused["mine/3"] == "the solution defines no g"
+    assert refused["mine/3"] == "the solution defines no function g"
     assert refused["mine/4"] == "the test 'print(f(1))': not an assert"
     assert refused["mine/5"] == "tests is no list of texts"
 

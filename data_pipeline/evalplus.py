@@ -1,0 +1,149 @@
+"""Reads HumanEval+ and MBPP+ (https://github.com/evalplus/evalplus) in the three shapes they are found in.
+
+- evalplus/humanevalplus of the Hub: prompt, canonical_solution, entry_point, test with `check(candidate)`;
+- evalplus/mbppplus of the Hub: prompt, code, test_list, test as a script that calls the function by its name;
+- the form of training sets for reinforcement learning: problem, GT_code, test with `check`, extra_info.
+
+Each becomes a problem whose `check` defines `check(candidate)`, which raises where the candidate is wrong. A
+function of MBPP is itself called `check`: run the two in separate namespaces.
+"""
+
+import ast
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from data_pipeline.problem import Loaded, Problem
+from data_pipeline.rows import BadRow, Row, collect, read_rows, text, texts
+from data_pipeline.source_code import entry_function, functions, parse, with_declaration
+
+HUMANEVAL_FIELDS = frozenset({"task_id", "prompt", "canonical_solution", "entry_point", "test"})
+MBPP_FIELDS = frozenset({"task_id", "prompt", "code", "test_list", "test"})
+TRAINING_FIELDS = frozenset({"problem", "GT_code", "test", "extra_info"})
+
+
+def read(path: str | Path) -> Loaded:
+    """Every row as a problem, or refused by its id with the reason.
+
+    Raises ValueError where the file cannot be read at all.
+    """
+    return from_rows(read_rows(path))
+
+
+def from_rows(rows: Sequence[Row | BadRow]) -> Loaded:
+    """As `read`, of rows already in memory."""
+    return collect(rows, _id, _problem)
+
+
+def _id(row: Row) -> str:
+    task = row.get("task_id", _extra(row).get("question_id"))
+    if task is None:
+        raise BadRow("no task_id or extra_info.question_id")
+    return f"MBPP/{task}" if str(task).isdigit() else str(task)
+
+
+def _problem(row: Row) -> Problem:
+    if "GT_code" in row:
+        problem = _of_training_form(row)
+    elif "canonical_solution" in row:
+        problem = _of_humaneval(row)
+    else:
+        problem = _of_mbpp(row)
+    problem = _with_true_entry_point(problem)
+    entry_function(problem.solution, problem.entry_point)
+    return problem
+
+
+def _of_humaneval(row: Row) -> Problem:
+    prompt = text(row, "prompt")
+    return Problem(
+        id=_id(row),
+        question=prompt,
+        solution=prompt + text(row, "canonical_solution"),
+        entry_point=text(row, "entry_point"),
+        golden_tests=(),
+        check=text(row, "test"),
+        source="humanevalplus",
+    )
+
+
+def _of_mbpp(row: Row) -> Problem:
+    examples = texts(row, "test_list")
+    solution = "\n".join((*texts(row, "test_imports"), text(row, "code")))
+    entry_point = _called_function(solution, examples)
+    question = "\n".join((text(row, "prompt"), *examples[:1]))
+    return Problem(
+        id=_id(row),
+        question=with_declaration(question, entry_function(solution, entry_point)),
+        solution=solution,
+        entry_point=entry_point,
+        golden_tests=(),
+        check=_as_check(text(row, "test"), entry_point),
+        source="mbppplus",
+    )
+
+
+def _of_training_form(row: Row) -> Problem:
+    question, code, extra = text(row, "problem"), text(row, "GT_code"), _extra(row)
+    # HumanEval's code is the body that completes the question; MBPP's is the whole function.
+    solution = (
+        question + code if code.lstrip("\r\n")[:1].isspace() else f"{extra.get('imports') or ''}\n{code}"
+    )
+    return Problem(
+        id=_id(row),
+        question=question,
+        solution=solution,
+        entry_point=text(extra, "function_name"),
+        golden_tests=(),
+        check=text(row, "test"),
+        source=text(row, "data_source"),
+    )
+
+
+def _extra(row: Row) -> Row:
+    extra = row.get("extra_info")
+    return extra if isinstance(extra, dict) else {}
+
+
+def _called_function(solution: str, examples: Sequence[str]) -> str:
+    """The function of the solution that the examples call."""
+    calls = [
+        node.func
+        for example in examples
+        for node in ast.walk(parse(example, "the test"))
+        if isinstance(node, ast.Call)
+    ]
+    called = {function.id for function in calls if isinstance(function, ast.Name)}
+    for node in parse(solution, "the solution").body:
+        if isinstance(node, ast.FunctionDef) and node.name in called:
+            return node.name
+    raise BadRow("test_list calls no function of the solution")
+
+
+def _as_check(script: str, entry_point: str) -> str:
+    """The script as a function `check` of the candidate, which it calls by the candidate's own name."""
+    body = parse(script, "the test code").body
+    imports = [node for node in body if isinstance(node, ast.Import | ast.ImportFrom)]
+    rest = [node for node in body if node not in imports]
+    if not rest:
+        raise BadRow("the test code tests nothing")
+    parameter = ast.arguments([], [ast.arg(entry_point)], None, [], [], None, [])
+    check = ast.FunctionDef("check", parameter, rest, [])
+    return ast.unparse(ast.fix_missing_locations(ast.Module([*imports, check], [])))
+
+
+def _with_true_entry_point(problem: Problem) -> Problem:
+    """The problem; where the row names a helper of the function that its check calls, with the latter.
+
+    Raises BadRow where the test code defines no `check` of one parameter.
+    """
+    check = functions(problem.check, "the test code").get("check")
+    if check is None or len(check.args.args) != 1:
+        raise BadRow("the test code defines no check(candidate)")
+    parameter = check.args.args[0].arg
+    used = {node.id for node in ast.walk(check) if isinstance(node, ast.Name)}
+    called = [name for name in functions(problem.solution) if name in used]
+    if parameter in used or len(called) != 1:
+        return problem
+    renamed = problem.check.replace(f"def check({parameter})", f"def check({called[0]})")
+    return replace(problem, entry_point=called[0], check=renamed)

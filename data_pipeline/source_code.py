@@ -1,0 +1,38 @@
+"""What the readers need to know of a row's Python code, by syntax alone."""
+
+import ast
+import warnings
+
+from data_pipeline.rows import BadRow
+from sandbox.syntax import parse_module
+
+
+def parse(code: str, what: str) -> ast.Module:
+    """The syntax tree; `what` names the code in the reason. Raises BadRow where the code does not parse."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # odd escapes in other people's code are not ours to mend
+            return parse_module(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise BadRow(f"{what} does not parse: {' '.join(str(error).split())}") from None
+
+
+def functions(code: str, what: str = "the solution") -> dict[str, ast.FunctionDef]:
+    """The top-level functions by name, in order. Raises BadRow where the code does not parse."""
+    return {node.name: node for node in parse(code, what).body if isinstance(node, ast.FunctionDef)}
+
+
+def entry_function(solution: str, entry_point: str) -> ast.FunctionDef:
+    """The function of that name. Raises BadRow where the solution does not define it."""
+    found = functions(solution).get(entry_point)
+    if found is None:
+        raise BadRow(f"the solution defines no function {entry_point}")
+    return found
+
+
+def with_declaration(question: str, function: ast.FunctionDef) -> str:
+    """The question; where it does not declare the function, with the declaration below it."""
+    if f"def {function.name}" in question:
+        return question
+    returns = f" -> {ast.unparse(function.returns)}" if function.returns else ""
+    return f"{question.rstrip()}\n\ndef {function.name}({ast.unparse(function.args)}){returns}:"

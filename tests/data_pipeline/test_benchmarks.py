@@ -1,0 +1,216 @@
+"""Readers of the benchmarks: each problem's solution passes its own check, and a wrong program does not."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+import data_pipeline
+from data_pipeline import Problem, bigcodebench, evalplus, unleaked
+
+SHARED_DATA = Path(__file__).parents[2] / "../shared/data"
+
+CHECK = """
+def assertion(out, exp):
+    assert out == exp
+
+def check({name}):
+    inputs = [[1], [2]]
+    results = [2, 3]
+    for inp, exp in zip(inputs, results):
+        assertion({name}(*inp), exp)
+"""
+HUMANEVAL_ROW = {
+    "task_id": "HumanEval/900",
+    "prompt": 'import math\n\n\ndef grow(x: int) -> int:\n    """ One more. """\n',
+    "canonical_solution": "    return x + math.floor(1.5)\n",
+    "entry_point": "grow",
+    "test": CHECK.format(name="candidate"),
+}
+MBPP_ROW = {
+    "task_id": 901,
+    "prompt": "Write a function to add one.",
+    "code": "def one():\n    return int(math.cos(0))\ndef grow(x):\n    return x + one()",
+    "source_file": "Benchmark.ipynb",
+    "test_imports": ["import math"],
+    "test_list": ["assert grow(1) == 2", "assert grow(3) == 4"],
+    "test": "import json\nfrom math import inf\ninputs = [[1], [3], [inf]]\nresults = [2, 4, inf]\n"
+    "def same(a, b):\n    return a == b\n"
+    "for inp, exp in zip(inputs, results):\n    assert same(grow(*inp), exp), json.dumps(exp)\n",
+}
+TRAINING_ROW = {
+    "problem": 'def check(n):\n"""\nWrite a function to add one.\nassert check(1) == 2\n"""',
+    "GT_code": "\ndef check(n):\n    return floor(n) + 1\n",
+    "test": CHECK.format(name="check"),
+    "data_source": "mbppplus",
+    "extra_info": {"function_name": "check", "imports": "from math import floor", "question_id": "MBPP/56"},
+}
+BIGCODE_ROW = {
+    "task_id": "BigCodeBench/902",
+    "complete_prompt": 'import random\n\ndef task_func(x):\n    """One more."""\n',
+    "instruct_prompt": "Add one.",
+    "canonical_solution": "    return x + 1\n",
+    "code_prompt": "import random\ndef task_func(x):\n",
+    "test": "import unittest\nclass TestCases(unittest.TestCase):\n    def test_one(self):\n"
+    "        self.assertEqual(task_func(1), 2)\n",
+    "entry_point": "task_func",
+    "libs": "['random']",
+}
+UNLEAKED_ROW = {
+    "task_id": "7",
+    "func_name": "grow",
+    "code": "from collections import namedtuple\nP = namedtuple('P', 'x')\ndef grow(p):\n    return p + 1",
+    "prompt": "Adds one.",
+    "test_list": ["assert grow(1) == 2", "assert grow(P(1).x) == 2", "assert grow(2.5)==3.5"],
+}
+
+
+def passes(problem: Problem, program: str) -> bool:
+    """Whether the problem's own check accepts the program, each in a namespace of its own."""
+    candidate: dict = {}
+    checker: dict = {}
+    exec(program, candidate)
+    exec(problem.check, checker)
+    try:
+        checker["check"](candidate[problem.entry_point])
+    except AssertionError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    "row", [HUMANEVAL_ROW, MBPP_ROW, TRAINING_ROW], ids=["humaneval", "mbpp", "training"]
+)
+def test_each_form_of_evalplus_gives_a_solution_that_passes_its_check(row):
+    (problem,) = evalplus.from_rows([row]).problems
+    assert passes(problem, problem.solution)
+    assert not passes(problem, f"def {problem.entry_point}(x):\n    return 2 * x")
+    assert f"def {problem.entry_point}(" in problem.question
+
+
+def test_ids_sources_and_questions_of_evalplus():
+    rows = [HUMANEVAL_ROW, MBPP_ROW, TRAINING_ROW]
+    humaneval, mbpp, training = evalplus.from_rows(rows).problems
+    assert [humaneval.id, mbpp.id, training.id] == ["HumanEval/900", "MBPP/901", "MBPP/56"]
+    assert [humaneval.source, mbpp.source, training.source] == ["humanevalplus", "mbppplus", "mbppplus"]
+    assert humaneval.question == HUMANEVAL_ROW["prompt"]
+    assert mbpp.question == "Write a function to add one.\nassert grow(1) == 2\n\ndef grow(x):"
+    assert mbpp.entry_point == "grow"
+
+
+def test_a_completion_form_question_is_completed_by_its_code():
+    row = TRAINING_ROW | {
+        "problem": HUMANEVAL_ROW["prompt"],
+        "GT_code": "\n\n" + HUMANEVAL_ROW["canonical_solution"],
+        "test": HUMANEVAL_ROW["test"],
+        "extra_info": {"function_name": "grow", "imports": "", "question_id": "HumanEval/900"},
+    }
+    (problem,) = evalplus.from_rows([row]).problems
+    assert passes(problem, problem.solution)
+
+
+def test_a_row_that_names_a_helper_gets_the_function_that_its_check_calls():
+    row = TRAINING_ROW | {
+        "GT_code": "\ndef helper(n):\n    return n\ndef grow(n):\n    return helper(n) + 1\n",
+        "test": CHECK.format(name="grow").replace("def check(grow)", "def check(helper)"),
+        "extra_info": {"function_name": "helper", "imports": "", "question_id": "MBPP/123"},
+    }
+    (problem,) = evalplus.from_rows([row]).problems
+    assert problem.entry_point == "grow"
+    assert passes(problem, problem.solution)
+    assert not passes(problem, "def grow(n):\n    return n")
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        (HUMANEVAL_ROW | {"test": "x = 1"}, "the test code defines no check(candidate)"),
+        (HUMANEVAL_ROW | {"entry_point": "shrink"}, "the solution defines no function shrink"),
+        (HUMANEVAL_ROW | {"canonical_solution": "    return ("}, "the solution does not parse"),
+        (MBPP_ROW | {"test_list": ["assert other(1)"]}, "test_list calls no function of the solution"),
+        (MBPP_ROW | {"test": "import json"}, "the test code tests nothing"),
+        (TRAINING_ROW | {"extra_info": {"question_id": "MBPP/56"}}, "no function_name"),
+        (TRAINING_ROW | {"extra_info": None}, "no task_id or extra_info.question_id"),
+    ],
+)
+def test_a_bad_evalplus_row_is_refused_with_the_reason(row, reason):
+    loaded = evalplus.from_rows([row])
+    assert loaded.problems == ()
+    assert reason in loaded.refused[0].reason
+
+
+def test_a_bigcodebench_row_is_its_complete_task_and_its_own_unittest_class():
+    (problem,) = bigcodebench.from_rows([BIGCODE_ROW]).problems
+    namespace: dict = {}
+    exec(problem.solution + problem.check, namespace)
+    namespace["TestCases"]("test_one").debug()
+    assert problem.question == BIGCODE_ROW["complete_prompt"]
+    assert (problem.id, problem.entry_point) == ("BigCodeBench/902", "task_func")
+    bad = bigcodebench.from_rows([BIGCODE_ROW | {"test": "class"}, BIGCODE_ROW | {"entry_point": "f"}])
+    assert [refusal.reason[:25] for refusal in bad.refused] == [
+        "the test code does not pa",
+        "the solution defines no f",
+    ]
+
+
+def test_an_unleaked_row_keeps_its_tests_and_gives_the_plain_ones_as_golden():
+    (problem,) = unleaked.from_rows([UNLEAKED_ROW]).problems
+    assert problem.id == "ULT/7"
+    assert problem.question == "Adds one.\n\ndef grow(p):"
+    assert problem.golden_tests == ("assert grow(1) == 2", "assert grow(2.5) == 3.5")
+    assert problem.check.splitlines() == UNLEAKED_ROW["test_list"]
+
+
+@pytest.mark.parametrize(
+    ("row", "source"),
+    [
+        (HUMANEVAL_ROW, "humanevalplus"),
+        (MBPP_ROW, "mbppplus"),
+        (TRAINING_ROW, "mbppplus"),
+        (BIGCODE_ROW, "bigcodebench"),
+        (UNLEAKED_ROW, "ult"),
+    ],
+)
+def test_load_tells_the_benchmarks_apart(tmp_path, row, source):
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps(row))
+    (problem,) = data_pipeline.load(str(path), "all").problems
+    assert problem.source == source
+
+
+SLOW = {"HumanEval/15", "MBPP/599"}
+
+
+def unsound(problems: Iterable[Problem]) -> list[str]:
+    """The problems whose own solution does not pass."""
+
+    def sound(problem: Problem) -> bool:
+        try:
+            return passes(problem, problem.solution)
+        except TypeError:
+            return False
+
+    return [problem.id for problem in problems if not sound(problem)]
+
+
+@pytest.mark.shared_data
+def test_the_evalplus_sample_is_read_whole_and_one_check_fails_every_solution():
+    loaded = data_pipeline.load(str(SHARED_DATA / "evalplus_sample.parquet"), "all")
+    assert (len(loaded.problems), loaded.refused) == (230, ())
+    assert unsound(problem for problem in loaded.problems if problem.id not in SLOW) == ["HumanEval/32"]
+
+
+@pytest.mark.long
+@pytest.mark.shared_data
+def test_the_slow_evalplus_solutions_pass_too():
+    loaded = data_pipeline.load(str(SHARED_DATA / "evalplus_sample.parquet"), "all")
+    assert unsound(problem for problem in loaded.problems if problem.id in SLOW) == []
+
+
+@pytest.mark.shared_data
+def test_the_unleaked_sample_is_read_whole():
+    loaded = data_pipeline.load(str(SHARED_DATA / "ult_sample.json"), "all")
+    assert (len(loaded.problems), loaded.refused) == (120, ())
+    assert sum(len(problem.check.splitlines()) for problem in loaded.problems) >= 600
+    assert sum(len(problem.golden_tests) for problem in loaded.problems) == 565
