@@ -25,9 +25,7 @@ class Qwen2Config:
 
     def __post_init__(self) -> None:
         if self.num_heads % self.num_kv_heads:
-            raise ValueError(
-                f"num_heads={self.num_heads} must be a multiple of num_kv_heads={self.num_kv_heads}"
-            )
+            raise ValueError(f"num_heads={self.num_heads} must be a multiple of num_kv_heads={self.num_kv_heads}")
         if self.head_dim % 2:
             raise ValueError(f"head_dim={self.head_dim} must be even: rotary embeddings turn pairs")
 
@@ -46,9 +44,7 @@ class Qwen2Config:
         rope = config.get("rope_parameters") or {}
         scaling = config.get("rope_scaling") or ({} if rope.get("rope_type") in (None, "default") else rope)
         if scaling:
-            raise ValueError(
-                f"RoPE scaling {scaling} is not supported; use the model's native context length"
-            )
+            raise ValueError(f"RoPE scaling {scaling} is not supported; use the model's native context length")
         heads = int(config["num_attention_heads"])
         return cls(
             vocab_size=int(config["vocab_size"]),

@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from codea1_jax.models.layout import batch_shards, constrain
+
 
 def token_logprobs(
     hidden: Float[Array, "batch time width"],
@@ -21,27 +23,39 @@ def token_logprobs(
 ) -> tuple[Float[Array, "batch time"], Float[Array, "batch time"]]:
     """log p(target) and the entropy (nats) of the softmax over `hidden @ table.T / temperature`, in float32.
 
-    `chunk` is the number of tokens whose logits exist at once.
+    `chunk` is the number of tokens whose logits exist at once (in each part of a batch split over a mesh),
+    rounded to whole time steps. The product is taken in `hidden`'s precision and summed in float32. The table's
+    gradient is summed over chunks in the table's own precision: hand it in as it is kept.
     """
-    batch, time, width = hidden.shape
-    tokens = batch * time
-    chunk = min(chunk, tokens)
-    padding = -tokens % chunk
-    flat = jnp.pad(hidden.reshape(tokens, width), ((0, padding), (0, 0))).reshape(-1, chunk, width)
-    wanted = jnp.pad(targets.reshape(tokens), (0, padding)).reshape(-1, chunk)
+    time = hidden.shape[1]
+    steps = min(time, max(1, chunk * batch_shards() // hidden.shape[0]))
+    padding = -time % steps
+    # Cut along time, so that every device works on its own part of the batch in every chunk.
+    pieces = _cut(jnp.pad(hidden, ((0, 0), (0, padding), (0, 0))), steps)
+    goals = _cut(jnp.pad(targets, ((0, 0), (0, padding))), steps)
+    table = constrain(table, "vocab", "width")
 
     @jax.checkpoint
     def one_chunk(piece: tuple[Array, Array]) -> tuple[Array, Array]:
         states, goal = piece
-        logits = jnp.einsum("cw,vw->cv", states, table, preferred_element_type=jnp.float32) / temperature
+        states = constrain(states, "batch", "time", "width")
+        product = jnp.einsum("btw,vw->btv", states, table.astype(states.dtype), preferred_element_type=jnp.float32)
+        logits = constrain(product, "batch", "time", "vocab") / temperature
         normalizer = jax.nn.logsumexp(logits, axis=-1)
-        chosen = jnp.take_along_axis(logits, goal[:, None], axis=-1)[:, 0]
-        expected = jnp.sum(jnp.exp(logits - normalizer[:, None]) * logits, axis=-1)
+        chosen = jnp.take_along_axis(logits, goal[..., None], axis=-1)[..., 0]
+        expected = jnp.sum(jnp.exp(logits - normalizer[..., None]) * logits, axis=-1)
         return chosen - normalizer, normalizer - expected
 
-    logprobs, entropy = jax.lax.map(one_chunk, (flat, wanted))
+    logprobs, entropy = jax.lax.map(one_chunk, (pieces, goals))
+    return _join(logprobs)[:, :time], _join(entropy)[:, :time]
 
-    def unchunk(x: Array) -> Array:
-        return x.reshape(-1)[:tokens].reshape(batch, time)
 
-    return unchunk(logprobs), unchunk(entropy)
+def _cut(x: Array, steps: int) -> Array:
+    """(batch, time, ...) -> (chunks, batch, steps, ...)"""
+    batch, time = x.shape[:2]
+    return jnp.moveaxis(x.reshape(batch, time // steps, steps, *x.shape[2:]), 1, 0)
+
+
+def _join(x: Array) -> Array:
+    """(chunks, batch, steps) -> (batch, time)"""
+    return jnp.moveaxis(x, 0, 1).reshape(x.shape[1], -1)

@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Int
 
 from codea1_jax.models.attention import Attend, training_attention
 from codea1_jax.models.config import Qwen2Config
+from codea1_jax.models.layout import constrain
 
 Params = Any  # a nested dict of arrays
 
@@ -106,10 +107,8 @@ class Attention(nn.Module):
         batch, time, _ = x.shape
 
         def project(name: str, heads: int, axis: str) -> Array:
-            linear = Linear(
-                heads * c.head_dim, ("embed", axis), self.dtype, self.param_dtype, use_bias=True, name=name
-            )
-            return linear(x).reshape(batch, time, heads, c.head_dim)
+            linear = Linear(heads * c.head_dim, ("embed", axis), self.dtype, self.param_dtype, use_bias=True, name=name)
+            return constrain(linear(x).reshape(batch, time, heads, c.head_dim), "batch", "time", axis, "head_dim")
 
         q = apply_rope(project("q_proj", c.num_heads, "heads"), *rope)
         k = apply_rope(project("k_proj", c.num_kv_heads, "kv_heads"), *rope)
@@ -134,9 +133,8 @@ class MLP(nn.Module):
             return Linear(features, axes, self.dtype, self.param_dtype, name=name)
 
         gate = nn.silu(linear(inner, ("embed", "mlp"), "gate_proj")(x))
-        return linear(width, ("mlp", "embed"), "down_proj")(
-            gate * linear(inner, ("embed", "mlp"), "up_proj")(x)
-        )
+        middle = constrain(gate * linear(inner, ("embed", "mlp"), "up_proj")(x), "batch", "time", "mlp")
+        return linear(width, ("mlp", "embed"), "down_proj")(middle)
 
 
 class Block(nn.Module):
@@ -155,9 +153,9 @@ class Block(nn.Module):
 
         attention = Attention(c, self.dtype, self.param_dtype, name="self_attn")
         mixed, kept = attention(norm("input_layernorm")(x), rope, attend, kept)
-        x = x + mixed
+        x = constrain(x + mixed, "batch", "time", "width")
         x = x + MLP(c, self.dtype, self.param_dtype, name="mlp")(norm("post_attention_layernorm")(x))
-        return x, kept
+        return constrain(x, "batch", "time", "width"), kept
 
 
 class Qwen2(nn.Module):
@@ -185,7 +183,8 @@ class Qwen2(nn.Module):
         table = parameter(self, "embed_tokens", init, axes, shape)
         if not c.tie_embeddings:  # declared here, used by `output_table`
             parameter(self, "lm_head", init, axes, shape)
-        x = table.astype(self.dtype)[tokens]
+        x = constrain(table.astype(self.dtype), "vocab", "width")[tokens]
+        x = constrain(x, "batch", "time", "width")
         rope = rope_tables(positions, c.head_dim, c.rope_theta)
         policy = REMAT_POLICIES[self.remat]
         block = Block if policy is None else nn.remat(Block, policy=policy, prevent_cse=False)

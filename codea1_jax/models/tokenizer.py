@@ -18,7 +18,7 @@ from typing import Any, cast
 import tokenizers
 from tokenizers import AddedToken, decoders, pre_tokenizers
 from tokenizers import models as tokenizer_models
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
 END = "<|endoftext|>"
 SEPARATOR = "<|sep|>"
@@ -66,9 +66,7 @@ class Tokenizer:
     def encode_chat(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """The tokens of a conversation under the chat template, ready for the assistant's reply."""
         safe = [{**message, "content": self._disarmed(message["content"])} for message in messages]
-        tokens = self.hf.apply_chat_template(
-            safe, tokenize=True, return_dict=False, add_generation_prompt=True
-        )
+        tokens = self.hf.apply_chat_template(safe, tokenize=True, return_dict=False, add_generation_prompt=True)
         return tuple(cast("list[int]", tokens))
 
     def decode(self, tokens: Iterable[int]) -> str:
@@ -89,9 +87,7 @@ class Tokenizer:
         )
         # transformers 5 writes its own class's name here, which transformers 4 (and so vLLM) does not know.
         settings = json.loads((directory / "tokenizer_config.json").read_text())
-        _write_json(
-            directory / "tokenizer_config.json", settings | {"tokenizer_class": "PreTrainedTokenizerFast"}
-        )
+        _write_json(directory / "tokenizer_config.json", settings | {"tokenizer_class": "PreTrainedTokenizerFast"})
 
     def _disarmed(self, content: str) -> str:
         # A space after the first character keeps a spelled-out special token readable, but no longer special.
@@ -106,7 +102,8 @@ def load_tokenizer(directory: Path) -> Tokenizer:
     The ids that end a response come from `generation_config.json` (an instruct model has several), else from
     the tokenizer itself. Raises ValueError if there is none.
     """
-    hf = AutoTokenizer.from_pretrained(directory)
+    # Not AutoTokenizer, which swaps in the model type's own class and with it Qwen's normalizer.
+    hf = PreTrainedTokenizerFast.from_pretrained(directory)
     ends = _declared_ends(directory / "generation_config.json")
     if not ends and hf.eos_token_id is not None:
         ends = (hf.eos_token_id,)

@@ -165,9 +165,7 @@ def _check_tensors(
     wanted: Mapping[Placement, jax.ShapeDtypeStruct],
     config: Qwen2Config,
 ) -> None:
-    expected = {
-        name: place.tensor_shape(leaf.shape) for place, leaf in wanted.items() for name in place.names
-    }
+    expected = {name: place.tensor_shape(leaf.shape) for place, leaf in wanted.items() for name in place.names}
     # Some tools write the tied table twice; transformers ignores the second one too.
     ignored = {"lm_head.weight"} if config.tie_embeddings else set()
     complaints = [f"missing {name}" for name in expected if name not in found]

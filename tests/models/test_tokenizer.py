@@ -68,8 +68,9 @@ def test_decoding_skips_special_tokens_and_keeps_multibyte_characters_whole():
 
 def test_a_saved_tokenizer_reads_back_the_same(tmp_path):
     TOKENIZER.save(tmp_path)
+    (tmp_path / "config.json").write_text('{"model_type": "qwen2"}')
     loaded = load_tokenizer(tmp_path)
-    text = f"def f(x):\n    return x + 🙂 {END}"
+    text = f"def f(x):\n    return x + 🙂 e\u0301 {END}"
     assert loaded.encode(text) == TOKENIZER.encode(text)
     assert loaded.decode(loaded.encode(text)) == text
     chat = [{"role": "user", "content": text}]

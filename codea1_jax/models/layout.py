@@ -1,0 +1,65 @@
+"""The table from the meaning of an axis to the mesh axes that split it, and its use on activations.
+
+The mesh has three axes. `tensor` splits heads, the feed-forward and the vocabulary; `fsdp` splits every
+matrix's other side, and the batch; `replica` splits the batch alone (across the slices of a multi-slice TPU).
+"""
+
+from __future__ import annotations
+
+import math
+
+import jax
+from jax.sharding import AbstractMesh, Mesh, PartitionSpec
+
+MESH_AXES = ("replica", "fsdp", "tensor")
+
+TABLE: dict[str, tuple[str, ...]] = {
+    "batch": ("replica", "fsdp"),
+    "time": (),
+    "vocab": ("tensor",),
+    "embed": ("fsdp",),  # of a parameter
+    "width": (),  # of an activation
+    "heads": ("tensor",),
+    "kv_heads": ("tensor",),
+    "head_dim": (),
+    "mlp": ("tensor",),
+    "layers": (),
+    "norm": (),
+}
+
+
+def spec(*axes: str | None) -> PartitionSpec:
+    """The partition of an array with these axes (None: not split).
+
+    Raises ValueError if two axes would be split by the same mesh axis.
+    """
+    used: set[str] = set()
+    parts = [TABLE[axis] if axis is not None else () for axis in axes]
+    for part in parts:
+        if used & set(part):
+            raise ValueError(f"axes {axes}: {', '.join(used & set(part))} of the mesh would split two of them")
+        used |= set(part)
+    return PartitionSpec(*(part or None for part in parts))
+
+
+def fitting_spec(axes: tuple[str | None, ...], shape: tuple[int, ...], mesh: Mesh | AbstractMesh) -> PartitionSpec:
+    """As `spec`, with axes left whole whose size the mesh does not divide (a batch of 1, 2 heads over 4)."""
+    fits = [
+        axis is not None and size % math.prod(mesh.shape[name] for name in TABLE[axis]) == 0
+        for axis, size in zip(axes, shape, strict=True)
+    ]
+    return spec(*(axis if fit else None for axis, fit in zip(axes, fits, strict=True)))
+
+
+def constrain(x: jax.Array, *axes: str | None) -> jax.Array:
+    """Tells the compiler how an activation is split over the mesh in use (`jax.set_mesh`), if any."""
+    mesh = jax.sharding.get_abstract_mesh()
+    if mesh.empty:
+        return x
+    return jax.lax.with_sharding_constraint(x, fitting_spec(axes, x.shape, mesh))
+
+
+def batch_shards() -> int:
+    """Parts in which the mesh in use splits a batch; 1 without a mesh."""
+    mesh = jax.sharding.get_abstract_mesh()
+    return 1 if mesh.empty else math.prod(mesh.shape[axis] for axis in TABLE["batch"])

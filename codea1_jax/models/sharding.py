@@ -1,0 +1,99 @@
+"""The mesh, and where a model's parameters lie on it (by the table in `layout`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import flax.linen as nn
+import jax
+import numpy as np
+from jax.experimental import mesh_utils
+from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding
+from pydantic import BaseModel, ConfigDict, Field
+
+from codea1_jax.models.config import Qwen2Config
+from codea1_jax.models.layout import MESH_AXES, spec
+from codea1_jax.models.qwen2 import Params, Qwen2, init_params, logical_params
+
+
+class MeshConfig(BaseModel):
+    """How the devices are arranged. One size may be -1: as many as there are left."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    replica: int = Field(1, description="copies of the model; the batch is split over them")
+    fsdp: int = Field(-1, description="devices that split parameters, optimizer state and batch")
+    tensor: int = Field(1, description="devices that split heads, feed-forward and vocabulary")
+
+    def shape(self, devices: int) -> tuple[int, int, int]:
+        """The sizes of (replica, fsdp, tensor) over so many devices. Raises ValueError if they do not fit."""
+        sizes = [self.replica, self.fsdp, self.tensor]
+        stated = {name: size for name, size in zip(MESH_AXES, sizes, strict=True) if size != -1}
+        wrong = [f"mesh.{name}={size}" for name, size in stated.items() if size < 1]
+        if wrong or len(stated) < 2:
+            raise ValueError(f"{', '.join(wrong) or 'mesh'}: sizes are positive, and one of them may be -1")
+        product = math.prod(stated.values())
+        if devices % product or (len(stated) == 3 and product != devices):
+            settings = " x ".join(f"mesh.{name}={size}" for name, size in stated.items())
+            raise ValueError(f"{settings} does not fit {devices} devices: change one of them, or set one to -1")
+        replica, fsdp, tensor = (devices // product if size == -1 else size for size in sizes)
+        return replica, fsdp, tensor
+
+
+def make_mesh(config: MeshConfig, devices: Sequence[Any] | None = None) -> Mesh:
+    """The mesh over all (or the given) devices; replicas lie on different slices where there are several."""
+    devices = jax.devices() if devices is None else devices
+    shape = config.shape(len(devices))
+    slices = len({getattr(device, "slice_index", 0) for device in devices})
+    if slices == 1:
+        grid = mesh_utils.create_device_mesh(shape, devices, allow_split_physical_axes=True)
+    elif shape[0] % slices:
+        raise ValueError(f"mesh.replica={shape[0]} must be a multiple of the {slices} slices")
+    else:
+        inner = (shape[0] // slices, *shape[1:])
+        grid = mesh_utils.create_hybrid_device_mesh(inner, (slices, 1, 1), devices, allow_split_physical_axes=True)
+    return Mesh(np.asarray(grid), MESH_AXES, axis_types=(AxisType.Auto,) * len(MESH_AXES))
+
+
+def check_divisible(config: Qwen2Config, mesh: Mesh | AbstractMesh) -> None:
+    """Raises ValueError naming the mesh setting that does not divide the model.
+
+    Key/value heads need not be divisible: where they are not, every device of the tensor axis holds them all.
+    """
+    demands = [
+        ("tensor", "num_heads", config.num_heads),
+        ("tensor", "intermediate_size", config.intermediate_size),
+        ("tensor", "vocab_size", config.vocab_size),
+        ("fsdp", "hidden_size", config.hidden_size),
+    ]
+    for axis, name, size in demands:
+        count = mesh.shape[axis]
+        if size % count:
+            better = max(n for n in range(1, count) if size % n == 0)
+            raise ValueError(
+                f"mesh.{axis}={count} does not divide {name}={size}: set mesh.{axis} to {better} or another divisor"
+            )
+
+
+def param_shardings(model: Qwen2, mesh: Mesh | AbstractMesh) -> Params:
+    """A tree like the parameters, of NamedShardings. Raises ValueError as `check_divisible` does."""
+    check_divisible(model.config, mesh)
+    whole = {"kv_heads"} if model.config.num_kv_heads % mesh.shape["tensor"] else set()
+
+    def sharding(box: nn.LogicallyPartitioned) -> NamedSharding:
+        return NamedSharding(mesh, spec(*(None if axis in whole else axis for axis in box.names)))
+
+    return jax.tree.map(sharding, logical_params(model), is_leaf=lambda node: isinstance(node, nn.LogicallyPartitioned))
+
+
+def init_sharded(model: Qwen2, key: jax.Array, mesh: Mesh) -> Params:
+    """Random parameters, made where they lie: no device ever holds the whole model."""
+    return jax.jit(partial(init_params, model), out_shardings=param_shardings(model, mesh))(key)
+
+
+def batch_sharding(mesh: Mesh) -> NamedSharding:
+    """For arrays whose first axis is the batch."""
+    return NamedSharding(mesh, spec("batch"))

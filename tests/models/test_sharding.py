@@ -1,0 +1,143 @@
+"""The same numbers on every mesh, and a mesh that does not fit is refused by the setting's name."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import pytest
+from jax.sharding import AbstractMesh, PartitionSpec
+
+from codea1_jax.models.layout import MESH_AXES, TABLE, batch_shards, constrain, fitting_spec, spec
+from codea1_jax.models.published import QWEN25
+from codea1_jax.models.qwen2 import Qwen2
+from codea1_jax.models.sharding import MeshConfig, check_divisible, make_mesh, param_shardings
+
+ROOT = Path(__file__).parents[2]
+WORKER = Path(__file__).with_name("sharded_worker.py")
+MESHES = [
+    {"fsdp": 8},
+    {"fsdp": 4, "tensor": 2},
+    {"replica": 2, "fsdp": 2, "tensor": 2},
+    {"fsdp": 2, "tensor": 4},  # more than the two key/value heads
+    {"fsdp": 1, "tensor": 8},
+]
+
+
+def start_worker(devices, *arguments):
+    environment = os.environ | {
+        "JAX_PLATFORMS": "cpu",
+        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
+        "JAX_COMPILATION_CACHE_DIR": str(ROOT / ".cache" / "jax"),
+        "PYTHONPATH": str(ROOT),
+    }
+    command = [sys.executable, str(WORKER), *arguments]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def differences(worker):
+    out, errors = worker.communicate(timeout=300)
+    assert worker.returncode == 0, errors
+    return json.loads(out.splitlines()[-1])
+
+
+def test_loss_and_gradients_on_eight_devices_equal_one_device():
+    found = differences(start_worker(8, json.dumps(MESHES)))
+    assert len(found) == len(MESHES)
+    assert max(found.values()) < 1e-5, found
+
+
+def test_loss_and_gradients_on_two_processes_equal_one_device():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    meshes = json.dumps(MESHES[1:2])
+    workers = [start_worker(4, meshes, address, "2", str(index)) for index in range(2)]
+    for found in map(differences, workers):
+        assert len(found) == 1
+        assert max(found.values()) < 1e-5, found
+
+
+def test_mesh_sizes_are_completed_and_checked():
+    assert MeshConfig().shape(8) == (1, 8, 1)
+    assert MeshConfig(tensor=2, replica=2).shape(8) == (2, 2, 2)
+    assert MeshConfig(fsdp=4, tensor=-1).shape(8) == (1, 4, 2)
+    with pytest.raises(ValueError, match=r"mesh\.tensor=3 does not fit 8 devices"):
+        MeshConfig(tensor=3).shape(8)
+    with pytest.raises(ValueError, match="does not fit 8 devices"):
+        MeshConfig(fsdp=2, tensor=2).shape(8)
+    with pytest.raises(ValueError, match="one of them may be -1"):
+        MeshConfig(tensor=-1).shape(8)
+    with pytest.raises(ValueError, match=r"mesh\.tensor=0"):
+        MeshConfig(tensor=0).shape(8)
+
+
+def abstract_mesh(**sizes):
+    return AbstractMesh(tuple(sizes.get(axis, 1) for axis in MESH_AXES), MESH_AXES)
+
+
+def test_two_axes_on_one_mesh_axis_are_a_collision():
+    with pytest.raises(ValueError, match="tensor of the mesh would split two"):
+        spec("heads", "mlp")
+    with pytest.raises(ValueError, match="fsdp of the mesh would split two"):
+        spec("batch", "embed")
+
+
+def test_every_axis_of_every_published_model_is_in_the_table():
+    for config in QWEN25.values():
+        shardings = param_shardings(Qwen2(config), abstract_mesh())
+        assert all(sharding.mesh.axis_names == MESH_AXES for sharding in jax.tree.leaves(shardings))
+    assert {axis for axes in TABLE.values() for axis in axes} == set(MESH_AXES)
+
+
+def test_parameters_are_split_by_the_table():
+    shardings = param_shardings(Qwen2(QWEN25["7b"]), abstract_mesh(fsdp=8, tensor=4))
+    layers = shardings["layers"]
+    assert shardings["embed_tokens"].spec == PartitionSpec("tensor", "fsdp")
+    assert layers["self_attn"]["k_proj"]["kernel"].spec == PartitionSpec(None, "fsdp", "tensor")
+    assert layers["self_attn"]["o_proj"]["kernel"].spec == PartitionSpec(None, "tensor", "fsdp")
+    assert layers["mlp"]["down_proj"]["kernel"].spec == PartitionSpec(None, "tensor", "fsdp")
+
+
+def test_key_value_heads_stay_whole_where_the_mesh_does_not_divide_them():
+    shardings = param_shardings(Qwen2(QWEN25["1.5b"]), abstract_mesh(fsdp=4, tensor=4))
+    attention = shardings["layers"]["self_attn"]
+    assert attention["k_proj"]["kernel"].spec == PartitionSpec(None, "fsdp", None)
+    assert attention["q_proj"]["kernel"].spec == PartitionSpec(None, "fsdp", "tensor")
+
+
+@pytest.mark.parametrize(
+    ("size", "mesh", "line"),
+    [
+        ("7b", {"tensor": 8}, "mesh.tensor=8 does not divide num_heads=28: set mesh.tensor to 7 or"),
+        ("1.5b", {"fsdp": 7}, "mesh.fsdp=7 does not divide hidden_size=1536: set mesh.fsdp to 6 or"),
+    ],
+)
+def test_a_mesh_that_does_not_divide_the_model_is_refused(size, mesh, line):
+    with pytest.raises(ValueError) as error:
+        check_divisible(QWEN25[size], abstract_mesh(**mesh))
+    assert line in str(error.value)
+
+
+def test_activations_that_do_not_divide_stay_whole():
+    mesh = abstract_mesh(fsdp=4, tensor=4)
+    axes = ("batch", "time", "kv_heads", "head_dim")
+    assert fitting_spec(axes, (1, 5, 2, 16), mesh) == PartitionSpec(None, None, None, None)
+    whole_batch = PartitionSpec(("replica", "fsdp"), None, "tensor", None)
+    assert fitting_spec(axes, (8, 5, 4, 16), mesh) == whole_batch
+
+
+def test_without_a_mesh_nothing_is_constrained():
+    x = jax.numpy.ones((2, 3))
+    assert constrain(x, "batch", "time") is x
+    assert batch_shards() == 1
+
+
+def test_the_mesh_in_use_says_how_the_batch_is_split():
+    with jax.set_mesh(make_mesh(MeshConfig(), jax.devices()[:1])):
+        assert batch_shards() == 1
+    with jax.sharding.use_abstract_mesh(abstract_mesh(replica=2, fsdp=4, tensor=2)):
+        assert batch_shards() == 8
