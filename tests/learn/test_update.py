@@ -1,3 +1,4 @@
+import functools
 from dataclasses import replace
 
 import flax.linen as nn
@@ -74,6 +75,7 @@ def direct_logprobs(params, trajectory):
     return logprobs[jnp.arange(first - 1, tokens.shape[1] - 1), tokens[0, first:]]
 
 
+@functools.cache
 def learner(packing=PACKINGS[0], optimizer=SGD_LIKE, **grpo):
     return Learner(MODEL, GRPOConfig(**grpo), optimizer, packing, total_steps=10)
 
@@ -140,9 +142,7 @@ def test_skipping_zero_advantages_leaves_the_gradient_as_it_is(params):
     every, some = learner(kl_coef=0), learner(kl_coef=0, skip_zero_advantage=True)
     computed = [sum(batch.mask.sum() for batch in each._pack(groups)) for each in (every, some)]
     assert computed[1] < computed[0]
-    np.testing.assert_allclose(
-        gradient_of(some, params, groups), gradient_of(every, params, groups), atol=1e-6
-    )
+    np.testing.assert_allclose(gradient_of(some, params, groups), gradient_of(every, params, groups), atol=1e-6)
 
 
 def test_a_later_token_or_a_neighbour_in_the_row_moves_no_logprob(params):
@@ -172,10 +172,18 @@ def test_the_end_of_sequence_token_is_trained(params):
     assert direct_logprobs(state.params, groups[0][0])[-1] > before[-1] + 1e-4
 
 
+def table_scores(table, batch):
+    """A "model" whose parameters are the log-probabilities of its tokens."""
+    return table[batch.targets], jnp.zeros(batch.targets.shape)
+
+
+accumulate_table = jax.jit(functools.partial(accumulate, scores=table_scores, config=GRPOConfig()))
+
+
 @pytest.mark.parametrize("case", load_parity()["grpo"])
-@pytest.mark.parametrize("packing", PACKINGS)
+@pytest.mark.parametrize("packing", [PACKINGS[0], PACKINGS[2]])
 def test_packed_and_micro_batched_fixtures_equal_the_original(case, packing):
-    """Every response token gets an id of its own; the "model" is the table of their log-probabilities."""
+    """Every response token gets an id of its own."""
     mask = np.array(case["mask"])
     lengths = mask.sum(axis=1).astype(int)
     ids = np.arange(mask.size).reshape(mask.shape)
@@ -184,20 +192,12 @@ def test_packed_and_micro_batched_fixtures_equal_the_original(case, packing):
         for row, length in enumerate(lengths)
     ]
     old, new, reference = (
-        jnp.ravel(jnp.asarray(case[name], jnp.float32))
-        for name in ("old_logprobs", "new_logprobs", "ref_logprobs")
+        jnp.ravel(jnp.asarray(case[name], jnp.float32)) for name in ("old_logprobs", "new_logprobs", "ref_logprobs")
     )
     total = None
-    for batch in pack(examples, packing):
+    for batch in jax.device_put(pack(examples, packing)):
         known = replace(batch, old_logprobs=old[batch.targets], reference_logprobs=reference[batch.targets])
-        total = accumulate(
-            total,
-            new,
-            known,
-            jnp.float32(mask.sum()),
-            scores=lambda table, b: (table[b.targets], jnp.zeros(b.targets.shape)),
-            config=GRPOConfig(),
-        )
+        total = accumulate_table(total, new, known, jnp.float32(mask.sum()))
     assert total.sums.tokens == mask.sum()
     assert total.sums.loss / mask.sum() == pytest.approx(case["total_loss"], abs=1e-6)
     np.testing.assert_allclose(total.gradient, np.ravel(case["grad_new_logprobs"]), atol=1e-6)
@@ -219,21 +219,13 @@ def test_metrics_describe_the_step(params):
         [Trajectory((3, 4), (5, EOS), 1.0), Trajectory((3, 4), (5, 6, 7, 8), -1.0, truncated=True)],
         [Trajectory((9,), (EOS,), 0.0), Trajectory((9,), (EOS,), 0.0)],
     ]
-    ours = learner(kl_coef=0.1)
-    _, metrics = ours.update(ours.init(params), params, groups)
-    entropies = []
-    for t in (t for group in groups for t in group):
-        tokens = jnp.array([t.prompt + t.completion])
-        positions = jnp.arange(tokens.shape[1])[None]
-        hidden, _ = MODEL.apply(
-            {"params": params}, tokens, positions, training_attention(jnp.zeros_like(tokens))
-        )
-        logprobs = jax.nn.log_softmax(hidden[0] @ output_table(params, MODEL.config).T)
-        entropies.append(-(jnp.exp(logprobs) * logprobs).sum(-1)[len(t.prompt) - 1 : -1])
-    assert metrics["loss"] == pytest.approx((-1 * 2 + 1 * 4) / 8, abs=1e-5)
-    assert metrics["kl"] == pytest.approx(0, abs=1e-6)
-    assert metrics["ratio_mean"] == 1
-    assert metrics["entropy"] == pytest.approx(float(jnp.concatenate(entropies).mean()), abs=1e-5)
+    ours = learner(kl_coef=0.5)
+    # Without its last norm the policy is uniform, so the entropy is known.
+    uniform = params | {"norm": {"weight": jnp.zeros_like(params["norm"]["weight"])}}
+    _, metrics = ours.update(ours.init(uniform), uniform, groups)
+    assert metrics["loss"] == pytest.approx((-1 * 2 + 1 * 4) / 8, abs=1e-6)
+    assert metrics["entropy"] == pytest.approx(np.log(31), abs=1e-5)
+    assert metrics["kl"] == 0 and metrics["ratio_mean"] == 1
     assert metrics["response_tokens"] == 2 and metrics["truncated"] == 0.25
     assert metrics["zero_variance"] == 0.5
     assert metrics["grad_norm"] > 0
@@ -259,7 +251,7 @@ def test_a_step_of_zero_advantages_only_decays_the_weights(params):
 
 def test_the_callers_parameters_survive_the_donated_updates(params):
     before = flat(params).copy()
-    ours = learner(kl_coef=0.1)
+    ours = learner(kl_coef=0.5)
     state = ours.init(params)
     for _ in range(2):
         state, metrics = ours.update(state, params, make_groups())
@@ -268,7 +260,7 @@ def test_the_callers_parameters_survive_the_donated_updates(params):
 
 
 def test_a_kl_term_without_a_reference_is_refused(params):
-    ours = learner(kl_coef=0.1)
+    ours = learner(kl_coef=0.5)
     with pytest.raises(ValueError, match="reference"):
         ours.update(ours.init(params), None, make_groups())
 

@@ -1,0 +1,47 @@
+from itertools import pairwise
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from codea1_jax.learn.config import OptimizerConfig
+from codea1_jax.learn.optimizer import apply_gradient, initial_state, learning_rate, make_optimizer
+
+
+def test_the_rate_rises_over_the_warm_up_and_falls_to_zero_after_the_last_step():
+    config = OptimizerConfig(learning_rate=2.0, warmup_steps=4)
+    rates = [float(learning_rate(step, config, 12)) for step in range(13)]
+    np.testing.assert_allclose(rates[:5], [0.5, 1.0, 1.5, 2.0, 2.0])
+    np.testing.assert_allclose(rates[8], 1.0, atol=1e-6)
+    assert rates[12] == pytest.approx(0, abs=1e-6)
+    assert all(late < early for early, late in pairwise(rates[4:]))
+
+
+def test_a_constant_schedule_stays_at_its_peak():
+    config = OptimizerConfig(learning_rate=2.0, warmup_steps=0, schedule="constant")
+    assert [float(learning_rate(step, config, 3)) for step in (0, 2, 50)] == [2.0] * 3
+
+
+def test_updates_equal_adamw_written_out():
+    """Two updates of clipped AdamW (arXiv 1711.05101, algorithm 2) in numpy."""
+    config = OptimizerConfig(weight_decay=0.1, clip_norm=1.0)
+    optimizer = make_optimizer(config)
+    x = np.array([1.0, -2.0, 3.0])
+    m, v, rate = np.zeros(3), np.zeros(3), 0.01
+    state = initial_state({"x": jnp.asarray(x, jnp.float32)}, optimizer)
+    for t, gradient in enumerate([np.array([3.0, 4.0, 0.0]), np.array([0.1, -0.2, 0.3])], start=1):
+        state, norm = apply_gradient(state, {"x": jnp.asarray(gradient, jnp.float32)}, optimizer, jnp.float32(rate))
+        assert norm == pytest.approx(np.linalg.norm(gradient), rel=1e-6)
+        g = gradient / max(1.0, np.linalg.norm(gradient))
+        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+        step = (m / (1 - 0.9**t)) / (np.sqrt(v / (1 - 0.999**t)) + 1e-8)
+        x = x - rate * (step + 0.1 * x)
+        np.testing.assert_allclose(state.params["x"], x, rtol=1e-5)
+
+
+def test_a_state_owns_its_arrays():
+    params = {"x": jnp.ones(3)}
+    state = initial_state(params, make_optimizer(OptimizerConfig()))
+    jax.jit(lambda s: jax.tree.map(lambda x: x + 1, s), donate_argnums=0)(state)
+    np.testing.assert_array_equal(params["x"], np.ones(3))

@@ -1,0 +1,81 @@
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from codea1_jax.learn.config import OptimizerConfig, PackingConfig
+from codea1_jax.learn.supervised import SupervisedLearner, weighted_example
+from codea1_jax.models.attention import training_attention
+from codea1_jax.models.config import Qwen2Config
+from codea1_jax.models.qwen2 import Qwen2, output_table
+
+MODEL = Qwen2(
+    Qwen2Config(
+        vocab_size=17,
+        hidden_size=16,
+        intermediate_size=32,
+        num_layers=1,
+        num_heads=2,
+        num_kv_heads=1,
+        head_dim=8,
+        rope_theta=1e4,
+    )
+)
+OPTIMIZER = OptimizerConfig(learning_rate=3e-2, warmup_steps=0, weight_decay=0.0)
+SEQUENCES = [([3, 4, 5, 6, 1], [0.0, 0.0, 1.0, 2.0, 0.5]), ([7, 8, 1], [0.0, 1.0, 1.0])]
+
+
+@pytest.fixture(scope="module")
+def params():
+    tokens = jnp.zeros((1, 4), jnp.int32)
+    return nn.unbox(MODEL.init(jax.random.key(0), tokens, tokens, training_attention(tokens)))["params"]
+
+
+@jax.jit
+def padded_logprobs(params, rows):
+    """One sequence per row, padded on the right, with the softmax written out."""
+    positions = jnp.broadcast_to(jnp.arange(rows.shape[1]), rows.shape)
+    hidden, _ = MODEL.apply({"params": params}, rows, positions, training_attention(rows * 0))
+    logprobs = jax.nn.log_softmax(hidden @ output_table(params, MODEL.config).T)
+    return jnp.take_along_axis(logprobs[:, :-1], rows[:, 1:, None], axis=-1)[..., 0]
+
+
+def test_the_loss_is_the_weighted_mean_cross_entropy(params):
+    rows = np.array([tokens + [0] * (5 - len(tokens)) for tokens, _ in SEQUENCES])
+    weights = np.array([weights + [0.0] * (5 - len(weights)) for _, weights in SEQUENCES])
+    logprobs = padded_logprobs(params, rows)
+    expected = -(weights[:, 1:] * logprobs).sum() / weights.sum()
+    for packing in (PackingConfig(row_length=16), PackingConfig(row_length=4, micro_batch_tokens=4)):
+        learner = SupervisedLearner(MODEL, OPTIMIZER, packing, total_steps=5)
+        examples = [weighted_example(*sequence) for sequence in SEQUENCES]
+        _, metrics = learner.update(learner.init(params), examples)
+        assert metrics["loss"] == pytest.approx(float(expected), abs=1e-5)
+
+
+def test_training_learns_the_weighted_tokens_and_counts_its_steps(params):
+    learner = SupervisedLearner(MODEL, OPTIMIZER, PackingConfig(row_length=8), total_steps=30)
+    examples = [weighted_example(*sequence) for sequence in SEQUENCES]
+    state, losses = learner.init(params), []
+    for _ in range(30):
+        state, metrics = learner.update(state, examples)
+        losses.append(metrics["loss"])
+    assert losses[-1] < 0.1 < losses[0]
+    assert state.step == 30
+
+
+def test_tokens_before_the_first_weight_are_context():
+    example = weighted_example([3, 4, 5, 6], [0.0, 0.0, 1.0, 0.0])
+    assert (list(example.context), list(example.learned)) == ([3, 4], [5, 6])
+    assert np.array_equal(example.weights, [1.0, 0])
+
+
+def test_a_weight_on_the_first_token_is_refused():
+    with pytest.raises(ValueError, match="context"):
+        weighted_example([3, 4], [1.0, 1.0])
+
+
+def test_nothing_to_learn_is_refused(params):
+    learner = SupervisedLearner(MODEL, OPTIMIZER, PackingConfig(row_length=8), total_steps=1)
+    with pytest.raises(ValueError, match="weight"):
+        learner.update(learner.init(params), [weighted_example([3, 4], [0.0, 0.0])])
