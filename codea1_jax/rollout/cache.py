@@ -13,6 +13,7 @@ them.
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -111,32 +112,47 @@ def columns_before(ends: Int[Array, "*batch"], columns: int) -> Bool[Array, "*ba
 
 
 class Visible(NamedTuple):
-    """Which columns a row may look at: slots, and slots and width, are the leading axes."""
+    """Which columns each row may look at. Only as many columns as the masks have are ever read."""
 
     prompts: Bool[Array, "slots prompt_columns"]
     responses: Bool[Array, "slots width response_columns"]
     block: Bool[Array, " block_columns"]
 
 
-def decode_attention(visible: Visible) -> Attend:
-    """Attention of one new token per row over what the layer kept: (prompts, responses, block).
+def decode_attention(cache: Cache, block: KeyValues, visible: Visible) -> Attend:
+    """Attention of one new token per row; what a layer kept before is the layer's number.
 
-    Keeps the new token's own keys and values only; the caller writes them once, for all layers, into the
+    Keeps the new token's own keys and values only; the caller writes them, for all layers at once, into the
     block.
     """
-    return Partial(_attend_shared, visible)
+    return Partial(_attend_shared, cache, block, visible)
+
+
+def _layer_of(store: KeyValues, layer: Array, columns: int) -> KeyValues:
+    """One layer's first columns: one slice, so that nothing larger than them is ever copied."""
+
+    def cut(x: Array) -> Array:
+        size = (1, *x.shape[1:-2], columns, x.shape[-1])
+        return jax.lax.dynamic_slice(x, (layer, *[0] * (x.ndim - 1)), size)[0]
+
+    return jax.tree.map(cut, store)
 
 
 def _attend_shared(
+    cache: Cache,
+    block: KeyValues,
     visible: Visible,
     q: Float[Array, "rows 1 heads head_dim"],
     k: Float[Array, "rows 1 kv_heads head_dim"],
     v: Float[Array, "rows 1 kv_heads head_dim"],
-    kept: tuple[KeyValues, KeyValues, KeyValues],
+    layer: Int[Array, ""],
 ) -> tuple[Float[Array, "rows 1 heads head_dim"], KeyValues]:
-    prompts, responses, block = kept
     slots, width = visible.responses.shape[:2]
     kv_heads, head_dim = k.shape[2:]
+    ends = [visible.prompts.shape[-1], visible.responses.shape[-1], visible.block.shape[-1]]
+    prompts = _layer_of(cache.prompts, layer, ends[0])
+    responses = _layer_of(cache.responses, layer, ends[1])
+    current = _layer_of(block, layer, ends[2])
 
     def by_slot(x: Array) -> Array:  # [rows, 1, heads, d] -> [slots, kv_heads, width, heads per kv head, d]
         return x.reshape(slots, width, kv_heads, -1, head_dim).swapaxes(1, 2)
@@ -150,18 +166,15 @@ def _attend_shared(
     scores = [
         masked_scores("skwgd,skcd->skwgc", prompts.keys, visible.prompts[:, None, None, None]),
         masked_scores("skwgd,skwcd->skwgc", responses.keys, visible.responses[:, None, :, None]),
-        masked_scores("skwgd,skwcd->skwgc", block.keys, visible.block[None, None, None, None]),
+        masked_scores("skwgd,skwcd->skwgc", current.keys, visible.block[None, None, None, None]),
         masked_scores("skwgd,skwcd->skwgc", own_key, jnp.ones((1,) * 5, bool)),
     ]
     weights = jax.nn.softmax(jnp.concatenate(scores, axis=-1), axis=-1).astype(v.dtype)
-    ends = [prompts.keys.shape[2], responses.keys.shape[3], block.keys.shape[3]]
-    on_prompt, on_response, on_block, on_self = jnp.split(
-        weights, [sum(ends[: i + 1]) for i in range(3)], axis=-1
-    )
+    on_prompt, on_response, on_block, on_self = jnp.split(weights, list(itertools.accumulate(ends)), axis=-1)
     mixed = (
         jnp.einsum("skwgc,skcd->skwgd", on_prompt, prompts.values)
         + jnp.einsum("skwgc,skwcd->skwgd", on_response, responses.values)
-        + jnp.einsum("skwgc,skwcd->skwgd", on_block, block.values)
+        + jnp.einsum("skwgc,skwcd->skwgd", on_block, current.values)
         + on_self * own_value
     )
     return mixed.swapaxes(1, 2).reshape(q.shape), KeyValues(k, v)

@@ -58,7 +58,7 @@ class Block(NamedTuple):
 
 
 class _Given(NamedTuple):
-    """What stays the same throughout a block; `cache` is cut to the columns that its rows look at."""
+    """What stays the same throughout a block."""
 
     params: Params
     cache: Cache
@@ -122,11 +122,7 @@ class Decoder:
 
         Every row draws its token in the same step, so rows that ended keep computing, unseen, until all have.
         """
-        seen = Cache(
-            jax.tree.map(lambda x: x[..., : self.prompt_columns, :], cache.prompts),
-            jax.tree.map(lambda x: x[..., : self.response_columns, :], cache.responses),
-        )
-        given = _Given(params, seen, rows, controls)
+        given = _Given(params, cache, rows, controls)
 
         def go_on(progress: _Progress) -> Array:
             return (progress.drawn.steps < self.capacity.block) & jnp.any(progress.drawn.active)
@@ -158,16 +154,14 @@ class Decoder:
             given.params,
             progress.token.reshape(-1, 1),
             (rows.prefix[:, None] + age).reshape(-1, 1),
-            decode_attention(visible),
-            kept=(given.cache.prompts, given.cache.responses, progress.block),
+            decode_attention(given.cache, progress.block, visible),
+            kept=jnp.arange(self.model.config.num_layers),
         )
         table = output_table(given.params, self.model.config)
         logits = jnp.einsum("rtd,vd->rtv", hidden, table, preferred_element_type=jnp.float32)
         logits = logits.reshape(*age.shape, -1)
         token, logprobs = draw_tokens(logits, row_uniforms(rows.key, age), self.method, given.controls)
-        ended = jnp.isin(token, jnp.array(self.eos_ids, jnp.int32)) | (
-            age + 1 >= given.controls.max_new_tokens
-        )
+        ended = jnp.isin(token, jnp.array(self.eos_ids, jnp.int32)) | (age + 1 >= given.controls.max_new_tokens)
         drawn = Block(
             tokens=drawn.tokens.at[step].set(token),
             logprobs=drawn.logprobs.at[step].set(logprobs),

@@ -101,9 +101,7 @@ class Capacity:
             if not buckets or min(buckets) < 1 or list(buckets) != sorted(set(buckets)):
                 raise ValueError(f"{name}={buckets} must be ascending positive lengths")
         if any(bucket % self.block for bucket in self.response_buckets):
-            raise ValueError(
-                f"response_buckets={self.response_buckets} must be multiples of block={self.block}"
-            )
+            raise ValueError(f"response_buckets={self.response_buckets} must be multiples of block={self.block}")
 
     @property
     def kept_responses(self) -> int:

@@ -50,9 +50,7 @@ class Sampler:
     counters: work done so far.
     """
 
-    def __init__(
-        self, model: Qwen2, *, eos_ids: Sequence[int], pad_id: int, seed: int, capacity: Capacity
-    ) -> None:
+    def __init__(self, model: Qwen2, *, eos_ids: Sequence[int], pad_id: int, seed: int, capacity: Capacity) -> None:
         self.counters = Counters()
         self._model = model
         self._eos_ids = tuple(eos_ids)
@@ -77,9 +75,7 @@ class Sampler:
         """
         longest = self._capacity.response_buckets[-1]
         if sampling.max_new_tokens > longest:
-            raise ValueError(
-                f"max_new_tokens={sampling.max_new_tokens} exceeds the largest response bucket {longest}"
-            )
+            raise ValueError(f"max_new_tokens={sampling.max_new_tokens} exceeds the largest response bucket {longest}")
         for request in requests:
             if len(request.prompt) > self._capacity.prompt_buckets[-1]:
                 raise ValueError(
@@ -91,9 +87,7 @@ class Sampler:
     def _run(
         self, params: Params, requests: Sequence[Request], sampling: Sampling
     ) -> Iterator[tuple[int, tuple[Completion, ...]]]:
-        schedule = Schedule(
-            requests, self._capacity, eos_ids=self._eos_ids, pad_id=self._pad_id, seed=self._seed
-        )
+        schedule = Schedule(requests, self._capacity, eos_ids=self._eos_ids, pad_id=self._pad_id, seed=self._seed)
         controls = Controls.of(sampling)
         cache = empty_cache(self._model.config, self._capacity, self._model.dtype)
         finished = []

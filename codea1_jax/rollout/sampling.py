@@ -116,9 +116,7 @@ def _keep_until(weights: Array, amounts: Array, wanted: Array) -> Array:
     return jnp.where(weights >= threshold[..., None], weights, 0)
 
 
-def invert_cumulative(
-    weights: Float[Array, "*rows vocab"], uniforms: Float[Array, "*rows"]
-) -> Int[Array, "*rows"]:
+def invert_cumulative(weights: Float[Array, "*rows vocab"], uniforms: Float[Array, "*rows"]) -> Int[Array, "*rows"]:
     """The index at which the running sum of `weights` passes `uniforms` times the total.
 
     Never that of a zero weight, whatever the rounding.

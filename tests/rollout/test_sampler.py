@@ -157,10 +157,7 @@ def test_a_place_that_falls_free_is_taken_at_the_next_block(model, params, rows,
     slots, width = (1, rows) if grouped else (rows, 1)
     capacity = Capacity(slots, width, (8,), (12,), block=2, prefill_tokens=64)
     sampler = sampler_of(model, capacity, eos_ids=(7, 8, 9, 10, 11, 12))
-    if grouped:
-        requests = [Request((5, 6), (0,), 24)]
-    else:
-        requests = [Request((5, 6), (question,), 1) for question in range(24)]
+    requests = [Request((5, 6), (0,), 24)] if grouped else [Request((5, 6), (i,), 1) for i in range(24)]
     results = completions_of(sampler.generate(params, requests, Sampling(12)))
     lengths = [len(sample.tokens) for samples in results for sample in samples]
     assert len(set(lengths)) > 4

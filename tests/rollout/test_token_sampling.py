@@ -50,9 +50,7 @@ def draws_of(logits, sampling, count=20_000):
     keys = np.stack([sample_key(0, (1, 2), sample) for sample in range(count)])
     uniforms = row_uniforms(jnp.array(keys), jnp.zeros(count, jnp.int32))
     rows = jnp.broadcast_to(jnp.asarray(logits), (count, len(logits)))
-    tokens, _ = jax.jit(draw_tokens, static_argnums=2)(
-        rows, uniforms, Method.of(sampling), Controls.of(sampling)
-    )
+    tokens, _ = jax.jit(draw_tokens, static_argnums=2)(rows, uniforms, Method.of(sampling), Controls.of(sampling))
     return np.asarray(tokens)
 
 
@@ -116,9 +114,7 @@ def test_ties_with_the_last_one_kept_are_kept():
 @pytest.mark.parametrize("uniform", [0.0, 0.3, 0.999999, float(np.nextafter(np.float32(1), np.float32(0)))])
 def test_a_token_of_zero_weight_is_never_drawn(uniform):
     random = np.random.default_rng(1)
-    weights = random.uniform(0, 1, (200, 1000)).astype(np.float32) * (
-        random.uniform(0, 1, (200, 1000)) < 0.02
-    )
+    weights = random.uniform(0, 1, (200, 1000)).astype(np.float32) * (random.uniform(0, 1, (200, 1000)) < 0.02)
     tokens = np.asarray(invert_cumulative(jnp.array(weights), jnp.full(200, uniform)))
     drawn = np.take_along_axis(weights, tokens[:, None], axis=1)
     assert (drawn > 0).all()
@@ -138,9 +134,7 @@ def test_logprobs_are_those_of_the_tempered_softmax_before_filters():
 def test_greedy_takes_the_likeliest_token_with_its_logprob_at_temperature_one():
     logits = np.random.default_rng(2).normal(0, 2, (9, 50)).astype(np.float32)
     sampling = Sampling(1, temperature=0.0)
-    tokens, logprobs = draw_tokens(
-        jnp.array(logits), jnp.zeros(9), Method.of(sampling), Controls.of(sampling)
-    )
+    tokens, logprobs = draw_tokens(jnp.array(logits), jnp.zeros(9), Method.of(sampling), Controls.of(sampling))
     np.testing.assert_array_equal(tokens, logits.argmax(-1))
     np.testing.assert_allclose(logprobs, np.log(softmax(logits)).max(-1), atol=1e-5)
 
