@@ -26,7 +26,7 @@ def slot_scores(model: Qwen2, *, logit_chunk: int, temperature: float = 1.0) -> 
         hidden, _ = model.apply({"params": params}, batch.tokens, batch.positions, attend)
         # Only the states that predict a learned token meet the vocabulary.
         states = jnp.take_along_axis(hidden, batch.places[..., None], axis=1)
-        table = output_table(params, model.config).astype(model.dtype)
+        table = output_table(params, model.config)
         return token_logprobs(states, table, batch.targets, chunk=logit_chunk, temperature=temperature)
 
     return scores
