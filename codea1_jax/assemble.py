@@ -22,19 +22,19 @@ from codea1_jax.game.scoring import Scoring
 from codea1_jax.game.warm_start import warm_start
 from codea1_jax.learn import Learner
 from codea1_jax.models.config import Qwen2Config
-from codea1_jax.models.policy import Policy, init_params, pretrained_policy
-from codea1_jax.models.qwen2 import Params, Qwen2
+from codea1_jax.models.policy import Policy, pretrained_policy, save_policy
+from codea1_jax.models.qwen2 import Params, Qwen2, init_params
 from codea1_jax.models.tokenizer import micro_tokenizer
-from codea1_jax.models.weights import load_params, resolve, save_params
-from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
-from data_pipeline import Problem, Refusal, micro
+from codea1_jax.models.weights import load_params, resolve
+from codea1_jax.rollout import Capacity, Sampler, Sampling
+from data_pipeline import Loaded, Problem, Refusal, micro
 from data_pipeline.loader import batches
-from sandbox import Limits, SandboxPool
+from data_pipeline.sources import split_of
+from sandbox import Limits, SandboxPool, SandboxUnavailable
 
 logger = logging.getLogger(__name__)
 
 BLOCK = 8  # tokens decoded between two looks of the scheduler
-HELD_OUT_ONE_IN = 10  # of the questions in a file
 
 
 def make_policy(config: Config) -> Policy:
@@ -67,7 +67,7 @@ def initial_params(config: Config, policy: Policy) -> Params:
         return load_params(cached, policy.model)
     params = warm_start(policy, config.warm_start, config.run.seed)
     unfinished = cached.with_name(f"{digest}.{os.getpid()}.tmp")
-    save_params(unfinished, params, policy.model.config)
+    save_policy(unfinished, policy, params)
     unfinished.rename(cached)
     return params
 
@@ -81,8 +81,15 @@ def make_prompts(config: Config, policy: Policy) -> Prompts:
 
 def make_pool(config: Config) -> SandboxPool:
     """The judge. Raises SandboxUnavailable, saying what is missing, if it cannot run here."""
-    limits = Limits(call_seconds=config.sandbox.call_seconds, memory_mb=config.sandbox.memory_mb)
-    return SandboxPool(workers=config.sandbox.workers, backend=config.sandbox.backend, limits=limits)
+    settings = config.sandbox
+    limits = Limits(call_seconds=settings.call_seconds, memory_mb=settings.memory_mb)
+    try:
+        return SandboxPool(settings.workers, settings.backend, limits)
+    except SandboxUnavailable as error:
+        if settings.fallback == "none":
+            raise
+        logger.warning("no jail here (%s); sandbox.fallback=process: programs are judged WITHOUT a jail", error)
+        return SandboxPool(settings.workers, "process", limits)
 
 
 @dataclass(frozen=True)
@@ -97,28 +104,37 @@ class Questions:
 def load_questions(config: Config, prompts: Prompts, pool: SandboxPool) -> Questions:
     """Reads the source, refuses questions by reason, and parts training questions from held-out ones.
 
-    A file's held-out questions are one in ten, by a hash of the id; the micro world's have programs of their own
-    and are the same for every seed, so that runs can be compared. Raises ValueError if too few are left to train.
+    A file's held-out questions are one in ten, by a hash of the solution; the micro world's have programs of their
+    own and are the same for every seed, so that runs can be compared.
+
+    Raises ConfigError for an unreadable source, or if too few questions are left to train on.
     """
     data = config.data
+    refused: tuple[Refusal, ...] = ()
     if data.source == "micro":
         train = micro.problems("train", data.problems, config.run.seed)
-        heldout, refused = micro.problems("heldout", data.heldout_problems, 0), ()
+        heldout = micro.problems("heldout", data.heldout_problems, 0)
     else:
-        loaded = data_pipeline.validate(data_pipeline.load(data.source, "all"), pool)
+        loaded = _load_file(data.source, pool)
         refused = loaded.refused
-        held = [p for p in loaded.problems if not hashlib.sha256(p.id.encode()).digest()[0] % HELD_OUT_ONE_IN]
-        heldout = tuple(held)[: data.heldout_problems]
-        train = tuple(p for p in loaded.problems if p not in held)
+        train = tuple(p for p in loaded.problems if split_of(p) == "train")
+        heldout = tuple(p for p in loaded.problems if split_of(p) == "heldout")[: data.heldout_problems]
     short = {p.id for p in (*train, *heldout) if _fits(p, prompts, config)}
     refused += tuple(Refusal(p.id, "its prompt is too long") for p in (*train, *heldout) if p.id not in short)
     train = tuple(p for p in train if p.id in short)
     if len(train) < config.train.questions:
-        raise ValueError(
-            f"data.source={data.source} leaves {len(train)} questions and refuses {len(refused)}; "
+        raise ConfigError(
+            f"data.source: {data.source} leaves {len(train)} questions and refuses {len(refused)}; "
             f"a step needs train.questions={config.train.questions}"
         )
     return Questions(train, tuple(p for p in heldout if p.id in short), refused)
+
+
+def _load_file(source: str, pool: SandboxPool) -> Loaded:
+    try:
+        return data_pipeline.validate(data_pipeline.load(source, "all"), pool)
+    except (ValueError, OSError) as error:
+        raise ConfigError(f"data.source: {error}") from error
 
 
 def _fits(problem: Problem, prompts: Prompts, config: Config) -> bool:
@@ -160,9 +176,7 @@ def make_players(config: Config, policy: Policy, prompts: Prompts, questions: Qu
     code = max(len(prompts.code(p.question, p.entry_point)) for p in problems)
     bare = max(len(prompts.test(p.question, p.entry_point, "")) for p in problems)
     shown = max(
-        len(prompts.test(p.question, p.entry_point, program))
-        for p in problems
-        for program in (p.solution, *p.mutants)
+        len(prompts.test(p.question, p.entry_point, program)) for p in problems for program in (p.solution, *p.mutants)
     )
     # A sampled program may take more tokens when it is read back than when it was written: leave it some room.
     test = min(max(shown, bare + 2 * rollout.code_tokens), rollout.test_prompt_tokens)
@@ -226,9 +240,7 @@ class Parts:
     pool: SandboxPool
     total_steps: int
 
-    def table(
-        self, code: Params, test: Params, temperature: float | None = None, top_p: float | None = None
-    ) -> Table:
+    def table(self, code: Params, test: Params, temperature: float | None = None, top_p: float | None = None) -> Table:
         """Both models at the table, with these parameters; sampled as in training unless told otherwise."""
         rollout = self.config.rollout
         heat = rollout.temperature if temperature is None else temperature

@@ -6,16 +6,22 @@ Exit codes: 0 done, 2 bad input (one line says what and how to mend it), 130 sto
 from __future__ import annotations
 
 import argparse
-import json
 import logging
+import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from codea1_jax.run.config import ConfigError, dump, load, preset_names
 from codea1_jax.run.interrupts import Interrupted
 from sandbox import SandboxUnavailable
+
+if TYPE_CHECKING:
+    from codea1_jax.run.rundir import RunDir
+    from data_pipeline import Refusal
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         return options.run(options)
-    except (ConfigError, SandboxUnavailable, FileNotFoundError, ValueError) as error:
+    except (ConfigError, SandboxUnavailable) as error:
         print(f"codea1: {error}", file=sys.stderr)
         return BAD_INPUT
     except Interrupted as error:
@@ -76,4 +82,53 @@ def _train(options: argparse.Namespace) -> int:
     if options.dry_run:
         print(dump(config), end="")
         return 0
-    ...
+    from codea1_jax.assemble import make_parts, make_pool
+    from codea1_jax.run.rundir import RunDir
+    from codea1_jax.run.telemetry import log_to_stderr
+    from codea1_jax.train import resume, start, train
+
+    log_to_stderr()
+    _keep_compiled_programs()
+
+    started = time.perf_counter()
+    directory = Path(config.run.directory)
+    keep_last = config.checkpoint.keep_last
+    with RunDir(directory, config, resume=options.resume, keep_last=keep_last) as run, make_pool(config) as pool:
+        parts = make_parts(config, pool)
+        _tell_refused(parts.questions.refused, run)
+        state = start(parts) if run.resume_step is None else resume(parts, run)
+        ready = time.perf_counter()
+        train(parts, state, run)
+        finished = time.perf_counter()
+        seconds = {"before_training": ready - started, "training": finished - ready, "total": finished - started}
+        _conclude(run, seconds, config.eval.samples)
+    return 0
+
+
+def _keep_compiled_programs() -> None:
+    """Keeps compiled programs between runs, unless the user has said where."""
+    import jax
+
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+        jax.config.update("jax_compilation_cache_dir", str(Path(".cache/jax").absolute()))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+
+
+def _tell_refused(refused: Sequence[Refusal], run: RunDir) -> None:
+    run.write_refused([vars(refusal) for refusal in refused])
+    for reason, count in Counter(refusal.reason for refusal in refused).most_common():
+        logger.warning("%d questions refused: %s", count, reason)
+
+
+def _conclude(run: RunDir, seconds: dict[str, float], samples: int) -> None:
+    from rich.console import Console
+
+    from codea1_jax.run.report import build_report
+    from codea1_jax.summary import summarize, table
+
+    evaluations = run.figures("eval")
+    if evaluations:
+        summary = summarize(evaluations, seconds, samples)
+        run.write_summary(summary)
+        Console().print(table(summary, "trained"))
+    print(build_report([run.path]))

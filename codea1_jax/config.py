@@ -90,6 +90,9 @@ class SandboxConfig(Section):
     backend: Literal["auto", "nsjail", "process"] = Field(
         "auto", description="auto: nsjail, or stop and say what is missing; process: no jail, by name only"
     )
+    fallback: Literal["none", "process"] = Field(
+        "none", description="process: where backend=auto finds no jail, go on without one, with a warning"
+    )
     workers: int | None = Field(None, ge=1, description="jails kept; default: one per core")
     call_seconds: float = Field(1.0, gt=0, description="CPU time of one call")
     memory_mb: int = Field(1024, ge=64, description="address space of one program")

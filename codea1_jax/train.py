@@ -153,9 +153,7 @@ def unpack_state(arrays: Mapping[str, Any], document: Mapping[str, Any]) -> Stat
         question: {Test(call, expected): count for call, expected, count in page}
         for question, page in document["book"].items()
     }
-    return State(
-        document["step"], arrays["code"], arrays["test"], arrays.get("reference"), book, document["data"]
-    )
+    return State(document["step"], arrays["code"], arrays["test"], arrays.get("reference"), book, document["data"])
 
 
 def start(parts: Parts) -> State:

@@ -55,9 +55,7 @@ def evaluate_code(table: Table, heldout: HeldOut, samples: int, stream: tuple[in
         problem, calls = heldout.problems[i], tuple(heldout.answers[i])
         jobs = {p: ask(table.pool, p, calls, problem.entry_point) for p in dict.fromkeys(programs)}
         asked[i] = [jobs[p] for p in programs]
-    correct = [
-        sum(_agrees(testimony(a), heldout.answers[i]) for a in asked[i]) for i in range(len(requests))
-    ]
+    correct = [sum(_agrees(testimony(a), heldout.answers[i]) for a in asked[i]) for i in range(len(requests))]
     ks = [k for k in (1, 2, 4, 8, 16, 32) if k <= samples]
     figures = {f"eval/pass_at_{k}": 100 * fmean(pass_at_k(samples, c, k) for c in correct) for k in ks}
     return {"eval/avg_at_n": 100 * fmean(c / samples for c in correct), **figures}
@@ -147,9 +145,7 @@ class _Truth:
         return any(not _matches(answers[t.call], self.reference.outcomes[t.call].value) for t in tests)
 
 
-def _truths(
-    pool: SandboxPool, problems: Sequence[Problem], tests: Sequence[Sequence[SuiteTest]]
-) -> list[_Truth]:
+def _truths(pool: SandboxPool, problems: Sequence[Problem], tests: Sequence[Sequence[SuiteTest]]) -> list[_Truth]:
     pending = []
     for problem, own in zip(problems, tests, strict=True):
         calls = tuple(dict.fromkeys(t.call for t in own))

@@ -13,22 +13,13 @@ from sandbox import Test, Verdict
 
 def code_groups(questions: Iterable[PlayedQuestion]) -> list[list[Trajectory]]:
     """Per question, what the Code LLM learns from: its n programs."""
-    return [
-        [_trajectory(p.response, p.advantage) for p in q.programs]
-        for q in questions
-    ]
+    return [[_trajectory(p.response, p.advantage) for p in q.programs] for q in questions]
 
 
 def test_groups(questions: Iterable[PlayedQuestion]) -> list[list[Trajectory]]:
     """Per question, what the Test LLM learns from: the m suites of each elected candidate."""
     return [
-        [
-            _trajectory(s.response, s.advantage)
-            for p in q.programs
-            for s in p.suites
-            if s.learned
-        ]
-        for q in questions
+        [_trajectory(s.response, s.advantage) for p in q.programs for s in p.suites if s.learned] for q in questions
     ]
 
 
@@ -72,9 +63,7 @@ def question_record(step: int, question: PlayedQuestion) -> dict[str, Any]:
             {"call": test.call, "expected": test.expected, "frequency": count}
             for test, count in question.page_before.items()
         ],
-        "programs": [
-            _program_record(i, program, question.retrieved) for i, program in enumerate(question.programs)
-        ],
+        "programs": [_program_record(i, program, question.retrieved) for i, program in enumerate(question.programs)],
     }
 
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from codea1_jax.game.records import Candidate
 from data_pipeline import Problem
-from sandbox import Execution, Job, Outcome, SandboxPool, Test
-from sandbox.encoding import encode_literal
+from sandbox import Execution, Job, Outcome, SandboxPool, Test, encode_literal
 
 
 @dataclass(frozen=True)
@@ -91,9 +90,7 @@ class PendingJudgement:
         self._reference = ask(pool, problem.solution, every, problem.entry_point)
         self._stated = StatedAnswers(pool, (t.stated for written in tests.values() for t in written))
         self._programs = {
-            twin: ask(
-                pool, group[twin].program, [*(every if pooled else calls), *remembered], problem.entry_point
-            )
+            twin: ask(pool, group[twin].program, [*(every if pooled else calls), *remembered], problem.entry_point)
             for twin, calls in own.items()
         }
 

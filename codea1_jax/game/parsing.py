@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sandbox.language import Rejected, SuiteTest, parse_test
+from sandbox.syntax import parse_module
 
 _FENCE = re.compile(r"^[ \t]*```[ \t]*(\w*)[^\n]*\n(.*?)(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
 
@@ -61,7 +62,7 @@ def _parse_prefix(source: str) -> list[ast.stmt]:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", SyntaxWarning)  # invalid escapes in model text
-                return ast.parse("\n".join(lines)).body
+                return parse_module("\n".join(lines)).body
         except SyntaxError as error:
             # Nothing after the line of the error can make what stands before it parse.
             cut = min(error.lineno or len(lines), len(lines))

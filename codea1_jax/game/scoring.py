@@ -62,8 +62,7 @@ def _play(candidate: Candidate, book: Sequence[Test], judgement: Judgement, conf
     remembered = verdicts_on(testimony, book)
     book_score = BookScore(sum(v.passed for v in remembered), len(book))
     suites = [
-        _play_suite(response, suite, testimony, judgement, book_score, config)
-        for response, suite in candidate.suites
+        _play_suite(response, suite, testimony, judgement, book_score, config) for response, suite in candidate.suites
     ]
     advantages = group_advantages([s.reward.reward for s in suites])
     return PlayedProgram(

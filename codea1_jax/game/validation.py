@@ -17,9 +17,7 @@ class ValidatedSuite:
     invalid: int
 
 
-def validate_suite(
-    calls: Sequence[str], reference: Sequence[Outcome], stated: Sequence[str | None]
-) -> ValidatedSuite:
+def validate_suite(calls: Sequence[str], reference: Sequence[Outcome], stated: Sequence[str | None]) -> ValidatedSuite:
     """Judges each test of a suite against the reference (ALGORITHM, "Validating a suite against s*").
 
     `reference[i]` is what CALL i did under the reference; `stated[i]` is the canonical encoding of EXPR i, None if

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 
-
 import jax
 from pydantic import Field
 
@@ -19,8 +18,8 @@ from codea1_jax.learn import (
     SupervisedLearner,
     weighted_example,
 )
-from codea1_jax.models.policy import Policy, init_params
-from codea1_jax.models.qwen2 import Params
+from codea1_jax.models.policy import Policy
+from codea1_jax.models.qwen2 import Params, init_params
 from codea1_jax.models.tokenizer import Tokenizer
 from codea1_jax.run.config import Section
 from data_pipeline import micro

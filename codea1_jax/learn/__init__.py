@@ -1,1 +1,19 @@
+"""How a policy learns: GRPO in two jitted phases, supervised learning, packing and the optimizer."""
 
+from codea1_jax.learn.batch import Example, Trajectory
+from codea1_jax.learn.config import GRPOConfig, OptimizerConfig, PackingConfig
+from codea1_jax.learn.optimizer import PolicyState
+from codea1_jax.learn.supervised import SupervisedLearner, weighted_example
+from codea1_jax.learn.update import Learner
+
+__all__ = [
+    "Example",
+    "GRPOConfig",
+    "Learner",
+    "OptimizerConfig",
+    "PackingConfig",
+    "PolicyState",
+    "SupervisedLearner",
+    "Trajectory",
+    "weighted_example",
+]

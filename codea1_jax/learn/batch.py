@@ -1,24 +1,18 @@
-"""Packing: ragged token sequences into few rows of one static shape.
+"""What is learned from, and the static-shape batches that the jitted phases take.
 
-Sequences lie end to end in a row, each a segment with its own id and with positions from 0; padding is
-segment 0. Only the tokens that are learned from have a *slot*: the place whose hidden state predicts the
-token, the token, and its weight. So prompts reach neither the loss nor the vocabulary projection.
+Only the tokens that are learned have a *slot*: the place whose hidden state predicts the token, the token, and
+its weight. So prompts reach neither the loss nor the vocabulary projection.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
 import numpy as np
 from jaxtyping import Float, Int
-
-from codea1_jax.learn.config import PackingConfig
-
-# A row has a multiple of an eighth of its length in slots, so batches come in few shapes.
-SLOT_STEPS = 8
 
 
 @dataclass(frozen=True)
@@ -61,12 +55,21 @@ def trajectory_example(trajectory: Trajectory) -> Example:
     return Example(trajectory.prompt, completion, (trajectory.advantage,) * len(completion))
 
 
+@dataclass(frozen=True)
+class Blocks:
+    """How rows of shared prompts are cut: `prompt` places of prompt, then blocks of `completion` places each."""
+
+    prompt: int
+    completion: int
+
+
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class PackedBatch:
-    """Packed rows and their slots. Slots past a row's last have mask 0 and point at place 0.
+    """Rows of tokens and their slots. Slots past a row's last have mask 0 and point at place 0.
 
-    `weights` are advantages, or loss weights. The log-probabilities come from passes of their own.
+    Segments number what lies in a row from 1; padding is segment 0. `weights` are advantages, or loss weights.
+    The log-probabilities come from passes of their own. `blocks` is None where segments are independent.
     """
 
     tokens: Int[Any, "rows time"]
@@ -78,54 +81,32 @@ class PackedBatch:
     weights: Float[Any, "rows slots"]
     old_logprobs: Float[Any, "rows slots"] | None = None
     reference_logprobs: Float[Any, "rows slots"] | None = None
+    blocks: Blocks | None = field(default=None, metadata={"static": True})
 
 
-def pack(examples: Sequence[Example], config: PackingConfig) -> list[PackedBatch]:
-    """Micro-batches of one shape that hold every example with something to learn; deterministic."""
-    kept = [example for example in examples if example.learned]
-    if not kept:
-        return []
-    row_length = config.row_length
-    while row_length < max(example.length for example in kept):
-        row_length *= 2
-    rows = _first_fit_decreasing(kept, row_length)
-    step = -(-row_length // SLOT_STEPS)
-    most = max(sum(len(example.learned) for example in row) for row in rows)
-    slots = min(-(-most // step) * step, row_length)
-    batch_rows = max(1, config.micro_batch_tokens // row_length)
-    return [
-        _fill(rows[start : start + batch_rows], (batch_rows, row_length), slots)
-        for start in range(0, len(rows), batch_rows)
-    ]
+class BatchWriter:
+    """An empty batch to be filled by segments and slots."""
 
+    def __init__(self, rows: int, time: int, slots: int, blocks: Blocks | None = None) -> None:
+        tokens, positions, segment_ids = (np.zeros((rows, time), np.int32) for _ in range(3))
+        places, targets = (np.zeros((rows, slots), np.int32) for _ in range(2))
+        mask, weights = (np.zeros((rows, slots), np.float32) for _ in range(2))
+        self._used = [0] * rows
+        self.batch = PackedBatch(tokens, positions, segment_ids, places, targets, mask, weights, blocks=blocks)
 
-def _first_fit_decreasing(examples: Sequence[Example], row_length: int) -> list[list[Example]]:
-    """Longest first, each into the first row with room for it (within 11/9 of the fewest rows)."""
-    lengths = np.array([example.length for example in examples])
-    room = np.full(len(examples), row_length)
-    rows: list[list[Example]] = [[] for _ in examples]
-    for index in np.argsort(-lengths, kind="stable"):
-        row = int(np.argmax(room >= lengths[index]))
-        rows[row].append(examples[index])
-        room[row] -= lengths[index]
-    return [row for row in rows if row]
+    def place(self, row: int, start: int, tokens: Sequence[int], *, position: int, segment: int) -> None:
+        """Puts tokens at `start` and after, with positions from `position`."""
+        here = slice(start, start + len(tokens))
+        self.batch.tokens[row, here] = tokens
+        self.batch.positions[row, here] = np.arange(position, position + len(tokens))
+        self.batch.segment_ids[row, here] = segment
 
-
-def _fill(rows: Sequence[Sequence[Example]], shape: tuple[int, int], slots: int) -> PackedBatch:
-    tokens, positions, segment_ids = (np.zeros(shape, np.int32) for _ in range(3))
-    places, targets = (np.zeros((shape[0], slots), np.int32) for _ in range(2))
-    mask, weights = (np.zeros((shape[0], slots), np.float32) for _ in range(2))
-    for row, examples in enumerate(rows):
-        start = slot = 0
-        for segment, example in enumerate(examples, start=1):
-            inputs = slice(start, start + example.length)
-            tokens[row, inputs] = (*example.context, *example.learned)[:-1]
-            positions[row, inputs] = np.arange(example.length)
-            segment_ids[row, inputs] = segment
-            learned = slice(slot, slot + len(example.learned))
-            places[row, learned] = start + len(example.context) - 1 + np.arange(len(example.learned))
-            targets[row, learned] = example.learned
-            mask[row, learned] = 1
-            weights[row, learned] = example.weights
-            start, slot = inputs.stop, learned.stop
-    return PackedBatch(tokens, positions, segment_ids, places, targets, mask, weights)
+    def learn(self, row: int, places: Sequence[int] | np.ndarray, example: Example) -> None:
+        """Gives every learned token of an example the next slot of the row; `places` predict them."""
+        start = self._used[row]
+        here = slice(start, start + len(example.learned))
+        self.batch.places[row, here] = places
+        self.batch.targets[row, here] = example.learned
+        self.batch.mask[row, here] = 1
+        self.batch.weights[row, here] = example.weights
+        self._used[row] = here.stop

@@ -42,8 +42,9 @@ class OptimizerConfig(Section):
 class PackingConfig(Section):
     """The static shapes that trajectories are packed into."""
 
-    row_length: int = Field(
-        128, ge=2, description="tokens per row; doubled as long as a trajectory does not fit"
+    row_length: int = Field(128, ge=2, description="tokens per row; doubled as long as a trajectory does not fit")
+    share_prompts: bool = Field(
+        False, description="a row holds one prompt and its responses, and the prompt is computed once"
     )
     micro_batch_tokens: int = Field(4096, ge=2, description="tokens (padding included) computed at once")
     logit_chunk: int = Field(1024, ge=1, description="tokens whose logits exist at once")

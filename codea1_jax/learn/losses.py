@@ -58,9 +58,7 @@ def clipped_policy_loss(
     )
 
 
-def k3_kl(
-    logprobs: Float[Array, "*tokens"], reference_logprobs: Float[Array, "*tokens"]
-) -> Float[Array, "*tokens"]:
+def k3_kl(logprobs: Float[Array, "*tokens"], reference_logprobs: Float[Array, "*tokens"]) -> Float[Array, "*tokens"]:
     """The k3 estimate of KL(π || π_ref) from a token sampled from π (http://joschu.net/blog/kl-approx.html)."""
     difference = jnp.clip(reference_logprobs - logprobs, -MAX_LOG_RATIO, MAX_LOG_RATIO)
     return jnp.clip(jnp.exp(difference) - difference - 1, -MAX_KL, MAX_KL)

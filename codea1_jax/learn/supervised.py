@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from codea1_jax.learn.batch import Example, PackedBatch, pack
+from codea1_jax.learn.batch import Example, PackedBatch
 from codea1_jax.learn.config import OptimizerConfig, PackingConfig
 from codea1_jax.learn.losses import masked_sum
 from codea1_jax.learn.optimizer import (
@@ -26,6 +26,7 @@ from codea1_jax.learn.optimizer import (
     learning_rate,
     make_optimizer,
 )
+from codea1_jax.learn.packing import pack
 from codea1_jax.learn.scores import Scores, slot_scores
 from codea1_jax.models.qwen2 import Qwen2
 
@@ -63,9 +64,7 @@ def cross_entropy(
 class SupervisedLearner:
     """Trains one policy by cross-entropy; `total_steps` is the length of the run, for the learning rate."""
 
-    def __init__(
-        self, model: Qwen2, optimizer: OptimizerConfig, packing: PackingConfig, *, total_steps: int
-    ) -> None:
+    def __init__(self, model: Qwen2, optimizer: OptimizerConfig, packing: PackingConfig, *, total_steps: int) -> None:
         self._packing = packing
         self._optimizer = make_optimizer(optimizer)
         scores = slot_scores(model, logit_chunk=packing.logit_chunk)

@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from codea1_jax.learn.batch import PackedBatch, Trajectory, pack, trajectory_example
+from codea1_jax.learn.batch import PackedBatch, Trajectory, trajectory_example
 from codea1_jax.learn.config import GRPOConfig, OptimizerConfig, PackingConfig
 from codea1_jax.learn.losses import TokenSums, grpo_objective, token_means
 from codea1_jax.learn.optimizer import (
@@ -34,6 +34,7 @@ from codea1_jax.learn.optimizer import (
     learning_rate,
     make_optimizer,
 )
+from codea1_jax.learn.packing import pack
 from codea1_jax.learn.scores import Scores, slot_scores
 from codea1_jax.models.qwen2 import Qwen2
 
@@ -148,9 +149,7 @@ class Learner:
     def _score(self, batches: list[PackedBatch], params: Params, field: str) -> list[PackedBatch]:
         return [replace(batch, **{field: self._logprobs(params, batch)}) for batch in batches]
 
-    def _gradient(
-        self, params: Params, batches: list[PackedBatch], tokens: int
-    ) -> tuple[Params, TokenSums | None]:
+    def _gradient(self, params: Params, batches: list[PackedBatch], tokens: int) -> tuple[Params, TokenSums | None]:
         """The gradient of a mini-batch's token mean, and its sums (None if every response was skipped)."""
         total: Accumulated | None = None
         for batch in batches:
@@ -164,9 +163,7 @@ def _response_tokens(groups: Groups) -> int:
     return max(sum(len(t.completion) for group in groups for t in group), 1)
 
 
-def _metrics(
-    parts: Sequence[TokenSums | None], norms: Sequence[np.ndarray], groups: Groups
-) -> dict[str, float]:
+def _metrics(parts: Sequence[TokenSums | None], norms: Sequence[np.ndarray], groups: Groups) -> dict[str, float]:
     trajectories = list(chain.from_iterable(groups))
     metrics = {
         "grad_norm": float(np.mean(norms)),

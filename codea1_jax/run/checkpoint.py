@@ -159,9 +159,7 @@ def describe(arrays: Any) -> dict[str, list[Any]]:
     fingerprints = jax.device_get(_fingerprints(arrays))
     return {
         name: [*description, int(value)]
-        for (name, description), value in zip(
-            _shapes(arrays).items(), jax.tree.leaves(fingerprints), strict=True
-        )
+        for (name, description), value in zip(_shapes(arrays).items(), jax.tree.leaves(fingerprints), strict=True)
     }
 
 

@@ -6,7 +6,6 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Self
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -27,7 +26,7 @@ class Interrupts:
         self._pending: str | None = None
         self._previous = {}
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Interrupts:
         self._previous = {number: signal.signal(number, self._handle) for number in SIGNALS}
         return self
 

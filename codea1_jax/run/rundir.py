@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import yaml
 from pydantic import BaseModel
@@ -16,6 +16,7 @@ from codea1_jax.run.config import ConfigError, dump
 
 CONFIG_FILE = "config.yaml"
 SUMMARY_FILE = "summary.json"
+REFUSED_FILE = "refused.jsonl"
 CHECKPOINTS_FOLDER = "checkpoints"
 
 
@@ -56,6 +57,11 @@ class RunDir:
         """Records a step's rollouts."""
         telemetry.write_rollouts(self.path, step, records)
 
+    def write_refused(self, refused: Iterable[Mapping[str, str]]) -> None:
+        """Records the questions that were not used, each with its reason."""
+        lines = (json.dumps(refusal) + "\n" for refusal in refused)
+        telemetry.write_atomically(self.path / REFUSED_FILE, "".join(lines))
+
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Writes the figures that the run ends with."""
         telemetry.write_atomically(self.path / SUMMARY_FILE, json.dumps(summary, indent=2) + "\n")
@@ -73,7 +79,7 @@ class RunDir:
         assert self.resume_step is not None
         return self._checkpoints.restore(self.resume_step, like)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> RunDir:
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -86,8 +92,7 @@ def _check_same_run(path: Path, config: BaseModel, resume: bool) -> None:
         return
     if not resume:
         raise ConfigError(
-            f"run.directory: {path} holds a run already; add --resume to go on with it, "
-            "or choose another run.directory"
+            f"run.directory: {path} holds a run already; add --resume to go on with it, or choose another run.directory"
         )
     before = _flat(yaml.safe_load((path / CONFIG_FILE).read_text()))
     now = _flat(yaml.safe_load(dump(config)))

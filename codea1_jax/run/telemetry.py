@@ -91,9 +91,7 @@ def rollouts_path(run_dir: Path, step: int) -> Path:
 
 def rollout_steps(run_dir: Path) -> list[int]:
     """The steps whose rollouts were recorded, in order."""
-    return sorted(
-        int(path.stem.removeprefix("step_")) for path in (run_dir / ROLLOUTS_FOLDER).glob("step_*.jsonl")
-    )
+    return sorted(int(path.stem.removeprefix("step_")) for path in (run_dir / ROLLOUTS_FOLDER).glob("step_*.jsonl"))
 
 
 def write_rollouts(run_dir: Path, step: int, records: Iterable[Mapping[str, Any]]) -> Path:
@@ -124,18 +122,14 @@ class Metrics:
     was logged later. Use as a context manager. `wandb_project` needs the `wandb` extra (else ImportError).
     """
 
-    def __init__(
-        self, run_dir: Path, resume_step: int | None = None, *, wandb_project: str | None = None
-    ) -> None:
+    def __init__(self, run_dir: Path, resume_step: int | None = None, *, wandb_project: str | None = None) -> None:
         run_dir.mkdir(parents=True, exist_ok=True)
         board_dir = run_dir / TENSORBOARD_FOLDER
         if resume_step is None:
             shutil.rmtree(board_dir, ignore_errors=True)
         rewind(run_dir, -1 if resume_step is None else resume_step)
         self._file = (run_dir / METRICS_FILE).open("a", encoding="utf-8", newline="\n")
-        self._board = SummaryWriter(
-            str(board_dir), purge_step=None if resume_step is None else resume_step + 1
-        )
+        self._board = SummaryWriter(str(board_dir), purge_step=None if resume_step is None else resume_step + 1)
         self._wandb = None if wandb_project is None else _start_wandb(run_dir, wandb_project)
 
     def log(self, kind: str, step: int, values: Mapping[str, SupportsFloat]) -> None:
@@ -239,9 +233,7 @@ _SHOWN = (
 
 def describe(values: Mapping[str, SupportsFloat]) -> list[str]:
     """One step's figures in words; those that are missing are left out."""
-    figures = [
-        f"{label} {form.format(float(values[name]))}" for label, name, form in _SHOWN if name in values
-    ]
+    figures = [f"{label} {form.format(float(values[name]))}" for label, name, form in _SHOWN if name in values]
     if "seconds/step" in values:
         figures.append(f"{float(values['seconds/step']):.1f} s")
     phases = [f"{label} {float(values[name]):.1f}" for label, name in _PHASES.items() if name in values]

@@ -1,0 +1,95 @@
+"""Packing: ragged token sequences into few rows of one static shape, in one of two layouts.
+
+*Segments*: sequences lie end to end in rows of `row_length`, whatever their lengths; each is a segment with
+positions from 0. *Shared prompts*: a row holds one prompt and its responses, each in a block of its own, so that
+the prompt is computed once and not once per response. The first wastes little on ragged responses; the second
+does far less work where the prompt is long beside responses of similar length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from codea1_jax.learn.batch import BatchWriter, Blocks, Example, PackedBatch
+from codea1_jax.learn.config import PackingConfig
+
+# Sizes that depend on the data are rounded up to a multiple of this, so that few shapes are ever compiled.
+GRAIN = 16
+
+
+def pack(examples: Sequence[Example], config: PackingConfig) -> list[PackedBatch]:
+    """Micro-batches of one shape that hold every example with something to learn; deterministic."""
+    kept = [example for example in examples if example.learned]
+    if not kept:
+        return []
+    return pack_shared_prompts(kept, config) if config.share_prompts else pack_segments(kept, config)
+
+
+def pack_segments(examples: Sequence[Example], config: PackingConfig) -> list[PackedBatch]:
+    """Rows of independent segments; the row length is doubled as long as an example does not fit."""
+    row_length = config.row_length
+    while row_length < max(example.length for example in examples):
+        row_length *= 2
+    rows = _first_fit_decreasing(examples, row_length)
+    slots = _rounded_up(max(sum(len(example.learned) for example in row) for row in rows), row_length)
+    batch_rows = max(1, config.micro_batch_tokens // row_length)
+
+    def fill(rows: Sequence[Sequence[Example]]) -> PackedBatch:
+        writer = BatchWriter(batch_rows, row_length, slots)
+        for row, members in enumerate(rows):
+            start = 0
+            for segment, example in enumerate(members, start=1):
+                inputs = (*example.context, *example.learned)[:-1]
+                writer.place(row, start, inputs, position=0, segment=segment)
+                first = start + len(example.context) - 1
+                writer.learn(row, first + np.arange(len(example.learned)), example)
+                start += len(inputs)
+        return writer.batch
+
+    return [fill(rows[start : start + batch_rows]) for start in range(0, len(rows), batch_rows)]
+
+
+def pack_shared_prompts(examples: Sequence[Example], config: PackingConfig) -> list[PackedBatch]:
+    """One row per context; `row_length` is not used: a row is as long as the longest context and responses ask."""
+    by_context: dict[tuple[int, ...], list[Example]] = {}
+    for example in examples:
+        by_context.setdefault(tuple(example.context), []).append(example)
+    prompt = _rounded_up(max(map(len, by_context)))
+    block = _rounded_up(max(len(example.learned) for example in examples))
+    samples = max(map(len, by_context.values()))
+    row_length = prompt + samples * block
+    slots = _rounded_up(max(sum(len(e.learned) for e in row) for row in by_context.values()), samples * block)
+    batch_rows = max(1, config.micro_batch_tokens // row_length)
+    rows = list(by_context.items())
+
+    def fill(rows: Sequence[tuple[tuple[int, ...], list[Example]]]) -> PackedBatch:
+        writer = BatchWriter(batch_rows, row_length, slots, Blocks(prompt, block))
+        for row, (context, members) in enumerate(rows):
+            writer.place(row, 0, context, position=0, segment=1)
+            for index, example in enumerate(members):
+                start = prompt + index * block
+                inputs = example.learned[:-1]
+                writer.place(row, start, inputs, position=len(context), segment=index + 2)
+                writer.learn(row, [len(context) - 1, *range(start, start + len(inputs))], example)
+        return writer.batch
+
+    return [fill(rows[start : start + batch_rows]) for start in range(0, len(rows), batch_rows)]
+
+
+def _first_fit_decreasing(examples: Sequence[Example], row_length: int) -> list[list[Example]]:
+    """Longest first, each into the first row with room for it (within 11/9 of the fewest rows)."""
+    lengths = np.array([example.length for example in examples])
+    room = np.full(len(examples), row_length)
+    rows: list[list[Example]] = [[] for _ in examples]
+    for index in np.argsort(-lengths, kind="stable"):
+        row = int(np.argmax(room >= lengths[index]))
+        rows[row].append(examples[index])
+        room[row] -= lengths[index]
+    return [row for row in rows if row]
+
+
+def _rounded_up(size: int, most: int | None = None) -> int:
+    rounded = -(-size // GRAIN) * GRAIN
+    return rounded if most is None else min(rounded, most)

@@ -1,0 +1,38 @@
+"""What a finished run says of itself: base against final, as `summary.json` and as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.table import Table
+
+FIGURES = ("avg_at_n", "test_validity", "kill_rate", "pass_at_5", "mut_at_5", "mul")
+
+
+def summarize(evaluations: Sequence[Mapping[str, Any]], seconds: Mapping[str, float], samples: int) -> dict[str, Any]:
+    """First and last held-out figures, in percent, and the seconds that the run's stages took.
+
+    Raises ValueError if the run was never evaluated.
+    """
+    if not evaluations:
+        raise ValueError("the run has no evaluation to sum up; set eval.every")
+
+    def figures(line: Mapping[str, Any]) -> dict[str, Any]:
+        known = {name: line[f"eval/{name}"] for name in FIGURES if f"eval/{name}" in line}
+        return {f"avg_at_{samples}" if name == "avg_at_n" else name: value for name, value in known.items()}
+
+    return {"base": figures(evaluations[0]), "final": figures(evaluations[-1]), "seconds": dict(seconds)}
+
+
+def table(summary: Mapping[str, Any], trained: str) -> Table:
+    """Base against the trained pair, one column a figure."""
+    base, final = summary["base"], summary["final"]
+    rows = Table(title="held-out questions, %")
+    rows.add_column("")
+    for name in base:
+        rows.add_column(name.replace("_at_", "@").replace("_", " "), justify="right")
+    rows.add_column("seconds", justify="right")
+    rows.add_row("base", *(f"{value:.1f}" for value in base.values()), f"{summary['seconds']['before_training']:.0f}")
+    rows.add_row(trained, *(f"{value:.1f}" for value in final.values()), f"{summary['seconds']['total']:.0f}")
+    return rows
