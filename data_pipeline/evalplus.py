@@ -86,9 +86,7 @@ def _of_mbpp(row: Row) -> Problem:
 def _of_training_form(row: Row) -> Problem:
     question, code, extra = text(row, "problem"), text(row, "GT_code"), _extra(row)
     # HumanEval's code is the body that completes the question; MBPP's is the whole function.
-    solution = (
-        question + code if code.lstrip("\r\n")[:1].isspace() else f"{extra.get('imports') or ''}\n{code}"
-    )
+    solution = question + code if code.lstrip("\r\n")[:1].isspace() else f"{extra.get('imports') or ''}\n{code}"
     return Problem(
         id=_id(row),
         question=question,
@@ -108,10 +106,7 @@ def _extra(row: Row) -> Row:
 def _called_function(solution: str, examples: Sequence[str]) -> str:
     """The function of the solution that the examples call."""
     calls = [
-        node.func
-        for example in examples
-        for node in ast.walk(parse(example, "the test"))
-        if isinstance(node, ast.Call)
+        node.func for example in examples for node in ast.walk(parse(example, "the test")) if isinstance(node, ast.Call)
     ]
     called = {function.id for function in calls if isinstance(function, ast.Name)}
     for node in parse(solution, "the solution").body:

@@ -131,9 +131,7 @@ def _matched(target: ast.expr, value: ast.expr) -> Bindings | None:
 
 def _substituted(node: Node, bindings: Mapping[str, ast.expr]) -> Node:
     """A copy of the node with bound names replaced, save those that its own comprehensions bind."""
-    own = {
-        name.id for name in ast.walk(node) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
-    }
+    own = {name.id for name in ast.walk(node) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
     visible = {name: value for name, value in bindings.items() if name not in own}
     return _Substitution(visible).visit(copy.deepcopy(node))
 
@@ -158,11 +156,7 @@ def _as_test(statement: ast.Assert, entry_point: str) -> SuiteTest | None:
 
 def _forms(expression: ast.expr) -> Iterator[ast.expr]:
     yield expression
-    if (
-        isinstance(expression, ast.Compare)
-        and len(expression.ops) == 1
-        and isinstance(expression.ops[0], ast.Eq)
-    ):
+    if isinstance(expression, ast.Compare) and len(expression.ops) == 1 and isinstance(expression.ops[0], ast.Eq):
         yield ast.Compare(expression.comparators[0], expression.ops, [expression.left])
     truth = ast.Call(ast.Name("bool", ast.Load()), [expression], [])
     yield ast.Compare(truth, [ast.Eq()], [ast.Constant(True)])

@@ -1,5 +1,6 @@
 """The one shape in which every data source hands over its questions."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -37,3 +38,10 @@ class Loaded:
 
     problems: tuple[Problem, ...]
     refused: tuple[Refusal, ...] = ()
+
+    def refusing(self, reasons: Mapping[str, str]) -> "Loaded":
+        """The same with the problems of these ids among the refused."""
+        return Loaded(
+            tuple(problem for problem in self.problems if problem.id not in reasons),
+            self.refused + tuple(Refusal(name, reason) for name, reason in reasons.items()),
+        )

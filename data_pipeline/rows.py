@@ -22,9 +22,13 @@ class BadRow(ValueError):
 def read_rows(path: str | Path) -> list[Row | BadRow]:
     """The rows of the file in order; a line that is no JSON object stands as the reason why.
 
-    Raises ValueError, in one line, where the file is missing, of an unknown kind or unreadable as a whole.
+    Of a folder, the rows of all its files of known kinds, by name. Raises ValueError, in one line, where the file is
+    missing, of an unknown kind or unreadable as a whole.
     """
     path = Path(path)
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*") if file.name.endswith(SUFFIXES))
+        return [row for file in files for row in read_rows(file)]
     if not path.is_file():
         raise ValueError(f"{path}: no such file")
     try:
@@ -39,9 +43,7 @@ def read_rows(path: str | Path) -> list[Row | BadRow]:
     raise ValueError(f"{path}: unknown kind of file; known are {', '.join(SUFFIXES)}")
 
 
-def collect(
-    rows: Sequence[Row | BadRow], id_of: Callable[[Row], str], read: Callable[[Row], Problem]
-) -> Loaded:
+def collect(rows: Sequence[Row | BadRow], id_of: Callable[[Row], str], read: Callable[[Row], Problem]) -> Loaded:
     """Read every row; a row that `read` finds bad, or whose id came before, is refused with the reason."""
     problems: dict[str, Problem] = {}
     refused = []

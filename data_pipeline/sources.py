@@ -4,6 +4,7 @@ import hashlib
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Literal, get_args
 
 from data_pipeline import bigcodebench, evalplus, kodcode, micro, problem_files, unleaked
@@ -25,21 +26,38 @@ _FORMATS: tuple[tuple[str, frozenset[str], Callable[[Sequence[Row | BadRow]], Lo
 
 
 def load(source: str, split: Split = "train", count: int | None = None, seed: int = 0) -> Loaded:
-    """The problems of a split of "micro" or of a file.
+    """The problems of a split of "micro", of a file (or a folder of them), or of a prepared dataset's folder.
 
     A file's problems are held out by a hash of their solution, one in ten; "all" parts nothing. With `count`,
-    that many are drawn by the seed (fewer where the file has fewer; the micro world always wants a count).
+    that many are drawn by the seed (fewer where the source has fewer; the micro world always wants a count).
     Raises ValueError, in one line, for a source that is missing or unreadable and for an unknown split.
     """
     if split not in get_args(Split):
         raise ValueError(f"unknown split {split!r}; there are {', '.join(get_args(Split))}")
     if source == "micro":
         return _micro(split, count, seed)
-    loaded = _read(source)
-    problems = [problem for problem in loaded.problems if split in ("all", split_of(problem))]
+    loaded = (
+        _prepared(source, split) if (Path(source) / "dataset_info.json").is_file() else _parted(read(source), split)
+    )
+    problems = loaded.problems
     if count is not None and count < len(problems):
-        problems = random.Random(f"{split} {seed}").sample(problems, count)
-    return replace(loaded, problems=tuple(problems))
+        problems = tuple(random.Random(f"{split} {seed}").sample(problems, count))
+    return replace(loaded, problems=problems)
+
+
+def read(path: str, difficulties: Sequence[str] = ()) -> Loaded:
+    """Every row of a file or folder; of KodCode, if `difficulties` are given, only those. Raises as `load` does."""
+    rows = read_rows(path)
+    fields = next((row.keys() for row in rows if isinstance(row, dict)), None)
+    if fields is None:
+        raise ValueError(f"{path}: not one row is an object with fields")
+    for name, required, from_rows in _FORMATS:
+        if required <= fields:
+            if difficulties and name != "KodCode":
+                raise ValueError(f"{path}: {name} has no difficulties to choose from")
+            return kodcode.from_rows(rows, difficulties) if difficulties else from_rows(rows)
+    known = "; ".join(f"{name} ({', '.join(sorted(required))})" for name, required, _ in _FORMATS)
+    raise ValueError(f"{path}: fields {', '.join(sorted(fields))} are of no known format: {known}")
 
 
 def split_of(problem: Problem) -> Split:
@@ -54,13 +72,15 @@ def _micro(split: Split, count: int | None, seed: int) -> Loaded:
     return Loaded(micro.problems(split, count, seed))
 
 
-def _read(path: str) -> Loaded:
-    rows = read_rows(path)
-    fields = next((row.keys() for row in rows if isinstance(row, dict)), None)
-    if fields is None:
-        raise ValueError(f"{path}: not one row is an object with fields")
-    for _, required, from_rows in _FORMATS:
-        if required <= fields:
-            return from_rows(rows)
-    known = "; ".join(f"{name} ({', '.join(sorted(required))})" for name, required, _ in _FORMATS)
-    raise ValueError(f"{path}: fields {', '.join(sorted(fields))} are of no known format: {known}")
+def _parted(loaded: Loaded, split: Split) -> Loaded:
+    return replace(loaded, problems=tuple(p for p in loaded.problems if split in ("all", split_of(p))))
+
+
+def _prepared(path: str, split: Split) -> Loaded:
+    """A split as it was written; of a dataset written in one piece, the part that a file would have."""
+    from data_pipeline import tfds_files  # noqa: PLC0415  (takes a second that most runs need not spend)
+
+    written = tfds_files.read(path)
+    if split in written:
+        return Loaded(written[split])
+    return _parted(Loaded(tuple(problem for members in written.values() for problem in members)), split)

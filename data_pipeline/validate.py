@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from data_pipeline.problem import Loaded, Problem, Refusal
+from data_pipeline.problem import Loaded, Problem
 from sandbox import Execution, Job, Outcome, SandboxPool, SuiteTest, encode_literal, parse_test, same
 from sandbox.syntax import parse_module
 
@@ -12,24 +12,21 @@ def validate(loaded: Loaded, pool: SandboxPool) -> Loaded:
 
     Raises sandbox.SandboxError where the sandbox itself fails.
     """
-    suites = [_suite(problem) for problem in loaded.problems]
+    reasons = zip(loaded.problems, failures(loaded.problems, pool), strict=True)
+    return loaded.refusing({problem.id: reason for problem, reason in reasons if reason is not None})
+
+
+def failures(problems: Sequence[Problem], pool: SandboxPool) -> list[str | None]:
+    """For each problem why its solution is not to be trusted, or None. Raises as `validate` does."""
+    suites = [_suite(problem) for problem in problems]
     solved = pool.execute(
         [
             Job(problem.solution, tuple(test.call for test in suite), entry_point=problem.entry_point)
-            for problem, suite in zip(loaded.problems, suites, strict=True)
+            for problem, suite in zip(problems, suites, strict=True)
         ]
     )
     stated = _stated_values(suites, pool)
-    reasons = [
-        _why_refused(suite, execution, values)
-        for suite, execution, values in zip(suites, solved, stated, strict=True)
-    ]
-    judged = list(zip(loaded.problems, reasons, strict=True))
-    return Loaded(
-        tuple(problem for problem, reason in judged if reason is None),
-        loaded.refused
-        + tuple(Refusal(problem.id, reason) for problem, reason in judged if reason is not None),
-    )
+    return [_why_not(*case) for case in zip(suites, solved, stated, strict=True)]
 
 
 def _suite(problem: Problem) -> tuple[SuiteTest, ...]:
@@ -51,19 +48,17 @@ def _stated_values(suites: Sequence[Sequence[SuiteTest]], pool: SandboxPool) -> 
     ]
 
 
-def _why_refused(
-    suite: Sequence[SuiteTest], execution: Execution, stated: Sequence[str | None]
-) -> str | None:
+def _why_not(suite: Sequence[SuiteTest], execution: Execution, stated: Sequence[str | None]) -> str | None:
     if not execution.valid:
         return f"the solution does not execute: {_described(execution.loaded)}"
-    failures = [
+    failed = [
         f"{test.call} {_described(outcome)}, not {test.stated}"
         for test, outcome, value in zip(suite, execution.outcomes, stated, strict=True)
         if outcome.value is None or value is None or not same(outcome.value, value)
     ]
-    if not failures:
+    if not failed:
         return None
-    return f"the solution fails {len(failures)} of its {len(suite)} tests: {failures[0]}"
+    return f"the solution fails {len(failed)} of its {len(suite)} tests: {failed[0]}"
 
 
 def _described(outcome: Outcome) -> str:

@@ -74,9 +74,7 @@ def assertion(program: Program, arguments: Arguments) -> str:
     return f"assert {inputs.call(arguments)} == {outcome(program, arguments)}"
 
 
-def distinct_inputs(
-    program: Program, count: int, near_boundary: float, rng: random.Random
-) -> list[Arguments]:
+def distinct_inputs(program: Program, count: int, near_boundary: float, rng: random.Random) -> list[Arguments]:
     """`count` different arguments, each near a boundary with the given probability."""
     drawn: dict[Arguments, None] = {}
     while len(drawn) < count:

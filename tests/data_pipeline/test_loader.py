@@ -31,9 +31,7 @@ def test_each_epoch_drops_its_own_incomplete_batch():
 
 
 def test_epochs_are_shuffled_anew_and_all_by_the_seed():
-    first, second, third = (
-        [ids(batch) for batch in batches(PROBLEMS, 5, seed=seed, epochs=2)] for seed in (0, 0, 1)
-    )
+    first, second, third = ([ids(batch) for batch in batches(PROBLEMS, 5, seed=seed, epochs=2)] for seed in (0, 0, 1))
     assert first == second != third
     assert first[:2] != first[2:]
 
@@ -73,7 +71,5 @@ def test_tensorflow_is_never_imported(tmp_path):
     )
     root = Path(__file__).parents[2]
     environment = os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{root}"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, "4"), done.stderr

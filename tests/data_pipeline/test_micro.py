@@ -71,17 +71,17 @@ def behaviour(function: Callable, calls: tuple[str, ...]) -> tuple:
 
 @pytest.fixture(scope="module")
 def train() -> tuple[Problem, ...]:
-    return micro.problems("train", 400, seed=0)
+    return micro.problems("train", 250, seed=0)
 
 
 @pytest.fixture(scope="module")
 def heldout() -> tuple[Problem, ...]:
-    return micro.problems("heldout", 400, seed=0)
+    return micro.problems("heldout", 250, seed=0)
 
 
 @pytest.fixture(scope="module")
 def transcripts() -> tuple[micro.Transcript, ...]:
-    return micro.warm_start(3000, seed=0)
+    return micro.warm_start(2500, seed=0)
 
 
 def test_solutions_do_what_their_questions_say_on_every_probe(train, heldout):
@@ -137,8 +137,8 @@ def test_splits_share_no_program_and_no_behaviour(train, heldout):
 
 
 def test_problems_are_distinct_and_the_same_for_the_same_seed(train):
-    assert len({problem.solution for problem in train}) == len({problem.id for problem in train}) == 400
-    assert micro.problems("train", 400, seed=0) == train
+    assert len({problem.solution for problem in train}) == len({problem.id for problem in train}) == 250
+    assert micro.problems("train", 250, seed=0) == train
     assert micro.problems("train", 100, seed=0) == train[:100]
     assert micro.problems("train", 100, seed=1) != train[:100]
 
@@ -176,7 +176,7 @@ NO_BUGS = dict.fromkeys(("inclusive_bug", "strict_bug", "between_bug", "empty_ca
 
 def share_wrong(rates: micro.WarmStart, words: str, calls: dict[str, tuple[str, ...]]) -> float:
     """The share of wrong programs among the transcripts whose question has one of these words."""
-    concerned = [each for each in micro.warm_start(2000, 1, rates) if re.search(words, each.question)]
+    concerned = [each for each in micro.warm_start(1200, 1, rates) if re.search(words, each.question)]
     wrong = 0
     for transcript in concerned:
         probes = calls[transcript.question.split(":")[0]]

@@ -169,8 +169,7 @@ def test_load_gives_the_micro_world_by_name():
 
 def test_splits_of_a_file_part_it_by_solution(tmp_path):
     rows = [
-        OWN_ROW
-        | {"id": f"{number}/{wording}", "solution": f"def f(x):\n    return x + {number}", "tests": []}
+        OWN_ROW | {"id": f"{number}/{wording}", "solution": f"def f(x):\n    return x + {number}", "tests": []}
         for number in range(200)
         for wording in "ab"
     ]

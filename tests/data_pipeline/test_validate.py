@@ -9,9 +9,7 @@ from data_pipeline import Loaded, Problem, Refusal, kodcode, micro, validate
 from sandbox import SandboxPool
 
 KODCODE_SAMPLE = Path(__file__).parents[2] / "../shared/data/kodcode_sample.json"
-GOOD = Problem(
-    "good", "?", "def f(x):\n    return [x]", "f", ("assert f(2) == [2]", "assert f(3) == [1 + 2]")
-)
+GOOD = Problem("good", "?", "def f(x):\n    return [x]", "f", ("assert f(2) == [2]", "assert f(3) == [1 + 2]"))
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,88 @@
+"""Keeps what must not be known out of questions: the benchmarks, and the answers of golden tests."""
+
+import ast
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from data_pipeline.problem import Loaded, Problem
+from data_pipeline.source_code import parse
+
+NGRAM_WORDS = 13
+"""Length of a run of words that counts as the same text, as in GPT-3's decontamination (arXiv 2005.14165)."""
+
+_CODE = ("def ", "assert ", "import ", "from ", "class ", "@", ">>>")
+_DOCSTRING_QUOTES = ('"""', "'''")
+
+
+def drop_duplicates(loaded: Loaded) -> Loaded:
+    """`loaded` without problems whose question has the words of an earlier one's."""
+    first: dict[tuple[str, ...], str] = {}
+    reasons = {}
+    for problem in loaded.problems:
+        words = _words(problem.question)
+        if words in first:
+            reasons[problem.id] = f"same question as another: {first[words]}"
+        first.setdefault(words, problem.id)
+    return loaded.refusing(reasons)
+
+
+def drop_overlaps(loaded: Loaded, evaluation: Sequence[Problem]) -> Loaded:
+    """`loaded` without problems whose question shares a run of 13 words with an evaluation question.
+
+    Of an evaluation question with fewer words, all of them are the run. Lines of code and doctest prompts do not count.
+    """
+    owners = {run: problem for problem in evaluation for run in _runs(_words(_prose(problem.question)), NGRAM_WORDS)}
+    lengths = sorted({len(run) for run in owners}, reverse=True)
+    reasons = {}
+    for problem in loaded.problems:
+        words = _words(_prose(problem.question))
+        runs = (run for length in lengths for run in _runs(words, length))
+        shared = next((run for run in runs if run in owners), None)
+        if shared:
+            reasons[problem.id] = f"overlaps with {owners[shared].source}: {owners[shared].id}, {' '.join(shared)!r}"
+    return loaded.refusing(reasons)
+
+
+def without_answers(problem: Problem) -> Problem:
+    """The problem with the lines of its question that state a golden test left out.
+
+    These are doctest examples (with their output) and other lines that hold the call of a golden test.
+    """
+    calls = {_squeezed(call) for test in problem.golden_tests for call in _calls(test, problem.entry_point)}
+    kept = []
+    in_output = False
+    for line in problem.question.splitlines():
+        is_prompt = line.lstrip().startswith(">>>")
+        ends_output = is_prompt or not line.strip() or any(quotes in line for quotes in _DOCSTRING_QUOTES)
+        states_answer = any(call in _squeezed(line) for call in calls)
+        in_output = (is_prompt and states_answer) or (in_output and not ends_output)
+        if not states_answer and not in_output:
+            kept.append(line)
+    return replace(problem, question="\n".join(kept))
+
+
+def _calls(test: str, entry_point: str) -> list[str]:
+    """The calls of the entry point within a golden test."""
+    calls = [node for node in ast.walk(parse(test, "a golden test")) if isinstance(node, ast.Call)]
+    return [ast.unparse(call) for call in calls if isinstance(call.func, ast.Name) and call.func.id == entry_point]
+
+
+def _squeezed(text: str) -> str:
+    """Without white space and the choice of quotes, in which equal calls may differ."""
+    return re.sub(r"\s", "", text).replace("'", '"')
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(re.findall(r"[^\W_]+", text.lower()))
+
+
+def _prose(question: str) -> str:
+    return "\n".join(line for line in question.splitlines() if not line.lstrip().startswith(_CODE))
+
+
+def _runs(words: tuple[str, ...], length: int) -> list[tuple[str, ...]]:
+    """The runs of that many words; all the words where they are fewer."""
+    if not words:
+        return []
+    return [words[start : start + length] for start in range(max(1, len(words) - length + 1))]

@@ -1,0 +1,177 @@
+"""From raw rows to a clean, versioned dataset and a manifest that accounts for every row.
+
+In order: read and refuse malformed rows; keep the wanted difficulties; drop duplicates and what overlaps with the
+evaluation sets; take answers out of the questions; run every solution against its tests; write. The same input gives
+the same bytes, and an interrupted run takes up its sandbox results where it left them.
+"""
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from data_pipeline import micro, sources, tfds_files
+from data_pipeline.hub import local_path
+from data_pipeline.leakage import drop_duplicates, drop_overlaps, without_answers
+from data_pipeline.problem import Loaded, Problem, Refusal
+from data_pipeline.validate import failures
+from sandbox import SandboxPool
+
+MICRO_TRAIN, MICRO_HELDOUT = 4096, 512
+MANIFEST = "manifest.json"
+_TRAINING_SETS = ("kodcode", "problems")
+_CHUNK = 64
+
+Progress = Callable[[int, int], None]
+Splits = Mapping[str, Sequence[Problem]]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What to prepare, and how."""
+
+    name: str
+    """one of `tfds_files.CONFIGS`"""
+    source: str
+    """a file, a folder or "owner/name" of the Hub; the micro world needs none"""
+    difficulties: tuple[str, ...] = ()
+    """KodCode's gpt_difficulty to keep; empty for all"""
+    against: tuple[str, ...] = ()
+    """evaluation sets, as sources, with which a training set may not overlap"""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What became of every row: `dropped` counts the refused by kind of reason, `refused` gives each its reason."""
+
+    name: str
+    version: str
+    input_sha256: str
+    kept: dict[str, int]
+    questions_stripped: int
+    dropped: dict[str, int]
+    refused: list[Refusal]
+    files_sha256: dict[str, str]
+
+
+def prepare(
+    recipe: Recipe, directory: str | Path, pool: SandboxPool, progress: Progress | None = None
+) -> tuple[Path, Manifest]:
+    """Write the dataset below `directory`, and `manifest.json` among its files; `progress` gets (done, all).
+
+    Only training sets are cleaned: of a benchmark every readable problem is kept, in one split "test". Raises
+    ValueError, in one line, for a source that cannot be read or of which nothing is left, and sandbox.SandboxError
+    where the sandbox itself fails.
+    """
+    if recipe.name not in tfds_files.CONFIGS:
+        raise ValueError(f"unknown dataset {recipe.name!r}; there are {', '.join(tfds_files.CONFIGS)}")
+    if recipe.name == "micro":
+        return _write(recipe, directory, _micro_splits(), (), 0, "")
+    path = local_path(recipe.source)
+    loaded = _only(recipe.name, sources.read(str(path), recipe.difficulties))
+    stripped = 0
+    if recipe.name in _TRAINING_SETS:
+        evaluation = [problem for other in recipe.against for problem in sources.read(str(local_path(other))).problems]
+        loaded, stripped = _cleaned(loaded, evaluation)
+        loaded = _validated(loaded, pool, Path(directory) / f"{recipe.name}.validated.jsonl", progress)
+    if not loaded.problems:
+        raise ValueError(f"{recipe.source}: nothing is left of {len(loaded.refused)} rows")
+    splits = _splits(loaded.problems, recipe.name)
+    return _write(recipe, directory, splits, loaded.refused, stripped, _sha256(*_files(path)))
+
+
+def _micro_splits() -> Splits:
+    return {
+        "train": micro.problems("train", MICRO_TRAIN, 0),
+        "heldout": micro.problems("heldout", MICRO_HELDOUT, 0),
+    }
+
+
+def _only(name: str, loaded: Loaded) -> Loaded:
+    """A file may hold several benchmarks; those of another name are refused."""
+    return loaded.refusing({p.id: f"belongs to {p.source}" for p in loaded.problems if p.source != name})
+
+
+def _cleaned(loaded: Loaded, evaluation: Sequence[Problem]) -> tuple[Loaded, int]:
+    """No duplicates, no overlaps, no answers in questions; and how many questions held some."""
+    loaded = drop_overlaps(drop_duplicates(loaded), evaluation)
+    clean = tuple(without_answers(problem) for problem in loaded.problems)
+    stripped = sum(before != after for before, after in zip(loaded.problems, clean, strict=True))
+    return replace(loaded, problems=clean), stripped
+
+
+def _validated(loaded: Loaded, pool: SandboxPool, journal: Path, progress: Progress | None) -> Loaded:
+    """`validate`, chunk by chunk, each result at once on disk; what the journal knows is not run again."""
+    journal.parent.mkdir(parents=True, exist_ok=True)
+    known = _read_journal(journal)
+    keys = {problem.id: _key(problem) for problem in loaded.problems}
+    todo = [problem for problem in loaded.problems if keys[problem.id] not in known]
+    with journal.open("a") as lines:
+        for start in range(0, len(todo), _CHUNK):
+            chunk = todo[start : start + _CHUNK]
+            for problem, reason in zip(chunk, failures(chunk, pool), strict=True):
+                known[keys[problem.id]] = reason
+                lines.write(json.dumps([keys[problem.id], reason]) + "\n")
+            lines.flush()
+            if progress:
+                progress(len(keys) - len(todo) + start + len(chunk), len(keys))
+    reasons = {problem.id: known[keys[problem.id]] for problem in loaded.problems}
+    return loaded.refusing({name: reason for name, reason in reasons.items() if reason is not None})
+
+
+def _read_journal(journal: Path) -> dict[str, str | None]:
+    """The results in a journal; a last line cut short by an interruption is taken off the file."""
+    lines = journal.read_text().splitlines(keepends=True) if journal.exists() else []
+    if lines and not lines[-1].endswith("\n"):
+        journal.write_text("".join(lines := lines[:-1]))
+    return dict(json.loads(line) for line in lines)
+
+
+def _key(problem: Problem) -> str:
+    content = json.dumps([problem.solution, problem.entry_point, problem.golden_tests])
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def _splits(problems: Sequence[Problem], name: str) -> Splits:
+    if name not in _TRAINING_SETS:
+        return {"test": problems}
+    parted = {split: [p for p in problems if sources.split_of(p) == split] for split in ("train", "heldout")}
+    return {split: members for split, members in parted.items() if members}
+
+
+def _write(
+    recipe: Recipe, directory: str | Path, splits: Splits, refused: Sequence[Refusal], stripped: int, input_sha256: str
+) -> tuple[Path, Manifest]:
+    path = tfds_files.write(directory, recipe.name, splits)
+    manifest = Manifest(
+        name=recipe.name,
+        version=tfds_files.FORMAT_VERSION,
+        input_sha256=input_sha256,
+        kept={split: len(problems) for split, problems in splits.items()},
+        questions_stripped=stripped,
+        dropped=dict(Counter(_kind(refusal.reason) for refusal in refused).most_common()),
+        refused=list(refused),
+        files_sha256={file.name: _sha256(file) for file in _files(path) if file.name != MANIFEST},
+    )
+    (path / MANIFEST).write_text(json.dumps(asdict(manifest), indent=2) + "\n")
+    return path, manifest
+
+
+def _kind(reason: str) -> str:
+    """The reason without its particulars: what follows a colon, and numbers."""
+    return re.sub(r"\d+", "N", reason.partition(":")[0])
+
+
+def _files(path: Path) -> list[Path]:
+    return sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+
+
+def _sha256(*files: Path) -> str:
+    """Of the files' contents, one after the other."""
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()

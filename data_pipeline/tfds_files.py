@@ -1,0 +1,120 @@
+"""Problems as a TFDS dataset in array_record files: one builder, one typed example, a config for each source.
+
+Neither writing nor reading imports TensorFlow. What is written depends on the problems alone, byte for byte.
+"""
+
+import contextlib
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import tensorflow_datasets as tfds
+from array_record.python.array_record_module import ArrayRecordReader, ArrayRecordWriter
+from tensorflow_datasets.proto import tf_example_pb2
+
+from data_pipeline.problem import Problem
+
+FORMAT_VERSION = "1.0.0"
+CONFIGS = {
+    "kodcode": "KodCode-V1",
+    "humanevalplus": "HumanEval+",
+    "mbppplus": "MBPP+",
+    "bigcodebench": "BigCodeBench, complete",
+    "ult": "UnLeakedTestBench",
+    "micro": "the procedural micro world",
+    "problems": "problems of one's own",
+}
+_WRITER_OPTIONS = "group_size:1"  # TFDS's own: every record can be read on its own
+
+
+class Problems(tfds.core.GeneratorBasedBuilder):
+    """Builds a dataset whose examples have the fields of `Problem`, from problems already in memory."""
+
+    VERSION = tfds.core.Version(FORMAT_VERSION)
+    RELEASE_NOTES = {FORMAT_VERSION: "First version."}  # noqa: RUF012  (the base class's own form)
+    BUILDER_CONFIGS = [  # noqa: RUF012
+        tfds.core.BuilderConfig(name=name, description=description) for name, description in CONFIGS.items()
+    ]
+    url_infos: Mapping[str, Any] = {}  # nothing is downloaded, so there are no checksums to look for
+
+    def __init__(self, splits: Mapping[str, Sequence[Problem]], **options: Any) -> None:
+        self.splits = splits
+        super().__init__(file_format="array_record", **options)
+
+    def _info(self) -> tfds.core.DatasetInfo:
+        kinds = {str: tfds.features.Text(), tuple[str, ...]: tfds.features.Sequence(tfds.features.Text())}
+        features = {field.name: kinds[field.type] for field in fields(Problem)}  # type: ignore[index]
+        return self.dataset_info_from_configs(
+            features=tfds.features.FeaturesDict(features), description="Programming problems with solutions."
+        )
+
+    def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Iterator]:
+        return {split: self._generate_examples(problems) for split, problems in self.splits.items()}
+
+    def _generate_examples(self, problems: Sequence[Problem]) -> Iterator[tuple[str, dict[str, Any]]]:
+        for problem in problems:
+            yield problem.id, asdict(problem)
+
+    def _download_and_prepare(self, dl_manager: tfds.download.DownloadManager, download_config: Any) -> None:
+        super()._download_and_prepare(dl_manager, download_config)
+        for shard in sorted(Path(self.data_path).glob("*.array_record-*")):
+            _rewrite_deterministically(shard)
+
+
+def write(directory: str | Path, config: str, splits: Mapping[str, Sequence[Problem]]) -> Path:
+    """Write the splits below `directory` and give the dataset's own folder, which `read` takes.
+
+    A dataset already there is replaced only once the new one is whole.
+    """
+    tfds.disable_progress_bar()
+    Path(directory).mkdir(parents=True, exist_ok=True)
+    # Always built afresh: TFDS writes other metadata where it finds an older dataset.
+    with tempfile.TemporaryDirectory(dir=directory, prefix=".incomplete-") as fresh:
+        builder = Problems(splits, config=config, data_dir=fresh)
+        with contextlib.redirect_stdout(sys.stderr):  # TFDS prints what it does
+            builder.download_and_prepare()
+        built = Path(builder.data_path)
+        target = Path(directory) / built.relative_to(fresh)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.exists():
+            shutil.rmtree(target)
+        built.rename(target)
+    return target
+
+
+def read(path: str | Path) -> dict[str, tuple[Problem, ...]]:
+    """The problems of every split of a written dataset, in TFDS's own shuffled but constant order.
+
+    Raises ValueError where the dataset is one of something else.
+    """
+    builder: Any = tfds.builder_from_directory(str(path))  # whose stubs know neither features nor data sources
+    if set(builder.info.features) != {field.name for field in fields(Problem)}:
+        raise ValueError(f"{path}: a TFDS dataset, but not of problems")
+    return {
+        split: tuple(_problem(example) for example in builder.as_data_source(split)) for split in builder.info.splits
+    }
+
+
+def _problem(example: Mapping[str, Any]) -> Problem:
+    """TFDS gives texts as bytes and sequences as lists of bytes."""
+    decoded = {
+        name: value.decode() if isinstance(value, bytes) else tuple(item.decode() for item in value)
+        for name, value in example.items()
+    }
+    return Problem(**decoded)  # type: ignore[arg-type]
+
+
+def _rewrite_deterministically(shard: Path) -> None:
+    """TFDS serializes an example's fields in an order that differs from process to process; put it right."""
+    reader = ArrayRecordReader(str(shard))
+    records = reader.read_all()
+    reader.close()
+    writer = ArrayRecordWriter(str(shard), _WRITER_OPTIONS)
+    for record in records:
+        example = tf_example_pb2.Example.FromString(record)  # pyright: ignore[reportAttributeAccessIssue]
+        writer.write(example.SerializeToString(deterministic=True))
+    writer.close()

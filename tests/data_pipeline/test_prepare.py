@@ -1,0 +1,211 @@
+"""Prepared datasets account for every row, come out the same byte for byte, and are read without TensorFlow."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import huggingface_hub
+import pytest
+
+import data_pipeline
+from data_pipeline import Problem, micro, tfds_files
+from data_pipeline.hub import local_path
+from data_pipeline.prepare import Recipe, prepare
+from sandbox import SandboxPool
+
+ROOT = Path(__file__).parents[2]
+SHARED_DATA = ROOT / "../shared/data"
+
+
+def kodcode_row(number: int, **changes) -> dict:
+    row = {
+        "question_id": f"K{number}",
+        "question": f"Add the number {number}.",
+        "solution": f"def add(x):\n    return x + {number}",
+        "test": f"def test_add():\n    assert add(1) == {number + 1}",
+        "test_info": None,
+        "gpt_difficulty": "hard",
+    }
+    return row | changes
+
+
+ROWS = [
+    *(kodcode_row(number) for number in range(30)),
+    kodcode_row(30, question="Add the number 3."),
+    kodcode_row(31, gpt_difficulty="easy"),
+    kodcode_row(32, test="def test_add():\n    assert add(1) == 0"),
+    kodcode_row(33, test="def test_add():\n    assert add(1) == 33\n    assert add(2) == 35"),
+    kodcode_row(34, solution="def add(:"),
+    kodcode_row(35, question="Is it prime?"),
+    kodcode_row(36, question="Add 36.\n>>> add(1)\n37"),
+]
+DROPPED = {
+    "difficulty easy": 1,
+    "the solution does not parse": 1,
+    "same question as another": 1,
+    "overlaps with problems": 1,
+    "the solution fails N of its N tests": 2,
+}
+EVALUATION_ROW = {"id": "e", "question": "is it prime", "solution": "def f(x):\n    return x", "entry_point": "f"}
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with SandboxPool(workers=1, backend="process") as pool:
+        yield pool
+
+
+@pytest.fixture
+def recipe(tmp_path) -> Recipe:
+    (tmp_path / "rows.json").write_text(json.dumps(ROWS))
+    (tmp_path / "evaluation.jsonl").write_text(json.dumps(EVALUATION_ROW))
+    return Recipe("kodcode", str(tmp_path / "rows.json"), ("hard",), (str(tmp_path / "evaluation.jsonl"),))
+
+
+def files_of(path: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in path.iterdir()}
+
+
+def test_the_manifest_accounts_for_every_row(recipe, tmp_path, pool):
+    path, manifest = prepare(recipe, tmp_path / "out", pool)
+    assert manifest.dropped == DROPPED
+    assert sum(manifest.kept.values()) + sum(DROPPED.values()) == len(ROWS)
+    assert manifest.questions_stripped == 1
+    assert {refusal.id for refusal in manifest.refused} == {"K30", "K31", "K32", "K33", "K34", "K35"}
+    written = json.loads((path / "manifest.json").read_text())
+    assert written["kept"] == manifest.kept and written["dropped"] == DROPPED
+    assert set(written["files_sha256"]) == set(files_of(path)) - {"manifest.json"}
+
+
+def test_a_prepared_dataset_is_a_source_with_its_own_splits(recipe, tmp_path, pool):
+    path, manifest = prepare(recipe, tmp_path / "out", pool)
+    everything = data_pipeline.load(str(path), "all").problems
+    train, heldout = (data_pipeline.load(str(path), split).problems for split in ("train", "heldout"))
+    assert (len(train), len(heldout)) == (manifest.kept["train"], manifest.kept["heldout"])
+    assert {problem.id for problem in everything} == {f"K{number}" for number in (*range(30), 36)}
+    assert set(train) | set(heldout) == set(everything)
+    assert next(p for p in everything if p.id == "K36").question == "Add 36.\n\ndef add(x):"
+
+
+def test_the_same_input_gives_the_same_bytes(recipe, tmp_path, pool):
+    """Two processes with different hash seeds, and this one."""
+    mine, _ = prepare(recipe, tmp_path / "mine", pool)
+    for seed in ("1", "2"):
+        code = (
+            "import sys; from pathlib import Path; from sandbox import SandboxPool\n"
+            "from data_pipeline.prepare import Recipe, prepare\n"
+            "with SandboxPool(workers=1, backend='process') as pool:\n"
+            f"    prepare({recipe!r}, {str(tmp_path / seed)!r}, pool)\n"
+            "assert 'tensorflow' not in sys.modules"
+        )
+        environment = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}
+        subprocess.run([sys.executable, "-c", code], env=environment, check=True, capture_output=True)
+        assert files_of(tmp_path / seed / mine.relative_to(tmp_path / "mine")) == files_of(mine)
+
+
+def test_an_interrupted_preparation_runs_only_what_is_left(recipe, tmp_path, pool):
+    class Counting:
+        """A pool that counts the programs it is given."""
+
+        jobs = 0
+
+        def execute(self, jobs):
+            self.jobs += sum(bool(job.program) for job in jobs)
+            return pool.execute(jobs)
+
+    whole, _ = prepare(recipe, tmp_path / "out", pool)
+    before = files_of(whole)
+    journal = tmp_path / "out" / "kodcode.validated.jsonl"
+    lines = journal.read_text().splitlines(keepends=True)
+    assert len(lines) == 33
+    journal.write_text("".join(lines[:20]) + lines[20][:30])
+    counting = Counting()
+    steps = []
+    again, _ = prepare(recipe, tmp_path / "out", counting, lambda *step: steps.append(step))  # type: ignore[arg-type]
+    assert counting.jobs == 13
+    assert steps == [(33, 33)]
+    assert files_of(again) == before
+    assert journal.read_text() == "".join(lines)
+
+
+def test_only_training_sets_are_cleaned(tmp_path, pool):
+    row = {"task_id": "1", "func_name": "f", "code": "import nothing_of_this_name\ndef f(x):\n    return x"}
+    rows = [row | {"prompt": "Same.", "test_list": ["assert f(1) == 2"], "task_id": task} for task in "12"]
+    (tmp_path / "ult.json").write_text(json.dumps(rows))
+    path, manifest = prepare(Recipe("ult", str(tmp_path / "ult.json")), tmp_path / "out", pool)
+    assert manifest.kept == {"test": 2}
+    assert {problem.id for problem in data_pipeline.load(str(path), "all").problems} == {"ULT/1", "ULT/2"}
+    with pytest.raises(ValueError, match="nothing is left of 2 rows"):
+        prepare(Recipe("kodcode", str(tmp_path / "ult.json")), tmp_path / "out", pool)
+
+
+def test_every_field_of_a_problem_survives_writing_and_reading(tmp_path):
+    problems = (
+        *micro.problems("train", 20, seed=0),
+        Problem("é/1", "q\n\"'", "def f():\n    pass", "f", (), check="☃", source="problems"),
+    )
+    path = tfds_files.write(tmp_path, "problems", {"train": problems[:15], "heldout": problems[15:]})
+    read = tfds_files.read(path)
+    assert {split: set(members) for split, members in read.items()} == {
+        "train": set(problems[:15]),
+        "heldout": set(problems[15:]),
+    }
+    assert all(isinstance(problem, Problem) for members in read.values() for problem in members)
+
+
+def test_the_micro_world_can_be_written_too(tmp_path, pool, monkeypatch):
+    monkeypatch.setattr("data_pipeline.prepare.MICRO_TRAIN", 8)
+    monkeypatch.setattr("data_pipeline.prepare.MICRO_HELDOUT", 4)
+    path, manifest = prepare(Recipe("micro", ""), tmp_path, pool)
+    assert manifest.kept == {"train": 8, "heldout": 4}
+    assert set(data_pipeline.load(str(path), "heldout").problems) == set(micro.problems("heldout", 4, seed=0))
+
+
+def test_unknown_names_and_other_peoples_datasets_are_clear_errors(tmp_path, pool):
+    with pytest.raises(ValueError, match="unknown dataset 'kod'; there are kodcode, "):
+        prepare(Recipe("kod", "x"), tmp_path, pool)
+    with pytest.raises(ValueError, match=r"nothing\.json: no such file, and no owner/name"):
+        prepare(Recipe("kodcode", str(tmp_path / "nothing.json")), tmp_path, pool)
+    (tmp_path / "mine.jsonl").write_text(json.dumps(EVALUATION_ROW))
+    with pytest.raises(ValueError, match="problems has no difficulties to choose from"):
+        prepare(Recipe("problems", str(tmp_path / "mine.jsonl"), ("hard",)), tmp_path, pool)
+
+
+def test_a_dataset_of_the_hub_is_downloaded_and_its_files_read_together(tmp_path, monkeypatch):
+    (tmp_path / "data").mkdir()
+    for part in (0, 1):
+        lines = [json.dumps(kodcode_row(number)) for number in range(part * 3, part * 3 + 3)]
+        (tmp_path / "data" / f"part-{part}.jsonl").write_text("\n".join(lines))
+    asked = []
+
+    def download(repo: str, **options) -> str:
+        asked.append((repo, options["repo_type"]))
+        return str(tmp_path)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    path = local_path("KodCode/KodCode-V1")
+    assert asked == [("KodCode/KodCode-V1", "dataset")]
+    ids = [problem.id for problem in data_pipeline.load(str(path), "all").problems]
+    assert ids == [f"K{number}" for number in range(6)]
+
+
+def test_a_hub_that_cannot_be_reached_is_one_clear_line(monkeypatch):
+    def download(repo: str, **options) -> str:
+        raise huggingface_hub.errors.LocalEntryNotFoundError("no\nnetwork")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    with pytest.raises(ValueError, match=r"^a/b: no such file, nor to be had from the Hub: no network$"):
+        local_path("a/b")
+
+
+@pytest.mark.shared_data
+def test_every_kodcode_sample_row_is_prepared_or_counted_with_a_reason(tmp_path, pool):
+    against = (str(SHARED_DATA / "evalplus_sample.parquet"),)
+    recipe = Recipe("kodcode", str(SHARED_DATA / "kodcode_sample.json"), against=against)
+    path, manifest = prepare(recipe, tmp_path, pool)
+    assert sum(manifest.kept.values()) + sum(manifest.dropped.values()) == 203
+    problems = data_pipeline.load(str(path), "all").problems
+    assert len(problems) == sum(manifest.kept.values()) >= 160
+    assert all(problem.golden_tests for problem in problems)
