@@ -9,6 +9,7 @@ own.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 import jax
@@ -16,8 +17,16 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float, Int
 
+from codea1_jax.models.layout import platform
+from codea1_jax.models.splash import splash_attention
+
 # Finite, so that a row in which everything is masked gives zeros times finite numbers and never a NaN.
 MASKED = -1e30
+
+# xla: plain XLA, everywhere. splash: Pallas, on TPU. cudnn: flash attention, on CUDA in half precision.
+KERNELS = ("auto", "xla", "splash", "cudnn")
+
+Mixer = Callable[[Array, Array, Array], Array]
 
 
 @runtime_checkable
@@ -61,19 +70,48 @@ def masked_attention(
     return mixed.reshape(batch, query, heads, head_dim)
 
 
-def _attend_causal(mask, q, k, v, kept):
-    return masked_attention(q, k, v, mask), kept
+def cudnn_attention(
+    mask: Bool[Array, "batch time time"],
+    q: Float[Array, "batch time heads head_dim"],
+    k: Float[Array, "batch time kv_heads head_dim"],
+    v: Float[Array, "batch time kv_heads head_dim"],
+) -> Float[Array, "batch time heads head_dim"]:
+    """cuDNN's flash attention, for CUDA and half precision only."""
+    return jax.nn.dot_product_attention(q, k, v, mask=mask[:, None], implementation="cudnn")
 
 
-def _attend_causal_keeping(mask, q, k, v, _kept):
-    return masked_attention(q, k, v, mask), (k, v)
+def training_attention(segment_ids: Int[Array, "batch time"], kernel: str = "auto") -> Attend:
+    """Causal attention inside each segment by one of `KERNELS`; keeps nothing."""
+    return Partial(_attend, causal_mixer(segment_ids, kernel))
 
 
-def training_attention(segment_ids: Int[Array, "batch time"]) -> Attend:
-    """Causal attention inside each segment; keeps nothing."""
-    return Partial(_attend_causal, causal_mask(segment_ids))
+def prefill_attention(segment_ids: Int[Array, "batch time"], kernel: str = "auto") -> Attend:
+    """Causal attention inside each segment by one of `KERNELS`; keeps every layer's (keys, values)."""
+    return Partial(_attend_keeping, causal_mixer(segment_ids, kernel))
 
 
-def prefill_attention(segment_ids: Int[Array, "batch time"]) -> Attend:
-    """Causal attention inside each segment; keeps every layer's (keys, values)."""
-    return Partial(_attend_causal_keeping, causal_mask(segment_ids))
+def causal_mixer(segment_ids: Int[Array, "batch time"], kernel: str) -> Mixer:
+    """(q, k, v) -> mixed values, by the named kernel; `auto` takes what suits the devices in use."""
+    if kernel == "auto":
+        kernel = {"tpu": "splash", "gpu": "auto_cuda", "cuda": "auto_cuda"}.get(platform(), "xla")
+    if kernel == "splash":
+        return Partial(splash_attention, segment_ids)
+    mix = {"xla": _xla, "cudnn": cudnn_attention, "auto_cuda": _auto_cuda}[kernel]
+    return Partial(mix, causal_mask(segment_ids))
+
+
+def _attend(mix: Mixer, q: Array, k: Array, v: Array, kept: Any) -> tuple[Array, Any]:
+    return mix(q, k, v), kept
+
+
+def _attend_keeping(mix: Mixer, q: Array, k: Array, v: Array, _kept: Any) -> tuple[Array, Any]:
+    return mix(q, k, v), (k, v)
+
+
+def _xla(mask: Array, q: Array, k: Array, v: Array) -> Array:
+    return masked_attention(q, k, v, mask)
+
+
+def _auto_cuda(mask: Array, q: Array, k: Array, v: Array) -> Array:
+    half = q.dtype in (jnp.bfloat16, jnp.float16)
+    return cudnn_attention(mask, q, k, v) if half else masked_attention(q, k, v, mask)

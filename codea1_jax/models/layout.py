@@ -63,3 +63,9 @@ def batch_shards() -> int:
     """Parts in which the mesh in use splits a batch; 1 without a mesh."""
     mesh = jax.sharding.get_abstract_mesh()
     return 1 if mesh.empty else math.prod(mesh.shape[axis] for axis in TABLE["batch"])
+
+
+def platform() -> str:
+    """What the computation is compiled for: the mesh in use, else JAX's default ("cpu", "gpu", "tpu")."""
+    device = jax.sharding.get_abstract_mesh().abstract_device
+    return jax.default_backend() if device is None else device.platform

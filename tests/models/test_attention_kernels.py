@@ -1,0 +1,109 @@
+"""Every kernel equals the plain XLA attention; the one for the hardware is chosen by itself."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import AbstractDevice, AbstractMesh
+
+from codea1_jax.models import attention
+from codea1_jax.models.attention import (
+    KERNELS,
+    causal_mask,
+    causal_mixer,
+    masked_attention,
+    prefill_attention,
+    training_attention,
+)
+from codea1_jax.models.layout import MESH_AXES
+from codea1_jax.models.splash import splash_attention
+
+
+def example(time, dtype=jnp.float32, heads=4, kv_heads=2, head_dim=32):
+    keys = jax.random.split(jax.random.key(0), 3)
+    shapes = [(2, time, heads, head_dim), (2, time, kv_heads, head_dim), (2, time, kv_heads, head_dim)]
+    q, k, v = (jax.random.normal(key, shape, dtype) for key, shape in zip(keys, shapes, strict=True))
+    segments = jnp.stack([1 + (jnp.arange(time) > time // 3), jnp.arange(time) < time - 7]).astype(jnp.int32)
+    return segments, q, k, v
+
+
+def squares(mix):
+    """Of the real places: a padded place may hold anything."""
+
+    def loss(q, k, v, real):
+        return jnp.sum(jnp.where(real, jnp.square(mix(q, k, v)), 0))
+
+    return jax.jit(jax.value_and_grad(loss, argnums=(0, 1, 2)))
+
+
+def check_equal(mix, segments, q, k, v, tolerance):
+    real = (segments > 0)[..., None, None]
+    mask = causal_mask(segments)
+    found = squares(mix)(q, k, v, real)
+    expected = squares(lambda q, k, v: masked_attention(q, k, v, mask))(q, k, v, real)
+    for ours, reference in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        scale = np.abs(reference).max()
+        np.testing.assert_allclose(ours / scale, reference / scale, atol=tolerance)
+
+
+def test_masked_attention_is_softmax_over_what_may_be_seen():
+    segments, q, k, v = example(9, heads=2, kv_heads=1, head_dim=4)
+    found = masked_attention(q, k, v, causal_mask(segments))
+    for row in range(2):
+        for place in range(9):
+            seen = [t for t in range(place + 1) if segments[row, t] == segments[row, place]]
+            for head in range(2):
+                scores = np.array([q[row, place, head] @ k[row, t, 0] for t in seen]) / 2
+                weights = np.exp(scores) / np.exp(scores).sum()
+                expected = sum(w * v[row, t, 0] for w, t in zip(weights, seen, strict=True))
+                np.testing.assert_allclose(found[row, place, head], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("time", [128, 150])
+def test_splash_equals_the_reference_with_its_gradients(time):
+    segments, q, k, v = example(time)
+
+    def mix(q, k, v):
+        return splash_attention(segments, q, k, v, interpret=True)
+
+    check_equal(mix, segments, q, k, v, tolerance=1e-5)
+
+
+def on(platform):
+    device = AbstractDevice(platform, num_cores=None, platform=platform)
+    return jax.sharding.use_abstract_mesh(AbstractMesh((1, 1, 1), MESH_AXES, abstract_device=device))
+
+
+@pytest.mark.parametrize(
+    ("platform", "function"),
+    [("cpu", "_xla"), ("tpu", "splash_attention"), ("gpu", "_auto_cuda"), ("cuda", "_auto_cuda")],
+)
+def test_the_kernel_is_chosen_by_the_devices_in_use(platform, function):
+    segments = jnp.ones((1, 8), jnp.int32)
+    with on(platform):
+        assert causal_mixer(segments, "auto").func is getattr(attention, function)
+        assert causal_mixer(segments, "xla").func is attention._xla
+
+
+def test_every_kernel_has_a_name_and_no_other_name_is_taken():
+    segments = jnp.ones((1, 8), jnp.int32)
+    for kernel in KERNELS:
+        causal_mixer(segments, kernel)
+    with pytest.raises(KeyError, match="flash"):
+        causal_mixer(segments, "flash")
+
+
+def test_prefill_keeps_keys_and_values_and_training_keeps_nothing_new():
+    segments, q, k, v = example(12)
+    mixed, kept = training_attention(segments)(q, k, v, None)
+    again, (keys, values) = prefill_attention(segments)(q, k, v, None)
+    assert kept is None
+    np.testing.assert_array_equal(mixed, again)
+    np.testing.assert_array_equal(keys, k)
+    np.testing.assert_array_equal(values, v)
+
+
+@pytest.mark.gpu
+def test_cudnn_equals_the_reference_with_its_gradients():
+    segments, q, k, v = example(256, jnp.bfloat16, head_dim=64)
+    check_equal(causal_mixer(segments, "cudnn"), segments, q, k, v, tolerance=0.03)
