@@ -86,6 +86,12 @@ class TokenSums(NamedTuple):
     clipped_high: Float[Array, ""]
     clipped_dual: Float[Array, ""]
 
+    @classmethod
+    def zero(cls, *, with_kl: bool) -> TokenSums:
+        """The sums over no tokens."""
+        zeros = dict.fromkeys(cls._fields, jnp.zeros(()))
+        return cls(**zeros | ({} if with_kl else {"kl": None}))
+
 
 def grpo_objective(
     logprobs: Float[Array, "*tokens"],
@@ -129,7 +135,9 @@ def grpo_objective(
 
 
 def token_means(sums: TokenSums) -> dict[str, float]:
-    """The sums as metrics: means over their tokens."""
+    """The sums as metrics: means over their tokens; none over no tokens."""
+    if not sums.tokens:
+        return {}
     means = {
         "loss": sums.loss,
         "kl": sums.kl,

@@ -44,7 +44,7 @@ def weighted_example(tokens: Sequence[int], weights: Sequence[float]) -> Example
 
 
 def cross_entropy(
-    accumulated: LossAndGradient | None,
+    accumulated: LossAndGradient,
     params: Params,
     batch: PackedBatch,
     total_weight: Float[Array, ""],
@@ -57,8 +57,7 @@ def cross_entropy(
         logprobs, _ = scores(params, batch)
         return masked_sum(-batch.weights * logprobs, batch.mask) / total_weight
 
-    new = jax.value_and_grad(loss)(params)
-    return new if accumulated is None else jax.tree.map(jnp.add, accumulated, new)
+    return jax.tree.map(jnp.add, accumulated, jax.value_and_grad(loss)(params))
 
 
 class SupervisedLearner:
@@ -68,6 +67,7 @@ class SupervisedLearner:
         self._packing = packing
         self._optimizer = make_optimizer(optimizer)
         scores = slot_scores(model, logit_chunk=packing.logit_chunk)
+        self._nothing = jax.jit(lambda params: (jnp.zeros(()), jax.tree.map(jnp.zeros_like, params)))
         self._accumulate = jax.jit(partial(cross_entropy, scores=scores), donate_argnums=0)
 
         def apply(state: PolicyState, gradient: Params) -> tuple[PolicyState, Float[Array, ""]]:
@@ -91,10 +91,9 @@ class SupervisedLearner:
         total_weight = sum(sum(example.weights) for example in examples)
         if total_weight <= 0:
             raise ValueError("supervised learning needs at least one token of positive weight")
-        total: LossAndGradient | None = None
+        total = self._nothing(state.params)
         for batch in pack(examples, self._packing):
             total = self._accumulate(total, state.params, batch, np.float32(total_weight))
-        assert total is not None  # a positive weight is a token, and a token is a batch
         state, norm = self._apply(state, total[1])
         metrics = {"loss": float(total[0]), "grad_norm": float(norm)}
         if not np.isfinite(list(metrics.values())).all():

@@ -49,7 +49,7 @@ class Accumulated(NamedTuple):
 
 
 def accumulate(
-    accumulated: Accumulated | None,
+    accumulated: Accumulated,
     params: Params,
     batch: PackedBatch,
     tokens: Float[Array, ""],
@@ -72,8 +72,7 @@ def accumulate(
         )
         return sums.loss / tokens, sums
 
-    new = Accumulated(*jax.grad(loss, has_aux=True)(params))
-    return new if accumulated is None else jax.tree.map(jnp.add, accumulated, new)
+    return jax.tree.map(jnp.add, accumulated, Accumulated(*jax.grad(loss, has_aux=True)(params)))
 
 
 class Learner:
@@ -97,6 +96,8 @@ class Learner:
         self._optimizer = make_optimizer(optimizer)
         scores = slot_scores(model, logit_chunk=packing.logit_chunk, temperature=temperature)
         self._logprobs = jax.jit(lambda params, batch: scores(params, batch)[0])
+        nothing = TokenSums.zero(with_kl=grpo.kl_coef > 0)
+        self._nothing = jax.jit(lambda params: Accumulated(jax.tree.map(jnp.zeros_like, params), nothing))
         self._accumulate = jax.jit(partial(accumulate, scores=scores, config=grpo), donate_argnums=0)
 
         def apply(state: PolicyState, gradient: Params) -> tuple[PolicyState, Float[Array, ""]]:
@@ -149,21 +150,19 @@ class Learner:
     def _score(self, batches: list[PackedBatch], params: Params, field: str) -> list[PackedBatch]:
         return [replace(batch, **{field: self._logprobs(params, batch)}) for batch in batches]
 
-    def _gradient(self, params: Params, batches: list[PackedBatch], tokens: int) -> tuple[Params, TokenSums | None]:
-        """The gradient of a mini-batch's token mean, and its sums (None if every response was skipped)."""
-        total: Accumulated | None = None
+    def _gradient(self, params: Params, batches: list[PackedBatch], tokens: int) -> Accumulated:
+        """The gradient of a mini-batch's token mean, and its sums; zeros if every response was skipped."""
+        total = self._nothing(params)
         for batch in batches:
             total = self._accumulate(total, params, batch, np.float32(tokens))
-        if total is None:
-            return jax.tree.map(jnp.zeros_like, params), None
-        return total.gradient, total.sums
+        return total
 
 
 def _response_tokens(groups: Groups) -> int:
     return max(sum(len(t.completion) for group in groups for t in group), 1)
 
 
-def _metrics(parts: Sequence[TokenSums | None], norms: Sequence[np.ndarray], groups: Groups) -> dict[str, float]:
+def _metrics(parts: Sequence[TokenSums], norms: Sequence[np.ndarray], groups: Groups) -> dict[str, float]:
     trajectories = list(chain.from_iterable(groups))
     metrics = {
         "grad_norm": float(np.mean(norms)),
@@ -171,9 +170,7 @@ def _metrics(parts: Sequence[TokenSums | None], norms: Sequence[np.ndarray], gro
         "truncated": float(np.mean([t.truncated for t in trajectories])),
         "zero_variance": float(np.mean([all(t.advantage == 0 for t in group) for group in groups])),
     }
-    computed = [part for part in parts if part is not None]
-    if computed:
-        metrics |= token_means(jax.tree.map(lambda *sums: np.sum(sums, dtype=np.float64), *computed))
+    metrics |= token_means(jax.tree.map(lambda *sums: np.sum(sums, dtype=np.float64), *parts))
     if not all(np.isfinite(value) for value in metrics.values()):
         raise FloatingPointError(f"the update is not finite: {metrics}")
     return metrics

@@ -3,8 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codea1_jax.learn.batch import Example, Trajectory, pack, trajectory_example
+from codea1_jax.learn.batch import Example, Trajectory, trajectory_example
 from codea1_jax.learn.config import PackingConfig
+from codea1_jax.learn.packing import pack
 
 EXAMPLES = st.lists(
     st.builds(

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from parity import load_parity
 
-from codea1_jax.learn.batch import Example, Trajectory, pack
+from codea1_jax.learn.batch import Example, Trajectory
 from codea1_jax.learn.config import GRPOConfig, OptimizerConfig, PackingConfig
+from codea1_jax.learn.packing import pack
 from codea1_jax.learn.update import Learner, accumulate
 from codea1_jax.models.attention import training_attention
 from codea1_jax.models.config import Qwen2Config
@@ -33,6 +34,7 @@ PACKINGS = [
     PackingConfig(row_length=32, micro_batch_tokens=64),
     PackingConfig(row_length=32, micro_batch_tokens=4096),
     PackingConfig(row_length=8, micro_batch_tokens=8),
+    PackingConfig(share_prompts=True, micro_batch_tokens=150),
     PackingConfig(row_length=100, micro_batch_tokens=500, logit_chunk=7),
 ]
 
@@ -181,7 +183,7 @@ accumulate_table = jax.jit(functools.partial(accumulate, scores=table_scores, co
 
 
 @pytest.mark.parametrize("case", load_parity()["grpo"])
-@pytest.mark.parametrize("packing", [PACKINGS[0], PACKINGS[2]])
+@pytest.mark.parametrize("packing", [PACKINGS[0], PACKINGS[2], PACKINGS[3]])
 def test_packed_and_micro_batched_fixtures_equal_the_original(case, packing):
     """Every response token gets an id of its own."""
     mask = np.array(case["mask"])
