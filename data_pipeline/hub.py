@@ -5,21 +5,26 @@ from pathlib import Path
 
 import huggingface_hub
 
+_KNOWN_FILES = ["*.parquet", "*.json", "*.jsonl", "*.jsonl.gz"]
+
 
 def local_path(source: str) -> Path:
-    """The path that `source` names, or the folder that a dataset of the Hub, "owner/name", was downloaded to.
+    """The path that `source` names, or where a dataset of the Hub was downloaded to.
 
-    Raises ValueError, in one line, where it is neither or cannot be had.
+    On the Hub, "owner/name" is the whole dataset, "owner/name/data/train-*" those of its files that match. A path whose
+    folder exists here, or that begins with "/" or ".", is never looked for there. Raises ValueError, in one line, where
+    the data can be had from neither.
     """
-    if Path(source).exists():
-        return Path(source)
-    if not re.fullmatch(r"[\w.-]+/[\w.-]+", source) or source.startswith("."):
-        raise ValueError(f"{source}: no such file, and no owner/name of the Hub")
+    path = Path(source)
+    on_hub = re.fullmatch(r"(\w[\w.-]*/\w[\w.-]*)(?:/(.+))?", source)
+    if path.exists() or not on_hub or path.parent.is_dir():
+        return path
+    name, pattern = on_hub.groups()
     try:
-        return Path(
-            huggingface_hub.snapshot_download(source, repo_type="dataset", allow_patterns=["*.parquet", "*.json*"])
+        root = huggingface_hub.snapshot_download(
+            name, repo_type="dataset", allow_patterns=[pattern] if pattern else _KNOWN_FILES
         )
     except (huggingface_hub.errors.HfHubHTTPError, huggingface_hub.errors.LocalEntryNotFoundError, OSError) as error:
-        raise ValueError(
-            f"{source}: no such file, nor to be had from the Hub: {' '.join(str(error).split())}"
-        ) from None
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{source}: no such file, nor to be had from the Hub: {reason}") from None
+    return Path(root) / (pattern or "")

@@ -17,11 +17,11 @@ from data_pipeline import micro, sources, tfds_files
 from data_pipeline.hub import local_path
 from data_pipeline.leakage import drop_duplicates, drop_overlaps, without_answers
 from data_pipeline.problem import Loaded, Problem, Refusal
+from data_pipeline.rows import files
 from data_pipeline.validate import failures
 from sandbox import SandboxPool
 
 MICRO_TRAIN, MICRO_HELDOUT = 4096, 512
-MANIFEST = "manifest.json"
 _TRAINING_SETS = ("kodcode", "problems")
 _CHUNK = 64
 
@@ -36,7 +36,7 @@ class Recipe:
     name: str
     """one of `tfds_files.CONFIGS`"""
     source: str
-    """a file, a folder or "owner/name" of the Hub; the micro world needs none"""
+    """files, as `local_path` and `rows.files` take them; the micro world needs none"""
     difficulties: tuple[str, ...] = ()
     """KodCode's gpt_difficulty to keep; empty for all"""
     against: tuple[str, ...] = ()
@@ -80,7 +80,7 @@ def prepare(
     if not loaded.problems:
         raise ValueError(f"{recipe.source}: nothing is left of {len(loaded.refused)} rows")
     splits = _splits(loaded.problems, recipe.name)
-    return _write(recipe, directory, splits, loaded.refused, stripped, _sha256(*_files(path)))
+    return _write(recipe, directory, splits, loaded.refused, stripped, _sha256(*files(path)))
 
 
 def _micro_splits() -> Splits:
@@ -154,19 +154,15 @@ def _write(
         questions_stripped=stripped,
         dropped=dict(Counter(_kind(refusal.reason) for refusal in refused).most_common()),
         refused=list(refused),
-        files_sha256={file.name: _sha256(file) for file in _files(path) if file.name != MANIFEST},
+        files_sha256={file.name: _sha256(file) for file in sorted(path.iterdir())},
     )
-    (path / MANIFEST).write_text(json.dumps(asdict(manifest), indent=2) + "\n")
+    (path / "manifest.json").write_text(json.dumps(asdict(manifest), indent=2) + "\n")
     return path, manifest
 
 
 def _kind(reason: str) -> str:
     """The reason without its particulars: what follows a colon, and numbers."""
     return re.sub(r"\d+", "N", reason.partition(":")[0])
-
-
-def _files(path: Path) -> list[Path]:
-    return sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
 
 
 def _sha256(*files: Path) -> str:

@@ -22,20 +22,35 @@ class BadRow(ValueError):
 def read_rows(path: str | Path) -> list[Row | BadRow]:
     """The rows of the file in order; a line that is no JSON object stands as the reason why.
 
-    Of a folder, the rows of all its files of known kinds, by name. Raises ValueError, in one line, where the file is
-    missing, of an unknown kind or unreadable as a whole.
+    Several files are read one after the other. Raises ValueError, in one line, where there is no file, or one is of an
+    unknown kind or unreadable as a whole.
+    """
+    return [row for file in files(path) for row in _rows_of(file)]
+
+
+def files(path: str | Path) -> list[Path]:
+    """The file; of a folder, all its files of known kinds; of a pattern such as `data/train-*`, all that match.
+
+    By name. Raises ValueError where there is none.
     """
     path = Path(path)
-    if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if file.name.endswith(SUFFIXES))
-        return [row for file in files for row in read_rows(file)]
-    if not path.is_file():
+    if path.is_file():
+        return [path]
+    found = path.rglob("*") if path.is_dir() else path.parent.glob(path.name)
+    known = sorted(file for file in found if file.is_file() and file.name.endswith(SUFFIXES))
+    if not known:
         raise ValueError(f"{path}: no such file")
+    return known
+
+
+def _rows_of(path: Path) -> list[Row | BadRow]:
     try:
         if path.name.endswith(".parquet"):
             return list(pyarrow.parquet.read_table(path).to_pylist())
         if path.name.endswith((".jsonl", ".jsonl.gz")):
-            return [_parsed(line) for line in _text(path).splitlines() if line.strip()]
+            # Not splitlines: JSON may hold characters that it takes for the ends of lines.
+            content = _text(path).rstrip()
+            return [_parsed(line) for line in content.split("\n")] if content else []
         if path.name.endswith(".json"):
             return _items(json.loads(_text(path)))
     except (pyarrow.ArrowException, OSError, EOFError, UnicodeDecodeError, json.JSONDecodeError) as error:

@@ -166,7 +166,7 @@ def test_the_micro_world_can_be_written_too(tmp_path, pool, monkeypatch):
 def test_unknown_names_and_other_peoples_datasets_are_clear_errors(tmp_path, pool):
     with pytest.raises(ValueError, match="unknown dataset 'kod'; there are kodcode, "):
         prepare(Recipe("kod", "x"), tmp_path, pool)
-    with pytest.raises(ValueError, match=r"nothing\.json: no such file, and no owner/name"):
+    with pytest.raises(ValueError, match=r"nothing\.json: no such file$"):
         prepare(Recipe("kodcode", str(tmp_path / "nothing.json")), tmp_path, pool)
     (tmp_path / "mine.jsonl").write_text(json.dumps(EVALUATION_ROW))
     with pytest.raises(ValueError, match="problems has no difficulties to choose from"):
@@ -180,15 +180,26 @@ def test_a_dataset_of_the_hub_is_downloaded_and_its_files_read_together(tmp_path
         (tmp_path / "data" / f"part-{part}.jsonl").write_text("\n".join(lines))
     asked = []
 
-    def download(repo: str, **options) -> str:
-        asked.append((repo, options["repo_type"]))
+    def download(repo: str, repo_type: str, allow_patterns: list[str]) -> str:
+        asked.append((repo, repo_type, "*.parquet" in allow_patterns))
         return str(tmp_path)
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
     path = local_path("KodCode/KodCode-V1")
-    assert asked == [("KodCode/KodCode-V1", "dataset")]
+    assert asked == [("KodCode/KodCode-V1", "dataset", True)]
     ids = [problem.id for problem in data_pipeline.load(str(path), "all").problems]
     assert ids == [f"K{number}" for number in range(6)]
+    chosen = local_path("KodCode/KodCode-V1/data/part-1*")
+    assert [problem.id for problem in data_pipeline.load(str(chosen), "all").problems] == ["K3", "K4", "K5"]
+
+
+def test_what_lies_here_is_not_looked_for_on_the_hub(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *args, **options: pytest.fail("was asked"))
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a.jsonl").write_text("{}")
+    for here in ("data", "data/a.jsonl", "data/a*", "data/mistyped.json", "./b/c", "/b/c"):
+        assert local_path(here) == Path(here)
 
 
 def test_a_hub_that_cannot_be_reached_is_one_clear_line(monkeypatch):

@@ -101,6 +101,14 @@ def test_json_jsonl_and_parquet_give_the_same_problems(tmp_path):
     assert len(loaded[0].problems) == 2
 
 
+def test_rows_are_lines_whatever_characters_they_hold(tmp_path):
+    path = tmp_path / "odd.jsonl"
+    path.write_text(json.dumps(OWN_ROW | {"question": "a\u2028b\x0bc"}, ensure_ascii=False) + "\n\n[]\n\n")
+    loaded = problem_files.read(path)
+    assert loaded.problems[0].question == "a\u2028b\x0bc"
+    assert list(reasons(loaded)) == ["row 2", "row 3"]
+
+
 def test_own_problems_are_read_line_by_line(tmp_path):
     path = write_jsonl(
         tmp_path / "mine.jsonl",
