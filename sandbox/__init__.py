@@ -4,6 +4,8 @@ nsjail) only.
 
 from sandbox.encoding import encode, same
 from sandbox.jobs import (
+    CheckJob,
+    CheckResult,
     Execution,
     Job,
     JudgeJob,
@@ -23,6 +25,8 @@ from sandbox.literals import encode_literal
 from sandbox.pool import SandboxPool
 
 __all__ = [
+    "CheckJob",
+    "CheckResult",
     "Execution",
     "Job",
     "JudgeJob",

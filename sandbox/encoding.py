@@ -48,6 +48,16 @@ def same(first: str, second: str) -> bool:
     return first == second and not first.startswith("nan")
 
 
+def scalar_of(value: object) -> object:
+    """The Python value of a numpy scalar. Raises NotPlainData for anything else."""
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.generic):
+        item: object = value.item()  # type: ignore[attr-defined]
+        if type(item) in _SCALARS:
+            return item
+    raise NotPlainData(f"a value of type {type(value).__name__}")
+
+
 class _Encoder:
     """One encoding: counts the parts seen and notes whether any of them is a nan."""
 
@@ -68,12 +78,7 @@ class _Encoder:
         container = _CONTAINERS.get(kind)
         if container is not None:
             return container(self, value, depth - 1)
-        numpy: Any = sys.modules.get("numpy")
-        if numpy is not None and isinstance(value, numpy.generic):
-            item = value.item()
-            if type(item) in _SCALARS:
-                return self.text(item, depth)
-        raise NotPlainData(f"a value of type {kind.__name__}")
+        return self.text(scalar_of(value), depth)
 
     def of_integer(self, value: int) -> str:
         return str(value) if value.bit_length() <= _INT_BITS_IN_DECIMAL else hex(value)

@@ -115,9 +115,5 @@ def _packages_folder(preload: Sequence[str]) -> Path | None:
         if spec is None or spec.origin is None:
             raise SandboxUnavailable(f"cannot preload {name}: it is not installed here")
         if not spec.origin.startswith(os.path.realpath(sys.base_prefix)) or "site-packages" in spec.origin:
-            folder = (
-                Path(spec.origin).parent.parent
-                if spec.submodule_search_locations
-                else Path(spec.origin).parent
-            )
+            folder = Path(spec.origin).parent.parent if spec.submodule_search_locations else Path(spec.origin).parent
     return folder

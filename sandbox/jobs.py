@@ -159,6 +159,35 @@ def verdict_on(outcome: Outcome, expected: str) -> Verdict:
     return Verdict(VerdictStatus.PASSED if passed else VerdictStatus.FAILED, outcome.value)
 
 
+@dataclass(frozen=True)
+class CheckJob:
+    """A program and a dataset's own check code: ``check(candidate)``, unittest classes, pytest functions or asserts.
+
+    The check runs in a process of its own, and calls of the program carry plain data. With `beside` it runs in the
+    program's process, for checks that need real objects; that is weaker: see `sandbox.checker`. The check as a whole
+    may take `limits.program_seconds`.
+    """
+
+    program: str
+    check: str
+    entry_point: str
+    limits: Limits | None = None
+    beside: bool = False
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """How a check ended; the verdict's detail says why it did not pass."""
+
+    loaded: Outcome
+    verdict: Verdict
+    cpu_seconds: float
+
+    @property
+    def passed(self) -> bool:
+        return self.verdict.passed
+
+
 class SandboxError(RuntimeError):
     """The judge's own machinery failed. Never a verdict, never a reward."""
 

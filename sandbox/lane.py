@@ -9,9 +9,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import IO, Any
 
-from sandbox.jobs import Execution, SandboxError
+from sandbox.jobs import SandboxError
 from sandbox.language import OutsideLanguage
-from sandbox.protocol import Progress
+from sandbox.protocol import CheckProgress, Progress
 from sandbox.worker import Worker, WorkerDied, memory_file
 
 PIPELINE = 4  # requests inside one zygote, so that it need not wait for the host
@@ -21,10 +21,10 @@ ATTEMPTS = 2  # a job whose worker dies is tried once more
 
 @dataclass
 class Task:
-    """A job on its way through the pool; `finish` turns its execution into the future's result."""
+    """A job on its way through the pool; `finish` turns its result into the future's."""
 
-    progress: Progress
-    finish: Callable[[Execution], Any]
+    progress: Progress | CheckProgress
+    finish: Callable[[Any], Any]
     future: Future[Any]
     attempts: int = 0
 
@@ -109,9 +109,7 @@ class Lane(threading.Thread):
         task, result = self._running[0]
         progress = task.progress
         try:
-            report = self._worker.receive(
-                progress.limits.wall_factor * progress.limits.program_seconds + GRACE_SECONDS
-            )
+            report = self._worker.receive(progress.limits.wall_factor * progress.limits.program_seconds + GRACE_SECONDS)
         except WorkerDied as error:
             self._replace_worker(error)
             return
@@ -119,7 +117,7 @@ class Lane(threading.Thread):
         with result:
             progress.absorb(report, os.pread(result.fileno(), progress.limits.output_bytes, 0))
         if progress.done:
-            task.future.set_result(task.finish(progress.execution()))
+            task.future.set_result(task.finish(progress.result()))
         else:
             self._send(task)
 

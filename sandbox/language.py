@@ -109,9 +109,7 @@ def _sides(statement: ast.stmt) -> tuple[ast.expr, ast.expr]:
     if not isinstance(test, ast.Compare) or len(test.ops) != 1:
         raise OutsideLanguage("not of the form assert CALL == EXPR")
     operator, stated = test.ops[0], test.comparators[0]
-    is_singleton = isinstance(stated, ast.Constant) and any(
-        stated.value is single for single in (True, False, None)
-    )
+    is_singleton = isinstance(stated, ast.Constant) and any(stated.value is single for single in (True, False, None))
     if isinstance(operator, ast.Eq) or (isinstance(operator, ast.Is) and is_singleton):
         return test.left, stated
     raise OutsideLanguage("not a comparison by == (or by is with True, False or None)")

@@ -5,12 +5,12 @@ import queue
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from sandbox.jail import BackendName, plan_launch
-from sandbox.jobs import Execution, Job, JudgeJob, Limits, SandboxError, Verdicts, verdicts
+from sandbox.jobs import CheckJob, CheckResult, Execution, Job, JudgeJob, Limits, SandboxError, Verdicts, verdicts
 from sandbox.lane import Lane, Task
-from sandbox.protocol import Progress
+from sandbox.protocol import CheckProgress, Progress
 from sandbox.worker import Worker
 
 T = TypeVar("T")
@@ -52,7 +52,7 @@ class SandboxPool:
 
     def submit(self, job: Job) -> Future[Execution]:
         """Run one program and its calls."""
-        return self._submit(job, lambda execution: execution)
+        return self._submit(self._progress(job), lambda execution: execution)
 
     def execute(self, jobs: Sequence[Job]) -> list[Execution]:
         """Run programs; results in the order of the jobs."""
@@ -61,11 +61,19 @@ class SandboxPool:
     def submit_judge(self, job: JudgeJob) -> Future[Verdicts]:
         """Run one program and compare, in this process, what it returned with what its tests expect."""
         plain = job.execution()
-        return self._submit(plain, lambda execution: verdicts(job.tests, plain.calls, execution))
+        return self._submit(self._progress(plain), lambda execution: verdicts(job.tests, plain.calls, execution))
 
     def judge(self, jobs: Sequence[JudgeJob]) -> list[Verdicts]:
         """Judge programs; verdicts in the order of the jobs."""
         return [future.result() for future in [self.submit_judge(job) for job in jobs]]
+
+    def submit_check(self, job: CheckJob) -> Future[CheckResult]:
+        """Run a dataset's own check against one program."""
+        return self._submit(CheckProgress(job, job.limits or self.limits), lambda result: result)
+
+    def check(self, jobs: Sequence[CheckJob]) -> list[CheckResult]:
+        """Check programs; results in the order of the jobs."""
+        return [future.result() for future in [self.submit_check(job) for job in jobs]]
 
     @property
     def worker_pids(self) -> tuple[int, ...]:
@@ -109,9 +117,12 @@ class SandboxPool:
         for lane in self._lanes:
             lane.start()
 
-    def _submit(self, job: Job, finish: Callable[[Execution], T]) -> Future[T]:
+    def _progress(self, job: Job) -> Progress:
+        return Progress(job, job.limits or self.limits)
+
+    def _submit(self, progress: Progress | CheckProgress, finish: Callable[[Any], T]) -> Future[T]:
         if self._closed:
             raise SandboxError("the pool is closed")
         future: Future[T] = Future()
-        self._tasks.put(Task(Progress(job, job.limits or self.limits), finish, future))
+        self._tasks.put(Task(progress, finish, future))
         return future

@@ -6,7 +6,18 @@ import resource
 import signal
 from dataclasses import dataclass, field
 
-from sandbox.jobs import Execution, Job, Limits, Outcome, Status
+from sandbox import checker
+from sandbox.jobs import (
+    CheckJob,
+    CheckResult,
+    Execution,
+    Job,
+    Limits,
+    Outcome,
+    Status,
+    Verdict,
+    VerdictStatus,
+)
 from sandbox.language import called_names
 from sandbox.zygote import REPORT, REQUEST
 
@@ -20,6 +31,17 @@ _STATUS_OF_SIGN = {
     "!": Status.RAISED,
     "?": Status.NOT_PLAIN_DATA,
     "m": Status.OUT_OF_MEMORY,
+    "t": Status.TIMED_OUT,
+    "c": Status.CRASHED,
+}
+_VERDICT_OF_SIGN = {
+    checker.PASSED: VerdictStatus.PASSED,
+    checker.FAILED: VerdictStatus.FAILED,
+    checker.RAISED: VerdictStatus.RAISED,
+    checker.TIMED_OUT: VerdictStatus.TIMED_OUT,
+    checker.OUT_OF_MEMORY: VerdictStatus.OUT_OF_MEMORY,
+    checker.CRASHED: VerdictStatus.CRASHED,
+    checker.NOT_PLAIN_DATA: VerdictStatus.NOT_PLAIN_DATA,
 }
 
 
@@ -89,7 +111,7 @@ class Progress:
         calls = self.job.calls[len(self.outcomes) :]
         names = frozenset[str]().union(*(called_names(call, self.job.entry_point) for call in calls))
         load = min(self.limits.load_seconds, self._cpu_left())
-        rlimits = _rlimits(self.limits, self._cpu_left())
+        rlimits = _rlimits(self.limits, self._cpu_left(), self.limits.processes)
         message = (self.job.program, calls, tuple(names), rlimits, load, self.limits.call_seconds)
         return marshal.dumps(message, _MARSHAL_VERSION)
 
@@ -97,7 +119,7 @@ class Progress:
         """What the zygote is told: how long it may wait for the load, for one call, and in all."""
         limits, factor = self.limits, self.limits.wall_factor
         total = factor * limits.program_seconds - self.wall_seconds
-        return REQUEST.pack(factor * limits.load_seconds, factor * limits.call_seconds, total)
+        return REQUEST.pack(factor * limits.load_seconds, factor * limits.call_seconds, total, False)
 
     def absorb(self, report: Report, data: bytes) -> None:
         """Take in the answers of a child that has ended."""
@@ -112,13 +134,10 @@ class Progress:
         out_of_room = bool(answers) and len(data) > self.limits.output_bytes - MAX_LINE
         if self.left and not out_of_room:
             self.outcomes.append(report.death())
-        if (
-            self._cpu_left() <= 0
-            or self.wall_seconds >= self.limits.wall_factor * self.limits.program_seconds
-        ):
+        if self._cpu_left() <= 0 or self.wall_seconds >= self.limits.wall_factor * self.limits.program_seconds:
             self.outcomes += [Outcome(Status.TIMED_OUT, detail="the program's time as a whole")] * self.left
 
-    def execution(self) -> Execution:
+    def result(self) -> Execution:
         assert self.loaded is not None
         return Execution(self.loaded, tuple(self.outcomes), self.cpu_seconds)
 
@@ -126,12 +145,58 @@ class Progress:
         return self.limits.program_seconds - self.cpu_seconds
 
 
-def _rlimits(limits: Limits, cpu_seconds: float) -> tuple[tuple[int, int], ...]:
+@dataclass
+class CheckProgress:
+    """One check on its way."""
+
+    job: CheckJob
+    limits: Limits
+    answer: CheckResult | None = None
+
+    @property
+    def done(self) -> bool:
+        return self.answer is not None
+
+    def request(self) -> bytes:
+        """What the judge's process in the jail reads."""
+        job, limits = self.job, self.limits
+        rlimits = _rlimits(limits, limits.program_seconds, limits.processes + 1)
+        message = (
+            *(job.program, job.check, job.entry_point, job.beside, rlimits),
+            *(limits.load_seconds, limits.call_seconds, limits.program_seconds),
+        )
+        return marshal.dumps(message, _MARSHAL_VERSION)
+
+    def wall_limits(self) -> bytes:
+        """What the zygote is told: a check shows no progress between the program's loading and the verdict."""
+        total = self.limits.wall_factor * self.limits.program_seconds
+        return REQUEST.pack(total, total, total, True)
+
+    def absorb(self, report: Report, data: bytes) -> None:
+        """Take in the two lines of the judge's process."""
+        load, *verdicts = data.decode("ascii", "replace").split("\n")[:-1] or [""]
+        loaded = _outcome(load) if load else report.death()
+        if loaded.status is not Status.RETURNED:
+            verdict = Verdict(VerdictStatus(loaded.status.value), None, loaded.detail)
+        elif verdicts:
+            sign, detail = verdicts[0][:1], verdicts[0][1:]
+            verdict = Verdict(_VERDICT_OF_SIGN.get(sign, VerdictStatus.CRASHED), None, detail)
+        else:
+            death = report.death()
+            verdict = Verdict(VerdictStatus(death.status.value), None, death.detail)
+        self.answer = CheckResult(loaded, verdict, report.cpu_seconds)
+
+    def result(self) -> CheckResult:
+        assert self.answer is not None
+        return self.answer
+
+
+def _rlimits(limits: Limits, cpu_seconds: float, processes: int) -> tuple[tuple[int, int], ...]:
     return (
         (resource.RLIMIT_AS, limits.memory_mb << 20),
         (resource.RLIMIT_CPU, math.ceil(cpu_seconds) + 1),
         (resource.RLIMIT_FSIZE, max(limits.file_bytes, limits.output_bytes)),
-        (resource.RLIMIT_NPROC, limits.processes + 1),  # the zygote counts too
+        (resource.RLIMIT_NPROC, processes + 1),  # the zygote counts too
         (resource.RLIMIT_NOFILE, _OPEN_FILES),
         (resource.RLIMIT_CORE, 0),
     )

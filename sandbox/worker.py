@@ -10,18 +10,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from sandbox import encoding, zygote
+from sandbox import check_code, checker, encoding, evaluation, transport, zygote
 from sandbox.jail import Launch
 from sandbox.jobs import SandboxUnavailable
 from sandbox.protocol import Report
 
 _START_SECONDS = 60.0
+_JAILED = (encoding, evaluation, transport, check_code, checker, zygote)  # each after those that it imports
 _BOOT = """\
 import sys, types
 sys.path += {packages!r}
+package = sys.modules["sandbox"] = types.ModuleType("sandbox")
 for name, text in {modules!r}:
-    module = sys.modules[name] = types.ModuleType(name)
-    exec(compile(text, name, "exec"), module.__dict__)
+    module = sys.modules["sandbox." + name] = types.ModuleType("sandbox." + name)
+    setattr(package, name, module)
+    exec(compile(text, name + ".py", "exec"), module.__dict__)
 module.main({control}, {preload!r})
 """
 
@@ -125,7 +128,9 @@ def memory_file(content: bytes = b"") -> IO[bytes]:
 
 def _boot_text(launch: Launch, preload: Sequence[str], control_fd: int) -> bytes:
     """The program that the interpreter in the jail reads from its standard input."""
-    modules = [(module.__name__, Path(module.__file__ or "").read_text()) for module in (encoding, zygote)]
+    modules = [
+        (module.__name__.removeprefix("sandbox."), Path(module.__file__ or "").read_text()) for module in _JAILED
+    ]
     packages = [launch.packages] if launch.packages else []
     text = _BOOT.format(packages=packages, modules=modules, control=control_fd, preload=tuple(preload))
     return text.encode()

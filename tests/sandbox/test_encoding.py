@@ -185,18 +185,14 @@ def test_depth_of_one_hundred_is_plain_data():
 
 def test_numpy_scalars_count_as_python_values_and_arrays_do_not():
     numpy = pytest.importorskip("numpy")
-    assert (
-        encode([numpy.int64(3), numpy.float32(0.5), numpy.bool_(True), numpy.str_("a")]) == '[3, 0.5, 1, "a"]'
-    )
+    assert encode([numpy.int64(3), numpy.float32(0.5), numpy.bool_(True), numpy.str_("a")]) == '[3, 0.5, 1, "a"]'
     for value in (numpy.zeros(2), numpy.datetime64("2020-01-01"), numpy.longdouble(1)):
         with pytest.raises(NotPlainData):
             encode(value)
 
 
 def test_literals_are_encoded_without_running_anything():
-    assert encode_literal("[1, -2.0, {'a': (True, None)}, 1+2j]") == encode(
-        [1, -2.0, {"a": (True, None)}, 1 + 2j]
-    )
+    assert encode_literal("[1, -2.0, {'a': (True, None)}, 1+2j]") == encode([1, -2.0, {"a": (True, None)}, 1 + 2j])
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,5 @@ with SandboxPool(workers=2, backend="nsjail", limits=FAST) as jail:
     packages = sysconfig.get_path("purelib")
     environment = {"PYTHONPATH": f"{ROOT}:{packages}", "PYTHONDONTWRITEBYTECODE": "1"}
     user = {"user": SOMEBODY, "group": SOMEBODY, "extra_groups": []}
-    result = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, **user
-    )
+    result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, **user)
     assert result.returncode == 0, result.stderr

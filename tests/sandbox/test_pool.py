@@ -91,9 +91,7 @@ def test_a_program_without_calls_is_only_loaded(pool):
 
 def test_sleeping_is_ended_by_the_wall_clock():
     with SandboxPool(workers=1, limits=Limits(call_seconds=0.1, wall_factor=3)) as pool:
-        (execution,) = pool.execute(
-            [Job("import time\ndef f(x):\n    time.sleep(x)\n    return x", ("f(60)", "f(0)"))]
-        )
+        (execution,) = pool.execute([Job("import time\ndef f(x):\n    time.sleep(x)\n    return x", ("f(60)", "f(0)"))])
     assert statuses(execution) == ["timed out", "returned"]
 
 
@@ -138,9 +136,7 @@ def test_a_nan_never_passes(pool):
 
 def test_results_come_in_the_order_of_the_jobs(pool):
     jobs = [Job(f"def f(x):\n    return x + {index}", ("f(1)",)) for index in range(40)]
-    assert [execution.outcomes[0].value for execution in pool.execute(jobs)] == [
-        str(index + 1) for index in range(40)
-    ]
+    assert [execution.outcomes[0].value for execution in pool.execute(jobs)] == [str(index + 1) for index in range(40)]
 
 
 def test_futures_can_be_taken_as_they_complete(pool):
@@ -175,8 +171,7 @@ def test_a_dead_worker_is_replaced_and_its_jobs_run_again():
     with SandboxPool(workers=1, limits=Limits(call_seconds=5)) as pool:
         loaded = pool.execute([Job(DOUBLE, ("f(1)",))])
         futures = [
-            pool.submit(Job("def f(x):\n    for _ in range(10**7): pass\n    return x", ("f(3)",)))
-            for _ in range(3)
+            pool.submit(Job("def f(x):\n    for _ in range(10**7): pass\n    return x", ("f(3)",))) for _ in range(3)
         ]
         os.kill(pool.worker_pids[0], signal.SIGKILL)
         assert loaded[0].valid

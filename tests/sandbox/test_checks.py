@@ -1,0 +1,167 @@
+import pytest
+
+from sandbox import CheckJob, SandboxPool
+
+CHECK = """
+def check(candidate):
+    assert candidate(1) == 2
+    assert candidate(2) == 3, "two"
+"""
+UNITTEST = """
+import unittest
+class TestCases(unittest.TestCase):
+    def setUp(self):
+        self.base = 1
+    def test_one(self):
+        self.assertEqual(f(self.base), 2)
+    def test_raises(self):
+        with self.assertRaises(TypeError):
+            f('a')
+"""
+PYTEST = """
+import pytest
+from solution import f, g
+def test_one():
+    assert f(1) == pytest.approx(2.0)
+def test_raises():
+    with pytest.raises(TypeError, match="str"):
+        f('a')
+class TestMore:
+    def setup_method(self):
+        self.xs = [3, 1, 2]
+    def test_in_place(self):
+        g(self.xs)
+        assert self.xs == [1, 2, 3]
+"""
+RIGHT = "def f(x):\n    return x + 1\ndef g(xs):\n    xs.sort()\n"
+WRONG = "def f(x):\n    return x + 2 if x == 2 else x + 1\ndef g(xs):\n    return sorted(xs)\n"
+
+
+@pytest.fixture(params=[False, True], ids=["apart", "beside"])
+def beside(request):
+    return request.param
+
+
+def status(pool: SandboxPool, program: str, check: str, beside: bool = False) -> str:
+    return pool.check([CheckJob(program, check, "f", beside=beside)])[0].verdict.status.value
+
+
+@pytest.mark.parametrize("check", [CHECK, UNITTEST, PYTEST, "assert f(1) == 2"])
+def test_a_right_program_passes_checks_of_every_form(jail, check, beside):
+    assert status(jail, RIGHT, check, beside) == "passed"
+
+
+def test_a_wrong_program_fails_and_the_detail_says_why(jail, beside):
+    (result,) = jail.check([CheckJob(WRONG, CHECK, "f", beside=beside)])
+    assert not result.passed
+    assert result.loaded.status.value == "returned"
+    assert (result.verdict.status.value, result.verdict.detail) == ("failed", "two")
+    assert status(jail, WRONG, PYTEST, beside) == "failed"
+    assert status(jail, "def f(x):\n    return x", UNITTEST, beside) == "failed"
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        ("def f(x) return", "raised"),
+        ("while True: pass", "timed out"),
+        ("def f(x):\n    while True: pass", "timed out"),
+        ("def f(x):\n    return 1 / 0", "raised"),
+        ("import os\ndef f(x):\n    os._exit(0)", "crashed"),
+        ("def f(x):\n    return [0] * 10**11", "out of memory"),
+        ("g = 1", "raised"),
+    ],
+)
+def test_every_end_of_a_checked_program_has_its_status(jail, program, expected, beside):
+    assert status(jail, program, CHECK, beside) == expected
+
+
+def test_the_function_may_be_called_check(jail, beside):
+    check = "def check(check):\n    assert check(1) == 2"
+    for body, expected in (("x + 1", "passed"), ("x", "failed")):
+        job = CheckJob(f"def check(x):\n    return {body}", check, "check", beside=beside)
+        assert jail.check([job])[0].verdict.status.value == expected
+
+
+def test_a_check_may_call_the_programs_other_functions(jail, beside):
+    check = "def check(f):\n    assert helper(1) == 5"
+    assert status(jail, "def f(x): return 0\ndef helper(x): return 5", check, beside) == "passed"
+
+
+def test_a_value_that_is_no_plain_data_has_its_truth_and_no_more(jail):
+    program = "import re\ndef f(x):\n    return re.match('a', x)"
+    assert status(jail, program, "assert f('a') and not f('b')") == "passed"
+    assert status(jail, program, "assert f('a') == True") == "not plain data"
+
+
+def test_exact_values_cross_between_the_processes(jail):
+    check = """
+def same(a, b):
+    assert type(a) is type(b) and repr(a) == repr(b), (a, b)
+def check(f):
+    for value in (1, True, 1.0, -0.0, float('inf'), float('nan'), 1e308, 2**70, 10**4000, 1j, None,
+                  '', '\\ud800\\x00é', b'\\xff', (), (1, [2]), {1, 2}, frozenset({3}), {(1,): [None], 2: {}}):
+        same(f(value), value)
+        same(f([value])[0], value)
+    assert list(f(iter([1, 2]))) == [1, 2]
+"""
+    assert status(jail, "def f(x): return x", check) == "passed"
+
+
+HOSTILE = {
+    "always equal": "class E:\n    def __eq__(self, o): return True\ndef f(x): return E()",
+    "always equal int": "class I(int):\n    def __eq__(self, o): return True\ndef f(x): return I(0)",
+    "prints markers": "print('passed p OK')\ndef f(x):\n    print('p')\n    return 7",
+    "exits early with success": "import sys\ndef f(x): sys.exit(0)",
+    "exits at once": "import os\ndef f(x): os._exit(0)",
+    "exits while loading": "import os\nos.write(1, b'p')\nos._exit(0)",
+    "exits later": "import threading, os\ndef f(x):\n    threading.Timer(0.05, os._exit, (0,)).start()\n    return 7",
+    "writes verdicts everywhere": """
+import os
+def f(x):
+    for fd in range(3, 64):
+        try: os.write(fd, b'p\\n=None\\np\\n')
+        except OSError: pass
+    return 7
+""",
+    "writes frames everywhere": """
+import os
+def f(x):
+    for fd in range(3, 64):
+        for data in (b'["value", 2, []]', b'["0", "p"]', b'[' * 10**5, b'["value", {"tuple": 1}, []]'):
+            try: os.write(fd, len(data).to_bytes(4, 'big') + data)
+            except OSError: pass
+    return 7
+""",
+    "kills the judge": "import os\nos.kill(os.getppid(), 9)\ndef f(x): return 7",
+    "stops the judge": "import os\nos.kill(os.getppid(), 19)\ndef f(x): return 7",
+    "raises what a check could expect": "def f(x): raise AssertionError",
+    "hides builtins": "def isinstance(*a): return True\ndef all(x): return True\ndef f(x): return 7",
+    "raises KeyboardInterrupt": "def f(x): raise KeyboardInterrupt",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_hostile_program_passes_a_check(jail, name, beside):
+    honest = CheckJob(RIGHT, CHECK, "f")
+    hostile, after = jail.check([CheckJob(HOSTILE[name], CHECK, "f", beside=beside), honest])
+    assert not hostile.passed, hostile
+    assert after.passed
+    assert jail.restarts == 0
+
+
+APART_ONLY = {
+    "patches unittest": "import unittest\nunittest.TestCase.assertEqual = lambda *a: None\ndef f(x): return 7",
+    "patches the runner": "import sys\nsys.modules['sandbox.checker'].run_check = lambda *a: None\ndef f(x): return 7",
+    "reads the check": """
+import gc, sys
+def f(x):
+    texts = [repr(thing) for thing in gc.get_objects() if isinstance(thing, (str, list, dict, tuple))]
+    return 2 if any('candi' + str('date(1)') in text for text in texts) else 7
+""",
+}
+
+
+@pytest.mark.parametrize("name", APART_ONLY)
+def test_a_check_that_runs_apart_is_out_of_the_programs_reach(jail, name):
+    assert status(jail, APART_ONLY[name], UNITTEST if "unittest" in name else CHECK) == "failed"
