@@ -78,8 +78,8 @@ class Capacity:
     response_buckets: ascending response lengths in tokens, multiples of `block`; the last one is the longest
         response.
     block: tokens decoded between two looks of the host.
-    prefill_tokens: about how many prompt tokens one prefill takes: a bucket of b tokens takes prefill_tokens
-        // b prompts at a time (at least one).
+    prefill_tokens: about how many prompt tokens one prefill takes: a bucket of b tokens takes prefill_tokens // b
+        prompts at a time (at least one). Enough to keep the device busy is best: missing prompts are padding.
 
     At most len(prompt_buckets) prefill programs and, for each kind of sampling used (greedy, plain,
     filtered), len(prompt_buckets) * len(response_buckets) decoding programs are ever compiled.

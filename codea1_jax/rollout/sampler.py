@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import numpy as np
 
 from codea1_jax.models.qwen2 import Params, Qwen2
 from codea1_jax.rollout.cache import Cache, empty_cache
@@ -26,10 +27,10 @@ from codea1_jax.rollout.schedule import Admission, Schedule
 class Counters:
     """Work done since the sampler was made.
 
-    prefilled: prompt tokens run through the model (without padding; a prompt's last token is decoded, not
-        prefilled).
-    blocks: decode blocks. steps: the steps they ran, each one token for every row. drawn: tokens of
-        completions.
+    prefilled: prompt tokens run through the model, without padding; a prompt's last token is decoded instead.
+    blocks: decode blocks.
+    steps: the steps they ran, each one token for every row.
+    drawn: tokens of completions.
     """
 
     prefilled: int = 0
@@ -70,8 +71,10 @@ class Sampler:
         """Yields (index of the request, its completions by sample) as soon as all of them are complete.
 
         The order is deterministic but seldom that of the requests. The next block is already running on the
-        device while the caller works on what was yielded. The cache lives as long as the iterator. Raises
-        ValueError at once if a request does not fit the capacity.
+        device while the caller works on what was yielded. The cache lives as long as the iterator.
+
+        Raises ValueError at once if a request does not fit the capacity, and, while iterated,
+        FloatingPointError if the policy's logits are not finite.
         """
         longest = self._capacity.response_buckets[-1]
         if sampling.max_new_tokens > longest:
@@ -115,6 +118,8 @@ class Sampler:
     def _fetch(self, block: Block) -> Block:
         """Waits for a block and counts it."""
         block = jax.device_get(block)
+        if not np.isfinite(block.logprobs).all():
+            raise FloatingPointError("the policy's logprobs are not finite: its parameters are broken")
         self.counters.blocks += 1
         self.counters.steps += int(block.steps)
         self.counters.drawn += int(block.count.sum())

@@ -89,14 +89,21 @@ def draw_tokens(
 
 def keep_top_k(weights: Float[Array, "*rows vocab"], top_k: Int[Array, ""]) -> Float[Array, "*rows vocab"]:
     """Zeroes all but the k largest weights, which are in [0, 1]; k = 0 keeps all."""
-    vocab = weights.shape[-1]
-    wanted = jnp.where(top_k > 0, jnp.minimum(top_k, vocab), vocab).astype(jnp.float32)
-    return _keep_until(weights, jnp.ones_like(weights), jnp.broadcast_to(wanted, weights.shape[:-1]))
+
+    def keep(weights: Array) -> Array:
+        wanted = jnp.minimum(top_k, weights.shape[-1]).astype(jnp.float32)
+        return _keep_until(weights, jnp.ones_like(weights), jnp.broadcast_to(wanted, weights.shape[:-1]))
+
+    return jax.lax.cond(top_k > 0, keep, lambda weights: weights, weights)
 
 
 def keep_top_p(weights: Float[Array, "*rows vocab"], top_p: Float[Array, ""]) -> Float[Array, "*rows vocab"]:
-    """Zeroes all but the largest weights, which are in [0, 1], that together reach top_p of the sum."""
-    return _keep_until(weights, weights, top_p * jnp.sum(weights, axis=-1))
+    """Zeroes all but the largest weights, which are in [0, 1], that together reach top_p of the sum; 1 keeps all."""
+
+    def keep(weights: Array) -> Array:
+        return _keep_until(weights, weights, top_p * jnp.sum(weights, axis=-1))
+
+    return jax.lax.cond(top_p < 1, keep, lambda weights: weights, weights)
 
 
 def _keep_until(weights: Array, amounts: Array, wanted: Array) -> Array:

@@ -24,7 +24,7 @@ Finished = tuple[int, tuple[Completion, ...]]  # a request's index and its compl
 
 def sample_key(seed: int, stream: Sequence[int], sample: int) -> np.ndarray:
     """The random key (uint32[2]) of a sample: a digest of its identity, whatever else is being decoded."""
-    identity = repr((seed, *map(int, stream), sample)).encode()
+    identity = repr((int(seed), *map(int, stream), sample)).encode()
     return np.frombuffer(hashlib.blake2b(identity, digest_size=8).digest(), np.uint32)
 
 

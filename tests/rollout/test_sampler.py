@@ -204,6 +204,25 @@ def test_short_rows_do_not_pay_for_long_buckets(model, params, requests):
     assert sampler.programs == 2
 
 
+def test_a_bfloat16_policy_draws_with_logprobs_near_those_of_float32(model, params, requests):
+    rounded, sampling = dataclasses.replace(model, dtype=jnp.bfloat16), Sampling(11)
+    cool = jax.tree.map(lambda x: x / 3, params)
+    results = completions_of(sampler_of(rounded).generate(cool, requests, sampling))
+    exact = completions_of(sampler_of(model).generate(cool, requests, sampling))
+    for samples, exact_samples in zip(results, exact, strict=True):
+        for sample, exact_sample in zip(samples, exact_samples, strict=True):
+            same = np.cumprod(np.array(sample.tokens) == np.array(exact_sample.tokens)).astype(bool)
+            difference = np.array(sample.logprobs)[same] - np.array(exact_sample.logprobs)[same]
+            assert np.abs(difference).max(initial=0) < 0.1
+    assert results != exact
+
+
+def test_a_policy_that_gives_nan_raises(model, params):
+    broken = jax.tree.map(lambda x: jnp.full_like(x, jnp.nan), params)
+    with pytest.raises(FloatingPointError, match="parameters are broken"):
+        list(sampler_of(model).generate(broken, [Request((5,), (0,), 1)], Sampling(4)))
+
+
 def test_no_requests_give_no_completions(model, params):
     assert list(sampler_of(model).generate(params, [], Sampling(4))) == []
 
