@@ -15,8 +15,10 @@ import numpy as np
 from codea1_jax.learn.batch import BatchWriter, Blocks, Example, PackedBatch
 from codea1_jax.learn.config import PackingConfig
 
-# Sizes that depend on the data are rounded up to a multiple of this, so that few shapes are ever compiled.
-GRAIN = 16
+# Sizes that depend on the data are rounded up, so that few shapes are ever compiled: prompts and responses to
+# a multiple of 8 tokens, a row's slots to a multiple of an eighth of its length.
+GRAIN = 8
+SLOT_STEPS = 8
 
 
 def pack(examples: Sequence[Example], config: PackingConfig) -> list[PackedBatch]:
@@ -33,7 +35,8 @@ def pack_segments(examples: Sequence[Example], config: PackingConfig) -> list[Pa
     while row_length < max(example.length for example in examples):
         row_length *= 2
     rows = _first_fit_decreasing(examples, row_length)
-    slots = _rounded_up(max(sum(len(example.learned) for example in row) for row in rows), row_length)
+    most = max(sum(len(example.learned) for example in row) for row in rows)
+    slots = min(_rounded_up(most, -(-row_length // SLOT_STEPS)), row_length)
     batch_rows = max(1, config.micro_batch_tokens // row_length)
 
     def fill(rows: Sequence[Sequence[Example]]) -> PackedBatch:
@@ -56,16 +59,15 @@ def pack_shared_prompts(examples: Sequence[Example], config: PackingConfig) -> l
     by_context: dict[tuple[int, ...], list[Example]] = {}
     for example in examples:
         by_context.setdefault(tuple(example.context), []).append(example)
-    prompt = _rounded_up(max(map(len, by_context)))
-    block = _rounded_up(max(len(example.learned) for example in examples))
+    prompt = _rounded_up(max(map(len, by_context)), GRAIN)
+    block = _rounded_up(max(len(example.learned) for example in examples), GRAIN)
     samples = max(map(len, by_context.values()))
     row_length = prompt + samples * block
-    slots = _rounded_up(max(sum(len(e.learned) for e in row) for row in by_context.values()), samples * block)
     batch_rows = max(1, config.micro_batch_tokens // row_length)
     rows = list(by_context.items())
 
     def fill(rows: Sequence[tuple[tuple[int, ...], list[Example]]]) -> PackedBatch:
-        writer = BatchWriter(batch_rows, row_length, slots, Blocks(prompt, block))
+        writer = BatchWriter(batch_rows, row_length, samples * block, Blocks(prompt, block))
         for row, (context, members) in enumerate(rows):
             writer.place(row, 0, context, position=0, segment=1)
             for index, example in enumerate(members):
@@ -90,6 +92,5 @@ def _first_fit_decreasing(examples: Sequence[Example], row_length: int) -> list[
     return [row for row in rows if row]
 
 
-def _rounded_up(size: int, most: int | None = None) -> int:
-    rounded = -(-size // GRAIN) * GRAIN
-    return rounded if most is None else min(rounded, most)
+def _rounded_up(size: int, step: int) -> int:
+    return -(-size // step) * step

@@ -47,6 +47,11 @@ class Accumulated(NamedTuple):
     gradient: Params
     sums: TokenSums
 
+    @classmethod
+    def nothing(cls, params: Params, *, with_kl: bool) -> Accumulated:
+        """Over no micro-batch."""
+        return cls(jax.tree.map(jnp.zeros_like, params), TokenSums.zero(with_kl=with_kl))
+
 
 def accumulate(
     accumulated: Accumulated,
@@ -96,8 +101,7 @@ class Learner:
         self._optimizer = make_optimizer(optimizer)
         scores = slot_scores(model, logit_chunk=packing.logit_chunk, temperature=temperature)
         self._logprobs = jax.jit(lambda params, batch: scores(params, batch)[0])
-        nothing = TokenSums.zero(with_kl=grpo.kl_coef > 0)
-        self._nothing = jax.jit(lambda params: Accumulated(jax.tree.map(jnp.zeros_like, params), nothing))
+        self._nothing = jax.jit(partial(Accumulated.nothing, with_kl=grpo.kl_coef > 0))
         self._accumulate = jax.jit(partial(accumulate, scores=scores, config=grpo), donate_argnums=0)
 
         def apply(state: PolicyState, gradient: Params) -> tuple[PolicyState, Float[Array, ""]]:

@@ -11,7 +11,7 @@ from parity import load_parity
 from codea1_jax.learn.batch import Example, Trajectory
 from codea1_jax.learn.config import GRPOConfig, OptimizerConfig, PackingConfig
 from codea1_jax.learn.packing import pack
-from codea1_jax.learn.update import Learner, accumulate
+from codea1_jax.learn.update import Accumulated, Learner, accumulate
 from codea1_jax.models.attention import training_attention
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.qwen2 import Qwen2, output_table
@@ -196,7 +196,7 @@ def test_packed_and_micro_batched_fixtures_equal_the_original(case, packing):
     old, new, reference = (
         jnp.ravel(jnp.asarray(case[name], jnp.float32)) for name in ("old_logprobs", "new_logprobs", "ref_logprobs")
     )
-    total = None
+    total = Accumulated.nothing(new, with_kl=True)
     for batch in jax.device_put(pack(examples, packing)):
         known = replace(batch, old_logprobs=old[batch.targets], reference_logprobs=reference[batch.targets])
         total = accumulate_table(total, new, known, jnp.float32(mask.sum()))
