@@ -7,6 +7,7 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 from codea1_jax.models.qwen2 import Params, Qwen2
 from codea1_jax.models.tokenizer import Tokenizer, load_tokenizer
@@ -29,12 +30,12 @@ class Policy:
 def pretrained_policy(
     directory: Path,
     *,
-    dtype: jnp.dtype = jnp.float32,
-    param_dtype: jnp.dtype = jnp.float32,
+    dtype: DTypeLike = jnp.float32,
+    param_dtype: DTypeLike = jnp.float32,
     remat: str = "none",
 ) -> Policy:
     """The policy of a Hugging Face model directory, without its weights."""
-    model = Qwen2(read_config(directory), dtype, param_dtype, remat)
+    model = Qwen2(read_config(directory), jnp.dtype(dtype), jnp.dtype(param_dtype), remat)
     return Policy(model, load_tokenizer(directory))
 
 

@@ -1,11 +1,14 @@
 """Run by test_sharding.py in processes of their own: loss and gradients on meshes against one device.
 
-Prints one JSON line {mesh: largest difference, relative to each array's largest value}. Arguments: the meshes as
-JSON, then, for several processes, coordinator address, process count and process index.
+On every mesh the parameters are drawn, written to files, read back, and used.
+
+Prints one JSON line {mesh: largest difference, relative to each array's largest value}. Arguments: a folder for
+files, the meshes as JSON, then, for several processes, coordinator address, process count and process index.
 """
 
 import json
 import sys
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +19,8 @@ from codea1_jax.models.attention import training_attention
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.logprobs import token_logprobs
 from codea1_jax.models.qwen2 import Qwen2, init_params, output_table
-from codea1_jax.models.sharding import MeshConfig, batch_sharding, init_sharded, make_mesh
+from codea1_jax.models.sharding import MeshConfig, batch_sharding, init_sharded, make_mesh, param_shardings
+from codea1_jax.models.weights import load_params, save_params
 
 CONFIG = Qwen2Config(64, 32, 48, 2, 8, 2, 8, rope_theta=1e4, tie_embeddings=False)
 MODEL = Qwen2(CONFIG, remat="full")
@@ -38,10 +42,17 @@ def loss(params, tokens, segments):
     return -jnp.mean(logprobs) - 0.1 * jnp.mean(entropy)
 
 
-def on_mesh(sizes):
+def through_files(params, mesh, directory):
+    """The parameters written from the mesh and read back onto it."""
+    save_params(directory, params, CONFIG, file_bytes=10_000)
+    multihost_utils.sync_global_devices("written")
+    return load_params(directory, MODEL, param_shardings(MODEL, mesh))
+
+
+def on_mesh(sizes, directory):
     mesh = make_mesh(MeshConfig(**sizes))
     with jax.set_mesh(mesh):
-        params = init_sharded(MODEL, jax.random.key(1), mesh)
+        params = through_files(init_sharded(MODEL, jax.random.key(1), mesh), mesh, directory)
         arrays = [
             jax.make_array_from_callback(x.shape, batch_sharding(mesh), lambda index, x=x: x[index]) for x in example()
         ]
@@ -54,13 +65,17 @@ def largest_difference(found, expected):
     return max(jax.tree.leaves(relative))
 
 
-def main(meshes, coordinator=None, processes=1, index=0):
+def main(directory, meshes, coordinator=None, processes=1, index=0):
     if coordinator:
         jax.distributed.initialize(coordinator, int(processes), int(index))
     params = init_params(MODEL, jax.random.key(1))
     expected = jax.device_get(jax.jit(jax.value_and_grad(loss))(params, *example()))
-    print(json.dumps({str(sizes): largest_difference(on_mesh(sizes), expected) for sizes in meshes}))
+    found = {}
+    for number, sizes in enumerate(meshes):
+        values = on_mesh(sizes, directory / str(number))
+        found[str(sizes)] = largest_difference(values, expected)
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]), *sys.argv[2:])
+    main(Path(sys.argv[1]), json.loads(sys.argv[2]), *sys.argv[3:])

@@ -44,18 +44,18 @@ def differences(worker):
     return json.loads(out.splitlines()[-1])
 
 
-def test_loss_and_gradients_on_eight_devices_equal_one_device():
-    found = differences(start_worker(8, json.dumps(MESHES)))
+def test_loss_and_gradients_on_eight_devices_equal_one_device(tmp_path):
+    found = differences(start_worker(8, str(tmp_path), json.dumps(MESHES)))
     assert len(found) == len(MESHES)
     assert max(found.values()) < 1e-5, found
 
 
-def test_loss_and_gradients_on_two_processes_equal_one_device():
+def test_loss_and_gradients_on_two_processes_equal_one_device(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
     meshes = json.dumps(MESHES[1:2])
-    workers = [start_worker(4, meshes, address, "2", str(index)) for index in range(2)]
+    workers = [start_worker(4, str(tmp_path), meshes, address, "2", str(index)) for index in range(2)]
     for found in map(differences, workers):
         assert len(found) == 1
         assert max(found.values()) < 1e-5, found
