@@ -144,9 +144,7 @@ def greedy(model: Qwen2ForCausalLM, prompts: int, max_new_tokens: int) -> dict:
 
 def token_in_half(completions: list[list[int]]) -> int:
     """The token found in nearest to half of the completions: made the end token, it ends about half."""
-    return min(
-        range(VOCAB), key=lambda token: abs(sum(token in c for c in completions) - len(completions) / 2)
-    )
+    return min(range(VOCAB), key=lambda token: abs(sum(token in c for c in completions) - len(completions) / 2))
 
 
 def ended(prompt: list[int], completion: list[int], logprobs: list[float], eos: int) -> dict:
@@ -193,9 +191,7 @@ def write_fixtures(directory: Path) -> None:
         flat = {f"{kind}/{key}": array for kind, arrays in cases.items() for key, array in arrays.items()}
         np.savez_compressed(directory / name / "cases.npz", **flat)
         if name == "gqa2_untied":
-            lines = json.dumps(greedy(model, prompts=40, max_new_tokens=24)).replace(
-                '{"prompt"', '\n{"prompt"'
-            )
+            lines = json.dumps(greedy(model, prompts=40, max_new_tokens=24)).replace('{"prompt"', '\n{"prompt"')
             (directory / "greedy.json").write_text(lines + "\n")
     tensors = {name: published_tensors(name) for name in PUBLISHED}
     (directory / "tensors.json").write_text(json.dumps(tensors, indent=1) + "\n")
