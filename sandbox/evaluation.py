@@ -1,6 +1,7 @@
 """Inside the jail: load one program and evaluate expressions in its process, one line of answer each."""
 
 import collections  # noqa: F401  (what most programs import is imported once, before the fork)
+import functools
 import marshal
 import os
 import random
@@ -8,8 +9,8 @@ import resource
 import signal
 import sys
 import types
-import typing  # noqa: F401
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from sandbox.encoding import NotPlainData, encode
 
@@ -24,10 +25,10 @@ def run(request_fd: int, result_fd: int) -> None:
     os.write(result_fd, line)
     if not line.startswith(b"="):
         return
-    namespace = {name: module.__dict__[name] for name in names if name in module.__dict__}
+    functions = {name: module.__dict__[name] for name in names if name in module.__dict__}
     signal.setitimer(signal.ITIMER_PROF, load_seconds)
     reseeds = "random" in program
-    for call in _compiled(calls, namespace):
+    for call in _thunks(calls, functions):
         signal.setitimer(signal.ITIMER_PROF, call_seconds)
         if reseeds:
             reseed()
@@ -80,10 +81,26 @@ def reseed() -> None:
         numpy.random.seed(0)
 
 
-def _compiled(calls: Sequence[str], namespace: dict) -> Sequence[Callable[[], object]]:
-    """The calls as functions. One compilation for all is what makes many calls cheap."""
+def _thunks(calls: Sequence[str | bytes], functions: dict[str, Any]) -> Iterator[Callable[[], object]]:
+    """Each call as a function without arguments, from its text or from its name and values."""
+    compiled = iter(_compiled([call for call in calls if isinstance(call, str)], functions))
+    for call in calls:
+        yield next(compiled) if isinstance(call, str) else _bound(call, functions)
+
+
+def _bound(call: bytes, functions: dict[str, Any]) -> Callable[[], object]:
+    name, args, kwargs = marshal.loads(call)
+    if name not in functions:
+        return lambda: eval(name, {})  # for its NameError
+    return functools.partial(functions[name], *args, **kwargs)
+
+
+def _compiled(calls: Sequence[str], functions: dict[str, Any]) -> Sequence[Callable[[], object]]:
+    """Texts as functions. One compilation for all is what makes many calls cheap."""
+    if not calls:
+        return ()
     source = "(" + "".join([f"lambda:({call}\n)," for call in calls]) + ")"
     try:
-        return eval(compile(source, "<calls>", "eval"), namespace)
+        return eval(compile(source, "<calls>", "eval"), functions)
     except (SyntaxError, MemoryError, RecursionError, ValueError):  # one bad call must not cost the others
-        return [lambda call=call: eval(call, namespace) for call in calls]
+        return [lambda call=call: eval(call, functions) for call in calls]

@@ -10,12 +10,14 @@ Everything here works on syntax alone: nothing of a test is executed.
 """
 
 import ast
+import marshal
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
 from sandbox.syntax import parse_expression
 
+MARSHAL_VERSION = 4  # understood by every Python that may run the jail
 MAX_TEXT = 10_000  # characters of one normalized call or stated answer
 
 # fmt: off
@@ -57,6 +59,18 @@ class Rejected:
     reason: str
 
 
+@dataclass(frozen=True)
+class ReadCall:
+    """A checked expression: the names that it takes from the program, and the form in which it is sent to the jail.
+
+    The form is the expression's text, or, for a plain call with literal arguments, name and values (marshalled): those
+    cost the jail no compilation.
+    """
+
+    names: frozenset[str]
+    form: str | bytes
+
+
 class OutsideLanguage(ValueError):
     """An expression leaves the suite language; the message says how."""
 
@@ -83,12 +97,12 @@ def parse_test(
 
 
 @lru_cache(maxsize=65_536)
-def called_names(expression: str, entry_point: str = "") -> frozenset[str]:
-    """Check one expression of a job and give the names that it takes from the program.
+def read_call(expression: str, entry_point: str = "") -> ReadCall:
+    """Check one expression of a job, and read it as the jail takes it.
 
-    The expression must be in the language, except that any number of the program's functions may be
-    called. With `entry_point`, that name means the program's function even where a builtin has the same
-    name. Raises OutsideLanguage.
+    The expression must be in the language, except that any number of the program's functions may be called. With
+    `entry_point`, that name means the program's function even where a builtin has the same name. Raises
+    OutsideLanguage.
     """
     if len(expression) > MAX_TEXT:
         raise OutsideLanguage(f"longer than {MAX_TEXT} characters")
@@ -98,7 +112,23 @@ def called_names(expression: str, entry_point: str = "") -> frozenset[str]:
         walk.visit(tree, frozenset())
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise OutsideLanguage(f"{expression[:80]!r}: {error}") from None
-    return frozenset(walk.called)
+    return ReadCall(frozenset(walk.called), _with_values(tree) or expression)
+
+
+def _with_values(tree: ast.expr) -> bytes | None:
+    """A plain call of a function with literal arguments, as (name, args, kwargs) in marshal's form."""
+    if not (isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name)):
+        return None
+    if any(isinstance(node, ast.Set) for node in ast.walk(tree)):
+        return None  # the order of its items would be this process's own
+    try:
+        args = tuple([ast.literal_eval(argument) for argument in tree.args])
+        kwargs = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in tree.keywords}
+    except (ValueError, TypeError, RecursionError):
+        return None
+    if any(keyword.arg is None for keyword in tree.keywords):
+        return None
+    return marshal.dumps((tree.func.id, args, kwargs), MARSHAL_VERSION)
 
 
 def _sides(statement: ast.stmt) -> tuple[ast.expr, ast.expr]:

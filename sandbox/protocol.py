@@ -18,11 +18,10 @@ from sandbox.jobs import (
     Verdict,
     VerdictStatus,
 )
-from sandbox.language import called_names
+from sandbox.language import MARSHAL_VERSION, read_call
 from sandbox.zygote import REPORT, REQUEST
 
 MAX_LINE = 4_096  # characters of one answer; longer ones are malformed
-_MARSHAL_VERSION = 4  # understood by every Python that may run the zygote
 _OPEN_FILES = 64
 
 _TIME_SIGNALS = (signal.SIGPROF, signal.SIGXCPU, signal.SIGALRM, signal.SIGVTALRM)
@@ -108,12 +107,13 @@ class Progress:
         """What the child reads: the program, the calls still to be made, and the limits on itself. Raises
         OutsideLanguage.
         """
-        calls = self.job.calls[len(self.outcomes) :]
-        names = frozenset[str]().union(*(called_names(call, self.job.entry_point) for call in calls))
+        calls = [read_call(call, self.job.entry_point) for call in self.job.calls[len(self.outcomes) :]]
+        names = frozenset[str]().union(*[call.names for call in calls])
         load = min(self.limits.load_seconds, self._cpu_left())
         rlimits = _rlimits(self.limits, self._cpu_left(), self.limits.processes)
-        message = (self.job.program, calls, tuple(names), rlimits, load, self.limits.call_seconds)
-        return marshal.dumps(message, _MARSHAL_VERSION)
+        forms = [call.form for call in calls]
+        message = (self.job.program, forms, tuple(names), rlimits, load, self.limits.call_seconds)
+        return marshal.dumps(message, MARSHAL_VERSION)
 
     def wall_limits(self) -> bytes:
         """What the zygote is told: how long it may wait for the load, for one call, and in all."""
@@ -165,7 +165,7 @@ class CheckProgress:
             *(job.program, job.check, job.entry_point, job.beside, rlimits),
             *(limits.load_seconds, limits.call_seconds, limits.program_seconds),
         )
-        return marshal.dumps(message, _MARSHAL_VERSION)
+        return marshal.dumps(message, MARSHAL_VERSION)
 
     def wall_limits(self) -> bytes:
         """What the zygote is told: a check shows no progress between the program's loading and the verdict."""

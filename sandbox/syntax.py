@@ -1,8 +1,8 @@
 """Python's parser, one thread at a time.
 
 CPython before 3.11.9 and 3.12.3 counts the depth of the tree that it builds in one place for all threads, and so raises
-SystemError now and then when two threads parse at once (github.com/python/cpython/issues/106905). The pool's threads parse calls
-while their users parse suites, so everyone parses here.
+SystemError now and then when two threads parse at once (github.com/python/cpython/issues/106905). The pool's threads
+parse calls while their users parse suites, so everyone parses here.
 """
 
 import ast

@@ -1,8 +1,9 @@
 import ast
+import marshal
 
 import pytest
 
-from sandbox.language import OutsideLanguage, Rejected, SuiteTest, called_names, parse_test
+from sandbox.language import OutsideLanguage, Rejected, SuiteTest, parse_test, read_call
 
 
 def read(text: str, entry_point: str = "f", **bindings: str) -> SuiteTest | Rejected:
@@ -94,9 +95,9 @@ def test_the_entry_point_may_have_the_name_of_a_builtin():
 def test_deep_nesting_is_rejected_and_does_not_end_the_host():
     deep = "f(" + "-" * 5_000 + "1)"
     with pytest.raises(OutsideLanguage):
-        called_names(deep)
+        read_call(deep)
     with pytest.raises(OutsideLanguage):
-        called_names("f(" + "[" * 150 + "]" * 150 + ")" + "+1" * 4000)
+        read_call("f(" + "[" * 150 + "]" * 150 + ")" + "+1" * 4000)
 
 
 @pytest.mark.parametrize(
@@ -116,10 +117,20 @@ def test_deep_nesting_is_rejected_and_does_not_end_the_host():
 )
 def test_a_job_refuses_calls_outside_the_language(call):
     with pytest.raises(OutsideLanguage):
-        called_names(call)
+        read_call(call)
 
 
 def test_a_jobs_calls_name_what_they_take_from_the_program():
-    assert called_names("sorted(f(len([1])))") == {"f"}
-    assert called_names("sum([1])") == frozenset()
-    assert called_names("sum([1])", "sum") == {"sum"}
+    assert read_call("sorted(f(len([1])))").names == {"f"}
+    assert read_call("sum([1])").names == frozenset()
+    assert read_call("sum([1])", "sum").names == {"sum"}
+
+
+def test_a_plain_call_with_literal_arguments_is_sent_as_values():
+    assert marshal.loads(read_call("f(1, [-2.5], k={'a': (True, None)})").form) == (
+        "f",
+        (1, [-2.5]),
+        {"k": {"a": (True, None)}},
+    )
+    for text in ("sorted(f(1))", "f({1, 2})", "f(1 + 1)", "f(*[1])", "f(**{'k': 1})", "f({[]: 1})", "f(g(1))"):
+        assert read_call(text).form == text
