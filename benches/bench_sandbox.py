@@ -1,0 +1,157 @@
+"""How fast the judge is, beside the two obvious ways to run an untrusted program: `make bench-sandbox`.
+
+Every program is different, has 23 lines and is called 64 times; all ways run the same programs on the same number of
+processes at a time, turn by turn, so that a busy machine slows all of them. Ends with one line of JSON.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from sandbox import Job, SandboxPool
+from sandbox.interpreter import find_interpreter
+from sandbox.jail import plan_launch
+
+PROGRAM = '''from typing import List
+import math
+
+def f(xs: List[int], name: str, k: int) -> list:
+    """Rotate, count and mix."""
+    if not xs:
+        return []
+    total = 0
+    best = None
+    for x in xs:
+        total += x * k
+        if x % 2 == 0:
+            total -= {salt}
+        elif x > k:
+            total += 2
+        if best is None or x > best:
+            best = x
+    counts = {{}}
+    for c in name:
+        counts[c] = counts.get(c, 0) + 1
+    out = [total, best, math.gcd(total, k + 1)]
+    out.extend(sorted(counts.values()))
+    return out
+'''
+CALLS = tuple(f"f([{i}, {i + 1}, {i + 2}], 'ab{i}', {i})" for i in range(64))
+
+
+def jobs(count: int, calls: Sequence[str] = CALLS) -> list[Job]:
+    return [Job(PROGRAM.format(salt=salt), tuple(calls)) for salt in range(count)]
+
+
+def question(index: int) -> list[Job]:
+    """One question's step: 8 candidates, each with its own 8 suites of 8 tests, and the reference with all of them."""
+    suites = [tuple(f"f([{i}, {index}], 'c{candidate}', {i})" for i in range(64)) for candidate in range(8)]
+    candidates = [Job(PROGRAM.format(salt=salt), calls) for salt, calls in enumerate(suites)]
+    return [*candidates, Job(PROGRAM.format(salt=-1), tuple(call for calls in suites for call in calls))]
+
+
+def as_script(job: Job) -> str:
+    return job.program + "".join(f"print({call})\n" for call in job.calls)
+
+
+def run_each(command: Sequence[str], batch: Sequence[Job], processes: int) -> None:
+    """One process per program, its script on standard input."""
+
+    def run(job: Job) -> None:
+        result = subprocess.run(command, input=as_script(job), capture_output=True, text=True, check=True)
+        assert result.stdout.count("\n") == len(job.calls)
+
+    with ThreadPoolExecutor(processes) as threads:
+        list(threads.map(run, batch))
+
+
+def seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def compare(pool: SandboxPool, workers: int, rounds: int) -> dict[str, list[float]]:
+    """Programs per second of each way, round by round."""
+    plain = [str(find_interpreter().executable), "-"]
+    cold = plan_launch("nsjail", ()).arguments(0)
+    speeds: dict[str, list[float]] = {"judge": [], "plain_python": [], "cold_nsjail": []}
+    for _ in range(rounds):
+        speeds["judge"].append(200 / seconds(lambda: pool.execute(jobs(200))))
+        speeds["plain_python"].append(40 / seconds(lambda: run_each(plain, jobs(40), workers)))
+        speeds["cold_nsjail"].append(40 / seconds(lambda: run_each(cold, jobs(40), workers)))
+    return speeds
+
+
+def latencies(pool: SandboxPool) -> list[float]:
+    """Milliseconds from submission to result, one program at a time."""
+    return sorted(1e3 * seconds(lambda job=job: pool.execute([job])) for job in jobs(100))
+
+
+def worker_megabytes(pool: SandboxPool) -> float:
+    """Memory that belongs to one worker alone: the jail's head and the zygote."""
+    total = 0
+    for pid in pool.worker_pids:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        for process in (pid, *children):
+            lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+            total += sum(int(line.split()[1]) for line in lines if line.startswith("Private"))
+    return total / 1024 / len(pool.worker_pids)
+
+
+def growth(workers: int) -> dict[str, dict[int, float]]:
+    """Programs per second by workers, and by tests per program."""
+    by_workers, by_tests = {}, {}
+    for count in sorted({1, 2, workers, 2 * workers}):
+        with SandboxPool(workers=count, backend="nsjail") as pool:
+            by_workers[count] = 200 / seconds(lambda pool=pool: pool.execute(jobs(200)))
+            if count == workers:
+                for tests in (1, 4, 16, 64):
+                    by_tests[tests] = 200 / seconds(lambda t=tests, pool=pool: pool.execute(jobs(200, CALLS[:t])))
+    return {"workers": by_workers, "tests per program": by_tests}
+
+
+def plot(title: str, speeds: dict[int, float]) -> None:
+    print(f"\nprograms/s by {title}")
+    for key, speed in speeds.items():
+        print(f"  {key:4d} {'█' * round(50 * speed / max(speeds.values()))} {speed:.0f}")
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    arguments.add_argument("--rounds", type=int, default=5)
+    chosen = arguments.parse_args()
+    with SandboxPool(workers=chosen.workers, backend="nsjail") as pool:
+        pool.execute(jobs(20))
+        speeds = compare(pool, chosen.workers, chosen.rounds)
+        step = 5 * 9 / seconds(lambda: pool.execute([job for index in range(5) for job in question(index)]))
+        waits = latencies(pool)
+        memory = worker_megabytes(pool)
+    medians = {way: statistics.median(values) for way, values in speeds.items()}
+    print(
+        f"{'way':14}{'programs/s':>12}{'calls/s':>12}   ({chosen.workers} at a time, median of {chosen.rounds} rounds)"
+    )
+    for way, speed in medians.items():
+        print(f"{way:14}{speed:12.1f}{64 * speed:12.0f}")
+    print(f"{'8 x 8 x 8':14}{step:12.1f}   programs/s (8 candidates of 64 calls and a reference of 512)")
+    percentiles = {f"p{share}": waits[len(waits) * share // 100] for share in (50, 90, 99)}
+    print("latency of one program, ms:", ", ".join(f"{name} {value:.1f}" for name, value in percentiles.items()))
+    print(f"memory: {memory:.0f} MB per worker")
+    for title, curve in growth(chosen.workers).items():
+        plot(title, curve)
+    others = [way for way in speeds if way != "judge"]
+    rounds = {way: zip(speeds["judge"], speeds[way], strict=True) for way in others}
+    ratios = {way: statistics.median([ours / theirs for ours, theirs in pairs]) for way, pairs in rounds.items()}
+    figures = {"programs_per_second": medians, "latency_ms": percentiles, "worker_mb": memory}
+    print(json.dumps({"bench": "sandbox", "ratios": ratios, **figures}))
+
+
+if __name__ == "__main__":
+    main()
