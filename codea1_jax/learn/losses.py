@@ -89,8 +89,8 @@ class TokenSums(NamedTuple):
     @classmethod
     def zero(cls, *, with_kl: bool) -> TokenSums:
         """The sums over no tokens."""
-        zeros = dict.fromkeys(cls._fields, jnp.zeros(()))
-        return cls(**zeros | ({} if with_kl else {"kl": None}))
+        zero = jnp.zeros(())
+        return cls(zero, zero, zero if with_kl else None, zero, zero, zero, zero, zero)
 
 
 def grpo_objective(

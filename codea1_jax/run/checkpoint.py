@@ -40,7 +40,7 @@ class _Unreadable(Exception):
 class Checkpoints:
     """The checkpoints of one run, the oldest deleted first. A context manager.
 
-    Opening a directory removes what an interrupted save has left there.
+    What an interrupted save has left is removed in the background after opening; the next save waits for that.
     """
 
     def __init__(self, directory: str | Path, keep_last: int = 2) -> None:
