@@ -23,6 +23,7 @@ from sandbox.jobs import (
 from sandbox.language import OutsideLanguage, Rejected, SuiteTest, parse_test
 from sandbox.literals import encode_literal
 from sandbox.pool import SandboxPool
+from sandbox.reference import ReferenceCache
 
 __all__ = [
     "CheckJob",
@@ -33,6 +34,7 @@ __all__ = [
     "Limits",
     "Outcome",
     "OutsideLanguage",
+    "ReferenceCache",
     "Rejected",
     "SandboxError",
     "SandboxPool",

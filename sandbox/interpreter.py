@@ -71,6 +71,11 @@ def readable_in_jail(path: Path) -> bool:
         return False
 
 
+def copy_name() -> str:
+    """The name of the copy's folder: one per version and user."""
+    return f"codea1-python-{sys.version.split()[0]}-{os.geteuid()}"
+
+
 def _mounts(source: Path, place: Path) -> tuple[tuple[Path, Path], ...]:
     return () if place == Path("/usr") else ((source, place),)
 
@@ -89,7 +94,7 @@ def _readable_copy(executable: Path, prefix: Path) -> Path:
     """A copy of the interpreter at `prefix`, without its packages, made once per version in the temporary
     folder.
     """
-    name = f"codea1-python-{sys.version.split()[0]}-{os.geteuid()}"
+    name = copy_name()
     target = Path(tempfile.gettempdir()) / name
     if target.exists():
         info = target.lstat()

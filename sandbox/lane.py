@@ -21,10 +21,9 @@ ATTEMPTS = 2  # a job whose worker dies is tried once more
 
 @dataclass
 class Task:
-    """A job on its way through the pool; `finish` turns its result into the future's."""
+    """A job on its way through the pool."""
 
     progress: Progress | CheckProgress
-    finish: Callable[[Any], Any]
     future: Future[Any]
     attempts: int = 0
 
@@ -117,7 +116,7 @@ class Lane(threading.Thread):
         with result:
             progress.absorb(report, os.pread(result.fileno(), progress.limits.output_bytes, 0))
         if progress.done:
-            task.future.set_result(task.finish(progress.result()))
+            task.future.set_result(progress.result())
         else:
             self._send(task)
 

@@ -2,21 +2,20 @@
 
 import os
 import queue
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any
 
 from sandbox.jail import BackendName, plan_launch
-from sandbox.jobs import CheckJob, CheckResult, Execution, Job, JudgeJob, Limits, SandboxError, Verdicts, verdicts
+from sandbox.jobs import CheckJob, CheckResult, Execution, Job, Limits, SandboxError
+from sandbox.judge import Judge
 from sandbox.lane import Lane, Task
 from sandbox.protocol import CheckProgress, Progress
 from sandbox.worker import Worker
 
-T = TypeVar("T")
 
-
-class SandboxPool:
+class SandboxPool(Judge):
     """Runs programs in jails, several at once.
 
     `submit` and `submit_judge` return futures (for `concurrent.futures.as_completed`, say) and block
@@ -52,28 +51,11 @@ class SandboxPool:
 
     def submit(self, job: Job) -> Future[Execution]:
         """Run one program and its calls."""
-        return self._submit(self._progress(job), lambda execution: execution)
-
-    def execute(self, jobs: Sequence[Job]) -> list[Execution]:
-        """Run programs; results in the order of the jobs."""
-        return [future.result() for future in [self.submit(job) for job in jobs]]
-
-    def submit_judge(self, job: JudgeJob) -> Future[Verdicts]:
-        """Run one program and compare, in this process, what it returned with what its tests expect."""
-        plain = job.execution()
-        return self._submit(self._progress(plain), lambda execution: verdicts(job.tests, plain.calls, execution))
-
-    def judge(self, jobs: Sequence[JudgeJob]) -> list[Verdicts]:
-        """Judge programs; verdicts in the order of the jobs."""
-        return [future.result() for future in [self.submit_judge(job) for job in jobs]]
+        return self._submit(Progress(job, job.limits or self.limits))
 
     def submit_check(self, job: CheckJob) -> Future[CheckResult]:
         """Run a dataset's own check against one program."""
-        return self._submit(CheckProgress(job, job.limits or self.limits), lambda result: result)
-
-    def check(self, jobs: Sequence[CheckJob]) -> list[CheckResult]:
-        """Check programs; results in the order of the jobs."""
-        return [future.result() for future in [self.submit_check(job) for job in jobs]]
+        return self._submit(CheckProgress(job, job.limits or self.limits))
 
     @property
     def worker_pids(self) -> tuple[int, ...]:
@@ -95,9 +77,6 @@ class SandboxPool:
         for lane in self._lanes:
             lane.join()
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
@@ -117,12 +96,9 @@ class SandboxPool:
         for lane in self._lanes:
             lane.start()
 
-    def _progress(self, job: Job) -> Progress:
-        return Progress(job, job.limits or self.limits)
-
-    def _submit(self, progress: Progress | CheckProgress, finish: Callable[[Any], T]) -> Future[T]:
+    def _submit(self, progress: Progress | CheckProgress) -> Future[Any]:
         if self._closed:
             raise SandboxError("the pool is closed")
-        future: Future[T] = Future()
-        self._tasks.put(Task(progress, finish, future))
+        future: Future[Any] = Future()
+        self._tasks.put(Task(progress, future))
         return future

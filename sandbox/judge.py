@@ -1,0 +1,69 @@
+"""What every judge can do, wherever its programs run."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Self, TypeVar
+
+from sandbox.jobs import CheckJob, CheckResult, Execution, Job, JudgeJob, Verdicts, verdicts
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+class Judge(ABC):
+    """Takes jobs and gives futures; a future raises SandboxError where the machinery, not the program, failed."""
+
+    @abstractmethod
+    def submit(self, job: Job) -> Future[Execution]:
+        """Run one program and its calls."""
+
+    @abstractmethod
+    def submit_check(self, job: CheckJob) -> Future[CheckResult]:
+        """Run a dataset's own check against one program."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Finish what was submitted, then let go of everything."""
+
+    def submit_judge(self, job: JudgeJob) -> Future[Verdicts]:
+        """Run one program and compare, in this process, what it returned with what its tests expect."""
+        plain = job.execution()
+        return then(self.submit(plain), lambda execution: verdicts(job.tests, plain.calls, execution))
+
+    def execute(self, jobs: Sequence[Job]) -> list[Execution]:
+        """Run programs; results in the order of the jobs."""
+        return [future.result() for future in [self.submit(job) for job in jobs]]
+
+    def judge(self, jobs: Sequence[JudgeJob]) -> list[Verdicts]:
+        """Judge programs; verdicts in the order of the jobs."""
+        return [future.result() for future in [self.submit_judge(job) for job in jobs]]
+
+    def check(self, jobs: Sequence[CheckJob]) -> list[CheckResult]:
+        """Check programs; results in the order of the jobs."""
+        return [future.result() for future in [self.submit_check(job) for job in jobs]]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def then(first: Future[S], function: Callable[[S], T]) -> Future[T]:
+    """The future of `function` of what `first` gives; it fails as `first` does."""
+    second: Future[T] = Future()
+    second.set_running_or_notify_cancel()
+
+    def finish(done: Future[S]) -> None:
+        error = done.exception()
+        if error is not None:
+            second.set_exception(error)
+        else:
+            second.set_result(function(done.result()))
+
+    first.add_done_callback(finish)
+    return second

@@ -1,0 +1,92 @@
+"""The judge as an HTTP service, for hosts with too few cores: `codea1 sandbox serve`. Needs aiohttp.
+
+POST /execute and /check take one job as JSON and answer its result; GET /health and /metrics (Prometheus' text) need no
+token. A request outside the language or of the wrong form is answered 400, a failure of the judge 503. The service
+listens on loopback unless told otherwise, and refuses to listen elsewhere without a token.
+"""
+
+import asyncio
+import hmac
+import json
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from typing import Any
+
+from aiohttp import web
+
+from sandbox import wire
+from sandbox.jobs import SandboxError
+from sandbox.pool import SandboxPool
+
+MAX_REQUEST = 64 << 20  # bytes
+LOOPBACK = "127.0.0.1"
+
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def serve(pool: SandboxPool, host: str = LOOPBACK, port: int = 8787, token: str = "") -> None:
+    """Serve until interrupted. Raises ValueError where the service would be open to others without a token."""
+    if host not in (LOOPBACK, "localhost", "::1") and not token:
+        raise ValueError(f"listening on {host} needs a token: everyone who reaches it could run programs here")
+    web.run_app(make_app(pool, token), host=host, port=port, print=None)
+
+
+def make_app(pool: SandboxPool, token: str = "") -> web.Application:
+    """The service around a pool. With a token, requests for work must carry ``Authorization: Bearer TOKEN``."""
+    service = _Service(pool)
+
+    @web.middleware
+    async def authorized(request: web.Request, handler: _Handler) -> web.StreamResponse:
+        sent = request.headers.get("Authorization", "")
+        if token and request.method == "POST" and not hmac.compare_digest(sent.encode(), f"Bearer {token}".encode()):
+            raise web.HTTPUnauthorized(text="a bearer token is needed")
+        return await handler(request)
+
+    app = web.Application(middlewares=[authorized], client_max_size=MAX_REQUEST)
+    app.router.add_post("/execute", service.execute)
+    app.router.add_post("/check", service.check)
+    app.router.add_get("/health", service.health)
+    app.router.add_get("/metrics", service.metrics)
+    return app
+
+
+class _Service:
+    def __init__(self, pool: SandboxPool) -> None:
+        self._pool = pool
+        self._counts: Counter[str] = Counter()
+        self._cpu_seconds = 0.0
+
+    async def execute(self, request: web.Request) -> web.Response:
+        return await self._answer(request, "execute", lambda fields: self._pool.submit(wire.job_from_json(fields)))
+
+    async def check(self, request: web.Request) -> web.Response:
+        return await self._answer(
+            request, "check", lambda fields: self._pool.submit_check(wire.check_from_json(fields))
+        )
+
+    async def health(self, _request: web.Request) -> web.Response:
+        return web.json_response(
+            {"status": "ok", "backend": self._pool.backend, "workers": len(self._pool.worker_pids)}
+        )
+
+    async def metrics(self, _request: web.Request) -> web.Response:
+        lines = [f'sandbox_jobs_total{{kind="{kind}"}} {count}' for kind, count in sorted(self._counts.items())]
+        lines += [f"sandbox_cpu_seconds_total {self._cpu_seconds}", f"sandbox_restarts_total {self._pool.restarts}"]
+        return web.Response(text="\n".join(lines) + "\n")
+
+    async def _answer(
+        self, request: web.Request, kind: str, submit: Callable[[dict[str, Any]], Future[Any]]
+    ) -> web.Response:
+        try:
+            fields = json.loads(await request.read())
+            # Submitting may wait for room in the pool, so it must not hold up the other connections.
+            future = await asyncio.get_running_loop().run_in_executor(None, submit, fields)
+            result = await asyncio.wrap_future(future)
+        except SandboxError as error:
+            raise web.HTTPServiceUnavailable(text=str(error)) from error
+        except (ValueError, TypeError, KeyError) as error:
+            raise web.HTTPBadRequest(text=f"{type(error).__name__}: {error}") from error
+        self._counts[kind] += 1
+        self._cpu_seconds += result.cpu_seconds
+        return web.json_response(wire.result_to_json(result))

@@ -1,0 +1,181 @@
+"""Random and mutated input for what reads text that others wrote: the answers of programs, and their suites."""
+
+import ast
+import random
+import string
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sandbox import Job, Limits, Rejected, Status, SuiteTest, encode, parse_test
+from sandbox.encoding import NotPlainData
+from sandbox.language import PURE_BUILTINS, PURE_METHODS, OutsideLanguage, read_call
+from sandbox.protocol import MAX_LINE, Progress, Report, read_answers
+from sandbox.transport import Malformed, pack, unpack
+
+COUNTS = pytest.mark.parametrize("count", [3_000, pytest.param(1_000_000, marks=pytest.mark.long)])
+
+SEEDS = (
+    "assert f(1, [2, 3], k='a') == {'b': (1, None)}",
+    "assert sorted(f(x for x in range(3) if x)) == [1, 2]",
+    "assert f('a b'.split(), *[1], **{'k': -2.5}) is True, 'message'",
+    "assert f(1)[0:2] == 2 ** 3 + len({1, 2})",
+)
+PIECES = [
+    "__class__",
+    "__globals__",
+    ".",
+    "(",
+    ")",
+    "[",
+    "]",
+    "{",
+    "}",
+    ":",
+    ",",
+    "=",
+    "==",
+    "is",
+    "not",
+    "in",
+    "lambda",
+    "f",
+    "g",
+    "x",
+    "eval",
+    "open",
+    "getattr",
+    "id",
+    "hash",
+    "type",
+    "1",
+    "'a'",
+    "*",
+    "**",
+    ";",
+    "\n",
+    "await",
+    "yield",
+    ":=",
+    "if",
+    "else",
+    "for",
+    "async",
+    "f'{x}'",
+    "\\",
+    "\x00",
+    "é",
+    "#",
+    "@",
+    "->",
+    "print",
+    "__import__",
+    "globals",
+    "format",
+    "import",
+    "def",
+    "class",
+    "return",
+    "assert",
+]
+
+
+def mutated(rng: random.Random) -> str:
+    """A suite's line after a few random edits."""
+    text = rng.choice(SEEDS)
+    for _ in range(rng.randint(1, 5)):
+        at, end = sorted((rng.randint(0, len(text)), rng.randint(0, len(text))))
+        piece = rng.choice((*PIECES, rng.choice(string.printable), text[at:end]))
+        text = text[:at] + piece + text[at if rng.random() < 0.5 else min(end, at + 6) :]
+    return text
+
+
+def assert_in_language(expression: str, calls: int) -> None:
+    """An independent reading of the language: only these names, nodes and methods."""
+    tree = ast.parse(expression, mode="eval")
+    bound = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    names = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    assert names.count("f") == calls
+    assert set(names) <= PURE_BUILTINS | bound | {"f"}
+    assert not bound & (PURE_BUILTINS | {"f"})
+    methods = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    assert methods <= PURE_METHODS
+    forbidden = ast.Lambda | ast.NamedExpr | ast.Await | ast.Yield | ast.YieldFrom | ast.JoinedStr
+    assert not any(isinstance(node, forbidden) for node in ast.walk(tree))
+
+
+@COUNTS
+def test_no_mutated_suite_gets_anything_outside_the_language_accepted(count):
+    rng = random.Random(0)
+    accepted = 0
+    for _ in range(count):
+        try:
+            statements = ast.parse(mutated(rng)).body
+        except (SyntaxError, ValueError):
+            continue
+        for statement in statements:
+            test = parse_test(statement, "f", {"x": ast.Constant(1)})
+            assert isinstance(test, SuiteTest | Rejected)
+            if isinstance(test, SuiteTest):
+                accepted += 1
+                assert_in_language(test.call, calls=1)
+                assert_in_language(test.stated, calls=0)
+                assert read_call(test.call).names == {"f"}
+    assert accepted > count / 100
+
+
+@COUNTS
+def test_whatever_a_child_writes_is_read_as_one_outcome_per_call(count):
+    rng = random.Random(0)
+    alphabet = b"=!?mtc\n\n\n0123abc[]\"'\\ \x00\xff\x7f\xe2\x80\xa8"
+    calls = ("f(1)", "f(2)", "f(3)")
+    for _ in range(count):
+        progress = Progress(Job("", calls), Limits())
+        while not progress.done:
+            data = bytes(rng.choices(alphabet, k=rng.randint(0, 60))) + b"x" * rng.choice((0, 0, 0, MAX_LINE)) + b"\n"
+            progress.absorb(Report(rng.choice((0, 9, 256, 27)), 0.1, 0.1, False), data[rng.randint(0, 2) :])
+        outcomes = progress.result().outcomes
+        assert len(outcomes) == len(calls)
+        for outcome in (*outcomes, progress.result().loaded):
+            text = outcome.value if outcome.status is Status.RETURNED else outcome.detail
+            assert text is not None
+            assert text.isascii() and (text.isprintable()) and len(text) <= MAX_LINE
+
+
+@given(st.binary())
+@settings(deadline=None, max_examples=300)
+def test_any_bytes_are_read_as_answers(data):
+    assert len(read_answers(data)) == data.count(b"\n")
+
+
+@given(st.text(max_size=60))
+@settings(deadline=None, max_examples=300)
+def test_any_text_is_a_call_of_the_language_or_refused(text):
+    try:
+        read_call(text)
+    except OutsideLanguage:
+        return
+    ast.parse(text.strip(), mode="eval")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: (
+        st.lists(inner) | st.dictionaries(st.sampled_from(["tuple", "set", "dict", "int", "bytes", "x"]), inner)
+    ),
+    max_leaves=20,
+)
+
+
+@given(JSON)
+@settings(deadline=None, max_examples=300)
+def test_any_message_between_the_processes_is_a_value_or_malformed(message):
+    try:
+        value = unpack(message)
+    except Malformed:
+        return
+    try:
+        assert encode(unpack(pack(value))) == encode(value)
+    except NotPlainData:
+        assert "iterator" in repr(value)
