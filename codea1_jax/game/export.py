@@ -44,7 +44,7 @@ def round_metrics(questions: Sequence[PlayedQuestion]) -> dict[str, float]:
     }
 
 
-def _mean(values: Iterable[float]) -> float:
+def _mean(values: Iterable[float | bool]) -> float:
     """The mean, or 0 of nothing: a round may have no suites, or no program that executes."""
     values = list(values)
     return fmean(values) if values else 0.0
