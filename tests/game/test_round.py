@@ -1,0 +1,335 @@
+"""Whole rounds of the game with scripted models and the real judge; all figures are computed by hand."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+import yaml
+from scripted import PROMPTS, Scripted, scripted_table
+
+import data_pipeline
+from codea1_jax.game import Page, PlayedQuestion, Rules, export, play_round
+from codea1_jax.game.parsing import extract_program
+from codea1_jax.game.rewards import RewardConfig
+from codea1_jax.game.scoring import Scoring
+from data_pipeline import Problem
+from sandbox import Execution, Job, Limits, SandboxError, SandboxPool, Test
+
+LIMITS = Limits(call_seconds=0.2, load_seconds=0.8, program_seconds=4, memory_mb=256)
+PAPER = Rules(samples=4, suites=2, share_programs=False, test_prompt_tokens=10_000, scoring=Scoring(RewardConfig(), 1))
+GCD, SEARCH, SECOND = QUESTIONS = ("Prefill_00000185_C", "Prefill_00000073_C", "Prefill_00000062_C")
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[SandboxPool]:
+    with SandboxPool(workers=2, limits=LIMITS) as pool:
+        yield pool
+
+
+# --- real questions, hostile answers ------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def rounds(shared_data: Path, pool: SandboxPool) -> list[dict[str, PlayedQuestion]]:
+    """Both rounds of the script; the second is played with the book that the first one left."""
+    loaded = data_pipeline.load(str(shared_data / "kodcode_sample.json"), "all")
+    real = {problem.id: problem for problem in loaded.problems if problem.id in QUESTIONS}
+    script = yaml.safe_load(Path(__file__).with_name("scripted_responses.yaml").read_text())
+    played: list[dict[str, PlayedQuestion]] = []
+    book: dict[str, Page] = {}
+    for step, said in enumerate(script):
+        problems = [real[name] for name in said]
+        table = scripted_table(
+            pool,
+            {real[name].question: [line["program"] for line in lines] for name, lines in said.items()},
+            {
+                (real[name].question, extract_program(line["program"])): line["suites"]
+                for name, lines in said.items()
+                for line in lines
+            },
+        )
+        round_ = play_round(table, problems, book, (step,), PAPER)
+        book |= {q.problem.id: q.page_after for q in round_.questions}
+        played.append({q.problem.id: q for q in round_.questions})
+    return played
+
+
+def rewards(question: PlayedQuestion) -> list[float]:
+    return [program.reward for program in question.programs]
+
+
+def advantages(question: PlayedQuestion) -> list[float]:
+    return [program.advantage for program in question.programs]
+
+
+def valid(question: PlayedQuestion) -> list[bool]:
+    return [program.valid for program in question.programs]
+
+
+def counts(question: PlayedQuestion) -> list[list[tuple[int, int]]]:
+    """Of every suite: kept and invalid."""
+    return [[(len(s.validated.kept), s.validated.invalid) for s in p.suites] for p in question.programs]
+
+
+def suite_figures(question: PlayedQuestion) -> list[list[tuple[float, float, float]]]:
+    """Of every suite: validity, adversarial, reward."""
+    return [[(s.reward.validity, s.reward.adversarial, s.reward.reward) for s in p.suites] for p in question.programs]
+
+
+def verdicts(question: PlayedQuestion, program: int) -> list[str]:
+    """Of one program on its own suites, one line a suite."""
+    return [", ".join(verdict.status for verdict in suite.verdicts) for suite in question.programs[program].suites]
+
+
+def book_verdicts(question: PlayedQuestion) -> list[str]:
+    return [", ".join(verdict.status for verdict in program.book) for program in question.programs]
+
+
+def elected(question: PlayedQuestion) -> list[int]:
+    return [i for i, program in enumerate(question.programs) if all(suite.learned for suite in program.suites)]
+
+
+def page(tests: Mapping[tuple[str, str], int]) -> list[tuple[Test, int]]:
+    """In order: a page's order is part of it."""
+    return [(Test(call, expected), count) for (call, expected), count in tests.items()]
+
+
+@pytest.mark.shared_data
+def test_a_right_a_wrong_a_leaving_and_a_broken_program(rounds):
+    question = rounds[0][GCD]
+    assert valid(question) == [True, True, True, False]
+    assert counts(question) == [[(2, 0), (2, 2)], [(2, 0), (3, 1)], [(1, 0), (0, 0)], [(1, 0), (0, 0)]]
+    assert verdicts(question, 0) == ["passed, passed", "passed, passed"]
+    assert verdicts(question, 1) == ["failed, passed", "failed, failed, failed"]
+    assert verdicts(question, 2) == ["crashed", ""]
+    assert verdicts(question, 3) == ["raised", ""]
+    # val = min(kept/8, 1 - invalid/8); no book yet, so adv = failing/8; reward = (val + adv)/2, of a valid program
+    assert suite_figures(question) == [
+        [(2 / 8, 0, 2 / 16), (2 / 8, 0, 2 / 16)],
+        [(2 / 8, 1 / 8, 3 / 16), (3 / 8, 3 / 8, 6 / 16)],
+        [(1 / 8, 1 / 8, 2 / 16), (0, 0, 0)],
+        [(1 / 8, 1 / 8, 0), (0, 0, 0)],  # does not execute
+    ]
+    assert elected(question) == [1]  # spreads 0, 3/32, 2/32, 0
+    # (1 + 1)/2, (1/2 + 0/3)/2, (0/1 + nothing)/2, 0; in quarters 4, 1, 0, 0: mean 5/4,
+    # deviations 11/4, -1/4, -5/4, -5/4, squares (121 + 1 + 25 + 25)/16 = 172/16, over 3: std = sqrt(172/48) = 1.892969
+    assert rewards(question) == [1, 1 / 4, 0, 0]
+    assert advantages(question) == pytest.approx([1.452745, -0.132068, -0.660339, -0.660339], abs=1e-5)
+    # two different rewards: (d/2)/(d/sqrt 2) = 0.707107
+    assert [s.advantage for s in question.programs[1].suites] == pytest.approx([-0.707107, 0.707107], abs=1e-5)
+    assert [s.advantage for s in question.programs[0].suites] == [0, 0]
+    # the import error's failures do not count
+    assert list(question.page_after.items()) == page(
+        {("gcd(4, 6)", "2"): 2, ("gcd(6, 9)", "3"): 1, ("gcd(10, 4)", "2"): 1, ("gcd(2, 2)", "2"): 1}
+    )
+
+
+@pytest.mark.shared_data
+def test_an_always_equal_object_an_endless_loop_and_a_malformed_response(rounds):
+    question = rounds[0][SEARCH]
+    assert valid(question) == [True, True, True, False]
+    assert counts(question) == [[(2, 0), (1, 0)], [(1, 0), (2, 1)], [(3, 0), (1, 0)], [(1, 0), (0, 0)]]
+    assert verdicts(question, 0) == ["passed, passed", "passed"]
+    assert verdicts(question, 1) == ["not plain data", "not plain data, not plain data"]
+    assert verdicts(question, 2) == ["passed, timed out, passed", "raised"]  # one bad call costs one test
+    assert suite_figures(question) == [
+        [(2 / 8, 0, 2 / 16), (1 / 8, 0, 1 / 16)],
+        [(1 / 8, 1 / 8, 2 / 16), (2 / 8, 2 / 8, 4 / 16)],
+        [(3 / 8, 1 / 8, 4 / 16), (1 / 8, 1 / 8, 2 / 16)],
+        [(1 / 8, 1 / 8, 0), (0, 0, 0)],
+    ]
+    rejected = question.programs[1].suites[1].suite.rejected
+    assert [test.text for test in rejected] == ["assert binary_search([5], 3) == unknown_name"]
+    assert elected(question) == [1]  # spreads 1/32, 2/32, 2/32, 0: the tie goes to the lower index
+    # 1, 0, (2/3 + 0)/2, 0: mean 1/3, deviations 2/3, -1/3, 0, -1/3, squares 6/9, over 3: std = sqrt(2)/3
+    assert rewards(question) == pytest.approx([1, 0, 1 / 3, 0])
+    assert advantages(question) == pytest.approx([1.414214, -0.707107, 0, -0.707107], abs=1e-5)
+    assert list(question.page_after.items()) == page(
+        {
+            ("binary_search([5], 5)", "0"): 1,
+            ("binary_search([5], 4)", "-1"): 1,  # the suite said False; the reference's answer is kept
+            ("binary_search([1, 3], 3)", "1"): 1,
+            ("binary_search([1, 3], 2)", "-1"): 1,
+            ("binary_search([], 1)", "-1"): 1,
+        }
+    )
+
+
+@pytest.mark.shared_data
+def test_a_suite_longer_than_asked_for_and_a_call_that_the_reference_cannot_answer(rounds):
+    question = rounds[0][SECOND]
+    assert valid(question) == [True] * 4
+    assert counts(question) == [[(9, 3), (1, 0)], [(2, 0), (1, 0)], [(1, 0), (0, 1)], [(1, 0), (1, 0)]]
+    assert verdicts(question, 0)[0] == "passed, passed, raised, raised, raised, passed, passed, passed, raised"
+    assert verdicts(question, 1) == ["passed, failed", "failed"]
+    assert verdicts(question, 2) == ["out of memory", ""]
+    assert verdicts(question, 3) == ["passed", "passed"]
+    assert suite_figures(question) == [
+        [(5 / 8, 3 / 8, 8 / 16), (1 / 8, 0, 1 / 16)],  # of the 9 kept only the first 8 count as failing
+        [(2 / 8, 1 / 8, 3 / 16), (1 / 8, 1 / 8, 2 / 16)],
+        [(1 / 8, 1 / 8, 2 / 16), (0, 0, 0)],
+        [(1 / 8, 0, 1 / 16), (1 / 8, 0, 1 / 16)],
+    ]
+    assert elected(question) == [0]  # spreads 7/32, 1/32, 2/32, 0
+    # (5/9 + 1)/2, (1/2 + 0)/2, 0, 1; in 36ths 28, 9, 0, 36: mean 73/4, deviations 39/4, -37/4, -73/4, 71/4,
+    # squares (1521 + 1369 + 5329 + 5041)/16 = 13260/16, over 3: std = sqrt(4420/16) = 16.620770
+    assert rewards(question) == pytest.approx([28 / 36, 9 / 36, 0, 1])
+    assert advantages(question) == pytest.approx([0.586615, -0.556533, -1.098024, 1.067941], abs=1e-5)
+    assert list(question.page_after.items()) == page(
+        {
+            ("second_maximum([])", "None"): 1,
+            ("second_maximum([5])", "None"): 1,
+            ("second_maximum([2, 2])", "None"): 1,
+            ("second_maximum([7, 7])", "None"): 1,
+            ("second_maximum([2, 1])", "1"): 1,
+            ("second_maximum([True, 2])", "1"): 1,
+            ("second_maximum([9, 8])", "8"): 1,
+        }
+    )
+
+
+@pytest.mark.shared_data
+def test_the_second_round_faces_the_mistakes_of_the_first(rounds):
+    question = rounds[1][GCD]
+    assert [test.call for test in question.retrieved] == ["gcd(4, 6)", "gcd(6, 9)", "gcd(10, 4)", "gcd(2, 2)"]
+    assert valid(question) == [True, True, True, False]
+    assert book_verdicts(question) == [
+        "passed, passed, passed, passed",
+        "failed, failed, failed, passed",
+        "failed, failed, failed, failed",  # it found no answer in its process
+        "timed out, timed out, timed out, timed out",
+    ]
+    assert counts(question) == [[(1, 0), (1, 0)], [(1, 0), (0, 0)], [(1, 0), (2, 0)], [(1, 0), (1, 0)]]
+    assert not question.programs[0].suites[1].response.completion.finished  # the cut keeps what stands before it
+    assert len(question.programs[1].suites[1].suite.rejected) == 2
+    # adv = (failing/8 - failing book tests/4 + 1)/2 where tests were kept
+    assert suite_figures(question) == [
+        [(1 / 8, 1 / 2, 5 / 16), (1 / 8, 1 / 2, 5 / 16)],
+        [(1 / 8, 3 / 16, 5 / 32), (0, 0, 0)],  # (1/8 - 3/4 + 1)/2
+        [(1 / 8, 0, 1 / 16), (2 / 8, 1 / 16, 5 / 32)],  # (0 - 1 + 1)/2; (1/8 - 1 + 1)/2
+        [(1 / 8, 1 / 16, 0), (1 / 8, 1 / 16, -2 / 64)],  # not valid; 2 of the 64 characters are not ASCII
+    ]
+    assert elected(question) == [1]  # spreads 0, 5/64, 3/64, 1/64
+    # 1; ((1/4 + 0)/2 + 1/4)/2; ((0 + 1)/2 + (0 + 1/2)/2)/2; 0. In 16ths 16, 3, 6, 0: mean 25/4,
+    # deviations 39/4, -13/4, -1/4, -25/4, squares (1521 + 169 + 1 + 625)/16 = 2316/16, over 3:
+    # std = sqrt(772/16) = 6.946222
+    assert rewards(question) == [1, 3 / 16, 6 / 16, 0]
+    assert advantages(question) == pytest.approx([1.403641, -0.467880, -0.035991, -0.899769], abs=1e-5)
+    # gcd(4, 6): 2, less 1 for the right program, plus 1; the other three are removed, and gcd(6, 9) comes back
+    assert list(question.page_after.items()) == page({("gcd(4, 6)", "2"): 2, ("gcd(6, 9)", "3"): 1})
+
+
+@pytest.mark.shared_data
+def test_where_no_suite_has_a_test_the_book_alone_rewards(rounds):
+    question = rounds[1][SEARCH]
+    assert valid(question) == [True, True, True, False]
+    assert book_verdicts(question)[2] == "failed, passed, failed, passed, passed"
+    assert suite_figures(question) == [[(0, 0, 0)] * 2] * 4
+    assert elected(question) == [0]  # all spreads are 0
+    # in fifths 5, 5, 3, 0: mean 13/4, deviations 7/4, 7/4, -1/4, -13/4, squares (49 + 49 + 1 + 169)/16 = 268/16,
+    # over 3: std = sqrt(268/48) = 2.362908
+    assert rewards(question) == [1, 1, 3 / 5, 0]
+    assert advantages(question) == pytest.approx([0.740613, 0.740613, -0.105802, -1.375424], abs=1e-5)
+    assert question.page_after == {}
+
+
+@pytest.mark.shared_data
+def test_what_each_model_learns_from_and_what_is_told_of_the_round(rounds):
+    questions = [rounds[0][name] for name in QUESTIONS]
+    assert [len(group) for group in export.code_groups(questions)] == [4, 4, 4]
+    assert [[t.advantage for t in group] for group in export.test_groups(questions)] == [
+        [s.advantage for s in q.programs[i].suites] for q, i in zip(questions, [1, 1, 0], strict=True)
+    ]
+    figures = export.round_metrics(questions)
+    assert figures["code/reward"] == pytest.approx((5 / 4 + 4 / 3 + 73 / 36) / 12)
+    assert figures["code/valid"] == 10 / 12
+    # kept tests of valid programs, passed of all: gcd 5 of 10, search 5 of 10, second 9 of 16
+    assert figures["pass_rate"] == pytest.approx(19 / 36)
+    # in 16ths: gcd 2 + 2 + 3 + 6 + 2, search 2 + 1 + 2 + 4 + 4 + 2, second 8 + 1 + 3 + 2 + 2 + 1 + 1; 24 suites
+    assert figures["test/reward"] == pytest.approx((15 + 15 + 18) / 16 / 24)
+    record = export.question_record(1, questions[0])
+    assert record["programs"][1]["suites"][0]["tests"][0] == {"call": "gcd(4, 6)", "expected": "2", "verdict": "failed"}
+    assert record["programs"][1]["suites"][0]["trained"]
+
+
+# --- departures and borders, on one small question --------------------------------------------------
+
+SMALL = Problem("small", "Write f(x): return x + 1.", "def f(x):\n    return x + 1", "f", ())
+RIGHT, WRONG = "def f(x): return x + 1", "def f(x): return 1"
+EASY, HARD = "assert f(0) == 1", "assert f(0) == 1\nassert f(4) == 5"
+
+
+def play(
+    pool: SandboxPool,
+    said: Sequence[str],
+    suites: Mapping[str, Sequence[str]],
+    book: Page | None = None,
+    *,
+    scoring: Scoring = PAPER.scoring,
+    share_programs: bool = False,
+    test_prompt_tokens: int = PAPER.test_prompt_tokens,
+) -> tuple[PlayedQuestion, int]:
+    """A round of the small question, and how many programs the Test LLM was shown."""
+    table = scripted_table(pool, {SMALL.question: said}, {(SMALL.question, p): s for p, s in suites.items()})
+    rules = Rules(len(said), 2, share_programs, test_prompt_tokens, scoring)
+    round_ = play_round(table, [SMALL], {"small": book or {}}, (0,), rules)
+    assert isinstance(table.test, Scripted)
+    return round_.questions[0], len(table.test.asked)
+
+
+def test_twins_share_one_set_of_suites_and_only_the_first_stands_for_election(pool):
+    said, suites = [RIGHT, WRONG, WRONG, RIGHT], {RIGHT: [EASY, EASY], WRONG: [EASY, HARD]}
+    alone, shown_alone = play(pool, said, suites)
+    shared, shown_shared = play(pool, said, suites, share_programs=True)
+    assert (shown_alone, shown_shared) == (4, 2)
+    assert rewards(shared) == rewards(alone) == [1, 3 / 4, 3 / 4, 1]  # (1 + 1/2)/2
+    assert [[s.response.text for s in p.suites] for p in shared.programs] == [
+        [EASY] * 2,
+        [EASY, HARD],
+        [EASY, HARD],
+        [EASY] * 2,
+    ]
+    assert elected(shared) == [1]
+    two = Scoring(RewardConfig(), 2)
+    assert elected(play(pool, said, suites, share_programs=True, scoring=two)[0]) == [0, 1]
+    assert elected(play(pool, said, suites, scoring=two)[0]) == [1, 2]
+
+
+def test_pooled_tests_score_a_program_on_the_valid_tests_of_all_its_siblings(pool):
+    suites = {RIGHT: ["assert f(1) == 2\nassert f(2) == 0", EASY], WRONG: [EASY, HARD]}
+    own, _ = play(pool, [RIGHT, WRONG], suites)
+    pooled, _ = play(pool, [RIGHT, WRONG], suites, scoring=Scoring(RewardConfig(pool_tests=True), 1))
+    assert rewards(own) == [1, 3 / 4]
+    # the distinct kept tests are f(1), f(2), f(0), f(4); the wrong program passes f(0)
+    assert rewards(pooled) == [1, 1 / 4]
+    assert suite_figures(pooled) == suite_figures(own)  # suites are rewarded for their own program alone
+    assert pooled.page_after == own.page_after
+
+
+def test_a_program_too_long_to_be_shown_gets_no_suites_and_is_scored_by_the_book(pool):
+    long = f"{WRONG}  # {'very ' * 50}"
+    fits = max(len(PROMPTS.test(SMALL.question, "f", program)) for program in (RIGHT, WRONG))
+    book = {Test("f(0)", "1"): 3, Test("f(9)", "10"): 1}
+    question, shown = play(pool, [RIGHT, long], {RIGHT: [EASY, HARD]}, book, test_prompt_tokens=fits)
+    assert shown == 1
+    assert question.programs[1].suites == ()
+    assert rewards(question) == [1, 1 / 2]
+    assert [i for i, p in enumerate(question.programs) if any(s.learned for s in p.suites)] == [0]
+    everyone, shown = play(pool, [long, long], {}, test_prompt_tokens=fits)
+    assert (shown, rewards(everyone), export.test_groups([everyone])) == (0, [0, 0], [[]])
+
+
+def test_an_outage_of_the_judge_is_an_error_and_never_a_reward(pool, monkeypatch):
+    work = pool.submit
+
+    def breaks_at_the_wrong_program(job: Job) -> Future[Execution]:
+        if job.program != WRONG:
+            return work(job)
+        broken: Future[Execution] = Future()
+        broken.set_exception(SandboxError("the jail is gone"))
+        return broken
+
+    monkeypatch.setattr(pool, "submit", breaks_at_the_wrong_program)
+    with pytest.raises(SandboxError, match="the jail is gone"):
+        play(pool, [RIGHT, WRONG], {RIGHT: [EASY, HARD], WRONG: [EASY, HARD]})

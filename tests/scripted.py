@@ -1,0 +1,53 @@
+"""Stand-ins for the two models: they answer a prompt with what a script says, and remember what they were asked."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from codea1_jax.game import Table
+from codea1_jax.game.prompts import Prompt, plain_prompts
+from codea1_jax.models.tokenizer import micro_tokenizer
+from codea1_jax.rollout import Completion, Request
+from sandbox import SandboxPool
+
+TOKENIZER = micro_tokenizer(["def ", "return ", "assert "])
+PROMPTS = plain_prompts(TOKENIZER)
+
+
+class Scripted:
+    """A model in one role. It answers the last request first: nobody may count on an order."""
+
+    def __init__(self, answers: Mapping[Prompt, Sequence[str]]) -> None:
+        self._answers = answers
+        self.asked: list[Request] = []
+
+    def __call__(self, requests: Sequence[Request]) -> Iterator[tuple[int, tuple[Completion, ...]]]:
+        self.asked.extend(requests)
+        for i in reversed(range(len(requests))):
+            texts = self._answers[requests[i].prompt]
+            assert len(texts) == requests[i].samples
+            yield i, tuple(_completion(text) for text in texts)
+
+
+def _completion(text: str) -> Completion:
+    """A fence that is opened and never closed means that the response was cut off."""
+    finished = text.count("```") % 2 == 0
+    tokens = TOKENIZER.encode(text) + (TOKENIZER.eos_ids if finished else ())
+    return Completion(tokens, (0.0,) * len(tokens), finished)
+
+
+def scripted_table(
+    pool: SandboxPool,
+    programs: Mapping[str, Sequence[str]],
+    suites: Mapping[tuple[str, str], Sequence[str]],
+) -> Table:
+    """Two scripted models and a real judge.
+
+    `programs` maps a question's text to the Code LLM's responses; `suites` maps (question, program) to the Test
+    LLM's: it can only find them if it is shown the question and the program.
+    """
+    return Table(
+        code=Scripted({PROMPTS.code(question, ""): said for question, said in programs.items()}),
+        test=Scripted({PROMPTS.test(question, "", program): said for (question, program), said in suites.items()}),
+        prompts=PROMPTS,
+        decode=TOKENIZER.decode,
+        pool=pool,
+    )
