@@ -1,0 +1,148 @@
+"""Held-out evaluation of scripted models by the real judge; all figures are computed by hand."""
+
+from collections.abc import Iterator
+
+import pytest
+from scripted import Scripted, scripted_table
+
+from codea1_jax.evals.heldout import evaluate_code, evaluate_tests, prepare
+from data_pipeline import Problem
+from sandbox import Limits, SandboxPool
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[SandboxPool]:
+    with SandboxPool(workers=2, limits=Limits(call_seconds=0.2, load_seconds=0.8)) as pool:
+        yield pool
+
+
+PROBES = tuple(f"f({x})" for x in range(-3, 4))
+STEP = Problem(
+    id="step",
+    question="Write f(x): return 1 if x is more than 0, otherwise 0.",
+    solution="def f(x): return 1 if x > 0 else 0",
+    entry_point="f",
+    golden_tests=("assert f(-1) == 0", "assert f(2) == 1"),
+    probe_calls=PROBES,
+    mutants=("def f(x): return 1 if x >= 0 else 0", "def f(x): return 1"),
+)
+ROOT = Problem(
+    id="root",
+    question="Write f(x): return the square root of x, rounded down.",
+    solution="def f(x): return int(x ** 0.5)",
+    entry_point="f",
+    golden_tests=(),
+    probe_calls=PROBES,  # negative ones raise under the reference (int of a complex) and do not count
+    mutants=("def f(x): return x", "def f(x): return x // 2"),
+)
+NO_MUTANTS = Problem(
+    id="double",
+    question="Write f(x): return twice x.",
+    solution="def f(x): return 2 * x",
+    entry_point="f",
+    golden_tests=("assert f(1) == 2", "assert f(2) == 4"),
+)
+PROBLEMS = (STEP, ROOT, NO_MUTANTS)
+
+
+def test_a_program_is_correct_if_it_agrees_on_every_call_that_the_reference_answers(pool):
+    programs = {
+        STEP.question: [
+            STEP.solution,
+            STEP.mutants[0],  # wrong at 0 alone
+            "def f(x): return int(x > 0)",
+            "def f(x): return x > 0",  # False == 0, True == 1
+        ],
+        ROOT.question: [
+            "def f(x): return max(n for n in range(9) if n * n <= x)",
+            "def f(x): return x",
+            "no program",
+            "def f(x): return [0, 1, 1, 1][x]",
+        ],
+        NO_MUTANTS.question: ["def f(x): return x", "def f(x): return 3 * x", "", "def f(x): return 2 ** x"],
+    }
+    heldout = prepare(PROBLEMS, pool)
+    assert [len(answers) for answers in heldout.answers] == [7, 4, 2]
+    figures = evaluate_code(scripted_table(pool, programs, {}), heldout, 4, stream=(0,))
+    # correct of 4: 3, 2, 1 (2 ** 1 and 2 ** 2 are right, and the golden tests are all there is)
+    assert figures == pytest.approx(
+        {
+            "eval/avg_at_n": 100 * 6 / 12,
+            "eval/pass_at_1": 100 * 6 / 12,
+            "eval/pass_at_2": 100 * (1 + (1 - 1 / 6) + (1 - 3 / 6)) / 3,  # of 6 pairs 0, 1 and 3 are all wrong
+            "eval/pass_at_4": 100,
+        }
+    )
+
+
+STEP_HUNT = (
+    "assert f(0) == 0\nassert f(1) == 1",  # 2 valid of the 3 asked for; the mutant is wrong at 0: killed
+    "assert f(1) == 1\nassert f(1) == 1\nassert f(0) == 1",  # a repeat and a wrong answer: 1 valid, no kill
+)
+ROOT_HUNT = (
+    "assert f(0) == 0\nassert f(1) == 1\nassert f(-1) == 0",  # raises at -1: 2 valid; 1 // 2 is not 1: killed
+    "I cannot think of a test.",  # 0 valid, no kill
+)
+STEP_ROUNDS = (  # right: 2, and f(0) kills both mutants
+    "assert f(0) == 0",
+    "assert f(0) == 0\nassert f(5) == 1",  # the first test whose call is new is f(5)
+    "assert f(5) == 1",  # nothing new
+    "assert f(7) == 0",  # wrong
+    "nonsense",
+)
+ROOT_ROUNDS = (  # right: 2, which kill x // 2 but not x
+    "assert f(0) == 0",
+    "assert f(1) == 1",
+    "assert f(-1) == 0",  # raises
+    "assert f(0) == 1\nassert f(9) == 4",  # f(9) is new and wrong
+    "",
+)
+DOUBLE_ROUNDS = (  # right: 1; the first two are also its hunt: 1 valid of 3 each
+    "assert f(1) == 2",
+    "assert f(1) == 2",
+    "assert f(2) == 5",
+    "",
+    "assert f(0) == f(0)",  # outside the language
+)
+
+
+def test_validity_kill_rate_and_the_five_rounds(pool):
+    suites = {
+        (
+            STEP.question,
+            STEP.mutants[0],
+        ): STEP_HUNT,  # the problem at place i is hunted in its mutant i modulo their number
+        (ROOT.question, ROOT.mutants[1]): ROOT_HUNT,
+        (STEP.question, STEP.solution): STEP_ROUNDS,
+        (ROOT.question, ROOT.solution): ROOT_ROUNDS,
+        (NO_MUTANTS.question, NO_MUTANTS.solution): DOUBLE_ROUNDS,  # without mutants it is shown whole
+    }
+    table = scripted_table(pool, {}, suites)
+    figures = evaluate_tests(table, prepare(PROBLEMS, pool), suites=2, suite_size=3, stream=(0,))
+    assert figures == pytest.approx(
+        {
+            "eval/test_validity": 100 * (2 / 3 + 1 / 3 + 2 / 3 + 0 + 1 / 3 + 1 / 3) / 6,
+            "eval/kill_rate": 100 * 2 / 4,
+            "eval/pass_at_5": 100 * (2 + 2 + 1) / 15,
+            "eval/mut_at_5": 100 * (2 / 2 + 1 / 2) / 2,
+            "eval/mul": 25,  # 33.3 · 75 / 100
+        }
+    )
+
+
+def test_without_any_mutant_there_is_no_kill_rate(pool):
+    table = scripted_table(pool, {}, {(NO_MUTANTS.question, NO_MUTANTS.solution): DOUBLE_ROUNDS})
+    figures = evaluate_tests(table, prepare([NO_MUTANTS], pool), suites=2, suite_size=3, stream=(0,))
+    assert figures == pytest.approx({"eval/test_validity": 100 / 3, "eval/pass_at_5": 20})
+
+
+def test_the_samples_of_an_evaluation_are_streams_of_their_own(pool):
+    suites = {(NO_MUTANTS.question, NO_MUTANTS.solution): DOUBLE_ROUNDS}
+    table = scripted_table(pool, {NO_MUTANTS.question: [NO_MUTANTS.solution]}, suites)
+    heldout = prepare([NO_MUTANTS], pool)
+    evaluate_code(table, heldout, 1, stream=(9, 0))
+    evaluate_tests(table, heldout, suites=2, suite_size=3, stream=(9, 1))
+    assert isinstance(table.code, Scripted)
+    assert isinstance(table.test, Scripted)
+    streams = [request.stream for request in (*table.code.asked, *table.test.asked)]
+    assert len(set(streams)) == len(streams) == 3
