@@ -72,12 +72,15 @@ def _read(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
         raise ConfigError(f"{path}: presets compose each other in a circle")
     try:
         own = yaml.safe_load(path.read_text()) or {}
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(own, dict):
         raise ConfigError(f"{path}: a preset is a mapping of keys, not a {type(own).__name__}")
+    parts = own.pop("compose", [])
+    if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
+        raise ConfigError(f"{path}: compose: a list of presets is wanted, not {parts!r}")
     tree: dict[str, Any] = {}
-    for part in own.pop("compose", ()):
+    for part in parts:
         tree = _merge(tree, _read(_find(part, path.parent), (*seen, path.resolve())))
     return _merge(tree, own)
 

@@ -1,0 +1,137 @@
+"""Presets compose and resolve; whatever is wrong is one line that names the key."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import Field
+
+from codea1_jax.config import Config
+from codea1_jax.run.config import PRESETS, ConfigError, Section, dump, load, preset_names
+
+
+class Inner(Section):
+    rate: float = Field(0.5, gt=0, description="a number above 0")
+    name: str = Field("a", description="a name")
+
+
+class Outer(Section):
+    steps: int = Field(3, description="a count")
+    inner: Inner = Inner()
+    optional: Inner | None = Field(None, description="a part that may be missing")
+
+
+def write(folder: Path, name: str, text: str) -> str:
+    (folder / name).write_text(text)
+    return str(folder / name)
+
+
+def refusal(preset: str, *overrides: str, schema: type[Section] = Config) -> str:
+    with pytest.raises(ConfigError) as caught:
+        load(schema, preset, overrides)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_every_shipped_preset_resolves_and_reads_back_as_it_was_written(name, tmp_path):
+    config = load(Config, name)
+    assert load(Config, write(tmp_path, "resolved.yaml", dump(config))) == config
+
+
+def test_every_shipped_file_is_a_preset_or_a_part_of_one():
+    assert "micro/a1" in preset_names()
+    for path in PRESETS.rglob("*.yaml"):
+        name = path.relative_to(PRESETS).with_suffix("").as_posix()
+        assert name in preset_names() or name.startswith("parts/")
+
+
+def test_the_defaults_are_the_papers():
+    config = load(Config, "micro/a1_paper", ["run.directory=x"])
+    for name, learner in (("code", config.code), ("test", config.test)):
+        assert learner.grpo.model_dump(exclude={"mini_batch_questions"}) == {
+            "clip_low": 0.20,
+            "clip_high": 0.28,
+            "dual_clip": 10.0,
+            "kl_coef": 0.001,
+            "entropy_coef": 0.0,
+            "skip_zero_advantage": False,
+        }, name
+        assert (learner.optimizer.beta1, learner.optimizer.beta2) == (0.9, 0.999)
+        assert (learner.optimizer.weight_decay, learner.optimizer.clip_norm) == (0.1, 1.0)
+    assert (config.rewards.alpha, config.rewards.difficulty, config.rewards.pool_tests) == (0.5, "fraction", False)
+    assert (config.rollout.samples, config.rollout.suites, config.rollout.share_programs) == (8, 8, False)
+    assert (config.rollout.temperature, config.rollout.top_p, config.train.update_n) == (1.0, 1.0, 1)
+    assert (Config.model_fields["train"].default.questions, Config.model_fields["train"].default.epochs) == (256, 3)
+
+
+def test_later_parts_win_over_earlier_the_file_over_its_parts_and_overrides_over_all(tmp_path):
+    write(tmp_path, "one.yaml", "steps: 1\ninner: {rate: 1.0, name: one}")
+    write(tmp_path, "two.yaml", "steps: 2\ninner: {rate: 2.0}")
+    preset = write(tmp_path, "top.yaml", "compose: [one.yaml, two.yaml]\nsteps: 7")
+    assert load(Outer, preset) == Outer(steps=7, inner=Inner(rate=2.0, name="one"))
+    assert load(Outer, preset, ["steps=8", "inner.name=x", "optional={}"]) == Outer(
+        steps=8, inner=Inner(rate=2.0, name="x"), optional=Inner()
+    )
+    assert load(Outer, preset, ["optional={name: b}", "optional=null"]).optional is None
+
+
+@pytest.mark.parametrize(
+    ("override", "line"),
+    [
+        ("rollout.sample=4", "unknown key rollout.sample; did you mean rollout.samples?"),
+        ("rewrads.alpha=0.3", "unknown key rewrads; did you mean rewards?"),
+        ("warm_start.stepz=3", "unknown key warm_start.stepz; did you mean warm_start.steps?"),
+        ("code.grpo.kl_coeff=0", "unknown key code.grpo.kl_coeff; did you mean code.grpo.kl_coef?"),
+        ("rollout.samples=many", "rollout.samples: Input should be a valid integer"),
+        ("rollout.samples=1", "rollout.samples: Input should be greater than or equal to 2"),
+        ("rollout.samples=2.5", "rollout.samples: Input should be a valid integer"),
+        ("rollout=3", "rollout: Input should be a valid dictionary"),
+        ("train.steps=0", "train.steps: Input should be greater than or equal to 1"),
+        ("rewards.difficulty=hard", "rewards.difficulty: Input should be 'fraction' or 'any'"),
+        ("train.update_n=9", "train.update_n=9 exceeds rollout.samples=8"),
+        ("model.pretrained=some/model", "set exactly one of model.pretrained and model.architecture"),
+        ("model.architecture=null", "set exactly one of model.pretrained and model.architecture"),
+        ("prompts=chat", "prompts=chat needs the chat template of model.pretrained"),
+        ("train.steps", "'train.steps' is no override; write key=value"),
+        ("=3", "'=3' is no override"),
+        ("train.steps=[1", "train.steps: '[1' is not a YAML value"),
+        ("run.directory=null", "run.directory: Input should be a valid string"),
+    ],
+)
+def test_a_wrong_override_is_one_line_that_names_the_key(override, line):
+    assert line in refusal("micro/a1", override)
+
+
+def test_a_missing_key_is_named(tmp_path):
+    assert "run: Field required" in refusal(write(tmp_path, "empty.yaml", ""))
+
+
+def test_a_preset_that_is_not_there_is_answered_with_those_that_are():
+    assert refusal("micro/a2") == "no preset 'micro/a2'; did you mean micro/a1?"
+    assert "presets: " in refusal("nothing_like_it") and "micro/a1" in refusal("nothing_like_it")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("steps: [1", "not YAML"),
+        ("- 1", "a preset is a mapping of keys, not a list"),
+        ("compose: [top.yaml]", "compose each other in a circle"),
+        ("compose: [missing]", "no preset 'missing'"),
+        ("compose: 3", "compose: a list of presets"),
+        ("compose: top.yaml", "compose: a list of presets"),
+        ("compose: [1]", "compose: a list of presets"),
+    ],
+)
+def test_a_file_that_is_no_preset_is_one_line(text, line, tmp_path):
+    assert line in refusal(write(tmp_path, "top.yaml", text), schema=Outer)
+
+
+def test_a_file_that_is_no_text_is_one_line(tmp_path):
+    (tmp_path / "weights.bin").write_bytes(b"\xff\xfe\x00\x81")
+    assert "weights.bin: not YAML" in refusal(str(tmp_path / "weights.bin"))
+
+
+def test_a_configuration_cannot_be_changed():
+    with pytest.raises(ValueError, match="frozen"):
+        load(Config, "micro/a1").train.steps = 3
