@@ -17,7 +17,7 @@ class Interrupted(Exception):
 class Interrupts:
     """While active, a signal raises `Interrupted`: at once, or at the end of a `shield` if one is up.
 
-    A second signal during a shield falls back to Python's own handling: the user really means it.
+    A second signal during a shield raises KeyboardInterrupt there and then: the user really means it.
     Use as a context manager, in the main thread.
     """
 
@@ -45,10 +45,10 @@ class Interrupts:
         if self._pending is not None:
             raise Interrupted(self._pending)
 
-    def _handle(self, number: int, _frame: FrameType | None) -> None:
+    def _handle(self, number: int, frame: FrameType | None) -> None:
         name = signal.Signals(number).name
         if not self._shielded:
             raise Interrupted(name)
         if self._pending is not None:
-            signal.signal(number, signal.default_int_handler)
+            signal.default_int_handler(number, frame)
         self._pending = name

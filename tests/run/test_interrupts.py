@@ -1,0 +1,61 @@
+"""Signals become an exception where nothing is half done."""
+
+import signal
+
+import pytest
+
+from codea1_jax.run.interrupts import SIGNALS, Interrupted, Interrupts
+
+
+def send(number: int) -> None:
+    """Delivered to this very thread, before the next statement runs."""
+    signal.raise_signal(number)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_raises_at_once_and_names_itself(number):
+    with pytest.raises(Interrupted, match=signal.Signals(number).name), Interrupts():
+        send(number)
+        pytest.fail("went on after the signal")
+
+
+def test_a_shield_is_finished_first():
+    done = []
+    with pytest.raises(Interrupted, match="SIGTERM"), Interrupts() as interrupts:
+        with interrupts.shield():
+            send(signal.SIGTERM)
+            done.append("inside")
+        done.append("after")
+    assert done == ["inside"]
+
+
+def test_without_a_signal_a_shield_changes_nothing():
+    with Interrupts() as interrupts:
+        for _ in range(2):
+            with interrupts.shield():
+                pass
+
+
+def test_a_second_signal_during_a_shield_is_obeyed_at_once():
+    done = []
+    with pytest.raises(KeyboardInterrupt), Interrupts() as interrupts, interrupts.shield():
+        send(signal.SIGINT)
+        send(signal.SIGTERM)
+        done.append("still inside")
+    assert done == []
+
+
+def test_an_error_inside_a_shield_is_not_hidden_by_a_signal():
+    with pytest.raises(OSError, match="disk"), Interrupts() as interrupts, interrupts.shield():
+        send(signal.SIGINT)
+        raise OSError("disk full")
+
+
+def test_afterwards_signals_mean_what_they_meant_before():
+    before = [signal.getsignal(number) for number in SIGNALS]
+    with pytest.raises(Interrupted), Interrupts():
+        send(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), Interrupts() as interrupts, interrupts.shield():
+        send(signal.SIGINT)
+        send(signal.SIGINT)
+    assert [signal.getsignal(number) for number in SIGNALS] == before
