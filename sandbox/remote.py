@@ -20,12 +20,8 @@ T = TypeVar("T")
 _PAUSE = 0.2  # seconds before the second attempt; doubled for each further one
 
 
-class RemoteJudge(Judge):
-    """Spreads jobs over the services at `addresses` (``http://host:port``), in turn.
-
-    A job that an address cannot take is tried at the next, `attempts` times in all; then its future raises
-    SandboxError. Comparison with expected values happens here: they are never sent, save inside a dataset's own check.
-    """
+class Services:
+    """HTTP services that do the same work: requests go to them in turn, and to the next where one fails."""
 
     def __init__(
         self,
@@ -35,34 +31,20 @@ class RemoteJudge(Judge):
         attempts: int = 4,
         timeout: float = 300.0,
     ) -> None:
-        """Raises SandboxUnavailable where no address answers; `timeout` in seconds is that of one attempt."""
+        """`attempts` for each request in all; `timeout` in seconds is that of one attempt."""
+        self.addresses = [address.rstrip("/") for address in addresses]
         self._headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
-        self._timeout = timeout
         self._attempts = attempts
-        self._addresses = [address.rstrip("/") for address in addresses]
-        alive = [address for address in self._addresses if self._healthy(address)]
-        if not alive:
-            raise SandboxUnavailable(
-                f"no judge answers at {', '.join(addresses) or 'any address'}: start one with `codea1 sandbox serve`"
-            )
-        self._turns = itertools.cycle(self._addresses)
+        self._timeout = timeout
+        self._turns = itertools.cycle(self.addresses)
         self._threads = ThreadPoolExecutor(connections, thread_name_prefix="remote-judge")
 
-    def submit(self, job: Job) -> Future[Execution]:
-        """Run one program and its calls."""
-        for call in job.calls:
-            read_call(call, job.entry_point)
-        return self._threads.submit(self._ask, "/execute", wire.job_to_json(job), wire.execution_from_json)
+    def submit(self, function: Callable[..., T], *args: Any) -> Future[T]:
+        """Call `function` in a thread, as many at once as there are connections."""
+        return self._threads.submit(function, *args)
 
-    def submit_check(self, job: CheckJob) -> Future[CheckResult]:
-        """Run a dataset's own check against one program."""
-        return self._threads.submit(self._ask, "/check", wire.job_to_json(job), wire.check_result_from_json)
-
-    def close(self) -> None:
-        """Finish what was submitted."""
-        self._threads.shutdown()
-
-    def _ask(self, path: str, fields: dict[str, Any], read: Callable[[dict[str, Any]], T]) -> T:
+    def post(self, path: str, fields: dict[str, Any]) -> dict[str, Any]:
+        """The JSON object that one of the services answers. Raises SandboxError."""
         body = json.dumps(fields).encode()
         problem = ""
         for attempt in range(self._attempts):
@@ -72,7 +54,7 @@ class RemoteJudge(Judge):
             request = urllib.request.Request(address + path, body, self._headers)
             try:
                 with urllib.request.urlopen(request, timeout=self._timeout) as response:
-                    return read(json.load(response))
+                    return json.load(response)
             except urllib.error.HTTPError as error:
                 text = error.read().decode("utf-8", "replace")[:500]
                 if error.code < 500:  # asking again would not help
@@ -80,13 +62,56 @@ class RemoteJudge(Judge):
                 problem = f"{address}: {error.code} {text}"
             except (OSError, http.client.HTTPException) as error:
                 problem = f"{address}: {error}"
-            except (ValueError, TypeError, KeyError) as error:
-                raise SandboxError(f"{address} answers what no judge answers: {error}") from error
+            except ValueError as error:
+                raise SandboxError(f"{address} answers something else than JSON: {error}") from error
         raise SandboxError(f"no judge took the job in {self._attempts} attempts; the last: {problem}")
 
-    def _healthy(self, address: str) -> bool:
+    def close(self) -> None:
+        """Finish what was submitted."""
+        self._threads.shutdown()
+
+
+class RemoteJudge(Judge):
+    """Spreads jobs over the services at `addresses` (``http://host:port``).
+
+    A job that none of them takes makes its future raise SandboxError. Comparison with expected values happens here:
+    they are never sent, save inside a dataset's own check.
+    """
+
+    def __init__(self, addresses: Sequence[str], token: str = "", connections: int = 16, attempts: int = 4) -> None:
+        """Raises SandboxUnavailable where no address answers."""
+        self._services = Services(addresses, token, connections, attempts)
+        if not any(_healthy(address) for address in self._services.addresses):
+            self._services.close()
+            raise SandboxUnavailable(
+                f"no judge answers at {', '.join(addresses) or 'any address'}: start one with `codea1 sandbox serve`"
+            )
+
+    def submit(self, job: Job) -> Future[Execution]:
+        """Run one program and its calls."""
+        for call in job.calls:
+            read_call(call, job.entry_point)
+        return self._services.submit(self._ask, "/execute", job, wire.execution_from_json)
+
+    def submit_check(self, job: CheckJob) -> Future[CheckResult]:
+        """Run a dataset's own check against one program."""
+        return self._services.submit(self._ask, "/check", job, wire.check_result_from_json)
+
+    def close(self) -> None:
+        """Finish what was submitted."""
+        self._services.close()
+
+    def _ask(self, path: str, job: Job | CheckJob, read: Callable[[dict[str, Any]], T]) -> T:
+        answer = self._services.post(path, wire.job_to_json(job))
         try:
-            with urllib.request.urlopen(address + "/health", timeout=10.0) as response:
-                return json.load(response)["status"] == "ok"
-        except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
-            return False
+            return read(answer)
+        except (ValueError, TypeError, KeyError) as error:
+            raise SandboxError(f"an answer that no judge gives: {error}") from error
+
+
+def _healthy(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(address + "/health", timeout=10.0) as response:
+            return json.load(response)["status"] == "ok"
+    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
+        return False

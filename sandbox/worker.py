@@ -7,26 +7,15 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import IO
 
-from sandbox import check_code, checker, encoding, evaluation, transport, zygote
+from sandbox import zygote
+from sandbox.boot import boot_text
 from sandbox.jail import Launch
 from sandbox.jobs import SandboxUnavailable
 from sandbox.protocol import Report
 
 _START_SECONDS = 60.0
-_JAILED = (encoding, evaluation, transport, check_code, checker, zygote)  # each after those that it imports
-_BOOT = """\
-import sys, types
-sys.path += {packages!r}
-package = sys.modules["sandbox"] = types.ModuleType("sandbox")
-for name, text in {modules!r}:
-    module = sys.modules["sandbox." + name] = types.ModuleType("sandbox." + name)
-    setattr(package, name, module)
-    exec(compile(text, name + ".py", "exec"), module.__dict__)
-module.main({control}, {preload!r})
-"""
 
 
 class WorkerDied(Exception):
@@ -41,7 +30,9 @@ class Worker:
         self._backend = launch.backend
         self._control, theirs = socket.socketpair()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
-        with theirs, memory_file(_boot_text(launch, preload, theirs.fileno())) as boot:
+        start = f"package.zygote.main({theirs.fileno()}, {tuple(preload)!r})"
+        text = boot_text(start, [launch.packages] if launch.packages else [])
+        with theirs, memory_file(text.encode()) as boot:
             os.lseek(boot.fileno(), 0, os.SEEK_SET)
             self._process = subprocess.Popen(
                 launch.arguments(theirs.fileno()),
@@ -124,13 +115,3 @@ def memory_file(content: bytes = b"") -> IO[bytes]:
         file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
     file.write(content)
     return file
-
-
-def _boot_text(launch: Launch, preload: Sequence[str], control_fd: int) -> bytes:
-    """The program that the interpreter in the jail reads from its standard input."""
-    modules = [
-        (module.__name__.removeprefix("sandbox."), Path(module.__file__ or "").read_text()) for module in _JAILED
-    ]
-    packages = [launch.packages] if launch.packages else []
-    text = _BOOT.format(packages=packages, modules=modules, control=control_fd, preload=tuple(preload))
-    return text.encode()

@@ -1,7 +1,10 @@
 import os
 import signal
+import subprocess
+import sys
 import threading
 from concurrent.futures import as_completed
+from pathlib import Path
 
 import pytest
 
@@ -199,6 +202,28 @@ def test_an_interrupted_block_ends_the_workers_at_once():
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+@pytest.mark.parametrize("backend", ["nsjail", "process"])
+def test_nothing_outlives_a_host_that_is_killed(backend):
+    script = f"""
+from sandbox import Job, Limits, SandboxPool
+pool = SandboxPool(workers=1, backend={backend!r}, limits=Limits(call_seconds=1, program_seconds=1, wall_factor=1))
+pool.submit(Job("def f():\\n    while True: pass", ("f()",)))
+print(pool.worker_pids[0], flush=True)
+input()
+"""
+    root = Path(__file__).parents[2]
+    host = subprocess.Popen([sys.executable, "-c", script], cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert host.stdout is not None
+    worker = int(host.stdout.readline())
+    host.kill()
+    host.communicate()
+    for _ in range(100):
+        if not Path(f"/proc/{worker}").exists():
+            return
+        threading.Event().wait(0.1)
+    pytest.fail("the worker outlived its host")
 
 
 def test_a_closed_pool_refuses_jobs():

@@ -1,0 +1,24 @@
+"""The text of a program that carries the jail's own modules with it, so that the jail need not see this package."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sandbox import check_code, checker, encoding, evaluation, transport, zygote
+
+_MODULES = (encoding, evaluation, transport, check_code, checker, zygote)  # each after those that it imports
+_TEXT = """\
+import sys, types
+sys.path += {folders!r}
+package = sys.modules["sandbox"] = types.ModuleType("sandbox")
+for name, text in {modules!r}:
+    module = sys.modules["sandbox." + name] = types.ModuleType("sandbox." + name)
+    setattr(package, name, module)
+    exec(compile(text, name + ".py", "exec"), module.__dict__)
+{start}
+"""
+
+
+def boot_text(start: str, folders: Sequence[str] = ()) -> str:
+    """A program that defines the modules under ``package``, with `folders` on its import path, and runs `start`."""
+    texts = [(module.__name__.removeprefix("sandbox."), Path(module.__file__ or "").read_text()) for module in _MODULES]
+    return _TEXT.format(folders=list(folders), modules=texts, start=start)
