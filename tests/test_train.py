@@ -1,0 +1,200 @@
+"""Whole training runs: what a step does, and that a stopped run goes on as if it had never stopped."""
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+import pytest
+from tiny_run import SETTINGS, start_codea1, train_arguments
+
+from codea1_jax.assemble import Parts, make_parts, make_pool
+from codea1_jax.config import Config
+from codea1_jax.run.config import load
+from codea1_jax.run.telemetry import read_lines, rollout_steps, rollouts_path
+from codea1_jax.train import EVAL_STREAM, learn, pack_state, play, start, unpack_state
+
+# --- stopped runs -------------------------------------------------------------------------------------
+
+
+def finish(process: subprocess.Popen[str]) -> str:
+    """Waits for a run and returns what it said on standard error."""
+    _, said = process.communicate(timeout=300)
+    assert process.returncode == 0, said
+    return said
+
+
+def wait_until(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    while not condition():
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.01)
+
+
+def steps_done(directory: Path) -> int:
+    path = directory / "metrics.jsonl"
+    return (
+        max((line["step"] for line in read_lines(path) if line["kind"] == "train"), default=0) if path.exists() else 0
+    )
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """A run straight through, and one that met Ctrl-C after step 1 and kill -9 after step 3."""
+    straight, stopped = (tmp_path_factory.mktemp(name) for name in ("straight", "stopped"))
+    finish(start_codea1(*train_arguments(straight)))
+
+    process = start_codea1(*train_arguments(stopped))
+    wait_until(lambda: steps_done(stopped) >= 1, process)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    after_interrupt = {"code": process.returncode, "said": said, "steps": steps_done(stopped)}
+
+    process = start_codea1(*train_arguments(stopped, "--resume"))
+    wait_until(lambda: steps_done(stopped) >= 3 and (stopped / "checkpoints" / "2").exists(), process)
+    process.kill()
+    process.communicate()
+    after_kill = {"code": process.returncode, "steps": steps_done(stopped)}
+
+    finish(start_codea1(*train_arguments(stopped, "--resume")))
+    return {"straight": straight, "stopped": stopped, "after_interrupt": after_interrupt, "after_kill": after_kill}
+
+
+def without_times(directory: Path) -> list[dict[str, Any]]:
+    lines = read_lines(directory / "metrics.jsonl")
+    return [
+        {name: value for name, value in line.items() if name != "time" and not name.startswith("seconds/")}
+        for line in lines
+    ]
+
+
+def saved(directory: Path, step: int) -> tuple[dict[str, np.ndarray], Any]:
+    """Every array of a checkpoint by its path, and its document, read without this project's code."""
+    with ocp.CheckpointManager(directory / "checkpoints") as manager:
+        items = manager.restore(
+            step, args=ocp.args.Composite(arrays=ocp.args.StandardRestore(), document=ocp.args.JsonRestore())
+        )
+    arrays = jax.tree.leaves_with_path(items["arrays"])
+    return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in arrays}, items["document"]
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(runs):
+    after = runs["after_interrupt"]
+    assert after["code"] == 130
+    assert "stopped by SIGINT" in after["said"] and "--resume" in after["said"]
+    assert "Traceback" not in after["said"]
+    assert after["steps"] < 4
+
+
+def test_the_killed_run_was_killed_on_the_way(runs):
+    assert runs["after_kill"] == {"code": -signal.SIGKILL, "steps": 3}
+
+
+def test_a_stopped_run_logs_the_same_figures_to_the_last_bit(runs):
+    straight = without_times(runs["straight"])
+    assert [(line["kind"], line["step"]) for line in straight] == [
+        ("eval", 0),
+        ("train", 1),
+        ("train", 2),
+        ("eval", 2),
+        ("train", 3),
+        ("train", 4),
+        ("eval", 4),
+    ]
+    assert without_times(runs["stopped"]) == straight
+
+
+def test_a_stopped_run_records_the_same_rollouts(runs):
+    assert rollout_steps(runs["straight"]) == rollout_steps(runs["stopped"]) == [1, 2, 3, 4]
+    for step in range(1, 5):
+        straight, stopped = (rollouts_path(runs[name], step).read_text() for name in ("straight", "stopped"))
+        assert straight == stopped
+        assert len(straight.splitlines()) == 2
+
+
+def test_a_stopped_run_ends_in_the_same_state_bit_for_bit(runs):
+    (arrays, document), (arrays_stopped, document_stopped) = (saved(runs[name], 4) for name in ("straight", "stopped"))
+    assert arrays.keys() == arrays_stopped.keys()
+    for name, array in arrays.items():
+        assert array.dtype == arrays_stopped[name].dtype
+        assert array.tobytes() == arrays_stopped[name].tobytes(), name
+    assert document == document_stopped
+    # What is compared is all there is: two policies, their optimizers, the reference, and a book with tests in it.
+    assert {name.split("'")[1] for name in arrays} == {"code", "test", "reference"}
+    assert any("opt_state" in name for name in arrays)
+    assert sum(len(page) for page in document["document"]["book"].values()) > 0
+
+
+def test_the_runs_were_no_empty_exercise(runs):
+    lines = [line for line in without_times(runs["straight"]) if line["kind"] == "train"]
+    assert max(line["code/reward"] for line in lines) > 0
+    assert max(line["code/grad_norm"] for line in lines) > 0.01
+    assert max(line["test/grad_norm"] for line in lines) > 0.01
+    records = [json.loads(line) for line in rollouts_path(runs["straight"], 4).read_text().splitlines()]
+    assert any(record["book_before"] for record in records)  # step 4 meets questions again
+
+
+# --- a step -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def parts() -> Iterator[Parts]:
+    config = load(Config, "micro/a1_paper", [*SETTINGS, "run.directory=unused", "eval.every=0"])
+    with make_pool(config) as pool:
+        yield make_parts(config, pool)
+
+
+def changed(before: Any, after: Any) -> bool:
+    return any((a != b).any() for a, b in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True))
+
+
+def test_a_step_by_the_papers_settings_changes_both_policies_apart_and_the_reference_never(parts):
+    state = start(parts)
+    grpo = parts.config.code.grpo
+    assert (grpo.kl_coef, grpo.mini_batch_questions, parts.config.train.update_n) == (0.001, 1, 1)
+    before = jax.device_get(state.reference)
+    questions = parts.loader()
+    for step in (1, 2):
+        state, metrics = learn(parts, state, play(parts, state, next(questions)))
+        assert (state.step, state.code.step, state.test.step) == (step, step, step)
+    assert not changed(before, jax.device_get(state.reference))
+    assert changed(before, state.code.params)
+    assert changed(before, state.test.params)
+    assert changed(state.code.params, state.test.params)
+    assert metrics["code/kl"] > 0
+    assert metrics["test/kl"] > 0
+
+
+def test_the_state_survives_its_own_packing(parts):
+    state = start(parts)
+    questions = parts.loader()
+    state, _ = learn(parts, state, play(parts, state, next(questions)))
+    state = replace(state, data=questions.get_state())
+    assert state.book
+    arrays, document = pack_state(state)
+    again = unpack_state(arrays, json.loads(json.dumps(document)))
+    assert (again.step, again.data) == (state.step, state.data)
+    assert {name: list(page.items()) for name, page in again.book.items()} == {
+        name: list(page.items()) for name, page in state.book.items()
+    }
+
+
+def test_nothing_is_trained_on_held_out_problems(parts):
+    trained, held_out = parts.questions.train, parts.questions.heldout
+    assert len(trained) == 6
+    assert len(held_out) == 2
+    for of in (lambda p: p.id, lambda p: p.solution):
+        assert not {of(p) for p in trained} & {of(p) for p in held_out}
+    questions = parts.loader()
+    seen = {problem.id for _ in range(2 * parts.total_steps) for problem in next(questions)}
+    assert seen == {problem.id for problem in trained}
+
+
+def test_no_step_samples_from_the_streams_of_an_evaluation(parts):
+    assert parts.total_steps < EVAL_STREAM
