@@ -27,6 +27,7 @@ from codea1_jax.models.qwen2 import Params, Qwen2, init_params
 from codea1_jax.models.tokenizer import micro_tokenizer
 from codea1_jax.models.weights import load_params, resolve
 from codea1_jax.rollout import Capacity, Sampler, Sampling
+from codea1_jax.run.config import ConfigError
 from data_pipeline import Loaded, Problem, Refusal, micro
 from data_pipeline.loader import batches
 from data_pipeline.sources import split_of
@@ -58,6 +59,7 @@ def initial_params(config: Config, policy: Policy) -> Params:
         "warm_start": config.warm_start.model_dump(mode="json"),
         "model": config.model.model_dump(mode="json"),
         "vocabulary": micro.WORDS,
+        "corpus": [vars(transcript) for transcript in micro.warm_start(100, config.run.seed)],
         "seed": config.run.seed,
     }
     digest = hashlib.sha256(json.dumps(made_by, sort_keys=True).encode()).hexdigest()[:16]
@@ -203,13 +205,14 @@ def make_players(config: Config, policy: Policy, prompts: Prompts, questions: Qu
     )
 
 
-def buckets(longest: int, smallest: int = 32) -> tuple[int, ...]:
-    """Powers of two, and their midpoints, up to the first that holds `longest` tokens."""
-    lengths = [smallest]
-    while lengths[-1] < longest:
-        last = lengths[-1]
-        lengths.append(last * 3 // 2 if last.bit_count() == 1 else last * 4 // 3)
-    return tuple(lengths)
+def buckets(longest: int, smallest: int = 128) -> tuple[int, ...]:
+    """Powers of two from `smallest` on that are below `longest`, and `longest` rounded up to a multiple of 16.
+
+    Each bucket costs a compilation, so short prompts share one.
+    """
+    last = -(-longest // 16) * 16
+    below = (2**power for power in range(smallest.bit_length() - 1, last.bit_length()))
+    return (*(length for length in below if length < last), last)
 
 
 def make_learner(config: Config, settings: LearnerConfig, policy: Policy, total_steps: int) -> Learner:

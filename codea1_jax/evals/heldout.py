@@ -4,9 +4,9 @@ Code: n programs per question, each correct if it agrees with the reference on e
 without probes, on the golden tests): avg@n and pass@k.
 
 Tests, in two parts that do not depend on the Code LLM of the day:
-- *validity* and *kill rate*: the Test LLM is shown one fixed wrong program of each question. Validity is the share
-  of the tests asked for that are new in their suite and state the reference's value; a suite kills if one of its
-  valid tests fails the program shown.
+- *validity* and *kill rate*: the Test LLM is shown one fixed wrong program of each question. Validity is `val` of the
+  test reward; a suite kills if one of its tests that hold (new in the suite, stating the reference's value) fails
+  the program shown.
 - *pass@5, mut@5, Mul*: the protocol of UnLeakedTestBench. The reference is shown; in each of 5 rounds one suite is
   sampled and its first test whose call is new counts. pass@5 is the share of correct tests among functions × 5;
   mut@5 the share of a question's fixed mutants that the correct ones kill, averaged over questions.
@@ -21,7 +21,9 @@ from statistics import fmean
 from codea1_jax.evals.metrics import mul, pass_at_k
 from codea1_jax.game.judging import StatedAnswers, Testimony, ask, testimony
 from codea1_jax.game.parsing import extract_program, extract_suite
+from codea1_jax.game.rewards import validity
 from codea1_jax.game.round import Table
+from codea1_jax.game.validation import validate_suite
 from codea1_jax.rollout import Request
 from data_pipeline import Problem
 from sandbox import Outcome, SandboxPool
@@ -85,10 +87,9 @@ def _hunt(
     valid, kills = [], []
     for truth, hunt, target in zip(truths, written, targets, strict=True):
         for suite in hunt:
-            good = _new_calls(t for t in suite if truth.holds(t))[:suite_size]
-            valid.append(len(good) / suite_size)
+            valid.append(truth.validity(suite, suite_size))
             if target is not None:
-                kills.append(truth.kills(good, target))
+                kills.append(truth.kills(filter(truth.holds, suite), target))
     figures = {"eval/test_validity": 100 * fmean(valid)}
     return figures | ({"eval/kill_rate": 100 * fmean(kills)} if kills else {})
 
@@ -134,6 +135,13 @@ class _Truth:
     mutants: tuple[Testimony, ...]
     stated: Mapping[str, str | None]
 
+    def validity(self, suite: Sequence[SuiteTest], suite_size: int) -> float:
+        """`val` of the test reward."""
+        calls = [t.call for t in suite]
+        reference = [self.reference.outcomes[call] for call in calls]
+        validated = validate_suite(calls, reference, [self.stated[t.stated] for t in suite])
+        return validity(len(validated.kept), validated.invalid, suite_size)
+
     def holds(self, test: SuiteTest) -> bool:
         """Whether the stated answer is the reference's."""
         stated, outcome = self.stated[test.stated], self.reference.outcomes[test.call]
@@ -165,10 +173,6 @@ def _one_per_round(rounds: Sequence[Sequence[SuiteTest]]) -> list[SuiteTest]:
         if new is not None:
             chosen[new.call] = new
     return list(chosen.values())
-
-
-def _new_calls(tests: Iterable[SuiteTest]) -> list[SuiteTest]:
-    return list({t.call: t for t in tests}.values())
 
 
 def _scored_calls(problem: Problem) -> tuple[str, ...]:

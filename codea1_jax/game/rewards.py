@@ -8,6 +8,7 @@ from __future__ import annotations
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Literal
 
 from pydantic import Field
@@ -23,6 +24,10 @@ class RewardConfig(Section):
     difficulty: Literal["fraction", "any"] = Field(
         "fraction",
         description="gen_fail: the fraction of the suite that fails the program, or 1 if any test does (departure)",
+    )
+    passing: Literal["fraction", "all"] = Field(
+        "fraction",
+        description="a program earns the fraction of the tests that it passes, or 1 for all of them (departure)",
     )
     pool_tests: bool = Field(
         False,
@@ -65,20 +70,21 @@ def nonprintable_share(response: str) -> float:
     return sum(c not in string.printable for c in response) / max(len(response), 1)
 
 
-def pair_reward(suite: SuiteScore, book: BookScore) -> float:
+def pair_reward(suite: SuiteScore, book: BookScore, config: RewardConfig) -> float:
     """r_ij: the mean of the pass rates on generated tests and on the book, of those that exist, else 0."""
     rates = []
     if book.total:
         rates.append(book.passed / book.total)
     if suite.failed:
         rates.append(1 - sum(suite.failed) / len(suite.failed))
+    if config.passing == "all":
+        return float(bool(rates) and min(rates) == 1)
     return sum(rates) / len(rates) if rates else 0.0
 
 
-def code_reward(suites: Sequence[SuiteScore], book: BookScore) -> float:
+def code_reward(suites: Sequence[SuiteScore], book: BookScore, config: RewardConfig) -> float:
     """R_C: the mean of r_ij over a program's suites; its book pass rate alone if it has none."""
-    pairs = [pair_reward(suite, book) for suite in suites] or [pair_reward(SuiteScore((), 0), book)]
-    return sum(pairs) / len(pairs)
+    return fmean(pair_reward(suite, book, config) for suite in suites or [SuiteScore((), 0)])
 
 
 def validity(kept: int, invalid: int, suite_size: int) -> float:

@@ -46,7 +46,7 @@ def settle(
     """
     programs = [_play(c, book, judgement, scoring.rewards) for c in group]
     if scoring.rewards.pool_tests:
-        programs = _rescore_on_pool(programs, group, judgement)
+        programs = _rescore_on_pool(programs, group, judgement, scoring.rewards)
     elected = _elect(programs, group, scoring.update_n)
     advantages = group_advantages([p.reward for p in programs])
     programs = [
@@ -71,7 +71,7 @@ def _play(candidate: Candidate, book: Sequence[Test], judgement: Judgement, conf
         valid=testimony.valid,
         book=remembered,
         suites=tuple(replace(s, advantage=float(a)) for s, a in zip(suites, advantages, strict=True)),
-        reward=code_reward([_score(s) for s in suites], book_score),
+        reward=code_reward([_score(s) for s in suites], book_score, config),
         advantage=0.0,
     )
 
@@ -110,7 +110,7 @@ def _score(suite: PlayedSuite) -> SuiteScore:
 
 
 def _rescore_on_pool(
-    programs: Sequence[PlayedProgram], group: Sequence[Candidate], judgement: Judgement
+    programs: Sequence[PlayedProgram], group: Sequence[Candidate], judgement: Judgement, config: RewardConfig
 ) -> list[PlayedProgram]:
     """The same programs, each rewarded on the distinct valid tests of the whole group and on the book."""
     pool = tuple(dict.fromkeys(test for p in programs for s in p.suites for test in s.validated.kept))
@@ -118,7 +118,7 @@ def _rescore_on_pool(
     for program, candidate in zip(programs, group, strict=True):
         verdicts = verdicts_on(judgement.programs[candidate.twin], pool)
         book = BookScore(sum(v.passed for v in program.book), len(program.book))
-        rescored.append(replace(program, reward=code_reward([SuiteScore(_failed(verdicts), 0)], book)))
+        rescored.append(replace(program, reward=code_reward([SuiteScore(_failed(verdicts), 0)], book, config)))
     return rescored
 
 

@@ -16,9 +16,9 @@ from codea1_jax.learn.batch import BatchWriter, Blocks, Example, PackedBatch
 from codea1_jax.learn.config import PackingConfig
 
 # Sizes that depend on the data are rounded up, so that few shapes are ever compiled: prompts and responses to
-# a multiple of 8 tokens, a row's slots to a multiple of an eighth of its length.
-GRAIN = 8
-SLOT_STEPS = 8
+# a multiple of 16 tokens, rows and their slots to a multiple of a quarter of the most there can be.
+GRAIN = 16
+SHAPE_STEPS = 4
 
 
 def pack(examples: Sequence[Example], config: PackingConfig) -> list[PackedBatch]:
@@ -36,8 +36,8 @@ def pack_segments(examples: Sequence[Example], config: PackingConfig) -> list[Pa
         row_length *= 2
     rows = _first_fit_decreasing(examples, row_length)
     most = max(sum(len(example.learned) for example in row) for row in rows)
-    slots = min(_rounded_up(most, -(-row_length // SLOT_STEPS)), row_length)
-    batch_rows = max(1, config.micro_batch_tokens // row_length)
+    slots = _in_quarters(most, row_length)
+    batch_rows = _rows_per_batch(len(rows), row_length, config)
 
     def fill(rows: Sequence[Sequence[Example]]) -> PackedBatch:
         writer = BatchWriter(batch_rows, row_length, slots)
@@ -63,8 +63,8 @@ def pack_shared_prompts(examples: Sequence[Example], config: PackingConfig) -> l
     block = _rounded_up(max(len(example.learned) for example in examples), GRAIN)
     samples = max(map(len, by_context.values()))
     row_length = prompt + samples * block
-    batch_rows = max(1, config.micro_batch_tokens // row_length)
     rows = list(by_context.items())
+    batch_rows = _rows_per_batch(len(rows), row_length, config)
 
     def fill(rows: Sequence[tuple[tuple[int, ...], list[Example]]]) -> PackedBatch:
         writer = BatchWriter(batch_rows, row_length, samples * block, Blocks(prompt, block))
@@ -90,6 +90,17 @@ def _first_fit_decreasing(examples: Sequence[Example], row_length: int) -> list[
         rows[row].append(examples[index])
         room[row] -= lengths[index]
     return [row for row in rows if row]
+
+
+def _rows_per_batch(rows: int, row_length: int, config: PackingConfig) -> int:
+    """Rows of each micro-batch when all are shared out evenly to as few micro-batches as possible."""
+    most = max(1, config.micro_batch_tokens // row_length)
+    batches = -(-rows // most)
+    return _in_quarters(-(-rows // batches), most)
+
+
+def _in_quarters(size: int, most: int) -> int:
+    return min(_rounded_up(size, -(-most // SHAPE_STEPS)), most)
 
 
 def _rounded_up(size: int, step: int) -> int:

@@ -18,6 +18,7 @@ CONFIG_FILE = "config.yaml"
 SUMMARY_FILE = "summary.json"
 REFUSED_FILE = "refused.jsonl"
 CHECKPOINTS_FOLDER = "checkpoints"
+PLACE = "run.directory"  # a run may be moved
 
 
 class RunDir:
@@ -27,12 +28,9 @@ class RunDir:
     """
 
     def __init__(self, path: Path, config: BaseModel, *, resume: bool, keep_last: int) -> None:
-        """Opens the directory.
-
-        Raises ConfigError if it holds a run and `resume` is not set, or a run of another configuration.
-        """
+        """Opens the directory. Raises what `check_same_run` raises."""
         self.path = path
-        _check_same_run(path, config, resume)
+        check_same_run(path, config, resume)
         path.mkdir(parents=True, exist_ok=True)
         self._checkpoints = Checkpoints(path / CHECKPOINTS_FOLDER, keep_last)
         self.resume_step = self._checkpoints.latest()
@@ -83,20 +81,26 @@ class RunDir:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._checkpoints.close()
-        self._metrics.close()
+        try:
+            self._checkpoints.close()
+        finally:
+            self._metrics.close()
 
 
-def _check_same_run(path: Path, config: BaseModel, resume: bool) -> None:
-    if not (path / CONFIG_FILE).exists():
+def check_same_run(path: Path, config: BaseModel, resume: bool) -> None:
+    """Raises ConfigError if the directory holds a run and `resume` is not set, or a run of another configuration."""
+    if not path.exists() or not any(path.iterdir()):
         return
     if not resume:
         raise ConfigError(
-            f"run.directory: {path} holds a run already; add --resume to go on with it, or choose another run.directory"
+            f"run.directory: {path} is not empty; add --resume to go on with it, or choose another run.directory"
         )
+    if not (path / CONFIG_FILE).exists():
+        raise ConfigError(f"run.directory: {path} holds no {CONFIG_FILE}, so it is no run to resume; choose another")
     before = _flat(yaml.safe_load((path / CONFIG_FILE).read_text()))
     now = _flat(yaml.safe_load(dump(config)))
-    differing = sorted(key for key in before.keys() | now.keys() if before.get(key) != now.get(key))
+    changed = {key for key in before.keys() | now.keys() if before.get(key) != now.get(key)}
+    differing = sorted(changed - {PLACE})
     if differing:
         key = differing[0]
         raise ConfigError(

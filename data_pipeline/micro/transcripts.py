@@ -23,9 +23,9 @@ class Transcript:
 class WarmStart:
     """How often the corpus errs, and how its test inputs are drawn; all are probabilities."""
 
-    inclusive_bug: float = 0.60
+    inclusive_bug: float = 0.50
     """`>=` or `<=` written without its equality."""
-    strict_bug: float = 0.35
+    strict_bug: float = 0.25
     """`>` or `<` written with an equality."""
     between_bug: float = 0.50
     """a side of a range strict instead of inclusive, or the reverse."""

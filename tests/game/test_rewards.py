@@ -20,10 +20,8 @@ def test_rewards_and_their_parts_equal_the_original_formulas(case):
         tuple(map(bool, case["kept_failed_mask"])), case["invalid_tests"], float(case["nonprintable_ratio"])
     )
     book = BookScore(case["book_passed"], case["book_total"])
-    rewarded = suite_reward(
-        suite, book, code_valid=case["code_valid"], config=RewardConfig(alpha=case["alpha"])
-    )
-    assert pair_reward(suite, book) == pytest.approx(case["code_reward"], abs=1e-6)
+    rewarded = suite_reward(suite, book, code_valid=case["code_valid"], config=RewardConfig(alpha=case["alpha"]))
+    assert pair_reward(suite, book, RewardConfig()) == pytest.approx(case["code_reward"], abs=1e-6)
     assert rewarded.reward == pytest.approx(case["test_reward"], abs=1e-6)
     assert rewarded.validity == pytest.approx(case["validity"], abs=1e-6)
     assert rewarded.adversarial == pytest.approx(case["adversarial"], abs=1e-6)
@@ -32,12 +30,12 @@ def test_rewards_and_their_parts_equal_the_original_formulas(case):
 def test_code_reward_is_the_mean_over_suites():
     suites = [SuiteScore((False, True), 0), SuiteScore((), 3), SuiteScore((False,), 0)]
     # With half of the book passed: (1/2 + 1/2)/2, 1/2 alone, (1/2 + 1)/2.
-    assert code_reward(suites, BookScore(1, 2)) == pytest.approx((0.5 + 0.5 + 0.75) / 3)
+    assert code_reward(suites, BookScore(1, 2), RewardConfig()) == pytest.approx((0.5 + 0.5 + 0.75) / 3)
 
 
 def test_a_program_without_suites_is_rewarded_by_the_book_alone():
-    assert code_reward([], BookScore(3, 4)) == 0.75
-    assert code_reward([], BookScore(0, 0)) == 0
+    assert code_reward([], BookScore(3, 4), RewardConfig()) == 0.75
+    assert code_reward([], BookScore(0, 0), RewardConfig()) == 0
 
 
 def test_any_kill_counts_whole_only_among_the_first_k_tests():
@@ -47,8 +45,14 @@ def test_any_kill_counts_whole_only_among_the_first_k_tests():
     assert suite_reward(SuiteScore((False, False, True), 0), book, code_valid=True, config=config).adversarial == 0
 
 
-@pytest.mark.parametrize(
-    ("response", "share"), [("", 0), ("assert f(1) == 2\n\t", 0), ("é", 1), ("ab\x00é", 0.5)]
-)
+@pytest.mark.parametrize(("response", "share"), [("", 0), ("assert f(1) == 2\n\t", 0), ("é", 1), ("ab\x00é", 0.5)])
 def test_nonprintable_share_counts_characters_outside_printable_ascii(response, share):
     assert nonprintable_share(response) == share
+
+
+def test_passing_all_earns_one_only_if_no_test_and_no_old_mistake_fails():
+    config = RewardConfig(passing="all")
+    assert pair_reward(SuiteScore((False, False), 0), BookScore(2, 2), config) == 1
+    assert pair_reward(SuiteScore((False, True), 0), BookScore(2, 2), config) == 0
+    assert pair_reward(SuiteScore((False, False), 0), BookScore(1, 2), config) == 0
+    assert pair_reward(SuiteScore((), 2), BookScore(0, 0), config) == 0
