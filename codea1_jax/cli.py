@@ -1,6 +1,7 @@
 """The command line. Results go to standard output, everything else to standard error.
 
-Exit codes: 0 done, 2 bad input (one line says what and how to mend it), 130 stopped and resumable.
+Exit codes: 0 done; 1 failed for an outer reason, such as a full disk or a judge that died (one line says which; what
+was saved is good); 2 bad input (one line says what and how to mend it); 130 stopped and resumable.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from codea1_jax.run.config import ConfigError, dump, load, preset_names
 from codea1_jax.run.interrupts import Interrupted
-from sandbox import SandboxUnavailable
+from sandbox import SandboxError, SandboxUnavailable
 
 if TYPE_CHECKING:
     from codea1_jax.run.rundir import RunDir
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+FAILED = 1
 BAD_INPUT = 2
 STOPPED = 130
 
@@ -37,13 +39,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ConfigError, SandboxUnavailable) as error:
         print(f"codea1: {error}", file=sys.stderr)
         return BAD_INPUT
+    except (OSError, SandboxError, FloatingPointError) as error:
+        print(f"codea1: {error}", file=sys.stderr)
+        return FAILED
     except Interrupted as error:
         print(f"codea1: stopped by {error}; go on with the same command and --resume", file=sys.stderr)
         return STOPPED
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="codea1", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(prog="codea1", description=str(__doc__).partition("\n")[0])
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     train = commands.add_parser("train", help="train both models")
@@ -83,7 +88,7 @@ def _train(options: argparse.Namespace) -> int:
         print(dump(config), end="")
         return 0
     from codea1_jax.assemble import make_parts, make_pool
-    from codea1_jax.run.rundir import RunDir
+    from codea1_jax.run.rundir import RunDir, check_same_run
     from codea1_jax.run.telemetry import log_to_stderr
     from codea1_jax.train import resume, start, train
 
@@ -92,16 +97,18 @@ def _train(options: argparse.Namespace) -> int:
 
     started = time.perf_counter()
     directory = Path(config.run.directory)
+    check_same_run(directory, config, options.resume)  # before anything that takes time
     keep_last = config.checkpoint.keep_last
-    with RunDir(directory, config, resume=options.resume, keep_last=keep_last) as run, make_pool(config) as pool:
+    with make_pool(config) as pool:
         parts = make_parts(config, pool)
-        _tell_refused(parts.questions.refused, run)
-        state = start(parts) if run.resume_step is None else resume(parts, run)
-        ready = time.perf_counter()
-        train(parts, state, run)
-        finished = time.perf_counter()
-        seconds = {"before_training": ready - started, "training": finished - ready, "total": finished - started}
-        _conclude(run, seconds, config.eval.samples)
+        with RunDir(directory, config, resume=options.resume, keep_last=keep_last) as run:
+            _tell_refused(parts.questions.refused, run)
+            state = start(parts) if run.resume_step is None else resume(parts, run)
+            ready = time.perf_counter()
+            train(parts, state, run)
+            finished = time.perf_counter()
+            seconds = {"before_training": ready - started, "training": finished - ready, "total": finished - started}
+            _conclude(run, seconds, config.eval.samples)
     return 0
 
 

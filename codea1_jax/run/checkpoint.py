@@ -29,7 +29,7 @@ DOCUMENT = "document"
 _TEMPORARY = "*.orbax-checkpoint-tmp*"
 
 
-class CheckpointError(RuntimeError):
+class CheckpointError(OSError):
     """A step that was not saved, or cannot be restored; the message says which, why, and what is left."""
 
 

@@ -1,0 +1,180 @@
+"""The command line: what it prints, what it refuses, and with which exit code."""
+
+import json
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tiny_run import start_codea1, train_arguments
+
+from codea1_jax import cli
+from codea1_jax.config import Config
+from codea1_jax.run.config import dump, load, preset_names
+from codea1_jax.run.telemetry import read_lines
+
+
+@pytest.fixture(autouse=True)
+def own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is written to a relative path lands here; compiled programs and log handlers stay as they are."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cli, "_keep_compiled_programs", lambda: None)
+    monkeypatch.setattr("codea1_jax.run.telemetry.log_to_stderr", lambda: None)
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The one line of a command that is refused as bad input."""
+    assert cli.main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("codea1: ")
+    assert err.count("\n") == 1
+    return err
+
+
+def write_jsonl(path: Path, rows: Iterable[Any]) -> Path:
+    path.write_text("".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows))
+    return path
+
+
+# --- configuration ------------------------------------------------------------------------------------
+
+
+def test_dry_run_prints_the_resolved_configuration_and_writes_nothing(capsys, tmp_path):
+    assert cli.main(["train", "micro/a1", "rollout.samples=4", "train.update_n=4", "--dry-run"]) == 0
+    out, err = capsys.readouterr()
+    config = load(Config, "micro/a1", ["rollout.samples=4", "train.update_n=4"])
+    assert out == dump(config)
+    assert Config.model_validate(yaml.safe_load(out)) == config
+    assert err == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("preset", "override", "line"),
+    [
+        ("micro/a1", "rollout.sample=4", "unknown key rollout.sample; did you mean rollout.samples?"),
+        ("micro/a1", "train.steps=soon", "train.steps: "),
+        ("micro/a1", "train.update_n=9", "train.update_n=9 exceeds rollout.samples=8"),
+        ("micro/a1", "train.steps", "write key=value"),
+        ("micro/b1", "train.steps=3", "no preset 'micro/b1'; did you mean micro/a1?"),
+    ],
+)
+def test_a_bad_configuration_is_one_line_and_nothing_is_written(preset, override, line, capsys, tmp_path):
+    assert line in refused(capsys, "train", preset, override)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_presets_are_listed(capsys):
+    assert cli.main(["presets"]) == 0
+    assert capsys.readouterr().out.split() == list(preset_names())
+
+
+# --- questions ----------------------------------------------------------------------------------------
+
+GOOD = {
+    "id": "twice",
+    "question": "Write twice(x): return x doubled.",
+    "solution": "def twice(x):\n    return 2 * x",
+    "entry_point": "twice",
+    "tests": ["assert twice(2) == 4"],
+}
+WITHOUT_REFERENCE = GOOD | {"id": "no-reference", "solution": ""}
+WRONG_REFERENCE = GOOD | {"id": "wrong-reference", "solution": "def twice(x):\n    return x + 1"}
+BROKEN_REFERENCE = GOOD | {"id": "broken-reference", "solution": "import nothing_like_it\ndef twice(x): return 2 * x"}
+LONG = GOOD | {"id": "too-long", "question": "very " * 2000, "solution": "def twice(x):\n    return x + x"}
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        (None, "missing.jsonl"),
+        ("", "data.jsonl: "),
+        ('{"id": 1', "data.jsonl"),
+        ('[1, 2, "three"]', "not one row is an object"),
+        ('{"name": "f", "body": "g"}', "are of no known format"),
+    ],
+)
+def test_a_source_that_is_missing_or_malformed_is_one_line(content, line, capsys, tmp_path):
+    source = tmp_path / ("data.jsonl" if content is not None else "missing.jsonl")
+    if content is not None:
+        source.write_text(content)
+    said = refused(capsys, *train_arguments(tmp_path / "run", f"data.source={source}"))
+    assert "codea1: data.source: " in said and line in said
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_source_of_too_few_good_questions_is_refused_with_their_number(capsys, tmp_path):
+    source = write_jsonl(tmp_path / "data.jsonl", [GOOD, WRONG_REFERENCE])
+    said = refused(capsys, *train_arguments(tmp_path / "run", f"data.source={source}"))
+    assert "leaves 1 questions and refuses 1; a step needs train.questions=2" in said
+
+
+# --- run directories ----------------------------------------------------------------------------------
+
+ANOTHER = GOOD | {"id": "thrice", "question": "Write twice(x): x and x.", "solution": "def twice(x):\n  return x + x"}
+
+
+@pytest.fixture(scope="module")
+def run_on_a_file(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, tuple[str, ...]]:
+    """A finished run of one step on good and bad questions, of which two good ones are left; and its arguments."""
+    folder = tmp_path_factory.mktemp("on_a_file")
+    rows = [GOOD, WITHOUT_REFERENCE, WRONG_REFERENCE, BROKEN_REFERENCE, LONG, "not JSON", ANOTHER]
+    source = write_jsonl(folder / "data.jsonl", rows)
+    arguments = train_arguments(
+        folder / "run", "train.steps=1", "checkpoint.every=1", "eval.every=0", f"data.source={source}"
+    )
+    out, err = start_codea1(*arguments).communicate(timeout=300)
+    assert out.strip() == str(folder / "run" / "report.html"), err
+    return folder / "run", arguments
+
+
+def files(directory: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def test_every_question_is_trained_on_or_refused_by_name_and_reason(run_on_a_file):
+    directory, _ = run_on_a_file
+    reasons = {line["id"]: line["reason"] for line in read_lines(directory / "refused.jsonl")}
+    assert reasons.keys() == {"no-reference", "wrong-reference", "broken-reference", "too-long", "row 6"}
+    assert "solution" in reasons["no-reference"]
+    assert reasons["wrong-reference"] == "the solution fails 1 of its 1 tests: twice(2) gave 3, not 4"
+    assert "does not execute" in reasons["broken-reference"]
+    assert reasons["too-long"] == "its prompt is too long"
+    rollouts = read_lines(directory / "rollouts" / "step_000001.jsonl")
+    assert {line["question_id"] for line in rollouts} == {"twice", "thrice"}
+
+
+def test_a_directory_that_holds_a_run_is_only_gone_on_with_and_only_with_its_own_configuration(run_on_a_file, capsys):
+    directory, arguments = run_on_a_file
+    before = files(directory)
+    assert "is not empty; add --resume to go on with it" in refused(capsys, *arguments)
+    said = refused(capsys, *arguments, "rollout.top_p=0.9", "--resume")
+    assert "rollout.top_p: the run in" in said and "was started with 1.0, not 0.9" in said
+    assert files(directory) == before
+
+
+def test_a_directory_that_holds_something_else_is_not_written_to(tmp_path, capsys):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("mine")
+    arguments = train_arguments(tmp_path / "mine")
+    assert "is not empty" in refused(capsys, *arguments)
+    assert "no run to resume" in refused(capsys, *arguments, "--resume")
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["notes.txt"]
+
+
+# Orbax abandons its own coroutines when a read fails.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_moved_run_may_go_on_and_a_damaged_one_is_one_line(run_on_a_file, tmp_path, capsys):
+    directory, arguments = run_on_a_file
+    moved = (*arguments, f"run.directory={shutil.copytree(directory, tmp_path / 'moved')}", "--resume")
+    assert cli.main(moved) == 0
+    for part in (tmp_path / "moved" / "checkpoints" / "1" / "arrays" / "d").iterdir():
+        part.write_bytes(b"")
+    capsys.readouterr()
+    assert cli.main(moved) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("codea1: step 1 in ") and "is damaged" in err and "no earlier step is good" in err
+    assert err.count("\n") == 1
