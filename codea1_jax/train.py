@@ -57,7 +57,8 @@ def train(parts: Parts, state: State, run: RunDir) -> State:
             while True:
                 _evaluate_if_due(parts, state, run)
                 if state.step == total or _due(state.step, parts.config.checkpoint.every):
-                    _save(state, run)
+                    with interrupts.shield():
+                        _save(state, run)
                 if state.step == total:
                     return state
                 round_ = play(parts, state, next(questions))

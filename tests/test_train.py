@@ -1,6 +1,8 @@
 """Whole training runs: what a step does, and that a stopped run goes on as if it had never stopped."""
 
+import contextlib
 import json
+import resource
 import signal
 import subprocess
 import time
@@ -18,8 +20,10 @@ from tiny_run import SETTINGS, start_codea1, train_arguments
 from codea1_jax.assemble import Parts, make_parts, make_pool
 from codea1_jax.config import Config
 from codea1_jax.run.config import load
+from codea1_jax.run.interrupts import Interrupted
+from codea1_jax.run.rundir import RunDir
 from codea1_jax.run.telemetry import read_lines, rollout_steps, rollouts_path
-from codea1_jax.train import EVAL_STREAM, learn, pack_state, play, start, unpack_state
+from codea1_jax.train import EVAL_STREAM, State, learn, pack_state, play, resume, start, train, unpack_state
 
 # --- stopped runs -------------------------------------------------------------------------------------
 
@@ -198,3 +202,88 @@ def test_nothing_is_trained_on_held_out_problems(parts):
 
 def test_no_step_samples_from_the_streams_of_an_evaluation(parts):
     assert parts.total_steps < EVAL_STREAM
+
+
+# --- saving -------------------------------------------------------------------------------------------
+
+
+def open_run(directory: Path, parts: Parts, *, again: bool = False) -> RunDir:
+    return RunDir(directory, parts.config, resume=again, keep_last=2)
+
+
+def train_from(run: RunDir, parts: Parts) -> State:
+    return train(parts, start(parts) if run.resume_step is None else resume(parts, run), run)
+
+
+@contextlib.contextmanager
+def disk_that_fills_up() -> Iterator[Callable[[int], None]]:
+    """Gives a function after which no file grows past so many bytes, as on a full disk, for any user."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+def same_state(one: State, other: State) -> bool:
+    (arrays, document), (others, document_of_other) = pack_state(one), pack_state(other)
+    return not changed(arrays, others) and document == document_of_other
+
+
+@pytest.fixture(scope="module")
+def straight(parts: Parts, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, State]:
+    """A run that nothing disturbed, and its last state."""
+    directory = tmp_path_factory.mktemp("undisturbed")
+    with open_run(directory, parts) as run:
+        return directory, train_from(run, parts)
+
+
+# Orbax abandons its own coroutines when a write fails.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize(("method", "room"), [("save", 20_000), ("log", 6_000)])
+def test_a_full_disk_is_a_clear_error_and_the_run_goes_on_once_there_is_room(
+    method, room, parts, straight, tmp_path, monkeypatch
+):
+    """At step 4 the weights cannot be saved; or, already in step 3 or 4, a line of figures cannot be written."""
+    works = getattr(RunDir, method)
+
+    with disk_that_fills_up() as leave_room, monkeypatch.context() as patch:
+
+        def fails_late(run: RunDir, *arguments: Any) -> None:
+            step = next(argument for argument in arguments if isinstance(argument, int))
+            if step == 4:
+                leave_room(room)
+            works(run, *arguments)
+
+        patch.setattr(RunDir, method, fails_late)
+        error = pytest.raises(OSError, match=r"cannot save to .*\[2\]|too large")
+        with error, open_run(tmp_path, parts) as run:
+            train_from(run, parts)
+    with open_run(tmp_path, parts, again=True) as run:
+        assert run.resume_step == 2
+        assert same_state(train_from(run, parts), straight[1])
+    assert without_times(tmp_path) == without_times(straight[0])
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_ctrl_c_during_a_save_neither_loses_nor_repeats_it(late, parts, straight, tmp_path, monkeypatch):
+    save, saves = RunDir.save, []
+
+    def interrupted_save(run: RunDir, step: int, *state: Any) -> None:
+        saves.append(step)
+        if not late:
+            signal.raise_signal(signal.SIGINT)
+        save(run, step, *state)
+        if late:
+            signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunDir, "save", interrupted_save)
+        with pytest.raises(Interrupted, match="SIGINT"), open_run(tmp_path, parts) as run:
+            train_from(run, parts)
+    assert saves == [2]
+    with open_run(tmp_path, parts, again=True) as run:
+        assert run.resume_step == 2
+        assert same_state(train_from(run, parts), straight[1])
