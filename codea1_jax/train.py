@@ -94,8 +94,8 @@ def learn(parts: Parts, state: State, round_: Round) -> tuple[State, dict[str, f
     }
     metrics = {
         **round_metrics(round_.questions),
-        "book/tests": sum(map(len, book.values())),
-        "book/questions": sum(map(bool, book.values())),
+        "book/tests": float(sum(map(len, book.values()))),
+        "book/questions": float(sum(map(bool, book.values()))),
         **{f"code/{name}": value for name, value in code_metrics.items()},
         **{f"test/{name}": value for name, value in test_metrics.items()},
         **{f"seconds/{name}": value for name, value in seconds.items()},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsFloat
 
 import yaml
 from pydantic import BaseModel
@@ -38,7 +38,7 @@ class RunDir:
         telemetry.write_versions(path)
         self._metrics = telemetry.Metrics(path, self.resume_step)
 
-    def log(self, kind: str, step: int, values: Mapping[str, float]) -> None:
+    def log(self, kind: str, step: int, values: Mapping[str, SupportsFloat]) -> None:
         """Appends figures to the run's metrics."""
         self._metrics.log(kind, step, values)
 

@@ -1,0 +1,115 @@
+"""A run's directory belongs to one run, and everything a run writes is there and reads back."""
+
+import json
+from pathlib import Path
+
+import jax.numpy as jnp
+import pytest
+import yaml
+
+from codea1_jax.run.config import ConfigError, Section
+from codea1_jax.run.rundir import RunDir
+
+
+class Where(Section):
+    directory: str = "here"
+
+
+class Settings(Section):
+    run: Where = Where()
+    steps: int = 3
+    rate: float | None = 0.5
+
+
+def open_run(path: Path, settings: Settings | None = None, *, resume: bool = False) -> RunDir:
+    return RunDir(path, settings or Settings(), resume=resume, keep_last=2)
+
+
+def files(path: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+def test_a_new_run_says_what_it_is_and_with_what_it_was_made(tmp_path):
+    with open_run(tmp_path / "deep" / "run") as run:
+        assert run.resume_step is None
+    assert yaml.safe_load((run.path / "config.yaml").read_text()) == Settings().model_dump()
+    assert "jax" in json.loads((run.path / "versions.json").read_text())["packages"]
+
+
+def test_what_is_written_reads_back(tmp_path):
+    with open_run(tmp_path) as run:
+        run.log("eval", 0, {"eval/avg_at_n": 1.0})
+        run.log("train", 1, {"code/reward": 0.5})
+        assert [line["step"] for line in run.figures("train")] == [1]
+        assert run.has_logged("eval", 0)
+        assert not run.has_logged("eval", 1)
+        run.write_refused([{"id": "a", "reason": "no solution"}, {"id": "b", "reason": "no test"}])
+        run.write_rollouts(1, [{"question_id": "q"}])
+        run.write_summary({"base": {"mul": 1.0}})
+    assert [json.loads(line)["id"] for line in (tmp_path / "refused.jsonl").read_text().splitlines()] == ["a", "b"]
+    assert json.loads((tmp_path / "rollouts" / "step_000001.jsonl").read_text()) == {"question_id": "q"}
+    assert json.loads((tmp_path / "summary.json").read_text()) == {"base": {"mul": 1.0}}
+
+
+def test_a_resumed_run_goes_on_from_its_last_checkpoint_and_forgets_what_came_later(tmp_path):
+    with open_run(tmp_path) as run:
+        for step in (1, 2, 3):
+            run.log("train", step, {"x": step})
+            run.write_rollouts(step, [{"step": step}])
+            if step == 2:
+                run.save(step, {"w": jnp.arange(3.0)}, {"step": step})
+    with open_run(tmp_path, resume=True) as run:
+        assert run.resume_step == 2
+        assert run.has_saved(2)
+        assert not run.has_saved(3)
+        assert [line["step"] for line in run.figures("train")] == [1, 2]
+        assert not (tmp_path / "rollouts" / "step_000003.jsonl").exists()
+        arrays, document = run.restore({"w": jnp.zeros(3)})
+    assert arrays["w"].tolist() == [0, 1, 2]
+    assert document == {"step": 2}
+
+
+def test_a_run_that_was_never_saved_is_resumed_from_the_beginning(tmp_path):
+    with open_run(tmp_path) as run:
+        run.log("train", 1, {"x": 1})
+    with open_run(tmp_path, resume=True) as run:
+        assert run.resume_step is None
+        assert run.figures("train") == []
+
+
+def test_resume_of_what_does_not_exist_yet_begins_it(tmp_path):
+    with open_run(tmp_path / "new", resume=True) as run:
+        assert run.resume_step is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "resume", "line"),
+    [
+        (Settings(), False, "run.directory: .* is not empty; add --resume"),
+        (Settings(steps=4), True, "steps: the run in .* was started with 3, not 4"),
+        (Settings(rate=None), True, "rate: the run in .* was started with 0.5, not None"),
+    ],
+)
+def test_another_run_is_refused_and_nothing_is_touched(settings, resume, line, tmp_path):
+    with open_run(tmp_path) as run:
+        run.log("train", 1, {"x": 1})
+    before = files(tmp_path)
+    with pytest.raises(ConfigError, match=line):
+        open_run(tmp_path, settings, resume=resume)
+    assert files(tmp_path) == before
+
+
+def test_a_run_may_be_moved(tmp_path):
+    with open_run(tmp_path / "old"):
+        pass
+    (tmp_path / "old").rename(tmp_path / "new")
+    with open_run(tmp_path / "new", Settings(run=Where(directory="new")), resume=True):
+        pass
+
+
+def test_a_directory_of_something_else_is_refused(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    for resume, line in ((False, "is not empty"), (True, "no run to resume")):
+        with pytest.raises(ConfigError, match=line):
+            open_run(tmp_path, resume=resume)
+    assert files(tmp_path) == {"notes.txt": b"mine"}
