@@ -188,8 +188,8 @@ def share_wrong(rates: micro.WarmStart, words: str, calls: dict[str, tuple[str, 
 @pytest.mark.parametrize(
     ("name", "rate", "words"),
     [
-        ("inclusive_bug", 0.60, "at least|no less|or more|at most|no more|or less"),
-        ("strict_bug", 0.35, "greater|are more|is more|above|smaller|are less|is less|below"),
+        ("inclusive_bug", 0.50, "at least|no less|or more|at most|no more|or less"),
+        ("strict_bug", 0.25, "greater|are more|is more|above|smaller|are less|is less|below"),
         ("between_bug", 0.50, "between|from"),
         ("empty_case_bug", 0.50, "if none"),
         ("other_bug", 0.12, "."),
