@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,7 +71,12 @@ def initial_params(config: Config, policy: Policy) -> Params:
     params = warm_start(policy, config.warm_start, config.run.seed)
     unfinished = cached.with_name(f"{digest}.{os.getpid()}.tmp")
     save_policy(unfinished, policy, params)
-    unfinished.rename(cached)
+    try:
+        unfinished.rename(cached)
+    except OSError:
+        if not cached.exists():
+            raise
+        shutil.rmtree(unfinished)  # another run made the same in the meantime
     return params
 
 

@@ -33,7 +33,7 @@ STOPPED = 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
-    options = _parser().parse_args(arguments)
+    options = _parse(arguments)
     try:
         return options.run(options)
     except (ConfigError, SandboxUnavailable) as error:
@@ -45,6 +45,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Interrupted as error:
         print(f"codea1: stopped by {error}; go on with the same command and --resume", file=sys.stderr)
         return STOPPED
+    except KeyboardInterrupt:
+        print("codea1: stopped", file=sys.stderr)
+        return STOPPED
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = _parser()
+    options, rest = parser.parse_known_args(arguments)
+    # argparse takes no key=value that stands behind an option; they are overrides all the same.
+    if rest and ("overrides" not in options or any(word.startswith("-") for word in rest)):
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    if rest:
+        options.overrides += rest
+    return options
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -67,9 +67,24 @@ def test_a_bad_configuration_is_one_line_and_nothing_is_written(preset, override
     assert list(tmp_path.iterdir()) == []
 
 
+def test_options_may_stand_anywhere(capsys):
+    for arguments in (["--dry-run", "micro/a1", "train.steps=5"], ["micro/a1", "--dry-run", "train.steps=5"]):
+        assert cli.main(["train", *arguments]) == 0
+        assert Config.model_validate(yaml.safe_load(capsys.readouterr().out)).train.steps == 5
+
+
 def test_presets_are_listed(capsys):
     assert cli.main(["presets"]) == 0
     assert capsys.readouterr().out.split() == list(preset_names())
+
+
+def test_ctrl_c_outside_of_training_needs_no_traceback(capsys, monkeypatch):
+    def press() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "preset_names", press)
+    assert cli.main(["presets"]) == 130
+    assert capsys.readouterr().err == "codea1: stopped\n"
 
 
 # --- questions ----------------------------------------------------------------------------------------

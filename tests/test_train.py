@@ -3,6 +3,7 @@
 import contextlib
 import json
 import resource
+import shutil
 import signal
 import subprocess
 import time
@@ -17,8 +18,11 @@ import orbax.checkpoint as ocp
 import pytest
 from tiny_run import SETTINGS, start_codea1, train_arguments
 
+from codea1_jax import assemble
 from codea1_jax.assemble import Parts, make_parts, make_pool
 from codea1_jax.config import Config
+from codea1_jax.models.policy import Policy, save_policy
+from codea1_jax.models.qwen2 import init_params
 from codea1_jax.run.config import load
 from codea1_jax.run.interrupts import Interrupted
 from codea1_jax.run.rundir import RunDir
@@ -52,7 +56,7 @@ def steps_done(directory: Path) -> int:
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """A run straight through, and one that met Ctrl-C after step 1 and kill -9 after step 3."""
     straight, stopped = (tmp_path_factory.mktemp(name) for name in ("straight", "stopped"))
-    finish(start_codea1(*train_arguments(straight)))
+    undisturbed = start_codea1(*train_arguments(straight))
 
     process = start_codea1(*train_arguments(stopped))
     wait_until(lambda: steps_done(stopped) >= 1, process)
@@ -67,6 +71,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     after_kill = {"code": process.returncode, "steps": steps_done(stopped)}
 
     finish(start_codea1(*train_arguments(stopped, "--resume")))
+    finish(undisturbed)
     return {"straight": straight, "stopped": stopped, "after_interrupt": after_interrupt, "after_kill": after_kill}
 
 
@@ -198,6 +203,20 @@ def test_nothing_is_trained_on_held_out_problems(parts):
     questions = parts.loader()
     seen = {problem.id for _ in range(2 * parts.total_steps) for problem in next(questions)}
     assert seen == {problem.id for problem in trained}
+
+
+def test_two_runs_may_make_the_same_warm_start_at_once(parts, tmp_path, monkeypatch):
+    def save_as_another_run_finishes(directory: Path, policy: Policy, params: Any) -> None:
+        save_policy(directory, policy, params)
+        shutil.copytree(directory, directory.with_name(directory.name.partition(".")[0]))
+
+    config = parts.config.model_copy(update={"warm_start_cache": str(tmp_path)})
+    made = init_params(parts.policy.model, jax.random.key(1))
+    monkeypatch.setattr(assemble, "warm_start", lambda *_: made)
+    monkeypatch.setattr(assemble, "save_policy", save_as_another_run_finishes)
+    assert not changed(made, assemble.initial_params(config, parts.policy))
+    assert not changed(made, assemble.initial_params(config, parts.policy))  # the second time it is found
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_no_step_samples_from_the_streams_of_an_evaluation(parts):
