@@ -223,6 +223,28 @@ def test_no_step_samples_from_the_streams_of_an_evaluation(parts):
     assert parts.total_steps < EVAL_STREAM
 
 
+@pytest.mark.shared_data
+def test_real_questions_are_all_used_or_refused_by_name_and_a_step_on_them_is_whole(shared_data):
+    source = shared_data / "kodcode_sample.json"
+    rows = {row["question_id"] for row in json.loads(source.read_text())}
+    chosen = [f"data.source={source}", f"data.heldout_problems={len(rows)}", "eval.every=0", "run.directory=unused"]
+    config = load(Config, "micro/a1_paper", [*SETTINGS, *chosen])
+    with make_pool(config) as pool:
+        parts = make_parts(config, pool)
+        questions = parts.questions
+        used = [problem.id for problem in (*questions.train, *questions.heldout)]
+        refused = [refusal.id for refusal in questions.refused]
+        assert sorted(used + refused) == sorted(rows)
+        assert len(used) > 4 * len(refused)
+        assert all(refusal.reason for refusal in questions.refused)
+        state = start(parts)
+        round_ = play(parts, state, next(parts.loader()))
+        state, metrics = learn(parts, state, round_)
+    assert (state.step, state.code.step, state.test.step) == (1, 1, 1)
+    assert metrics["code/reward"] < 0.5  # of a model this small
+    assert all(np.isfinite(value) for value in metrics.values())
+
+
 # --- saving -------------------------------------------------------------------------------------------
 
 
