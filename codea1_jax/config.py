@@ -15,22 +15,22 @@ from codea1_jax.run.config import Section
 class ArchitectureConfig(Section):
     """Shape of a Qwen2 model trained from scratch; the vocabulary is the tokenizer's."""
 
-    hidden_size: int = Field(96, ge=8, description="width of the residual stream")
-    intermediate_size: int = Field(256, ge=8, description="width of the feed-forward layer")
-    num_layers: int = Field(4, ge=1, description="decoder layers")
-    num_heads: int = Field(4, ge=1, description="query heads")
-    num_kv_heads: int = Field(2, ge=1, description="key/value heads")
-    head_dim: int = Field(24, ge=2, description="width of one head")
-    rope_theta: float = Field(10_000.0, gt=0, description="base of the rotary embedding")
+    hidden_size: int = Field(default=96, ge=8, description="width of the residual stream")
+    intermediate_size: int = Field(default=256, ge=8, description="width of the feed-forward layer")
+    num_layers: int = Field(default=4, ge=1, description="decoder layers")
+    num_heads: int = Field(default=4, ge=1, description="query heads")
+    num_kv_heads: int = Field(default=2, ge=1, description="key/value heads")
+    head_dim: int = Field(default=24, ge=2, description="width of one head")
+    rope_theta: float = Field(default=10_000.0, gt=0, description="base of the rotary embedding")
 
 
 class ModelConfig(Section):
     """Where both policies start from: a pretrained directory or Hub id, or an architecture trained here."""
 
-    pretrained: str | None = Field(None, description="local directory or Hub id of a Qwen2 model")
-    architecture: ArchitectureConfig | None = Field(None, description="shape of a model trained from scratch")
-    compute_dtype: Literal["float32", "bfloat16"] = Field("bfloat16", description="type of activations")
-    remat: Literal["none", "full", "dots"] = Field("none", description="what the backward pass recomputes")
+    pretrained: str | None = Field(default=None, description="local directory or Hub id of a Qwen2 model")
+    architecture: ArchitectureConfig | None = Field(default=None, description="shape of a model trained from scratch")
+    compute_dtype: Literal["float32", "bfloat16"] = Field(default="bfloat16", description="type of activations")
+    remat: Literal["none", "full", "dots"] = Field(default="none", description="what the backward pass recomputes")
 
     @model_validator(mode="after")
     def _one_source(self) -> ModelConfig:
@@ -42,74 +42,74 @@ class ModelConfig(Section):
 class DataConfig(Section):
     """Questions to train on and held-out questions to measure by."""
 
-    source: str = Field("micro", description="'micro', or a file of problems (KodCode, evalplus, JSONL)")
-    problems: int = Field(256, ge=1, description="micro: questions in the training pool")
-    heldout_problems: int = Field(256, ge=0, description="micro: held-out questions evaluated on")
+    source: str = Field(default="micro", description="'micro', or a file of problems (KodCode, evalplus, JSONL)")
+    problems: int = Field(default=256, ge=1, description="micro: questions in the training pool")
+    heldout_problems: int = Field(default=256, ge=0, description="micro: held-out questions evaluated on")
 
 
 class RolloutConfig(Section):
     """How both models are sampled."""
 
-    samples: int = Field(8, ge=2, description="n: programs per question")
-    suites: int = Field(8, ge=2, description="m: test suites per program")
-    temperature: float = Field(1.0, gt=0, description="softmax temperature")
-    top_p: float = Field(1.0, gt=0, le=1, description="nucleus of the distribution that is sampled")
-    code_prompt_tokens: int = Field(4096, ge=1, description="longer Code LLM prompts are filtered out")
-    test_prompt_tokens: int = Field(8192, ge=1, description="longer Test LLM prompts are filtered out")
-    code_tokens: int = Field(4096, ge=1, description="longest program response")
-    test_tokens: int = Field(4096, ge=1, description="longest suite response")
-    groups: int = Field(64, ge=1, description="prompts decoded at once, each with its samples")
-    prefill_tokens: int = Field(8192, ge=1, description="prompt tokens in one prefill, about")
+    samples: int = Field(default=8, ge=2, description="n: programs per question")
+    suites: int = Field(default=8, ge=2, description="m: test suites per program")
+    temperature: float = Field(default=1.0, gt=0, description="softmax temperature")
+    top_p: float = Field(default=1.0, gt=0, le=1, description="nucleus of the distribution that is sampled")
+    code_prompt_tokens: int = Field(default=4096, ge=1, description="longer Code LLM prompts are filtered out")
+    test_prompt_tokens: int = Field(default=8192, ge=1, description="longer Test LLM prompts are filtered out")
+    code_tokens: int = Field(default=4096, ge=1, description="longest program response")
+    test_tokens: int = Field(default=4096, ge=1, description="longest suite response")
+    groups: int = Field(default=64, ge=1, description="prompts decoded at once, each with its samples")
+    prefill_tokens: int = Field(default=8192, ge=1, description="prompt tokens in one prefill, about")
     share_programs: bool = Field(
-        False, description="identical programs of a question share one set of suites (departure)"
+        default=False, description="identical programs of a question share one set of suites (departure)"
     )
 
 
 class TrainConfig(Section):
     """The outer loop."""
 
-    steps: int | None = Field(None, ge=1, description="training steps; default: as many as the epochs hold")
-    epochs: int = Field(3, ge=1, description="passes over the questions when steps is not set")
-    questions: int = Field(256, ge=1, description="questions per step")
-    update_n: int = Field(1, ge=1, description="candidates per question whose suites the Test LLM learns from")
+    steps: int | None = Field(default=None, ge=1, description="training steps; default: as many as the epochs hold")
+    epochs: int = Field(default=3, ge=1, description="passes over the questions when steps is not set")
+    questions: int = Field(default=256, ge=1, description="questions per step")
+    update_n: int = Field(default=1, ge=1, description="candidates per question whose suites the Test LLM learns from")
 
 
 class EvalConfig(Section):
     """Evaluation on held-out questions."""
 
-    every: int = Field(10, ge=0, description="training steps between evaluations; 0: none")
-    samples: int = Field(8, ge=1, description="programs per question for avg@n and pass@k")
-    suites: int = Field(2, ge=1, description="suites per question for validity and kill rate")
-    temperature: float = Field(1.0, ge=0, description="softmax temperature")
-    top_p: float = Field(1.0, gt=0, le=1, description="nucleus of the distribution that is sampled")
+    every: int = Field(default=10, ge=0, description="training steps between evaluations; 0: none")
+    samples: int = Field(default=8, ge=1, description="programs per question for avg@n and pass@k")
+    suites: int = Field(default=2, ge=1, description="suites per question for validity and kill rate")
+    temperature: float = Field(default=1.0, ge=0, description="softmax temperature")
+    top_p: float = Field(default=1.0, gt=0, le=1, description="nucleus of the distribution that is sampled")
 
 
 class SandboxConfig(Section):
     """The judge."""
 
     backend: Literal["auto", "nsjail", "process"] = Field(
-        "auto", description="auto: nsjail, or stop and say what is missing; process: no jail, by name only"
+        default="auto", description="auto: nsjail, or stop and say what is missing; process: no jail, by name only"
     )
     fallback: Literal["none", "process"] = Field(
-        "none", description="process: where backend=auto finds no jail, go on without one, with a warning"
+        default="none", description="process: where backend=auto finds no jail, go on without one, with a warning"
     )
-    workers: int | None = Field(None, ge=1, description="jails kept; default: one per core")
-    call_seconds: float = Field(1.0, gt=0, description="CPU time of one call")
-    memory_mb: int = Field(1024, ge=64, description="address space of one program")
+    workers: int | None = Field(default=None, ge=1, description="jails kept; default: one per core")
+    call_seconds: float = Field(default=1.0, gt=0, description="CPU time of one call")
+    memory_mb: int = Field(default=1024, ge=64, description="address space of one program")
 
 
 class CheckpointConfig(Section):
     """When all training state is saved."""
 
-    every: int = Field(10, ge=1, description="training steps between checkpoints")
-    keep_last: int = Field(2, ge=1, description="checkpoints kept")
+    every: int = Field(default=10, ge=1, description="training steps between checkpoints")
+    keep_last: int = Field(default=2, ge=1, description="checkpoints kept")
 
 
 class RunConfig(Section):
     """Identity of a run."""
 
     directory: str = Field(..., description="where everything the run writes goes")
-    seed: int = Field(0, ge=0, description="seed of data order, initial weights and sampling")
+    seed: int = Field(default=0, ge=0, description="seed of data order, initial weights and sampling")
 
 
 class LearnerConfig(Section):
@@ -125,10 +125,10 @@ class Config(Section):
 
     run: RunConfig
     model: ModelConfig
-    warm_start: WarmStartConfig | None = Field(None, description="for a model trained from scratch")
-    warm_start_cache: str = Field(".cache/warm_start", description="finished warm starts, by content hash")
+    warm_start: WarmStartConfig | None = Field(default=None, description="for a model trained from scratch")
+    warm_start_cache: str = Field(default=".cache/warm_start", description="finished warm starts, by content hash")
     data: DataConfig = DataConfig()
-    prompts: Literal["plain", "chat"] = Field("chat", description="plain text (micro), or the chat template")
+    prompts: Literal["plain", "chat"] = Field(default="chat", description="plain text (micro), or the chat template")
     rollout: RolloutConfig = RolloutConfig()
     rewards: RewardConfig = RewardConfig()
     code: LearnerConfig = LearnerConfig()

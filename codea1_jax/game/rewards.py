@@ -19,18 +19,18 @@ from codea1_jax.run.config import Section
 class RewardConfig(Section):
     """What a suite is worth. The defaults are the paper's."""
 
-    alpha: float = Field(0.5, ge=0, le=1, description="weight of validity against difficulty")
-    suite_size: int = Field(8, ge=1, description="K: tests asked for in one suite")
+    alpha: float = Field(default=0.5, ge=0, le=1, description="weight of validity against difficulty")
+    suite_size: int = Field(default=8, ge=1, description="K: tests asked for in one suite")
     difficulty: Literal["fraction", "any"] = Field(
-        "fraction",
+        default="fraction",
         description="gen_fail: the fraction of the suite that fails the program, or 1 if any test does (departure)",
     )
     passing: Literal["fraction", "all"] = Field(
-        "fraction",
+        default="fraction",
         description="a program earns the fraction of the tests that it passes, or 1 for all of them (departure)",
     )
     pool_tests: bool = Field(
-        False,
+        default=False,
         description="score each program on the valid tests of all its siblings (departure; never the paper's)",
     )
 

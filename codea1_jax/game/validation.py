@@ -39,6 +39,7 @@ def validate_suite(calls: Sequence[str], reference: Sequence[Outcome], stated: S
             invalid += 1
             continue
         kept[test] = None
-        if stated[i] is None or not same(stated[i], value):
+        answer = stated[i]
+        if answer is None or not same(answer, value):
             invalid += 1
     return ValidatedSuite(tuple(kept), invalid)

@@ -33,13 +33,13 @@ LOG_EVERY = 100
 class WarmStartConfig(Section):
     """Supervised start on noisy transcripts of the micro world."""
 
-    steps: int = Field(700, ge=1, description="optimizer updates")
-    batch: int = Field(32, ge=1, description="transcripts per update")
-    code_weight: float = Field(1.0, ge=0, description="loss weight of a program's tokens")
-    test_weight: float = Field(0.5, ge=0, description="loss weight of the tokens of a test's call")
-    answer_weight: float = Field(2.0, ge=0, description="loss weight of the answer that a test states")
+    steps: int = Field(default=700, ge=1, description="optimizer updates")
+    batch: int = Field(default=32, ge=1, description="transcripts per update")
+    code_weight: float = Field(default=1.0, ge=0, description="loss weight of a program's tokens")
+    test_weight: float = Field(default=0.5, ge=0, description="loss weight of the tokens of a test's call")
+    answer_weight: float = Field(default=2.0, ge=0, description="loss weight of the answer that a test states")
     optimizer: OptimizerConfig = Field(
-        OptimizerConfig(learning_rate=3e-3, warmup_steps=20, weight_decay=0.01), description="AdamW, cosine"
+        default=OptimizerConfig(learning_rate=3e-3, warmup_steps=20, weight_decay=0.01), description="AdamW, cosine"
     )
     packing: PackingConfig = PackingConfig()
 

@@ -12,16 +12,16 @@ from codea1_jax.run.config import Section
 class GRPOConfig(Section):
     """The objective; the defaults are the paper's."""
 
-    clip_low: float = Field(0.20, ge=0, lt=1, description="the ratio is clipped below at 1 - clip_low")
-    clip_high: float = Field(0.28, ge=0, description="the ratio is clipped above at 1 + clip_high")
+    clip_low: float = Field(default=0.20, ge=0, lt=1, description="the ratio is clipped below at 1 - clip_low")
+    clip_high: float = Field(default=0.28, ge=0, description="the ratio is clipped above at 1 + clip_high")
     dual_clip: float = Field(
-        10.0, gt=1, description="bound of a token's loss at a negative advantage, in units of -advantage"
+        default=10.0, gt=1, description="bound of a token's loss at a negative advantage, in units of -advantage"
     )
-    kl_coef: float = Field(0.001, ge=0, description="weight of the KL to the reference; 0: no reference")
-    entropy_coef: float = Field(0.0, ge=0, description="weight of the entropy bonus")
-    mini_batch_questions: int = Field(128, ge=1, description="questions per optimizer update")
+    kl_coef: float = Field(default=0.001, ge=0, description="weight of the KL to the reference; 0: no reference")
+    entropy_coef: float = Field(default=0.0, ge=0, description="weight of the entropy bonus")
+    mini_batch_questions: int = Field(default=128, ge=1, description="questions per optimizer update")
     skip_zero_advantage: bool = Field(
-        False,
+        default=False,
         description="do not compute responses of advantage 0; exact when kl_coef and entropy_coef are 0",
     )
 
@@ -29,22 +29,24 @@ class GRPOConfig(Section):
 class OptimizerConfig(Section):
     """AdamW; the defaults are the paper's."""
 
-    learning_rate: float = Field(1e-6, gt=0, description="peak of the schedule")
-    schedule: Literal["cosine", "constant"] = Field("cosine", description="what follows the warm-up")
-    warmup_steps: int = Field(10, ge=0, description="training steps in which the rate rises linearly")
-    beta1: float = Field(0.9, ge=0, lt=1, description="decay of the first moment")
-    beta2: float = Field(0.999, ge=0, lt=1, description="decay of the second moment")
-    epsilon: float = Field(1e-8, gt=0, description="added to the root of the second moment")
-    weight_decay: float = Field(0.1, ge=0, description="decoupled weight decay, on every parameter")
-    clip_norm: float = Field(1.0, gt=0, description="bound of the gradient's global norm")
+    learning_rate: float = Field(default=1e-6, gt=0, description="peak of the schedule")
+    schedule: Literal["cosine", "constant"] = Field(default="cosine", description="what follows the warm-up")
+    warmup_steps: int = Field(default=10, ge=0, description="training steps in which the rate rises linearly")
+    beta1: float = Field(default=0.9, ge=0, lt=1, description="decay of the first moment")
+    beta2: float = Field(default=0.999, ge=0, lt=1, description="decay of the second moment")
+    epsilon: float = Field(default=1e-8, gt=0, description="added to the root of the second moment")
+    weight_decay: float = Field(default=0.1, ge=0, description="decoupled weight decay, on every parameter")
+    clip_norm: float = Field(default=1.0, gt=0, description="bound of the gradient's global norm")
 
 
 class PackingConfig(Section):
     """The static shapes that trajectories are packed into."""
 
-    row_length: int = Field(128, ge=2, description="tokens per row; doubled as long as a trajectory does not fit")
-    share_prompts: bool = Field(
-        False, description="a row holds one prompt and its responses, and the prompt is computed once"
+    row_length: int = Field(
+        default=128, ge=2, description="tokens per row; doubled as long as a trajectory does not fit"
     )
-    micro_batch_tokens: int = Field(4096, ge=2, description="tokens (padding included) computed at once")
-    logit_chunk: int = Field(1024, ge=1, description="tokens whose logits exist at once")
+    share_prompts: bool = Field(
+        default=False, description="a row holds one prompt and its responses, and the prompt is computed once"
+    )
+    micro_batch_tokens: int = Field(default=4096, ge=2, description="tokens (padding included) computed at once")
+    logit_chunk: int = Field(default=1024, ge=1, description="tokens whose logits exist at once")

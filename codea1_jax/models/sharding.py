@@ -24,9 +24,9 @@ class MeshConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    replica: int = Field(1, description="copies of the model; the batch is split over them")
-    fsdp: int = Field(-1, description="devices that split parameters, optimizer state and batch")
-    tensor: int = Field(1, description="devices that split heads, feed-forward and vocabulary")
+    replica: int = Field(default=1, description="copies of the model; the batch is split over them")
+    fsdp: int = Field(default=-1, description="devices that split parameters, optimizer state and batch")
+    tensor: int = Field(default=1, description="devices that split heads, feed-forward and vocabulary")
 
     def shape(self, devices: int) -> tuple[int, int, int]:
         """The sizes of (replica, fsdp, tensor) over so many devices. Raises ValueError if they do not fit."""

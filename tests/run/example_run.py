@@ -12,8 +12,7 @@ import yaml
 from codea1_jax.run.telemetry import Metrics, write_rollouts, write_versions
 
 HOSTILE = (
-    "</script><script>alert(1)</script> <!-- & \u2028\u2029 \ud800 \"'` "
-    "{{data}} ${x} <img src=x onerror=alert(1)>"
+    "</script><script>alert(1)</script> <!-- & \u2028\u2029 \ud800 \"'` {{data}} ${x} <img src=x onerror=alert(1)>"
 )
 
 NOT_PYTHON = "def f(x:\n"
@@ -108,10 +107,7 @@ def _train_line(rng: random.Random, share: float) -> dict[str, float]:
 def _eval_line(rng: random.Random, share: float) -> dict[str, float]:
     base = {"avg_at_n": (43, 66), "pass_at_1": (43, 66), "pass_at_8": (71, 84), "test_validity": (47, 65)}
     base |= {"kill_rate": (37, 49), "pass_at_5": (46, 63), "mut_at_5": (38, 45), "mul": (17, 28)}
-    line = {
-        f"eval/{name}": low + (high - low) * share**0.7 + rng.uniform(-1, 1)
-        for name, (low, high) in base.items()
-    }
+    line = {f"eval/{name}": low + (high - low) * share**0.7 + rng.uniform(-1, 1) for name, (low, high) in base.items()}
     return line | {"seconds/eval": rng.uniform(1.5, 2.0)}
 
 
@@ -147,8 +143,7 @@ def _threshold_task(number: int) -> Task:
         question_id=f"micro/{number:04d}",
         question=f"Write f(x): return x + {plus} if x is {WORDS[relation]} {limit}, otherwise {limit}.",
         entry_point="f",
-        template=f"def f(x):\n    if x {{relation}} {limit}:\n        return x + {plus}\n"
-        f"    return {limit}\n",
+        template=f"def f(x):\n    if x {{relation}} {limit}:\n        return x + {plus}\n    return {limit}\n",
         relation=relation,
         calls=tuple(f"f({rng.choice([*near, rng.randint(-9, 9)])})" for _ in range(24)),
     )
@@ -229,9 +224,7 @@ def _suite(rng: random.Random, index: int, tests: list[dict]) -> dict:
         "validity": len(kept) / len(tests),
         "adversarial": sum(one["verdict"] != "passed" for one in kept) / len(tests),
         "invalid": len(tests) - len(kept),
-        "rejected": [{"text": "assert f.__code__", "reason": "not a call of the entry point"}]
-        if index == 3
-        else [],
+        "rejected": [{"text": "assert f.__code__", "reason": "not a call of the entry point"}] if index == 3 else [],
         "tests": kept,
     }
 

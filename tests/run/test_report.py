@@ -62,18 +62,11 @@ def test_the_report_of_one_run_lies_in_its_directory(run_dir: Path) -> None:
 
 
 def test_the_same_run_gives_the_same_bytes(run_dir: Path) -> None:
-    assert (
-        build_report([run_dir]).read_bytes() == build_report([run_dir], run_dir / "again.html").read_bytes()
-    )
+    assert build_report([run_dir]).read_bytes() == build_report([run_dir], run_dir / "again.html").read_bytes()
 
 
 def test_the_page_refers_to_nothing_outside_itself(page: Page) -> None:
-    links = [
-        value
-        for _, attributes in page.elements
-        for name in ("src", "href")
-        if (value := attributes.get(name))
-    ]
+    links = [value for _, attributes in page.elements for name in ("src", "href") if (value := attributes.get(name))]
     assert links
     assert all(link.startswith("#") for link in links)
     styles = "".join(text for tag, _, text in page.texts if tag == "style")
@@ -84,9 +77,7 @@ def test_the_page_refers_to_nothing_outside_itself(page: Page) -> None:
 def test_every_section_link_has_its_section(page: Page) -> None:
     ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
     assert len(ids) == len(set(ids))
-    assert {attributes["href"] for tag, attributes in page.elements if tag == "a"} <= {
-        f"#{name}" for name in ids
-    }
+    assert {attributes["href"] for tag, attributes in page.elements if tag == "a"} <= {f"#{name}" for name in ids}
 
 
 def test_the_policy_admits_our_script_and_style_alone_and_no_network(page: Page) -> None:
@@ -197,9 +188,7 @@ def test_scripts_never_turn_text_into_markup_and_never_ask_the_network() -> None
 
 def test_every_asset_is_in_the_page_and_every_id_a_script_asks_for_exists(page: Page) -> None:
     joined = "".join(text for _, _, text in page.texts)
-    scripts = {
-        asset.name: asset.read_text() for asset in ASSETS.iterdir() if asset.name.endswith((".js", ".css"))
-    }
+    scripts = {asset.name: asset.read_text() for asset in ASSETS.iterdir() if asset.name.endswith((".js", ".css"))}
     assert [name for name, text in scripts.items() if text not in joined] == []
     asked = set(re.findall(r'byId\("([\w-]+)"\)', joined))
     made = {a["id"] for _, a in page.elements if "id" in a} | set(

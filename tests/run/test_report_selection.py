@@ -63,9 +63,7 @@ def test_every_step_gets_its_share_and_the_last_steps_questions_come_first(tmp_p
 
 def test_the_last_steps_questions_are_followed_through_steps_that_are_left_out(tmp_path: Path) -> None:
     for step in range(1, 31):
-        write_rollouts(
-            tmp_path, step, [question(step, "seldom" if step % 7 else "often"), question(step, str(step))]
-        )
+        write_rollouts(tmp_path, step, [question(step, "seldom" if step % 7 else "often"), question(step, str(step))])
     write_rollouts(tmp_path, 31, [question(31, "often")])
     chosen = choose_rollouts(tmp_path, 100_000)
     assert chosen.recorded_steps == 31
@@ -116,10 +114,7 @@ def test_runs_that_differ_only_in_their_seed_are_one_group(tmp_path: Path) -> No
 
 
 def test_groups_of_the_same_short_name_stay_apart(tmp_path: Path) -> None:
-    runs = [
-        make_run(tmp_path / f"run{i}", {"alpha": alpha, "seed": i})
-        for i, alpha in enumerate((0.5, 0.5, 1.0, 1.0))
-    ]
+    runs = [make_run(tmp_path / f"run{i}", {"alpha": alpha, "seed": i}) for i, alpha in enumerate((0.5, 0.5, 1.0, 1.0))]
     assert [run.group for run in read_runs(runs, 0)] == ["run0", "run0", "run2", "run2"]
 
 

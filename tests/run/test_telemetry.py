@@ -44,9 +44,7 @@ def board_events(run_dir: Path) -> list[tuple[str, int, float]]:
 
 def test_a_line_holds_kind_step_time_and_exact_values(tmp_path: Path) -> None:
     with Metrics(tmp_path) as metrics:
-        metrics.log(
-            "train", 3, {"code/reward": np.float64(0.1), "book/tests": 4, "code/loss": np.float32(0.5)}
-        )
+        metrics.log("train", 3, {"code/reward": np.float64(0.1), "book/tests": 4, "code/loss": np.float32(0.5)})
         line = json.loads((tmp_path / "metrics.jsonl").read_text())  # on disk before close
     assert line.pop("time") > 1e9
     assert line == {"kind": "train", "step": 3, "code/reward": 0.1, "book/tests": 4.0, "code/loss": 0.5}
@@ -86,9 +84,7 @@ def test_resuming_forgets_later_rollouts_only(tmp_path: Path) -> None:
 def test_values_that_are_not_finite_become_null_with_a_warning(tmp_path: Path, caplog) -> None:
     with caplog.at_level(logging.WARNING), Metrics(tmp_path) as metrics:
         metrics.log("train", 1, {"loss": float("nan"), "norm": float("inf"), "reward": 0.5})
-    assert without_times(tmp_path) == [
-        {"kind": "train", "step": 1, "loss": None, "norm": None, "reward": 0.5}
-    ]
+    assert without_times(tmp_path) == [{"kind": "train", "step": 1, "loss": None, "norm": None, "reward": 0.5}]
     assert caplog.messages == ["step 1: not finite: loss, norm"]
 
 
