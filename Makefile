@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: demo test test-all lint venv clean
+.PHONY: demo test test-all bench-sandbox lint venv clean
 
 # --- environments: .venv/base is a marker of what is installed ------------------------------------
 
@@ -38,6 +38,9 @@ test: lint
 
 test-all: lint
 	$(BIN)/pytest -m "not gpu"
+
+bench-sandbox: .venv/base
+	$(BIN)/python benches/bench_sandbox.py
 
 clean:
 	rm -rf .venv .cache build dist *.egg-info

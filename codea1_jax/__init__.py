@@ -1,1 +1,6 @@
 """Code-A1 in JAX: a Code LLM and a Test LLM trained against each other (arXiv 2603.15611)."""
+
+import os
+
+# transformers warns that torch is missing; only its tokenizers are used here. It must be told before it is imported.
+os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")

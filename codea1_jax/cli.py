@@ -122,7 +122,7 @@ def _train(options: argparse.Namespace) -> int:
             train(parts, state, run)
             finished = time.perf_counter()
             seconds = {"before_training": ready - started, "training": finished - ready, "total": finished - started}
-            _conclude(run, seconds, config.eval.samples)
+            _conclude(run, seconds, config.eval.samples, Path(options.preset).stem)
     return 0
 
 
@@ -141,7 +141,7 @@ def _tell_refused(refused: Sequence[Refusal], run: RunDir) -> None:
         logger.warning("%d questions refused: %s", count, reason)
 
 
-def _conclude(run: RunDir, seconds: dict[str, float], samples: int) -> None:
+def _conclude(run: RunDir, seconds: dict[str, float], samples: int, trained: str) -> None:
     from rich.console import Console
 
     from codea1_jax.run.report import build_report
@@ -151,5 +151,5 @@ def _conclude(run: RunDir, seconds: dict[str, float], samples: int) -> None:
     if evaluations:
         summary = summarize(evaluations, seconds, samples)
         run.write_summary(summary)
-        Console().print(table(summary, "trained"))
+        Console().print(table(summary, trained))
     print(build_report([run.path]))
