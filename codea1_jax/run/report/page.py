@@ -42,9 +42,7 @@ _SCRIPTS = (
 )
 
 
-def build_report(
-    run_dirs: Sequence[Path], out: Path | None = None, *, refresh_seconds: int | None = None
-) -> Path:
+def build_report(run_dirs: Sequence[Path], out: Path | None = None, *, refresh_seconds: int | None = None) -> Path:
     """Writes the page for one run, or the page that compares several, and returns its path.
 
     Without `out`: `report.html` in the run directory, or `comparison.html` beside the first of several.
@@ -82,9 +80,7 @@ def render(runs: Sequence[Run], refresh_seconds: int | None = None) -> str:
     title = " vs ".join(dict.fromkeys(run.group for run in runs)) + " · Code-A1"
     parts = {
         "policy": _policy(style, script),
-        "refresh": ""
-        if refresh_seconds is None
-        else f'<meta http-equiv="refresh" content="{refresh_seconds}">',
+        "refresh": "" if refresh_seconds is None else f'<meta http-equiv="refresh" content="{refresh_seconds}">',
         "title": html.escape(title),
         "style": style,
         "data": embed_json({"live": refresh_seconds, "runs": [asdict(run) for run in runs]}),
@@ -110,8 +106,7 @@ def _asset(name: str) -> str:
 
 def _policy(style: str, script: str) -> str:
     return (
-        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
-        "base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
     )
 
 
