@@ -115,7 +115,7 @@ def _train(options: argparse.Namespace) -> int:
     keep_last = config.checkpoint.keep_last
     with make_pool(config) as pool:
         parts = make_parts(config, pool)
-        with RunDir(directory, config, resume=options.resume, keep_last=keep_last) as run:
+        with RunDir(directory, config, resume=options.resume, keep_last=keep_last, wandb=config.run.wandb) as run:
             _tell_refused(parts.questions.refused, run)
             state = start(parts) if run.resume_step is None else resume(parts, run)
             ready = time.perf_counter()

@@ -110,6 +110,7 @@ class RunConfig(Section):
 
     directory: str = Field(..., description="where everything the run writes goes")
     seed: int = Field(default=0, ge=0, description="seed of data order, initial weights and sampling")
+    wandb: str | None = Field(default=None, description="Weights & Biases project to log to as well (extra `wandb`)")
 
 
 class LearnerConfig(Section):

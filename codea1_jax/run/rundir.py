@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -27,8 +28,15 @@ class RunDir:
     `resume_step` is the step of the checkpoint to go on from, or None if the run begins.
     """
 
-    def __init__(self, path: Path, config: BaseModel, *, resume: bool, keep_last: int) -> None:
-        """Opens the directory. Raises what `check_same_run` raises."""
+    def __init__(
+        self, path: Path, config: BaseModel, *, resume: bool, keep_last: int, wandb: str | None = None
+    ) -> None:
+        """Opens the directory; figures also go to the Weights & Biases project `wandb`.
+
+        Raises what `check_same_run` raises, and ConfigError if wandb is asked for but not installed.
+        """
+        if wandb is not None and importlib.util.find_spec("wandb") is None:
+            raise ConfigError("run.wandb: wandb is not installed; pip install 'codea1-jax[wandb]', or leave it unset")
         self.path = path
         check_same_run(path, config, resume)
         path.mkdir(parents=True, exist_ok=True)
@@ -36,7 +44,7 @@ class RunDir:
         self.resume_step = self._checkpoints.latest()
         telemetry.write_atomically(path / CONFIG_FILE, dump(config))
         telemetry.write_versions(path)
-        self._metrics = telemetry.Metrics(path, self.resume_step)
+        self._metrics = telemetry.Metrics(path, self.resume_step, wandb_project=wandb)
 
     def log(self, kind: str, step: int, values: Mapping[str, SupportsFloat]) -> None:
         """Appends figures to the run's metrics."""

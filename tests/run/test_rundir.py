@@ -113,3 +113,9 @@ def test_a_directory_of_something_else_is_refused(tmp_path):
         with pytest.raises(ConfigError, match=line):
             open_run(tmp_path, resume=resume)
     assert files(tmp_path) == {"notes.txt": b"mine"}
+
+
+def test_wandb_that_is_not_installed_is_refused_with_the_cure(tmp_path, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"run\.wandb.*pip install"):
+        RunDir(tmp_path / "run", Settings(), resume=False, keep_last=1, wandb="project")
