@@ -20,6 +20,7 @@ from sandbox.jobs import (
     VerdictStatus,
     verdict_on,
 )
+from sandbox.judge import Judge
 from sandbox.language import OutsideLanguage, Rejected, SuiteTest, parse_test
 from sandbox.literals import encode_literal
 from sandbox.pool import SandboxPool
@@ -30,6 +31,7 @@ __all__ = [
     "CheckResult",
     "Execution",
     "Job",
+    "Judge",
     "JudgeJob",
     "Limits",
     "Outcome",

@@ -12,9 +12,8 @@ from typing import Any
 
 from sandbox.boot import boot_text
 from sandbox.jobs import CheckJob, CheckResult, Execution, Job, Limits, SandboxError
-from sandbox.judge import Judge
 from sandbox.protocol import CheckProgress, Progress, Report
-from sandbox.remote import Services
+from sandbox.remote import ServiceJudge, Services
 
 _START = """
 import os
@@ -26,12 +25,12 @@ package.{module}.run(request, answers)
 """
 
 
-class FusionJudge(Judge):
+class FusionJudge(ServiceJudge):
     """Spreads jobs over SandboxFusion services at `addresses` (``http://host:port``)."""
 
-    def __init__(self, addresses: Sequence[str], limits: Limits | None = None, connections: int = 8) -> None:
+    def __init__(self, addresses: Sequence[str], limits: Limits | None = None, connections: int | None = None) -> None:
+        super().__init__(Services(addresses, connections=connections))
         self._limits = limits or Limits()
-        self._services = Services(addresses, connections=connections)
 
     def submit(self, job: Job) -> Future[Execution]:
         """Run one program and its calls."""
@@ -40,10 +39,6 @@ class FusionJudge(Judge):
     def submit_check(self, job: CheckJob) -> Future[CheckResult]:
         """Run a dataset's own check against one program."""
         return self._services.submit(self._run, CheckProgress(job, job.limits or self._limits), "checker")
-
-    def close(self) -> None:
-        """Finish what was submitted."""
-        self._services.close()
 
     def _run(self, progress: Progress | CheckProgress, module: str) -> Any:
         seconds = progress.limits.program_seconds * progress.limits.wall_factor

@@ -16,7 +16,8 @@ from typing import Any
 from aiohttp import web
 
 from sandbox import wire
-from sandbox.jobs import SandboxError
+from sandbox.bearer import VARIABLE
+from sandbox.jobs import SandboxError, SandboxUnavailable
 from sandbox.pool import SandboxPool
 
 MAX_REQUEST = 64 << 20  # bytes
@@ -25,11 +26,24 @@ LOOPBACK = "127.0.0.1"
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def serve(pool: SandboxPool, host: str = LOOPBACK, port: int = 8787, token: str = "") -> None:
-    """Serve until interrupted. Raises ValueError where the service would be open to others without a token."""
+def serve(
+    pool: SandboxPool,
+    host: str = LOOPBACK,
+    port: int = 8787,
+    token: str = "",
+    ready: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve until interrupted or terminated; `ready` is called once requests are taken.
+
+    Raises SandboxUnavailable where the service would be open to others without a token, OSError where the address is
+    not to be had.
+    """
     if host not in (LOOPBACK, "localhost", "::1") and not token:
-        raise ValueError(f"listening on {host} needs a token: everyone who reaches it could run programs here")
-    web.run_app(make_app(pool, token), host=host, port=port, print=None)
+        raise SandboxUnavailable(
+            f"listening on {host or 'every address'} needs a token, or all who reach it could run programs here: "
+            f"set {VARIABLE} or give --token-file"
+        )
+    web.run_app(make_app(pool, token), host=host, port=port, print=lambda _: ready())
 
 
 def make_app(pool: SandboxPool, token: str = "") -> web.Application:

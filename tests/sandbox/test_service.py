@@ -95,8 +95,9 @@ def test_a_malformed_request_is_refused(jail: SandboxPool, body: bytes):
 
 
 def test_the_service_does_not_open_itself_to_others_without_a_token(jail: SandboxPool):
-    with pytest.raises(ValueError, match="token"):
-        serve(jail, host="0.0.0.0")
+    for host in ("0.0.0.0", "", "::"):
+        with pytest.raises(SandboxUnavailable, match="CODEA1_SANDBOX_TOKEN"):
+            serve(jail, host=host)
 
 
 def fusion_service(status: str = "") -> web.Application:
@@ -150,3 +151,17 @@ def test_an_outage_of_sandbox_fusion_raises_and_is_no_verdict():
         judge = FusionJudge([address])
         with judge, pytest.raises(SandboxError, match="no room"):
             judge.execute([Job(DOUBLE, ("f(1)",))])
+
+
+def test_after_an_error_nothing_more_is_asked(jail: SandboxPool):
+    slow = Job("def f():\n    while True: pass", ("f()",), Limits(call_seconds=0.2))
+    futures = []
+    with (
+        running(make_app(jail)) as address,
+        pytest.raises(KeyboardInterrupt),
+        RemoteJudge([address], connections=1) as remote,
+    ):
+        futures += [remote.submit(slow) for _ in range(50)]
+        raise KeyboardInterrupt
+    with pytest.raises(SandboxError, match="stopped"):
+        futures[-1].result()

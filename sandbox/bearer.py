@@ -1,0 +1,26 @@
+"""The bearer token that a judge's service and its clients share."""
+
+import os
+from pathlib import Path
+
+from sandbox.jobs import SandboxUnavailable
+
+VARIABLE = "CODEA1_SANDBOX_TOKEN"
+
+
+def read_token(file: Path | None = None) -> str:
+    """The token in `file`, or else in the environment variable CODEA1_SANDBOX_TOKEN; "" where there is none.
+
+    White space around it does not count. Raises SandboxUnavailable for a file without a token, and for a token that
+    no HTTP header can hold.
+    """
+    try:
+        token = (file.read_text() if file else os.environ.get(VARIABLE, "")).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SandboxUnavailable(f"the token cannot be read: {error}") from error
+    source = file or VARIABLE
+    if file and not token:  # or the service would run without one
+        raise SandboxUnavailable(f"{source} holds no token: write one into it")
+    if not (token.isascii() and token.isprintable()):
+        raise SandboxUnavailable(f"the token in {source} must be one line of printable ASCII")
+    return token
