@@ -19,7 +19,7 @@ from data_pipeline.leakage import drop_duplicates, drop_overlaps, without_answer
 from data_pipeline.problem import Loaded, Problem, Refusal
 from data_pipeline.rows import files
 from data_pipeline.validate import failures
-from sandbox import SandboxPool
+from sandbox import Judge
 
 MICRO_TRAIN, MICRO_HELDOUT = 4096, 512
 _TRAINING_SETS = ("kodcode", "problems")
@@ -58,7 +58,7 @@ class Manifest:
 
 
 def prepare(
-    recipe: Recipe, directory: str | Path, pool: SandboxPool, progress: Progress | None = None
+    recipe: Recipe, directory: str | Path, pool: Judge, progress: Progress | None = None
 ) -> tuple[Path, Manifest]:
     """Write the dataset below `directory`, and `manifest.json` among its files; `progress` gets (done, all).
 
@@ -103,7 +103,7 @@ def _cleaned(loaded: Loaded, evaluation: Sequence[Problem]) -> tuple[Loaded, int
     return replace(loaded, problems=clean), stripped
 
 
-def _validated(loaded: Loaded, pool: SandboxPool, journal: Path, progress: Progress | None) -> Loaded:
+def _validated(loaded: Loaded, pool: Judge, journal: Path, progress: Progress | None) -> Loaded:
     """`validate`, chunk by chunk, each result at once on disk; what the journal knows is not run again."""
     journal.parent.mkdir(parents=True, exist_ok=True)
     known = _read_journal(journal)

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from data_pipeline.problem import Loaded, Problem
-from sandbox import Execution, Job, Outcome, SandboxPool, SuiteTest, encode_literal, parse_test, same
+from sandbox import Execution, Job, Judge, Outcome, SuiteTest, encode_literal, parse_test, same
 from sandbox.syntax import parse_module
 
 
-def validate(loaded: Loaded, pool: SandboxPool) -> Loaded:
+def validate(loaded: Loaded, pool: Judge) -> Loaded:
     """`loaded` with the problems whose solution does not execute, or fails a golden test, among the refused.
 
     Raises sandbox.SandboxError where the sandbox itself fails.
@@ -16,7 +16,7 @@ def validate(loaded: Loaded, pool: SandboxPool) -> Loaded:
     return loaded.refusing({problem.id: reason for problem, reason in reasons if reason is not None})
 
 
-def failures(problems: Sequence[Problem], pool: SandboxPool) -> list[str | None]:
+def failures(problems: Sequence[Problem], pool: Judge) -> list[str | None]:
     """For each problem why its solution is not to be trusted, or None. Raises as `validate` does."""
     suites = [_suite(problem) for problem in problems]
     solved = pool.execute(
@@ -34,7 +34,7 @@ def _suite(problem: Problem) -> tuple[SuiteTest, ...]:
     return tuple(test for test in tests if isinstance(test, SuiteTest))
 
 
-def _stated_values(suites: Sequence[Sequence[SuiteTest]], pool: SandboxPool) -> list[list[str | None]]:
+def _stated_values(suites: Sequence[Sequence[SuiteTest]], pool: Judge) -> list[list[str | None]]:
     """The canonical values of the stated answers; what is no literal is evaluated in a process of its own."""
     literals = [[encode_literal(test.stated) for test in suite] for suite in suites]
     jobs = [

@@ -26,7 +26,7 @@ from codea1_jax.game.round import Table
 from codea1_jax.game.validation import validate_suite
 from codea1_jax.rollout import Request
 from data_pipeline import Problem
-from sandbox import Outcome, SandboxPool
+from sandbox import Judge, Outcome
 from sandbox.encoding import same
 from sandbox.language import SuiteTest
 
@@ -41,7 +41,7 @@ class HeldOut:
     answers: tuple[Mapping[str, str], ...]
 
 
-def prepare(problems: Sequence[Problem], pool: SandboxPool) -> HeldOut:
+def prepare(problems: Sequence[Problem], pool: Judge) -> HeldOut:
     """Runs every reference once. Calls that give no plain value under the reference do not count."""
     asked = [ask(pool, p.solution, _scored_calls(p), p.entry_point) for p in problems]
     return HeldOut(tuple(problems), tuple(_values(testimony(a)) for a in asked))
@@ -153,7 +153,7 @@ class _Truth:
         return any(not _matches(answers[t.call], self.reference.outcomes[t.call].value) for t in tests)
 
 
-def _truths(pool: SandboxPool, problems: Sequence[Problem], tests: Sequence[Sequence[SuiteTest]]) -> list[_Truth]:
+def _truths(pool: Judge, problems: Sequence[Problem], tests: Sequence[Sequence[SuiteTest]]) -> list[_Truth]:
     pending = []
     for problem, own in zip(problems, tests, strict=True):
         calls = tuple(dict.fromkeys(t.call for t in own))

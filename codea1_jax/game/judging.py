@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from codea1_jax.game.records import Candidate
 from data_pipeline import Problem
-from sandbox import Execution, Job, Outcome, SandboxPool, Test, encode_literal
+from sandbox import Execution, Job, Judge, Outcome, Test, encode_literal
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Asked:
     execution: Future[Execution]
 
 
-def ask(pool: SandboxPool, program: str, calls: Iterable[str], entry_point: str) -> Asked:
+def ask(pool: Judge, program: str, calls: Iterable[str], entry_point: str) -> Asked:
     """Submits a program and the calls to evaluate in its process, each distinct one once."""
     distinct = tuple(dict.fromkeys(calls))
     return Asked(distinct, pool.submit(Job(program, distinct, entry_point=entry_point)))
@@ -46,7 +46,7 @@ def testimony(asked: Asked) -> Testimony:
 class StatedAnswers:
     """The canonical values of stated answers: literals are read here, other expressions computed in a jail."""
 
-    def __init__(self, pool: SandboxPool, expressions: Iterable[str]) -> None:
+    def __init__(self, pool: Judge, expressions: Iterable[str]) -> None:
         self._values = {expression: encode_literal(expression) for expression in expressions}
         computed = [expression for expression, value in self._values.items() if value is None]
         self._asked = ask(pool, "", computed, "") if computed else None
@@ -76,7 +76,7 @@ class PendingJudgement:
 
     def __init__(
         self,
-        pool: SandboxPool,
+        pool: Judge,
         problem: Problem,
         group: Sequence[Candidate],
         book: Sequence[Test],

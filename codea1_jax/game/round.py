@@ -21,7 +21,7 @@ from codea1_jax.game.records import Candidate, Page, PlayedQuestion, Response
 from codea1_jax.game.scoring import Scoring, settle
 from codea1_jax.rollout import Completion, Request
 from data_pipeline import Problem
-from sandbox import SandboxPool
+from sandbox import Judge
 
 # A model in one of the two roles: for every request, in any order, its index and its completions.
 Speaker = Callable[[Sequence[Request]], Iterator[tuple[int, tuple[Completion, ...]]]]
@@ -35,7 +35,7 @@ class Table:
     test: Speaker
     prompts: Prompts
     decode: Callable[[Sequence[int]], str]
-    pool: SandboxPool
+    pool: Judge
 
 
 @dataclass(frozen=True)
