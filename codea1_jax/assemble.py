@@ -32,7 +32,10 @@ from codea1_jax.run.config import ConfigError
 from data_pipeline import Loaded, Problem, Refusal, micro
 from data_pipeline.loader import batches
 from data_pipeline.sources import split_of
-from sandbox import Limits, SandboxPool, SandboxUnavailable
+from sandbox import Judge, Limits, SandboxPool, SandboxUnavailable
+from sandbox.bearer import read_token
+from sandbox.fusion import FusionJudge
+from sandbox.remote import RemoteJudge
 
 logger = logging.getLogger(__name__)
 
@@ -87,10 +90,14 @@ def make_prompts(config: Config, policy: Policy) -> Prompts:
     return chat_prompts(policy.tokenizer, config.rewards.suite_size)
 
 
-def make_pool(config: Config) -> SandboxPool:
-    """The judge. Raises SandboxUnavailable, saying what is missing, if it cannot run here."""
+def make_pool(config: Config) -> Judge:
+    """The judge. Raises SandboxUnavailable, saying what is missing, if it cannot run here or nobody answers there."""
     settings = config.sandbox
     limits = Limits(call_seconds=settings.call_seconds, memory_mb=settings.memory_mb)
+    if settings.backend == "http":
+        return RemoteJudge(settings.addresses, read_token(), limits, settings.workers)
+    if settings.backend == "sandbox_fusion":
+        return FusionJudge(settings.addresses, limits, settings.workers)
     try:
         return SandboxPool(settings.workers, settings.backend, limits)
     except SandboxUnavailable as error:
@@ -109,7 +116,7 @@ class Questions:
     refused: tuple[Refusal, ...]
 
 
-def load_questions(config: Config, prompts: Prompts, pool: SandboxPool) -> Questions:
+def load_questions(config: Config, prompts: Prompts, pool: Judge) -> Questions:
     """Reads the source, refuses questions by reason, and parts training questions from held-out ones.
 
     A file's held-out questions are one in ten, by a hash of the solution; the micro world's have programs of their
@@ -138,7 +145,7 @@ def load_questions(config: Config, prompts: Prompts, pool: SandboxPool) -> Quest
     return Questions(train, tuple(p for p in heldout if p.id in short), refused)
 
 
-def _load_file(source: str, pool: SandboxPool) -> Loaded:
+def _load_file(source: str, pool: Judge) -> Loaded:
     try:
         return data_pipeline.validate(data_pipeline.load(source, "all"), pool)
     except (ValueError, OSError) as error:
@@ -246,7 +253,7 @@ class Parts:
     code_learner: Learner
     test_learner: Learner
     heldout: HeldOut
-    pool: SandboxPool
+    pool: Judge
     total_steps: int
 
     def table(self, code: Params, test: Params, temperature: float | None = None, top_p: float | None = None) -> Table:
@@ -268,7 +275,7 @@ class Parts:
         return batches(self.questions.train, self.config.train.questions, self.config.run.seed)
 
 
-def make_parts(config: Config, pool: SandboxPool) -> Parts:
+def make_parts(config: Config, pool: Judge) -> Parts:
     """Everything but the state."""
     policy = make_policy(config)
     prompts = make_prompts(config, policy)

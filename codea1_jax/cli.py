@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 
 from codea1_jax.run.config import ConfigError, dump, load, preset_names
 from codea1_jax.run.interrupts import Interrupted
-from sandbox import SandboxError, SandboxUnavailable
+from sandbox import SandboxError, SandboxPool, SandboxUnavailable
+from sandbox.bearer import VARIABLE, read_token
 
 if TYPE_CHECKING:
     from codea1_jax.run.rundir import RunDir
@@ -79,7 +80,24 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run directories")
     report.add_argument("--out", type=Path, help="the file to write")
     report.set_defaults(run=_report)
+
+    sandbox = commands.add_parser("sandbox", help="the judge by itself")
+    judge = sandbox.add_subparsers(required=True, metavar="COMMAND")
+    check = judge.add_parser("check", help="say what of the judge works on this host, and how to mend the rest")
+    check.set_defaults(run=_sandbox_check)
+
+    serve = judge.add_parser("serve", help="judge over HTTP, for runs with sandbox.backend=http")
+    serve.add_argument("--host", default="127.0.0.1", help="address to listen on; default: %(default)s")
+    serve.add_argument("--port", type=_port, default=8787, help="default: %(default)s")
+    serve.add_argument("--token-file", type=Path, help=f"the bearer token clients must send; default: ${VARIABLE}")
+    serve.set_defaults(run=_sandbox_serve)
     return parser
+
+
+def _port(text: str) -> int:
+    if not (text.isdecimal() and 0 < int(text) < 1 << 16):
+        raise argparse.ArgumentTypeError(f"{text} is no port")
+    return int(text)
 
 
 def _presets(options: argparse.Namespace) -> int:
@@ -91,6 +109,30 @@ def _report(options: argparse.Namespace) -> int:
     from codea1_jax.run.report import build_report
 
     print(build_report(options.runs, options.out))
+    return 0
+
+
+def _sandbox_check(_options: argparse.Namespace) -> int:
+    from sandbox.doctor import report
+
+    diagnosis = report()
+    print(diagnosis)
+    return 0 if diagnosis.jailed else BAD_INPUT
+
+
+def _sandbox_serve(options: argparse.Namespace) -> int:
+    try:
+        from sandbox.service import serve
+    except ModuleNotFoundError as error:
+        raise SandboxUnavailable(f"serving needs {error.name}: pip install 'codea1-jax[serve]'") from error
+    token = read_token(options.token_file)
+    with SandboxPool() as pool:
+
+        def tell() -> None:
+            workers = f"{len(pool.worker_pids)} {pool.backend} workers"
+            print(f"codea1: judging with {workers} at {options.host}, port {options.port}", file=sys.stderr)
+
+        serve(pool, options.host, options.port, token, tell)
     return 0
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from codea1_jax.game.rewards import RewardConfig
 from codea1_jax.game.warm_start import WarmStartConfig
@@ -87,15 +87,33 @@ class EvalConfig(Section):
 class SandboxConfig(Section):
     """The judge."""
 
-    backend: Literal["auto", "nsjail", "process"] = Field(
-        default="auto", description="auto: nsjail, or stop and say what is missing; process: no jail, by name only"
+    backend: Literal["auto", "nsjail", "process", "http", "sandbox_fusion"] = Field(
+        default="auto",
+        description="auto: nsjail, or stop and say what is missing; process: no jail, by name only; http: hosts that "
+        "run `codea1 sandbox serve`; sandbox_fusion: SandboxFusion services, WEAKER: nothing but what such a service "
+        "does by itself keeps programs from each other and from its host",
+    )
+    addresses: tuple[Annotated[str, StringConstraints(pattern="^https?://[^/]")], ...] = Field(
+        default=(),
+        description="http, sandbox_fusion: where the services are, as http://host:port; jobs go to them in turn",
     )
     fallback: Literal["none", "process"] = Field(
         default="none", description="process: where backend=auto finds no jail, go on without one, with a warning"
     )
-    workers: int | None = Field(default=None, ge=1, description="jails kept; default: one per core")
+    workers: int | None = Field(
+        default=None, ge=1, description="jails kept, default one per core; or jobs at services at once, default 16"
+    )
     call_seconds: float = Field(default=1.0, gt=0, description="CPU time of one call")
     memory_mb: int = Field(default=1024, ge=64, description="address space of one program")
+
+    @model_validator(mode="after")
+    def _addresses_where_services_judge(self) -> SandboxConfig:
+        remote = self.backend in ("http", "sandbox_fusion")
+        if remote and not self.addresses:
+            raise ValueError(f"backend={self.backend} needs sandbox.addresses=[http://host:port, ...]")
+        if self.addresses and not remote:
+            raise ValueError(f"addresses are for backend=http or sandbox_fusion; backend={self.backend} judges here")
+        return self
 
 
 class CheckpointConfig(Section):

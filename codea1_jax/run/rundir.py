@@ -19,7 +19,7 @@ CONFIG_FILE = "config.yaml"
 SUMMARY_FILE = "summary.json"
 REFUSED_FILE = "refused.jsonl"
 CHECKPOINTS_FOLDER = "checkpoints"
-PLACE = "run.directory"  # a run may be moved
+PLACES = {"run.directory", "sandbox.addresses"}  # a run may be moved, and so may its judges
 
 
 class RunDir:
@@ -108,7 +108,7 @@ def check_same_run(path: Path, config: BaseModel, resume: bool) -> None:
     before = _flat(yaml.safe_load((path / CONFIG_FILE).read_text()))
     now = _flat(yaml.safe_load(dump(config)))
     changed = {key for key in before.keys() | now.keys() if before.get(key) != now.get(key)}
-    differing = sorted(changed - {PLACE})
+    differing = sorted(changed - PLACES)
     if differing:
         key = differing[0]
         raise ConfigError(

