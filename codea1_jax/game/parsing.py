@@ -11,7 +11,11 @@ from dataclasses import dataclass
 from sandbox.language import Rejected, SuiteTest, parse_test
 from sandbox.syntax import parse_module
 
-_FENCE = re.compile(r"^[ \t]*```[ \t]*(\w*)[^\n]*\n(.*?)(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
+# Possessive: an opening line that no line break ends must not be tried again from each of its characters.
+_FENCE = re.compile(r"^[ \t]*+```[ \t]*+(\w*+)[^\n]*+\n(.*?)(?:^[ \t]*+```|\Z)", re.MULTILINE | re.DOTALL)
+
+MAX_CUTS = 100  # a cut-off statement needs few; a hostile response could ask for one per line
+MAX_REJECTED = 1_000  # characters kept of a rejected assert: a bound name may stand for much, many times
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ def extract_suite(response: str, entry_point: str) -> Suite:
     if python:
         statements = _parse_prefix("\n".join(python))
     else:
-        lines = [line.strip() for line in response.splitlines()]
+        lines = [line.strip() for line in response.split("\n")]
         statements = [s for line in lines if line.startswith("assert ") for s in _parse_prefix(line)]
     found = list(_asserts(statements, entry_point, {}))
     return Suite(
@@ -56,9 +60,9 @@ def extract_suite(response: str, entry_point: str) -> Suite:
 
 
 def _parse_prefix(source: str) -> list[ast.stmt]:
-    """The statements of the longest run of leading lines that parses."""
-    lines = source.splitlines()
-    while lines:
+    """The statements of the longest run of leading lines that parses; none if that takes over `MAX_CUTS` cuts."""
+    lines = source.split("\n")  # not splitlines: a form feed or U+2028 in a string ends no line of Python
+    for _ in range(MAX_CUTS):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", SyntaxWarning)  # invalid escapes in model text
@@ -82,7 +86,7 @@ def _asserts(
             case ast.Assert():
                 test = parse_test(statement, entry_point, bound)
                 if isinstance(test, Rejected):
-                    test = RejectedTest(ast.unparse(statement), test.reason)
+                    test = RejectedTest(_spelled(statement), test.reason)
                 yield test
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 bound[name] = value
@@ -90,3 +94,11 @@ def _asserts(
                 yield from _asserts(statement.body, entry_point, bound)
             case _:
                 pass
+
+
+def _spelled(statement: ast.stmt) -> str:
+    """The statement's text, for the record. Not every tree that was parsed can be written out again."""
+    try:
+        return ast.unparse(statement)[:MAX_REJECTED]
+    except (ValueError, RecursionError, MemoryError) as error:
+        return f"({type(error).__name__}: {error})"

@@ -1,6 +1,6 @@
 import pytest
 
-from codea1_jax.game.parsing import extract_program, extract_suite
+from codea1_jax.game.parsing import MAX_CUTS, MAX_REJECTED, extract_program, extract_suite
 
 
 @pytest.mark.parametrize(
@@ -67,3 +67,43 @@ def test_asserts_outside_the_suite_language_are_reported_and_are_no_tests():
 )
 def test_nonsense_is_an_empty_suite(response):
     assert extract_suite(response, "f").tests == ()
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        "assert f(1) == " + "1+" * 600 + "1",
+        "assert g(0x" + "f" * 5000 + ") == 1",
+        "assert f(1) > 0, f\"{'\u200b'}\"",
+    ],
+    ids=["too deep", "an integer too long to print", "an f-string that needs a backslash"],
+)
+def test_an_assert_that_cannot_be_written_out_again_is_rejected_like_any_other(response):
+    suite = extract_suite(response, "f")
+    assert suite.tests == ()
+    assert len(suite.rejected) == 1
+    assert suite.rejected[0].text
+
+
+def test_little_is_kept_of_a_rejected_assert_in_which_a_long_name_is_bound_often():
+    suite = extract_suite(f"```python\nx = '{'a' * 9000}'\nassert f({'x,' * 900}) > 1\n```", "f")
+    assert len(suite.rejected[0].text) <= MAX_REJECTED
+
+
+def test_only_line_breaks_end_a_line():
+    assert calls("assert f('a\x0cb') == 1") == [("f('a\\x0cb')", "1")]
+    assert calls("```python\nassert f('a\u2028b') == 1\r\nassert f(2) == 2\r\n```") == [
+        ("f('a\\u2028b')", "1"),
+        ("f(2)", "2"),
+    ]
+
+
+def test_few_lines_are_cut_off_and_a_suite_that_asks_for_many_cuts_is_empty():
+    assert calls("```python\nassert f(1) == 2\n" + "@cut\n" * (MAX_CUTS // 2)) == [("f(1)", "2")]
+    assert calls("```python\nassert f(1) == 2\n" + "@cut\n" * (2 * MAX_CUTS)) == []
+
+
+@pytest.mark.parametrize("character", ["a", " "])
+def test_an_opening_fence_without_a_line_break_is_no_fence_however_long_it_is(character):
+    response = "```" + character * 300_000
+    assert extract_program(response) == response
