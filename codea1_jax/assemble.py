@@ -49,7 +49,10 @@ def make_policy(config: Config) -> Policy:
         return pretrained_policy(resolve(config.model.pretrained), dtype=dtype, remat=config.model.remat)
     assert config.model.architecture is not None  # the configuration has exactly one source
     tokenizer = micro_tokenizer(micro.WORDS)
-    shape = Qwen2Config(vocab_size=tokenizer.vocab_size, **config.model.architecture.model_dump())
+    try:
+        shape = Qwen2Config(vocab_size=tokenizer.vocab_size, **config.model.architecture.model_dump())
+    except ValueError as error:
+        raise ConfigError(f"model.architecture: {error}") from error
     return Policy(Qwen2(shape, dtype, jnp.dtype("float32"), config.model.remat), tokenizer)
 
 
@@ -90,10 +93,14 @@ def make_prompts(config: Config, policy: Policy) -> Prompts:
     return chat_prompts(policy.tokenizer, config.rewards.suite_size)
 
 
+def judge_limits(config: Config) -> Limits:
+    """What one judged program may use."""
+    return Limits(call_seconds=config.sandbox.call_seconds, memory_mb=config.sandbox.memory_mb)
+
+
 def make_pool(config: Config) -> Judge:
     """The judge. Raises SandboxUnavailable, saying what is missing, if it cannot run here or nobody answers there."""
-    settings = config.sandbox
-    limits = Limits(call_seconds=settings.call_seconds, memory_mb=settings.memory_mb)
+    settings, limits = config.sandbox, judge_limits(config)
     if settings.backend == "http":
         return RemoteJudge(settings.addresses, read_token(), limits, settings.workers)
     if settings.backend == "sandbox_fusion":
@@ -154,28 +161,30 @@ def _load_file(source: str, pool: Judge) -> Loaded:
 
 def _fits(problem: Problem, prompts: Prompts, config: Config) -> bool:
     code = prompts.code(problem.question, problem.entry_point)
-    test = prompts.test(problem.question, problem.entry_point, problem.solution)
+    tests = [prompts.test(problem.question, problem.entry_point, p) for p in (problem.solution, *problem.mutants)]
     rollout = config.rollout
-    return len(code) <= rollout.code_prompt_tokens and len(test) <= rollout.test_prompt_tokens
+    return len(code) <= rollout.code_prompt_tokens and max(map(len, tests)) <= rollout.test_prompt_tokens
 
 
-def make_rules(config: Config) -> Rules:
-    """How rounds are played."""
+def make_rules(config: Config, longest_test_prompt: int, limits: Limits) -> Rules:
+    """How rounds are played; the Test LLM's player takes prompts of up to `longest_test_prompt` tokens."""
     rollout = config.rollout
     return Rules(
         samples=rollout.samples,
         suites=rollout.suites,
         share_programs=rollout.share_programs,
-        test_prompt_tokens=rollout.test_prompt_tokens,
+        test_prompt_tokens=longest_test_prompt,
         scoring=Scoring(config.rewards, config.train.update_n),
+        limits=limits,
     )
 
 
 @dataclass(frozen=True)
 class Player:
-    """A role's sampler and how long it may speak; bound to parameters it is a `Speaker`."""
+    """A role's sampler and the tokens it takes and gives at most; bound to parameters it is a `Speaker`."""
 
     sampler: Sampler
+    longest_prompt: int
     max_new_tokens: int
 
     def speak(self, params: Params, temperature: float, top_p: float) -> Speaker:
@@ -194,6 +203,7 @@ def make_players(config: Config, policy: Policy, prompts: Prompts, questions: Qu
         len(prompts.test(p.question, p.entry_point, program)) for p in problems for program in (p.solution, *p.mutants)
     )
     # A sampled program may take more tokens when it is read back than when it was written: leave it some room.
+    # One that needs still more gets no suites.
     test = min(max(shown, bare + 2 * rollout.code_tokens), rollout.test_prompt_tokens)
 
     def player(groups: int, width: int, prompt: int, response: int, seed: int) -> Player:
@@ -209,7 +219,7 @@ def make_players(config: Config, policy: Policy, prompts: Prompts, questions: Qu
         sampler = Sampler(
             policy.model, eos_ids=tokenizer.eos_ids, pad_id=tokenizer.pad_id, seed=seed, capacity=capacity
         )
-        return Player(sampler, response)
+        return Player(sampler, prompt, response)
 
     seed = config.run.seed
     return (
@@ -281,13 +291,14 @@ def make_parts(config: Config, pool: Judge) -> Parts:
     prompts = make_prompts(config, policy)
     questions = load_questions(config, prompts, pool)
     total_steps = config.train.steps or config.train.epochs * (len(questions.train) // config.train.questions)
+    players = make_players(config, policy, prompts, questions)
     return Parts(
         config=config,
         policy=policy,
         prompts=prompts,
         questions=questions,
-        rules=make_rules(config),
-        players=make_players(config, policy, prompts, questions),
+        rules=make_rules(config, players[1].longest_prompt, judge_limits(config)),
+        players=players,
         code_learner=make_learner(config, config.code, policy, total_steps),
         test_learner=make_learner(config, config.test, policy, total_steps),
         heldout=prepare(questions.heldout if config.eval.every else (), pool),

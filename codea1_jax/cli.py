@@ -163,7 +163,8 @@ def _train(options: argparse.Namespace) -> int:
             ready = time.perf_counter()
             train(parts, state, run)
             finished = time.perf_counter()
-            seconds = {"before_training": ready - started, "training": finished - ready, "total": finished - started}
+            training = finished - ready + _seconds_until(run, run.resume_step)
+            seconds = {"before_training": ready - started, "training": training, "total": ready - started + training}
             _conclude(run, seconds, config.eval.samples, Path(options.preset).stem)
     return 0
 
@@ -181,6 +182,12 @@ def _tell_refused(refused: Sequence[Refusal], run: RunDir) -> None:
     run.write_refused([vars(refusal) for refusal in refused])
     for reason, count in Counter(refusal.reason for refusal in refused).most_common():
         logger.warning("%d questions refused: %s", count, reason)
+
+
+def _seconds_until(run: RunDir, step: int | None) -> float:
+    """What the steps and evaluations up to a step took: the part of a resumed run that lies behind it."""
+    lines = [*run.figures("train"), *run.figures("eval")] if step is not None else []
+    return sum(line.get(f"seconds/{part}", 0.0) for line in lines if line["step"] <= step for part in ("step", "eval"))
 
 
 def _conclude(run: RunDir, seconds: dict[str, float], samples: int, trained: str) -> None:

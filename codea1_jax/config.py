@@ -71,7 +71,9 @@ class TrainConfig(Section):
     steps: int | None = Field(default=None, ge=1, description="training steps; default: as many as the epochs hold")
     epochs: int = Field(default=3, ge=1, description="passes over the questions when steps is not set")
     questions: int = Field(default=256, ge=1, description="questions per step")
-    update_n: int = Field(default=1, ge=1, description="candidates per question whose suites the Test LLM learns from")
+    update_n: int = Field(
+        default=1, ge=1, description="at most so many candidates a question are learned from by the Test LLM"
+    )
 
 
 class EvalConfig(Section):
@@ -127,7 +129,7 @@ class RunConfig(Section):
     """Identity of a run."""
 
     directory: str = Field(..., description="where everything the run writes goes")
-    seed: int = Field(default=0, ge=0, description="seed of data order, initial weights and sampling")
+    seed: int = Field(default=0, ge=0, lt=2**31, description="seed of data order, initial weights and sampling")
     wandb: str | None = Field(default=None, description="Weights & Biases project to log to as well (extra `wandb`)")
 
 
@@ -159,11 +161,6 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Config:
-        if self.train.update_n > self.rollout.samples:
-            raise ValueError(
-                f"train.update_n={self.train.update_n} exceeds rollout.samples={self.rollout.samples}: "
-                "there are only that many candidates per question"
-            )
         if self.warm_start is not None and self.model.architecture is None:
             raise ValueError("warm_start: a pretrained model needs none; remove it or set model.architecture")
         if self.prompts == "chat" and self.model.architecture is not None:

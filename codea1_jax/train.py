@@ -66,7 +66,7 @@ def train(parts: Parts, state: State, run: RunDir) -> State:
                     state, metrics = learn(parts, state, round_)
                     state = replace(state, data=questions.get_state())
                     run.log("train", state.step, metrics)
-                    run.write_rollouts(state.step, [question_record(state.step, q) for q in round_.questions])
+                    run.write_rollouts(state.step, records(parts, state.step, round_))
                 progress.update(state.step, metrics)
         except Interrupted:
             _save(state, run)
@@ -102,6 +102,11 @@ def learn(parts: Parts, state: State, round_: Round) -> tuple[State, dict[str, f
         "seconds/step": sum(seconds.values()),
     }
     return replace(state, step=state.step + 1, code=code, test=test, book=book), metrics
+
+
+def records(parts: Parts, step: int, round_: Round) -> list[dict[str, Any]]:
+    """The round as one can read it, a record per question."""
+    return [question_record(step, question, parts.policy.tokenizer.decode) for question in round_.questions]
 
 
 def evaluate(parts: Parts, state: State) -> dict[str, float]:

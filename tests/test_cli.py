@@ -43,9 +43,9 @@ def write_jsonl(path: Path, rows: Iterable[Any]) -> Path:
 
 
 def test_dry_run_prints_the_resolved_configuration_and_writes_nothing(capsys, tmp_path):
-    assert cli.main(["train", "micro/a1", "rollout.samples=4", "train.update_n=4", "--dry-run"]) == 0
+    assert cli.main(["train", "micro/a1", "rollout.samples=4", "train.steps=20", "--dry-run"]) == 0
     out, err = capsys.readouterr()
-    config = load(Config, "micro/a1", ["rollout.samples=4", "train.update_n=4"])
+    config = load(Config, "micro/a1", ["rollout.samples=4", "train.steps=20"])
     assert out == dump(config)
     assert Config.model_validate(yaml.safe_load(out)) == config
     assert err == ""
@@ -57,7 +57,8 @@ def test_dry_run_prints_the_resolved_configuration_and_writes_nothing(capsys, tm
     [
         ("micro/a1", "rollout.sample=4", "unknown key rollout.sample; did you mean rollout.samples?"),
         ("micro/a1", "train.steps=soon", "train.steps: "),
-        ("micro/a1", "train.update_n=9", "train.update_n=9 exceeds rollout.samples=8"),
+        ("micro/a1", "prompts=chat", "prompts=chat needs the chat template"),
+        ("micro/a1", "code.optimizer.learning_rate=.inf", "code.optimizer.learning_rate: "),
         ("micro/a1", "train.steps", "write key=value"),
         ("micro/b1", "train.steps=3", "no preset 'micro/b1'; did you mean micro/a1?"),
     ],

@@ -14,6 +14,7 @@ Tests, in two parts that do not depend on the Code LLM of the day:
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -30,6 +31,8 @@ from sandbox import Judge, Outcome
 from sandbox.encoding import same
 from sandbox.language import SuiteTest
 
+logger = logging.getLogger(__name__)
+
 ROUNDS = 5  # tests asked for per function in UnLeakedTestBench
 
 
@@ -42,9 +45,16 @@ class HeldOut:
 
 
 def prepare(problems: Sequence[Problem], pool: Judge) -> HeldOut:
-    """Runs every reference once. Calls that give no plain value under the reference do not count."""
-    asked = [ask(pool, p.solution, _scored_calls(p), p.entry_point) for p in problems]
-    return HeldOut(tuple(problems), tuple(_values(testimony(a)) for a in asked))
+    """Runs every reference once. Calls that give no plain value under the reference do not count.
+
+    A question without a call that counts can score nobody: it is left out, with a warning.
+    """
+    asked = [(p, ask(pool, p.solution, _scored_calls(p), p.entry_point)) for p in problems]
+    answers = {problem: _values(testimony(a)) for problem, a in asked}
+    scorable = tuple(problem for problem, values in answers.items() if values)
+    for problem in answers.keys() - set(scorable):
+        logger.warning("held-out question %s has no call that can be scored; it is left out", problem.id)
+    return HeldOut(scorable, tuple(answers[problem] for problem in scorable))
 
 
 def evaluate_code(table: Table, heldout: HeldOut, samples: int, stream: tuple[int, ...]) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -50,7 +50,10 @@ def _mean(values: Iterable[float | bool]) -> float:
     return fmean(values) if values else 0.0
 
 
-def question_record(step: int, question: PlayedQuestion) -> dict[str, Any]:
+Decode = Callable[[Sequence[int]], str]
+
+
+def question_record(step: int, question: PlayedQuestion, decode: Decode) -> dict[str, Any]:
     """One line of `rollouts/step_N.jsonl`: everything that one can read of a question's round."""
     problem = question.problem
     return {
@@ -63,26 +66,28 @@ def question_record(step: int, question: PlayedQuestion) -> dict[str, Any]:
             {"call": test.call, "expected": test.expected, "frequency": count}
             for test, count in question.page_before.items()
         ],
-        "programs": [_program_record(i, program, question.retrieved) for i, program in enumerate(question.programs)],
+        "programs": [_program_record(i, p, question.retrieved, decode) for i, p in enumerate(question.programs)],
     }
 
 
-def _program_record(index: int, program: PlayedProgram, book: Sequence[Test]) -> dict[str, Any]:
+def _program_record(index: int, program: PlayedProgram, book: Sequence[Test], decode: Decode) -> dict[str, Any]:
     return {
         "index": index,
+        "prompt": decode(program.response.prompt),
         "response": program.response.text,
         "program": program.program,
         "valid": program.valid,
         "reward": program.reward,
         "advantage": program.advantage,
         "book": _verdict_records(book, program.book),
-        "suites": [_suite_record(j, suite) for j, suite in enumerate(program.suites)],
+        "suites": [_suite_record(j, suite, decode) for j, suite in enumerate(program.suites)],
     }
 
 
-def _suite_record(index: int, suite: PlayedSuite) -> dict[str, Any]:
+def _suite_record(index: int, suite: PlayedSuite, decode: Decode) -> dict[str, Any]:
     return {
         "index": index,
+        "prompt": decode(suite.response.prompt),
         "response": suite.response.text,
         "reward": suite.reward.reward,
         "advantage": suite.advantage,

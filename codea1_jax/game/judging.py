@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from codea1_jax.game.records import Candidate
 from data_pipeline import Problem
-from sandbox import Execution, Job, Judge, Outcome, Test, encode_literal
+from sandbox import Execution, Job, Judge, Limits, Outcome, Test, encode_literal
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,10 @@ class Asked:
     execution: Future[Execution]
 
 
-def ask(pool: Judge, program: str, calls: Iterable[str], entry_point: str) -> Asked:
+def ask(pool: Judge, program: str, calls: Iterable[str], entry_point: str, limits: Limits | None = None) -> Asked:
     """Submits a program and the calls to evaluate in its process, each distinct one once."""
     distinct = tuple(dict.fromkeys(calls))
-    return Asked(distinct, pool.submit(Job(program, distinct, entry_point=entry_point)))
+    return Asked(distinct, pool.submit(Job(program, distinct, limits, entry_point)))
 
 
 def testimony(asked: Asked) -> Testimony:
@@ -71,7 +71,7 @@ class Judgement:
 class PendingJudgement:
     """A question's jobs, already with the pool.
 
-    Every program is asked for its own suites' calls and the book's, or for all of the question's with `pooled`.
+    Every program is asked for the book's calls and its own suites', or all of the question's with `pooled`.
     """
 
     def __init__(
@@ -82,15 +82,19 @@ class PendingJudgement:
         book: Sequence[Test],
         *,
         pooled: bool,
+        limits: Limits,
     ) -> None:
         tests = {c.twin: [test for _, suite in c.suites for test in suite.tests] for c in group}
         own = {twin: [test.call for test in written] for twin, written in tests.items()}
         every = [call for calls in own.values() for call in calls]
         remembered = [test.call for test in book]
-        self._reference = ask(pool, problem.solution, every, problem.entry_point)
+        # Every call of the reference has its full time: one suite's slow tests must not cost another's.
+        enough = limits.load_seconds + limits.call_seconds * len(every)
+        patient = replace(limits, program_seconds=max(limits.program_seconds, enough))
+        self._reference = ask(pool, problem.solution, every, problem.entry_point, patient)
         self._stated = StatedAnswers(pool, (t.stated for written in tests.values() for t in written))
         self._programs = {
-            twin: ask(pool, group[twin].program, [*(every if pooled else calls), *remembered], problem.entry_point)
+            twin: ask(pool, group[twin].program, [*remembered, *(every if pooled else calls)], problem.entry_point)
             for twin, calls in own.items()
         }
 

@@ -21,7 +21,7 @@ from codea1_jax.game.records import Candidate, Page, PlayedQuestion, Response
 from codea1_jax.game.scoring import Scoring, settle
 from codea1_jax.rollout import Completion, Request
 from data_pipeline import Problem
-from sandbox import Judge
+from sandbox import Judge, Limits
 
 # A model in one of the two roles: for every request, in any order, its index and its completions.
 Speaker = Callable[[Sequence[Request]], Iterator[tuple[int, tuple[Completion, ...]]]]
@@ -45,6 +45,7 @@ class Rules:
     samples: n, programs per question. suites: m, suites per program.
     share_programs: identical programs of a question share one set of suites (departure).
     test_prompt_tokens: a program whose test prompt is longer gets no suites.
+    limits: the judge's, for one program.
     """
 
     samples: int
@@ -52,6 +53,7 @@ class Rules:
     share_programs: bool
     test_prompt_tokens: int
     scoring: Scoring
+    limits: Limits = Limits()
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,9 @@ def play_round(
     for i, group in _sample_suites(table, problems, groups, stream, rules):
         groups[i] = group
         pooled = rules.scoring.rewards.pool_tests
-        pending[i] = PendingJudgement(table.pool, problems[i], group, retrieved(pages[i]), pooled=pooled)
+        pending[i] = PendingJudgement(
+            table.pool, problems[i], group, retrieved(pages[i]), pooled=pooled, limits=rules.limits
+        )
     suites_done = time.perf_counter()
     judgements = {i: judging.result() for i, judging in pending.items()}
     judged = time.perf_counter()
@@ -118,8 +122,10 @@ def _sample_suites(
     requests: dict[tuple[int, int], Request] = {}
     for i, (problem, group) in enumerate(zip(problems, groups, strict=True)):
         for k, candidate in enumerate(group):
+            if candidate.twin != k:
+                continue
             prompt = table.prompts.test(problem.question, problem.entry_point, candidate.program)
-            if candidate.twin == k and len(prompt) <= rules.test_prompt_tokens:
+            if len(prompt) <= rules.test_prompt_tokens:
                 requests[i, k] = Request(prompt, (*stream, 1, i, k), rules.suites)
     pairs = tuple(requests)
     missing = Counter(i for i, _ in pairs)

@@ -124,7 +124,7 @@ def _rescore_on_pool(
 
 def _elect(programs: Sequence[PlayedProgram], group: Sequence[Candidate], count: int) -> frozenset[int]:
     """The candidates whose suites are learned from; of twins, which share their suites, only the first stands."""
-    standing = [i for i, c in enumerate(group) if c.twin == i]
+    standing = [i for i, c in enumerate(group) if c.twin == i and c.suites]
     rewards = [[s.reward.reward for s in programs[i].suites] for i in standing]
     return frozenset(standing[k] for k in most_contested(rewards, count))
 

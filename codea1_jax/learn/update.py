@@ -170,11 +170,16 @@ def _metrics(parts: Sequence[TokenSums], norms: Sequence[np.ndarray], groups: Gr
     trajectories = list(chain.from_iterable(groups))
     metrics = {
         "grad_norm": float(np.mean(norms)),
-        "response_tokens": float(np.mean([len(t.completion) for t in trajectories])),
-        "truncated": float(np.mean([t.truncated for t in trajectories])),
+        "response_tokens": _mean([len(t.completion) for t in trajectories]),
+        "truncated": _mean([t.truncated for t in trajectories]),
         "zero_variance": float(np.mean([all(t.advantage == 0 for t in group) for group in groups])),
     }
     metrics |= token_means(jax.tree.map(lambda *sums: np.sum(sums, dtype=np.float64), *parts))
     if not all(np.isfinite(value) for value in metrics.values()):
         raise FloatingPointError(f"the update is not finite: {metrics}")
     return metrics
+
+
+def _mean(values: Sequence[int]) -> float:
+    """The mean, or 0 of nothing: a step in which no program could be shown has no suites to learn from."""
+    return float(np.mean(values)) if values else 0.0

@@ -26,7 +26,7 @@ class ConfigError(ValueError):
 class Section(BaseModel):
     """A frozen part of the configuration in which unknown keys are errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 S = TypeVar("S", bound=BaseModel)

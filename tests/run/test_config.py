@@ -88,7 +88,6 @@ def test_later_parts_win_over_earlier_the_file_over_its_parts_and_overrides_over
         ("rollout=3", "rollout: Input should be a valid dictionary"),
         ("train.steps=0", "train.steps: Input should be greater than or equal to 1"),
         ("rewards.difficulty=hard", "rewards.difficulty: Input should be 'fraction' or 'any'"),
-        ("train.update_n=9", "train.update_n=9 exceeds rollout.samples=8"),
         ("model.pretrained=some/model", "set exactly one of model.pretrained and model.architecture"),
         ("model.architecture=null", "set exactly one of model.pretrained and model.architecture"),
         ("prompts=chat", "prompts=chat needs the chat template of model.pretrained"),
