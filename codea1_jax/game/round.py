@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from codea1_jax.game.judging import PendingJudgement
 from codea1_jax.game.mistake_book import retrieved
@@ -53,7 +53,7 @@ class Rules:
     share_programs: bool
     test_prompt_tokens: int
     scoring: Scoring
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
 
 
 @dataclass(frozen=True)
