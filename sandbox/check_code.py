@@ -23,7 +23,7 @@ def run_check(check: str, candidate: Any, names: dict[str, Any]) -> None:
     scope.update(names)
     exec(compile(check, "check.py", "exec"), scope)
     whole = scope.get("check")
-    if isinstance(whole, types.FunctionType) and whole is not candidate and whole.__module__ == "check":
+    if isinstance(whole, types.FunctionType) and whole is not names.get("check") and whole.__module__ == "check":
         whole(candidate)
         return
     for name, thing in list(scope.items()):
@@ -51,6 +51,8 @@ def _run_unittest(unittest: Any, tests: type) -> None:
     unittest.defaultTestLoader.loadTestsFromTestCase(tests).run(result)
     for test, trace in (*result.failures, *result.errors):
         raise AssertionError(f"{test}: {trace.strip().splitlines()[-1]}")
+    for test, reason in result.skipped:
+        raise AssertionError(f"{test} was skipped: {reason}")
     if result.unexpectedSuccesses:
         raise AssertionError(f"{result.unexpectedSuccesses[0]} succeeded unexpectedly")
 

@@ -136,7 +136,7 @@ class _Program:
         return content
 
     def _exchange(self, name: str, args: tuple, kwargs: dict) -> tuple[bool, Any]:
-        """Make one call: whether it raised, and what it returned, or the exception's name and text."""
+        """Make one call: whether it raised, and what it returned, or the exception's name, base and text."""
         try:
             message = ["call", name, transport.pack(list(args)), transport.pack(kwargs)]
         except NotPlainData as error:
@@ -145,18 +145,19 @@ class _Program:
         try:
             kind, content, changed = reply
             if kind == "raised":
-                error_name, text = content
-                return True, (str(error_name), str(text))
+                error_name, base, text = content
+                return True, (str(error_name), str(base), str(text))
             if kind == "value":
                 for old, new in zip(args, transport.unpack(changed), strict=False):
                     _change(old, new)
                 return False, transport.unpack(content)
             if kind == "opaque":
-                self._opaque, truth = str(content[0]), bool(content[1])
-                return False, _Opaque(self._opaque, truth)
+                type_name, truth = content
+                self._opaque = str(type_name)
+                return False, _Opaque(self._opaque, bool(truth))
         except (transport.Malformed, ValueError, TypeError) as error:
             self._stop(f"{CRASHED}malformed answer: {error}")
-        self._stop(str(content))
+        self._stop(OUT_OF_MEMORY if kind == "out of memory" else f"{CRASHED}malformed answer")
 
     def _ask(self, message: list) -> Any:
         try:
@@ -212,9 +213,10 @@ def _answer_call(module: types.ModuleType, name: str, packed: list, packed_kwarg
         except NotPlainData:
             return ["opaque", [type(value).__name__, bool(value)], []]
     except MemoryError:
-        return ["stop", OUT_OF_MEMORY, []]
+        return ["out of memory", None, []]
     except BaseException as error:  # noqa: BLE001  (whatever a program raises is its answer)
-        return ["raised", [type(error).__name__, str(error)[: evaluation.MAX_DETAIL]], []]
+        base = next(kind for kind in type(error).__mro__ if kind.__module__ == "builtins")
+        return ["raised", [type(error).__name__, base.__name__, str(error)[: evaluation.MAX_DETAIL]], []]
     return ["value", answer, [] if changed == packed else changed]
 
 
@@ -247,11 +249,13 @@ def _guarded(module: types.ModuleType, entry_point: str) -> Any:
     return call
 
 
-def _exception(name: str, text: str) -> Exception:
-    """An exception like the program's: of the builtin class of that name if there is one."""
-    kind = getattr(builtins, name, None)
+def _exception(name: str, base: str, text: str) -> Exception:
+    """An exception like the program's: of the builtin class `base`, or of a new class `name` under it."""
+    kind = getattr(builtins, base, None)
     if not (isinstance(kind, type) and issubclass(kind, Exception)):
-        kind = type(name, (Exception,), {})
+        kind = Exception
+    if name != base or issubclass(kind, UnicodeError):  # whose own classes want five parts, not one text
+        kind = type(name, (kind,), {"__init__": lambda self, text: None, "__str__": lambda self: self.args[0]})
     return kind(text)
 
 

@@ -50,11 +50,11 @@ def _pack_other(value: Any, kind: type, depth: int) -> Any:
 
 def unpack(packed: Any) -> Any:
     """The value that was packed. Raises Malformed."""
-    if isinstance(packed, list):
-        return [unpack(item) for item in packed]
-    if not isinstance(packed, dict):
-        return packed
     try:
+        if isinstance(packed, list):
+            return [unpack(item) for item in packed]
+        if not isinstance(packed, dict):
+            return packed
         ((kind, content),) = packed.items()
         return _unpack_other(kind, content)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:

@@ -135,6 +135,21 @@ def f(x):
             except OSError: pass
     return 7
 """,
+    "ends the check in its own words": """
+import os
+def f(x):
+    for fd in range(3, 64):
+        for word in ('stop', 'out of memory', 'end'):
+            data = b'["%s", "p", []]' % word.encode()
+            try: os.write(fd, len(data).to_bytes(4, 'big') + data)
+            except OSError: pass
+    return 7
+""",
+    "answers in its own words": """
+import sys
+sys.modules['sandbox.checker']._answer_call = lambda *a: ['stop', 'p', []]
+def f(x): return 7
+""",
     "kills the judge": "import os\nos.kill(os.getppid(), 9)\ndef f(x): return 7",
     "stops the judge": "import os\nos.kill(os.getppid(), 19)\ndef f(x): return 7",
     "raises what a check could expect": "def f(x): raise AssertionError",
@@ -151,6 +166,30 @@ def test_no_hostile_program_passes_a_check(jail, name, beside):
     assert not hostile.passed, hostile
     assert after.passed
     assert jail.restarts == 0
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import unittest\ndef f(x): raise unittest.SkipTest",
+        "def check(candidate): pass\ncheck.__module__ = 'check'\ndef f(x): return 7",
+    ],
+)
+def test_no_program_has_its_unittests_left_out(jail, program, beside):
+    assert status(jail, program, UNITTEST, beside) == "failed"
+
+
+@pytest.mark.parametrize(
+    ("body", "caught"),
+    [
+        ("return b'\\xff'.decode()", "UnicodeDecodeError"),
+        ("import json; return json.loads('{')", "ValueError, match='Expecting'"),
+        ("class Missing(KeyError): pass\n    raise Missing", "LookupError"),
+    ],
+)
+def test_a_check_catches_an_exception_by_its_builtin_class(jail, beside, body, caught):
+    check = f"import pytest\ndef check(f):\n    with pytest.raises({caught}):\n        f(1)"
+    assert status(jail, f"def f(x):\n    {body}", check, beside) == "passed"
 
 
 APART_ONLY = {
