@@ -3,7 +3,7 @@
 _REFUSED = (
     # touching other processes
     *("ptrace", "process_vm_readv", "process_vm_writev", "kcmp", "prlimit64(pid) { pid != 0 }"),
-    *("sched_setaffinity", "sched_setscheduler", "sched_setparam", "setpriority", "ioprio_set"),
+    *("sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr", "setpriority", "ioprio_set"),
     *("migrate_pages", "move_pages"),
     # objects that outlive the process: System V and POSIX queues, keys
     *("shmget", "msgget", "semget", "mq_open", "keyctl", "add_key", "request_key"),
@@ -17,6 +17,8 @@ _REFUSED = (
         "pivot_root",
         "chroot",
     ),
+    # counted per user of the host, whose own share they would use up
+    *("inotify_init", "inotify_init1"),
     # surface of the kernel that no test needs
     *("perf_event_open", "bpf", "userfaultfd", "personality", "syslog", "lookup_dcookie", "nfsservctl"),
     *("name_to_handle_at", "open_by_handle_at", "fanotify_init", "quotactl", "acct", "vhangup", "reboot"),
@@ -33,5 +35,9 @@ _ABSENT = (
     *(f"SYSCALL[{number}]" for number in (425, 426, 427, 434, 438, 440)),
 )
 
-POLICY = f"POLICY judge {{ ERRNO(1) {{ {', '.join(_REFUSED)} }}, ERRNO(38) {{ {', '.join(_ABSENT)} }} }}"
+# Families other than Unix, IPv4 and IPv6 (EAFNOSUPPORT): virtual machines' sockets, say, reach past the jail's network.
+_OTHER_SOCKETS = "socket(family) { family != 1 && family != 2 && family != 10 }"
+
+POLICY = f"POLICY judge {{ ERRNO(1) {{ {', '.join(_REFUSED)} }}, ERRNO(38) {{ {', '.join(_ABSENT)} }},"
+POLICY += f" ERRNO(97) {{ {_OTHER_SOCKETS} }} }}"
 POLICY += " USE judge DEFAULT ALLOW"

@@ -10,6 +10,7 @@ Standard library only, and as little of it as possible: every page that is touch
 """
 
 import _socket
+import contextlib
 import gc
 import os
 import resource
@@ -74,12 +75,14 @@ def _supervise(
             moved, size = now, written
         if now - moved > (call_wall if size else load_wall) or now - started > total_wall:
             cut = True
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # a program can send this signal after its own end
+                os.kill(pid, signal.SIGKILL)
 
     signal.signal(signal.SIGALRM, look)
     signal.setitimer(signal.ITIMER_REAL, _PATIENCE, _PATIENCE)
     _, status = os.waitpid(pid, 0)
     signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, signal.SIG_IGN)
     _end_all(pid)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu_seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
