@@ -69,6 +69,7 @@ class Lane(threading.Thread):
         except OSError as error:  # no descriptors or memory left in the host
             self._fail_all(SandboxError(f"the host cannot go on judging: {error}"))
         finally:
+            self._fail_all(SandboxError("a fault of the judge's own ended this lane"))  # nothing is left where none did
             self._worker.close()
 
     def _take(self) -> bool:
@@ -93,13 +94,15 @@ class Lane(threading.Thread):
         return task
 
     def _send(self, task: Task) -> None:
+        result = memory_file()
+        self._running.append((task, result))
         try:
             text = task.progress.request()
         except OutsideLanguage as error:
+            self._running.pop()
+            result.close()
             task.future.set_exception(error)
             return
-        result = memory_file()
-        self._running.append((task, result))
         with memory_file(text) as request:
             self._worker.send(task.progress.wall_limits(), request, result)
 
@@ -112,9 +115,9 @@ class Lane(threading.Thread):
         except WorkerDied as error:
             self._replace_worker(error)
             return
-        self._running.popleft()
         with result:
             progress.absorb(report, os.pread(result.fileno(), progress.limits.output_bytes, 0))
+        self._running.popleft()
         if progress.done:
             task.future.set_result(progress.result())
         else:

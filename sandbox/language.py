@@ -19,6 +19,8 @@ from sandbox.syntax import parse_expression
 
 MARSHAL_VERSION = 4  # understood by every Python that may run the jail
 MAX_TEXT = 10_000  # characters of one normalized call or stated answer
+_MAX_SIZE = 2 * MAX_TEXT  # nodes and characters of texts: no shorter text has as many, and they are cheaper to count
+_TOO_LONG = f"longer than {MAX_TEXT} characters"
 
 # fmt: off
 PURE_BUILTINS = frozenset((
@@ -89,11 +91,17 @@ def parse_test(
         _bind_arguments(call, entry_point, bindings or {})
         _check(call, entry_point, entry_calls=1)
         _check(stated, entry_point, entry_calls=0)
-        return SuiteTest(_normalized(call), _normalized(stated))
+        test = SuiteTest(_normalized(call), _normalized(stated))
+        # Written out anew, a text may nest deeper than what it was read from: the pool must be able to read it.
+        read_call(test.call, entry_point)
+        read_call(test.stated)
+        return test
     except OutsideLanguage as error:
         return Rejected(str(error))
     except (RecursionError, MemoryError):
         return Rejected("nested too deeply")
+    except ValueError as error:  # an integer that Python refuses to write in decimal
+        return Rejected(str(error))
 
 
 @lru_cache(maxsize=65_536)
@@ -105,7 +113,7 @@ def read_call(expression: str, entry_point: str = "") -> ReadCall:
     OutsideLanguage.
     """
     if len(expression) > MAX_TEXT:
-        raise OutsideLanguage(f"longer than {MAX_TEXT} characters")
+        raise OutsideLanguage(_TOO_LONG)
     try:
         tree = parse_expression(expression)
         walk = _Walk(entry_point, any_function=True)
@@ -124,7 +132,7 @@ def _with_values(tree: ast.expr) -> bytes | None:
     try:
         args = tuple([ast.literal_eval(argument) for argument in tree.args])
         kwargs = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in tree.keywords}
-    except (ValueError, TypeError, RecursionError):
+    except (ValueError, TypeError, OverflowError, RecursionError):
         return None
     if any(keyword.arg is None for keyword in tree.keywords):
         return None
@@ -171,7 +179,7 @@ def _check(tree: ast.expr, entry_point: str, entry_calls: int) -> None:
 def _normalized(tree: ast.expr) -> str:
     text = ast.unparse(tree)
     if len(text) > MAX_TEXT:
-        raise OutsideLanguage(f"longer than {MAX_TEXT} characters")
+        raise OutsideLanguage(_TOO_LONG)
     return text
 
 
@@ -183,8 +191,12 @@ class _Walk:
         self.any_function = any_function
         self.entry_calls = 0
         self.called: set[str] = set()
+        self.size = 0
 
     def visit(self, node: ast.AST, bound: frozenset[str]) -> None:
+        self.size += _size(node)
+        if self.size > _MAX_SIZE:
+            raise OutsideLanguage(_TOO_LONG)
         match node:
             case ast.Call():
                 self._call(node, bound)
@@ -243,6 +255,14 @@ class _Walk:
         if taken := found & (PURE_BUILTINS | {self.entry_point}):
             raise OutsideLanguage(f"a comprehension that rebinds {min(taken)}")
         return found
+
+
+def _size(node: ast.AST) -> int:
+    match node:
+        case ast.Constant(value=str() | bytes() as text):
+            return 1 + len(text)
+        case _:
+            return 1
 
 
 def _described(node: ast.AST) -> str:

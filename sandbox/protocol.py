@@ -69,9 +69,11 @@ class Report:
         return Outcome(Status.CRASHED, detail=f"exit status {self.wait_status >> 8}")
 
 
-def read_answers(data: bytes) -> list[Outcome]:
-    """The outcomes that a child wrote, the load's first; an unfinished last line is left out."""
-    return [_outcome(line) for line in data.decode("ascii", "replace").split("\n")[:-1]]
+def read_answers(data: bytes, calls: int) -> list[Outcome]:
+    """The outcomes that a child wrote: the load's, then those of at most `calls` calls. An unfinished last line is left
+    out.
+    """
+    return [_outcome(line) for line in data.decode("ascii", "replace").split("\n", calls + 1)[:-1]]
 
 
 def _outcome(line: str) -> Outcome:
@@ -125,12 +127,12 @@ class Progress:
         """Take in the answers of a child that has ended."""
         self.cpu_seconds += report.cpu_seconds
         self.wall_seconds += report.wall_seconds
-        load, *answers = read_answers(data) or [report.death()]
+        load, *answers = read_answers(data, self.left) or [report.death()]
         self.loaded = self.loaded or load
         if load.status is not Status.RETURNED:
             self.outcomes += [load] * self.left
             return
-        self.outcomes += answers[: self.left]
+        self.outcomes += answers
         out_of_room = bool(answers) and len(data) > self.limits.output_bytes - MAX_LINE
         if self.left and not out_of_room:
             self.outcomes.append(report.death())

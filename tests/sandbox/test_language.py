@@ -5,6 +5,8 @@ import pytest
 
 from sandbox.language import OutsideLanguage, Rejected, SuiteTest, parse_test, read_call
 
+BEYOND_FLOATS = "f(" + "9" * 400 + " + 1j)"
+
 
 def read(text: str, entry_point: str = "f", **bindings: str) -> SuiteTest | Rejected:
     bound = {name: ast.parse(expression, mode="eval").body for name, expression in bindings.items()}
@@ -79,12 +81,19 @@ def test_a_bare_argument_is_replaced_by_the_expression_bound_to_it():
         ("assert f([x for x in [1]], x) == 1", "the name x"),
         ("assert f([1 for [1][0] in [2]]) == 1", "a comprehension over something else"),
         ("assert f('" + "a" * 20_000 + "') == 1", "longer than"),
+        ("assert f(0x" + "f" * 4_000 + ") == 1", "4300 digits"),
     ],
 )
 def test_anything_else_is_rejected_with_its_reason(text, reason):
     result = read(text)
     assert isinstance(result, Rejected)
     assert reason in result.reason
+
+
+def test_a_long_argument_is_not_written_out_many_times():
+    calls = "assert f(" + "a, " * 5_000 + ") == 1"
+    for long in ("[" + "1, " * 5_000 + "]", "'" + "a" * 9_000 + "'"):
+        assert read(calls, a=long) == Rejected("longer than 10000 characters")
 
 
 def test_the_entry_point_may_have_the_name_of_a_builtin():
@@ -132,5 +141,14 @@ def test_a_plain_call_with_literal_arguments_is_sent_as_values():
         (1, [-2.5]),
         {"k": {"a": (True, None)}},
     )
-    for text in ("sorted(f(1))", "f({1, 2})", "f(1 + 1)", "f(*[1])", "f(**{'k': 1})", "f({[]: 1})", "f(g(1))"):
+    for text in (
+        "sorted(f(1))",
+        "f({1, 2})",
+        "f(1 + 1)",
+        "f(*[1])",
+        "f(**{'k': 1})",
+        "f({[]: 1})",
+        "f(g(1))",
+        BEYOND_FLOATS,
+    ):
         assert read_call(text).form == text

@@ -20,6 +20,7 @@ from sandbox import (
     Test,
     jail,
 )
+from sandbox.protocol import Progress
 
 DOUBLE = "def f(x):\n    return x * 2\n"
 
@@ -191,6 +192,16 @@ def test_a_job_that_ends_two_workers_raises_and_is_no_verdict():
         with pytest.raises(SandboxError):
             future.result()
         assert pool.execute([Job(DOUBLE, ("f(1)",))])[0].valid
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_fault_of_the_judge_itself_raises_and_leaves_nobody_waiting(monkeypatch):
+    with SandboxPool(workers=1) as pool:
+        monkeypatch.setattr(Progress, "request", lambda self: 1 // 0)
+        futures = [pool.submit(Job(DOUBLE, ("f(1)",))) for _ in range(3)]
+        for future in futures:
+            with pytest.raises(SandboxError, match="fault"):
+                future.result(timeout=10)
 
 
 def test_an_interrupted_block_ends_the_workers_at_once():
