@@ -79,7 +79,7 @@ def _parse_prefix(source: str) -> list[ast.stmt]:
 def _asserts(
     statements: list[ast.stmt], entry_point: str, outer: dict[str, ast.expr]
 ) -> Iterator[SuiteTest | RejectedTest]:
-    """The asserts of a block and, in place, of the functions and classes in it."""
+    """The asserts of a block and, in place, of the blocks in it: functions, classes, branches, loops."""
     bound = dict(outer)
     for statement in statements:
         match statement:
@@ -90,10 +90,31 @@ def _asserts(
                 yield test
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 bound[name] = value
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                yield from _asserts(statement.body, entry_point, bound)
             case _:
-                pass
+                rebound = _rebound(statement)
+                inner = {name: value for name, value in bound.items() if name not in rebound}
+                for block in _blocks(statement):
+                    yield from _asserts(block, entry_point, inner)
+
+
+def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
+    """The blocks that a compound statement holds (a `try`'s handlers last); none of a simple one."""
+    for holder in (statement, *getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
+        yield from (getattr(holder, part) for part in ("body", "orelse", "finalbody") if hasattr(holder, part))
+
+
+def _rebound(statement: ast.stmt) -> frozenset[str]:
+    """Names that mean something else inside: parameters, loop variables, `with ... as` names."""
+    match statement:
+        case ast.FunctionDef(args=own) | ast.AsyncFunctionDef(args=own):
+            return frozenset(node.arg for node in ast.walk(own) if isinstance(node, ast.arg))
+        case ast.For(target=target) | ast.AsyncFor(target=target):
+            stored = [target]
+        case ast.With(items=items) | ast.AsyncWith(items=items):
+            stored = [item.optional_vars for item in items if item.optional_vars is not None]
+        case _:
+            return frozenset()
+    return frozenset(node.id for tree in stored for node in ast.walk(tree) if isinstance(node, ast.Name))
 
 
 def _spelled(statement: ast.stmt) -> str:

@@ -107,3 +107,20 @@ def test_few_lines_are_cut_off_and_a_suite_that_asks_for_many_cuts_is_empty():
 def test_an_opening_fence_without_a_line_break_is_no_fence_however_long_it_is(character):
     response = "```" + character * 300_000
     assert extract_program(response) == response
+
+
+def test_asserts_in_branches_and_loops_count_but_a_loop_variable_has_no_value():
+    response = (
+        "```python\nif __name__ == '__main__':\n    assert f(1) == 2\nelse:\n    assert f(2) == 3\n"
+        "x = 5\nfor x in [1, 2]:\n    assert f(x) == 3\n    assert f(7) == 8\nassert f(x) == 6\n"
+        "try:\n    assert f(3) == 4\nfinally:\n    assert f(4) == 5\n```"
+    )
+    suite = extract_suite(response, "f")
+    assert [test.call for test in suite.tests] == ["f(1)", "f(2)", "f(7)", "f(5)", "f(3)", "f(4)"]
+    assert [rejected.text for rejected in suite.rejected] == ["assert f(x) == 3"]
+
+
+def test_a_parameter_has_no_value_though_a_name_outside_is_spelled_the_same():
+    suite = extract_suite("```python\nx = 1\ndef test(x):\n    assert f(x) == 2\n```", "f")
+    assert suite.tests == ()
+    assert len(suite.rejected) == 1
