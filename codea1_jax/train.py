@@ -30,6 +30,8 @@ from codea1_jax.run.telemetry import Progress
 from data_pipeline import Problem
 from sandbox import Test
 
+EVAL_STREAM = 2**31 - 1  # no training step has this number
+
 
 @dataclass(frozen=True)
 class State:
@@ -119,9 +121,6 @@ def evaluate(parts: Parts, state: State) -> dict[str, float]:
         table, parts.heldout, settings.suites, parts.config.rewards.suite_size, stream=(EVAL_STREAM, 1)
     )
     return {**code, **tests, "seconds/eval": time.perf_counter() - started}
-
-
-EVAL_STREAM = 2**31 - 1  # no training step has this number
 
 
 def _evaluate_if_due(parts: Parts, state: State, run: RunDir) -> None:

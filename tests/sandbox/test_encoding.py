@@ -2,6 +2,7 @@ import itertools
 import math
 import random
 
+import numpy
 import pytest
 
 from sandbox.encoding import MAX_DEPTH, NotPlainData, encode, same
@@ -184,7 +185,6 @@ def test_depth_of_one_hundred_is_plain_data():
 
 
 def test_numpy_scalars_count_as_python_values_and_arrays_do_not():
-    numpy = pytest.importorskip("numpy")
     assert encode([numpy.int64(3), numpy.float32(0.5), numpy.bool_(True), numpy.str_("a")]) == '[3, 0.5, 1, "a"]'
     for value in (numpy.zeros(2), numpy.datetime64("2020-01-01"), numpy.longdouble(1)):
         with pytest.raises(NotPlainData):
