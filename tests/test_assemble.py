@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from codea1_jax import assemble
-from codea1_jax.assemble import buckets, make_pool
+from codea1_jax.assemble import judges, make_judge
+from codea1_jax.assemble.players import buckets
 from codea1_jax.config import Config
 from codea1_jax.run.config import load
 from sandbox import Job, SandboxPool, SandboxUnavailable
@@ -20,11 +20,11 @@ def no_jail(monkeypatch):
             raise SandboxUnavailable("user namespaces are forbidden")
         return SandboxPool(1, backend, limits)
 
-    monkeypatch.setattr(assemble, "SandboxPool", pool)
+    monkeypatch.setattr(judges, "SandboxPool", pool)
 
 
 def test_without_a_jail_the_micro_preset_warns_and_judges_in_plain_processes(no_jail, caplog):
-    with caplog.at_level(logging.WARNING), make_pool(load(Config, "micro/a1")) as pool:
+    with caplog.at_level(logging.WARNING), make_judge(load(Config, "micro/a1").sandbox) as pool:
         assert pool.execute([Job("def f(x):\n    return x + 1", ("f(1)",))])[0].outcomes[0].value == "2"
     assert "WITHOUT a jail" in caplog.text
     assert "user namespaces are forbidden" in caplog.text
@@ -33,7 +33,7 @@ def test_without_a_jail_the_micro_preset_warns_and_judges_in_plain_processes(no_
 def test_without_a_jail_and_without_the_fallback_nothing_is_judged(no_jail):
     config = load(Config, "micro/a1", ["sandbox.fallback=none"])
     with pytest.raises(SandboxUnavailable, match="user namespaces"):
-        make_pool(config)
+        make_judge(config.sandbox)
 
 
 @pytest.mark.parametrize("longest", [1, 16, 29, 128, 129, 1000, 4096, 8192])

@@ -20,7 +20,7 @@ from codea1_jax.run.telemetry import read_lines
 def own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is written to a relative path lands here; compiled programs and log handlers stay as they are."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cli, "_keep_compiled_programs", lambda: None)
+    monkeypatch.setattr("codea1_jax.cli.train.keep_compiled_programs", lambda: None)
     monkeypatch.setattr("codea1_jax.run.telemetry.log_to_stderr", lambda: None)
 
 
@@ -83,7 +83,7 @@ def test_ctrl_c_outside_of_training_needs_no_traceback(capsys, monkeypatch):
     def press() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "preset_names", press)
+    monkeypatch.setattr(cli.presets, "preset_names", press)
     assert cli.main(["presets"]) == 130
     assert capsys.readouterr().err == "codea1: stopped\n"
 

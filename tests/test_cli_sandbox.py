@@ -10,7 +10,7 @@ from scripted import scripted_table
 from tiny_run import start_codea1, train_arguments
 
 from codea1_jax import cli
-from codea1_jax.assemble import make_pool
+from codea1_jax.assemble import make_judge
 from codea1_jax.config import Config
 from codea1_jax.game import Rules, play_round
 from codea1_jax.game.rewards import RewardConfig
@@ -151,7 +151,7 @@ RULES = Rules(samples=4, suites=2, share_programs=False, test_prompt_tokens=1000
 def play(config: Config):
     """A round of scripted models, whose programs are right, wrong, no programs and endless."""
     suites = {(DOUBLE.question, program): SUITES for program in PROGRAMS}
-    with make_pool(config) as pool:
+    with make_judge(config.sandbox) as pool:
         table = scripted_table(pool, {DOUBLE.question: PROGRAMS}, suites)
         return play_round(table, [DOUBLE], {DOUBLE.id: {Test("f(7)", "14"): 1}}, (0,), RULES).questions
 
@@ -172,21 +172,21 @@ def test_the_limits_of_the_configuration_hold_at_the_service(served, monkeypatch
     busy = "import time\ndef f():\n    while time.process_time() < 0.6:\n        pass"
     for seconds, status in ((0.2, Status.TIMED_OUT), (5.0, Status.RETURNED)):
         config = configured("sandbox.backend=http", f"sandbox.addresses=[{served}]", f"sandbox.call_seconds={seconds}")
-        with make_pool(config) as pool:
+        with make_judge(config.sandbox) as pool:
             assert pool.execute([Job(busy, ("f()",))])[0].outcomes[0].status is status
 
 
 def test_a_wrong_token_is_an_error_and_no_verdict(served, monkeypatch):
     monkeypatch.setenv(VARIABLE, "guess")
     with (
-        make_pool(configured("sandbox.backend=http", f"sandbox.addresses=[{served}]")) as pool,
+        make_judge(configured("sandbox.backend=http", f"sandbox.addresses=[{served}]").sandbox) as pool,
         pytest.raises(SandboxError, match="401"),
     ):
         pool.execute([Job(DOUBLE.solution, ("f(1)",))])
 
 
 def test_training_without_its_judge_stops_in_one_line_and_never_falls_back(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr(cli, "_keep_compiled_programs", lambda: None)
+    monkeypatch.setattr(cli.train, "keep_compiled_programs", lambda: None)
     monkeypatch.setattr("codea1_jax.run.telemetry.log_to_stderr", lambda: None)
     judge = ("sandbox.backend=http", f"sandbox.addresses=[{NOBODY}]", "sandbox.fallback=process")
     said = refused(capsys, *train_arguments(tmp_path / "run", *judge))
@@ -196,7 +196,7 @@ def test_training_without_its_judge_stops_in_one_line_and_never_falls_back(capsy
 
 def test_sandbox_fusion_is_judged_by_when_asked_for():
     config = configured("sandbox.backend=sandbox_fusion", f"sandbox.addresses=[{NOBODY}]")
-    with make_pool(config) as pool:
+    with make_judge(config.sandbox) as pool:
         assert isinstance(pool, FusionJudge)
         with pytest.raises(SandboxError, match=NOBODY):
             pool.execute([Job(DOUBLE.solution, ("f(1)",))])

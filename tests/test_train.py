@@ -18,8 +18,7 @@ import orbax.checkpoint as ocp
 import pytest
 from tiny_run import SETTINGS, start_codea1, train_arguments
 
-from codea1_jax import assemble
-from codea1_jax.assemble import Parts, make_parts, make_pool
+from codea1_jax.assemble import Parts, make_judge, make_parts, policies
 from codea1_jax.config import Config
 from codea1_jax.models.policy import Policy, save_policy
 from codea1_jax.models.qwen2 import init_params
@@ -155,7 +154,7 @@ def test_the_runs_were_no_empty_exercise(runs):
 @pytest.fixture(scope="module")
 def parts() -> Iterator[Parts]:
     config = load(Config, "micro/a1_paper", [*SETTINGS, "run.directory=unused", "eval.every=0"])
-    with make_pool(config) as pool:
+    with make_judge(config.sandbox) as pool:
         yield make_parts(config, pool)
 
 
@@ -212,10 +211,10 @@ def test_two_runs_may_make_the_same_warm_start_at_once(parts, tmp_path, monkeypa
 
     config = parts.config.model_copy(update={"warm_start_cache": str(tmp_path)})
     made = init_params(parts.policy.model, jax.random.key(1))
-    monkeypatch.setattr(assemble, "warm_start", lambda *_: made)
-    monkeypatch.setattr(assemble, "save_policy", save_as_another_run_finishes)
-    assert not changed(made, assemble.initial_params(config, parts.policy))
-    assert not changed(made, assemble.initial_params(config, parts.policy))  # the second time it is found
+    monkeypatch.setattr(policies, "warm_start", lambda *_: made)
+    monkeypatch.setattr(policies, "save_policy", save_as_another_run_finishes)
+    assert not changed(made, policies.initial_params(config, parts.policy))
+    assert not changed(made, policies.initial_params(config, parts.policy))  # the second time it is found
     assert len(list(tmp_path.iterdir())) == 1
 
 
@@ -229,7 +228,7 @@ def test_real_questions_are_all_used_or_refused_by_name_and_a_step_on_them_is_wh
     rows = {row["question_id"] for row in json.loads(source.read_text())}
     chosen = [f"data.source={source}", f"data.heldout_problems={len(rows)}", "eval.every=0", "run.directory=unused"]
     config = load(Config, "micro/a1_paper", [*SETTINGS, *chosen])
-    with make_pool(config) as pool:
+    with make_judge(config.sandbox) as pool:
         parts = make_parts(config, pool)
         questions = parts.questions
         used = [problem.id for problem in (*questions.train, *questions.heldout)]

@@ -1,0 +1,95 @@
+"""From a configuration to the parts of a run: judge, policy, weights, questions, players, learners."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import grain
+
+from codea1_jax.assemble.judges import judge_limits, make_judge
+from codea1_jax.assemble.players import Player, make_players
+from codea1_jax.assemble.policies import initial_params, make_learner, make_policy, make_prompts
+from codea1_jax.assemble.questions import Questions, load_questions
+from codea1_jax.config import Config
+from codea1_jax.evals.heldout import HeldOut, prepare
+from codea1_jax.game.prompts import Prompts
+from codea1_jax.game.round import Rules, Table
+from codea1_jax.game.scoring import Scoring
+from codea1_jax.learn import Learner
+from codea1_jax.models.policy import Policy
+from codea1_jax.models.qwen2 import Params
+from data_pipeline import Problem
+from data_pipeline.loader import batches
+from sandbox import Judge, Limits
+
+__all__ = ["Parts", "Player", "Questions", "initial_params", "make_judge", "make_parts", "make_policy", "make_prompts"]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """All that training uses and does not change."""
+
+    config: Config
+    policy: Policy
+    prompts: Prompts
+    questions: Questions
+    rules: Rules
+    players: tuple[Player, Player]
+    code_learner: Learner
+    test_learner: Learner
+    heldout: HeldOut
+    pool: Judge
+    total_steps: int
+
+    def table(self, code: Params, test: Params, temperature: float | None = None, top_p: float | None = None) -> Table:
+        """Both models at the table, with these parameters; sampled as in training unless told otherwise."""
+        rollout = self.config.rollout
+        heat = rollout.temperature if temperature is None else temperature
+        nucleus = rollout.top_p if top_p is None else top_p
+        code_player, test_player = self.players
+        return Table(
+            code=code_player.speak(code, heat, nucleus),
+            test=test_player.speak(test, heat, nucleus),
+            prompts=self.prompts,
+            decode=self.policy.tokenizer.decode,
+            pool=self.pool,
+        )
+
+    def loader(self) -> grain.DatasetIterator[tuple[Problem, ...]]:
+        """The training questions, a batch a step, from the beginning."""
+        return batches(self.questions.train, self.config.train.questions, self.config.run.seed)
+
+
+def make_parts(config: Config, pool: Judge) -> Parts:
+    """Everything but the state."""
+    policy = make_policy(config)
+    prompts = make_prompts(config, policy)
+    questions = load_questions(config, prompts, pool)
+    total_steps = config.train.steps or config.train.epochs * (len(questions.train) // config.train.questions)
+    players = make_players(config, policy, prompts, questions)
+    return Parts(
+        config=config,
+        policy=policy,
+        prompts=prompts,
+        questions=questions,
+        rules=_rules(config, players[1].longest_prompt, judge_limits(config.sandbox)),
+        players=players,
+        code_learner=make_learner(config, config.code, policy, total_steps),
+        test_learner=make_learner(config, config.test, policy, total_steps),
+        heldout=prepare(questions.heldout if config.eval.every else (), pool),
+        pool=pool,
+        total_steps=total_steps,
+    )
+
+
+def _rules(config: Config, longest_test_prompt: int, limits: Limits) -> Rules:
+    """How rounds are played; the Test LLM's player takes prompts of up to `longest_test_prompt` tokens."""
+    rollout = config.rollout
+    return Rules(
+        samples=rollout.samples,
+        suites=rollout.suites,
+        share_programs=rollout.share_programs,
+        test_prompt_tokens=longest_test_prompt,
+        scoring=Scoring(config.rewards, config.train.update_n),
+        limits=limits,
+    )

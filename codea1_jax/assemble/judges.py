@@ -1,0 +1,34 @@
+"""The judge a configuration asks for."""
+
+from __future__ import annotations
+
+import logging
+
+from codea1_jax.config import SandboxConfig
+from sandbox import Judge, Limits, SandboxPool, SandboxUnavailable
+from sandbox.bearer import read_token
+from sandbox.fusion import FusionJudge
+from sandbox.remote import RemoteJudge
+
+logger = logging.getLogger(__name__)
+
+
+def judge_limits(settings: SandboxConfig) -> Limits:
+    """What one judged program may use."""
+    return Limits(call_seconds=settings.call_seconds, memory_mb=settings.memory_mb)
+
+
+def make_judge(settings: SandboxConfig) -> Judge:
+    """The judge. Raises SandboxUnavailable, saying what is missing, if it cannot run here or nobody answers there."""
+    limits = judge_limits(settings)
+    if settings.backend == "http":
+        return RemoteJudge(settings.addresses, read_token(), limits, settings.workers)
+    if settings.backend == "sandbox_fusion":
+        return FusionJudge(settings.addresses, limits, settings.workers)
+    try:
+        return SandboxPool(settings.workers, settings.backend, limits)
+    except SandboxUnavailable as error:
+        if settings.fallback == "none":
+            raise
+        logger.warning("no jail here (%s); sandbox.fallback=process: programs are judged WITHOUT a jail", error)
+        return SandboxPool(settings.workers, "process", limits)

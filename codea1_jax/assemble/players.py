@@ -1,0 +1,74 @@
+"""Both roles' samplers, sized by the questions they will be asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from codea1_jax.assemble.questions import Questions
+from codea1_jax.config import Config
+from codea1_jax.game.prompts import Prompts
+from codea1_jax.game.round import Speaker
+from codea1_jax.models.policy import Policy
+from codea1_jax.models.qwen2 import Params
+from codea1_jax.rollout import Capacity, Sampler, Sampling
+
+BLOCK = 8  # tokens decoded between two looks of the scheduler
+
+
+@dataclass(frozen=True)
+class Player:
+    """A role's sampler and the tokens it takes and gives at most; bound to parameters it is a `Speaker`."""
+
+    sampler: Sampler
+    longest_prompt: int
+    max_new_tokens: int
+
+    def speak(self, params: Params, temperature: float, top_p: float) -> Speaker:
+        """This role, speaking with these parameters."""
+        sampling = Sampling(self.max_new_tokens, temperature, top_p)
+        return lambda requests: self.sampler.generate(params, requests, sampling)
+
+
+def make_players(config: Config, policy: Policy, prompts: Prompts, questions: Questions) -> tuple[Player, Player]:
+    """The Code LLM's and the Test LLM's player, with caches no longer than these questions need."""
+    rollout = config.rollout
+    problems = (*questions.train, *questions.heldout)
+    code = max(len(prompts.code(p.question, p.entry_point)) for p in problems)
+    bare = max(len(prompts.test(p.question, p.entry_point, "")) for p in problems)
+    shown = max(
+        len(prompts.test(p.question, p.entry_point, program)) for p in problems for program in (p.solution, *p.mutants)
+    )
+    # A sampled program may take more tokens when it is read back than when it was written: leave it some room.
+    # One that needs still more gets no suites.
+    test = min(max(shown, bare + 2 * rollout.code_tokens), rollout.test_prompt_tokens)
+
+    def player(groups: int, width: int, prompt: int, response: int, seed: int) -> Player:
+        capacity = Capacity(
+            slots=groups,
+            width=width,
+            prompt_buckets=buckets(prompt),
+            response_buckets=(-(-response // BLOCK) * BLOCK,),
+            block=BLOCK,
+            prefill_tokens=rollout.prefill_tokens,
+        )
+        tokenizer = policy.tokenizer
+        sampler = Sampler(
+            policy.model, eos_ids=tokenizer.eos_ids, pad_id=tokenizer.pad_id, seed=seed, capacity=capacity
+        )
+        return Player(sampler, prompt, response)
+
+    seed = config.run.seed
+    return (
+        player(min(rollout.groups, config.train.questions), rollout.samples, code, rollout.code_tokens, 2 * seed),
+        player(rollout.groups, rollout.suites, test, rollout.test_tokens, 2 * seed + 1),
+    )
+
+
+def buckets(longest: int, smallest: int = 128) -> tuple[int, ...]:
+    """Powers of two from `smallest` on that are below `longest`, and `longest` rounded up to a multiple of 16.
+
+    Each bucket costs a compilation, so short prompts share one.
+    """
+    last = -(-longest // 16) * 16
+    below = (2**power for power in range(smallest.bit_length() - 1, last.bit_length()))
+    return (*(length for length in below if length < last), last)

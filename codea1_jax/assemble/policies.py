@@ -1,0 +1,90 @@
+"""The policy both roles share, what its parameters start from, and how it learns."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+
+from codea1_jax.config import Config, LearnerConfig
+from codea1_jax.game.prompts import Prompts, chat_prompts, plain_prompts
+from codea1_jax.game.warm_start import warm_start
+from codea1_jax.learn import Learner
+from codea1_jax.models.config import Qwen2Config
+from codea1_jax.models.policy import Policy, pretrained_policy, save_policy
+from codea1_jax.models.qwen2 import Params, Qwen2, init_params
+from codea1_jax.models.tokenizer import micro_tokenizer
+from codea1_jax.models.weights import load_params, resolve
+from codea1_jax.run.config import ConfigError
+from data_pipeline import micro
+
+logger = logging.getLogger(__name__)
+
+
+def make_policy(config: Config) -> Policy:
+    """The architecture and tokenizer that both roles share."""
+    dtype = jnp.dtype(config.model.compute_dtype)
+    if config.model.pretrained is not None:
+        return pretrained_policy(resolve(config.model.pretrained), dtype=dtype, remat=config.model.remat)
+    assert config.model.architecture is not None  # the configuration has exactly one source
+    tokenizer = micro_tokenizer(micro.WORDS)
+    try:
+        shape = Qwen2Config(vocab_size=tokenizer.vocab_size, **config.model.architecture.model_dump())
+    except ValueError as error:
+        raise ConfigError(f"model.architecture: {error}") from error
+    return Policy(Qwen2(shape, dtype, jnp.dtype("float32"), config.model.remat), tokenizer)
+
+
+def initial_params(config: Config, policy: Policy) -> Params:
+    """What both policies start from: pretrained weights, a warm start (cached by what made it), or random weights."""
+    if config.model.pretrained is not None:
+        return load_params(resolve(config.model.pretrained), policy.model)
+    if config.warm_start is None:
+        return init_params(policy.model, jax.random.key(config.run.seed))
+    made_by = {
+        "warm_start": config.warm_start.model_dump(mode="json"),
+        "model": config.model.model_dump(mode="json"),
+        "vocabulary": micro.WORDS,
+        "corpus": [vars(transcript) for transcript in micro.warm_start(100, config.run.seed)],
+        "seed": config.run.seed,
+    }
+    digest = hashlib.sha256(json.dumps(made_by, sort_keys=True).encode()).hexdigest()[:16]
+    cached = Path(config.warm_start_cache) / digest
+    if cached.exists():
+        logger.info("warm start: found in %s", cached)
+        return load_params(cached, policy.model)
+    params = warm_start(policy, config.warm_start, config.run.seed)
+    unfinished = cached.with_name(f"{digest}.{os.getpid()}.tmp")
+    save_policy(unfinished, policy, params)
+    try:
+        unfinished.rename(cached)
+    except OSError:
+        if not cached.exists():
+            raise
+        shutil.rmtree(unfinished)  # another run made the same in the meantime
+    return params
+
+
+def make_prompts(config: Config, policy: Policy) -> Prompts:
+    """The prompts of both roles in the configured style."""
+    if config.prompts == "plain":
+        return plain_prompts(policy.tokenizer)
+    return chat_prompts(policy.tokenizer, config.rewards.suite_size)
+
+
+def make_learner(config: Config, settings: LearnerConfig, policy: Policy, total_steps: int) -> Learner:
+    """The learner of one role."""
+    return Learner(
+        policy.model,
+        settings.grpo,
+        settings.optimizer,
+        settings.packing,
+        total_steps=total_steps,
+        temperature=config.rollout.temperature,
+    )

@@ -1,0 +1,56 @@
+"""The command line: one module per command, each with `add(commands)`, which registers it.
+
+Results go to standard output, everything else to standard error. Exit codes: 0 done; 1 failed for an outer reason, such
+as a full disk or a judge that died (one line says which; what was saved is good); 2 bad input (one line says what and
+how to mend it); 130 stopped and resumable.
+
+Command modules import JAX and the rooms they need inside the function that runs, so that `codea1 --help` is quick and
+`codea1 sandbox` works on hosts without an accelerator stack.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from codea1_jax.cli import presets, report, sandbox, train
+from codea1_jax.cli.runtime import BAD_INPUT, FAILED, STOPPED
+from codea1_jax.run.config import ConfigError
+from codea1_jax.run.interrupts import Interrupted
+from sandbox import SandboxError, SandboxUnavailable
+
+COMMANDS = (train, presets, report, sandbox)  # in the order of --help
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit code."""
+    options = _parse(arguments)
+    try:
+        return options.run(options)
+    except (ConfigError, SandboxUnavailable) as error:
+        print(f"codea1: {error}", file=sys.stderr)
+        return BAD_INPUT
+    except (OSError, SandboxError, FloatingPointError) as error:
+        print(f"codea1: {error}", file=sys.stderr)
+        return FAILED
+    except Interrupted as error:
+        print(f"codea1: stopped by {error}; go on with the same command and --resume", file=sys.stderr)
+        return STOPPED
+    except KeyboardInterrupt:
+        print("codea1: stopped", file=sys.stderr)
+        return STOPPED
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="codea1", description="Train and judge a Code LLM and a Test LLM (Code-A1).")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for command in COMMANDS:
+        command.add(commands)
+    options, rest = parser.parse_known_args(arguments)
+    # argparse takes no key=value that stands behind an option; they are overrides all the same.
+    if rest and ("overrides" not in options or any(word.startswith("-") for word in rest)):
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    if rest:
+        options.overrides += rest
+    return options

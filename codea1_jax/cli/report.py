@@ -1,0 +1,27 @@
+"""`codea1 report`: a run, or several side by side, as one page."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from codea1_jax.cli.runtime import DONE
+
+if TYPE_CHECKING:
+    from codea1_jax.cli.arguments import Commands
+
+
+def add(commands: Commands) -> None:
+    """Registers the command."""
+    parser = commands.add_parser("report", help="write a run's report.html")
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run directories")
+    parser.add_argument("--out", type=Path, help="the file to write")
+    parser.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from codea1_jax.run.report import build_report
+
+    print(build_report(options.runs, options.out))
+    return DONE

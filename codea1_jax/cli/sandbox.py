@@ -1,0 +1,53 @@
+"""`codea1 sandbox`: the judge by itself."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from codea1_jax.cli.arguments import port
+from codea1_jax.cli.runtime import BAD_INPUT, DONE
+from sandbox import SandboxPool, SandboxUnavailable
+from sandbox.bearer import VARIABLE, read_token
+
+if TYPE_CHECKING:
+    from codea1_jax.cli.arguments import Commands
+
+
+def add(commands: Commands) -> None:
+    """Registers the commands."""
+    judge = commands.add_parser("sandbox", help="the judge by itself").add_subparsers(required=True, metavar="COMMAND")
+    check = judge.add_parser("check", help="say what of the judge works on this host, and how to mend the rest")
+    check.set_defaults(run=_check)
+
+    serve = judge.add_parser("serve", help="judge over HTTP, for runs with sandbox.backend=http")
+    serve.add_argument("--host", default="127.0.0.1", help="address to listen on; default: %(default)s")
+    serve.add_argument("--port", type=port, default=8787, help="default: %(default)s")
+    serve.add_argument("--token-file", type=Path, help=f"the bearer token clients must send; default: ${VARIABLE}")
+    serve.set_defaults(run=_serve)
+
+
+def _check(_options: argparse.Namespace) -> int:
+    from sandbox.doctor import report
+
+    diagnosis = report()
+    print(diagnosis)
+    return DONE if diagnosis.jailed else BAD_INPUT
+
+
+def _serve(options: argparse.Namespace) -> int:
+    try:
+        from sandbox.service import serve
+    except ModuleNotFoundError as error:
+        raise SandboxUnavailable(f"serving needs {error.name}: pip install 'codea1-jax[serve]'") from error
+    token = read_token(options.token_file)
+    with SandboxPool() as pool:
+
+        def tell() -> None:
+            workers = f"{len(pool.worker_pids)} {pool.backend} workers"
+            print(f"codea1: judging with {workers} at {options.host}, port {options.port}", file=sys.stderr)
+
+        serve(pool, options.host, options.port, token, tell)
+    return DONE

@@ -1,0 +1,90 @@
+"""`codea1 train`: train both models."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from codea1_jax.cli.arguments import add_preset
+from codea1_jax.cli.runtime import DONE, keep_compiled_programs
+from codea1_jax.run.config import dump, load
+
+if TYPE_CHECKING:
+    from codea1_jax.cli.arguments import Commands
+    from codea1_jax.run.rundir import RunDir
+    from data_pipeline import Refusal
+
+logger = logging.getLogger(__name__)
+
+
+def add(commands: Commands) -> None:
+    """Registers the command."""
+    parser = commands.add_parser("train", help="train both models")
+    add_preset(parser)
+    parser.add_argument("--resume", action="store_true", help="go on from the run's last checkpoint")
+    parser.add_argument("--dry-run", action="store_true", help="print the resolved configuration and stop")
+    parser.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from codea1_jax.config import Config
+
+    config = load(Config, options.preset, options.overrides)
+    if options.dry_run:
+        print(dump(config), end="")
+        return DONE
+    from codea1_jax.assemble import make_judge, make_parts
+    from codea1_jax.run.rundir import RunDir, check_same_run
+    from codea1_jax.run.telemetry import log_to_stderr
+    from codea1_jax.train import resume, start, train
+
+    log_to_stderr()
+    keep_compiled_programs()
+
+    started = time.perf_counter()
+    directory = Path(config.run.directory)
+    check_same_run(directory, config, options.resume)  # before anything that takes time
+    keep_last = config.checkpoint.keep_last
+    with make_judge(config.sandbox) as pool:
+        parts = make_parts(config, pool)
+        with RunDir(directory, config, resume=options.resume, keep_last=keep_last, wandb=config.run.wandb) as run:
+            _tell_refused(parts.questions.refused, run)
+            state = start(parts) if run.resume_step is None else resume(parts, run)
+            ready = time.perf_counter()
+            train(parts, state, run)
+            finished = time.perf_counter()
+            training = finished - ready + _seconds_until(run, run.resume_step)
+            seconds = {"before_training": ready - started, "training": training, "total": ready - started + training}
+            _conclude(run, seconds, config.eval.samples, Path(options.preset).stem)
+    return DONE
+
+
+def _tell_refused(refused: Sequence[Refusal], run: RunDir) -> None:
+    run.write_refused([vars(refusal) for refusal in refused])
+    for reason, count in Counter(refusal.reason for refusal in refused).most_common():
+        logger.warning("%d questions refused: %s", count, reason)
+
+
+def _seconds_until(run: RunDir, step: int | None) -> float:
+    """What the steps and evaluations up to a step took: the part of a resumed run that lies behind it."""
+    lines = [*run.figures("train"), *run.figures("eval")] if step is not None else []
+    return sum(line.get(f"seconds/{part}", 0.0) for line in lines if line["step"] <= step for part in ("step", "eval"))
+
+
+def _conclude(run: RunDir, seconds: dict[str, float], samples: int, trained: str) -> None:
+    from rich.console import Console
+
+    from codea1_jax.run.report import build_report
+    from codea1_jax.summary import summarize, table
+
+    evaluations = run.figures("eval")
+    if evaluations:
+        summary = summarize(evaluations, seconds, samples)
+        run.write_summary(summary)
+        Console().print(table(summary, trained))
+    print(build_report([run.path]))
