@@ -25,7 +25,13 @@ def test_groups(questions: Iterable[PlayedQuestion]) -> list[list[Trajectory]]:
 
 def _trajectory(response: Response, advantage: float) -> Trajectory:
     completion = response.completion
-    return Trajectory(response.prompt, completion.tokens, advantage, truncated=not completion.finished)
+    return Trajectory(
+        response.prompt,
+        completion.tokens,
+        advantage,
+        truncated=not completion.finished,
+        logprobs=completion.logprobs,
+    )
 
 
 def round_metrics(questions: Sequence[PlayedQuestion]) -> dict[str, float]:

@@ -17,12 +17,16 @@ from jaxtyping import Float, Int
 
 @dataclass(frozen=True)
 class Trajectory:
-    """One response to one prompt. `completion` ends with the end-of-sequence token unless it was cut off."""
+    """One response to one prompt. `completion` ends with the end-of-sequence token unless it was cut off.
+
+    logprobs: of the completion's tokens, by the sampler that drew them; empty where nobody says.
+    """
 
     prompt: tuple[int, ...]
     completion: tuple[int, ...]
     advantage: float
     truncated: bool = False
+    logprobs: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -241,6 +241,8 @@ def test_what_each_model_learns_from_and_what_is_told_of_the_round(rounds):
     assert [[t.advantage for t in group] for group in export.test_groups(questions)] == [
         [s.advantage for s in q.programs[i].suites] for q, i in zip(questions, [1, 1, 0], strict=True)
     ]
+    learned = [t for group in [*export.code_groups(questions), *export.test_groups(questions)] for t in group]
+    assert all(len(t.logprobs) == len(t.completion) for t in learned)
     figures = export.round_metrics(questions)
     assert figures["code/reward"] == pytest.approx((5 / 4 + 4 / 3 + 73 / 36) / 12)
     assert figures["code/valid"] == 10 / 12
