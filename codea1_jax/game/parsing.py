@@ -41,22 +41,35 @@ def extract_program(response: str) -> str:
     return (python or [body for _, body in blocks] or [response])[0]
 
 
-def extract_suite(response: str, entry_point: str) -> Suite:
+def extract_suite(response: str, entry_point: str, *, answers: bool = True) -> Suite:
     """Every `assert CALL == EXPR` of all fenced `python` blocks joined, else of the response's own assert lines.
 
-    A response cut off mid-statement keeps the statements before the cut.
+    A response cut off mid-statement keeps the statements before the cut. Without `answers`, every line `CALL` is a
+    test as well, and what a test states is None, whatever the response says.
     """
     python = [body for language, body in _FENCE.findall(response) if language == "python"]
+    openings = ("assert ",) if answers else ("assert ", f"{entry_point}(")
     if python:
         statements = _parse_prefix("\n".join(python))
     else:
         lines = [line.strip() for line in response.split("\n")]
-        statements = [s for line in lines if line.startswith("assert ") for s in _parse_prefix(line)]
+        statements = [s for line in lines if line.startswith(openings) for s in _parse_prefix(line)]
+    if not answers:
+        statements = [_without_answer(statement) for statement in statements]
     found = list(_asserts(statements, entry_point, {}))
     return Suite(
         tuple(test for test in found if isinstance(test, SuiteTest)),
         tuple(test for test in found if isinstance(test, RejectedTest)),
     )
+
+
+def _without_answer(statement: ast.stmt) -> ast.stmt:
+    """A call, or an assert on one, as an assert that states None."""
+    match statement:
+        case ast.Expr(value=call) | ast.Assert(test=ast.Compare(left=call, ops=[_])):
+            return ast.Assert(ast.Compare(call, [ast.Eq()], [ast.Constant(None)]))
+        case _:
+            return statement
 
 
 def _parse_prefix(source: str) -> list[ast.stmt]:

@@ -1,4 +1,5 @@
-"""What the two models are asked. The Test LLM sees the question and the program under test (white box).
+"""What the two models are asked. The Test LLM sees the question and the program under test (white box), or the question
+alone (black box).
 
 Two styles: chat prompts for pretrained models, and the bare texts on which small models are warm-started.
 """
@@ -19,14 +20,14 @@ Give the complete program in one ```python block.
 {question}"""
 
 TEST_SYSTEM = "You are an expert tester of Python programs. You look for inputs on which a program is wrong."
-TEST_USER = """Below are a problem and a program that tries to solve it. Write {suite_size} different tests that hold \
-for every correct solution and that this program is likely to fail: think of boundaries, empty inputs and \
+TEST_USER = """Below {shown}. Write {suite_size} different {wanted}: think of boundaries, empty inputs and \
 misread requirements.
-Give them in one ```python block, one test a line, each exactly of the form
-assert {entry_point}(arguments) == expected_value
+Give them in one ```python block, one {unit} a line, each exactly of the form
+{form}
 
 Problem:
-{question}
+{question}"""
+TEST_PROGRAM = """
 
 Program:
 ```python
@@ -38,11 +39,12 @@ Program:
 class Prompts:
     """Builds the token prompts of both roles.
 
-    `code(question, entry_point)` is the Code LLM's prompt; `test(question, entry_point, program)` the Test LLM's.
+    `code(question, entry_point)` is the Code LLM's prompt; `test(question, entry_point, program)` the Test LLM's, with
+    no program (None) in black-box play.
     """
 
     code: Callable[[str, str], Prompt]
-    test: Callable[[str, str, str], Prompt]
+    test: Callable[[str, str, str | None], Prompt]
 
 
 def plain_prompts(tokenizer: Tokenizer) -> Prompts:
@@ -52,26 +54,39 @@ def plain_prompts(tokenizer: Tokenizer) -> Prompts:
     def code(question: str, entry_point: str) -> Prompt:
         return tokenizer.encode(f"{question}\n")
 
-    def test(question: str, entry_point: str, program: str) -> Prompt:
-        return tokenizer.encode(f"{question}\n") + tokenizer.encode(program) + end
+    def test(question: str, entry_point: str, program: str | None) -> Prompt:
+        return tokenizer.encode(f"{question}\n") + tokenizer.encode(program or "") + end
 
     return Prompts(code, test)
 
 
-def chat_prompts(tokenizer: Tokenizer, suite_size: int) -> Prompts:
-    """Instructions in the tokenizer's own chat template."""
+def chat_prompts(tokenizer: Tokenizer, suite_size: int, *, answers: bool = True) -> Prompts:
+    """Instructions in the tokenizer's own chat template; without `answers`, tests are to be calls alone."""
 
     def code(question: str, entry_point: str) -> Prompt:
         user = CODE_USER.format(question=question, entry_point=entry_point)
         return tokenizer.encode_chat(_conversation(CODE_SYSTEM, user))
 
-    def test(question: str, entry_point: str, program: str) -> Prompt:
-        user = TEST_USER.format(
-            question=question, entry_point=entry_point, program=program.strip("\n"), suite_size=suite_size
-        )
+    def test(question: str, entry_point: str, program: str | None) -> Prompt:
+        user = _test_request(question, entry_point, program, suite_size, answers=answers)
         return tokenizer.encode_chat(_conversation(TEST_SYSTEM, user))
 
     return Prompts(code, test)
+
+
+def _test_request(question: str, entry_point: str, program: str | None, suite_size: int, *, answers: bool) -> str:
+    call = f"{entry_point}(arguments)"
+    culprit = "wrong solutions are" if program is None else "this program is"
+    correct = "tests that hold for every correct solution and that"
+    request = TEST_USER.format(
+        shown="is a problem" if program is None else "are a problem and a program that tries to solve it",
+        suite_size=suite_size,
+        wanted=f"{correct} {culprit} likely to fail" if answers else f"calls on which {culprit} likely to be wrong",
+        unit="test" if answers else "call",
+        form=f"assert {call} == expected_value" if answers else call,
+        question=question,
+    )
+    return request if program is None else request + TEST_PROGRAM.format(program=program.strip("\n"))
 
 
 def _conversation(system: str, user: str) -> list[dict[str, str]]:

@@ -46,6 +46,7 @@ class Rules:
     share_programs: identical programs of a question share one set of suites (departure).
     test_prompt_tokens: a program whose test prompt is longer gets no suites.
     limits: the judge's, for one program.
+    white_box: the Test LLM is shown the program under test, else the question alone.
     """
 
     samples: int
@@ -54,6 +55,7 @@ class Rules:
     test_prompt_tokens: int
     scoring: Scoring
     limits: Limits = field(default_factory=Limits)
+    white_box: bool = True
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,8 @@ def _sample_suites(
         for k, candidate in enumerate(group):
             if candidate.twin != k:
                 continue
-            prompt = table.prompts.test(problem.question, problem.entry_point, candidate.program)
+            shown = candidate.program if rules.white_box else None
+            prompt = table.prompts.test(problem.question, problem.entry_point, shown)
             if len(prompt) <= rules.test_prompt_tokens:
                 requests[i, k] = Request(prompt, (*stream, 1, i, k), rules.suites)
     pairs = tuple(requests)
@@ -138,7 +141,8 @@ def _sample_suites(
     for index, completions in table.test(tuple(requests.values())):
         i, k = pairs[index]
         responses = [Response(requests[i, k].prompt, c, table.decode(c.tokens)) for c in completions]
-        written[i, k] = tuple((r, extract_suite(r.text, problems[i].entry_point)) for r in responses)
+        answers = rules.scoring.answer_prediction
+        written[i, k] = tuple((r, extract_suite(r.text, problems[i].entry_point, answers=answers)) for r in responses)
         missing[i] -= 1
         if not missing[i]:
             yield complete(i)

@@ -26,10 +26,15 @@ from sandbox import Test, Verdict, verdict_on
 
 @dataclass(frozen=True)
 class Scoring:
-    """How a question is scored: the rewards, and how many candidates' suites are learned from."""
+    """How a question is scored.
+
+    update_n: how many candidates' suites are learned from. answer_prediction: a test's stated answer counts; else the
+    reference fills in every answer, and no test is invalid for a wrong one.
+    """
 
     rewards: RewardConfig
     update_n: int
+    answer_prediction: bool = True
 
 
 def settle(
@@ -44,7 +49,7 @@ def settle(
 
     `book` are the page's tests that every program faced; `group` is in the order of sampling.
     """
-    programs = [_play(c, book, judgement, scoring.rewards) for c in group]
+    programs = [_play(c, book, judgement, scoring) for c in group]
     if scoring.rewards.pool_tests:
         programs = _rescore_on_pool(programs, group, judgement, scoring.rewards)
     elected = _elect(programs, group, scoring.update_n)
@@ -56,13 +61,13 @@ def settle(
     return PlayedQuestion(problem, page, _next_page(page, book, programs), tuple(book), tuple(programs))
 
 
-def _play(candidate: Candidate, book: Sequence[Test], judgement: Judgement, config: RewardConfig) -> PlayedProgram:
+def _play(candidate: Candidate, book: Sequence[Test], judgement: Judgement, scoring: Scoring) -> PlayedProgram:
     """A candidate against its own suites and the book; its own advantage is not known yet."""
     testimony = judgement.programs[candidate.twin]
     remembered = verdicts_on(testimony, book)
     book_score = BookScore(sum(v.passed for v in remembered), len(book))
     suites = [
-        _play_suite(response, suite, testimony, judgement, book_score, config) for response, suite in candidate.suites
+        _play_suite(response, suite, testimony, judgement, book_score, scoring) for response, suite in candidate.suites
     ]
     advantages = group_advantages([s.reward.reward for s in suites])
     return PlayedProgram(
@@ -71,7 +76,7 @@ def _play(candidate: Candidate, book: Sequence[Test], judgement: Judgement, conf
         valid=testimony.valid,
         book=remembered,
         suites=tuple(replace(s, advantage=float(a)) for s, a in zip(suites, advantages, strict=True)),
-        reward=code_reward([_score(s) for s in suites], book_score, config),
+        reward=code_reward([_score(s) for s in suites], book_score, scoring.rewards),
         advantage=0.0,
     )
 
@@ -82,17 +87,16 @@ def _play_suite(
     testimony: Testimony,
     judgement: Judgement,
     book: BookScore,
-    config: RewardConfig,
+    scoring: Scoring,
 ) -> PlayedSuite:
     calls = [test.call for test in suite.tests]
-    validated = validate_suite(
-        calls,
-        [judgement.reference.outcomes[call] for call in calls],
-        [judgement.stated[test.stated] for test in suite.tests],
-    )
+    reference = [judgement.reference.outcomes[call] for call in calls]
+    predicted = [judgement.stated[test.stated] for test in suite.tests]
+    filled_in = [outcome.value for outcome in reference]
+    validated = validate_suite(calls, reference, predicted if scoring.answer_prediction else filled_in)
     verdicts = verdicts_on(testimony, validated.kept)
     score = SuiteScore(_failed(verdicts), validated.invalid, nonprintable_share(response.text))
-    reward = suite_reward(score, book, code_valid=testimony.valid, config=config)
+    reward = suite_reward(score, book, code_valid=testimony.valid, config=scoring.rewards)
     return PlayedSuite(response, suite, validated, verdicts, reward, advantage=0.0, learned=False)
 
 

@@ -124,3 +124,16 @@ def test_a_parameter_has_no_value_though_a_name_outside_is_spelled_the_same():
     suite = extract_suite("```python\nx = 1\ndef test(x):\n    assert f(x) == 2\n```", "f")
     assert suite.tests == ()
     assert len(suite.rejected) == 1
+
+
+def test_without_answer_prediction_bare_calls_are_tests_and_stated_answers_count_for_nothing():
+    response = "```python\nf(1)\nassert f(2) == oracle\nxs = [3]\nf(xs)\nprint(f(4))\n```"
+    suite = extract_suite(response, "f", answers=False)
+    assert [(test.call, test.stated) for test in suite.tests] == [
+        ("f(1)", "None"),
+        ("f(2)", "None"),
+        ("f([3])", "None"),
+    ]
+    assert len(suite.rejected) == 1
+    plain = extract_suite("Calls:\n f(1)\nf(2) is odd\ng(3)", "f", answers=False)
+    assert [test.call for test in plain.tests] == ["f(1)"]

@@ -271,10 +271,11 @@ def play(
     scoring: Scoring = PAPER.scoring,
     share_programs: bool = False,
     test_prompt_tokens: int = PAPER.test_prompt_tokens,
+    white_box: bool = True,
 ) -> tuple[PlayedQuestion, int]:
     """A round of the small question, and how many programs the Test LLM was shown."""
     table = scripted_table(pool, {SMALL.question: said}, {(SMALL.question, p): s for p, s in suites.items()})
-    rules = Rules(len(said), 2, share_programs, test_prompt_tokens, scoring)
+    rules = Rules(len(said), 2, share_programs, test_prompt_tokens, scoring, white_box=white_box)
     round_ = play_round(table, [SMALL], {"small": book or {}}, (0,), rules)
     assert isinstance(table.test, Scripted)
     return round_.questions[0], len(table.test.asked)
@@ -320,6 +321,21 @@ def test_a_program_too_long_to_be_shown_gets_no_suites_and_is_scored_by_the_book
     assert [i for i, p in enumerate(question.programs) if any(s.learned for s in p.suites)] == [0]
     everyone, shown = play(pool, [long, long], {}, test_prompt_tokens=fits)
     assert (shown, rewards(everyone), export.test_groups([everyone])) == (0, [0, 0], [[]])
+
+
+def test_a_black_box_test_prompt_shows_the_question_alone(pool):
+    blind, shown = play(pool, [RIGHT, WRONG], {"": [EASY, HARD]}, white_box=False)
+    assert shown == 2
+    assert {s.response.prompt for p in blind.programs for s in p.suites} == {PROMPTS.test(SMALL.question, "f", None)}
+    assert rewards(blind) == [1, 3 / 4]
+
+
+def test_without_answer_prediction_the_reference_fills_in_the_answers(pool):
+    suites = {RIGHT: ["f(0)\nf(4)"] * 2, WRONG: ["f(0)\nassert f(4) == 99", "f(4)\nf(4)"]}
+    question, _ = play(pool, [RIGHT, WRONG], suites, scoring=Scoring(RewardConfig(), 1, answer_prediction=False))
+    assert counts(question) == [[(2, 0), (2, 0)], [(2, 0), (1, 1)]]  # a repeated call is invalid all the same
+    assert question.programs[1].suites[0].validated.kept == (Test("f(0)", "1"), Test("f(4)", "5"))
+    assert rewards(question) == [1, 1 / 4]  # (1/2 + 0)/2
 
 
 def test_an_outage_of_the_judge_is_an_error_and_never_a_reward(pool, monkeypatch):
