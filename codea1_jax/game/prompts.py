@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from codea1_jax.models.tokenizer import Tokenizer
+from codea1_jax.models.tokenizer import Message, Tokenizer
 
 Prompt = tuple[int, ...]
 
@@ -64,17 +64,23 @@ def chat_prompts(tokenizer: Tokenizer, suite_size: int, *, answers: bool = True)
     """Instructions in the tokenizer's own chat template; without `answers`, tests are to be calls alone."""
 
     def code(question: str, entry_point: str) -> Prompt:
-        user = CODE_USER.format(question=question, entry_point=entry_point)
-        return tokenizer.encode_chat(_conversation(CODE_SYSTEM, user))
+        return tokenizer.encode_chat(code_messages(question, entry_point))
 
     def test(question: str, entry_point: str, program: str | None) -> Prompt:
-        user = _test_request(question, entry_point, program, suite_size, answers=answers)
-        return tokenizer.encode_chat(_conversation(TEST_SYSTEM, user))
+        return tokenizer.encode_chat(test_messages(question, entry_point, program, suite_size, answers=answers))
 
     return Prompts(code, test)
 
 
-def _test_request(question: str, entry_point: str, program: str | None, suite_size: int, *, answers: bool) -> str:
+def code_messages(question: str, entry_point: str) -> list[Message]:
+    """The conversation that asks for a program."""
+    return conversation(CODE_SYSTEM, CODE_USER.format(question=question, entry_point=entry_point))
+
+
+def test_messages(
+    question: str, entry_point: str, program: str | None, suite_size: int, *, answers: bool = True
+) -> list[Message]:
+    """The conversation that asks for a suite of tests."""
     call = f"{entry_point}(arguments)"
     culprit = "wrong solutions are" if program is None else "this program is"
     correct = "tests that hold for every correct solution and that"
@@ -86,8 +92,11 @@ def _test_request(question: str, entry_point: str, program: str | None, suite_si
         form=f"assert {call} == expected_value" if answers else call,
         question=question,
     )
-    return request if program is None else request + TEST_PROGRAM.format(program=program.strip("\n"))
+    if program is not None:
+        request += TEST_PROGRAM.format(program=program.strip("\n"))
+    return conversation(TEST_SYSTEM, request)
 
 
-def _conversation(system: str, user: str) -> list[dict[str, str]]:
+def conversation(system: str, user: str) -> list[Message]:
+    """One turn of the user's, to be answered."""
     return [{"role": "system", "content": system}, {"role": "user", "content": user}]
