@@ -17,11 +17,13 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser("report", help="write a run's report.html")
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run directories")
     parser.add_argument("--out", type=Path, help="the file to write")
+    parser.add_argument("--follow", action="store_true", help="write it anew every 10 seconds until Ctrl-C")
     parser.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
-    from codea1_jax.run.report import build_report
+    from codea1_jax.run.report import build_report, follow_report
 
-    print(build_report(options.runs, options.out))
+    write = follow_report if options.follow else build_report
+    print(write(options.runs, options.out))
     return DONE

@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from codea1_jax.run.config import ConfigError
 from codea1_jax.run.report.rollouts import Rollouts, choose_rollouts, evenly_spaced
 from codea1_jax.run.telemetry import METRICS_FILE, VERSIONS_FILE, read_lines
 
@@ -39,13 +40,13 @@ class Run:
 def read_runs(run_dirs: Sequence[Path], rollout_bytes: int) -> list[Run]:
     """Reads run directories; `rollout_bytes` of JSON are shared among their rollouts.
 
-    Runs whose configurations differ only in their seed get the same `group`. Raises FileNotFoundError for a
+    Runs whose configurations differ only in their seed get the same `group`. Raises ConfigError for a
     path that is no directory and ValueError for one whose files cannot be read.
     """
     paths = [path.resolve() for path in run_dirs]
     for path in paths:
         if not path.is_dir():
-            raise FileNotFoundError(f"no run directory at {path}")
+            raise ConfigError(f"no run directory at {path}")
     names = _names(paths)
     configs = [_text(path / "config.yaml") for path in paths]
     groups = _groups(names, [yaml.safe_load(config) for config in configs])
