@@ -87,6 +87,17 @@ def _forward(
     return result
 
 
+@partial(jax.jit, static_argnames="model")
+def prompt_key_values(model: Qwen2, params: Params, tokens: Int[Array, "prompts time"]) -> KeyValues:
+    """Keys and values [layers, prompts, time, kv_heads, head_dim] of right-padded prompts.
+
+    Padding needs no mask of its own: nothing before it sees it, and decoding masks its columns.
+    """
+    positions = jnp.broadcast_to(jnp.arange(tokens.shape[1]), tokens.shape)
+    _, kept = _forward(model, params, tokens, positions, prefill_attention(jnp.ones_like(tokens)))
+    return KeyValues(*kept)
+
+
 @partial(jax.jit, static_argnames="model", donate_argnames="cache")
 def prefill(
     model: Qwen2,
@@ -95,14 +106,8 @@ def prefill(
     tokens: Int[Array, "prompts time"],
     slots: Int[Array, " prompts"],
 ) -> Cache:
-    """Runs right-padded prompts once and stores their keys and values in `slots` (out of range: dropped).
-
-    Padding needs no mask of its own: nothing before it sees it, and decoding masks its columns.
-    """
-    positions = jnp.broadcast_to(jnp.arange(tokens.shape[1]), tokens.shape)
-    attend = prefill_attention(jnp.ones_like(tokens))
-    _, kept = _forward(model, params, tokens, positions, attend)
-    return insert_prompts(cache, KeyValues(*kept), slots)
+    """Runs right-padded prompts once and stores their keys and values in `slots` (out of range: dropped)."""
+    return insert_prompts(cache, prompt_key_values(model, params, tokens), slots)
 
 
 @dataclass(frozen=True)

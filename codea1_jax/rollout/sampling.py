@@ -38,19 +38,22 @@ class Method(StrEnum):
 
 
 class Controls(NamedTuple):
-    """The numbers of a `Sampling`, as traced scalars: changing them compiles nothing."""
+    """The numbers of a `Sampling`, traced: changing them compiles nothing. Scalars, or one number for each row.
 
-    temperature: Float[Array, ""]
-    top_p: Float[Array, ""]
-    top_k: Int[Array, ""]
-    max_new_tokens: Int[Array, ""]
+    Rows that differ are all drawn by `Method.FILTERED`, where top_k = 1 is greedy.
+    """
+
+    temperature: Float[Array, "*rows"]
+    top_p: Float[Array, "*rows"]
+    top_k: Int[Array, "*rows"]
+    max_new_tokens: Int[Array, "*rows"]
 
     @classmethod
     def of(cls, sampling: Sampling) -> Controls:
         return cls(
             jnp.float32(sampling.temperature or 1.0),
             jnp.float32(sampling.top_p),
-            jnp.int32(sampling.top_k),
+            jnp.int32(sampling.top_k if sampling.temperature else 1),
             jnp.int32(sampling.max_new_tokens),
         )
 
@@ -72,7 +75,7 @@ def draw_tokens(
     controls: Controls,
 ) -> tuple[Int[Array, "*rows"], Float[Array, "*rows"]]:
     """Tokens, and their log-softmax at the sampling temperature over the whole vocabulary (float32)."""
-    scaled = logits.astype(jnp.float32) / controls.temperature
+    scaled = logits.astype(jnp.float32) / _per_row(controls.temperature, logits)[..., None]
     top = jnp.max(scaled, axis=-1, keepdims=True)
     weights = jnp.exp(scaled - top)
     if method is Method.GREEDY:
@@ -82,28 +85,47 @@ def draw_tokens(
         if method is Method.FILTERED:
             allowed = keep_top_p(keep_top_k(weights, controls.top_k), controls.top_p)
         tokens = invert_cumulative(allowed, uniforms)
+        if method is Method.FILTERED:
+            tokens = _take_likeliest(tokens, scaled, controls.top_k == 1)
     chosen = jnp.take_along_axis(scaled, tokens[..., None], axis=-1)
     logprobs = chosen - top - jnp.log(jnp.sum(weights, axis=-1, keepdims=True))
     return tokens.astype(jnp.int32), logprobs[..., 0]
 
 
-def keep_top_k(weights: Float[Array, "*rows vocab"], top_k: Int[Array, ""]) -> Float[Array, "*rows vocab"]:
+def _per_row(control: Array, values: Array) -> Array:
+    """A control, of all rows or of each, as one number per row of `values` [*rows, vocab]."""
+    return jnp.broadcast_to(control, values.shape[:-1])
+
+
+def _take_likeliest(tokens: Array, scaled: Array, greedy: Array) -> Array:
+    """The first of the likeliest tokens in greedy rows, which drawing would choose among if they tie."""
+
+    def take(tokens: Array) -> Array:
+        return jnp.where(_per_row(greedy, scaled), jnp.argmax(scaled, axis=-1), tokens)
+
+    return jax.lax.cond(jnp.any(greedy), take, lambda tokens: tokens, tokens)
+
+
+def keep_top_k(weights: Float[Array, "*rows vocab"], top_k: Int[Array, "*#rows"]) -> Float[Array, "*rows vocab"]:
     """Zeroes all but the k largest weights, which are in [0, 1]; k = 0 keeps all."""
+    top_k, vocab = _per_row(top_k, weights), weights.shape[-1]
 
     def keep(weights: Array) -> Array:
-        wanted = jnp.minimum(top_k, weights.shape[-1]).astype(jnp.float32)
-        return _keep_until(weights, jnp.ones_like(weights), jnp.broadcast_to(wanted, weights.shape[:-1]))
+        wanted = jnp.where(top_k > 0, jnp.minimum(top_k, vocab), vocab).astype(jnp.float32)
+        return _keep_until(weights, jnp.ones_like(weights), wanted)
 
-    return jax.lax.cond(top_k > 0, keep, lambda weights: weights, weights)
+    return jax.lax.cond(jnp.any(top_k > 0), keep, lambda weights: weights, weights)
 
 
-def keep_top_p(weights: Float[Array, "*rows vocab"], top_p: Float[Array, ""]) -> Float[Array, "*rows vocab"]:
+def keep_top_p(weights: Float[Array, "*rows vocab"], top_p: Float[Array, "*#rows"]) -> Float[Array, "*rows vocab"]:
     """Zeroes all but the largest weights, which are in [0, 1], that together reach top_p of the sum; 1 keeps all."""
+    top_p = _per_row(top_p, weights)
 
     def keep(weights: Array) -> Array:
-        return _keep_until(weights, weights, top_p * jnp.sum(weights, axis=-1))
+        kept = _keep_until(weights, weights, top_p * jnp.sum(weights, axis=-1))
+        return jnp.where((top_p < 1)[..., None], kept, weights)
 
-    return jax.lax.cond(top_p < 1, keep, lambda weights: weights, weights)
+    return jax.lax.cond(jnp.any(top_p < 1), keep, lambda weights: weights, weights)
 
 
 def _keep_until(weights: Array, amounts: Array, wanted: Array) -> Array:

@@ -146,3 +146,23 @@ def test_the_uniforms_of_rows_and_places_are_uniform_and_unrelated():
     assert stats.kstest(uniforms.ravel(), "uniform").pvalue > 1e-3
     correlations = np.corrcoef(uniforms) - np.eye(10)
     assert np.abs(correlations).max() < 0.2
+
+
+def test_rows_with_controls_of_their_own_draw_as_if_alone():
+    samplings = [
+        Sampling(1, temperature=0.0),
+        Sampling(1),
+        Sampling(1, temperature=0.5, top_k=3),
+        Sampling(1, temperature=1.7, top_p=0.6),
+        Sampling(1, top_p=0.9, top_k=20),
+    ]
+    random = np.random.default_rng(5)
+    logits = jnp.array(random.normal(0, 2, (len(samplings), 200)).astype(np.float32)).at[0, 7].set(9).at[0, 150].set(9)
+    uniforms = jnp.array(random.uniform(size=len(samplings)).astype(np.float32))
+    each = Controls(*map(jnp.stack, zip(*map(Controls.of, samplings), strict=True)))
+    tokens, logprobs = draw_tokens(logits, uniforms, Method.FILTERED, each)
+    for row, sampling in enumerate(samplings):
+        one = slice(row, row + 1)
+        alone = draw_tokens(logits[one], uniforms[one], Method.of(sampling), Controls.of(sampling))
+        assert (tokens[one], logprobs[one]) == alone
+    assert tokens[0] == 7
