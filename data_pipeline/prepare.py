@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from data_pipeline import micro, sources, tfds_files
 from data_pipeline.hub import local_path
@@ -55,6 +56,10 @@ class Manifest:
     dropped: dict[str, int]
     refused: list[Refusal]
     files_sha256: dict[str, str]
+
+    def as_document(self) -> dict[str, Any]:
+        """As `manifest.json` has it."""
+        return asdict(self)
 
 
 def prepare(
@@ -156,7 +161,7 @@ def _write(
         refused=list(refused),
         files_sha256={file.name: _sha256(file) for file in sorted(path.iterdir())},
     )
-    (path / "manifest.json").write_text(json.dumps(asdict(manifest), indent=2) + "\n")
+    (path / "manifest.json").write_text(json.dumps(manifest.as_document(), indent=2) + "\n")
     return path, manifest
 
 

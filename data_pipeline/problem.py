@@ -10,7 +10,8 @@ class Problem:
 
     `golden_tests` are lines `assert CALL == VALUE`; `check` is the source's own checking code where it has
     some; `probe_calls` are calls that together cover every small input, so that agreement with the solution
-    on all of them is an exact score; `mutants` are fixed wrong programs.
+    on all of them is an exact score; `mutants` are fixed wrong programs; `preamble` is code that the source's own
+    scorer puts before every sample.
     """
 
     id: str
@@ -21,6 +22,7 @@ class Problem:
     check: str = ""
     probe_calls: tuple[str, ...] = ()
     mutants: tuple[str, ...] = ()
+    preamble: str = ""
     source: str = ""
 
 

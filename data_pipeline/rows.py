@@ -49,10 +49,10 @@ def _rows_of(path: Path) -> list[Row | BadRow]:
             return list(pyarrow.parquet.read_table(path).to_pylist())
         if path.name.endswith((".jsonl", ".jsonl.gz")):
             # Not splitlines: JSON may hold characters that it takes for the ends of lines.
-            content = _text(path).rstrip()
-            return [_parsed(line) for line in content.split("\n")] if content else []
+            content = _bytes(path).rstrip()
+            return [_parsed(line) for line in content.split(b"\n")] if content else []
         if path.name.endswith(".json"):
-            return _items(json.loads(_text(path)))
+            return _items(json.loads(_bytes(path).decode()))
     except (pyarrow.ArrowException, OSError, EOFError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise ValueError(f"{path}: not readable as {path.suffix[1:]}: {_one_line(error)}") from None
     raise ValueError(f"{path}: unknown kind of file; known are {', '.join(SUFFIXES)}")
@@ -98,14 +98,16 @@ def texts(row: Row, name: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _text(path: Path) -> str:
+def _bytes(path: Path) -> bytes:
     data = path.read_bytes()
-    return (gzip.decompress(data) if path.name.endswith(".gz") else data).decode("utf-8")
+    return gzip.decompress(data) if path.name.endswith(".gz") else data
 
 
-def _parsed(line: str) -> Row | BadRow:
+def _parsed(line: bytes) -> Row | BadRow:
     try:
-        return _object(json.loads(line))
+        return _object(json.loads(line.decode()))
+    except UnicodeDecodeError as error:
+        return BadRow(f"not UTF-8: {_one_line(error)}")
     except json.JSONDecodeError as error:
         return BadRow(f"not JSON: {_one_line(error)}")
 

@@ -7,17 +7,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, get_args
 
-from data_pipeline import bigcodebench, evalplus, kodcode, micro, problem_files, unleaked
+from data_pipeline import bigcodebench, evalplus, evalplus_release, kodcode, micro, problem_files, unleaked
 from data_pipeline.problem import Loaded, Problem
 from data_pipeline.rows import BadRow, Row, read_rows
 
 Split = Literal["train", "heldout", "all"]
+Reader = Callable[[Sequence[Row | BadRow]], Loaded]
 
 _HELD_OUT_IN_10 = 1
-_FORMATS: tuple[tuple[str, frozenset[str], Callable[[Sequence[Row | BadRow]], Loaded]], ...] = (
+_FORMATS: tuple[tuple[str, frozenset[str], Reader], ...] = (
     ("KodCode", kodcode.FIELDS, kodcode.from_rows),
     ("problems", problem_files.FIELDS, problem_files.from_rows),
     ("BigCodeBench", bigcodebench.FIELDS, bigcodebench.from_rows),
+    ("evalplus as released", evalplus_release.FIELDS, evalplus_release.from_rows),
     ("HumanEval+", evalplus.HUMANEVAL_FIELDS, evalplus.from_rows),
     ("MBPP+", evalplus.MBPP_FIELDS, evalplus.from_rows),
     ("evalplus for training", evalplus.TRAINING_FIELDS, evalplus.from_rows),
@@ -48,16 +50,30 @@ def load(source: str, split: Split = "train", count: int | None = None, seed: in
 def read(path: str, difficulties: Sequence[str] = ()) -> Loaded:
     """Every row of a file or folder; of KodCode, if `difficulties` are given, only those. Raises as `load` does."""
     rows = read_rows(path)
-    fields = next((row.keys() for row in rows if isinstance(row, dict)), None)
+    fields = _fields(rows)
     if fields is None:
         raise ValueError(f"{path}: not one row is an object with fields")
-    for name, required, from_rows in _FORMATS:
-        if required <= fields:
-            if difficulties and name != "KodCode":
-                raise ValueError(f"{path}: {name} has no difficulties to choose from")
-            return kodcode.from_rows(rows, difficulties) if difficulties else from_rows(rows)
-    known = "; ".join(f"{name} ({', '.join(sorted(required))})" for name, required, _ in _FORMATS)
-    raise ValueError(f"{path}: fields {', '.join(sorted(fields))} are of no known format: {known}")
+    name, from_rows = _format(fields) or (None, None)
+    if from_rows is None:
+        known = "; ".join(f"{name} ({', '.join(sorted(required))})" for name, required, _ in _FORMATS)
+        raise ValueError(f"{path}: fields {', '.join(sorted(fields))} are of no known format: {known}")
+    if difficulties and name != "KodCode":
+        raise ValueError(f"{path}: {name} has no difficulties to choose from")
+    return kodcode.from_rows(rows, difficulties) if difficulties else from_rows(rows)
+
+
+def reader_of(rows: Sequence[Row | BadRow]) -> Reader:
+    """What reads rows like the first one; rows of no known format are read as somebody's own problems."""
+    found = _format(_fields(rows) or frozenset())
+    return found[1] if found else problem_files.from_rows
+
+
+def _fields(rows: Sequence[Row | BadRow]) -> frozenset[str] | None:
+    return next((frozenset(row) for row in rows if isinstance(row, dict)), None)
+
+
+def _format(fields: frozenset[str]) -> tuple[str, Reader] | None:
+    return next(((name, from_rows) for name, required, from_rows in _FORMATS if required <= fields), None)
 
 
 def split_of(problem: Problem) -> Split:

@@ -18,7 +18,7 @@ from tensorflow_datasets.proto import tf_example_pb2
 
 from data_pipeline.problem import Problem
 
-FORMAT_VERSION = "1.0.0"
+FORMAT_VERSION = "1.1.0"
 CONFIGS = {
     "kodcode": "KodCode-V1",
     "humanevalplus": "HumanEval+",
@@ -35,7 +35,7 @@ class Problems(tfds.core.GeneratorBasedBuilder):
     """Builds a dataset whose examples have the fields of `Problem`, from problems already in memory."""
 
     VERSION = tfds.core.Version(FORMAT_VERSION)
-    RELEASE_NOTES = {FORMAT_VERSION: "First version."}  # noqa: RUF012  (the base class's own form)
+    RELEASE_NOTES = {"1.0.0": "First version.", FORMAT_VERSION: "A preamble for each problem."}  # noqa: RUF012  (the base class's own form)
     BUILDER_CONFIGS = [  # noqa: RUF012
         tfds.core.BuilderConfig(name=name, description=description) for name, description in CONFIGS.items()
     ]

@@ -3,6 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+RESAMPLES = 2_000
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over problems with the bounds of its 95% bootstrap interval, all in percent."""
+
+    value: float
+    low: float
+    high: float
 
 
 def pass_at_k(samples: int, correct: int, k: int) -> float:
@@ -18,3 +33,16 @@ def pass_at_k(samples: int, correct: int, k: int) -> float:
 def mul(pass_at_5: float, mut_at_5: float) -> float:
     """Mul = pass@5 · mut@5 / 100, all in percent."""
     return pass_at_5 * mut_at_5 / 100
+
+
+def estimate(shares: Sequence[float]) -> Estimate:
+    """The mean of per-problem shares (0 to 1), with a percentile bootstrap over problems.
+
+    The problems are drawn with replacement `RESAMPLES` times, from a fixed seed. Raises ValueError for no problems.
+    """
+    if not shares:
+        raise ValueError("there is no problem to take a mean over")
+    values = 100 * np.asarray(shares, dtype=float)
+    drawn = np.random.default_rng(0).integers(0, len(values), (RESAMPLES, len(values)))
+    low, high = np.percentile(values[drawn].mean(axis=1), [2.5, 97.5])
+    return Estimate(float(values.mean()), float(low), float(high))

@@ -1,0 +1,86 @@
+"""`codea1 data`: make datasets, and find what is wrong with one's own."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from codea1_jax.cli.progress import progress_bar
+from codea1_jax.cli.runtime import BAD_INPUT, DONE
+from codea1_jax.run.config import ConfigError
+
+if TYPE_CHECKING:
+    from codea1_jax.cli.arguments import Commands
+
+DATASETS = ("kodcode", "humanevalplus", "mbppplus", "bigcodebench", "ult", "micro", "problems")
+DIFFICULTIES = ("easy", "medium", "hard")
+
+
+def add(commands: Commands) -> None:
+    """Registers the commands."""
+    data = commands.add_parser("data", help="datasets of problems").add_subparsers(required=True, metavar="COMMAND")
+    prepare = data.add_parser("prepare", help="clean and check a dataset's rows and write them as a TFDS dataset")
+    prepare.add_argument("dataset", choices=DATASETS, help="what it is; problems: one's own")
+    prepare.add_argument("--source", help="file, folder, pattern, or dataset of the Hub (owner/name[/files])")
+    prepare.add_argument("--out", type=Path, required=True, help="folder to write below")
+    prepare.add_argument(
+        "--difficulty", nargs="+", choices=DIFFICULTIES, help="questions of KodCode to keep; default: hard"
+    )
+    prepare.add_argument(
+        "--against", nargs="+", default=(), metavar="SOURCE", help="evaluation sets that training sets may not overlap"
+    )
+    prepare.add_argument("--json", action="store_true", help="print nothing but the manifest, on one line")
+    prepare.set_defaults(run=_prepare)
+
+    validate = data.add_parser("validate", help="say what is wrong with a file of problems, line by line")
+    validate.add_argument("file", type=Path, help="JSONL of {id, question, solution, entry_point, tests?}")
+    validate.add_argument("--json", action="store_true", help="print one JSON document on one line")
+    validate.set_defaults(run=_validate)
+
+
+def _prepare(options: argparse.Namespace) -> int:
+    from data_pipeline.prepare import Recipe, prepare
+    from sandbox import SandboxPool
+
+    if options.source is None and options.dataset != "micro":
+        raise ConfigError(f"--source: {options.dataset} is made from files; name them, or a dataset of the Hub")
+    difficulties = options.difficulty or (["hard"] if options.dataset == "kodcode" else [])
+    recipe = Recipe(options.dataset, options.source or "", tuple(difficulties), tuple(options.against))
+    with SandboxPool() as pool, progress_bar("solutions checked") as progress:
+        try:
+            path, manifest = prepare(recipe, options.out, pool, progress)
+        except ValueError as error:
+            raise ConfigError(f"--source: {error}") from error
+    document = manifest.as_document()
+    if options.json:
+        print(json.dumps({"path": str(path)} | document))
+        return DONE
+    print(json.dumps({key: value for key, value in document.items() if key != "refused"}, indent=2))
+    print(f"codea1: written to {path}; manifest.json there gives each refused row its reason", file=sys.stderr)
+    return DONE
+
+
+def _validate(options: argparse.Namespace) -> int:
+    from data_pipeline.faults import find_faults
+    from sandbox import SandboxPool
+
+    try:
+        with SandboxPool() as pool:
+            report = find_faults(options.file, pool)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    if options.json:
+        faults = [vars(fault) for fault in report.faults]
+        print(json.dumps({"file": str(options.file), "problems": report.problems, "faults": faults}))
+    else:
+        for fault in report.faults:
+            print(
+                f"{options.file}:{fault.line}: {fault.id}: {fault.reason}"
+                if fault.id
+                else f"{options.file}:{fault.line}: {fault.reason}"
+            )
+        print(f"{report.problems} good problems, {len(report.faults)} faults")
+    return BAD_INPUT if report.faults else DONE

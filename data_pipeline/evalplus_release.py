@@ -1,0 +1,160 @@
+"""Reads HumanEval+ and MBPP+ as evalplus releases them on GitHub: inputs as JSON, and no expected values.
+
+The expected values are the reference's own; how a candidate's are compared with them follows evalplus v0.3.1
+(`evalplus/eval/__init__.py` and `_special_oracle.py`), its special cases included. Tuples, sets and complex numbers,
+which JSON does not have, are told by the problem's own example asserts.
+"""
+
+import ast
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from data_pipeline.problem import Loaded, Problem
+from data_pipeline.rows import BadRow, Row, collect, text
+from data_pipeline.source_code import entry_function, parse, with_declaration
+
+FIELDS = frozenset({"task_id", "prompt", "canonical_solution", "entry_point", "base_input", "plus_input", "atol"})
+
+Kinds = dict[tuple[int, int], set[type]]  # of the values at (argument, depth within it)
+
+_CHECK = """\
+import copy
+import math
+import numpy as np
+from math import inf, nan
+
+def is_floats(value):
+    if isinstance(value, (list, tuple)):
+        return bool(value) and all(isinstance(item, float) for item in value)
+    return isinstance(value, float)
+
+def close(out, expected, tolerance):
+    alike = type(out) == type(expected) and (not isinstance(expected, (list, tuple)) or len(out) == len(expected))
+    return alike and np.allclose(out, expected, rtol=1e-07, atol=tolerance)
+
+def matches(out, expected, arguments, atol):
+    {comparison}
+    if atol == 0 and is_floats(expected):
+        atol = 1e-6
+    return bool(exact or (atol and close(out, expected, atol)))
+
+def check(candidate):
+    names = {{}}
+    exec({reference!r}, names)
+    for arguments in {inputs!r}:
+        expected = names[{entry_point!r}](*copy.deepcopy(arguments))
+        out = candidate(*copy.deepcopy(arguments))
+        assert matches(out, expected, arguments, {atol!r}), f"{{out!r}} is not {{expected!r}}"
+"""
+_USUAL = "exact = out == expected"
+_AS_SETS = "exact = set(out) == set(expected)"
+_WHETHER_FOUND = "exact = (out if isinstance(out, bool) else out is not None) == (expected not in (None, False))"
+_PYRAMID = "round(arguments[0] ** 2 + 2 * arguments[0] * math.hypot(arguments[0] / 2, arguments[1]))"
+_COMPARISONS = {
+    **dict.fromkeys(("similar_elements", "find_char_long", "common_in_nested_lists", "extract_singly"), _AS_SETS),
+    **dict.fromkeys(("larg_nnum", "intersection_array", "find_dissimilar", "Diff"), _AS_SETS),
+    **dict.fromkeys(("check_str", "text_match_three", "text_starta_endb"), _WHETHER_FOUND),
+    "are_equivalent": "exact = True",
+    "sum_div": "exact = out == expected or out == 0",
+    "digit_distance_nums": "exact = out == expected or out == sum(map(int, str(abs(arguments[0] - arguments[1]))))",
+    "surface_Area": f"exact = out == expected or abs(out - {_PYRAMID}) <= atol",
+    "find_zero": "return abs(sum(c * math.pow(out, i) for i, c in enumerate(arguments[0]))) <= atol",
+}
+
+
+def from_rows(rows: Sequence[Row | BadRow]) -> Loaded:
+    """Every row as a problem, or refused by its id with the reason."""
+    return collect(rows, _id, _problem)
+
+
+def _id(row: Row) -> str:
+    return text(row, "task_id").replace("Mbpp/", "MBPP/")
+
+
+def _problem(row: Row) -> Problem:
+    prompt, entry_point = text(row, "prompt"), text(row, "entry_point")
+    solution = prompt + text(row, "canonical_solution")
+    function = entry_function(solution, entry_point)
+    is_humaneval = _id(row).startswith("HumanEval/")
+    return Problem(
+        id=_id(row),
+        question=prompt if is_humaneval else with_declaration(prompt, function),
+        solution=solution,
+        entry_point=entry_point,
+        golden_tests=(),
+        check=_CHECK.format(
+            comparison=_COMPARISONS.get(entry_point, _USUAL),
+            reference=solution,
+            entry_point=entry_point,
+            inputs=_inputs(row, entry_point),
+            atol=_tolerance(row),
+        ),
+        source="humanevalplus" if is_humaneval else "mbppplus",
+    )
+
+
+def _tolerance(row: Row) -> float:
+    if not isinstance(row["atol"], int | float):
+        raise BadRow("atol is no number")
+    return float(row["atol"])
+
+
+def _inputs(row: Row, entry_point: str) -> list[list[Any]]:
+    """The arguments of every call, with the types that the example asserts show."""
+    kinds = example_kinds(row.get("assertion") or "", entry_point)
+    found = []
+    for name in ("base_input", "plus_input"):
+        calls = row[name] or []
+        if not isinstance(calls, list) or not all(isinstance(call, list) for call in calls):
+            raise BadRow(f"{name} is no list of lists of arguments")
+        found += [restored(call, kinds) for call in calls]
+    if not found:
+        raise BadRow("no inputs")
+    return found
+
+
+def example_kinds(asserts: str, entry_point: str) -> Kinds:
+    """The types of the literal arguments with which example asserts call the function. Raises BadRow."""
+    kinds: Kinds = defaultdict(set)
+    for node in ast.walk(parse(asserts, "the assertion")):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == entry_point:
+            for place, argument in enumerate(node.args):
+                try:
+                    _note(ast.literal_eval(argument), place, 0, kinds)
+                except ValueError:
+                    continue  # an expression, which shows no type
+    return kinds
+
+
+def _note(value: Any, place: int, depth: int, kinds: Kinds) -> None:
+    kinds[place, depth].add(type(value))
+    if isinstance(value, list | tuple | set | dict):
+        for item in value.values() if isinstance(value, dict) else value:
+            _note(item, place, depth + 1, kinds)
+
+
+def restored(arguments: Sequence[Any], kinds: Kinds) -> list[Any]:
+    """Arguments read from JSON, as the types that `kinds` has at their places."""
+    return [_restored(argument, place, 0, kinds) for place, argument in enumerate(arguments)]
+
+
+def _restored(value: Any, place: int, depth: int, kinds: Kinds) -> Any:
+    known = max((d for p, d in kinds if p == place and d <= depth), default=None)
+    seen = kinds[place, known] if known is not None else set()
+    if isinstance(value, dict):
+        return {key: _restored(item, place, depth + 1, kinds) for key, item in value.items()}
+    if isinstance(value, list):
+        items = [_restored(item, place, depth + 1, kinds) for item in value]
+        if set in seen:
+            return set(items) or {}  # examples of sets have an empty dict where they mean none
+        return tuple(items) if tuple in seen and list not in seen else items
+    return _number(value) if isinstance(value, str) and seen and seen <= {int, float, complex} else value
+
+
+def _number(value: str) -> float | complex | str:
+    """A number that stands as a text because it may be complex."""
+    try:
+        return complex(value) if "j" in value else float(value)
+    except ValueError:
+        return value

@@ -1,0 +1,56 @@
+"""What is wrong with a file of problems, line by line."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from data_pipeline.problem import Problem
+from data_pipeline.rows import BadRow, read_rows
+from data_pipeline.sources import reader_of
+from data_pipeline.validate import failures
+from sandbox import Judge
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong with one line (of a file that has none: one row), counted from 1; `id` where one can be read."""
+
+    line: int
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """The number of good problems, and the faults in the order of the lines."""
+
+    problems: int
+    faults: tuple[Fault, ...]
+
+
+def find_faults(path: str | Path, pool: Judge) -> Report:
+    """Reads every line by itself, and runs every solution against its tests.
+
+    Raises ValueError where the file cannot be read at all, and sandbox.SandboxError where the sandbox itself fails.
+    """
+    rows = read_rows(path)
+    read = reader_of(rows)
+    problems: dict[int, Problem] = {}
+    first_line: dict[str, int] = {}
+    faults = []
+    for line, row in enumerate(rows, start=1):
+        loaded = read([row])
+        if loaded.refused:
+            refusal = loaded.refused[0]
+            name = "" if isinstance(row, BadRow) or refusal.id == "row 1" else refusal.id
+            faults.append(Fault(line, name, refusal.reason))
+            continue
+        (problem,) = loaded.problems
+        if problem.id in first_line:
+            faults.append(Fault(line, problem.id, f"the same id as line {first_line[problem.id]}"))
+            continue
+        first_line[problem.id] = line
+        problems[line] = problem
+    reasons = zip(problems.items(), failures(tuple(problems.values()), pool), strict=True)
+    failed = [Fault(line, problem.id, reason) for (line, problem), reason in reasons if reason is not None]
+    faults = sorted([*faults, *failed], key=lambda fault: fault.line)
+    return Report(len(problems) - len(failed), tuple(faults))
