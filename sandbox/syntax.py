@@ -8,16 +8,16 @@ parse calls while their users parse suites, so everyone parses here.
 import ast
 import threading
 
-_one_at_a_time = threading.Lock()
+one_at_a_time = threading.Lock()  # to be held around other people's code that parses, too
 
 
 def parse_module(source: str) -> ast.Module:
     """The tree of a program. Raises what `ast.parse` does."""
-    with _one_at_a_time:
+    with one_at_a_time:
         return ast.parse(source)
 
 
 def parse_expression(source: str) -> ast.expr:
     """The tree of one expression. Raises what `ast.parse` does."""
-    with _one_at_a_time:
+    with one_at_a_time:
         return ast.parse(source, mode="eval").body
