@@ -9,7 +9,10 @@ from pydantic import Field, StringConstraints, model_validator
 from codea1_jax.game.rewards import RewardConfig
 from codea1_jax.game.warm_start import WarmStartConfig
 from codea1_jax.learn import GRPOConfig, OptimizerConfig, PackingConfig
+from codea1_jax.methods import MethodConfig
+from codea1_jax.models.sharding import MeshConfig
 from codea1_jax.run.config import Section
+from codea1_jax.run.keep import CheckpointConfig
 
 
 class ArchitectureConfig(Section):
@@ -31,6 +34,10 @@ class ModelConfig(Section):
     architecture: ArchitectureConfig | None = Field(default=None, description="shape of a model trained from scratch")
     compute_dtype: Literal["float32", "bfloat16"] = Field(default="bfloat16", description="type of activations")
     remat: Literal["none", "full", "dots"] = Field(default="none", description="what the backward pass recomputes")
+    attention: Literal["auto", "xla", "splash", "cudnn"] = Field(
+        default="auto",
+        description="kernel of training and prefill; auto: splash on TPU, cudnn on CUDA in bfloat16, else xla",
+    )
 
     @model_validator(mode="after")
     def _one_source(self) -> ModelConfig:
@@ -118,13 +125,6 @@ class SandboxConfig(Section):
         return self
 
 
-class CheckpointConfig(Section):
-    """When all training state is saved."""
-
-    every: int = Field(default=10, ge=1, description="training steps between checkpoints")
-    keep_last: int = Field(default=2, ge=1, description="checkpoints kept")
-
-
 class RunConfig(Section):
     """Identity of a run."""
 
@@ -145,7 +145,9 @@ class Config(Section):
     """One training run."""
 
     run: RunConfig
+    method: MethodConfig = MethodConfig()
     model: ModelConfig
+    mesh: MeshConfig = MeshConfig()
     warm_start: WarmStartConfig | None = Field(default=None, description="for a model trained from scratch")
     warm_start_cache: str = Field(default=".cache/warm_start", description="finished warm starts, by content hash")
     data: DataConfig = DataConfig()
@@ -165,4 +167,6 @@ class Config(Section):
             raise ValueError("warm_start: a pretrained model needs none; remove it or set model.architecture")
         if self.prompts == "chat" and self.model.architecture is not None:
             raise ValueError("prompts=chat needs the chat template of model.pretrained; use prompts=plain")
+        if self.checkpoint.keep_best and not self.eval.every:
+            raise ValueError("checkpoint.keep_best: nothing says which is best; set eval.every")
         return self

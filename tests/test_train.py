@@ -26,7 +26,8 @@ from codea1_jax.run.config import load
 from codea1_jax.run.interrupts import Interrupted
 from codea1_jax.run.rundir import RunDir
 from codea1_jax.run.telemetry import read_lines, rollout_steps, rollouts_path
-from codea1_jax.train import EVAL_STREAM, State, learn, pack_state, play, resume, start, train, unpack_state
+from codea1_jax.state import State, pack_state, unpack_state
+from codea1_jax.train import EVAL_STREAM, learn, play, resume, start, train
 
 # --- stopped runs -------------------------------------------------------------------------------------
 
@@ -170,11 +171,11 @@ def test_a_step_by_the_papers_settings_changes_both_policies_apart_and_the_refer
     questions = parts.loader()
     for step in (1, 2):
         state, metrics = learn(parts, state, play(parts, state, next(questions)))
-        assert (state.step, state.code.step, state.test.step) == (step, step, step)
+        assert (state.step, state.policies["code"].step, state.policies["test"].step) == (step, step, step)
     assert not changed(before, jax.device_get(state.reference))
-    assert changed(before, state.code.params)
-    assert changed(before, state.test.params)
-    assert changed(state.code.params, state.test.params)
+    assert changed(before, state.policies["code"].params)
+    assert changed(before, state.policies["test"].params)
+    assert changed(state.policies["code"].params, state.policies["test"].params)
     assert metrics["code/kl"] > 0
     assert metrics["test/kl"] > 0
 
@@ -239,7 +240,7 @@ def test_real_questions_are_all_used_or_refused_by_name_and_a_step_on_them_is_wh
         state = start(parts)
         round_ = play(parts, state, next(parts.loader()))
         state, metrics = learn(parts, state, round_)
-    assert (state.step, state.code.step, state.test.step) == (1, 1, 1)
+    assert (state.step, state.policies["code"].step, state.policies["test"].step) == (1, 1, 1)
     assert metrics["code/reward"] < 0.5  # of a model this small
     assert all(np.isfinite(value) for value in metrics.values())
 

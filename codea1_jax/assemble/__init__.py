@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import grain
+from jax.sharding import Mesh
 
 from codea1_jax.assemble.judges import judge_limits, make_judge
 from codea1_jax.assemble.players import Player, make_players
-from codea1_jax.assemble.policies import initial_params, make_learner, make_policy, make_prompts
+from codea1_jax.assemble.policies import initial_params, make_learners, make_policy, make_prompts
 from codea1_jax.assemble.questions import Questions, load_questions
 from codea1_jax.config import Config
 from codea1_jax.evals.heldout import HeldOut, prepare
 from codea1_jax.game.prompts import Prompts
-from codea1_jax.game.round import Rules, Table
+from codea1_jax.game.round import Rules, Speaker, Table, nobody
 from codea1_jax.game.scoring import Scoring
-from codea1_jax.learn import Learner
+from codea1_jax.learn import Imitation, Learner
+from codea1_jax.methods import METHODS, Method, Role
 from codea1_jax.models.policy import Policy
 from codea1_jax.models.qwen2 import Params
+from codea1_jax.models.sharding import make_mesh
 from data_pipeline import Problem
 from data_pipeline.loader import batches
 from sandbox import Judge, Limits
@@ -31,25 +35,39 @@ class Parts:
 
     config: Config
     policy: Policy
+    mesh: Mesh
     prompts: Prompts
     questions: Questions
     rules: Rules
     players: tuple[Player, Player]
-    code_learner: Learner
-    test_learner: Learner
+    method: Method
+    learners: Mapping[str, Learner | Imitation]
     heldout: HeldOut
     pool: Judge
     total_steps: int
 
-    def table(self, code: Params, test: Params, temperature: float | None = None, top_p: float | None = None) -> Table:
-        """Both models at the table, with these parameters; sampled as in training unless told otherwise."""
+    @property
+    def needs_reference(self) -> bool:
+        """Whether a policy is kept near the one at step 0."""
+        settings = (self.config.code, self.config.test)
+        return not self.method.supervised and any(each.grpo.kl_coef > 0 for each in settings)
+
+    def table(
+        self, params: Mapping[str, Params], temperature: float | None = None, top_p: float | None = None
+    ) -> Table:
+        """The models at the table, with every policy's parameters; sampled as in training unless told otherwise."""
         rollout = self.config.rollout
         heat = rollout.temperature if temperature is None else temperature
         nucleus = rollout.top_p if top_p is None else top_p
+
+        def speaker(role: Role, player: Player) -> Speaker:
+            policy = self.method.roles.get(role)
+            return nobody if policy is None else player.speak(params[policy], heat, nucleus)
+
         code_player, test_player = self.players
         return Table(
-            code=code_player.speak(code, heat, nucleus),
-            test=test_player.speak(test, heat, nucleus),
+            code=speaker("code", code_player),
+            test=speaker("test", test_player),
             prompts=self.prompts,
             decode=self.policy.tokenizer.decode,
             pool=self.pool,
@@ -63,19 +81,22 @@ class Parts:
 def make_parts(config: Config, pool: Judge) -> Parts:
     """Everything but the state."""
     policy = make_policy(config)
+    mesh = make_mesh(config.mesh)
     prompts = make_prompts(config, policy)
     questions = load_questions(config, prompts, pool)
     total_steps = config.train.steps or config.train.epochs * (len(questions.train) // config.train.questions)
-    players = make_players(config, policy, prompts, questions)
+    players = make_players(config, policy, prompts, questions, mesh)
+    method = METHODS[config.method.name]
     return Parts(
         config=config,
         policy=policy,
+        mesh=mesh,
         prompts=prompts,
         questions=questions,
         rules=_rules(config, players[1].longest_prompt, judge_limits(config.sandbox)),
         players=players,
-        code_learner=make_learner(config, config.code, policy, total_steps),
-        test_learner=make_learner(config, config.test, policy, total_steps),
+        method=method,
+        learners=make_learners(config, method, policy, total_steps, mesh),
         heldout=prepare(questions.heldout if config.eval.every else (), pool),
         pool=pool,
         total_steps=total_steps,
@@ -90,6 +111,7 @@ def _rules(config: Config, longest_test_prompt: int, limits: Limits) -> Rules:
         suites=rollout.suites,
         share_programs=rollout.share_programs,
         test_prompt_tokens=longest_test_prompt,
-        scoring=Scoring(config.rewards, config.train.update_n),
+        scoring=Scoring(config.rewards, config.train.update_n, config.method.answer_prediction),
         limits=limits,
+        white_box=config.method.white_box,
     )

@@ -11,14 +11,17 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh
 
 from codea1_jax.config import Config, LearnerConfig
 from codea1_jax.game.prompts import Prompts, chat_prompts, plain_prompts
 from codea1_jax.game.warm_start import warm_start
-from codea1_jax.learn import Learner
+from codea1_jax.learn import Imitation, Learner, SupervisedLearner
+from codea1_jax.methods import Method
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.policy import Policy, pretrained_policy, save_policy
-from codea1_jax.models.qwen2 import Params, Qwen2, init_params
+from codea1_jax.models.qwen2 import Params, Qwen2
+from codea1_jax.models.sharding import init_sharded, param_shardings
 from codea1_jax.models.tokenizer import micro_tokenizer
 from codea1_jax.models.weights import load_params, resolve
 from codea1_jax.run.config import ConfigError
@@ -31,22 +34,24 @@ def make_policy(config: Config) -> Policy:
     """The architecture and tokenizer that both roles share."""
     dtype = jnp.dtype(config.model.compute_dtype)
     if config.model.pretrained is not None:
-        return pretrained_policy(resolve(config.model.pretrained), dtype=dtype, remat=config.model.remat)
+        directory, attention = resolve(config.model.pretrained), config.model.attention
+        return pretrained_policy(directory, dtype=dtype, remat=config.model.remat, attention=attention)
     assert config.model.architecture is not None  # the configuration has exactly one source
     tokenizer = micro_tokenizer(micro.WORDS)
     try:
         shape = Qwen2Config(vocab_size=tokenizer.vocab_size, **config.model.architecture.model_dump())
     except ValueError as error:
         raise ConfigError(f"model.architecture: {error}") from error
-    return Policy(Qwen2(shape, dtype, jnp.dtype("float32"), config.model.remat), tokenizer)
+    return Policy(Qwen2(shape, dtype, jnp.dtype("float32"), config.model.remat, config.model.attention), tokenizer)
 
 
-def initial_params(config: Config, policy: Policy) -> Params:
+def initial_params(config: Config, policy: Policy, mesh: Mesh) -> Params:
     """What both policies start from: pretrained weights, a warm start (cached by what made it), or random weights."""
+    shardings = param_shardings(policy.model, mesh)
     if config.model.pretrained is not None:
-        return load_params(resolve(config.model.pretrained), policy.model)
+        return load_params(resolve(config.model.pretrained), policy.model, shardings)
     if config.warm_start is None:
-        return init_params(policy.model, jax.random.key(config.run.seed))
+        return init_sharded(policy.model, jax.random.key(config.run.seed), mesh)
     made_by = {
         "warm_start": config.warm_start.model_dump(mode="json"),
         "model": config.model.model_dump(mode="json"),
@@ -58,8 +63,8 @@ def initial_params(config: Config, policy: Policy) -> Params:
     cached = Path(config.warm_start_cache) / digest
     if cached.exists():
         logger.info("warm start: found in %s", cached)
-        return load_params(cached, policy.model)
-    params = warm_start(policy, config.warm_start, config.run.seed)
+        return load_params(cached, policy.model, shardings)
+    params = warm_start(policy, config.warm_start, config.run.seed, mesh)
     unfinished = cached.with_name(f"{digest}.{os.getpid()}.tmp")
     save_policy(unfinished, policy, params)
     try:
@@ -75,11 +80,20 @@ def make_prompts(config: Config, policy: Policy) -> Prompts:
     """The prompts of both roles in the configured style."""
     if config.prompts == "plain":
         return plain_prompts(policy.tokenizer)
-    return chat_prompts(policy.tokenizer, config.rewards.suite_size)
+    return chat_prompts(policy.tokenizer, config.rewards.suite_size, answers=config.method.answer_prediction)
 
 
-def make_learner(config: Config, settings: LearnerConfig, policy: Policy, total_steps: int) -> Learner:
-    """The learner of one role."""
+def make_learners(
+    config: Config, method: Method, policy: Policy, total_steps: int, mesh: Mesh
+) -> dict[str, Learner | Imitation]:
+    """Every trained policy's learner, by its name, over the devices of a mesh (of a TPU that is not here, say)."""
+    sections = {"code": config.code, "test": config.test}
+    make = _imitation if method.supervised else make_learner
+    return {name: make(config, sections[name], policy, total_steps, mesh) for name in method.policies}
+
+
+def make_learner(config: Config, settings: LearnerConfig, policy: Policy, total_steps: int, mesh: Mesh) -> Learner:
+    """The learner of one policy."""
     return Learner(
         policy.model,
         settings.grpo,
@@ -87,4 +101,11 @@ def make_learner(config: Config, settings: LearnerConfig, policy: Policy, total_
         settings.packing,
         total_steps=total_steps,
         temperature=config.rollout.temperature,
+        mesh=mesh,
+    )
+
+
+def _imitation(_config: Config, settings: LearnerConfig, policy: Policy, total_steps: int, mesh: Mesh) -> Imitation:
+    return Imitation(
+        SupervisedLearner(policy.model, settings.optimizer, settings.packing, total_steps=total_steps, mesh=mesh)
     )

@@ -6,7 +6,7 @@ Two styles: chat prompts for pretrained models, and the bare texts on which smal
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from codea1_jax.models.tokenizer import Message, Tokenizer
@@ -40,11 +40,12 @@ class Prompts:
     """Builds the token prompts of both roles.
 
     `code(question, entry_point)` is the Code LLM's prompt; `test(question, entry_point, program)` the Test LLM's, with
-    no program (None) in black-box play.
+    no program (None) in black-box play. `suite(tests)` is the response that gives these tests, to its end of text.
     """
 
     code: Callable[[str, str], Prompt]
     test: Callable[[str, str, str | None], Prompt]
+    suite: Callable[[Sequence[str]], Prompt]
 
 
 def plain_prompts(tokenizer: Tokenizer) -> Prompts:
@@ -57,7 +58,10 @@ def plain_prompts(tokenizer: Tokenizer) -> Prompts:
     def test(question: str, entry_point: str, program: str | None) -> Prompt:
         return tokenizer.encode(f"{question}\n") + tokenizer.encode(program or "") + end
 
-    return Prompts(code, test)
+    def suite(tests: Sequence[str]) -> Prompt:
+        return tokenizer.encode("\n".join(tests)) + end
+
+    return Prompts(code, test, suite)
 
 
 def chat_prompts(tokenizer: Tokenizer, suite_size: int, *, answers: bool = True) -> Prompts:
@@ -69,7 +73,10 @@ def chat_prompts(tokenizer: Tokenizer, suite_size: int, *, answers: bool = True)
     def test(question: str, entry_point: str, program: str | None) -> Prompt:
         return tokenizer.encode_chat(test_messages(question, entry_point, program, suite_size, answers=answers))
 
-    return Prompts(code, test)
+    def suite(tests: Sequence[str]) -> Prompt:
+        return (*tokenizer.encode("\n".join(["```python", *tests, "```"])), tokenizer.eos_ids[0])
+
+    return Prompts(code, test, suite)
 
 
 def code_messages(question: str, entry_point: str) -> list[Message]:

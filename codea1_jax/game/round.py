@@ -27,6 +27,11 @@ from sandbox import Judge, Limits
 Speaker = Callable[[Sequence[Request]], Iterator[tuple[int, tuple[Completion, ...]]]]
 
 
+def nobody(requests: Sequence[Request]) -> Iterator[tuple[int, tuple[Completion, ...]]]:
+    """The speaker of a role that nobody plays."""
+    raise AssertionError(f"{len(requests)} requests to a role that nobody plays")
+
+
 @dataclass(frozen=True)
 class Table:
     """Those who play: both models, the prompts they get, their tokens' text, and the judge."""
@@ -74,7 +79,7 @@ def play_round(
     Raises SandboxError if the judge fails: an outage is never a verdict.
     """
     started = time.perf_counter()
-    groups = _sample_programs(table, problems, stream, rules)
+    groups = sample_programs(table, problems, stream, rules)
     programs_done = time.perf_counter()
     pages = [book.get(problem.id, {}) for problem in problems]
     pending: dict[int, PendingJudgement] = {}
@@ -99,9 +104,10 @@ def play_round(
     return Round(questions, seconds)
 
 
-def _sample_programs(
+def sample_programs(
     table: Table, problems: Sequence[Problem], stream: tuple[int, ...], rules: Rules
 ) -> list[tuple[Candidate, ...]]:
+    """Every problem's group of programs, in the order of sampling, not yet with suites."""
     prompts = [table.prompts.code(p.question, p.entry_point) for p in problems]
     requests = [Request(prompt, (*stream, 0, i), rules.samples) for i, prompt in enumerate(prompts)]
     groups: list[tuple[Candidate, ...]] = [()] * len(problems)

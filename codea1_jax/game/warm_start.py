@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 
 import jax
+from jax.sharding import Mesh
 from pydantic import Field
 
 from codea1_jax.learn import (
@@ -19,7 +20,8 @@ from codea1_jax.learn import (
     weighted_example,
 )
 from codea1_jax.models.policy import Policy
-from codea1_jax.models.qwen2 import Params, init_params
+from codea1_jax.models.qwen2 import Params
+from codea1_jax.models.sharding import init_sharded
 from codea1_jax.models.tokenizer import Tokenizer
 from codea1_jax.run.config import Section
 from data_pipeline import micro
@@ -44,12 +46,12 @@ class WarmStartConfig(Section):
     packing: PackingConfig = PackingConfig()
 
 
-def warm_start(policy: Policy, config: WarmStartConfig, seed: int) -> Params:
+def warm_start(policy: Policy, config: WarmStartConfig, seed: int, mesh: Mesh) -> Params:
     """Trains the policy's model from random weights; no transcript is seen twice, none is of a held-out program."""
     transcripts = micro.warm_start(config.steps * config.batch, seed)
     examples = [transcript_example(t, policy.tokenizer, config) for t in transcripts]
-    learner = SupervisedLearner(policy.model, config.optimizer, config.packing, total_steps=config.steps)
-    state = learner.init(init_params(policy.model, jax.random.key(seed)))
+    learner = SupervisedLearner(policy.model, config.optimizer, config.packing, total_steps=config.steps, mesh=mesh)
+    state = learner.init(init_sharded(policy.model, jax.random.key(seed), mesh))
     for step in range(config.steps):
         batch = examples[step * config.batch : (step + 1) * config.batch]
         state, metrics = learner.update(state, batch)

@@ -2,13 +2,16 @@
 
 from codea1_jax.learn.batch import Example, Trajectory
 from codea1_jax.learn.config import GRPOConfig, OptimizerConfig, PackingConfig
+from codea1_jax.learn.imitation import Imitation
 from codea1_jax.learn.optimizer import PolicyState
 from codea1_jax.learn.supervised import SupervisedLearner, weighted_example
-from codea1_jax.learn.update import Learner
+from codea1_jax.learn.update import Groups, Learner
 
 __all__ = [
     "Example",
     "GRPOConfig",
+    "Groups",
+    "Imitation",
     "Learner",
     "OptimizerConfig",
     "PackingConfig",

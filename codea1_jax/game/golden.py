@@ -1,0 +1,49 @@
+"""The round of the golden method: programs judged by the tests that came with their question, and no Test LLM.
+
+The golden tests stand in the place of the mistake book: a program without suites is rewarded by the share of those
+that it passes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from codea1_jax.game.judging import PendingJudgement, StatedAnswers
+from codea1_jax.game.parsing import extract_suite
+from codea1_jax.game.round import Round, Rules, Table, sample_programs
+from codea1_jax.game.scoring import settle
+from data_pipeline import Problem
+from sandbox import Judge, Test
+
+
+def play_golden(table: Table, problems: Sequence[Problem], stream: tuple[int, ...], rules: Rules) -> Round:
+    """Plays one round over `problems`; no page of the mistake book is read or written.
+
+    Raises SandboxError if the judge fails.
+    """
+    started = time.perf_counter()
+    groups = sample_programs(table, problems, stream, rules)
+    sampled = time.perf_counter()
+    golden = golden_tests(problems, table.pool)
+    pending = [
+        PendingJudgement(table.pool, problem, group, tests, pooled=False, limits=rules.limits)
+        for problem, group, tests in zip(problems, groups, golden, strict=True)
+    ]
+    questions = tuple(
+        settle(problem, {}, tests, group, judging.result(), rules.scoring)
+        for problem, tests, group, judging in zip(problems, golden, groups, pending, strict=True)
+    )
+    seconds = {"generate_code": sampled - started, "judge_wait": time.perf_counter() - sampled}
+    return Round(questions, seconds)
+
+
+def golden_tests(problems: Sequence[Problem], pool: Judge) -> list[tuple[Test, ...]]:
+    """Every problem's golden tests with their answers as plain data; those whose answer is none are left out."""
+    suites = [extract_suite("\n".join(p.golden_tests), p.entry_point).tests for p in problems]
+    answers = [StatedAnswers(pool, [test.stated for test in suite]) for suite in suites]
+    values = [asked.result() for asked in answers]
+    return [
+        tuple(Test(test.call, value) for test in suite if (value := stated[test.stated]) is not None)
+        for suite, stated in zip(suites, values, strict=True)
+    ]

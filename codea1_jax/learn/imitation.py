@@ -1,0 +1,26 @@
+"""Supervised learning in the form of a GRPO learner: for a method that imitates what it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from codea1_jax.learn.batch import Trajectory, trajectory_example
+from codea1_jax.learn.optimizer import Params, PolicyState
+from codea1_jax.learn.supervised import SupervisedLearner
+
+
+class Imitation:
+    """Learns completions by cross-entropy, each weighed by its advantage; there are no ratios and no reference."""
+
+    def __init__(self, learner: SupervisedLearner) -> None:
+        self._learner = learner
+
+    def init(self, params: Params) -> PolicyState:
+        """The state before the first step. `params` stay the caller's: they are copied."""
+        return self._learner.init(params)
+
+    def update(
+        self, state: PolicyState, _reference: Params | None, groups: Sequence[Sequence[Trajectory]]
+    ) -> tuple[PolicyState, dict[str, float]]:
+        """One optimizer update; `state` is donated. Raises as `SupervisedLearner.update` does."""
+        return self._learner.update(state, [trajectory_example(t) for group in groups for t in group])

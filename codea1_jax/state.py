@@ -1,0 +1,48 @@
+"""All that training changes, and its form in a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from codea1_jax.game import Page
+from codea1_jax.learn import PolicyState
+from codea1_jax.models.qwen2 import Params
+from sandbox import Test
+
+
+@dataclass(frozen=True)
+class State:
+    """`step` steps are done; `policies` by name; `data` is the loader's place among the questions.
+
+    `reference` is the policy at step 0, if one is needed.
+    """
+
+    step: int
+    policies: Mapping[str, PolicyState]
+    reference: Params | None
+    book: Mapping[str, Page]
+    data: Any
+
+
+def pack_state(state: State) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The state as arrays and a JSON document."""
+    arrays: dict[str, Any] = dict(state.policies)
+    if state.reference is not None:
+        arrays["reference"] = state.reference
+    book = {
+        question: [[test.call, test.expected, count] for test, count in page.items()]
+        for question, page in state.book.items()
+    }
+    return arrays, {"step": state.step, "book": book, "data": state.data}
+
+
+def unpack_state(arrays: Mapping[str, Any], document: Mapping[str, Any]) -> State:
+    """The inverse of `pack_state`."""
+    book = {
+        question: {Test(call, expected): count for call, expected, count in page}
+        for question, page in document["book"].items()
+    }
+    policies = {name: policy for name, policy in arrays.items() if name != "reference"}
+    return State(document["step"], policies, arrays.get("reference"), book, document["data"])
