@@ -3,9 +3,19 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from sandbox import check_code, checker, encoding, evaluation, transport, zygote
+from sandbox import check_code, checker, encoding, evaluation, guard, observation, transport, watch, zygote
 
-_MODULES = (encoding, evaluation, transport, check_code, checker, zygote)  # each after those that it imports
+_MODULES = (
+    encoding,
+    observation,
+    evaluation,
+    transport,
+    check_code,
+    guard,
+    watch,
+    checker,
+    zygote,
+)  # each after those that it imports
 _TEXT = """\
 import sys, types
 sys.path += {folders!r}

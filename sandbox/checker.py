@@ -12,7 +12,6 @@ the program left behind (a patched library, a thread) can change how the check r
 """
 
 import builtins
-import functools
 import os
 import secrets
 import signal
@@ -24,6 +23,8 @@ from typing import Any, NoReturn
 from sandbox import evaluation, transport
 from sandbox.check_code import run_check
 from sandbox.encoding import NotPlainData
+from sandbox.guard import ENDS_OF_LOOPS, guarded
+from sandbox.watch import cpu_seconds
 
 PASSED, FAILED, RAISED, TIMED_OUT, OUT_OF_MEMORY, CRASHED, NOT_PLAIN_DATA = "pf!tmc?"
 
@@ -75,6 +76,7 @@ class _Program:
         self._end: str | None = None
         self._names: list[str] = []
         self._opaque: str | None = None
+        self._call_seconds = 0.0
         self._pid = os.fork()
         if self._pid == 0:
             try:
@@ -88,8 +90,9 @@ class _Program:
 
     def load(self, program: str, rlimits: tuple, load_seconds: float, call_seconds: float) -> str | None:
         """None where the program executed, else how it ended."""
+        self._call_seconds = call_seconds
         try:
-            line, names = self._ask([program, rlimits, load_seconds, call_seconds])
+            line, names = self._ask([program, rlimits, load_seconds, call_seconds], load_seconds)
         except _End:
             return self._end
         except (TypeError, ValueError):
@@ -112,7 +115,7 @@ class _Program:
         """Have the check run in the program's process, and believe only a reply that knows the secret."""
         secret = secrets.token_hex(16)
         try:
-            reply = self._ask(["check", secret, check, entry_point, seconds])
+            reply = self._ask(["check", secret, check, entry_point, seconds], seconds)
         except _End:
             return str(self._end)
         if isinstance(reply, list) and len(reply) == 2 and reply[0] == secret:
@@ -141,7 +144,7 @@ class _Program:
             message = ["call", name, transport.pack(list(args)), transport.pack(kwargs)]
         except NotPlainData as error:
             self._stop(f"{NOT_PLAIN_DATA}an argument is {error}")
-        reply = self._ask(message)
+        reply = self._ask(message, self._call_seconds)
         try:
             kind, content, changed = reply
             if kind == "raised":
@@ -159,12 +162,16 @@ class _Program:
             self._stop(f"{CRASHED}malformed answer: {error}")
         self._stop(OUT_OF_MEMORY if kind == "out of memory" else f"{CRASHED}malformed answer")
 
-    def _ask(self, message: list) -> Any:
+    def _ask(self, message: list, seconds: float) -> Any:
+        """The program's reply, for which it may use so many seconds of CPU time."""
+        start = cpu_seconds(self._pid)
         try:
             transport.send(self._to, message)
             reply = transport.receive(self._from)
         except (OSError, transport.Malformed) as error:
             self._stop(f"{CRASHED}{error}")
+        if cpu_seconds(self._pid) - start > seconds:  # whatever it did to its own timers
+            self._stop(f"{TIMED_OUT}CPU time")
         if reply is None:
             self._stop(_death(os.waitpid(self._pid, 0)[1]))
         return reply
@@ -191,8 +198,8 @@ def _serve(inbox: int, outbox: int) -> None:
 
 
 def _check_here(module: types.ModuleType, check: str, entry_point: str) -> None:
-    guarded = _guarded(module, entry_point)
-    run_check(check, guarded, {**_functions(module), entry_point: guarded})
+    candidate = guarded(module, entry_point)
+    run_check(check, candidate, {**_functions(module), entry_point: candidate})
 
 
 def _functions(module: types.ModuleType) -> dict[str, Any]:
@@ -232,28 +239,13 @@ def _verdict(check: Callable[[], None]) -> str:
     return PASSED
 
 
-def _guarded(module: types.ModuleType, entry_point: str) -> Any:
-    """The program's function, whose values must not decide by themselves what they are equal to."""
-    function = getattr(module, entry_point, None)  # a check of classes alone may do without it
-    if not isinstance(function, types.FunctionType):
-        return function
-
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        value = function(*args, **kwargs)
-        equality = getattr(type(value).__eq__, "__globals__", None)
-        if equality is module.__dict__:
-            raise AssertionError(f"a value of type {type(value).__name__}, whose equality the program defined")
-        return value
-
-    return call
-
-
 def _exception(name: str, base: str, text: str) -> Exception:
     """An exception like the program's: of the builtin class `base`, or of a new class `name` under it."""
     kind = getattr(builtins, base, None)
     if not (isinstance(kind, type) and issubclass(kind, Exception)):
         kind = Exception
+    if issubclass(kind, ENDS_OF_LOOPS):
+        return RuntimeError(f"the program raised {name}: {text}")
     if name != base or issubclass(kind, UnicodeError):  # whose own classes want five parts, not one text
         kind = type(name, (kind,), {"__init__": lambda self, text: None, "__str__": lambda self: self.args[0]})
     return kind(text)

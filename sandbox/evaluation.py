@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from sandbox.encoding import NotPlainData, encode
+from sandbox.observation import BUILTINS, observed
 
 MAX_DETAIL = 200  # characters of an exception's text
 
@@ -91,7 +92,7 @@ def _thunks(calls: Sequence[str | bytes], functions: dict[str, Any]) -> Iterator
 def _bound(call: bytes, functions: dict[str, Any]) -> Callable[[], object]:
     name, args, kwargs = marshal.loads(call)
     if name not in functions:
-        return lambda: eval(name, {})  # for its NameError
+        return lambda: eval(name, {"__builtins__": {}})  # for its NameError
     return functools.partial(functions[name], *args, **kwargs)
 
 
@@ -100,7 +101,8 @@ def _compiled(calls: Sequence[str], functions: dict[str, Any]) -> Sequence[Calla
     if not calls:
         return ()
     source = "(" + "".join([f"lambda:({call}\n)," for call in calls]) + ")"
+    names = BUILTINS | {name: observed(function) for name, function in functions.items()}
     try:
-        return eval(compile(source, "<calls>", "eval"), functions)
+        return eval(compile(source, "<calls>", "eval"), names)
     except (SyntaxError, MemoryError, RecursionError, ValueError):  # one bad call must not cost the others
-        return [lambda call=call: eval(call, functions) for call in calls]
+        return [lambda call=call: eval(call, names) for call in calls]

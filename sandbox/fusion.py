@@ -14,6 +14,7 @@ from sandbox.boot import boot_text
 from sandbox.jobs import CheckJob, CheckResult, Execution, Job, Limits, SandboxError
 from sandbox.protocol import CheckProgress, Progress, Report
 from sandbox.remote import ServiceJudge, Services
+from sandbox.watch import CUT_BY_WALL, NOT_CUT
 
 _START = """
 import os
@@ -59,4 +60,4 @@ def _read(answer: dict[str, Any]) -> tuple[Report, bytes]:
     signalled = -code if code < 0 else code - 128 if 128 < code < 128 + signal.NSIG else 0
     seconds = float(run.get("execution_time") or 0.0)
     data = str(run.get("stdout") or "").encode("ascii", "replace")
-    return Report(signalled or code << 8, seconds, seconds, late), data
+    return Report(signalled or code << 8, seconds, seconds, CUT_BY_WALL if late else NOT_CUT), data

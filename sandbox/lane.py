@@ -104,7 +104,7 @@ class Lane(threading.Thread):
             task.future.set_exception(error)
             return
         with memory_file(text) as request:
-            self._worker.send(task.progress.wall_limits(), request, result)
+            self._worker.send(task.progress.grant(), request, result)
 
     def _collect(self) -> None:
         """Wait for the oldest request's report."""

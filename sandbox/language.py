@@ -4,14 +4,14 @@ A test is ``assert CALL == EXPR`` (or ``is`` with True, False or None). CALL hol
 entry point, possibly inside pure builtins, operators and subscripts. Its arguments, and EXPR, are made of
 literals, containers, arithmetic, comparisons, comprehensions, pure builtins and a few pure methods (``"a
 b".split()``). There is no other attribute access, no name from the program and no introspection: a test
-may see what a function returns, never how it is written.
+may see what a function returns, never how it is written. (What no syntax can tell, `sandbox.observation` sees to.)
 
 Everything here works on syntax alone: nothing of a test is executed.
 """
 
 import ast
 import marshal
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -120,12 +120,12 @@ def read_call(expression: str, entry_point: str = "") -> ReadCall:
         walk.visit(tree, frozenset())
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise OutsideLanguage(f"{expression[:80]!r}: {error}") from None
-    return ReadCall(frozenset(walk.called), _with_values(tree) or expression)
+    return ReadCall(frozenset(walk.called), _with_values(tree, walk.called) or expression)
 
 
-def _with_values(tree: ast.expr) -> bytes | None:
-    """A plain call of a function with literal arguments, as (name, args, kwargs) in marshal's form."""
-    if not (isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name)):
+def _with_values(tree: ast.expr, functions: Set[str]) -> bytes | None:
+    """A plain call of one of the program's functions with literal arguments: (name, args, kwargs) in marshal's form."""
+    if not (isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id in functions):
         return None
     if any(isinstance(node, ast.Set) for node in ast.walk(tree)):
         return None  # the order of its items would be this process's own
@@ -203,6 +203,8 @@ class _Walk:
             case ast.Name(id=name):
                 if name not in bound and (name == self.entry_point or name not in PURE_BUILTINS):
                     raise OutsideLanguage(f"the name {name}")
+            case ast.BinOp(left=left, op=ast.Mod(), right=right) if _may_format(left, right):
+                raise OutsideLanguage("a % that may turn a value into text")
             case _ if isinstance(node, _COMPREHENSIONS):
                 self._comprehension(node, bound)
             case _ if isinstance(node, _PLAIN_NODES):
@@ -255,6 +257,12 @@ class _Walk:
         if taken := found & (PURE_BUILTINS | {self.entry_point}):
             raise OutsideLanguage(f"a comprehension that rebinds {min(taken)}")
         return found
+
+
+def _may_format(left: ast.expr, right: ast.expr) -> bool:
+    """Whether ``left % right`` may write out something else than literals."""
+    is_number = isinstance(left, ast.Constant) and isinstance(left.value, int | float | complex)
+    return not is_number and any(isinstance(node, ast.Name | ast.Call) for node in ast.walk(right))
 
 
 def _size(node: ast.AST) -> int:

@@ -19,7 +19,8 @@ from sandbox.jobs import (
     VerdictStatus,
 )
 from sandbox.language import MARSHAL_VERSION, read_call
-from sandbox.zygote import REPORT, REQUEST
+from sandbox.watch import CUT_BY_CPU, CUT_BY_WALL, GRANT
+from sandbox.zygote import REPORT
 
 MAX_LINE = 4_096  # characters of one answer; longer ones are malformed
 _OPEN_FILES = 64
@@ -51,7 +52,7 @@ class Report:
     wait_status: int
     cpu_seconds: float
     wall_seconds: float
-    cut_short: bool
+    cut: int  # whether and why the zygote cut the child short
 
     @classmethod
     def unpack(cls, data: bytes) -> "Report":
@@ -59,10 +60,10 @@ class Report:
 
     def death(self) -> Outcome:
         """The outcome of the call during which the child ended."""
-        if self.cut_short:
+        if self.cut == CUT_BY_WALL:
             return Outcome(Status.TIMED_OUT, detail="wall-clock time")
         number = self.wait_status & 0x7F
-        if number in _TIME_SIGNALS:
+        if self.cut == CUT_BY_CPU or number in _TIME_SIGNALS:
             return Outcome(Status.TIMED_OUT, detail="CPU time")
         if number:
             return Outcome(Status.CRASHED, detail=f"signal {number}")
@@ -117,11 +118,12 @@ class Progress:
         message = (self.job.program, forms, tuple(names), rlimits, load, self.limits.call_seconds)
         return marshal.dumps(message, MARSHAL_VERSION)
 
-    def wall_limits(self) -> bytes:
-        """What the zygote is told: how long it may wait for the load, for one call, and in all."""
-        limits, factor = self.limits, self.limits.wall_factor
-        total = factor * limits.program_seconds - self.wall_seconds
-        return REQUEST.pack(factor * limits.load_seconds, factor * limits.call_seconds, total, False)
+    def grant(self) -> bytes:
+        """What the zygote is told: the time for the load, for one call, and for what is left in all."""
+        limits = self.limits
+        total = min(self._cpu_left(), limits.program_seconds - self.wall_seconds / limits.wall_factor)
+        seconds = (limits.load_seconds, limits.call_seconds, total, limits.wall_factor)
+        return GRANT.pack(*seconds, 1 + self.left, False)
 
     def absorb(self, report: Report, data: bytes) -> None:
         """Take in the answers of a child that has ended."""
@@ -169,10 +171,10 @@ class CheckProgress:
         )
         return marshal.dumps(message, MARSHAL_VERSION)
 
-    def wall_limits(self) -> bytes:
+    def grant(self) -> bytes:
         """What the zygote is told: a check shows no progress between the program's loading and the verdict."""
-        total = self.limits.wall_factor * self.limits.program_seconds
-        return REQUEST.pack(total, total, total, True)
+        total = self.limits.program_seconds
+        return GRANT.pack(total, total, total, self.limits.wall_factor, 2, True)
 
     def absorb(self, report: Report, data: bytes) -> None:
         """Take in the two lines of the judge's process."""

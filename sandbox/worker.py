@@ -61,10 +61,10 @@ class Worker:
             self.close()
             raise SandboxUnavailable(message)
 
-    def send(self, limits: bytes, request: IO[bytes], result: IO[bytes]) -> None:
+    def send(self, grant: bytes, request: IO[bytes], result: IO[bytes]) -> None:
         """Queue one request with the zygote; that it is dead is for `receive` to tell."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            socket.send_fds(self._control, [limits], [request.fileno(), result.fileno()])
+            socket.send_fds(self._control, [grant], [request.fileno(), result.fileno()])
 
     def receive(self, timeout: float) -> Report:
         """The report on the oldest request; `timeout` in wall-clock seconds. Raises WorkerDied."""

@@ -192,6 +192,34 @@ def test_a_check_catches_an_exception_by_its_builtin_class(jail, beside, body, c
     assert status(jail, f"def f(x):\n    {body}", check, beside) == "passed"
 
 
+EQUAL_TO_ANYTHING = {
+    "a library's": "from unittest.mock import ANY\ndef f(x): return x and ANY or [1, (ANY, {2: ANY})]",
+    "a mock's": """
+from unittest.mock import MagicMock
+E = MagicMock()
+E.__eq__.side_effect = lambda other: True
+def f(x): return E if x else [E]
+""",
+    "one with globals of its own": """
+names = {'__name__': 'json'}
+exec('class E:\\n def __eq__(self, other): return True', names)
+def f(x): return names['E']() if x else [names['E']()]
+""",
+}
+
+
+@pytest.mark.parametrize("name", EQUAL_TO_ANYTHING)
+@pytest.mark.parametrize("comparison", ["f(1) == 2", "f(0) == [1, (2, {2: 3})]", "f(0) == [5]"])
+def test_no_value_that_equals_anything_passes_a_check(jail, beside, name, comparison):
+    assert status(jail, EQUAL_TO_ANYTHING[name], f"assert {comparison}", beside) != "passed"
+
+
+@pytest.mark.parametrize("kind", ["StopIteration", "StopAsyncIteration", "type('S', (StopIteration,), {})"])
+def test_no_exception_ends_a_check_early(jail, beside, kind):
+    check = "def check(f):\n    assert all(map(lambda x: f(x) == x + 1, [1, 2]))"
+    assert status(jail, f"def f(x): raise {kind}", check, beside) == "raised"
+
+
 APART_ONLY = {
     "patches unittest": "import unittest\nunittest.TestCase.assertEqual = lambda *a: None\ndef f(x): return 7",
     "patches the runner": "import sys\nsys.modules['sandbox.checker'].run_check = lambda *a: None\ndef f(x): return 7",

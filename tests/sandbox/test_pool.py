@@ -271,3 +271,11 @@ def test_preloaded_packages_are_there_and_others_are_not():
 def test_limits_must_be_positive():
     with pytest.raises(ValueError, match="memory_mb"):
         Limits(memory_mb=0)
+
+
+def test_a_call_of_a_builtin_alone_is_evaluated(jail: SandboxPool):
+    calls = ("float('inf')", "sorted([3, 1])", "frozenset([1])", "str()", "len('ab')", "f(1)")
+    (execution,) = jail.execute([Job("", calls)])
+    *values, missing = execution.outcomes
+    assert [outcome.value for outcome in values] == ["inf", "[1, 3]", "{1}", '""', "2"]
+    assert missing.status is Status.RAISED

@@ -1,0 +1,79 @@
+"""Inside the jail: the zygote's look, now and then, at how a program gets on, and the end of those whose time is up.
+
+CPU time decides, so that busy neighbours cost nobody a verdict. Wall-clock time ends only what lets it pass unused, and
+whatever lasts far too long in all. Nothing that a program does to its own timers, signals or answers gains it time: the
+kernel's account of its process is read from outside, and only whole new lines of answer count as progress.
+"""
+
+import contextlib
+import os
+import signal
+import struct
+import time
+
+# What the host grants: CPU seconds of loading, of one call and in all; how many wall-clock seconds make up for one of
+# them; the lines of answer that are expected; whether the request is a check.
+GRANT = struct.Struct("4dIB")
+
+NOT_CUT, CUT_BY_CPU, CUT_BY_WALL = range(3)
+
+PERIOD = 0.05  # seconds between two looks
+_IDLE_SHARE = 0.02  # of a period: who used less CPU time than that did nothing in it
+
+
+class Watch:
+    """Watches over one child, which writes its answers to a file."""
+
+    def __init__(self, pid: int, result_fd: int, grant: bytes) -> None:
+        self.cut = NOT_CUT
+        self._pid = pid
+        self._result_fd = result_fd
+        self._load, self._call, self._total, self._factor, self._lines_expected, _ = GRANT.unpack(grant)
+        self._started = time.monotonic()
+        self._lines = self._seen = 0  # lines, and the bytes that they were counted in
+        self._cpu = self._cpu_at_line = self._idle = 0.0
+
+    def start(self) -> None:
+        """Look every `PERIOD`, by SIGALRM."""
+        signal.signal(signal.SIGALRM, self._look)
+        signal.setitimer(signal.ITIMER_REAL, PERIOD, PERIOD)
+
+    def stop(self) -> None:
+        """Look no more; programs may send the signal as they like."""
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+
+    def _look(self, _signal: int, _frame: object) -> None:
+        cpu = cpu_seconds(self._pid)
+        self._idle += PERIOD if cpu - self._cpu < _IDLE_SHARE * PERIOD else 0.0
+        self._cpu = cpu
+        if self._has_answered():
+            self._cpu_at_line, self._idle = cpu, 0.0
+        granted = self._call if self._lines else self._load
+        if cpu - self._cpu_at_line > granted or cpu > self._total:
+            self._end(CUT_BY_CPU)
+        elif self._idle > self._factor * granted or time.monotonic() - self._started > self._factor * self._total:
+            self._end(CUT_BY_WALL)
+
+    def _has_answered(self) -> bool:
+        """Whether there are new lines; bytes that were counted once, or lines that nobody asked for, are none."""
+        size = os.fstat(self._result_fd).st_size
+        if size <= self._seen or self._lines >= self._lines_expected:
+            return False
+        found = os.pread(self._result_fd, size - self._seen, self._seen).count(b"\n")
+        self._seen = size
+        self._lines += found
+        return found > 0
+
+    def _end(self, cause: int) -> None:
+        self.cut = cause
+        with contextlib.suppress(ProcessLookupError):  # a program can send the signal after its own end
+            os.kill(self._pid, signal.SIGKILL)
+
+
+def cpu_seconds(pid: int) -> float:
+    """What the threads of a process have used, by the kernel's account; 0 where the system has none."""
+    try:
+        return time.clock_gettime(~pid << 3 | 2)  # as libc's clock_getcpuclockid makes it
+    except OSError:
+        return 0.0

@@ -1,0 +1,58 @@
+import pytest
+
+from sandbox import Job, SandboxPool, Status
+
+CLOSURE = "def f(x):\n    def hidden_name():\n        return x\n    return [hidden_name] if x else hidden_name\n"
+OBJECT = "class HiddenName:\n    pass\ndef f(x):\n    return HiddenName()\n"
+
+
+def ends(jail: SandboxPool, program: str, *calls: str) -> list[str]:
+    """The value of each call, or how it ended."""
+    (execution,) = jail.execute([Job(program, calls)])
+    return [outcome.value or outcome.status.value for outcome in execution.outcomes]
+
+
+@pytest.mark.parametrize("program", [CLOSURE, OBJECT])
+@pytest.mark.parametrize(
+    "show", ["repr({})[:27]", "str({})", "ascii({})", "list(map(str, [{}]))", "str([{}])", "len(repr({}))"]
+)
+def test_no_test_reads_names_in_the_text_of_what_is_no_plain_data(jail, program, show):
+    calls = [show.format("f(0)"), show.format("f(1)"), "sorted([f(1), f(2)], key=repr)"]
+    assert set(ends(jail, program, *calls)) == {Status.NOT_PLAIN_DATA.value}
+
+
+def test_no_test_reads_the_order_in_which_items_were_added(jail):
+    program = """
+def f(x):
+    return {'a': [{x: 1, -x: 2}], 'b': {8, 0} if x > 0 else {0, 8}} if x > 0 else {'b': {0, 8}, 'a': [{x: 2, -x: 1}]}
+"""
+    looks = ["str({})", "list({})", "list({}.items())", "[repr(item) for item in {}.values()]", "'%'.join({})"]
+    looks += ["list({}['a'][0])", "list({}['b'])", "list(zip({}, [1, 2]))", "[str(k) for k in {}]"]
+    first = ends(jail, program, *[look.format("f(1)") for look in looks])
+    second = ends(jail, program, *[look.format("f(-1)") for look in looks])
+    assert first == second
+    assert Status.RAISED.value not in first
+
+
+def test_what_a_generator_yields_is_in_order_too(jail):
+    program = "def f(x):\n    yield {x: 1, -x: 2}\n"
+    assert ends(jail, program, "[list(d) for d in f(1)]") == ends(jail, program, "[list(d) for d in f(-1)]")
+
+
+def test_plain_data_has_its_usual_text(jail):
+    program = "def f(x):\n    return x\n"
+    calls = ["str(f((1, 'a')))", "repr(f(1.5))", "ascii(f('é'))", "''.join(map(str, f([1, 2])))", "str.upper(f('a'))"]
+    calls += [
+        "isinstance(f('a'), str)",
+        "isinstance(f(1), (str, int))",
+        "isinstance(f(1), str)",
+        "str()",
+        "str(b'a', 'ascii')",
+    ]
+    expected = ["\"(1, 'a')\"", '"1.5"', "\"'\\\\xe9'\"", '"12"', '"A"', "1", "1", "0", '""', '"a"']
+    assert ends(jail, program, *calls) == expected
+
+
+def test_a_function_named_like_a_builtin_is_the_programs(jail):
+    (execution,) = jail.execute([Job("def repr(x):\n    return x + 1\n", ("repr(1) + 0",), entry_point="repr")])
+    assert execution.outcomes[0].value == "2"
