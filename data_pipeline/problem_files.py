@@ -1,5 +1,6 @@
-"""Reads anybody's own problems: JSONL (or JSON, parquet) of {id, question, solution, entry_point, tests?}."""
+"""Reads and writes anybody's own problems: JSONL (JSON, parquet) of {id, question, solution, entry_point, tests?}."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,6 +23,21 @@ def read(path: str | Path) -> Loaded:
 def from_rows(rows: Sequence[Row | BadRow]) -> Loaded:
     """As `read`, of rows already in memory."""
     return collect(rows, lambda row: text(row, "id"), _problem)
+
+
+def write(path: str | Path, problems: Sequence[Problem]) -> None:
+    """Problems as JSONL that `read` takes, their golden tests as `tests`."""
+    rows = (
+        {
+            "id": problem.id,
+            "question": problem.question,
+            "solution": problem.solution,
+            "entry_point": problem.entry_point,
+            "tests": problem.golden_tests,
+        }
+        for problem in problems
+    )
+    Path(path).write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
 def _problem(row: Row) -> Problem:

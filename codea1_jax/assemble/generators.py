@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -20,13 +21,17 @@ from codea1_jax.models.weights import load_params, resolve
 from codea1_jax.rollout import Capacity, Completion, Request, Sampler, Sampling
 from codea1_jax.run.config import ConfigError
 
+Role = Literal["code", "test"]
+
 SUITE_SIZE = 8  # K, tests asked for in one suite
 PREFILL_TOKENS = 8192  # prompt tokens in one prefill, about
 ROWS = 256  # samples decoded at once, about
 
 
-def make_generator(model: str, served: str | None, key: str, sampling: Sampling, seed: int) -> Generator:
-    """The generator that `model` names: http://..., a Hugging Face directory, or a Hub id.
+def make_generator(model: str, role: Role, served: str | None, key: str, sampling: Sampling, seed: int) -> Generator:
+    """The generator that `model` names: http://..., a run's directory, a Hugging Face directory, or a Hub id.
+
+    `role` is the policy taken of a run's two.
 
     Raises ConfigError if it names nothing that can be sampled.
     """

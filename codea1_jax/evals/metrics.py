@@ -40,9 +40,20 @@ def estimate(shares: Sequence[float]) -> Estimate:
 
     The problems are drawn with replacement `RESAMPLES` times, from a fixed seed. Raises ValueError for no problems.
     """
-    if not shares:
+    return _product([shares])
+
+
+def estimate_mul(right: Sequence[float], killed: Sequence[float]) -> Estimate:
+    """Mul of per-problem shares of correct tests and of killed mutants, as `estimate`. Raises ValueError as it does."""
+    return _product([right, killed])
+
+
+def _product(columns: Sequence[Sequence[float]]) -> Estimate:
+    """The product of the means of per-problem columns, in percent."""
+    table = np.asarray(columns, dtype=float)
+    if not table.size:
         raise ValueError("there is no problem to take a mean over")
-    values = 100 * np.asarray(shares, dtype=float)
-    drawn = np.random.default_rng(0).integers(0, len(values), (RESAMPLES, len(values)))
-    low, high = np.percentile(values[drawn].mean(axis=1), [2.5, 97.5])
-    return Estimate(float(values.mean()), float(low), float(high))
+    drawn = np.random.default_rng(0).integers(0, table.shape[1], (RESAMPLES, table.shape[1]))
+    products = 100 * table[:, drawn].mean(axis=-1).prod(axis=0)
+    low, high = np.percentile(products, [2.5, 97.5])
+    return Estimate(float(100 * table.mean(axis=-1).prod()), float(low), float(high))

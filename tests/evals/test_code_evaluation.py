@@ -1,0 +1,139 @@
+"""Programs are scored by the benchmarks' own checks; what is scored, left out and resumed is told exactly."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from codea1_jax.evals.benchmark import make_benchmark
+from codea1_jax.evals.code import TaskResult, figures
+from codea1_jax.evals.generators import Recorded
+from codea1_jax.evals.journal import Journal
+from codea1_jax.evals.run_code import evaluate_code
+from data_pipeline import Problem, bigcodebench
+from sandbox import Limits, SandboxPool
+
+CHECK = "def check(candidate):\n    assert candidate(1) == 2\n    assert candidate([5][0]) == 6"
+GROW = Problem("HumanEval/900", "?", "def grow(x):\n    return x + 1", "grow", (), check=CHECK, source="humanevalplus")
+MINE = Problem("mine", "?", "def f(x):\n    return x", "f", ("assert f(1) == 1",), source="problems")
+UNSOUND = replace(GROW, id="HumanEval/901", solution="def grow(x):\n    return x")
+MISSING = replace(GROW, id="HumanEval/902", solution=f"import nothing_of_this_name\n{GROW.solution}")
+BIGCODE = bigcodebench.from_rows(
+    [
+        {
+            "task_id": "BigCodeBench/902",
+            "complete_prompt": 'import random\n\ndef task_func(x):\n    """One more."""\n',
+            "canonical_solution": "    return x + random.choice([1])\n",
+            "code_prompt": "import random\ndef task_func(x):\n",
+            "test": "import unittest\nclass TestCases(unittest.TestCase):\n    def test_one(self):\n"
+            "        self.assertEqual(task_func(1), 2)\n",
+            "entry_point": "task_func",
+        }
+    ]
+).problems[0]
+HOSTILE = {
+    "empty": "",
+    "no function": "pass",
+    "syntax error": "def grow(x):\n    return (x + 1",
+    "prints the end": "import os\ndef grow(x):\n    print('passed')\n    os._exit(0)",
+    "exits while loading": "raise SystemExit(0)",
+    "equals everything": "class All(int):\n    __eq__ = lambda a, b: True\ndef grow(x):\n    return All()",
+    "endless": "def grow(x):\n    while True: pass",
+    "no plain text": "\x00",
+}
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with SandboxPool(workers=2, limits=Limits()) as pool:
+        yield pool
+
+
+def journal(tmp_path, name="out"):
+    return Journal(tmp_path / name, {"command": "eval code"})
+
+
+def silent(done, total):
+    pass
+
+
+def test_sound_problems_are_scored_and_all_others_are_left_out_by_name(pool, tmp_path):
+    benchmark = make_benchmark([GROW, UNSOUND, MISSING, MINE, BIGCODE], pool)
+    assert [problem.id for problem in benchmark.problems] == [GROW.id, "mine", BIGCODE.id]
+    own = Recorded({p.id: (p.solution,) for p in (GROW, MINE, BIGCODE)})
+    results = evaluate_code(benchmark, own, 1, pool, journal(tmp_path), silent)
+    assert {source: found["avg_at_n"]["value"] for source, found in results["benchmarks"].items()} == {
+        "humanevalplus": 100,
+        "problems": 100,
+        "bigcodebench": 100,
+    }
+    assert results["missing_dependencies"] == {
+        "HumanEval/902": "needs nothing_of_this_name, which the judge's Python lacks"
+    }
+    assert list(results["unsound"]) == ["HumanEval/901"]
+    assert "its own solution fails its own check (failed" in results["unsound"]["HumanEval/901"]
+
+
+def test_empty_broken_and_hostile_samples_score_nothing(pool, tmp_path):
+    benchmark = make_benchmark([GROW], pool)
+    samples = Recorded({GROW.id: tuple(HOSTILE.values())})
+    results = evaluate_code(benchmark, samples, len(HOSTILE), pool, journal(tmp_path), silent)
+    found = results["benchmarks"]["humanevalplus"]
+    assert (found["avg_at_n"]["value"], found["pass_at_1"]["value"], found["pass_at_8"]["value"]) == (0, 0, 0)
+    (line,) = journal(tmp_path).lines("results.jsonl")
+    assert dict(zip(HOSTILE, line["statuses"], strict=True))["endless"] == "timed out"
+
+
+def test_a_bigcodebench_sample_may_count_on_the_questions_imports(pool, tmp_path):
+    benchmark = make_benchmark([BIGCODE], pool)
+    programs = ("def task_func(x):\n    return x + random.choice([1])", "def task_func(x):\n    return random")
+    results = evaluate_code(benchmark, Recorded({BIGCODE.id: programs}), 2, pool, journal(tmp_path), silent)
+    assert results["benchmarks"]["bigcodebench"]["avg_at_n"]["value"] == 50
+
+
+class Counting(Recorded):
+    """A model that remembers for which problems it was asked, and is cut off after the first of them."""
+
+    def programs(self, problems, samples):
+        asked.extend(problem.id for problem in problems)
+        for i, programs in super().programs(problems, samples):
+            yield i, programs
+            if interrupted:
+                raise KeyboardInterrupt
+
+
+asked: list[str] = []
+interrupted: list[bool] = []
+
+
+def test_an_interrupted_evaluation_draws_and_checks_only_what_is_left(pool, tmp_path):
+    problems = [replace(GROW, id=f"HumanEval/{k}") for k in range(3)]
+    benchmark = make_benchmark(problems, pool)
+    programs = {p.id: (GROW.solution, f"def grow(x): return {k}") for k, p in enumerate(problems)}
+    whole = evaluate_code(benchmark, Recorded(programs), 2, pool, journal(tmp_path, "whole"), silent)
+    interrupted.append(True)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate_code(benchmark, Counting(programs), 2, pool, journal(tmp_path), silent)
+    interrupted.clear()
+    with (tmp_path / "out" / "samples.jsonl").open("a") as file:  # as if a write had been cut between two lines
+        file.write(json.dumps({"task_id": "HumanEval/1", "solution": GROW.solution}) + "\n")
+    asked.clear()
+    resumed = evaluate_code(benchmark, Counting(programs), 2, pool, journal(tmp_path), silent)
+    assert asked == ["HumanEval/1", "HumanEval/2"]
+    assert resumed == whole
+    for name in ("samples.jsonl", "results.jsonl"):
+        assert journal(tmp_path).lines(name) == journal(tmp_path, "whole").lines(name)
+    asked.clear()
+    assert evaluate_code(benchmark, Counting(programs), 2, pool, journal(tmp_path), silent) == whole
+    assert asked == []
+
+
+def test_figures_are_per_benchmark_and_pass_at_k_ends_at_the_fewest_samples():
+    def result(name, source, *passed):
+        return TaskResult(name, source, tuple("passed" if p else "failed" for p in passed), ("",) * len(passed))
+
+    found = figures([result("a", "x", 1, 0, 0, 1), result("b", "x", 0, 1), result("c", "y", 0)])
+    assert found["x"]["avg_at_n"].value == 50
+    assert found["x"]["pass_at_2"].value == pytest.approx(100 * ((1 - 1 / 6) + 1) / 2)
+    assert "pass_at_4" not in found["x"]
+    assert {name: value.value for name, value in found["y"].items()} == {"avg_at_n": 0, "pass_at_1": 0}
