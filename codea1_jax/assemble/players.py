@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from jax.sharding import Mesh
+
 from codea1_jax.assemble.questions import Questions
-from codea1_jax.config import Config
+from codea1_jax.config import Config, RolloutConfig
 from codea1_jax.game.prompts import Prompts
 from codea1_jax.game.round import Speaker
 from codea1_jax.models.policy import Policy
 from codea1_jax.models.qwen2 import Params
+from codea1_jax.models.sharding import batch_parts
 from codea1_jax.rollout import Capacity, Sampler, Sampling
 
 BLOCK = 8  # tokens decoded between two looks of the scheduler
@@ -29,7 +32,9 @@ class Player:
         return lambda requests: self.sampler.generate(params, requests, sampling)
 
 
-def make_players(config: Config, policy: Policy, prompts: Prompts, questions: Questions) -> tuple[Player, Player]:
+def make_players(
+    config: Config, policy: Policy, prompts: Prompts, questions: Questions, mesh: Mesh
+) -> tuple[Player, Player]:
     """The Code LLM's and the Test LLM's player, with caches no longer than these questions need."""
     rollout = config.rollout
     problems = (*questions.train, *questions.heldout)
@@ -42,25 +47,31 @@ def make_players(config: Config, policy: Policy, prompts: Prompts, questions: Qu
     # One that needs still more gets no suites.
     test = min(max(shown, bare + 2 * rollout.code_tokens), rollout.test_prompt_tokens)
 
+    parts = batch_parts(mesh)
+
     def player(groups: int, width: int, prompt: int, response: int, seed: int) -> Player:
-        capacity = Capacity(
-            slots=groups,
-            width=width,
-            prompt_buckets=buckets(prompt),
-            response_buckets=(-(-response // BLOCK) * BLOCK,),
-            block=BLOCK,
-            prefill_tokens=rollout.prefill_tokens,
-        )
-        tokenizer = policy.tokenizer
-        sampler = Sampler(
-            policy.model, eos_ids=tokenizer.eos_ids, pad_id=tokenizer.pad_id, seed=seed, capacity=capacity
-        )
+        capacity = capacity_of(rollout, parts, groups, width, prompt, response)
+        eos_ids, pad_id = policy.tokenizer.eos_ids, policy.tokenizer.pad_id
+        sampler = Sampler(policy.model, eos_ids=eos_ids, pad_id=pad_id, seed=seed, capacity=capacity, mesh=mesh)
         return Player(sampler, prompt, response)
 
     seed = config.run.seed
     return (
         player(min(rollout.groups, config.train.questions), rollout.samples, code, rollout.code_tokens, 2 * seed),
         player(rollout.groups, rollout.suites, test, rollout.test_tokens, 2 * seed + 1),
+    )
+
+
+def capacity_of(rollout: RolloutConfig, parts: int, groups: int, width: int, prompt: int, response: int) -> Capacity:
+    """Room for so many groups of so many samples, over a mesh that splits a batch into `parts`; lengths in tokens."""
+    return Capacity(
+        slots=-(-groups // parts) * parts,
+        width=width,
+        prompt_buckets=buckets(prompt),
+        response_buckets=(-(-response // BLOCK) * BLOCK,),
+        block=BLOCK,
+        prefill_tokens=rollout.prefill_tokens,
+        parts=parts,
     )
 
 

@@ -84,18 +84,18 @@ def make_prompts(config: Config, policy: Policy) -> Prompts:
 
 
 def make_learners(
-    config: Config, method: Method, policy: Policy, total_steps: int, mesh: Mesh
+    config: Config, method: Method, model: Qwen2, total_steps: int, mesh: Mesh
 ) -> dict[str, Learner | Imitation]:
     """Every trained policy's learner, by its name, over the devices of a mesh (of a TPU that is not here, say)."""
     sections = {"code": config.code, "test": config.test}
-    make = _imitation if method.supervised else make_learner
-    return {name: make(config, sections[name], policy, total_steps, mesh) for name in method.policies}
+    make = _imitation if method.supervised else _learner
+    return {name: make(config, sections[name], model, total_steps, mesh) for name in method.policies}
 
 
-def make_learner(config: Config, settings: LearnerConfig, policy: Policy, total_steps: int, mesh: Mesh) -> Learner:
+def _learner(config: Config, settings: LearnerConfig, model: Qwen2, total_steps: int, mesh: Mesh) -> Learner:
     """The learner of one policy."""
     return Learner(
-        policy.model,
+        model,
         settings.grpo,
         settings.optimizer,
         settings.packing,
@@ -105,7 +105,5 @@ def make_learner(config: Config, settings: LearnerConfig, policy: Policy, total_
     )
 
 
-def _imitation(_config: Config, settings: LearnerConfig, policy: Policy, total_steps: int, mesh: Mesh) -> Imitation:
-    return Imitation(
-        SupervisedLearner(policy.model, settings.optimizer, settings.packing, total_steps=total_steps, mesh=mesh)
-    )
+def _imitation(_config: Config, settings: LearnerConfig, model: Qwen2, total_steps: int, mesh: Mesh) -> Imitation:
+    return Imitation(SupervisedLearner(model, settings.optimizer, settings.packing, total_steps=total_steps, mesh=mesh))

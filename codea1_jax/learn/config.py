@@ -48,5 +48,7 @@ class PackingConfig(Section):
     share_prompts: bool = Field(
         default=False, description="a row holds one prompt and its responses, and the prompt is computed once"
     )
-    micro_batch_tokens: int = Field(default=4096, ge=2, description="tokens (padding included) computed at once")
+    micro_batch_tokens: int = Field(
+        default=4096, ge=2, description="tokens (padding included) computed at once by each part of a batch's split"
+    )
     logit_chunk: int = Field(default=1024, ge=1, description="tokens whose logits exist at once")

@@ -14,6 +14,7 @@ class Imitation:
 
     def __init__(self, learner: SupervisedLearner) -> None:
         self._learner = learner
+        self.phases = learner.phases
 
     def init(self, params: Params) -> PolicyState:
         """The state before the first step. `params` stay the caller's: they are copied."""

@@ -8,9 +8,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import optax
+from jax.sharding import Mesh
 from jaxtyping import Array, Float, Int
 
 from codea1_jax.learn.config import OptimizerConfig
+from codea1_jax.models.qwen2 import Qwen2, abstract_params
+from codea1_jax.models.sharding import param_shardings, replicated
 
 Params = Any  # a nested dict of arrays
 
@@ -48,6 +51,22 @@ def learning_rate(step: Int[Array, ""] | int, config: OptimizerConfig, total_ste
     progress = jnp.clip((step - warmup) / max(total_steps - warmup, 1), 0.0, 1.0)
     falling = 0.5 * (1 + jnp.cos(jnp.pi * progress))
     return config.learning_rate * jnp.where(step < warmup, rising, falling)
+
+
+def state_shardings(model: Qwen2, optimizer: optax.GradientTransformation, mesh: Mesh) -> PolicyState:
+    """Where a state lies: moments like their parameters, counts on every device."""
+    params = param_shardings(model, mesh)
+    return PolicyState(params, _moments_like(optimizer, abstract_params(model), params, mesh), replicated(mesh))
+
+
+def _moments_like(optimizer: optax.GradientTransformation, shapes: Params, shardings: Params, mesh: Mesh) -> Any:
+    return optax.tree.map_params(
+        optimizer,
+        lambda _, sharding: sharding,
+        jax.eval_shape(optimizer.init, shapes),
+        shardings,
+        transform_non_params=lambda _: replicated(mesh),
+    )
 
 
 def initial_state(params: Params, optimizer: optax.GradientTransformation) -> PolicyState:

@@ -21,15 +21,18 @@ GRAIN = 16
 SHAPE_STEPS = 4
 
 
-def pack(examples: Sequence[Example], config: PackingConfig) -> list[PackedBatch]:
-    """Micro-batches of one shape that hold every example with something to learn; deterministic."""
+def pack(examples: Sequence[Example], config: PackingConfig, parts: int = 1) -> list[PackedBatch]:
+    """Micro-batches of one shape that hold every example with something to learn; deterministic.
+
+    Rows are a multiple of `parts`, into which the mesh splits a batch; `micro_batch_tokens` are of each part.
+    """
     kept = [example for example in examples if example.learned]
     if not kept:
         return []
-    return pack_shared_prompts(kept, config) if config.share_prompts else pack_segments(kept, config)
+    return pack_shared_prompts(kept, config, parts) if config.share_prompts else pack_segments(kept, config, parts)
 
 
-def pack_segments(examples: Sequence[Example], config: PackingConfig) -> list[PackedBatch]:
+def pack_segments(examples: Sequence[Example], config: PackingConfig, parts: int = 1) -> list[PackedBatch]:
     """Rows of independent segments; the row length is doubled as long as an example does not fit."""
     row_length = config.row_length
     while row_length < max(example.length for example in examples):
@@ -37,7 +40,7 @@ def pack_segments(examples: Sequence[Example], config: PackingConfig) -> list[Pa
     rows = _first_fit_decreasing(examples, row_length)
     most = max(sum(len(example.learned) for example in row) for row in rows)
     slots = _in_quarters(most, row_length)
-    batch_rows = _rows_per_batch(len(rows), row_length, config)
+    batch_rows = _rows_per_batch(len(rows), row_length, config, parts)
 
     def fill(rows: Sequence[Sequence[Example]]) -> PackedBatch:
         writer = BatchWriter(batch_rows, row_length, slots)
@@ -54,7 +57,7 @@ def pack_segments(examples: Sequence[Example], config: PackingConfig) -> list[Pa
     return [fill(rows[start : start + batch_rows]) for start in range(0, len(rows), batch_rows)]
 
 
-def pack_shared_prompts(examples: Sequence[Example], config: PackingConfig) -> list[PackedBatch]:
+def pack_shared_prompts(examples: Sequence[Example], config: PackingConfig, parts: int = 1) -> list[PackedBatch]:
     """One row per context; `row_length` is not used: a row is as long as the longest context and responses ask."""
     by_context: dict[tuple[int, ...], list[Example]] = {}
     for example in examples:
@@ -64,7 +67,7 @@ def pack_shared_prompts(examples: Sequence[Example], config: PackingConfig) -> l
     samples = max(map(len, by_context.values()))
     row_length = prompt + samples * block
     rows = list(by_context.items())
-    batch_rows = _rows_per_batch(len(rows), row_length, config)
+    batch_rows = _rows_per_batch(len(rows), row_length, config, parts)
 
     def fill(rows: Sequence[tuple[tuple[int, ...], list[Example]]]) -> PackedBatch:
         writer = BatchWriter(batch_rows, row_length, samples * block, Blocks(prompt, block))
@@ -92,11 +95,11 @@ def _first_fit_decreasing(examples: Sequence[Example], row_length: int) -> list[
     return [row for row in rows if row]
 
 
-def _rows_per_batch(rows: int, row_length: int, config: PackingConfig) -> int:
-    """Rows of each micro-batch when all are shared out evenly to as few micro-batches as possible."""
+def _rows_per_batch(rows: int, row_length: int, config: PackingConfig, parts: int) -> int:
+    """Rows of each micro-batch when all are shared out evenly to as few micro-batches, and parts, as possible."""
     most = max(1, config.micro_batch_tokens // row_length)
-    batches = -(-rows // most)
-    return _in_quarters(-(-rows // batches), most)
+    batches = -(-rows // (most * parts))
+    return parts * _in_quarters(-(-rows // (batches * parts)), most)
 
 
 def _in_quarters(size: int, most: int) -> int:

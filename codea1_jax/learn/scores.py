@@ -25,7 +25,7 @@ def slot_scores(model: Qwen2, *, logit_chunk: int, temperature: float = 1.0) -> 
     """The scores of a Qwen2 model sampled at `temperature`."""
 
     def scores(params: Params, batch: PackedBatch) -> tuple[Array, Array]:
-        hidden, _ = model.apply({"params": params}, batch.tokens, batch.positions, _attention(batch))
+        hidden, _ = model.apply({"params": params}, batch.tokens, batch.positions, _attention(batch, model.attention))
         # Only the states that predict a learned token meet the vocabulary.
         states = jnp.take_along_axis(hidden, batch.places[..., None], axis=1)
         table = output_table(params, model.config)
@@ -34,10 +34,10 @@ def slot_scores(model: Qwen2, *, logit_chunk: int, temperature: float = 1.0) -> 
     return scores
 
 
-def _attention(batch: PackedBatch) -> Attend:
+def _attention(batch: PackedBatch, kernel: str) -> Attend:
     segment_ids = jnp.asarray(batch.segment_ids)
     if batch.blocks is None:
-        return training_attention(segment_ids)
+        return training_attention(segment_ids, kernel)
     return shared_prompt_attention(segment_ids, batch.blocks)
 
 

@@ -13,6 +13,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from jaxtyping import Array, Float
 
 from codea1_jax.learn.batch import Example, PackedBatch
@@ -25,10 +26,13 @@ from codea1_jax.learn.optimizer import (
     initial_state,
     learning_rate,
     make_optimizer,
+    state_shardings,
 )
 from codea1_jax.learn.packing import pack
+from codea1_jax.learn.phases import Phases
 from codea1_jax.learn.scores import Scores, slot_scores
 from codea1_jax.models.qwen2 import Qwen2
+from codea1_jax.models.sharding import batch_parts, batch_sharding, jit_on, one_device_mesh, put, replicated
 
 LossAndGradient = tuple[Float[Array, ""], Params]
 
@@ -60,26 +64,49 @@ def cross_entropy(
     return jax.tree.map(jnp.add, accumulated, jax.value_and_grad(loss)(params))
 
 
-class SupervisedLearner:
-    """Trains one policy by cross-entropy; `total_steps` is the length of the run, for the learning rate."""
+def _nothing(params: Params) -> LossAndGradient:
+    return jnp.zeros(()), jax.tree.map(jnp.zeros_like, params)
 
-    def __init__(self, model: Qwen2, optimizer: OptimizerConfig, packing: PackingConfig, *, total_steps: int) -> None:
+
+class SupervisedLearner:
+    """Trains one policy by cross-entropy; `total_steps` is the length of the run, for the learning rate.
+
+    Everything lies on `mesh`, by default the first device alone.
+    """
+
+    def __init__(
+        self,
+        model: Qwen2,
+        optimizer: OptimizerConfig,
+        packing: PackingConfig,
+        *,
+        total_steps: int,
+        mesh: Mesh | None = None,
+    ) -> None:
         self._packing = packing
         self._optimizer = make_optimizer(optimizer)
+        self._mesh = mesh = one_device_mesh() if mesh is None else mesh
+        shardings = state_shardings(model, self._optimizer, mesh)
+        loss_and_gradient = (replicated(mesh), shardings.params)
         scores = slot_scores(model, logit_chunk=packing.logit_chunk)
-        self._nothing = jax.jit(lambda params: (jnp.zeros(()), jax.tree.map(jnp.zeros_like, params)))
-        self._accumulate = jax.jit(partial(cross_entropy, scores=scores), donate_argnums=0)
+        add = partial(cross_entropy, scores=scores)
+        init = partial(initial_state, optimizer=self._optimizer)
 
         def apply(state: PolicyState, gradient: Params) -> tuple[PolicyState, Float[Array, ""]]:
             rate = learning_rate(state.step, optimizer, total_steps)
             state, norm = apply_gradient(state, gradient, self._optimizer, rate)
             return replace(state, step=state.step + 1), norm
 
-        self._apply = jax.jit(apply, donate_argnums=0)
+        self.phases = Phases(
+            init=jit_on(mesh, init, out_shardings=shardings),
+            nothing=jit_on(mesh, _nothing, out_shardings=loss_and_gradient),
+            accumulate=jit_on(mesh, add, out_shardings=loss_and_gradient, donate_argnums=(0,)),
+            apply=jit_on(mesh, apply, out_shardings=(shardings, replicated(mesh)), donate_argnums=(0,)),
+        )
 
     def init(self, params: Params) -> PolicyState:
         """The state before the first step. `params` stay the caller's: they are copied."""
-        return initial_state(params, self._optimizer)
+        return self.phases.init(params)
 
     def update(self, state: PolicyState, examples: Sequence[Example]) -> tuple[PolicyState, dict[str, float]]:
         """One optimizer update; `state` is donated and must not be used again.
@@ -91,10 +118,11 @@ class SupervisedLearner:
         total_weight = sum(sum(example.weights) for example in examples)
         if total_weight <= 0:
             raise ValueError("supervised learning needs at least one token of positive weight")
-        total = self._nothing(state.params)
-        for batch in pack(examples, self._packing):
-            total = self._accumulate(total, state.params, batch, np.float32(total_weight))
-        state, norm = self._apply(state, total[1])
+        total = self.phases.nothing(state.params)
+        for batch in pack(examples, self._packing, batch_parts(self._mesh)):
+            placed = put(batch, batch_sharding(self._mesh))
+            total = self.phases.accumulate(total, state.params, placed, np.float32(total_weight))
+        state, norm = self.phases.apply(state, total[1])
         metrics = {"loss": float(total[0]), "grad_norm": float(norm)}
         if not np.isfinite(list(metrics.values())).all():
             raise FloatingPointError(f"the update is not finite: {metrics}")

@@ -16,11 +16,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from jaxtyping import Array, Float
 
 from codea1_jax.learn.batch import PackedBatch, Trajectory, trajectory_example
@@ -33,10 +34,13 @@ from codea1_jax.learn.optimizer import (
     initial_state,
     learning_rate,
     make_optimizer,
+    state_shardings,
 )
 from codea1_jax.learn.packing import pack
+from codea1_jax.learn.phases import Phases
 from codea1_jax.learn.scores import Scores, slot_scores
 from codea1_jax.models.qwen2 import Qwen2
+from codea1_jax.models.sharding import batch_parts, batch_sharding, jit_on, one_device_mesh, put, replicated
 
 Groups = Sequence[Sequence[Trajectory]]  # the trajectories of each question
 
@@ -84,7 +88,7 @@ class Learner:
     """Updates one policy. Its jitted functions are compiled once per shape and shared by all its steps.
 
     `total_steps` is the length of the run, for the learning-rate schedule; `temperature` is the one that
-    responses are sampled at.
+    responses are sampled at. Everything lies on `mesh`, by default the first device alone.
     """
 
     def __init__(
@@ -96,23 +100,36 @@ class Learner:
         *,
         total_steps: int,
         temperature: float = 1.0,
+        mesh: Mesh | None = None,
     ) -> None:
         self._grpo, self._packing = grpo, packing
         self._optimizer = make_optimizer(optimizer)
+        self._mesh = mesh = one_device_mesh() if mesh is None else mesh
+        self.state_shardings = state = state_shardings(model, self._optimizer, mesh)
         scores = slot_scores(model, logit_chunk=packing.logit_chunk, temperature=temperature)
-        self._logprobs = jax.jit(lambda params, batch: scores(params, batch)[0])
-        self._nothing = jax.jit(partial(Accumulated.nothing, with_kl=grpo.kl_coef > 0))
-        self._accumulate = jax.jit(partial(accumulate, scores=scores, config=grpo), donate_argnums=0)
+        nothing = partial(Accumulated.nothing, with_kl=grpo.kl_coef > 0)
+        add = partial(accumulate, scores=scores, config=grpo)
+        sums = Accumulated(state.params, cast(TokenSums, replicated(mesh)))  # one sharding for all its leaves
+        init = partial(initial_state, optimizer=self._optimizer)
+
+        def logprobs(params: Params, batch: PackedBatch) -> Float[Array, "rows slots"]:
+            return scores(params, batch)[0]
 
         def apply(state: PolicyState, gradient: Params) -> tuple[PolicyState, Float[Array, ""]]:
             rate = learning_rate(state.step, optimizer, total_steps)
             return apply_gradient(state, gradient, self._optimizer, rate)
 
-        self._apply = jax.jit(apply, donate_argnums=0)
+        self.phases = Phases(
+            init=jit_on(mesh, init, out_shardings=state),
+            nothing=jit_on(mesh, nothing, out_shardings=sums),
+            accumulate=jit_on(mesh, add, out_shardings=sums, donate_argnums=(0,)),
+            apply=jit_on(mesh, apply, out_shardings=(state, replicated(mesh)), donate_argnums=(0,)),
+            logprobs=jit_on(mesh, logprobs, out_shardings=batch_sharding(mesh)),
+        )
 
     def init(self, params: Params) -> PolicyState:
         """The state before the first step. `params` stay the caller's: they are copied."""
-        return initial_state(params, self._optimizer)
+        return self.phases.init(params)
 
     def update(
         self, state: PolicyState, reference: Params | None, groups: Groups
@@ -139,7 +156,7 @@ class Learner:
         parts, norms = [], []
         for mini, batches in zip(mini_batches, packed, strict=True):
             gradient, sums = self._gradient(state.params, batches, _response_tokens(mini))
-            state, norm = self._apply(state, gradient)
+            state, norm = self.phases.apply(state, gradient)
             parts.append(sums)
             norms.append(norm)
         parts, norms = jax.device_get((parts, norms))
@@ -148,17 +165,17 @@ class Learner:
     def _pack(self, groups: Groups) -> list[PackedBatch]:
         skip = self._grpo.skip_zero_advantage
         trajectories = [t for t in chain.from_iterable(groups) if t.advantage != 0 or not skip]
-        batches = pack([trajectory_example(t) for t in trajectories], self._packing)
-        return [jax.device_put(batch) for batch in batches]
+        batches = pack([trajectory_example(t) for t in trajectories], self._packing, batch_parts(self._mesh))
+        return [put(batch, batch_sharding(self._mesh)) for batch in batches]
 
     def _score(self, batches: list[PackedBatch], params: Params, field: str) -> list[PackedBatch]:
-        return [replace(batch, **{field: self._logprobs(params, batch)}) for batch in batches]
+        return [replace(batch, **{field: self.phases.logprobs(params, batch)}) for batch in batches]
 
     def _gradient(self, params: Params, batches: list[PackedBatch], tokens: int) -> Accumulated:
         """The gradient of a mini-batch's token mean, and its sums; zeros if every response was skipped."""
-        total = self._nothing(params)
+        total = self.phases.nothing(params)
         for batch in batches:
-            total = self._accumulate(total, params, batch, np.float32(tokens))
+            total = self.phases.accumulate(total, params, batch, np.float32(tokens))
         return total
 
 

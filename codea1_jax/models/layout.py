@@ -7,6 +7,8 @@ matrix's other side, and the batch; `replica` splits the batch alone (across the
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager
+from typing import Any
 
 import jax
 from jax.sharding import AbstractMesh, Mesh, PartitionSpec
@@ -51,12 +53,22 @@ def fitting_spec(axes: tuple[str | None, ...], shape: tuple[int, ...], mesh: Mes
     return spec(*(axis if fit else None for axis, fit in zip(axes, fits, strict=True)))
 
 
+def using(mesh: Mesh) -> AbstractContextManager[Any]:
+    """Inside it, in a function that is being traced, this is the mesh in use: `constrain` and the kernels see it."""
+    return jax.sharding.use_abstract_mesh(mesh.abstract_mesh)
+
+
 def constrain(x: jax.Array, *axes: str | None) -> jax.Array:
-    """Tells the compiler how an activation is split over the mesh in use (`jax.set_mesh`), if any."""
+    """Tells the compiler how an activation is split over the mesh in use, if any."""
     mesh = jax.sharding.get_abstract_mesh()
     if mesh.empty:
         return x
     return jax.lax.with_sharding_constraint(x, fitting_spec(axes, x.shape, mesh))
+
+
+def everywhere(x: jax.Array) -> jax.Array:
+    """Tells the compiler to leave all of `x` on every device of the mesh in use, if any."""
+    return constrain(x, *[None] * x.ndim)
 
 
 def batch_shards() -> int:

@@ -33,9 +33,10 @@ def pretrained_policy(
     dtype: DTypeLike = jnp.float32,
     param_dtype: DTypeLike = jnp.float32,
     remat: str = "none",
+    attention: str = "auto",
 ) -> Policy:
     """The policy of a Hugging Face model directory, without its weights."""
-    model = Qwen2(read_config(directory), jnp.dtype(dtype), jnp.dtype(param_dtype), remat)
+    model = Qwen2(read_config(directory), jnp.dtype(dtype), jnp.dtype(param_dtype), remat, attention)
     return Policy(model, load_tokenizer(directory))
 
 

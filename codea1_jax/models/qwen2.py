@@ -159,12 +159,17 @@ class Block(nn.Module):
 
 
 class Qwen2(nn.Module):
-    """Tokens to final hidden states. `remat` names what the backward pass recomputes (`REMAT_POLICIES`)."""
+    """Tokens to final hidden states.
+
+    remat: names what the backward pass recomputes (`REMAT_POLICIES`).
+    attention: the kernel that whole sequences are to be attended with (`attention.KERNELS`).
+    """
 
     config: Qwen2Config
     dtype: jnp.dtype = jnp.float32
     param_dtype: jnp.dtype = jnp.float32
     remat: str = "none"
+    attention: str = "auto"
 
     @nn.compact
     def __call__(

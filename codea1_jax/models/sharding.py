@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
 from typing import Any
 
 import flax.linen as nn
@@ -12,33 +12,33 @@ import jax
 import numpy as np
 from jax.experimental import mesh_utils
 from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding
-from pydantic import BaseModel, ConfigDict, Field
+from jax.sharding import PartitionSpec as P
+from pydantic import Field
 
 from codea1_jax.models.config import Qwen2Config
-from codea1_jax.models.layout import MESH_AXES, spec
-from codea1_jax.models.qwen2 import Params, Qwen2, init_params, logical_params
+from codea1_jax.models.layout import MESH_AXES, TABLE, spec, using
+from codea1_jax.models.qwen2 import Params, Qwen2, abstract_params, init_params, logical_params
+from codea1_jax.run.config import ConfigError, Section
 
 
-class MeshConfig(BaseModel):
+class MeshConfig(Section):
     """How the devices are arranged. One size may be -1: as many as there are left."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    replica: int = Field(default=1, description="copies of the model; the batch is split over them")
+    replica: int = Field(default=1, description="copies of the model, over which the batch is split; slices divide it")
     fsdp: int = Field(default=-1, description="devices that split parameters, optimizer state and batch")
     tensor: int = Field(default=1, description="devices that split heads, feed-forward and vocabulary")
 
     def shape(self, devices: int) -> tuple[int, int, int]:
-        """The sizes of (replica, fsdp, tensor) over so many devices. Raises ValueError if they do not fit."""
+        """The sizes of (replica, fsdp, tensor) over so many devices. Raises ConfigError if they do not fit."""
         sizes = [self.replica, self.fsdp, self.tensor]
         stated = {name: size for name, size in zip(MESH_AXES, sizes, strict=True) if size != -1}
         wrong = [f"mesh.{name}={size}" for name, size in stated.items() if size < 1]
         if wrong or len(stated) < 2:
-            raise ValueError(f"{', '.join(wrong) or 'mesh'}: sizes are positive, and one of them may be -1")
+            raise ConfigError(f"{', '.join(wrong) or 'mesh'}: sizes are positive, and one of them may be -1")
         product = math.prod(stated.values())
         if devices % product or (len(stated) == 3 and product != devices):
             settings = " x ".join(f"mesh.{name}={size}" for name, size in stated.items())
-            raise ValueError(f"{settings} does not fit {devices} devices: change one of them, or set one to -1")
+            raise ConfigError(f"{settings} does not fit {devices} devices: change one of them, or set one to -1")
         replica, fsdp, tensor = (devices // product if size == -1 else size for size in sizes)
         return replica, fsdp, tensor
 
@@ -51,42 +51,69 @@ def make_mesh(config: MeshConfig, devices: Sequence[Any] | None = None) -> Mesh:
     if slices == 1:
         grid = mesh_utils.create_device_mesh(shape, devices, allow_split_physical_axes=True)
     elif shape[0] % slices:
-        raise ValueError(f"mesh.replica={shape[0]} must be a multiple of the {slices} slices")
+        raise ConfigError(f"mesh.replica={shape[0]} must be a multiple of the {slices} slices")
     else:
         inner = (shape[0] // slices, *shape[1:])
         grid = mesh_utils.create_hybrid_device_mesh(inner, (slices, 1, 1), devices, allow_split_physical_axes=True)
     return Mesh(np.asarray(grid), MESH_AXES, axis_types=(AxisType.Auto,) * len(MESH_AXES))
 
 
-def check_divisible(config: Qwen2Config, mesh: Mesh | AbstractMesh) -> None:
-    """Raises ValueError naming the mesh setting that does not divide the model.
+def one_device_mesh() -> Mesh:
+    """The mesh of JAX's first device."""
+    return make_mesh(MeshConfig(), jax.devices()[:1])
 
-    Key/value heads need not be divisible: where they are not, every device of the tensor axis holds them all.
+
+def check_divisible(config: Qwen2Config, mesh: Mesh | AbstractMesh) -> None:
+    """Raises ConfigError naming the mesh setting that does not divide the model.
+
+    Key/value heads and the vocabulary need not be divisible: where they are not, every device of the tensor axis
+    holds them all.
     """
     demands = [
         ("tensor", "num_heads", config.num_heads),
         ("tensor", "intermediate_size", config.intermediate_size),
-        ("tensor", "vocab_size", config.vocab_size),
         ("fsdp", "hidden_size", config.hidden_size),
     ]
     for axis, name, size in demands:
         count = mesh.shape[axis]
         if size % count:
             better = max(n for n in range(1, count) if size % n == 0)
-            raise ValueError(
+            raise ConfigError(
                 f"mesh.{axis}={count} does not divide {name}={size}: set mesh.{axis} to {better} or another divisor"
             )
 
 
 def param_shardings(model: Qwen2, mesh: Mesh | AbstractMesh) -> Params:
-    """A tree like the parameters, of NamedShardings. Raises ValueError as `check_divisible` does."""
-    check_divisible(model.config, mesh)
-    whole = {"kv_heads"} if model.config.num_kv_heads % mesh.shape["tensor"] else set()
+    """A tree like the parameters, of NamedShardings. Raises ConfigError as `check_divisible` does."""
+    return _shardings(model, mesh, whole=frozenset())
+
+
+def serving_shardings(model: Qwen2, mesh: Mesh | AbstractMesh) -> Params:
+    """As `param_shardings`, but split over `tensor` alone: decoding reads every parameter at every step, and must not
+    fetch it from other devices each time."""
+    return _shardings(model, mesh, whole=frozenset({"embed"}))
+
+
+def _shardings(model: Qwen2, mesh: Mesh | AbstractMesh, whole: frozenset[str]) -> Params:
+    config = model.config
+    check_divisible(config, mesh)
+    sizes = {"kv_heads": config.num_kv_heads, "vocab": config.vocab_size}
+    whole |= {axis for axis, size in sizes.items() if size % mesh.shape["tensor"]}
 
     def sharding(box: nn.LogicallyPartitioned) -> NamedSharding:
         return NamedSharding(mesh, spec(*(None if axis in whole else axis for axis in box.names)))
 
     return jax.tree.map(sharding, logical_params(model), is_leaf=lambda node: isinstance(node, nn.LogicallyPartitioned))
+
+
+def abstract_sharded(model: Qwen2, mesh: Mesh) -> Params:
+    """The parameters' shapes, dtypes and shardings, without their values: what a program is compiled for."""
+    return with_shardings(abstract_params(model), param_shardings(model, mesh))
+
+
+def with_shardings(shapes: Any, shardings: Any) -> Any:
+    """A tree of shapes and dtypes, placed; `shardings` is a tree like it."""
+    return jax.tree.map(lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), shapes, shardings)
 
 
 def init_sharded(model: Qwen2, key: jax.Array, mesh: Mesh) -> Params:
@@ -97,3 +124,35 @@ def init_sharded(model: Qwen2, key: jax.Array, mesh: Mesh) -> Params:
 def batch_sharding(mesh: Mesh) -> NamedSharding:
     """For arrays whose first axis is the batch."""
     return NamedSharding(mesh, spec("batch"))
+
+
+def replicated(mesh: Mesh) -> NamedSharding:
+    """For what every device holds whole."""
+    return NamedSharding(mesh, P())
+
+
+def batch_parts(mesh: Mesh) -> int:
+    """Parts in which the mesh splits a batch."""
+    return math.prod(mesh.shape[axis] for axis in TABLE["batch"])
+
+
+def put(tree: Any, sharding: NamedSharding) -> Any:
+    """Host arrays onto the devices; every process holds them whole and hands over its own devices' parts."""
+
+    def one(x: np.ndarray) -> jax.Array:
+        return jax.make_array_from_callback(x.shape, sharding, lambda index: x[index])
+
+    return jax.tree.map(one, tree)
+
+
+def jit_on(
+    mesh: Mesh, function: Callable[..., Any], *, out_shardings: Any, donate_argnums: tuple[int, ...] = ()
+) -> Any:
+    """`jax.jit` of a function that is traced with the mesh in use; it compiles for the devices of that mesh."""
+
+    @wraps(function)
+    def traced(*arguments: Any) -> Any:
+        with using(mesh):
+            return function(*arguments)
+
+    return jax.jit(traced, out_shardings=out_shardings, donate_argnums=donate_argnums)

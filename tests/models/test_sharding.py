@@ -1,5 +1,6 @@
 """The same numbers on every mesh, and a mesh that does not fit is refused by the setting's name."""
 
+import dataclasses
 import json
 import os
 import socket
@@ -14,7 +15,7 @@ from jax.sharding import AbstractMesh, PartitionSpec
 from codea1_jax.models.layout import MESH_AXES, TABLE, batch_shards, constrain, fitting_spec, spec
 from codea1_jax.models.published import QWEN25
 from codea1_jax.models.qwen2 import Qwen2
-from codea1_jax.models.sharding import MeshConfig, check_divisible, make_mesh, param_shardings
+from codea1_jax.models.sharding import MeshConfig, check_divisible, make_mesh, param_shardings, serving_shardings
 
 ROOT = Path(__file__).parents[2]
 WORKER = Path(__file__).with_name("sharded_worker.py")
@@ -107,6 +108,20 @@ def test_key_value_heads_stay_whole_where_the_mesh_does_not_divide_them():
     attention = shardings["layers"]["self_attn"]
     assert attention["k_proj"]["kernel"].spec == PartitionSpec(None, "fsdp", None)
     assert attention["q_proj"]["kernel"].spec == PartitionSpec(None, "fsdp", "tensor")
+
+
+def test_serving_splits_parameters_over_tensor_alone():
+    shardings = serving_shardings(Qwen2(QWEN25["7b"]), abstract_mesh(fsdp=8, tensor=4))
+    layers = shardings["layers"]
+    assert shardings["embed_tokens"].spec == PartitionSpec("tensor", None)
+    assert layers["self_attn"]["q_proj"]["kernel"].spec == PartitionSpec(None, None, "tensor")
+    assert layers["mlp"]["down_proj"]["kernel"].spec == PartitionSpec(None, "tensor", None)
+
+
+def test_a_vocabulary_that_the_mesh_does_not_divide_stays_whole():
+    shape = dataclasses.replace(QWEN25["0.5b"], vocab_size=257)
+    shardings = param_shardings(Qwen2(shape), abstract_mesh(fsdp=4, tensor=2))
+    assert shardings["embed_tokens"].spec == PartitionSpec(None, "fsdp")
 
 
 @pytest.mark.parametrize(

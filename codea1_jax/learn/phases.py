@@ -1,0 +1,26 @@
+"""The jitted functions that a learner is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+Jitted = Any  # jax.jit's result has no public type
+
+
+@dataclass(frozen=True)
+class Phases:
+    """Called with arrays they compute; lowered from placed shapes they say what a device would have to do.
+
+    init: parameters -> a state of its own.
+    nothing: parameters -> what is accumulated over no micro-batch.
+    accumulate: (accumulated, parameters, batch, total) -> accumulated; the first is donated.
+    apply: (state, gradient) -> (state, the gradient's norm); the first is donated.
+    logprobs: (parameters, batch) -> those of the batch's slots; None where learning weighs no probabilities.
+    """
+
+    init: Jitted
+    nothing: Jitted
+    accumulate: Jitted
+    apply: Jitted
+    logprobs: Jitted | None = None
