@@ -84,7 +84,9 @@ def make_parts(config: Config, pool: Judge) -> Parts:
     mesh = make_mesh(config.mesh)
     prompts = make_prompts(config, policy)
     questions = load_questions(config, prompts, pool)
-    total_steps = config.train.steps or config.train.epochs * (len(questions.train) // config.train.questions)
+    total_steps = config.train.steps
+    if total_steps is None:
+        total_steps = config.train.epochs * (len(questions.train) // config.train.questions)
     players = make_players(config, policy, prompts, questions, mesh)
     method = METHODS[config.method.name]
     return Parts(
@@ -96,7 +98,7 @@ def make_parts(config: Config, pool: Judge) -> Parts:
         rules=_rules(config, players[1].longest_prompt, judge_limits(config.sandbox)),
         players=players,
         method=method,
-        learners=make_learners(config, method, policy, total_steps, mesh),
+        learners=make_learners(config, method, policy.model, total_steps, mesh),
         heldout=prepare(questions.heldout if config.eval.every else (), pool),
         pool=pool,
         total_steps=total_steps,
