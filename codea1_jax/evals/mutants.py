@@ -11,23 +11,15 @@ import importlib.metadata
 import json
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from multiprocessing import get_context
 from pathlib import Path
 
+from codea1_jax.evals.mutate import Mutant, mutate
 from codea1_jax.run.config import ConfigError
 from codea1_jax.run.telemetry import write_atomically
 
 CACHE = Path(".cache/mutants")
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """A program with one change: the `occurrence`-th place where cosmic-ray's `operator` applies."""
-
-    operator: str
-    occurrence: int
-    program: str
 
 
 def make_mutants(programs: Sequence[str], cache: Path = CACHE, workers: int | None = None) -> list[tuple[Mutant, ...]]:
@@ -43,25 +35,6 @@ def make_mutants(programs: Sequence[str], cache: Path = CACHE, workers: int | No
             for path, mutants in zip(todo.values(), processes.map(mutate, todo), strict=True):
                 write_atomically(path, json.dumps([asdict(mutant) for mutant in mutants]))
     return [tuple(Mutant(**mutant) for mutant in json.loads(path.read_text())) for path in paths]
-
-
-def mutate(program: str) -> tuple[Mutant, ...]:
-    """All mutants of one program, in cosmic-ray's order."""
-    from cosmic_ray import plugins  # noqa: PLC0415  (an optional dependency)
-    from cosmic_ray.ast import ast_nodes, get_ast  # noqa: PLC0415
-    from cosmic_ray.mutating import mutate_code  # noqa: PLC0415
-
-    nodes = tuple(ast_nodes(get_ast(program)))
-    mutants = []
-    for name in plugins.operator_names():
-        kind = plugins.get_operator(name)
-        if kind.arguments():
-            continue
-        operator = kind()
-        places = sum(1 for node in nodes for _ in operator.mutation_positions(node))
-        changed = (mutate_code(program, operator, i) for i in range(places))
-        mutants += [Mutant(name, i, mutant) for i, mutant in enumerate(changed) if mutant is not None]
-    return tuple(mutants)
 
 
 def _version() -> str:

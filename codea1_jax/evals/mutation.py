@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Future
 
-from codea1_jax.evals.mutants import Mutant
+from codea1_jax.evals.mutate import Mutant
 from data_pipeline import Problem
 from sandbox import Judge, JudgeJob, Limits, Test, Verdicts
 

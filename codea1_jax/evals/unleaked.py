@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from codea1_jax.evals.coverage import PendingCoverage
 from codea1_jax.evals.generators import Generator, TestAsk, Tests
 from codea1_jax.evals.metrics import Estimate, estimate, estimate_mul
-from codea1_jax.evals.mutants import Mutant
+from codea1_jax.evals.mutate import Mutant
 from codea1_jax.evals.mutation import PendingMutation
 from codea1_jax.game.judging import StatedAnswers, ask, testimony
 from data_pipeline import Problem

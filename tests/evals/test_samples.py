@@ -55,7 +55,7 @@ def test_a_line_that_is_no_sample_is_named(tmp_path, line, reason):
     path = write(tmp_path / "samples.jsonl", sample_line(GROW, "x"), line)
     with pytest.raises(ConfigError, match=reason):
         read_programs(path, [GROW])
-    with pytest.raises(ConfigError, match="--samples: .*no such file"):
+    with pytest.raises(ConfigError, match=r"--samples: .*no such file"):
         read_programs(tmp_path / "none.jsonl", [GROW])
 
 

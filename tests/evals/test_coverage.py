@@ -1,0 +1,97 @@
+"""Coverage measured through the jail is what coverage.py measures of the same calls in a process of one's own."""
+
+import json
+import textwrap
+
+import coverage
+import pytest
+
+from codea1_jax.evals.coverage import Coverage, PendingCoverage
+from codea1_jax.game.parsing import extract_suite
+from data_pipeline import unleaked
+from sandbox import SandboxPool
+
+PROGRAM = textwrap.dedent(
+    '''
+    """A module."""
+    import math
+
+    def numbers(n):
+        """A generator."""
+        for i in range(n):
+            if i == 3:
+                return
+            yield i
+
+    class Bag:
+        def __init__(self, items):
+            self.items = [item for item in items if item]
+
+    @staticmethod
+    def unused():
+        return 1
+
+    def f(x):
+        try:
+            total = sum(numbers(x))
+            if total > 2 and x != 5: return math.floor(total)
+            while total < 1:
+                total += 1
+            else:
+                total -= 1
+        except TypeError:
+            return len(Bag(x).items)
+        finally:
+            x = None
+        assert total >= 0
+        return {key: value for key, value in zip("ab", (total, 1))}
+    '''
+)
+CALLS = ["f(1)", "f(5)", "f([1, 0])", "f(4)", "f(0)", "f({})", "f(None, 1)"]
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with SandboxPool(workers=2) as pool:
+        yield pool
+
+
+def by_coverage(folder, program, calls):
+    source, report = folder / "solution.py", folder / "report.json"
+    source.write_text(program)
+    measured = coverage.Coverage(data_file=None, branch=True, config_file=False, messages=False, include=[str(source)])
+    with measured.collect():
+        names: dict = {"__name__": "solution"}
+        exec(compile(program, str(source), "exec"), names)
+        for call in calls:
+            try:
+                eval(call, names)
+            except Exception:  # noqa: BLE001  (whatever the function raises)
+                continue
+    measured.json_report(morfs=[str(source)], outfile=str(report))
+    totals = json.loads(report.read_text())["totals"]
+    branches = totals["covered_branches"] / totals["num_branches"] if totals["num_branches"] else 1.0
+    return Coverage(totals["covered_lines"] / totals["num_statements"], branches)
+
+
+@pytest.mark.parametrize("count", range(len(CALLS) + 1))
+def test_shares_are_those_of_coverage_py(pool, tmp_path, count):
+    ours = PendingCoverage(pool, PROGRAM, CALLS[:count]).result()
+    assert ours == by_coverage(tmp_path, PROGRAM, CALLS[:count])
+    assert 0 < ours.lines < 1
+
+
+def test_a_call_that_dies_costs_only_itself_and_a_program_without_branches_has_all_of_them(pool):
+    program = "import os\n\ndef f(x):\n    return os._exit(0) if x else 1"
+    assert PendingCoverage(pool, program, ["f(0)", "f(1)"]).result() == Coverage(1.0, 1.0)
+
+
+@pytest.mark.shared_data
+@pytest.mark.parametrize("every", [12, pytest.param(1, marks=pytest.mark.long)])
+def test_real_functions_shares_are_those_of_coverage_py(shared_data, tmp_path, every, capsys):
+    chosen = unleaked.read(shared_data / "ult_sample.json").problems[::every]
+    calls = {p: [t.call for t in extract_suite("\n".join(p.golden_tests), p.entry_point).tests] for p in chosen}
+    with SandboxPool(workers=2) as pool:
+        pending = [PendingCoverage(pool, problem.solution, calls[problem]) for problem in chosen]
+        ours = [shares.result() for shares in pending]
+    assert ours == [by_coverage(tmp_path, problem.solution, calls[problem]) for problem in chosen]

@@ -1,0 +1,103 @@
+"""Mutants are cosmic-ray's, and each is killed or survives as cosmic-ray's own runs say."""
+
+import json
+import sys
+
+import pytest
+from cosmic_ray.mutating import mutate_and_test
+from cosmic_ray.work_item import MutationSpec
+from cosmic_ray.work_item import TestOutcome as Outcome
+
+from codea1_jax.evals import mutants as mutants_module
+from codea1_jax.evals.mutants import make_mutants
+from codea1_jax.evals.mutate import mutate
+from codea1_jax.evals.mutation import PendingMutation
+from codea1_jax.evals.unleaked import holding
+from codea1_jax.game.parsing import extract_suite
+from data_pipeline import Problem, unleaked
+from sandbox import SandboxPool
+
+CLAMP = Problem(
+    "clamp",
+    "?",
+    "LOW = 0\n\ndef clamp(x, high):\n    for _ in range(x):\n        x = x - (x > high)\n    return x if x >= LOW else LOW",
+    "clamp",
+    ("assert clamp(5, 3) == 3", "assert clamp(-1, 3) == 0", "assert clamp(2, 9) == 2"),
+)
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with SandboxPool(workers=2) as pool:
+        yield pool
+
+
+def killed_here(pool, problem, tests, every=1):
+    mutants = mutate(problem.solution)[::every]
+    return mutants, PendingMutation(pool, problem, mutants, tests).result()
+
+
+def killed_by_cosmic_ray(folder, problem, mutants, asserts):
+    """The same mutants, run one after the other as `cosmic-ray exec` runs them."""
+    (folder / "mod.py").write_text(problem.solution)
+    (folder / "tests.py").write_text("\n".join(["from mod import *", *asserts]))
+    command = f"{sys.executable} -B -S -s -P -c \"import sys; sys.path.insert(0, '{folder}'); import tests\""
+    verdicts = []
+    for mutant in mutants:
+        mutation = MutationSpec(folder / "mod.py", mutant.operator, mutant.occurrence, (0, 0), (1, 0))
+        result = mutate_and_test([mutation], command, 2.0)
+        verdicts.append(result.test_outcome is not Outcome.SURVIVED)
+    return tuple(verdicts)
+
+
+def suite(pool, problem):
+    """The problem's own tests that hold, as the judge takes them and as lines of Python."""
+    tests = extract_suite("\n".join(problem.golden_tests), problem.entry_point).tests
+    kept = holding(pool, problem, tests)
+    return tuple(kept.values()), [f"assert {test.call} == {test.stated}" for test in kept]
+
+
+def test_each_mutant_is_killed_or_survives_as_with_cosmic_ray(pool, tmp_path):
+    tests, asserts = suite(pool, CLAMP)
+    mutants, killed = killed_here(pool, CLAMP, tests)
+    assert len(mutants) == 29
+    assert killed == killed_by_cosmic_ray(tmp_path, CLAMP, mutants, asserts)
+    assert 0 < sum(killed) < len(killed)
+
+
+def test_a_mutant_that_hangs_or_does_not_load_is_killed_and_no_test_kills_nothing(pool):
+    problem = Problem(
+        "p", "?", "SIZE = [1][0]\n\ndef f(x):\n    while x > 0:\n        x = x - 1\n    return x", "f", ()
+    )
+    (test,) = holding(pool, problem, extract_suite("assert f(1) == 0", "f").tests).values()
+    hanging, broken = problem.solution.replace("x - 1", "x + 1"), problem.solution.replace("[0]", "[ 1]")
+    mutants = [mutant for mutant in mutate(problem.solution) if mutant.program in (hanging, broken)]
+    assert len(mutants) == 2
+    assert PendingMutation(pool, problem, mutants, [test]).result() == (True, True)
+    assert PendingMutation(pool, problem, mutants, []).result() == (False, False)
+
+
+@pytest.mark.shared_data
+@pytest.mark.parametrize(("functions", "every"), [(1, 4), pytest.param(20, 1, marks=pytest.mark.long)])
+def test_real_functions_mutants_end_as_with_cosmic_ray(pool, shared_data, tmp_path, functions, every):
+    """Of the sample, functions with tests that hold, the shortest first."""
+    compared = 0
+    for problem in sorted(unleaked.read(shared_data / "ult_sample.json").problems, key=lambda p: len(p.solution)):
+        tests, asserts = suite(pool, problem)
+        if tests:
+            mutants, killed = killed_here(pool, problem, tests, every)
+            assert killed == killed_by_cosmic_ray(tmp_path, problem, mutants, asserts), problem.id
+            compared += 1
+        if compared == functions:
+            return
+    pytest.fail(f"the sample has only {compared} functions with tests that hold")
+
+
+def test_mutants_are_made_once_and_kept(tmp_path, monkeypatch):
+    first = make_mutants([CLAMP.solution, "x = 1"], tmp_path, workers=1)
+    assert first == [mutate(CLAMP.solution), mutate("x = 1")]
+    assert all(mutant.program != CLAMP.solution for mutant in first[0])
+    monkeypatch.setattr(mutants_module, "mutate", lambda program: pytest.fail("made again"))
+    assert make_mutants(["x = 1", CLAMP.solution], tmp_path) == first[::-1]
+    assert len(list(tmp_path.iterdir())) == 2
+    assert json.loads(next(tmp_path.iterdir()).read_text())
