@@ -18,14 +18,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import jax
-
 from codea1_jax.assemble import Parts, initial_params
 from codea1_jax.evals.heldout import evaluate_code, evaluate_tests
 from codea1_jax.game.export import question_record, round_metrics
 from codea1_jax.methods import Played
 from codea1_jax.models.qwen2 import Params
-from codea1_jax.models.sharding import abstract_sharded, with_shardings
+from codea1_jax.models.sharding import abstract_sharded
 from codea1_jax.run.interrupts import Interrupted, Interrupts
 from codea1_jax.run.rundir import RunDir
 from codea1_jax.run.telemetry import Progress
@@ -136,7 +134,7 @@ def _due(step: int, every: int) -> bool:
 
 
 def _save(state: State, run: RunDir) -> None:
-    if state.step > 0 and not run.has_saved(state.step):
+    if not run.has_saved(state.step):
         run.save(state.step, *pack_state(state))
 
 
@@ -149,10 +147,7 @@ def start(parts: Parts) -> State:
 def resume(parts: Parts, run: RunDir) -> State:
     """The state of the run's last checkpoint, on this run's mesh. Raises CheckpointError if it cannot be read."""
     params = abstract_sharded(parts.policy.model, parts.mesh)
-    policies = {
-        name: with_shardings(jax.eval_shape(learner.init, params), learner.state_shardings)
-        for name, learner in parts.learners.items()
-    }
+    policies = {name: learner.phases.init.eval_shape(params) for name, learner in parts.learners.items()}
     like, _ = pack_state(_first_state(parts, params, policies))
     return unpack_state(*run.restore(like))
 

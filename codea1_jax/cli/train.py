@@ -39,7 +39,8 @@ def _run(options: argparse.Namespace) -> int:
         print(dump(config), end="")
         return DONE
     from codea1_jax.assemble import make_judge, make_parts
-    from codea1_jax.run.rundir import RunDir, check_same_run
+    from codea1_jax.run.rundir import RunDir, check_same_run, checkpoints_of
+    from codea1_jax.run.storage import check_writable
     from codea1_jax.run.telemetry import log_to_stderr
     from codea1_jax.train import resume, start, train
 
@@ -49,10 +50,10 @@ def _run(options: argparse.Namespace) -> int:
     started = time.perf_counter()
     directory = Path(config.run.directory)
     check_same_run(directory, config, options.resume)  # before anything that takes time
-    keep_last = config.checkpoint.keep_last
+    check_writable(checkpoints_of(directory, config.checkpoint))
     with make_judge(config.sandbox) as pool:
         parts = make_parts(config, pool)
-        with RunDir(directory, config, resume=options.resume, keep_last=keep_last, wandb=config.run.wandb) as run:
+        with RunDir(directory, config, config.checkpoint, resume=options.resume, wandb=config.run.wandb) as run:
             _tell_refused(parts.questions.refused, run)
             state = start(parts) if run.resume_step is None else resume(parts, run)
             ready = time.perf_counter()

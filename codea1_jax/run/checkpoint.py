@@ -1,32 +1,35 @@
 """All training state in one atomic Orbax checkpoint per step: arrays, and a JSON document.
 
-A step is written under a temporary name and renamed when it is complete, so a process killed at any instant
-leaves either the whole step or none of it. Orbax finds a missing or a shortened file by itself, but not a
-flipped bit; so every array has a fingerprint, and the document a digest, verified when a step is restored.
-
-A fingerprint is a sum over an array's elements, which no sharding changes: it is computed on the devices that
-hold the array, and a step may be restored onto another mesh.
+A step is complete or it does not count: in a directory it is written under a temporary name and renamed, in a bucket
+its last object is the mark that it is complete. So a process killed at any instant leaves the whole step or none of it.
+Orbax finds a missing or a shortened file by itself, but not a flipped bit; so every array has a fingerprint, and the
+document a digest, verified when a step is restored.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import shutil
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import orbax.checkpoint as ocp
-from jaxtyping import Array, Shaped, UInt32
+
+from codea1_jax.run.fingerprint import describe, shapes
+from codea1_jax.run.keep import Keep, Score
+from codea1_jax.run.storage import locate
 
 ARRAYS = "arrays"
 DOCUMENT = "document"
 
 _TEMPORARY = "*.orbax-checkpoint-tmp*"
+
+logger = logging.getLogger(__name__)
 
 
 class CheckpointError(OSError):
@@ -38,15 +41,30 @@ class _Unreadable(Exception):
 
 
 class Checkpoints:
-    """The checkpoints of one run, the oldest deleted first. A context manager.
+    """The checkpoints of one run, in a directory or at gs://bucket/path. A context manager.
 
-    What an interrupted save has left is removed in the background after opening; the next save waits for that.
+    The newest `keep_last` stay, and the `keep_best` with the highest `score`. What an interrupted save has left is
+    removed in the background after opening, and the next save waits for that; with `read_only` nothing is touched.
     """
 
-    def __init__(self, directory: str | Path, keep_last: int = 2) -> None:
-        self._directory = Path(directory).absolute()
-        options = ocp.CheckpointManagerOptions(max_to_keep=keep_last, cleanup_tmp_directories=True)
+    def __init__(
+        self,
+        directory: str | Path,
+        keep_last: int = 2,
+        keep_best: int = 0,
+        score: Score = lambda step: None,
+        *,
+        read_only: bool = False,
+    ) -> None:
+        self._directory = locate(str(directory))
+        options = ocp.CheckpointManagerOptions(
+            preservation_policy=Keep(keep_last, keep_best, score),
+            cleanup_tmp_directories=not read_only,
+            read_only=read_only,
+        )
         self._manager = ocp.CheckpointManager(self._directory, options=options)
+        self._watcher: threading.Thread | None = None
+        self._failed = False
 
     def steps(self) -> tuple[int, ...]:
         """The saved steps, oldest first."""
@@ -69,6 +87,13 @@ class Checkpoints:
         items = {ARRAYS: ocp.args.StandardSave(arrays), DOCUMENT: ocp.args.JsonSave(content)}
         with self._naming_failed_saves():
             self._manager.save(step, args=ocp.args.Composite(**items), force=True)
+        self._watcher = threading.Thread(target=self._watch, args=(step,), daemon=True)
+        self._watcher.start()
+
+    def check(self) -> None:
+        """Raises what `wait` raises if the save in progress has failed already; does not wait."""
+        if self._failed:
+            self.wait()
 
     def wait(self) -> None:
         """Returns when no save is in progress.
@@ -76,6 +101,8 @@ class Checkpoints:
         Raises:
             CheckpointError: the save that was in progress failed. Earlier steps are intact.
         """
+        if self._watcher is not None:
+            self._watcher.join()
         with self._naming_failed_saves():
             self._manager.wait_until_finished()
 
@@ -88,14 +115,22 @@ class Checkpoints:
             CheckpointError: there is no such step, its arrays are others than `like`, or it is damaged:
                 then the message names the item, and the newest earlier step that is good.
         """
-        if step not in self.steps():
-            raise CheckpointError(f"{self._directory} has no step {step}; it has {list(self.steps())}")
+        self._refuse_missing(step)
         try:
             return self._read(step, like)
         except _Unreadable as error:
             raise CheckpointError(
                 f"step {step} in {self._directory} is damaged: {error}; {self._advice(step, like)}"
             ) from error
+
+    def look(self, step: int) -> tuple[dict[str, list[Any]], dict[str, Any]]:
+        """Type, shape and fingerprint of a step's arrays by path, and its document. Raises CheckpointError."""
+        self._refuse_missing(step)
+        try:
+            content = self._content(step)
+        except _Unreadable as error:
+            raise CheckpointError(f"step {step} in {self._directory} is damaged: {error}") from error
+        return content["arrays"], content["document"]
 
     def close(self) -> None:
         """Waits for the save in progress, raising what `wait` raises, and lets go of the directory."""
@@ -110,32 +145,48 @@ class Checkpoints:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
+    def _watch(self, step: int) -> None:
+        """Says at once that a save failed, however long it takes until somebody waits for it."""
+        try:
+            self._manager.wait_until_finished()
+        except Exception as error:  # reported here, raised by wait()  # noqa: BLE001
+            self._failed = True
+            logger.error("step %d was not saved: %s; training stops", step, _reason(error))
+
     @contextmanager
     def _naming_failed_saves(self) -> Iterator[None]:
-        # Orbax reports a failed write as whatever its threads met: OSError, or ValueError from tensorstore.
         try:
             yield
-        except (OSError, ValueError, RuntimeError) as error:
-            for rest in self._directory.glob(_TEMPORARY):  # nothing is being saved now; give the space back
-                shutil.rmtree(rest, ignore_errors=True)
-            reason = str(error).strip().splitlines()[-1]
+        except Exception as error:  # Orbax reports a failed write as whatever its threads met
+            self._failed = False
+            if isinstance(self._directory, Path):  # nothing is being saved now; give the space back
+                for rest in self._directory.glob(_TEMPORARY):
+                    shutil.rmtree(rest, ignore_errors=True)
             saved = list(self.steps()) or "none"
             raise CheckpointError(
-                f"cannot save to {self._directory}: {reason} (steps that are saved: {saved})"
+                f"cannot save to {self._directory}: {_reason(error)} (steps that are saved: {saved})"
             ) from error
 
+    def _refuse_missing(self, step: int) -> None:
+        if step not in self.steps():
+            raise CheckpointError(f"{self._directory} has no step {step}; it has {list(self.steps())}")
+
     def _read(self, step: int, like: Any) -> tuple[Any, dict[str, Any]]:
-        content = self._read_item(step, DOCUMENT, ocp.args.JsonRestore())
-        if not isinstance(content, dict) or content.get("digest") != _digest(content.get("document")):
-            raise _Unreadable(f"'{DOCUMENT}' is not what was saved")
+        content = self._content(step)
         saved: dict[str, Any] = content["arrays"]
-        _refuse_differences(step, saved, _shapes(like))
+        _refuse_differences(step, saved, shapes(like))
         arrays = self._read_item(step, ARRAYS, ocp.args.StandardRestore(like))
         restored = describe(arrays)
         for name, description in saved.items():
             if restored[name] != description:
                 raise _Unreadable(f"'{ARRAYS}/{name}' is not what was saved")
         return arrays, content["document"]
+
+    def _content(self, step: int) -> dict[str, Any]:
+        content = self._read_item(step, DOCUMENT, ocp.args.JsonRestore())
+        if not isinstance(content, dict) or content.get("digest") != _digest(content.get("document")):
+            raise _Unreadable(f"'{DOCUMENT}' is not what was saved")
+        return content
 
     def _read_item(self, step: int, item: str, args: Any) -> Any:
         try:
@@ -154,38 +205,8 @@ class Checkpoints:
         return "no earlier step is good"
 
 
-def describe(arrays: Any) -> dict[str, list[Any]]:
-    """By path: type, shape and fingerprint of every array of a tree."""
-    fingerprints = jax.device_get(_fingerprints(arrays))
-    return {
-        name: [*description, int(value)]
-        for (name, description), value in zip(_shapes(arrays).items(), jax.tree.leaves(fingerprints), strict=True)
-    }
-
-
-def _shapes(tree: Any) -> dict[str, list[Any]]:
-    return {
-        jax.tree_util.keystr(path, simple=True, separator="/"): [str(leaf.dtype), list(leaf.shape)]
-        for path, leaf in jax.tree.leaves_with_path(tree)
-    }
-
-
-@jax.jit
-def _fingerprints(arrays: Any) -> Any:
-    return jax.tree.map(fingerprint, arrays)
-
-
-def fingerprint(array: Shaped[Array, "*shape"]) -> UInt32[Array, ""]:
-    """Σ over elements of (bits * an odd hash of the place) mod 2³².
-
-    The factor is odd, hence invertible: any change of one element changes the sum.
-    """
-    width = array.dtype.itemsize * 8
-    unsigned = jnp.dtype(f"uint{min(width, 32)}")
-    bits = array if array.dtype == bool else jax.lax.bitcast_convert_type(array, unsigned)
-    places = jax.lax.iota(jnp.uint32, bits.size).reshape(bits.shape)
-    factors = (places * jnp.uint32(2654435761)) | jnp.uint32(1)
-    return jnp.sum(bits.astype(jnp.uint32) * factors, dtype=jnp.uint32)
+def _reason(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[-1]
 
 
 def _digest(document: Any) -> str:

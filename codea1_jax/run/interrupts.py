@@ -17,7 +17,8 @@ class Interrupted(Exception):
 class Interrupts:
     """While active, a signal raises `Interrupted`: at once, or at the end of a `shield` if one is up.
 
-    A second signal during a shield raises KeyboardInterrupt there and then: the user really means it.
+    A second signal during a shield changes nothing, for schedulers send several; but a Ctrl-C then raises
+    KeyboardInterrupt there and then: the user really means it.
     Use as a context manager, in the main thread.
     """
 
@@ -49,6 +50,6 @@ class Interrupts:
         name = signal.Signals(number).name
         if not self._shielded:
             raise Interrupted(name)
-        if self._pending is not None:
+        if self._pending is not None and number == signal.SIGINT:
             signal.default_int_handler(number, frame)
-        self._pending = name
+        self._pending = self._pending or name

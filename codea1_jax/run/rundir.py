@@ -14,22 +14,31 @@ from pydantic import BaseModel
 from codea1_jax.run import telemetry
 from codea1_jax.run.checkpoint import Checkpoints
 from codea1_jax.run.config import ConfigError, dump
+from codea1_jax.run.keep import CheckpointConfig
 
 CONFIG_FILE = "config.yaml"
 SUMMARY_FILE = "summary.json"
 REFUSED_FILE = "refused.jsonl"
 CHECKPOINTS_FOLDER = "checkpoints"
-PLACES = {"run.directory", "sandbox.addresses"}  # a run may be moved, and so may its judges
+# A run may be moved, and so may its judges; it may go on on other devices, and keep other checkpoints.
+MAY_CHANGE = ("run.directory", "run.wandb", "checkpoint.", "sandbox.addresses", "sandbox.workers", "mesh.")
 
 
 class RunDir:
     """Everything a run writes. Use as a context manager.
 
-    `resume_step` is the step of the checkpoint to go on from, or None if the run begins.
+    `resume_step` is the step of the checkpoint to go on from, or None if the run begins. A run that goes on needs
+    nothing but that checkpoint: it holds the configuration and all figures, so the directory may be a fresh one.
     """
 
     def __init__(
-        self, path: Path, config: BaseModel, *, resume: bool, keep_last: int, wandb: str | None = None
+        self,
+        path: Path,
+        config: BaseModel,
+        settings: CheckpointConfig | None = None,
+        *,
+        resume: bool,
+        wandb: str | None = None,
     ) -> None:
         """Opens the directory; figures also go to the Weights & Biases project `wandb`.
 
@@ -37,27 +46,36 @@ class RunDir:
         """
         if wandb is not None and importlib.util.find_spec("wandb") is None:
             raise ConfigError("run.wandb: wandb is not installed; pip install 'codea1-jax[wandb]', or leave it unset")
-        self.path = path
+        settings = settings or CheckpointConfig()
         check_same_run(path, config, resume)
-        path.mkdir(parents=True, exist_ok=True)
-        self._checkpoints = Checkpoints(path / CHECKPOINTS_FOLDER, keep_last)
+        self.path = path
+        self._config, self._wandb, self._best_metric = config, wandb, settings.best_metric
+        self._checkpoints = Checkpoints(
+            checkpoints_of(path, settings), settings.keep_last, settings.keep_best, self._score
+        )
         self.resume_step = self._checkpoints.latest()
-        telemetry.write_atomically(path / CONFIG_FILE, dump(config))
-        telemetry.write_versions(path)
-        self._metrics = telemetry.Metrics(path, self.resume_step, wandb_project=wandb)
+        if self.resume_step is not None and not resume:
+            raise ConfigError(
+                f"checkpoint.directory: {settings.directory} holds the checkpoints of a run; "
+                "add --resume to go on with it, or choose another"
+            )
+        self._lines: list[dict[str, Any]] = []
+        self._metrics: telemetry.Metrics | None = None
+        if self.resume_step is None:
+            self._begin()
 
     def log(self, kind: str, step: int, values: Mapping[str, SupportsFloat]) -> None:
         """Appends figures to the run's metrics."""
-        self._metrics.log(kind, step, values)
+        assert self._metrics is not None, "a run that goes on is restored first"
+        self._lines.append(self._metrics.log(kind, step, values))
 
     def has_logged(self, kind: str, step: int) -> bool:
         """Whether figures of this kind and step are there."""
-        lines = telemetry.read_lines(self.path / telemetry.METRICS_FILE)
-        return any(line["kind"] == kind and line["step"] == step for line in lines)
+        return any(line["step"] == step for line in self.figures(kind))
 
     def figures(self, kind: str) -> list[dict[str, Any]]:
         """All figures of one kind, in order."""
-        return [line for line in telemetry.read_lines(self.path / telemetry.METRICS_FILE) if line["kind"] == kind]
+        return [line for line in self._lines if line["kind"] == kind]
 
     def write_rollouts(self, step: int, records: Iterable[Mapping[str, Any]]) -> None:
         """Records a step's rollouts."""
@@ -77,13 +95,42 @@ class RunDir:
         return step in self._checkpoints.steps()
 
     def save(self, step: int, arrays: Any, document: Mapping[str, Any]) -> None:
-        """Saves all training state. Raises CheckpointError; earlier checkpoints stay good."""
-        self._checkpoints.save(step, arrays, document)
+        """Starts saving all training state. Raises CheckpointError; earlier checkpoints stay good."""
+        content = {"state": document, "config": self._config.model_dump(mode="json"), "metrics": [*self._lines]}
+        self._checkpoints.save(step, arrays, content)
+
+    def check_saving(self) -> None:
+        """Raises CheckpointError if the save in progress has failed already."""
+        self._checkpoints.check()
+
+    def finish_saving(self) -> None:
+        """Waits for the save in progress. Raises CheckpointError if it fails."""
+        self._checkpoints.wait()
 
     def restore(self, like: Any) -> tuple[Any, Mapping[str, Any]]:
-        """The arrays (of the shapes and placement of `like`) and the document of `resume_step`."""
+        """The arrays (of the shapes and placement of `like`) and the document of `resume_step`.
+
+        Raises CheckpointError if they cannot be read, ConfigError if they are those of another run.
+        """
         assert self.resume_step is not None
-        return self._checkpoints.restore(self.resume_step, like)
+        arrays, content = self._checkpoints.restore(self.resume_step, like)
+        _refuse_another_run(content["config"], self._config, f"step {self.resume_step}")
+        self._lines = content["metrics"]
+        self._begin()
+        return arrays, content["state"]
+
+    def _begin(self) -> None:
+        """Writes what the run is, and its figures so far."""
+        telemetry.write_atomically(self.path / CONFIG_FILE, dump(self._config))
+        telemetry.write_versions(self.path)
+        lines = "".join(json.dumps(line) + "\n" for line in self._lines)
+        telemetry.write_atomically(self.path / telemetry.METRICS_FILE, lines)
+        self._metrics = telemetry.Metrics(self.path, self.resume_step, wandb_project=self._wandb)
+
+    def _score(self, step: int) -> float | None:
+        """How good the models of a step were, by its evaluation."""
+        line = next((line for line in self.figures("eval") if line["step"] == step), {})
+        return line.get(self._best_metric)
 
     def __enter__(self) -> RunDir:
         return self
@@ -92,7 +139,13 @@ class RunDir:
         try:
             self._checkpoints.close()
         finally:
-            self._metrics.close()
+            if self._metrics is not None:
+                self._metrics.close()
+
+
+def checkpoints_of(path: Path, settings: CheckpointConfig) -> str:
+    """Where the checkpoints of a run directory are."""
+    return settings.directory or str(path / CHECKPOINTS_FOLDER)
 
 
 def check_same_run(path: Path, config: BaseModel, resume: bool) -> None:
@@ -105,14 +158,17 @@ def check_same_run(path: Path, config: BaseModel, resume: bool) -> None:
         )
     if not (path / CONFIG_FILE).exists():
         raise ConfigError(f"run.directory: {path} holds no {CONFIG_FILE}, so it is no run to resume; choose another")
-    before = _flat(yaml.safe_load((path / CONFIG_FILE).read_text()))
-    now = _flat(yaml.safe_load(dump(config)))
+    _refuse_another_run(yaml.safe_load((path / CONFIG_FILE).read_text()), config, f"the run in {path}")
+
+
+def _refuse_another_run(saved: Any, config: BaseModel, name: str) -> None:
+    before, now = _flat(saved), _flat(config.model_dump(mode="json"))
     changed = {key for key in before.keys() | now.keys() if before.get(key) != now.get(key)}
-    differing = sorted(changed - PLACES)
+    differing = sorted(key for key in changed if not key.startswith(MAY_CHANGE))
     if differing:
         key = differing[0]
         raise ConfigError(
-            f"{key}: the run in {path} was started with {before.get(key)!r}, not {now.get(key)!r}; "
+            f"{key}: {name} was started with {before.get(key)!r}, not {now.get(key)!r}; "
             "resume it with its own configuration, or choose another run.directory"
         )
 

@@ -132,8 +132,8 @@ class Metrics:
         self._board = SummaryWriter(str(board_dir), purge_step=None if resume_step is None else resume_step + 1)
         self._wandb = None if wandb_project is None else _start_wandb(run_dir, wandb_project)
 
-    def log(self, kind: str, step: int, values: Mapping[str, SupportsFloat]) -> None:
-        """Appends one line, on disk when this returns. A value that is not finite is written as null."""
+    def log(self, kind: str, step: int, values: Mapping[str, SupportsFloat]) -> dict[str, Any]:
+        """Appends one line, on disk when this returns, and returns it. A value that is not finite becomes null."""
         figures = {name: float(value) for name, value in values.items()}
         finite = {name: value for name, value in figures.items() if math.isfinite(value)}
         if len(finite) < len(figures):
@@ -152,6 +152,7 @@ class Metrics:
         self._board.flush()
         if self._wandb is not None:
             self._wandb.log(finite, step=step)
+        return line
 
     def close(self) -> None:
         self._file.close()

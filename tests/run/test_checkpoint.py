@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from codea1_jax.run.checkpoint import CheckpointError, Checkpoints, fingerprint
+from codea1_jax.run.checkpoint import CheckpointError, Checkpoints
+from codea1_jax.run.fingerprint import fingerprint
 
 DOCUMENT = {"book": {"q/1": [["f(1)", "2", 3]]}, "rng": 7, "loss": 0.1 + 0.2, "text": "é\n", "none": None}
 
@@ -152,6 +153,23 @@ def test_a_full_disk_is_a_clear_error_and_earlier_steps_stay(tmp_path):
         checkpoints.save(3, make_arrays(3), DOCUMENT)
         checkpoints.wait()
         same_bytes(checkpoints.restore(3, make_arrays())[0], make_arrays(3))
+
+
+def test_a_save_that_fails_in_the_background_is_told_at_once(tmp_path, monkeypatch, caplog):
+    with Checkpoints(tmp_path) as checkpoints:
+        checkpoints.save(1, make_arrays(1), DOCUMENT)
+        checkpoints.wait()
+        checkpoints.check()
+        with file_size_limit(4096):
+            with contextlib.suppress(CheckpointError):  # if it fails before it goes on in the background
+                checkpoints.save(2, make_arrays(2), DOCUMENT)
+            told = time.monotonic() + 30
+            while "step 2 was not saved" not in caplog.text and time.monotonic() < told:
+                time.sleep(0.01)
+        assert "step 2 was not saved" in caplog.text
+        with pytest.raises(CheckpointError, match=r"cannot save.*saved: \[1\]"):
+            checkpoints.check()
+        checkpoints.check()
 
 
 SAVER = """

@@ -36,13 +36,22 @@ def test_without_a_signal_a_shield_changes_nothing():
                 pass
 
 
-def test_a_second_signal_during_a_shield_is_obeyed_at_once():
+def test_a_second_ctrl_c_during_a_shield_is_obeyed_at_once():
     done = []
     with pytest.raises(KeyboardInterrupt), Interrupts() as interrupts, interrupts.shield():
-        send(signal.SIGINT)
         send(signal.SIGTERM)
+        send(signal.SIGINT)
         done.append("still inside")
     assert done == []
+
+
+def test_a_scheduler_that_says_it_twice_is_heard_once():
+    done = []
+    with pytest.raises(Interrupted, match="SIGTERM"), Interrupts() as interrupts, interrupts.shield():
+        send(signal.SIGTERM)
+        send(signal.SIGTERM)
+        done.append("inside")
+    assert done == ["inside"]
 
 
 def test_an_error_inside_a_shield_is_not_hidden_by_a_signal():

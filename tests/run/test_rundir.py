@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from codea1_jax.run.config import ConfigError, Section
+from codea1_jax.run.keep import CheckpointConfig
 from codea1_jax.run.rundir import RunDir
 
 
@@ -22,7 +23,7 @@ class Settings(Section):
 
 
 def open_run(path: Path, settings: Settings | None = None, *, resume: bool = False) -> RunDir:
-    return RunDir(path, settings or Settings(), resume=resume, keep_last=2)
+    return RunDir(path, settings or Settings(), resume=resume)
 
 
 def files(path: Path) -> dict[str, bytes]:
@@ -62,11 +63,48 @@ def test_a_resumed_run_goes_on_from_its_last_checkpoint_and_forgets_what_came_la
         assert run.resume_step == 2
         assert run.has_saved(2)
         assert not run.has_saved(3)
+        arrays, document = run.restore({"w": jnp.zeros(3)})
         assert [line["step"] for line in run.figures("train")] == [1, 2]
         assert not (tmp_path / "rollouts" / "step_000003.jsonl").exists()
-        arrays, document = run.restore({"w": jnp.zeros(3)})
     assert arrays["w"].tolist() == [0, 1, 2]
     assert document == {"step": 2}
+
+
+def save_a_step(run: RunDir, step: int, figure: float) -> None:
+    run.log("eval", step, {"eval/avg_at_n": figure})
+    run.save(step, {"w": jnp.full(3, step)}, {"step": step})
+
+
+def test_a_run_goes_on_in_a_fresh_directory_from_its_checkpoints_alone(tmp_path):
+    apart = CheckpointConfig(directory=str(tmp_path / "apart"))
+    with RunDir(tmp_path / "lost", Settings(), apart, resume=False) as run:
+        save_a_step(run, 2, 7.5)
+    with RunDir(tmp_path / "fresh", Settings(), apart, resume=True) as run:
+        arrays, document = run.restore({"w": jnp.zeros(3, int)})
+        assert (arrays["w"].tolist(), document) == ([2, 2, 2], {"step": 2})
+        assert run.has_logged("eval", 2)
+    lines = [(tmp_path / name / "metrics.jsonl").read_text() for name in ("lost", "fresh")]
+    assert lines[0] == lines[1]
+    with pytest.raises(ConfigError, match=r"checkpoint\.directory: .*apart holds the checkpoints of a run"):
+        RunDir(tmp_path / "third", Settings(), apart, resume=False)
+    with (
+        RunDir(tmp_path / "fourth", Settings(steps=4), apart, resume=True) as run,
+        pytest.raises(ConfigError, match="steps: step 2 was started with 3, not 4"),
+    ):
+        run.restore({"w": jnp.zeros(3, int)})
+
+
+def test_the_best_checkpoints_stay_beside_the_newest(tmp_path):
+    keep = CheckpointConfig(keep_last=2, keep_best=1)
+    with RunDir(tmp_path, Settings(), keep, resume=False) as run:
+        for step, figure in ((1, 3.0), (2, 9.0), (3, 1.0), (4, 2.0)):
+            save_a_step(run, step, figure)
+    with RunDir(tmp_path, Settings(), keep, resume=True) as run:
+        assert [step for step in range(1, 5) if run.has_saved(step)] == [2, 3, 4]
+        run.restore({"w": jnp.zeros(3, int)})
+        save_a_step(run, 5, 9.0)  # as good, and newer
+        run.finish_saving()
+        assert [step for step in range(1, 6) if run.has_saved(step)] == [4, 5]
 
 
 def test_a_run_that_was_never_saved_is_resumed_from_the_beginning(tmp_path):
@@ -118,4 +156,4 @@ def test_a_directory_of_something_else_is_refused(tmp_path):
 def test_wandb_that_is_not_installed_is_refused_with_the_cure(tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"run\.wandb.*pip install"):
-        RunDir(tmp_path / "run", Settings(), resume=False, keep_last=1, wandb="project")
+        RunDir(tmp_path / "run", Settings(), resume=False, wandb="project")
