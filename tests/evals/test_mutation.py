@@ -20,7 +20,8 @@ from sandbox import SandboxPool
 CLAMP = Problem(
     "clamp",
     "?",
-    "LOW = 0\n\ndef clamp(x, high):\n    for _ in range(x):\n        x = x - (x > high)\n    return x if x >= LOW else LOW",
+    "LOW = 0\n\ndef clamp(x, high):\n    for _ in range(x):\n        x = x - (x > high)\n"
+    "    return x if x >= LOW else LOW",
     "clamp",
     ("assert clamp(5, 3) == 3", "assert clamp(-1, 3) == 0", "assert clamp(2, 9) == 2"),
 )

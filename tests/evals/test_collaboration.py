@@ -1,0 +1,81 @@
+"""Of several programs the one that passes most generated tests is taken, and static suites become golden tests."""
+
+import pytest
+
+from codea1_jax.evals.benchmark import make_benchmark
+from codea1_jax.evals.collaboration import PendingChoice
+from codea1_jax.evals.generators import Recorded, Talker
+from codea1_jax.evals.journal import Journal
+from codea1_jax.evals.run_collaboration import evaluate_collaboration
+from codea1_jax.evals.run_suites import write_dataset
+from codea1_jax.game.parsing import extract_suite
+from data_pipeline import Problem, load
+from sandbox import SandboxPool
+
+DOUBLE = Problem("double", "Twice x.", "def f(x):\n    return 2 * x", "f", ("assert f(3) == 6",), source="problems")
+NEGATE = Problem("negate", "Minus x.", "def f(x):\n    return -x", "f", ("assert f(3) == -3",), source="problems")
+PROGRAMS = {
+    "double": ("def f(x): return x", "def f(x): return x + x", "def f(x): return x", "def f(x): return x * 2"),
+    "negate": ("def f(x): return 0", "def f(x): return -x", "def f(", "def f(x): return x"),
+}
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with SandboxPool(workers=2) as pool:
+        yield pool
+
+
+def silent(done, total):
+    pass
+
+
+def test_the_first_of_the_programs_that_pass_most_is_chosen_by_the_stated_answers(pool):
+    suites = [extract_suite(text, "f").tests for text in ("assert f(1) == 2\nassert f(0) == 0", "assert f(1) == 2", "")]
+    choice = PendingChoice(pool, DOUBLE, PROGRAMS["double"], suites).result()
+    assert (choice.tests, choice.passes, choice.chosen) == (2, (1, 2, 1, 2), 1)
+    fooled = PendingChoice(pool, DOUBLE, PROGRAMS["double"], [extract_suite("assert f(1) == 1", "f").tests]).result()
+    assert (fooled.passes, fooled.chosen) == ((1, 0, 1, 0), 0)
+    untested = PendingChoice(pool, NEGATE, PROGRAMS["negate"], []).result()
+    assert (untested.passes, untested.chosen) == ((0, 0, 0, 0), 0)
+
+
+def test_collaboration_shows_each_different_program_once_and_is_resumed(pool, tmp_path):
+    shown = []
+
+    def respond(asks, samples):
+        shown.extend((ask.problem.id, ask.program) for ask in asks)
+        right = {"double": "assert f(2) == 4", "negate": "assert f(1) == 0"}  # the latter is wrong
+        yield from ((i, (right[ask.problem.id],)) for i, ask in enumerate(asks))
+
+    def run():
+        journal = Journal(tmp_path / "out", {})
+        benchmark = make_benchmark([DOUBLE, NEGATE], pool)
+        return evaluate_collaboration(benchmark, Recorded(PROGRAMS), Talker(respond), 4, pool, journal, silent)
+
+    found = run()["benchmarks"]["problems"]
+    assert sorted(shown) == sorted({(name, p) for name, programs in PROGRAMS.items() for p in programs})
+    assert (found["avg_at_n"]["value"], found["best_of_n"]["value"]) == (37.5, 50)
+    assert found["pass_at_4"]["value"] == 100
+    shown.clear()
+    assert run()["benchmarks"]["problems"] == found
+    assert shown == []
+
+
+def test_static_suites_are_golden_tests_that_hold_and_a_source_to_train_on(pool, tmp_path):
+    written = {
+        "double": ("assert f(4) == 8\nassert f(4) == 9", "assert f(4) == 8\nassert f(0) == 0"),
+        "negate": ("assert f(1) == 1", "nothing"),
+    }
+
+    def respond(asks, samples):
+        assert samples == 2
+        yield from ((i, written[ask.problem.id]) for i, ask in enumerate(asks))
+
+    journal = Journal(tmp_path / "out", {})
+    results = write_dataset([DOUBLE, NEGATE], Talker(respond), 2, pool, journal, silent)
+    assert results["benchmarks"]["static suites"] == {"problems": 1, "tests": 2, "wrong": 2}
+    assert results["without_samples"] == ["negate"]
+    (problem,) = load(str(tmp_path / "out" / "problems.jsonl"), "all").problems
+    assert problem.golden_tests == ("assert f(4) == 8", "assert f(0) == 0")
+    assert (problem.question, problem.solution) == (DOUBLE.question, DOUBLE.solution)

@@ -1,0 +1,116 @@
+"""The five rounds of UnLeakedTestBench, played by a scripted model; all figures are computed by hand."""
+
+from dataclasses import replace
+
+import pytest
+
+from codea1_jax.evals.generators import Recorded, Talker, TestAsk
+from codea1_jax.evals.journal import Journal
+from codea1_jax.evals.mutate import Mutant
+from codea1_jax.evals.run_tests import evaluate_tests
+from codea1_jax.evals.unleaked import FunctionResult, figures, score
+from codea1_jax.game.parsing import extract_suite
+from data_pipeline import Problem
+from sandbox import SandboxPool
+
+STEP = Problem(
+    "ULT/1", "One above 0.", "def f(x):\n    if x > 0:\n        return 1\n    return 0", "f", (), source="ult"
+)
+ROUNDS = (
+    "```python\nassert f(0) == 0\nassert f(9) == 1\n```",
+    "assert f(0) == 0\nassert f(2) == 1",  # the first test that is new is f(2)
+    "assert f(2) == 1",  # nothing new
+    "assert f(3) == 0",  # wrong
+    "No.",
+)
+WRITTEN = ["assert f(0) == 0", "assert f(2) == 1", "", "assert f(3) == 0", ""]
+
+
+class Model:
+    """Answers by the round; remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[TestAsk] = []
+        self.talker = Talker(self._respond)
+
+    def _respond(self, asks, samples):
+        self.asked.extend(asks)
+        yield from ((i, (ROUNDS[ask.number],) * samples) for i, ask in reversed(list(enumerate(asks))))
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with SandboxPool(workers=2) as pool:
+        yield pool
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # mutants are kept below
+    return tmp_path
+
+
+def journal(folder, name="out"):
+    return Journal(folder / name, {"command": "eval tests"})
+
+
+def silent(done, total):
+    pass
+
+
+def test_each_round_asks_for_a_test_that_differs_from_those_before(pool, folder):
+    model, twin = Model(), replace(STEP, id="ULT/2")
+    evaluate_tests([STEP, twin], model.talker, pool, journal(folder), silent)
+    known = [ask.known for ask in model.asked if ask.problem == STEP]
+    assert known == [(), (WRITTEN[0],), (WRITTEN[0], WRITTEN[1]), (WRITTEN[0], WRITTEN[1]), (*WRITTEN[:2], WRITTEN[3])]
+    assert all(ask.program == STEP.solution for ask in model.asked)
+    assert len(model.asked) == 10
+    (line, _) = journal(folder).lines("results.jsonl")
+    assert line["tests"] == WRITTEN
+    assert line["outcomes"] == ["correct", "correct", "none", "wrong", "none"]
+
+
+def test_correct_tests_kill_mutants_and_all_tests_cover(pool):
+    programs = [
+        "def f(x):\n    return x > 0",
+        "def f(x):\n    return int(x >= 0)",
+        "def f(x):\n    return 5 if x == 3 else int(x > 0)",
+    ]
+    mutants = [Mutant("op", i, program) for i, program in enumerate(programs)]
+    tests = [next(iter(extract_suite(line, "f").tests), None) for line in WRITTEN]
+    (result,) = score({STEP: tests}, {STEP: mutants}, pool)
+    assert (result.mutants, result.killed) == (3, 1)  # True == 1; only a wrong test looks at 3
+    assert (result.lines, result.branches) == (1.0, 1.0)
+    assert result.right == 2 / 5
+    (idle,) = score({STEP: [None] * 5}, {STEP: mutants}, pool)
+    assert (idle.killed, idle.lines, idle.branches) == (0, 1 / 4, 0.0)
+
+
+def test_figures_are_means_over_functions():
+    def result(name, right, mutants, killed):
+        outcomes = ("correct",) * right + ("wrong",) * (5 - right)
+        return FunctionResult(name, ("t",) * 5, outcomes, mutants, killed, lines=0.5, branches=0.25)
+
+    found = figures([result("a", 5, 10, 5), result("b", 1, 4, 4), result("c", 3, 0, 0)])
+    values = {name: estimate.value for name, estimate in found.items()}
+    assert values == pytest.approx(
+        {"pass_at_5": 60, "mut_at_5": 75, "mul": 60 * 75 / 100, "line_coverage": 50, "branch_coverage": 25}
+    )
+
+
+def test_an_interrupted_evaluation_asks_only_for_what_is_left(pool, folder):
+    whole = evaluate_tests([STEP], Model().talker, pool, journal(folder, "whole"), silent)
+    begun = journal(folder)
+    begun.add("tests.jsonl", journal(folder, "whole").lines("tests.jsonl")[:3])
+    model = Model()
+    assert evaluate_tests([STEP], model.talker, pool, begun, silent) == whole
+    assert [ask.number for ask in model.asked] == [3, 4]
+
+
+def test_a_function_that_does_not_execute_is_left_out_by_name(pool, folder):
+    broken = replace(STEP, id="ULT/2", solution="import nothing_of_this_name\ndef f(x):\n    return x")
+    own = Recorded(tests_of={STEP.id: ("assert f(0) == 0", "def test():\n    x = 1\n    assert f(x) == 1")})
+    results = evaluate_tests([STEP, broken], own, pool, journal(folder), silent)
+    assert results["benchmarks"]["tests"]["problems"] == 1
+    assert results["benchmarks"]["tests"]["pass_at_5"]["value"] == 40
+    assert "nothing_of_this_name" in results["unsound"]["ULT/2"]
