@@ -50,6 +50,9 @@ class DataConfig(Section):
     """Questions to train on and held-out questions to measure by."""
 
     source: str = Field(default="micro", description="'micro', or a file of problems (KodCode, evalplus, JSONL)")
+    golden_tests: str | None = Field(
+        default=None, description="a file of problems whose tests stand in for the golden tests of the same questions"
+    )
     problems: int = Field(default=256, ge=1, description="micro: questions in the training pool")
     heldout_problems: int = Field(default=256, ge=0, description="micro: held-out questions evaluated on")
 
@@ -75,7 +78,9 @@ class RolloutConfig(Section):
 class TrainConfig(Section):
     """The outer loop."""
 
-    steps: int | None = Field(default=None, ge=1, description="training steps; default: as many as the epochs hold")
+    steps: int | None = Field(
+        default=None, ge=0, description="training steps; default: as many as the epochs hold; 0: evaluate and save"
+    )
     epochs: int = Field(default=3, ge=1, description="passes over the questions when steps is not set")
     questions: int = Field(default=256, ge=1, description="questions per step")
     update_n: int = Field(
@@ -148,6 +153,9 @@ class Config(Section):
     method: MethodConfig = MethodConfig()
     model: ModelConfig
     mesh: MeshConfig = MeshConfig()
+    hardware: str | None = Field(
+        default=None, description="what it is laid out for, as `codea1 plan --topology` names it: v5e:4x4, h100:8"
+    )
     warm_start: WarmStartConfig | None = Field(default=None, description="for a model trained from scratch")
     warm_start_cache: str = Field(default=".cache/warm_start", description="finished warm starts, by content hash")
     data: DataConfig = DataConfig()

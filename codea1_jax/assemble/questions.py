@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import data_pipeline
 from codea1_jax.config import Config
 from codea1_jax.game.prompts import Prompts
 from codea1_jax.run.config import ConfigError
-from data_pipeline import Loaded, Problem, Refusal, micro
+from data_pipeline import Loaded, Problem, Refusal, micro, problem_files
 from data_pipeline.sources import split_of
 from sandbox import Judge
 
@@ -40,6 +41,9 @@ def load_questions(config: Config, prompts: Prompts, pool: Judge) -> Questions:
         refused = loaded.refused
         train = tuple(p for p in loaded.problems if split_of(p) == "train")
         heldout = tuple(p for p in loaded.problems if split_of(p) == "heldout")[: data.heldout_problems]
+    if data.golden_tests is not None:
+        train, untested = _with_tests_of(data.golden_tests, train)
+        refused += untested
     short = {p.id for p in (*train, *heldout) if _fits(p, prompts, config)}
     refused += tuple(Refusal(p.id, "its prompt is too long") for p in (*train, *heldout) if p.id not in short)
     train = tuple(p for p in train if p.id in short)
@@ -56,6 +60,17 @@ def _load_file(source: str, pool: Judge) -> Loaded:
         return data_pipeline.validate(data_pipeline.load(source, "all"), pool)
     except (ValueError, OSError) as error:
         raise ConfigError(f"data.source: {error}") from error
+
+
+def _with_tests_of(path: str, problems: Sequence[Problem]) -> tuple[tuple[Problem, ...], tuple[Refusal, ...]]:
+    """The problems with the golden tests that a file of problems has for them, and those it has none for."""
+    try:
+        given = {p.id: p.golden_tests for p in problem_files.read(path).problems if p.golden_tests}
+    except (ValueError, OSError) as error:
+        raise ConfigError(f"data.golden_tests: {error}") from error
+    tested = tuple(replace(p, golden_tests=given[p.id]) for p in problems if p.id in given)
+    missing = tuple(Refusal(p.id, f"{path} has no test for it") for p in problems if p.id not in given)
+    return tested, missing
 
 
 def _fits(problem: Problem, prompts: Prompts, config: Config) -> bool:

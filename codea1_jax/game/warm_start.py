@@ -40,6 +40,9 @@ class WarmStartConfig(Section):
     code_weight: float = Field(default=1.0, ge=0, description="loss weight of a program's tokens")
     test_weight: float = Field(default=0.5, ge=0, description="loss weight of the tokens of a test's call")
     answer_weight: float = Field(default=2.0, ge=0, description="loss weight of the answer that a test states")
+    black_box: float = Field(
+        default=0.0, ge=0, le=1, description="share of the transcripts without their program, for black-box play"
+    )
     optimizer: OptimizerConfig = Field(
         default=OptimizerConfig(learning_rate=3e-3, warmup_steps=20, weight_decay=0.01), description="AdamW, cosine"
     )
@@ -49,7 +52,11 @@ class WarmStartConfig(Section):
 def warm_start(policy: Policy, config: WarmStartConfig, seed: int, mesh: Mesh) -> Params:
     """Trains the policy's model from random weights; no transcript is seen twice, none is of a held-out program."""
     transcripts = micro.warm_start(config.steps * config.batch, seed)
-    examples = [transcript_example(t, policy.tokenizer, config) for t in transcripts]
+    blind = [int((i + 1) * config.black_box) > int(i * config.black_box) for i in range(len(transcripts))]
+    examples = [
+        transcript_example(t, policy.tokenizer, config, white_box=not without)
+        for t, without in zip(transcripts, blind, strict=True)
+    ]
     learner = SupervisedLearner(policy.model, config.optimizer, config.packing, total_steps=config.steps, mesh=mesh)
     state = learner.init(init_sharded(policy.model, jax.random.key(seed), mesh))
     for step in range(config.steps):
@@ -60,15 +67,18 @@ def warm_start(policy: Policy, config: WarmStartConfig, seed: int, mesh: Mesh) -
     return state.params
 
 
-def transcript_example(transcript: micro.Transcript, tokenizer: Tokenizer, config: WarmStartConfig) -> Example:
+def transcript_example(
+    transcript: micro.Transcript, tokenizer: Tokenizer, config: WarmStartConfig, *, white_box: bool = True
+) -> Example:
     """The tokens of a transcript and what each weighs; the question's weigh nothing.
 
-    The two ends of text are learned like the program and like a test: they are how a response stops.
+    The two ends of text are learned like the program and like a test: they are how a response stops. Without
+    `white_box` the program is left out, and the end of text in its place is not learned.
     """
     end = (tokenizer.eos_ids[0],)
     pieces = [
         (tokenizer.encode(f"{transcript.question}\n"), 0.0),
-        (tokenizer.encode(transcript.program) + end, config.code_weight),
+        (tokenizer.encode(transcript.program) + end, config.code_weight) if white_box else (end, 0.0),
     ]
     for i, test in enumerate(transcript.tests):
         call, equals, answer = test.rpartition(EQUALS)
