@@ -5,8 +5,6 @@ import json
 import resource
 import shutil
 import signal
-import subprocess
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,9 +12,18 @@ from typing import Any
 
 import jax
 import numpy as np
-import orbax.checkpoint as ocp
 import pytest
-from tiny_run import SETTINGS, start_codea1, train_arguments
+from tiny_run import (
+    SETTINGS,
+    assert_same_end,
+    finish,
+    saved,
+    start_codea1,
+    steps_done,
+    train_arguments,
+    wait_until,
+    without_times,
+)
 
 from codea1_jax.assemble import Parts, make_judge, make_parts, policies
 from codea1_jax.config import Config
@@ -25,31 +32,11 @@ from codea1_jax.models.qwen2 import init_params
 from codea1_jax.run.config import load
 from codea1_jax.run.interrupts import Interrupted
 from codea1_jax.run.rundir import RunDir
-from codea1_jax.run.telemetry import read_lines, rollout_steps, rollouts_path
+from codea1_jax.run.telemetry import rollout_steps, rollouts_path
 from codea1_jax.state import State, pack_state, unpack_state
 from codea1_jax.train import EVAL_STREAM, learn, play, resume, start, train
 
 # --- stopped runs -------------------------------------------------------------------------------------
-
-
-def finish(process: subprocess.Popen[str]) -> str:
-    """Waits for a run and returns what it said on standard error."""
-    _, said = process.communicate(timeout=300)
-    assert process.returncode == 0, said
-    return said
-
-
-def wait_until(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    while not condition():
-        assert process.poll() is None, process.communicate()[1]
-        time.sleep(0.01)
-
-
-def steps_done(directory: Path) -> int:
-    path = directory / "metrics.jsonl"
-    return (
-        max((line["step"] for line in read_lines(path) if line["kind"] == "train"), default=0) if path.exists() else 0
-    )
 
 
 @pytest.fixture(scope="module")
@@ -73,24 +60,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     finish(start_codea1(*train_arguments(stopped, "--resume")))
     finish(undisturbed)
     return {"straight": straight, "stopped": stopped, "after_interrupt": after_interrupt, "after_kill": after_kill}
-
-
-def without_times(directory: Path) -> list[dict[str, Any]]:
-    lines = read_lines(directory / "metrics.jsonl")
-    return [
-        {name: value for name, value in line.items() if name != "time" and not name.startswith("seconds/")}
-        for line in lines
-    ]
-
-
-def saved(directory: Path, step: int) -> tuple[dict[str, np.ndarray], Any]:
-    """Every array of a checkpoint by its path, and its document, read without this project's code."""
-    with ocp.CheckpointManager(directory / "checkpoints") as manager:
-        items = manager.restore(
-            step, args=ocp.args.Composite(arrays=ocp.args.StandardRestore(), document=ocp.args.JsonRestore())
-        )
-    arrays = jax.tree.leaves_with_path(items["arrays"])
-    return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in arrays}, items["document"]
 
 
 def test_ctrl_c_saves_and_says_how_to_go_on(runs):
@@ -128,16 +97,12 @@ def test_a_stopped_run_records_the_same_rollouts(runs):
 
 
 def test_a_stopped_run_ends_in_the_same_state_bit_for_bit(runs):
-    (arrays, document), (arrays_stopped, document_stopped) = (saved(runs[name], 4) for name in ("straight", "stopped"))
-    assert arrays.keys() == arrays_stopped.keys()
-    for name, array in arrays.items():
-        assert array.dtype == arrays_stopped[name].dtype
-        assert array.tobytes() == arrays_stopped[name].tobytes(), name
-    assert document == document_stopped
+    assert_same_end(runs["straight"] / "checkpoints", runs["stopped"] / "checkpoints", 4)
+    arrays, document = saved(runs["straight"] / "checkpoints", 4)
     # What is compared is all there is: two policies, their optimizers, the reference, and a book with tests in it.
     assert {name.split("'")[1] for name in arrays} == {"code", "test", "reference"}
     assert any("opt_state" in name for name in arrays)
-    assert sum(len(page) for page in document["document"]["book"].values()) > 0
+    assert sum(len(page) for page in document["book"].values()) > 0
 
 
 def test_the_runs_were_no_empty_exercise(runs):
@@ -249,7 +214,7 @@ def test_real_questions_are_all_used_or_refused_by_name_and_a_step_on_them_is_wh
 
 
 def open_run(directory: Path, parts: Parts, *, again: bool = False) -> RunDir:
-    return RunDir(directory, parts.config, resume=again, keep_last=2)
+    return RunDir(directory, parts.config, parts.config.checkpoint, resume=again)
 
 
 def train_from(run: RunDir, parts: Parts) -> State:

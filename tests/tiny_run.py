@@ -6,7 +6,16 @@ The finished warm start and the compiled programs are kept under `.cache`, so on
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+
+from codea1_jax.run.telemetry import read_lines
 
 ROOT = Path(__file__).parent.parent
 
@@ -47,13 +56,74 @@ _ENVIRONMENT = {
 }
 
 
-def start_codea1(*arguments: str) -> subprocess.Popen[str]:
+def start_codea1(*arguments: str, environment: Mapping[str, str] = {}) -> subprocess.Popen[str]:
     """Starts the command line in a process of its own."""
-    command = [sys.executable, "-c", "import sys; from codea1_jax.cli import main; sys.exit(main())", *arguments]
+    return start_script(
+        "-c", "import sys; from codea1_jax.cli import main; sys.exit(main())", *arguments, **environment
+    )
+
+
+def start_script(*arguments: str, **environment: str) -> subprocess.Popen[str]:
+    """Starts Python in a process of its own."""
     pipe = subprocess.PIPE
-    return subprocess.Popen(command, cwd=ROOT, env=_ENVIRONMENT, stdout=pipe, stderr=pipe, text=True)
+    return subprocess.Popen(
+        [sys.executable, *arguments], cwd=ROOT, env=_ENVIRONMENT | environment, stdout=pipe, stderr=pipe, text=True
+    )
 
 
 def train_arguments(directory: Path, *more: str) -> tuple[str, ...]:
     """A tiny run of the paper's own method."""
     return ("train", "micro/a1_paper", *SETTINGS, f"run.directory={directory}", *more)
+
+
+# --- what a run leaves behind --------------------------------------------------------------------------
+
+
+def finish(process: subprocess.Popen[str]) -> str:
+    """Waits for a run and returns what it said on standard error."""
+    _, said = process.communicate(timeout=300)
+    assert process.returncode == 0, said
+    return said
+
+
+def wait_until(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    while not condition():
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.01)
+
+
+def steps_done(directory: Path) -> int:
+    path = directory / "metrics.jsonl"
+    return (
+        max((line["step"] for line in read_lines(path) if line["kind"] == "train"), default=0) if path.exists() else 0
+    )
+
+
+def without_times(directory: Path) -> list[dict[str, Any]]:
+    lines = read_lines(directory / "metrics.jsonl")
+    return [
+        {name: value for name, value in line.items() if name != "time" and not name.startswith("seconds/")}
+        for line in lines
+    ]
+
+
+def saved(checkpoints: Path, step: int) -> tuple[dict[str, np.ndarray], Any]:
+    """Every array of a checkpoint by its path, and its state's document, read without this project's code."""
+    with ocp.CheckpointManager(checkpoints) as manager:
+        items = manager.restore(
+            step, args=ocp.args.Composite(arrays=ocp.args.StandardRestore(), document=ocp.args.JsonRestore())
+        )
+    arrays = jax.tree.leaves_with_path(items["arrays"])
+    return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in arrays}, items["document"]["document"][
+        "state"
+    ]
+
+
+def assert_same_end(checkpoints: Path, others: Path, step: int) -> None:
+    """Two runs saved the same parameters, optimizers, book and place in the data, bit for bit."""
+    (arrays, document), (other_arrays, other_document) = saved(checkpoints, step), saved(others, step)
+    assert arrays.keys() == other_arrays.keys()
+    for name, array in arrays.items():
+        assert array.dtype == other_arrays[name].dtype
+        assert array.tobytes() == other_arrays[name].tobytes(), name
+    assert document == other_document

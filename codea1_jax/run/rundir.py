@@ -148,6 +148,14 @@ def checkpoints_of(path: Path, settings: CheckpointConfig) -> str:
     return settings.directory or str(path / CHECKPOINTS_FOLDER)
 
 
+def recorded_checkpoints(path: Path) -> str | None:
+    """Where the checkpoints of the run in a directory are, by the configuration it recorded; None if none is there."""
+    if not (path / CONFIG_FILE).exists():
+        return None
+    recorded = yaml.safe_load((path / CONFIG_FILE).read_text()).get("checkpoint", {}).get("directory")
+    return recorded or str(path / CHECKPOINTS_FOLDER)
+
+
 def check_same_run(path: Path, config: BaseModel, resume: bool) -> None:
     """Raises ConfigError if the directory holds a run and `resume` is not set, or a run of another configuration."""
     if not path.exists() or not any(path.iterdir()):

@@ -1,0 +1,106 @@
+"""`codea1 checkpoint`: what a run has saved."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from codea1_jax.cli.runtime import DONE
+from codea1_jax.run.config import ConfigError
+
+if TYPE_CHECKING:
+    from codea1_jax.cli.arguments import Commands
+    from codea1_jax.run.checkpoint import Checkpoints
+
+
+def add(commands: Commands) -> None:
+    """Registers the commands."""
+    saved = commands.add_parser("checkpoint", help="what a run has saved").add_subparsers(
+        required=True, metavar="COMMAND"
+    )
+    ls = saved.add_parser("ls", help="list a run's checkpoints and how good each was")
+    show = saved.add_parser("show", help="say what is in a checkpoint")
+    show.add_argument("--step", type=int, help="default: the newest")
+    for parser, run in ((ls, _ls), (show, _show)):
+        parser.add_argument("place", metavar="RUN", help="a run's directory, or where its checkpoints are (gs://...)")
+        parser.add_argument("--json", action="store_true", help="one JSON document")
+        parser.set_defaults(run=run)
+
+
+def _ls(options: argparse.Namespace) -> int:
+    with _open(options.place) as checkpoints:
+        rows = [{"step": step, **_evaluation(checkpoints.look(step)[1], step)} for step in checkpoints.steps()]
+    if options.json:
+        print(json.dumps(rows))
+    else:
+        print("\n".join(_line(row) for row in rows))
+    return DONE
+
+
+def _show(options: argparse.Namespace) -> int:
+    with _open(options.place) as checkpoints:
+        step = checkpoints.latest() if options.step is None else options.step
+        assert step is not None  # a place without checkpoints is refused
+        arrays, document = checkpoints.look(step)
+    state = document["state"]
+    content = {
+        "step": step,
+        "arrays": _sizes(arrays),
+        "book": {"questions": len(state["book"]), "tests": sum(map(len, state["book"].values()))},
+        "data": state["data"],
+        "figures": _evaluation(document, step),
+        "config": document["config"],
+    }
+    if options.json:
+        print(json.dumps(content))
+        return DONE
+    print(f"step {step}")
+    for name, size in content["arrays"].items():
+        print(f"{name}: {size['elements']:,} numbers in {size['arrays']} arrays, {size['bytes'] / 1e6:,.1f} MB")
+    print(f"mistake book: {content['book']['tests']} tests of {content['book']['questions']} questions")
+    print("\n".join(f"{name} {value:.2f}" for name, value in content["figures"].items()))
+    return DONE
+
+
+def _open(place: str) -> Checkpoints:
+    """The checkpoints, to be looked at only. Raises ConfigError if there are none."""
+    from codea1_jax.run.checkpoint import Checkpoints
+    from codea1_jax.run.rundir import recorded_checkpoints
+    from codea1_jax.run.storage import REMOTE, locate
+
+    directory = place if place.startswith(REMOTE) else recorded_checkpoints(Path(place)) or place
+    if not locate(directory).exists():
+        raise ConfigError(f"{place}: no such run")
+    checkpoints = Checkpoints(directory, read_only=True)
+    if not checkpoints.steps():
+        raise ConfigError(f"{place}: nothing is saved there")
+    return checkpoints
+
+
+def _evaluation(document: Mapping[str, Any], step: int) -> dict[str, float]:
+    """A step's evaluation, where there was one."""
+    lines = [line for line in document["metrics"] if line["kind"] == "eval" and line["step"] == step]
+    return {name: value for line in lines for name, value in line.items() if name.startswith("eval/")}
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    figures = ", ".join(f"{name.removeprefix('eval/')} {value:.2f}" for name, value in row.items() if name != "step")
+    return f"{row['step']:>8}  {figures}".rstrip()
+
+
+def _sizes(arrays: Mapping[str, Sequence[Any]]) -> dict[str, dict[str, int]]:
+    """By the first two parts of the path: how many arrays, elements and bytes."""
+    import jax.numpy as jnp
+
+    sizes: dict[str, dict[str, int]] = defaultdict(lambda: {"arrays": 0, "elements": 0, "bytes": 0})
+    for path, (dtype, shape, _) in arrays.items():
+        size = sizes["/".join(path.split("/")[:2]) if "opt_state" in path or "params" in path else path.split("/")[0]]
+        size["arrays"] += 1
+        size["elements"] += math.prod(shape)
+        size["bytes"] += math.prod(shape) * jnp.dtype(dtype).itemsize
+    return dict(sizes)

@@ -1,0 +1,41 @@
+"""Runs the command line, and sends this very process a signal so long after a stage of training was entered.
+
+Arguments: the stage, at which of its entries, the delay in seconds, the signal, and then those of the command line.
+"""
+
+import os
+import signal
+import sys
+import threading
+
+from codea1_jax.cli import main
+from codea1_jax.game.judging import PendingJudgement
+from codea1_jax.learn import Learner
+from codea1_jax.rollout import Sampler
+from codea1_jax.run.checkpoint import Checkpoints
+
+STAGES = {
+    "generation": (Sampler, "generate"),
+    "judging": (PendingJudgement, "result"),
+    "update": (Learner, "update"),
+    "checkpoint": (Checkpoints, "save"),
+}
+
+
+def arm(stage, entry, delay, number):
+    owner, name = STAGES[stage]
+    works, entries = getattr(owner, name), []
+
+    def armed(*arguments, **options):
+        entries.append(None)
+        if len(entries) == entry:
+            threading.Timer(delay, os.kill, (os.getpid(), number)).start()
+        return works(*arguments, **options)
+
+    setattr(owner, name, armed)
+
+
+if __name__ == "__main__":
+    stage, entry, delay, name = sys.argv[1:5]
+    arm(stage, int(entry), float(delay), signal.Signals[name])
+    sys.exit(main(sys.argv[5:]))

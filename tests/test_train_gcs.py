@@ -1,0 +1,68 @@
+"""A whole run whose checkpoints are in a bucket: of an emulator that fails now and then."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from gcs_emulator import Emulator, random_faults, running_emulator
+from tiny_run import assert_same_end, finish, start_codea1, steps_done, train_arguments, wait_until, without_times
+
+BUCKET = "checkpoint.directory=gs://bucket/runs/tiny"
+
+
+@pytest.fixture
+def emulator():
+    with running_emulator() as emulator:
+        yield emulator
+
+
+def download(emulator: Emulator, directory: Path) -> Path:
+    for (_, name), stored in emulator.objects.items():
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(stored.data)
+    return directory / "runs" / "tiny"
+
+
+def test_a_run_killed_and_gone_on_with_elsewhere_ends_like_one_with_a_disk(emulator, tmp_path):
+    undisturbed = start_codea1(*train_arguments(tmp_path / "local"))
+    arguments = train_arguments(tmp_path / "run", BUCKET)
+    process = start_codea1(*arguments, environment=emulator.environment)
+    wait_until(lambda: steps_done(tmp_path / "run") >= 3, process)
+    wait_until(lambda: "bucket/runs/tiny/2/commit_success.txt" in emulator.names(), process)
+    process.kill()
+    process.communicate()
+    shutil.rmtree(tmp_path / "run")  # with the host that is gone
+    emulator.fault = random_faults(seed=3, share=0.05)
+    finish(start_codea1(*arguments, "--resume", environment=emulator.environment))
+    assert emulator.faults > 5
+    finish(undisturbed)
+    assert without_times(tmp_path / "run") == without_times(tmp_path / "local")
+    assert_same_end(download(emulator, tmp_path / "bucket"), tmp_path / "local" / "checkpoints", 4)
+
+
+def test_a_step_that_is_not_complete_is_no_step(emulator, tmp_path):
+    """All that was written of a step but the mark that it is complete: it is not gone on from."""
+    arguments = train_arguments(tmp_path / "run", BUCKET, "train.steps=2", "checkpoint.every=1", "eval.every=0")
+    finish(start_codea1(*arguments, environment=emulator.environment))
+    del emulator.objects["bucket", "runs/tiny/2/commit_success.txt"]
+    finish(start_codea1(*arguments, "--resume", environment=emulator.environment))
+    assert "bucket/runs/tiny/2/commit_success.txt" in emulator.names()
+    assert [line["step"] for line in without_times(tmp_path / "run")] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("directory", "line"),
+    [
+        ("gs://nobodys/run", "cannot write to gs://nobodys/run (The specified bucket does not exist.)"),
+        ("gs://bucket", "gs://bucket is no gs://bucket/path"),
+    ],
+)
+def test_a_bucket_that_cannot_be_written_to_is_one_line_before_anything_else(directory, line, emulator, tmp_path):
+    arguments = train_arguments(tmp_path / "run", f"checkpoint.directory={directory}")
+    process = start_codea1(*arguments, environment=emulator.environment)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert said.startswith("codea1: checkpoint.directory: ") and line in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "run").exists()

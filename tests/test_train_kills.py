@@ -1,0 +1,50 @@
+"""Runs that are killed again and again, in every stage of training, end like one that never was."""
+
+import random
+import signal
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tiny_run import ROOT, assert_same_end, finish, start_codea1, start_script, train_arguments, without_times
+
+STAGES = {"generation": 0.6, "judging": 0.05, "update": 0.6, "checkpoint": 0.3}  # seconds a stage takes, about
+KILLS_OF_A_RUN = 5
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("straight")
+    finish(start_codea1(*train_arguments(directory)))
+    return directory
+
+
+def run_and_kill(directory: Path, number: signal.Signals, stage: str, draw: random.Random) -> bool:
+    """Goes on with a run until it is killed in the stage; or to its end, if it gets there first."""
+    instant = (stage, str(draw.randint(1, 2)), f"{draw.uniform(0, STAGES[stage]):.4f}", number.name)
+    process = start_script(str(ROOT / "tests" / "killed_run.py"), *instant, *train_arguments(directory, "--resume"))
+    _, said = process.communicate(timeout=300)
+    stopped = -signal.SIGKILL if number == signal.SIGKILL else 130
+    assert process.returncode in (0, stopped), said
+    return process.returncode == stopped
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("number", "kills", "seed"), [(signal.SIGKILL, 20, 1), (signal.SIGTERM, 10, 2)])
+def test_a_run_killed_at_random_instants_ends_like_one_that_was_not(number, kills, seed, straight, tmp_path):
+    draw = random.Random(seed)
+    stages = [stage for stage in STAGES for _ in range(-(-kills // len(STAGES)))]
+    draw.shuffle(stages)
+    struck: Counter[str] = Counter()
+    for attempt in range(3 * kills):
+        directory = tmp_path / str(struck.total() // KILLS_OF_A_RUN)
+        stage = stages[attempt % len(stages)]
+        struck[stage] += run_and_kill(directory, number, stage, draw)
+        if struck.total() == kills:
+            break
+    assert struck.total() == kills
+    assert struck.keys() == STAGES.keys() and min(struck.values()) >= 1, struck
+    for directory in tmp_path.iterdir():
+        finish(start_codea1(*train_arguments(directory, "--resume")))
+        assert without_times(directory) == without_times(straight)
+        assert_same_end(directory / "checkpoints", straight / "checkpoints", 4)
