@@ -231,8 +231,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _continued(self, upload: str, body: bytes) -> bytes | None:
         """An upload with this part of it: the whole, or None while some is missing. A part may come twice."""
         span, _, total = self.headers["Content-Range"].removeprefix("bytes ").partition("/")
-        start = int(span.partition("-")[0])
-        whole = self.emulator.uploads.get(upload, b"")[:start] + body
+        before = self.emulator.uploads.get(upload, b"")
+        start = len(before) if span == "*" else int(span.partition("-")[0])
+        whole = before[:start] + body
         self.emulator.uploads[upload] = whole
         return whole if total.isdecimal() and len(whole) == int(total) else None
 
