@@ -3,7 +3,9 @@
     problems ──► Code LLM ──► programs ──► Test LLM ──► suites ──► judge ──► rewards, new pages of the book
 
 Judging runs in the sandbox's own processes: a question's jobs are submitted as soon as its last suite is sampled,
-while the Test LLM goes on with the next questions.
+while the Test LLM goes on with the next questions. What the host does between, such as reading programs and writing
+the Test LLM's prompts as soon as a group is complete, it does while the device decodes the next block. The two models'
+decoding is not mixed: they share the devices, so a block of one delays a block of the other by all it takes.
 """
 
 from __future__ import annotations
@@ -65,10 +67,15 @@ class Rules:
 
 @dataclass(frozen=True)
 class Round:
-    """The outcome of a round and the seconds its stages took; `judge_wait` is judging that decoding did not hide."""
+    """The outcome of a round and the seconds its stages took; `judge_wait` is judging that decoding did not hide.
+
+    judge_hidden: the share of the judging's time, from its first job to its last verdict, in which suites were still
+        being sampled.
+    """
 
     questions: tuple[PlayedQuestion, ...]
     seconds: Mapping[str, float]
+    judge_hidden: float = 0.0
 
 
 def play_round(
@@ -79,12 +86,17 @@ def play_round(
     Raises SandboxError if the judge fails: an outage is never a verdict.
     """
     started = time.perf_counter()
-    groups = sample_programs(table, problems, stream, rules)
-    programs_done = time.perf_counter()
+    groups: list[tuple[Candidate, ...]] = [()] * len(problems)
+    requests: dict[tuple[int, int], Request] = {}
+    for i, group in _program_groups(table, problems, stream, rules):
+        groups[i] = group
+        requests |= _suite_requests(table, problems[i], i, group, stream, rules)
+    programs_done = judging_since = time.perf_counter()
     pages = [book.get(problem.id, {}) for problem in problems]
     pending: dict[int, PendingJudgement] = {}
-    for i, group in _sample_suites(table, problems, groups, stream, rules):
+    for i, group in _sample_suites(table, problems, groups, dict(sorted(requests.items())), rules):
         groups[i] = group
+        judging_since = judging_since if pending else time.perf_counter()
         pooled = rules.scoring.rewards.pool_tests
         pending[i] = PendingJudgement(
             table.pool, problems[i], group, retrieved(pages[i]), pooled=pooled, limits=rules.limits
@@ -101,41 +113,54 @@ def play_round(
         "generate_tests": suites_done - programs_done,
         "judge_wait": judged - suites_done,
     }
-    return Round(questions, seconds)
+    hidden = (suites_done - judging_since) / max(judged - judging_since, 1e-9)
+    return Round(questions, seconds, hidden)
 
 
 def sample_programs(
     table: Table, problems: Sequence[Problem], stream: tuple[int, ...], rules: Rules
 ) -> list[tuple[Candidate, ...]]:
     """Every problem's group of programs, in the order of sampling, not yet with suites."""
+    groups = dict(_program_groups(table, problems, stream, rules))
+    return [groups[i] for i in range(len(problems))]
+
+
+def _program_groups(
+    table: Table, problems: Sequence[Problem], stream: tuple[int, ...], rules: Rules
+) -> Iterator[tuple[int, tuple[Candidate, ...]]]:
+    """Yields a question's index and its group as soon as the last of its programs is there."""
     prompts = [table.prompts.code(p.question, p.entry_point) for p in problems]
     requests = [Request(prompt, (*stream, 0, i), rules.samples) for i, prompt in enumerate(prompts)]
-    groups: list[tuple[Candidate, ...]] = [()] * len(problems)
     for i, completions in table.code(requests):
         responses = [Response(prompts[i], c, table.decode(c.tokens)) for c in completions]
         programs = [extract_program(response.text) for response in responses]
         twins = [programs.index(p) if rules.share_programs else k for k, p in enumerate(programs)]
-        groups[i] = tuple(map(Candidate, responses, programs, twins))
-    return groups
+        yield i, tuple(map(Candidate, responses, programs, twins))
+
+
+def _suite_requests(
+    table: Table, problem: Problem, i: int, group: Sequence[Candidate], stream: tuple[int, ...], rules: Rules
+) -> dict[tuple[int, int], Request]:
+    """What the Test LLM is asked about a question's programs, by question and program."""
+    requests = {}
+    for k, candidate in enumerate(group):
+        if candidate.twin != k:
+            continue
+        shown = candidate.program if rules.white_box else None
+        prompt = table.prompts.test(problem.question, problem.entry_point, shown)
+        if len(prompt) <= rules.test_prompt_tokens:
+            requests[i, k] = Request(prompt, (*stream, 1, i, k), rules.suites)
+    return requests
 
 
 def _sample_suites(
     table: Table,
     problems: Sequence[Problem],
     groups: Sequence[Sequence[Candidate]],
-    stream: tuple[int, ...],
+    requests: Mapping[tuple[int, int], Request],
     rules: Rules,
 ) -> Iterator[tuple[int, tuple[Candidate, ...]]]:
     """Yields a question's index and its group, now with suites, as soon as the last of its suites is there."""
-    requests: dict[tuple[int, int], Request] = {}
-    for i, (problem, group) in enumerate(zip(problems, groups, strict=True)):
-        for k, candidate in enumerate(group):
-            if candidate.twin != k:
-                continue
-            shown = candidate.program if rules.white_box else None
-            prompt = table.prompts.test(problem.question, problem.entry_point, shown)
-            if len(prompt) <= rules.test_prompt_tokens:
-                requests[i, k] = Request(prompt, (*stream, 1, i, k), rules.suites)
     pairs = tuple(requests)
     missing = Counter(i for i, _ in pairs)
     written: dict[tuple[int, int], tuple[tuple[Response, Suite], ...]] = {}

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh, NamedSharding
 from jaxtyping import Array, Bool, Float, Int, UInt32
 
 from codea1_jax.models.attention import Attend, prefill_attention
+from codea1_jax.models.layout import everywhere, fitting_spec, using
 from codea1_jax.models.qwen2 import Params, Qwen2, output_table
+from codea1_jax.models.unrolled import apply_unrolled
+from codea1_jax.rollout.attend import Stacked, Unrolled, Visible
 from codea1_jax.rollout.cache import (
     Cache,
     KeyValues,
-    Visible,
     append_block,
     columns_before,
-    decode_attention,
     empty_block,
+    empty_cache,
     insert_prompts,
-    write_column,
 )
 from codea1_jax.rollout.requests import Capacity
 from codea1_jax.rollout.sampling import Controls, Method, draw_tokens, row_uniforms
@@ -61,17 +64,22 @@ class _Given(NamedTuple):
     """What stays the same throughout a block."""
 
     params: Params
-    cache: Cache
+    held: Stacked | Unrolled
     rows: Rows
     controls: Controls
 
 
 class _Progress(NamedTuple):
-    """The carry of a block's loop: next inputs, the block's keys and values, what was drawn so far."""
+    """The carry of a block's loop: next inputs, the block as `held`, what was drawn so far."""
 
     token: Int[Array, "slots width"]
-    block: KeyValues
+    block: Any
     drawn: Block
+
+
+def _is_unrolled(params: Params) -> bool:
+    """Whether every layer has parameters of its own."""
+    return isinstance(params["layers"], tuple)
 
 
 def _forward(
@@ -80,41 +88,75 @@ def _forward(
     tokens: Int[Array, "batch time"],
     positions: Int[Array, "batch time"],
     attend: Attend,
-    *,
-    kept: Any = None,
+    kept: Any,
 ) -> tuple[Float[Array, "batch time width"], Any]:
+    if _is_unrolled(params):
+        return apply_unrolled(model, params, tokens, positions, attend, kept)
     result: Any = model.apply({"params": params}, tokens, positions, attend, kept)
     return result
 
 
-@partial(jax.jit, static_argnames="model")
-def prompt_key_values(model: Qwen2, params: Params, tokens: Int[Array, "prompts time"]) -> KeyValues:
+def abstract_cache(model: Qwen2, capacity: Capacity, mesh: Mesh) -> Cache:
+    """The shapes of a cache, and where the programs keep it."""
+    shapes = jax.eval_shape(lambda: empty_cache(model.config, capacity, model.dtype))
+
+    def place(x: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
+        sharding = NamedSharding(
+            mesh, fitting_spec(("layers", "batch", "kv_heads", *[None] * (len(x.shape) - 3)), x.shape, mesh)
+        )
+        return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding)
+
+    return jax.tree.map(place, shapes)
+
+
+def new_cache(model: Qwen2, capacity: Capacity, mesh: Mesh) -> Cache:
+    """A cache of zeros, made where the programs keep it: no device ever holds the whole."""
+    return _cache_maker(model, capacity, mesh)()  # pyright: ignore[reportArgumentType]  flax modules are hashable
+
+
+@cache
+def _cache_maker(model: Qwen2, capacity: Capacity, mesh: Mesh) -> Callable[[], Cache]:
+    """Compiled once."""
+    shardings = jax.tree.map(lambda x: x.sharding, abstract_cache(model, capacity, mesh))
+    return jax.jit(lambda: empty_cache(model.config, capacity, model.dtype), out_shardings=shardings)
+
+
+@partial(jax.jit, static_argnames=("model", "mesh"))
+def prompt_key_values(model: Qwen2, mesh: Mesh, params: Params, tokens: Int[Array, "prompts time"]) -> KeyValues:
     """Keys and values [layers, prompts, time, kv_heads, head_dim] of right-padded prompts.
 
     Padding needs no mask of its own: nothing before it sees it, and decoding masks its columns.
     """
     positions = jnp.broadcast_to(jnp.arange(tokens.shape[1]), tokens.shape)
-    _, kept = _forward(model, params, tokens, positions, prefill_attention(jnp.ones_like(tokens)))
+    with using(mesh):
+        attend = prefill_attention(jnp.ones_like(tokens), model.attention)
+        nothing = (None,) * model.config.num_layers if _is_unrolled(params) else None
+        _, kept = _forward(model, params, tokens, positions, attend, nothing)
+    if _is_unrolled(params):
+        kept = jax.tree.map(lambda *layers: jnp.stack(layers), *kept)
     return KeyValues(*kept)
 
 
-@partial(jax.jit, static_argnames="model", donate_argnames="cache")
+@partial(jax.jit, static_argnames=("model", "mesh"), donate_argnames="cache")
 def prefill(
     model: Qwen2,
+    mesh: Mesh,
     params: Params,
     cache: Cache,
     tokens: Int[Array, "prompts time"],
     slots: Int[Array, " prompts"],
 ) -> Cache:
     """Runs right-padded prompts once and stores their keys and values in `slots` (out of range: dropped)."""
-    return insert_prompts(cache, prompt_key_values(model, params, tokens), slots)
+    with using(mesh):
+        return insert_prompts(cache, prompt_key_values(model, mesh, params, tokens), slots)
 
 
 @dataclass(frozen=True)
 class Decoder:
-    """The decoding program of one shape, whose rows look at so many columns of the cache."""
+    """The decoding program of one shape on one mesh, whose rows look at so many columns of the cache."""
 
     model: Qwen2
+    mesh: Mesh
     capacity: Capacity
     eos_ids: tuple[int, ...]
     method: Method
@@ -127,15 +169,19 @@ class Decoder:
 
         Every row draws its token in the same step, so rows that ended keep computing, unseen, until all have.
         """
-        given = _Given(params, cache, rows, controls)
 
         def go_on(progress: _Progress) -> Array:
             return (progress.drawn.steps < self.capacity.block) & jnp.any(progress.drawn.active)
 
-        end = jax.lax.while_loop(go_on, partial(self._step, given), self._start(rows))
-        return Cache(cache.prompts, append_block(cache.responses, end.block, rows.age)), end.drawn
+        with using(self.mesh):
+            columns = (self.prompt_columns, self.response_columns)
+            held = Unrolled(cache, columns) if _is_unrolled(params) else Stacked(cache)
+            step = partial(self._step, _Given(params, held, rows, controls))
+            end = jax.lax.while_loop(go_on, step, self._start(rows, held))
+            drawn = jax.tree.map(everywhere, end.drawn)  # for every host to read
+            return Cache(cache.prompts, append_block(cache.responses, held.written(end.block), rows.age)), drawn
 
-    def _start(self, rows: Rows) -> _Progress:
+    def _start(self, rows: Rows, held: Stacked | Unrolled) -> _Progress:
         shape = (self.capacity.block, *rows.token.shape)
         drawn = Block(
             tokens=jnp.zeros(shape, jnp.int32),
@@ -144,7 +190,8 @@ class Decoder:
             active=rows.active,
             steps=jnp.zeros((), jnp.int32),
         )
-        return _Progress(rows.token, empty_block(self.model.config, self.capacity, self.model.dtype), drawn)
+        block = empty_block(self.model.config, self.capacity, self.model.dtype)
+        return _Progress(rows.token, held.start(block), drawn)
 
     def _step(self, given: _Given, progress: _Progress) -> _Progress:
         rows, drawn, step = given.rows, progress.drawn, progress.drawn.steps
@@ -154,14 +201,9 @@ class Decoder:
             responses=columns_before(rows.age, self.response_columns),
             block=columns_before(step, self.capacity.block),
         )
-        hidden, new = _forward(
-            self.model,
-            given.params,
-            progress.token.reshape(-1, 1),
-            (rows.prefix[:, None] + age).reshape(-1, 1),
-            decode_attention(given.cache, progress.block, visible),
-            kept=jnp.arange(self.model.config.num_layers),
-        )
+        attend, kept = given.held.attention(progress.block, visible, step)
+        tokens, positions = progress.token.reshape(-1, 1), (rows.prefix[:, None] + age).reshape(-1, 1)
+        hidden, new = _forward(self.model, given.params, tokens, positions, attend, kept)
         table = output_table(given.params, self.model.config)
         logits = jnp.einsum("rtd,vd->rtv", hidden, table, preferred_element_type=jnp.float32)
         logits = logits.reshape(*age.shape, -1)
@@ -174,4 +216,4 @@ class Decoder:
             active=drawn.active & ~ended,
             steps=step + 1,
         )
-        return _Progress(token, write_column(progress.block, new, step), drawn)
+        return _Progress(token, given.held.after(progress.block, new, step), drawn)

@@ -14,11 +14,14 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.sharding import Mesh
 
 from codea1_jax.models.qwen2 import Params, Qwen2
-from codea1_jax.rollout.cache import Cache, empty_cache
-from codea1_jax.rollout.decode import Block, Decoder, prefill
+from codea1_jax.models.sharding import one_device_mesh
+from codea1_jax.rollout.cache import Cache
+from codea1_jax.rollout.decode import Block, Decoder, new_cache, prefill
 from codea1_jax.rollout.requests import Capacity, Completion, Request, Sampling
+from codea1_jax.rollout.residence import residence
 from codea1_jax.rollout.sampling import Controls, Method
 from codea1_jax.rollout.schedule import Admission, Schedule
 
@@ -48,17 +51,29 @@ class Sampler:
 
     eos_ids: a completion ends with, and includes, the first of these tokens that it draws.
     pad_id: any token; it fills prompts up to their bucket and no attention sees it.
+    mesh: where it decodes, by default the first device alone.
     counters: work done so far.
     """
 
-    def __init__(self, model: Qwen2, *, eos_ids: Sequence[int], pad_id: int, seed: int, capacity: Capacity) -> None:
+    def __init__(
+        self,
+        model: Qwen2,
+        *,
+        eos_ids: Sequence[int],
+        pad_id: int,
+        seed: int,
+        capacity: Capacity,
+        mesh: Mesh | None = None,
+    ) -> None:
         self.counters = Counters()
         self._model = model
+        self._mesh = one_device_mesh() if mesh is None else mesh
         self._eos_ids = tuple(eos_ids)
         self._pad_id = pad_id
         self._seed = seed
         self._capacity = capacity
         self._programs: set[Any] = set()
+        self._reside = residence(model, self._mesh)
 
     @property
     def programs(self) -> int:
@@ -92,7 +107,8 @@ class Sampler:
     ) -> Iterator[tuple[int, tuple[Completion, ...]]]:
         schedule = Schedule(requests, self._capacity, eos_ids=self._eos_ids, pad_id=self._pad_id, seed=self._seed)
         controls = Controls.of(sampling)
-        cache = empty_cache(self._model.config, self._capacity, self._model.dtype)
+        params = self._reside(params)
+        cache = new_cache(self._model, self._capacity, self._mesh)
         finished = []
         while True:
             for admission in schedule.admit():
@@ -108,10 +124,10 @@ class Sampler:
     def _prefill(self, params: Params, cache: Cache, admission: Admission) -> Cache:
         self._programs.add(admission.tokens.shape)
         self.counters.prefilled += admission.prefilled
-        return prefill(self._model, params, cache, admission.tokens, admission.slots)
+        return prefill(self._model, self._mesh, params, cache, admission.tokens, admission.slots)
 
     def _decoder(self, method: Method, columns: tuple[int, int]) -> Decoder:
-        decoder = Decoder(self._model, self._capacity, self._eos_ids, method, *columns)
+        decoder = Decoder(self._model, self._mesh, self._capacity, self._eos_ids, method, *columns)
         self._programs.add(decoder)
         return decoder
 
