@@ -12,6 +12,7 @@ from codea1_jax.learn import GRPOConfig, OptimizerConfig, PackingConfig
 from codea1_jax.methods import MethodConfig
 from codea1_jax.models.sharding import MeshConfig
 from codea1_jax.run.config import Section
+from codea1_jax.run.hosts import HostsConfig
 from codea1_jax.run.keep import CheckpointConfig
 
 
@@ -89,11 +90,14 @@ class TrainConfig(Section):
 
 
 class EvalConfig(Section):
-    """Evaluation on held-out questions."""
+    """Evaluation on held-out questions, and of the Code LLM on benchmarks as by `codea1 eval code`."""
 
     every: int = Field(default=10, ge=0, description="training steps between evaluations; 0: none")
     samples: int = Field(default=8, ge=1, description="programs per question for avg@n and pass@k")
     suites: int = Field(default=2, ge=1, description="suites per question for validity and kill rate")
+    datasets: tuple[str, ...] = Field(
+        default=(), description="benchmarks by whose own checks programs are scored too (HumanEval+, MBPP+, ...)"
+    )
     temperature: float = Field(default=1.0, ge=0, description="softmax temperature")
     top_p: float = Field(default=1.0, gt=0, le=1, description="nucleus of the distribution that is sampled")
 
@@ -119,6 +123,11 @@ class SandboxConfig(Section):
     )
     call_seconds: float = Field(default=1.0, gt=0, description="CPU time of one call")
     memory_mb: int = Field(default=1024, ge=64, description="address space of one program")
+    preload: tuple[str, ...] = Field(
+        default=(),
+        description="packages of this environment that programs may import, loaded once per jail (numpy, ...); a "
+        "service preloads its own (`codea1 sandbox serve --preload`)",
+    )
 
     @model_validator(mode="after")
     def _addresses_where_services_judge(self) -> SandboxConfig:
@@ -127,6 +136,8 @@ class SandboxConfig(Section):
             raise ValueError(f"backend={self.backend} needs sandbox.addresses=[http://host:port, ...]")
         if self.addresses and not remote:
             raise ValueError(f"addresses are for backend=http or sandbox_fusion; backend={self.backend} judges here")
+        if self.preload and remote:
+            raise ValueError(f"backend={self.backend} judges elsewhere: preload there")
         return self
 
 
@@ -153,6 +164,7 @@ class Config(Section):
     method: MethodConfig = MethodConfig()
     model: ModelConfig
     mesh: MeshConfig = MeshConfig()
+    hosts: HostsConfig = HostsConfig()
     hardware: str | None = Field(
         default=None, description="what it is laid out for, as `codea1 plan --topology` names it: v5e:4x4, h100:8"
     )

@@ -1,6 +1,11 @@
-"""Runs every solution against its own golden tests, in the sandbox, and refuses those that fail them."""
+"""Runs every solution against its own golden tests, in the sandbox, and refuses those that fail them.
+
+A solution must do with half the time that the programs will have which its answers judge, and must answer the same
+whatever it was asked before: what it says of a call is remembered.
+"""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from data_pipeline.problem import Loaded, Problem
 from sandbox import Execution, Job, Judge, Outcome, SuiteTest, encode_literal, parse_test, same
@@ -19,14 +24,16 @@ def validate(loaded: Loaded, pool: Judge) -> Loaded:
 def failures(problems: Sequence[Problem], pool: Judge) -> list[str | None]:
     """For each problem why its solution is not to be trusted, or None. Raises as `validate` does."""
     suites = [_suite(problem) for problem in problems]
-    solved = pool.execute(
-        [
-            Job(problem.solution, tuple(test.call for test in suite), entry_point=problem.entry_point)
-            for problem, suite in zip(problems, suites, strict=True)
-        ]
-    )
+    limits = pool.limits.halved()
+    jobs = [
+        Job(problem.solution, tuple(test.call for test in suite), limits, problem.entry_point)
+        for problem, suite in zip(problems, suites, strict=True)
+    ]
+    backwards = [replace(job, calls=job.calls[::-1]) for job in jobs]
+    executions = pool.execute([*jobs, *backwards])
     stated = _stated_values(suites, pool)
-    return [_why_not(*case) for case in zip(suites, solved, stated, strict=True)]
+    cases = zip(suites, executions[: len(jobs)], executions[len(jobs) :], stated, strict=True)
+    return [_why_not(suite, solved, values) or _fickle(suite, solved, again) for suite, solved, again, values in cases]
 
 
 def _suite(problem: Problem) -> tuple[SuiteTest, ...]:
@@ -59,6 +66,14 @@ def _why_not(suite: Sequence[SuiteTest], execution: Execution, stated: Sequence[
     if not failed:
         return None
     return f"the solution fails {len(failed)} of its {len(suite)} tests: {failed[0]}"
+
+
+def _fickle(suite: Sequence[SuiteTest], execution: Execution, backwards: Execution) -> str | None:
+    """Why the solution cannot be relied on: another process, asked the same in reverse, answered otherwise."""
+    for test, first, second in zip(suite, execution.outcomes, reversed(backwards.outcomes), strict=True):
+        if first != second:
+            return f"the solution does not answer the same each time: {test.call} {_described(second)} when asked anew"
+    return None
 
 
 def _described(outcome: Outcome) -> str:

@@ -1,4 +1,4 @@
-"""The bearer token that a judge's service and its clients share."""
+"""The bearer token that a service and its clients share; by default a judge's."""
 
 import os
 from pathlib import Path
@@ -8,17 +8,17 @@ from sandbox.jobs import SandboxUnavailable
 VARIABLE = "CODEA1_SANDBOX_TOKEN"
 
 
-def read_token(file: Path | None = None) -> str:
-    """The token in `file`, or else in the environment variable CODEA1_SANDBOX_TOKEN; "" where there is none.
+def read_token(file: Path | None = None, variable: str = VARIABLE) -> str:
+    """The token in `file`, or else in an environment variable; "" where there is none.
 
     White space around it does not count. Raises SandboxUnavailable for a file without a token, and for a token that
     no HTTP header can hold.
     """
     try:
-        token = (file.read_text() if file else os.environ.get(VARIABLE, "")).strip()
+        token = (file.read_text() if file else os.environ.get(variable, "")).strip()
     except (OSError, UnicodeDecodeError) as error:
         raise SandboxUnavailable(f"the token cannot be read: {error}") from error
-    source = file or VARIABLE
+    source = file or variable
     if file and not token:  # or the service would run without one
         raise SandboxUnavailable(f"{source} holds no token: write one into it")
     if not (token.isascii() and token.isprintable()):

@@ -13,7 +13,7 @@ from typing import Any
 from sandbox.boot import boot_text
 from sandbox.jobs import CheckJob, CheckResult, Execution, Job, Limits, SandboxError
 from sandbox.protocol import CheckProgress, Progress, Report
-from sandbox.remote import ServiceJudge, Services
+from sandbox.services import ServiceJudge, Services
 from sandbox.watch import CUT_BY_WALL, NOT_CUT
 
 _START = """
@@ -31,15 +31,15 @@ class FusionJudge(ServiceJudge):
 
     def __init__(self, addresses: Sequence[str], limits: Limits | None = None, connections: int | None = None) -> None:
         super().__init__(Services(addresses, connections=connections))
-        self._limits = limits or Limits()
+        self.limits = limits or Limits()
 
     def submit(self, job: Job) -> Future[Execution]:
         """Run one program and its calls."""
-        return self._services.submit(self._run, Progress(job, job.limits or self._limits), "evaluation")
+        return self._services.submit(self._run, Progress(job, job.limits or self.limits), "evaluation")
 
     def submit_check(self, job: CheckJob) -> Future[CheckResult]:
         """Run a dataset's own check against one program."""
-        return self._services.submit(self._run, CheckProgress(job, job.limits or self._limits), "checker")
+        return self._services.submit(self._run, CheckProgress(job, job.limits or self.limits), "checker")
 
     def _run(self, progress: Progress | CheckProgress, module: str) -> Any:
         seconds = progress.limits.program_seconds * progress.limits.wall_factor

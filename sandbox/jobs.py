@@ -1,7 +1,7 @@
 """What the judge is asked and what it answers: frozen, typed, and free of any code that runs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from sandbox.encoding import same
@@ -50,19 +50,26 @@ class Limits:
             if value <= 0:
                 raise ValueError(f"limits.{name} must be positive, not {value}")
 
+    def halved(self) -> "Limits":
+        """Half the time: what a reference must do with, or its tests would be too close to call for all others."""
+        seconds = {name: getattr(self, name) / 2 for name in ("call_seconds", "load_seconds", "program_seconds")}
+        return replace(self, **seconds)
+
 
 @dataclass(frozen=True)
 class Job:
     """A program, and expressions of the suite language to evaluate one after the other in its process.
 
     Free names of the calls are the program's. `entry_point` is needed only where the program's function
-    is named like a builtin. `limits` of None are the pool's.
+    is named like a builtin. `limits` of None are the judge's. `is_reference` says that the program is known to
+    answer the same whatever else it is asked, so that a `ReferenceCache` may remember its answers.
     """
 
     program: str
     calls: tuple[str, ...] = ()
     limits: Limits | None = None
     entry_point: str = ""
+    is_reference: bool = False
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Self, TypeVar
 
-from sandbox.jobs import CheckJob, CheckResult, Execution, Job, JudgeJob, Verdicts, verdicts
+from sandbox.jobs import CheckJob, CheckResult, Execution, Job, JudgeJob, Limits, Verdicts, verdicts
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -14,6 +14,9 @@ T = TypeVar("T")
 
 class Judge(ABC):
     """Takes jobs and gives futures; a future raises SandboxError where the machinery, not the program, failed."""
+
+    limits: Limits
+    """What a program may use whose job does not say."""
 
     @abstractmethod
     def submit(self, job: Job) -> Future[Execution]:

@@ -4,6 +4,7 @@ import dataclasses
 import threading
 from collections import OrderedDict
 from concurrent.futures import Future
+from types import TracebackType
 
 from sandbox.jobs import CheckJob, CheckResult, Execution, Job, Outcome, Status
 from sandbox.judge import Judge, then
@@ -12,13 +13,15 @@ _Key = tuple[Job, str | None]  # the job without its calls, and a call, or None 
 
 
 class ReferenceCache(Judge):
-    """A judge for programs that are deterministic and trusted, in front of another judge.
+    """Remembers what references answer, in front of another judge, to which it passes all other jobs.
 
-    Outcomes are keyed by content (program, limits, entry point, call); the `entries` last used are kept. A time-out
-    is not kept, since it may be the machine's fault. Checks are passed on.
+    Outcomes are keyed by content (program, limits, entry point, call); the `entries` last used are kept, some 200 bytes
+    each. A time-out is not kept, since it may be the machine's fault.
     """
 
     def __init__(self, judge: Judge, entries: int = 200_000) -> None:
+        """`judge` is closed with this one."""
+        self.limits = judge.limits
         self.hits = 0
         self.misses = 0
         self._judge = judge
@@ -27,7 +30,9 @@ class ReferenceCache(Judge):
         self._lock = threading.Lock()
 
     def submit(self, job: Job) -> Future[Execution]:
-        """Run the calls that are not known yet; nothing at all where every call is."""
+        """Run a reference's calls that are not known yet (nothing at all where every call is), or any other job."""
+        if not job.is_reference:
+            return self._judge.submit(job)
         program = dataclasses.replace(job, calls=())
         with self._lock:
             loaded = self._recall((program, None))
@@ -52,9 +57,13 @@ class ReferenceCache(Judge):
         return self._judge.submit_check(job)
 
     def close(self) -> None:
-        """Forget everything; the judge behind stays open."""
-        with self._lock:
-            self._outcomes.clear()
+        """Close the judge behind."""
+        self._judge.close()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._judge.__exit__(kind, error, trace)
 
     def _recall(self, key: _Key) -> Outcome | None:
         outcome = self._outcomes.get(key)

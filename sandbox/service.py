@@ -1,8 +1,9 @@
 """The judge as an HTTP service, for hosts with too few cores: `codea1 sandbox serve`. Needs aiohttp.
 
-POST /execute and /check take one job as JSON and answer its result; GET /health and /metrics (Prometheus' text) need no
-token. A request outside the language or of the wrong form is answered 400, a failure of the judge 503. The service
-listens on loopback unless told otherwise, and refuses to listen elsewhere without a token.
+POST /execute and /check take one job as JSON and answer its result; GET /health (which says whether the token sent is
+the right one) and /metrics (Prometheus' text) need none. A request outside the language or of the wrong form is
+answered 400, a failure of the judge 503. The service listens on loopback unless told otherwise, and refuses to listen
+elsewhere without a token.
 """
 
 import asyncio
@@ -48,16 +49,15 @@ def serve(
 
 def make_app(pool: SandboxPool, token: str = "") -> web.Application:
     """The service around a pool. With a token, requests for work must carry ``Authorization: Bearer TOKEN``."""
-    service = _Service(pool)
+    service = _Service(pool, token)
 
     @web.middleware
-    async def authorized(request: web.Request, handler: _Handler) -> web.StreamResponse:
-        sent = request.headers.get("Authorization", "")
-        if token and request.method == "POST" and not hmac.compare_digest(sent.encode(), f"Bearer {token}".encode()):
+    async def only_authorized(request: web.Request, handler: _Handler) -> web.StreamResponse:
+        if request.method == "POST" and not service.authorizes(request):
             raise web.HTTPUnauthorized(text="a bearer token is needed")
         return await handler(request)
 
-    app = web.Application(middlewares=[authorized], client_max_size=MAX_REQUEST)
+    app = web.Application(middlewares=[only_authorized], client_max_size=MAX_REQUEST)
     app.router.add_post("/execute", service.execute)
     app.router.add_post("/check", service.check)
     app.router.add_get("/health", service.health)
@@ -66,10 +66,16 @@ def make_app(pool: SandboxPool, token: str = "") -> web.Application:
 
 
 class _Service:
-    def __init__(self, pool: SandboxPool) -> None:
+    def __init__(self, pool: SandboxPool, token: str) -> None:
         self._pool = pool
+        self._token = token
         self._counts: Counter[str] = Counter()
         self._cpu_seconds = 0.0
+
+    def authorizes(self, request: web.Request) -> bool:
+        """Whether the request may ask for work."""
+        sent = request.headers.get("Authorization", "")
+        return not self._token or hmac.compare_digest(sent.encode(), f"Bearer {self._token}".encode())
 
     async def execute(self, request: web.Request) -> web.Response:
         return await self._answer(request, "execute", lambda fields: self._pool.submit(wire.job_from_json(fields)))
@@ -79,10 +85,9 @@ class _Service:
             request, "check", lambda fields: self._pool.submit_check(wire.check_from_json(fields))
         )
 
-    async def health(self, _request: web.Request) -> web.Response:
-        return web.json_response(
-            {"status": "ok", "backend": self._pool.backend, "workers": len(self._pool.worker_pids)}
-        )
+    async def health(self, request: web.Request) -> web.Response:
+        kept = {"backend": self._pool.backend, "workers": len(self._pool.worker_pids)}
+        return web.json_response({"status": "ok", "authorized": self.authorizes(request), **kept})
 
     async def metrics(self, _request: web.Request) -> web.Response:
         lines = [f'sandbox_jobs_total{{kind="{kind}"}} {count}' for kind, count in sorted(self._counts.items())]

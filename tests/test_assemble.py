@@ -15,10 +15,10 @@ from sandbox import Job, SandboxPool, SandboxUnavailable
 def no_jail(monkeypatch):
     """A host on which no jail can be made."""
 
-    def pool(workers, backend, limits):
+    def pool(workers, backend, limits, preload):
         if backend != "process":
             raise SandboxUnavailable("user namespaces are forbidden")
-        return SandboxPool(1, backend, limits)
+        return SandboxPool(1, backend, limits, preload)
 
     monkeypatch.setattr(judges, "SandboxPool", pool)
 

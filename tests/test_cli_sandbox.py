@@ -18,9 +18,8 @@ from codea1_jax.game.scoring import Scoring
 from codea1_jax.run.config import dump, load
 from codea1_jax.run.rundir import check_same_run
 from data_pipeline import Problem
-from sandbox import Job, SandboxError, SandboxUnavailable, Status, Test, doctor, jail
+from sandbox import Job, Limits, SandboxError, SandboxUnavailable, Status, Test, doctor, jail
 from sandbox.bearer import VARIABLE
-from sandbox.fusion import FusionJudge
 
 TOKEN = "open sesame"
 NOBODY = "http://127.0.0.1:9"
@@ -71,10 +70,12 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     secret = tmp_path_factory.mktemp("serve") / "token"
     secret.write_text(f"{TOKEN}\n")
     port = free_port()
-    process = start_codea1("sandbox", "serve", "--port", str(port), "--token-file", str(secret))
+    process = start_codea1(
+        *("sandbox", "serve", "--port", str(port), "--token-file", str(secret)), "--workers=1", "--preload", "numpy"
+    )
     try:
         assert process.stderr is not None
-        assert process.stderr.readline().endswith(f"nsjail workers at 127.0.0.1, port {port}\n")
+        assert process.stderr.readline().endswith(f"with 1 nsjail workers at 127.0.0.1, port {port}\n")
         yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()
@@ -176,13 +177,25 @@ def test_the_limits_of_the_configuration_hold_at_the_service(served, monkeypatch
             assert pool.execute([Job(busy, ("f()",))])[0].outcomes[0].status is status
 
 
-def test_a_wrong_token_is_an_error_and_no_verdict(served, monkeypatch):
+def test_a_wrong_token_is_told_at_the_start(served, monkeypatch):
     monkeypatch.setenv(VARIABLE, "guess")
-    with (
-        make_judge(configured("sandbox.backend=http", f"sandbox.addresses=[{served}]").sandbox) as pool,
-        pytest.raises(SandboxError, match="401"),
-    ):
-        pool.execute([Job(DOUBLE.solution, ("f(1)",))])
+    with pytest.raises(SandboxUnavailable, match=f"wants another token: set {VARIABLE}"):
+        make_judge(configured("sandbox.backend=http", f"sandbox.addresses=[{served}]").sandbox)
+
+
+def test_programs_may_import_what_the_service_preloads(served, monkeypatch):
+    monkeypatch.setenv(VARIABLE, TOKEN)
+    with make_judge(configured("sandbox.backend=http", f"sandbox.addresses=[{served}]").sandbox) as pool:
+        job = Job("import numpy\ndef f(x):\n    return numpy.sum([x, 1])", ("f(1)",), Limits(memory_mb=1024))
+        assert pool.execute([job])[0].outcomes[0].value == "2"
+
+
+def test_programs_may_import_what_the_configuration_preloads():
+    with make_judge(
+        configured("sandbox.backend=nsjail", "sandbox.workers=1", "sandbox.preload=[numpy]").sandbox
+    ) as pool:
+        job = Job("import numpy\ndef f(x):\n    return numpy.sum([x, 1])", ("f(1)",))
+        assert pool.execute([job])[0].outcomes[0].value == "2"
 
 
 def test_training_without_its_judge_stops_in_one_line_and_never_falls_back(capsys, tmp_path, monkeypatch):
@@ -196,10 +209,8 @@ def test_training_without_its_judge_stops_in_one_line_and_never_falls_back(capsy
 
 def test_sandbox_fusion_is_judged_by_when_asked_for():
     config = configured("sandbox.backend=sandbox_fusion", f"sandbox.addresses=[{NOBODY}]")
-    with make_judge(config.sandbox) as pool:
-        assert isinstance(pool, FusionJudge)
-        with pytest.raises(SandboxError, match=NOBODY):
-            pool.execute([Job(DOUBLE.solution, ("f(1)",))])
+    with make_judge(config.sandbox) as pool, pytest.raises(SandboxError, match=NOBODY):
+        pool.execute([Job(DOUBLE.solution, ("f(1)",))])
 
 
 @pytest.mark.parametrize(
@@ -209,6 +220,7 @@ def test_sandbox_fusion_is_judged_by_when_asked_for():
         (["sandbox.backend=sandbox_fusion"], "sandbox: backend=sandbox_fusion needs sandbox.addresses="),
         ([f"sandbox.addresses=[{NOBODY}]"], "sandbox: addresses are for backend=http or sandbox_fusion"),
         (["sandbox.backend=http", "sandbox.addresses=[host:8787]"], "sandbox.addresses.0: "),
+        (["sandbox.backend=http", f"sandbox.addresses=[{NOBODY}]", "sandbox.preload=[numpy]"], "preload there"),
         (["sandbox.backend=http", f"sandbox.addresses={NOBODY}"], "sandbox.addresses: "),
     ],
 )

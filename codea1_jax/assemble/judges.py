@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 from codea1_jax.config import SandboxConfig
-from sandbox import Judge, Limits, SandboxPool, SandboxUnavailable
+from sandbox import Judge, Limits, ReferenceCache, SandboxPool, SandboxUnavailable
 from sandbox.bearer import read_token
 from sandbox.fusion import FusionJudge
 from sandbox.remote import RemoteJudge
@@ -18,17 +19,24 @@ def judge_limits(settings: SandboxConfig) -> Limits:
     return Limits(call_seconds=settings.call_seconds, memory_mb=settings.memory_mb)
 
 
-def make_judge(settings: SandboxConfig) -> Judge:
-    """The judge. Raises SandboxUnavailable, saying what is missing, if it cannot run here or nobody answers there."""
+def make_judge(settings: SandboxConfig, preload: Sequence[str] = ()) -> Judge:
+    """The judge, which remembers what references answer; in jails of ours programs may import `preload`, too.
+
+    Raises SandboxUnavailable, saying what is missing, if it cannot run here or nobody answers there.
+    """
+    return ReferenceCache(_judge(settings, tuple(dict.fromkeys((*settings.preload, *preload)))))
+
+
+def _judge(settings: SandboxConfig, preload: Sequence[str]) -> Judge:
     limits = judge_limits(settings)
     if settings.backend == "http":
         return RemoteJudge(settings.addresses, read_token(), limits, settings.workers)
     if settings.backend == "sandbox_fusion":
         return FusionJudge(settings.addresses, limits, settings.workers)
     try:
-        return SandboxPool(settings.workers, settings.backend, limits)
+        return SandboxPool(settings.workers, settings.backend, limits, preload)
     except SandboxUnavailable as error:
         if settings.fallback == "none":
             raise
         logger.warning("no jail here (%s); sandbox.fallback=process: programs are judged WITHOUT a jail", error)
-        return SandboxPool(settings.workers, "process", limits)
+        return SandboxPool(settings.workers, "process", limits, preload)

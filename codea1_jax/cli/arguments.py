@@ -20,3 +20,10 @@ def port(text: str) -> int:
     if not (text.isdecimal() and 0 < int(text) < 1 << 16):
         raise argparse.ArgumentTypeError(f"{text} is no port")
     return int(text)
+
+
+def positive(text: str) -> int:
+    """A count. Raises ArgumentTypeError."""
+    if not (text.isdecimal() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"{text} is no positive number")
+    return int(text)

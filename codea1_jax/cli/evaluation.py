@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from codea1_jax.cli.arguments import positive
 from codea1_jax.cli.runtime import DONE, keep_compiled_programs
 from codea1_jax.run.config import ConfigError
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from sandbox import SandboxPool
 
 REFERENCE = "reference"
-JAILED_PACKAGES = ("numpy",)  # which the checks of evalplus import; the environment's others come with it
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
@@ -48,13 +48,6 @@ def add_source(parser: argparse.ArgumentParser, samples: str, prefix: str = "") 
     parser.add_argument(f"--{prefix}served-model", help="of an endpoint; default: the first it serves")
 
 
-def positive(text: str) -> int:
-    """A count. Raises ArgumentTypeError."""
-    if not (text.isdecimal() and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"{text} is no positive number")
-    return int(text)
-
-
 def load_data(source: str) -> Loaded:
     """The problems to measure by. Raises ConfigError if there is none."""
     from data_pipeline import load
@@ -72,9 +65,10 @@ def load_data(source: str) -> Loaded:
 
 def make_pool(options: argparse.Namespace) -> SandboxPool:
     """The jails, with what the benchmarks' checks import."""
+    from codea1_jax.evals.benchmark import PACKAGES
     from sandbox import SandboxPool
 
-    return SandboxPool(options.workers, preload=JAILED_PACKAGES)
+    return SandboxPool(options.workers, preload=PACKAGES)
 
 
 def describe(options: argparse.Namespace, command: str, prefixes: Sequence[str] = ("",)) -> dict[str, Any]:

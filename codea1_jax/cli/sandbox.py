@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codea1_jax.cli.arguments import port
+from codea1_jax.cli.arguments import port, positive
 from codea1_jax.cli.runtime import BAD_INPUT, DONE
 from sandbox import SandboxPool, SandboxUnavailable
 from sandbox.bearer import VARIABLE, read_token
@@ -26,6 +26,10 @@ def add(commands: Commands) -> None:
     serve.add_argument("--host", default="127.0.0.1", help="address to listen on; default: %(default)s")
     serve.add_argument("--port", type=port, default=8787, help="default: %(default)s")
     serve.add_argument("--token-file", type=Path, help=f"the bearer token clients must send; default: ${VARIABLE}")
+    serve.add_argument("--workers", type=positive, help="jails kept; default: one per core")
+    serve.add_argument(
+        "--preload", nargs="+", default=(), metavar="PACKAGE", help="packages that programs may import (numpy, ...)"
+    )
     serve.set_defaults(run=_serve)
 
 
@@ -43,11 +47,11 @@ def _serve(options: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         raise SandboxUnavailable(f"serving needs {error.name}: pip install 'codea1-jax[serve]'") from error
     token = read_token(options.token_file)
-    with SandboxPool() as pool:
+    with SandboxPool(options.workers, preload=options.preload) as pool:
 
         def tell() -> None:
-            workers = f"{len(pool.worker_pids)} {pool.backend} workers"
-            print(f"codea1: judging with {workers} at {options.host}, port {options.port}", file=sys.stderr)
+            kept = f"{len(pool.worker_pids)} {pool.backend} workers"
+            print(f"codea1: judging with {kept} at {options.host}, port {options.port}", file=sys.stderr)
 
         serve(pool, options.host, options.port, token, tell)
     return DONE

@@ -31,10 +31,24 @@ class Asked:
     execution: Future[Execution]
 
 
-def ask(pool: Judge, program: str, calls: Iterable[str], entry_point: str, limits: Limits | None = None) -> Asked:
+def ask(pool: Judge, program: str, calls: Iterable[str], entry_point: str) -> Asked:
     """Submits a program and the calls to evaluate in its process, each distinct one once."""
     distinct = tuple(dict.fromkeys(calls))
-    return Asked(distinct, pool.submit(Job(program, distinct, limits, entry_point)))
+    return Asked(distinct, pool.submit(Job(program, distinct, entry_point=entry_point)))
+
+
+def ask_reference(pool: Judge, problem: Problem, calls: Iterable[str], limits: Limits) -> Asked:
+    """Submits a question's reference; `limits` are those of the programs that its answers will judge.
+
+    It has half their time for a call, or a test would hang on a hair for all that are as fast as it is; but that for
+    every call: one suite's slow tests must not cost another's. Its answers are remembered.
+    """
+    distinct = tuple(dict.fromkeys(calls))
+    half = limits.halved()
+    needed = half.load_seconds + half.call_seconds * len(distinct)
+    patient = replace(half, program_seconds=max(limits.program_seconds, needed))
+    job = Job(problem.solution, distinct, patient, problem.entry_point, is_reference=True)
+    return Asked(distinct, pool.submit(job))
 
 
 def testimony(asked: Asked) -> Testimony:
@@ -88,10 +102,7 @@ class PendingJudgement:
         own = {twin: [test.call for test in written] for twin, written in tests.items()}
         every = [call for calls in own.values() for call in calls]
         remembered = [test.call for test in book]
-        # Every call of the reference has its full time: one suite's slow tests must not cost another's.
-        enough = limits.load_seconds + limits.call_seconds * len(every)
-        patient = replace(limits, program_seconds=max(limits.program_seconds, enough))
-        self._reference = ask(pool, problem.solution, every, problem.entry_point, patient)
+        self._reference = ask_reference(pool, problem, every, limits)
         self._stated = StatedAnswers(pool, (t.stated for written in tests.values() for t in written))
         self._programs = {
             twin: ask(pool, group[twin].program, [*remembered, *(every if pooled else calls)], problem.entry_point)

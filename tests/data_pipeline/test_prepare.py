@@ -110,6 +110,7 @@ def test_an_interrupted_preparation_runs_only_what_is_left(recipe, tmp_path, poo
         """A pool that counts the programs it is given."""
 
         jobs = 0
+        limits = pool.limits
 
         def execute(self, jobs):
             self.jobs += sum(bool(job.program) for job in jobs)
@@ -124,7 +125,7 @@ def test_an_interrupted_preparation_runs_only_what_is_left(recipe, tmp_path, poo
     counting = Counting()
     steps = []
     again, _ = prepare(recipe, tmp_path / "out", counting, lambda *step: steps.append(step))  # type: ignore[arg-type]
-    assert counting.jobs == 13
+    assert counting.jobs == 2 * 13  # each solution is asked twice
     assert steps == [(33, 33)]
     assert files_of(again) == before
     assert journal.read_text() == "".join(lines)

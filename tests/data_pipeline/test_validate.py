@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from data_pipeline import Loaded, Problem, Refusal, kodcode, micro, validate
-from sandbox import SandboxPool
+from sandbox import Limits, SandboxPool
 
 KODCODE_SAMPLE = Path(__file__).parents[2] / "../shared/data/kodcode_sample.json"
 GOOD = Problem("good", "?", "def f(x):\n    return [x]", "f", ("assert f(2) == [2]", "assert f(3) == [1 + 2]"))
@@ -41,6 +41,36 @@ def test_good_problems_stay_and_bad_ones_are_refused_by_reason(pool):
     assert reasons["raises"].startswith("the solution fails 2 of its 2 tests: f(2) raised IndexError")
     assert reasons["broken"].startswith("the solution does not execute: raised ModuleNotFoundError")
     assert "f(2) gave nan" in reasons["nan"]
+
+
+FICKLE = """
+asked = []
+def f(x):
+    asked.append(x)
+    return len(asked)
+"""
+SLOW = """
+import time
+def f(x):
+    end = time.thread_time() + 0.3
+    while time.thread_time() < end: pass
+    return x
+"""
+
+
+def test_a_solution_is_refused_that_depends_on_what_it_was_asked_before(pool):
+    problem = replace(GOOD, id="fickle", solution=FICKLE, golden_tests=("assert f(5) == 1", "assert f(7) == 2"))
+    (refusal,) = validate(Loaded((problem,)), pool).refused
+    assert refusal.reason == "the solution does not answer the same each time: f(5) gave 2 when asked anew"
+
+
+def test_a_solution_is_refused_that_needs_more_than_half_the_time_of_a_call():
+    problem = replace(GOOD, id="slow", solution=SLOW, golden_tests=("assert f(5) == 5",))
+    with SandboxPool(workers=1, backend="process", limits=Limits(call_seconds=0.5)) as tight:
+        (refusal,) = validate(Loaded((problem,)), tight).refused
+    assert "f(5) timed out CPU time" in refusal.reason
+    with SandboxPool(workers=1, backend="process", limits=Limits(call_seconds=2.0)) as wide:
+        assert not validate(Loaded((problem,)), wide).refused
 
 
 def test_every_micro_solution_passes_its_golden_tests(pool):

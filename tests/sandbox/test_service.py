@@ -1,5 +1,6 @@
 import asyncio
 import json
+import socket
 import subprocess
 import sys
 import threading
@@ -11,7 +12,7 @@ from contextlib import contextmanager
 import pytest
 from aiohttp import web
 
-from sandbox import CheckJob, Job, JudgeJob, Limits, SandboxError, SandboxPool, SandboxUnavailable, Test
+from sandbox import CheckJob, Job, JudgeJob, Limits, SandboxError, SandboxPool, SandboxUnavailable, Test, services
 from sandbox.fusion import FusionJudge
 from sandbox.remote import RemoteJudge
 from sandbox.service import make_app, serve
@@ -64,8 +65,11 @@ def test_a_remote_judge_answers_as_the_pool_does(jail: SandboxPool):
 def test_without_the_token_nothing_runs(jail: SandboxPool):
     with running(make_app(jail, "secret")) as address:
         for token in ("", "guess"):
-            with RemoteJudge([address], token=token) as remote, pytest.raises(SandboxError, match="401"):
-                remote.execute([Job(DOUBLE, ("f(1)",))])
+            with pytest.raises(SandboxUnavailable, match="another token"):
+                RemoteJudge([address], token=token)
+            with pytest.raises(urllib.error.HTTPError, match="401"):
+                request = urllib.request.Request(address + "/execute", b"{}", {"Authorization": f"Bearer {token}"})
+                urllib.request.urlopen(request)
 
 
 def test_a_dead_address_is_passed_over_and_no_address_is_an_error(jail: SandboxPool):
@@ -165,3 +169,37 @@ def test_after_an_error_nothing_more_is_asked(jail: SandboxPool):
         raise KeyboardInterrupt
     with pytest.raises(SandboxError, match="stopped"):
         futures[-1].result()
+
+
+def test_connections_are_kept_and_bounded(jail: SandboxPool):
+    seen = set()
+
+    @web.middleware
+    async def note(request: web.Request, handler) -> web.StreamResponse:
+        seen.add(request.get_extra_info("peername"))
+        return await handler(request)
+
+    app = make_app(jail)
+    app.middlewares.append(note)
+    with running(app) as address, RemoteJudge([address], connections=2) as remote:
+        assert len(remote.execute([Job(DOUBLE, ("f(1)",))] * 40)) == 40
+    assert len(seen) <= 2
+
+
+def test_submitting_waits_while_too_many_requests_are_pending(jail: SandboxPool, monkeypatch):
+    monkeypatch.setattr(services, "_PENDING", 2)
+    slow = Job("def f():\n    while True: pass", ("f()",), Limits(call_seconds=0.1))
+    with running(make_app(jail)) as address, RemoteJudge([address], connections=1) as remote:
+        futures = []
+        for _ in range(5):
+            futures.append(remote.submit(slow))
+            assert sum(not future.done() for future in futures) <= 3
+
+
+def test_a_connection_that_the_service_closed_meanwhile_is_made_anew(jail: SandboxPool):
+    with running(make_app(jail)) as address, RemoteJudge([address], connections=1) as remote:
+        for _ in range(2):
+            assert remote.execute([Job(DOUBLE, ("f(1)",))])[0].outcomes[0].value == "2"
+            for connection in remote._services._idle[address]:
+                assert connection.sock is not None
+                connection.sock.shutdown(socket.SHUT_RDWR)

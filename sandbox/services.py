@@ -1,0 +1,129 @@
+"""HTTP services that do the same work, and judges whose work they do."""
+
+import contextlib
+import http.client
+import itertools
+import json
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from sandbox.jobs import SandboxError
+from sandbox.judge import Judge
+
+T = TypeVar("T")
+
+_PAUSE = 0.2  # seconds before the second attempt; doubled for each further one
+_TIMEOUT = 300.0  # seconds of one attempt
+_PENDING = 64  # requests submitted and not answered, for each connection
+
+
+class Services:
+    """Requests go to the services in turn, and to the next where one fails, over connections that are kept."""
+
+    def __init__(
+        self, addresses: Sequence[str], token: str = "", connections: int | None = None, attempts: int = 4
+    ) -> None:
+        """`connections` at once (None: 16); `attempts` for each request in all."""
+        self.addresses = [address.rstrip("/") for address in addresses]
+        self._headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+        self._attempts = attempts
+        self._turns = itertools.cycle(self.addresses)
+        self._idle: dict[str, deque[http.client.HTTPConnection]] = {address: deque() for address in self.addresses}
+        count = connections or 16
+        self._threads = ThreadPoolExecutor(count, thread_name_prefix="remote-judge")
+        self._room = threading.BoundedSemaphore(_PENDING * count)
+        self._stopped = threading.Event()
+
+    def submit(self, function: Callable[..., T], *args: Any) -> Future[T]:
+        """Call `function` in a thread, as many at once as there are connections; waits while too many are pending."""
+        self._room.acquire()
+        future = self._threads.submit(function, *args)
+        future.add_done_callback(lambda _: self._room.release())
+        return future
+
+    def post(self, path: str, fields: dict[str, Any]) -> dict[str, Any]:
+        """The JSON object that one of the services answers. Raises SandboxError."""
+        body = json.dumps(fields).encode()
+        problem = ""
+        for attempt in range(self._attempts):
+            if self._stopped.wait(_PAUSE * 2 ** (attempt - 1) if attempt else 0):
+                raise SandboxError("the judge was stopped")
+            address = next(self._turns)
+            try:
+                status, data = self.exchange(address, "POST", path, body)
+            except (OSError, http.client.HTTPException) as error:
+                problem = f"{address}: {error}"
+                continue
+            text = data[:500].decode("utf-8", "replace")
+            if status >= 500:
+                problem = f"{address}: {status} {text}"
+            elif status != 200:  # asking again would not help
+                raise SandboxError(f"{address} refuses the job ({status}): {text}")
+            else:
+                return read_object(address, data)
+        raise SandboxError(f"no judge took the job in {self._attempts} attempts; the last: {problem}")
+
+    def exchange(self, address: str, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
+        """One request to one service: the status and body of its answer. Raises OSError or HTTPException."""
+        connection = self._connection(address)
+        try:
+            connection.request(method, urlsplit(address).path + path, body, self._headers)
+            response = connection.getresponse()
+            answer = response.status, response.read()
+        except BaseException:
+            connection.close()
+            raise
+        self._idle[address].append(connection)
+        return answer
+
+    def stop(self) -> None:
+        """Send no further request: what was submitted fails, save what is already being answered."""
+        self._stopped.set()
+
+    def close(self) -> None:
+        """Finish what was submitted, and hang up."""
+        self._threads.shutdown()
+        for idle in self._idle.values():
+            while idle:
+                idle.pop().close()
+
+    def _connection(self, address: str) -> http.client.HTTPConnection:
+        with contextlib.suppress(IndexError):
+            return self._idle[address].pop()
+        parts = urlsplit(address)
+        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        return kind(parts.netloc, timeout=_TIMEOUT)
+
+
+def read_object(address: str, data: bytes) -> dict[str, Any]:
+    """A JSON object. Raises SandboxError."""
+    try:
+        fields = json.loads(data)
+    except ValueError as error:
+        raise SandboxError(f"{address} answers something else than JSON: {error}") from error
+    if not isinstance(fields, dict):
+        raise SandboxError(f"{address} answers something else than a JSON object")
+    return fields
+
+
+class ServiceJudge(Judge):
+    """A judge whose work is done by services."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def close(self) -> None:
+        """Finish what was submitted."""
+        self._services.close()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:  # nobody will read the results
+            self._services.stop()
+        self.close()
