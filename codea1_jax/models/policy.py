@@ -10,8 +10,9 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 
 from codea1_jax.models.qwen2 import Params, Qwen2
+from codea1_jax.models.stored import save_stored
 from codea1_jax.models.tokenizer import Tokenizer, load_tokenizer
-from codea1_jax.models.weights import read_config, save_params
+from codea1_jax.models.weights import FILE_BYTES, read_config, save_params, write_config
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,17 @@ def pretrained_policy(
     return Policy(model, load_tokenizer(directory))
 
 
-def save_policy(directory: Path, policy: Policy, params: Params) -> None:
+def save_policy(directory: Path, policy: Policy, params: Params, file_bytes: int = FILE_BYTES) -> None:
     """Writes a Hugging Face directory that transformers and vLLM load: weights, config and tokenizer."""
-    save_params(directory, params, policy.model.config)
+    save_params(directory, params, policy.model.config, file_bytes)
     if jax.process_index() == 0:
+        policy.tokenizer.save(directory)
+
+
+def save_flax_policy(directory: Path, policy: Policy, params: Params) -> None:
+    """Writes a model directory in the Flax form: a checkpoint of the weights, config and tokenizer."""
+    directory.mkdir(parents=True, exist_ok=True)
+    save_stored(directory, params)
+    if jax.process_index() == 0:
+        write_config(directory, policy.model.config, jax.tree.leaves(params)[0].dtype.name)
         policy.tokenizer.save(directory)

@@ -1,6 +1,6 @@
-"""Weights to and from Hugging Face safetensors, bit for bit, without torch.
+"""Weights to and from Hugging Face safetensors, bit for bit, without torch; and read from the Flax form (`stored`).
 
-Reading goes straight into (sharded) device arrays: each device's piece of a stacked parameter is cut out of
+Reading safetensors goes straight into (sharded) device arrays: each device's piece of a stacked parameter is cut out of
 the memory-mapped files, so the host never holds more than the piece it is placing. Writing holds one file.
 """
 
@@ -12,41 +12,65 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import jax
 import numpy as np
 from flax import traverse_util
 from huggingface_hub import snapshot_download
+from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 from jax.experimental import multihost_utils
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.qwen2 import Params, Qwen2, abstract_params
+from codea1_jax.models.sharding import one_device_mesh, param_shardings
+from codea1_jax.models.stored import PARAMS, dtype_of_stored, flatten, read_stored
+from codea1_jax.run.config import ConfigError
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
+FILE_BYTES = 5 * 10**9
+DTYPES = {"F32": "float32", "BF16": "bfloat16", "F16": "float16"}
 HUB_FILES = ["*.safetensors", "*.json", "*.txt", "*.jinja"]
 
 
-class WeightsError(ValueError):
+class WeightsError(ConfigError):
     """A checkpoint's tensors are not those of the model; the message names them."""
 
 
 def resolve(name: str) -> Path:
-    """A local model directory as it is; a Hub id (like `Qwen/Qwen2.5-Coder-1.5B`) downloaded, or cached."""
+    """A local model directory as it is; a Hub id (like `Qwen/Qwen2.5-Coder-1.5B`) downloaded, or cached.
+
+    Raises ConfigError if it is neither, or cannot be downloaded.
+    """
     local = Path(name).expanduser()
     if local.is_dir():
         return local
     if local.is_absolute() or name.count("/") != 1 or name.startswith("."):
-        raise FileNotFoundError(f"{name}: no such directory, and not a Hub id (owner/name)")
-    return Path(snapshot_download(name, allow_patterns=HUB_FILES))
+        raise ConfigError(f"{name}: no such directory, and not a Hub id (owner/name)")
+    try:
+        return Path(snapshot_download(name, allow_patterns=HUB_FILES))
+    except (HfHubHTTPError, LocalEntryNotFoundError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ConfigError(f"{name}: no such directory, nor to be had from the Hub: {reason}") from error
 
 
 def read_config(directory: Path) -> Qwen2Config:
-    """The architecture that a Hugging Face model directory's `config.json` states."""
-    return Qwen2Config.from_hf(json.loads((directory / "config.json").read_text()))
+    """The architecture that a model directory's `config.json` states. Raises ConfigError if it states none of ours."""
+    path = directory / "config.json"
+    if not path.exists():
+        raise ConfigError(f"{directory}: no config.json, so it is no model directory")
+    try:
+        return Qwen2Config.from_hf(json.loads(path.read_text()))
+    except (ValueError, KeyError) as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def write_config(directory: Path, config: Qwen2Config, dtype: str) -> None:
+    """Writes the `config.json` of a model whose parameters are of `dtype`."""
+    (directory / "config.json").write_text(json.dumps(config.to_hf(dtype), indent=2) + "\n")
 
 
 @dataclass(frozen=True)
@@ -78,7 +102,7 @@ def placement(path: tuple[str, ...], num_layers: int) -> Placement:
 
 def placements(model: Qwen2) -> dict[Placement, jax.ShapeDtypeStruct]:
     """Every parameter of the model, with its shape and dtype."""
-    flat = _flat(abstract_params(model))
+    flat = flatten(abstract_params(model))
     return {placement(path, model.config.num_layers): leaf for path, leaf in flat.items()}
 
 
@@ -95,31 +119,48 @@ class Checkpoint:
         """The shape of every tensor."""
         return {name: tuple(piece.get_shape()) for name, piece in self._slices.items()}
 
+    def dtypes(self) -> set[str]:
+        """The types of the tensors, in safetensors' spelling."""
+        return {piece.get_dtype() for piece in self._slices.values()}
+
     def read(self, name: str, index: tuple[slice, ...]) -> np.ndarray:
         """A part of one tensor."""
         return self._slices[name][index]
 
 
-def load_params(directory: Path, model: Qwen2, shardings: Any = None) -> Params:
-    """Reads a Hugging Face directory into device arrays of the model's parameter dtype.
+def load_params(directory: Path, model: Qwen2, shardings: Params | None = None) -> Params:
+    """Reads a model directory, of safetensors or in the Flax form, into device arrays of the model's parameter dtype.
 
-    `shardings` is a tree like the parameters; without it everything goes to the first device. Raises
-    WeightsError naming every missing, unexpected or misshapen tensor, before anything is read.
+    `shardings` is a tree like the parameters; without it everything goes to the first device. Raises WeightsError
+    naming every missing, unexpected or misshapen tensor of safetensors before any is read, and CheckpointError naming
+    the first one that is not as wanted in the Flax form.
     """
-    wanted = placements(model)
-    alone = jax.sharding.SingleDeviceSharding(jax.devices()[0])
-    flat_shardings = _flat(shardings) if shardings is not None else {}
+    if shardings is None:
+        shardings = param_shardings(model, one_device_mesh())
+    if (directory / PARAMS).is_dir():
+        return read_stored(directory, model, shardings)
+    wanted, flat_shardings = placements(model), flatten(shardings)
     params = {}
     with ExitStack() as stack:
         checkpoint = Checkpoint(directory, stack)
         _check_tensors(directory, checkpoint.shapes(), wanted, model.config)
         for place, leaf in wanted.items():
-            sharding = flat_shardings.get(place.path, alone)
-            params[place.path] = _place(checkpoint, place, leaf, sharding)
+            params[place.path] = _place(checkpoint, place, leaf, flat_shardings[place.path])
     return traverse_util.unflatten_dict(params)
 
 
-def save_params(directory: Path, params: Params, config: Qwen2Config, file_bytes: int = 5 * 10**9) -> None:
+def stored_dtype(directory: Path) -> str:
+    """The type of a model directory's tensors. Raises WeightsError if they have several, or one that is no float's."""
+    if (directory / PARAMS).is_dir():
+        return dtype_of_stored(directory)
+    with ExitStack() as stack:
+        found = Checkpoint(directory, stack).dtypes()
+    if len(found) > 1 or not found <= DTYPES.keys():
+        raise WeightsError(f"{directory}: tensors of {', '.join(sorted(found))}; say which with --dtype")
+    return DTYPES[found.pop()]
+
+
+def save_params(directory: Path, params: Params, config: Qwen2Config, file_bytes: int = FILE_BYTES) -> None:
     """Writes config.json and safetensors of at most `file_bytes` each (with an index, if more than one).
 
     Every process of a multi-host run must call this; the first writes.
@@ -142,11 +183,7 @@ def save_params(directory: Path, params: Params, config: Qwen2Config, file_bytes
         index = {"metadata": {"total_size": total}, "weight_map": weight_map}
         (directory / INDEX).write_text(json.dumps(index, indent=2) + "\n")
     dtype = jax.tree.leaves(params)[0].dtype.name
-    (directory / "config.json").write_text(json.dumps(config.to_hf(dtype), indent=2) + "\n")
-
-
-def _flat(tree: Params) -> dict[tuple[str, ...], Any]:
-    return cast("dict[tuple[str, ...], Any]", traverse_util.flatten_dict(tree))
+    write_config(directory, config, dtype)
 
 
 def _weight_files(directory: Path) -> list[Path]:
@@ -155,7 +192,7 @@ def _weight_files(directory: Path) -> list[Path]:
     files = sorted(set(weight_map.values()))
     absent = [file for file in files if not (directory / file).exists()]
     if absent:
-        raise FileNotFoundError(f"{directory}: missing {', '.join(absent)}")
+        raise WeightsError(f"{directory}: missing {', '.join(absent)}")
     return [directory / file for file in files]
 
 
@@ -205,7 +242,7 @@ def _read_piece(
 
 def _tensors_in_order(params: Params, config: Qwen2Config) -> dict[str, tuple[Callable[[], np.ndarray], int]]:
     """Hugging Face name -> (how to fetch it to the host, its bytes), the layers in order."""
-    flat = {placement(path, config.num_layers): leaf for path, leaf in _flat(params).items()}
+    flat = {placement(path, config.num_layers): leaf for path, leaf in flatten(params).items()}
     tensors = {}
     for place, leaf in flat.items():
         for layer, name in enumerate(place.names):

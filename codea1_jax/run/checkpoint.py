@@ -123,6 +123,17 @@ class Checkpoints:
                 f"step {step} in {self._directory} is damaged: {error}; {self._advice(step, like)}"
             ) from error
 
+    def restore_part(self, step: int, like: Mapping[str, Any]) -> Any:
+        """Some arrays of a saved step, bit for bit: those at the places of `like`, a nested dict of what is wanted.
+
+        Raises CheckpointError as `restore` does.
+        """
+        self._refuse_missing(step)
+        try:
+            return self._read(step, like, whole=False)[0]
+        except _Unreadable as error:
+            raise CheckpointError(f"step {step} in {self._directory} is damaged: {error}") from error
+
     def look(self, step: int) -> tuple[dict[str, list[Any]], dict[str, Any]]:
         """Type, shape and fingerprint of a step's arrays by path, and its document. Raises CheckpointError."""
         self._refuse_missing(step)
@@ -171,15 +182,14 @@ class Checkpoints:
         if step not in self.steps():
             raise CheckpointError(f"{self._directory} has no step {step}; it has {list(self.steps())}")
 
-    def _read(self, step: int, like: Any) -> tuple[Any, dict[str, Any]]:
-        content = self._content(step)
+    def _read(self, step: int, like: Any, *, whole: bool = True) -> tuple[Any, dict[str, Any]]:
+        content, wanted = self._content(step), shapes(like)
         saved: dict[str, Any] = content["arrays"]
-        _refuse_differences(step, saved, shapes(like))
-        arrays = self._read_item(step, ARRAYS, ocp.args.StandardRestore(like))
-        restored = describe(arrays)
-        for name, description in saved.items():
-            if restored[name] != description:
-                raise _Unreadable(f"'{ARRAYS}/{name}' is not what was saved")
+        if not whole:
+            saved = {name: description for name, description in saved.items() if name in wanted}
+        _refuse_differences(step, saved, wanted)
+        arrays = self._read_item(step, ARRAYS, ocp.args.StandardRestore(like) if whole else _partial(like))
+        _refuse_damage(saved, arrays)
         return arrays, content["document"]
 
     def _content(self, step: int) -> dict[str, Any]:
@@ -205,6 +215,11 @@ class Checkpoints:
         return "no earlier step is good"
 
 
+def _partial(like: Mapping[str, Any]) -> ocp.args.PyTreeRestore:
+    restore_args = ocp.checkpoint_utils.construct_restore_args(like)
+    return ocp.args.PyTreeRestore(like, restore_args=restore_args, partial_restore=True)
+
+
 def _reason(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[-1]
 
@@ -220,6 +235,14 @@ def _refuse_differences(step: int, saved: Mapping[str, list[Any]], wanted: Mappi
         want = _spelled(wanted[name]) if name in wanted else "nothing"
         if have != want:
             raise CheckpointError(f"step {step} holds {have} at '{name}' where {want} is wanted")
+
+
+def _refuse_damage(saved: Mapping[str, list[Any]], arrays: Any) -> None:
+    """Raises _Unreadable if restored arrays are not those that were saved."""
+    restored = describe(arrays)
+    for name, description in saved.items():
+        if restored[name] != description:
+            raise _Unreadable(f"'{ARRAYS}/{name}' is not what was saved")
 
 
 def _spelled(description: list[Any]) -> str:

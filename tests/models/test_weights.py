@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
+from huggingface_hub.errors import LocalEntryNotFoundError
 from safetensors.numpy import load_file, save_file
 
 from codea1_jax.models.config import Qwen2Config
@@ -24,7 +25,9 @@ from codea1_jax.models.weights import (
     read_config,
     resolve,
     save_params,
+    stored_dtype,
 )
+from codea1_jax.run.config import ConfigError
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "qwen2"
 MODELS = ("mha_tied", "gqa2_untied", "gqa7_tied", "gqa7_untied")
@@ -132,7 +135,7 @@ def test_missing_unexpected_and_misshapen_tensors_are_all_named(tmp_path):
 def test_an_absent_file_is_named(tmp_path):
     shutil.copytree(FIXTURES / "gqa2_untied", tmp_path, dirs_exist_ok=True)
     (tmp_path / "model-00002-of-00002.safetensors").unlink()
-    with pytest.raises(FileNotFoundError, match="model-00002-of-00002"):
+    with pytest.raises(WeightsError, match="model-00002-of-00002"):
         load_params(tmp_path, Qwen2(read_config(tmp_path)))
 
 
@@ -158,9 +161,9 @@ def test_reading_never_holds_the_model_twice_on_the_host(tmp_path):
 
 def test_a_local_directory_is_itself_and_a_wrong_path_is_refused(tmp_path):
     assert resolve(str(tmp_path)) == tmp_path
-    with pytest.raises(FileNotFoundError, match="no such directory"):
+    with pytest.raises(ConfigError, match="no such directory"):
         resolve(str(tmp_path / "nowhere"))
-    with pytest.raises(FileNotFoundError, match="not a Hub id"):
+    with pytest.raises(ConfigError, match="not a Hub id"):
         resolve("nowhere")
 
 
@@ -175,3 +178,29 @@ def test_a_hub_id_is_downloaded_with_weights_config_and_tokenizer(monkeypatch, t
     assert resolve("Qwen/Qwen2.5-Coder-1.5B-Instruct") == tmp_path
     assert set(asked) == {"Qwen/Qwen2.5-Coder-1.5B-Instruct"}
     assert {"*.safetensors", "*.json"} <= set(asked["Qwen/Qwen2.5-Coder-1.5B-Instruct"])
+
+
+def test_a_download_that_fails_is_one_line(monkeypatch):
+    def download(name, allow_patterns):
+        raise LocalEntryNotFoundError("no connection\nand a long story")
+
+    monkeypatch.setattr("codea1_jax.models.weights.snapshot_download", download)
+    with pytest.raises(ConfigError, match=r"nor to be had from the Hub: no connection$"):
+        resolve("Qwen/Qwen2.5-Coder-1.5B-Instruct")
+
+
+def test_what_is_no_model_directory_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"no config\.json"):
+        read_config(tmp_path)
+    (tmp_path / "config.json").write_text('{"model_type": "llama"}')
+    with pytest.raises(ConfigError, match="only 'qwen2' is supported"):
+        read_config(tmp_path)
+
+
+def test_the_type_of_the_tensors_is_told_or_asked_for(tmp_path):
+    assert stored_dtype(FIXTURES / "gqa2_untied") == "float32"
+    tensors = tensors_of(FIXTURES / "mha_tied")
+    tensors["model.norm.weight"] = tensors["model.norm.weight"].astype(np.float16)
+    save_file(tensors, tmp_path / SINGLE)
+    with pytest.raises(WeightsError, match="F16, F32; say which with --dtype"):
+        stored_dtype(tmp_path)

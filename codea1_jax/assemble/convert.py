@@ -1,0 +1,92 @@
+"""Policies from one form on disk to another: Hugging Face's directories, the Flax form, and the runs they come from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+import yaml
+
+from codea1_jax.assemble.policies import make_policy
+from codea1_jax.config import Config
+from codea1_jax.models.policy import Policy, pretrained_policy, save_flax_policy, save_policy
+from codea1_jax.models.qwen2 import Params, Qwen2
+from codea1_jax.models.sharding import MeshConfig, make_mesh, param_shardings
+from codea1_jax.models.stored import PARAMS, read_part
+from codea1_jax.models.weights import load_params, resolve, stored_dtype
+from codea1_jax.run.checkpoint import Checkpoints
+from codea1_jax.run.config import ConfigError
+from codea1_jax.run.rundir import CONFIG_FILE, recorded_checkpoints
+
+Form = Literal["hf", "flax", "run"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A policy on disk: its form, the type its parameters are kept in, and what reads them for a model, placed."""
+
+    policy: Policy
+    form: Form
+    dtype: str
+    read: Callable[[Qwen2, Params], Params]
+
+
+def open_source(name: str, role: str | None = None) -> Source:
+    """A model directory, a Hub id, or the policy named `role` of a run's newest checkpoint.
+
+    Raises ConfigError if it is none of these, or if a role is given for what is no run, or a run has no such role.
+    """
+    if (Path(name) / CONFIG_FILE).exists():
+        return _of_run(Path(name), role)
+    if role is not None:
+        raise ConfigError(f"--role={role}: {name} is no run; leave --role out")
+    directory = resolve(name)
+    form: Form = "flax" if (directory / PARAMS).is_dir() else "hf"
+
+    def read(model: Qwen2, shardings: Params) -> Params:
+        return load_params(directory, model, shardings)
+
+    return Source(pretrained_policy(directory), form, stored_dtype(directory), read)
+
+
+def convert(source: Source, destination: Path, form: Form, dtype: str | None, file_bytes: int) -> None:
+    """Writes the policy to a fresh directory; over the devices at hand, each of which holds its part of it once.
+
+    Raises ConfigError if there is something at the destination, or the parameters are not as the source states them.
+    """
+    if destination.exists() and (not destination.is_dir() or any(destination.iterdir())):
+        raise ConfigError(f"{destination}: there is something already; choose a fresh directory")
+    model = source.policy.model.clone(param_dtype=jnp.dtype(dtype or source.dtype))
+    devices = jax.devices()
+    mesh = make_mesh(MeshConfig(), devices[: math.gcd(len(devices), model.config.hidden_size)])
+    params = source.read(model, param_shardings(model, mesh))
+    policy = replace(source.policy, model=model)
+    if form == "flax":
+        save_flax_policy(destination, policy, params)
+    else:
+        save_policy(destination, policy, params, file_bytes)
+
+
+def _of_run(run: Path, role: str | None) -> Source:
+    config = Config.model_validate(yaml.safe_load((run / CONFIG_FILE).read_text()))
+    where = recorded_checkpoints(run)
+    assert where is not None  # a run has recorded its configuration
+    with Checkpoints(where, read_only=True) as checkpoints:
+        step = checkpoints.latest()
+        if step is None:
+            raise ConfigError(f"{run}: the run has no checkpoint yet")
+        arrays, _ = checkpoints.look(step)
+    kept = {name.split("/")[0]: dtype for name, (dtype, *_) in arrays.items() if name.split("/")[1] == "params"}
+    if role not in kept:
+        raise ConfigError(f"{run} is a run: choose one of its policies by --role={'|'.join(sorted(kept))}")
+
+    def read(model: Qwen2, shardings: Params) -> Params:
+        with Checkpoints(where, read_only=True) as checkpoints:
+            return read_part(checkpoints, step, (role, "params"), model, shardings)
+
+    return Source(make_policy(config), "run", kept[role], read)
