@@ -19,6 +19,7 @@ from dataclasses import replace
 from typing import Any
 
 from codea1_jax.assemble import Parts, initial_params
+from codea1_jax.evals.code import evaluate_benchmark
 from codea1_jax.evals.heldout import evaluate_code, evaluate_tests
 from codea1_jax.game.export import question_record, round_metrics
 from codea1_jax.methods import Played
@@ -102,14 +103,16 @@ def records(parts: Parts, step: int, played: Played) -> list[dict[str, Any]]:
 
 
 def evaluate(parts: Parts, state: State) -> dict[str, float]:
-    """The trained models on held-out questions, in percent. The samples are the same streams at every step."""
+    """The trained models on held-out questions and benchmarks, in percent, from the same streams at every step."""
     settings = parts.config.eval
     started = time.perf_counter()
     table = parts.table(params(state), settings.temperature, settings.top_p)
     figures: dict[str, float] = {}
-    if "code" in parts.method.roles:
+    if "code" in parts.method.roles and parts.benchmark.problems:
+        figures |= evaluate_benchmark(table, parts.benchmark, settings.samples, stream=(EVAL_STREAM, 2))
+    if "code" in parts.method.roles and parts.heldout.problems:
         figures |= evaluate_code(table, parts.heldout, settings.samples, stream=(EVAL_STREAM, 0))
-    if "test" in parts.method.roles:
+    if "test" in parts.method.roles and parts.heldout.problems:
         suite_size = parts.config.rewards.suite_size
         figures |= evaluate_tests(table, parts.heldout, settings.suites, suite_size, stream=(EVAL_STREAM, 1))
     return {**figures, "seconds/eval": time.perf_counter() - started}
@@ -119,7 +122,8 @@ def _evaluate_if_due(parts: Parts, state: State, run: RunDir) -> None:
     every = parts.config.eval.every
     due = every and (state.step in (0, parts.total_steps) or _due(state.step, every))
     # A run that was stopped between a step and its evaluation finds the evaluation still to be done.
-    if due and parts.heldout.problems and not run.has_logged("eval", state.step):
+    questions = parts.heldout.problems or parts.benchmark.problems
+    if due and questions and not run.has_logged("eval", state.step):
         run.log("eval", state.step, evaluate(parts, state))
 
 

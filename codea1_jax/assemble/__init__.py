@@ -13,6 +13,7 @@ from codea1_jax.assemble.players import Player, make_players
 from codea1_jax.assemble.policies import initial_params, make_learners, make_policy, make_prompts
 from codea1_jax.assemble.questions import Questions, load_questions
 from codea1_jax.config import Config
+from codea1_jax.evals.benchmark import Benchmark, make_benchmark
 from codea1_jax.evals.heldout import HeldOut, prepare
 from codea1_jax.game.prompts import Prompts
 from codea1_jax.game.round import Rules, Speaker, Table, nobody
@@ -43,6 +44,7 @@ class Parts:
     method: Method
     learners: Mapping[str, Learner | Imitation]
     heldout: HeldOut
+    benchmark: Benchmark
     pool: Judge
     total_steps: int
 
@@ -100,6 +102,7 @@ def make_parts(config: Config, pool: Judge) -> Parts:
         method=method,
         learners=make_learners(config, method, policy.model, total_steps, mesh),
         heldout=prepare(questions.heldout if config.eval.every else (), pool),
+        benchmark=make_benchmark(questions.benchmark, pool),
         pool=pool,
         total_steps=total_steps,
     )

@@ -38,7 +38,7 @@ def make_players(
     """The Code LLM's and the Test LLM's player, with caches no longer than these questions need."""
     rollout = config.rollout
     problems = (*questions.train, *questions.heldout)
-    code = max(len(prompts.code(p.question, p.entry_point)) for p in problems)
+    code = max(len(prompts.code(p.question, p.entry_point)) for p in (*problems, *questions.benchmark))
     bare = max(len(prompts.test(p.question, p.entry_point, "")) for p in problems)
     shown = max(
         len(prompts.test(p.question, p.entry_point, program)) for p in problems for program in (p.solution, *p.mutants)

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import data_pipeline
 from codea1_jax.config import Config
 from codea1_jax.game.prompts import Prompts
 from codea1_jax.run.config import ConfigError
+from codea1_jax.run.telemetry import write_atomically
 from data_pipeline import Loaded, Problem, Refusal, micro, problem_files
+from data_pipeline.hub import local_path
 from data_pipeline.sources import split_of
 from sandbox import Judge
 
 
 @dataclass(frozen=True)
 class Questions:
-    """Questions to train on, held-out ones, and those refused with the reason."""
+    """Questions to train on, held-out ones, those of benchmarks, and those refused with the reason."""
 
     train: tuple[Problem, ...]
     heldout: tuple[Problem, ...]
+    benchmark: tuple[Problem, ...]
     refused: tuple[Refusal, ...]
 
 
@@ -29,7 +34,8 @@ def load_questions(config: Config, prompts: Prompts, pool: Judge) -> Questions:
     A file's held-out questions are one in ten, by a hash of the solution; the micro world's have programs of their
     own and are the same for every seed, so that runs can be compared.
 
-    Raises ConfigError for an unreadable source, or if too few questions are left to train on.
+    Raises ConfigError for an unreadable source, or if too few questions are left to train on; then the reasons why
+    they were refused are in a file beside the run's directory.
     """
     data = config.data
     refused: tuple[Refusal, ...] = ()
@@ -50,9 +56,32 @@ def load_questions(config: Config, prompts: Prompts, pool: Judge) -> Questions:
     if len(train) < config.train.questions:
         raise ConfigError(
             f"data.source: {data.source} leaves {len(train)} questions and refuses {len(refused)}; "
-            f"a step needs train.questions={config.train.questions}"
+            f"a step needs train.questions={config.train.questions}" + _told(refused, config)
         )
-    return Questions(train, tuple(p for p in heldout if p.id in short), refused)
+    benchmark = _load_benchmarks(config) if config.eval.every else Loaded(())
+    fitting = tuple(p for p in benchmark.problems if _code_fits(p, prompts, config))
+    refused += benchmark.refused
+    refused += tuple(Refusal(p.id, "its prompt is too long") for p in benchmark.problems if p not in fitting)
+    return Questions(train, tuple(p for p in heldout if p.id in short), fitting, refused)
+
+
+def _told(refused: Sequence[Refusal], config: Config) -> str:
+    """Where the reasons are, once they are there."""
+    if not refused:
+        return ""
+    path = Path(f"{config.run.directory}.refused.jsonl")
+    write_atomically(path, "".join(json.dumps(vars(refusal)) + "\n" for refusal in refused))
+    return f"; why each was refused is in {path}"
+
+
+def _load_benchmarks(config: Config) -> Loaded:
+    """The problems of all benchmarks together."""
+    try:
+        loaded = [data_pipeline.load(str(local_path(source)), "all") for source in config.eval.datasets]
+    except (ValueError, OSError) as error:
+        raise ConfigError(f"eval.datasets: {error}") from error
+    problems = tuple(problem for each in loaded for problem in each.problems)
+    return Loaded(problems, tuple(refusal for each in loaded for refusal in each.refused))
 
 
 def _load_file(source: str, pool: Judge) -> Loaded:
@@ -74,7 +103,9 @@ def _with_tests_of(path: str, problems: Sequence[Problem]) -> tuple[tuple[Proble
 
 
 def _fits(problem: Problem, prompts: Prompts, config: Config) -> bool:
-    code = prompts.code(problem.question, problem.entry_point)
     tests = [prompts.test(problem.question, problem.entry_point, p) for p in (problem.solution, *problem.mutants)]
-    rollout = config.rollout
-    return len(code) <= rollout.code_prompt_tokens and max(map(len, tests)) <= rollout.test_prompt_tokens
+    return _code_fits(problem, prompts, config) and max(map(len, tests)) <= config.rollout.test_prompt_tokens
+
+
+def _code_fits(problem: Problem, prompts: Prompts, config: Config) -> bool:
+    return len(prompts.code(problem.question, problem.entry_point)) <= config.rollout.code_prompt_tokens

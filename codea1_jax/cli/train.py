@@ -39,6 +39,7 @@ def _run(options: argparse.Namespace) -> int:
         print(dump(config), end="")
         return DONE
     from codea1_jax.assemble import make_judge, make_parts
+    from codea1_jax.evals.benchmark import PACKAGES
     from codea1_jax.run.rundir import RunDir, check_same_run, checkpoints_of
     from codea1_jax.run.storage import check_writable
     from codea1_jax.run.telemetry import log_to_stderr
@@ -51,10 +52,10 @@ def _run(options: argparse.Namespace) -> int:
     directory = Path(config.run.directory)
     check_same_run(directory, config, options.resume)  # before anything that takes time
     check_writable(checkpoints_of(directory, config.checkpoint))
-    with make_judge(config.sandbox) as pool:
+    with make_judge(config.sandbox, PACKAGES if config.eval.datasets else ()) as pool:
         parts = make_parts(config, pool)
         with RunDir(directory, config, config.checkpoint, resume=options.resume, wandb=config.run.wandb) as run:
-            _tell_refused(parts.questions.refused, run)
+            _tell_refused((*parts.questions.refused, *parts.benchmark.left_out), run)
             state = start(parts) if run.resume_step is None else resume(parts, run)
             ready = time.perf_counter()
             train(parts, state, run)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from data_pipeline import Problem, Refusal
 from sandbox import CheckJob, CheckResult, Judge, Limits
 
+PACKAGES = ("numpy",)  # which the checks of evalplus import; whatever else is installed here comes with it
 MEMORY_MB = 4096  # as evalplus allows
 LONGEST_CHECK = 60.0  # seconds of CPU time, as evalplus allows for one sample
 SLOWER = 4.0  # how much slower than the reference a sample may be, as evalplus allows
@@ -38,6 +39,11 @@ class Benchmark:
     def problems(self) -> tuple[Problem, ...]:
         """The sound problems, in order."""
         return tuple(self.limits)
+
+    @property
+    def left_out(self) -> tuple[Refusal, ...]:
+        """All that cannot be scored by."""
+        return self.missing + self.unsound
 
 
 def make_benchmark(problems: Sequence[Problem], pool: Judge) -> Benchmark:

@@ -8,7 +8,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from codea1_jax.evals.benchmark import Benchmark, submit_check
+from codea1_jax.evals.generators import Talker, TestAsk
 from codea1_jax.evals.metrics import Estimate, estimate, pass_at_k
+from codea1_jax.evals.policies import PolicyModel
+from codea1_jax.game.prompts import Prompt
+from codea1_jax.game.round import Table
 from data_pipeline import Problem
 from sandbox import CheckResult, Judge, VerdictStatus
 
@@ -49,6 +53,22 @@ def check_samples(
             yield _result(*pending.popleft())
     while pending:
         yield _result(*pending.popleft())
+
+
+def evaluate_benchmark(table: Table, benchmark: Benchmark, samples: int, stream: tuple[int, ...]) -> dict[str, float]:
+    """avg@n and pass@k of the Code LLM at the table, by benchmark, in percent. Raises SandboxError if the judge fails.
+
+    The samples of a problem depend on `stream` and the problem alone.
+    """
+
+    def prompt(ask: Problem | TestAsk) -> Prompt:
+        assert isinstance(ask, Problem)  # nothing but programs is asked for here
+        return table.prompts.code(ask.question, ask.entry_point)
+
+    model = Talker(PolicyModel(table.code, prompt, table.decode, stream))
+    drawn = ((benchmark.problems[i], programs) for i, programs in model.programs(benchmark.problems, samples))
+    found = figures(tuple(check_samples(benchmark, drawn, table.pool)))
+    return {f"eval/{name}/{key}": value.value for name, values in found.items() for key, value in values.items()}
 
 
 def figures(results: Sequence[TaskResult]) -> dict[str, dict[str, Estimate]]:

@@ -1,0 +1,32 @@
+"""Benchmarks are scored while training, by the same code as `codea1 eval code`."""
+
+import json
+
+from tiny_run import start_codea1, train_arguments
+
+from data_pipeline import micro
+
+
+def test_every_evaluation_scores_the_benchmarks_and_names_what_it_leaves_out(tmp_path):
+    problems = micro.problems("heldout", 3, seed=0)
+    rows = [
+        {"id": p.id, "question": p.question, "solution": p.solution, "entry_point": p.entry_point}
+        | {"tests": list(p.golden_tests)}
+        for p in problems
+    ]
+    rows[2] |= {"id": "unsound", "tests": [f"assert {problems[2].golden_tests[0][7:].split(' == ')[0]} == 'no'"]}
+    benchmark = tmp_path / "benchmark.jsonl"
+    benchmark.write_text("\n".join(map(json.dumps, rows)))
+    settings = (f"eval.datasets=['{benchmark}']", "train.steps=1", "eval.every=1")
+    run = start_codea1(*train_arguments(tmp_path / "run", *settings))
+    _, errors = run.communicate()
+    assert run.returncode == 0, errors
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    scored = {line["step"]: line for line in lines if line["kind"] == "eval"}
+    assert scored.keys() == {0, 1}
+    for line in scored.values():
+        assert 0 <= line["eval/problems/avg_at_n"] <= 100
+        assert line["eval/problems/pass_at_1"] == line["eval/problems/avg_at_n"]
+        assert "eval/avg_at_n" in line  # the held-out questions are scored as before
+    refused = [json.loads(line) for line in (tmp_path / "run" / "refused.jsonl").read_text().splitlines()]
+    assert [(r["id"], r["reason"][:19]) for r in refused] == [("unsound", "its own solution fa")]
