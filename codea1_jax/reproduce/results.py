@@ -1,0 +1,117 @@
+"""From finished runs to a table: means over seeds with intervals, and differences paired by seed."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import Any
+
+from codea1_jax.reproduce.experiments import Table
+from codea1_jax.reproduce.works import Work
+from codea1_jax.run.telemetry import METRICS_FILE, read_lines
+
+# The 97.5% quantile of Student's t distribution with 1, 2, ... degrees of freedom.
+T975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean over seeds and the half width of its 95% interval by Student's t; no width for a single seed."""
+
+    value: float
+    margin: float | None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A row's figure in one column, and its difference to the table's first row, paired by seed."""
+
+    mean: Mean
+    gain: Mean | None
+
+    @property
+    def certain(self) -> bool:
+        """Whether the difference's interval lies on one side of zero."""
+        return self.gain is not None and self.gain.margin is not None and abs(self.gain.value) > self.gain.margin
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row with its figures; one is None where the row's runs have not that figure. `runs` are their directories."""
+
+    name: str
+    cells: tuple[Cell | None, ...]
+    runs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished table, over `seeds`."""
+
+    name: str
+    title: str
+    columns: tuple[str, ...]
+    lines: tuple[Line, ...]
+    seeds: tuple[int, ...]
+
+
+def mean(values: Sequence[float]) -> Mean:
+    """The mean and its 95% interval; beyond 15 degrees of freedom with the quantile of 15, which is wider.
+
+    Raises ValueError for no values.
+    """
+    if not values:
+        raise ValueError("there is nothing to take a mean of")
+    if len(values) == 1:
+        return Mean(values[0], None)
+    quantile = T975[min(len(values) - 1, len(T975)) - 1]
+    return Mean(fmean(values), quantile * stdev(values) / math.sqrt(len(values)))
+
+
+def read_table(table: Table, seeds: Sequence[int]) -> Result:
+    """The table's figures from its finished runs. Raises FileNotFoundError if one is not finished."""
+    found = {row.name: [figures(row.work(seed)) for seed in seeds] for row in table.rows}
+    first = table.rows[0].name
+
+    def cell(name: str, key: str) -> Cell | None:
+        values, base = _column(found[name], key), _column(found[first], key)
+        if values is None:
+            return None
+        if name == first or base is None:
+            return Cell(mean(values), None)
+        return Cell(mean(values), mean([value - before for value, before in zip(values, base, strict=True)]))
+
+    lines = tuple(
+        Line(
+            row.name,
+            tuple(cell(row.name, key) for _, key in table.columns),
+            tuple(row.work(seed).directory.name for seed in seeds),
+        )
+        for row in table.rows
+    )
+    return Result(table.name, table.title, tuple(name for name, _ in table.columns), lines, tuple(seeds))
+
+
+def _column(runs: Sequence[Mapping[str, float]], key: str) -> list[float] | None:
+    """One figure of every run; None if a run has it not."""
+    return [run[key] for run in runs] if all(key in run for run in runs) else None
+
+
+def figures(work: Work) -> dict[str, float]:
+    """What a finished command measured, in percent: a run's last evaluation, or an evaluation's own figures."""
+    read: Callable[[Work], dict[str, float]] = _trained if work.arguments[0] == "train" else _evaluated
+    return read(work)
+
+
+def _trained(work: Work) -> dict[str, float]:
+    last = [line for line in read_lines(work.directory / METRICS_FILE) if line["kind"] == "eval"][-1]
+    return {name.removeprefix("eval/"): value for name, value in last.items() if name.startswith("eval/")}
+
+
+def _evaluated(work: Work) -> dict[str, float]:
+    summary: dict[str, Any] = json.loads((work.directory / work.done).read_text())
+    [found] = summary["benchmarks"].values()
+    return {name: value["value"] for name, value in found.items() if isinstance(value, dict)}

@@ -1,0 +1,98 @@
+"""Tables as Markdown, CSV and LaTeX, the paper's figures beside ours."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+
+import yaml
+
+from codea1_jax.reproduce.results import Cell, Mean, Result
+
+
+@dataclass(frozen=True)
+class Published:
+    """A table of the paper: its columns, and by model every row's figures in percent."""
+
+    columns: tuple[str, ...]
+    models: Mapping[str, Mapping[str, Sequence[float]]]
+
+
+def published() -> dict[str, Published]:
+    """The paper's tables, by name."""
+    text = (resources.files("codea1_jax.reproduce") / "published.yaml").read_text(encoding="utf-8")
+    return {name: Published(tuple(t["columns"]), t["figures"]) for name, t in yaml.safe_load(text).items()}
+
+
+def markdown(result: Result) -> str:
+    """Means with their 95% intervals; in parentheses the difference to the first row, where it is certain in bold."""
+    head = ["", *result.columns]
+    rows = [[line.name, *map(_told, line.cells)] for line in result.lines]
+    return f"### {result.title}\n\n" + _pipes(head, rows)
+
+
+def published_markdown(table: Published) -> str:
+    """The paper's own figures, for every model it has them for."""
+    rows = [
+        [f"{name}, {model}", *(f"{value:.2f}" for value in values)]
+        for model, figures in table.models.items()
+        for name, values in figures.items()
+    ]
+    return "The paper's, with Qwen2.5-Coder:\n\n" + _pipes(["", *table.columns], rows)
+
+
+def comma_separated(result: Result) -> str:
+    """One line a row and figure: table, row, figure, mean, margin, gain, margin of the gain, seeds."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["table", "row", "figure", "mean", "margin", "gain", "gain_margin", "seeds"])
+    for line in result.lines:
+        for column, cell in zip(result.columns, line.cells, strict=True):
+            if cell is not None:
+                gain = cell.gain or Mean(float("nan"), None)
+                numbers = [cell.mean.value, cell.mean.margin, *([gain.value, gain.margin] if cell.gain else [None] * 2)]
+                told = ["" if number is None else f"{number:.4f}" for number in numbers]
+                writer.writerow([result.name, line.name, column, *told, len(result.seeds)])
+    return out.getvalue()
+
+
+def latex(result: Result) -> str:
+    """A booktabs table of means and margins."""
+    body = [" & ".join([_escaped(line.name), *map(_math, line.cells)]) + r" \\" for line in result.lines]
+    columns = " & ".join(["", *map(_escaped, result.columns)]) + r" \\"
+    rules = [rf"\begin{{tabular}}{{l{'r' * len(result.columns)}}}", r"\toprule", columns, r"\midrule"]
+    return "\n".join([*rules, *body, r"\bottomrule", r"\end{tabular}", ""])
+
+
+def _pipes(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    ruler = ["---", *["---:"] * (len(head) - 1)]
+    return "\n".join("| " + " | ".join(row) + " |" for row in [head, ruler, *rows]) + "\n"
+
+
+def _told(cell: Cell | None) -> str:
+    if cell is None:
+        return "–"
+    if cell.gain is None:
+        return spelled(cell.mean)
+    gain = spelled(cell.gain, sign=True)
+    return f"{spelled(cell.mean)} (**{gain}**)" if cell.certain else f"{spelled(cell.mean)} ({gain})"
+
+
+def spelled(mean: Mean, *, sign: bool = False) -> str:
+    """A mean and its margin, to a tenth of a percent."""
+    value = f"{mean.value:+.1f}" if sign else f"{mean.value:.1f}"
+    return value if mean.margin is None else f"{value} ± {mean.margin:.1f}"
+
+
+def _math(cell: Cell | None) -> str:
+    if cell is None:
+        return "--"
+    margin = "" if cell.mean.margin is None else rf" \pm {cell.mean.margin:.1f}"
+    return f"${cell.mean.value:.1f}{margin}$"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("_", r"\_").replace("α", r"$\alpha$").replace("×", r"$\times$").replace("%", r"\%")
