@@ -18,6 +18,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import jax
+
 from codea1_jax.assemble import Parts, initial_params
 from codea1_jax.evals.code import evaluate_benchmark
 from codea1_jax.evals.heldout import evaluate_code, evaluate_tests
@@ -25,6 +27,7 @@ from codea1_jax.game.export import question_record, round_metrics
 from codea1_jax.methods import Played
 from codea1_jax.models.qwen2 import Params
 from codea1_jax.models.sharding import abstract_sharded
+from codea1_jax.run.hosts import any_host
 from codea1_jax.run.interrupts import Interrupted, Interrupts
 from codea1_jax.run.rundir import RunDir
 from codea1_jax.run.telemetry import Progress
@@ -43,7 +46,10 @@ def train(parts: Parts, state: State, run: RunDir) -> State:
     questions = parts.loader()
     questions.set_state(state.data)
     total = parts.total_steps
-    with Interrupts() as interrupts, Progress(total, done=state.step) as progress:
+    with (
+        Interrupts(any_host if jax.process_count() > 1 else None) as interrupts,
+        Progress(total, done=state.step) as progress,
+    ):
         try:
             while True:
                 _evaluate_if_due(parts, state, run)

@@ -16,6 +16,7 @@ from codea1_jax.run.config import dump, load
 
 if TYPE_CHECKING:
     from codea1_jax.cli.arguments import Commands
+    from codea1_jax.config import Config
     from codea1_jax.run.rundir import RunDir
     from data_pipeline import Refusal
 
@@ -38,20 +39,29 @@ def _run(options: argparse.Namespace) -> int:
     if options.dry_run:
         print(dump(config), end="")
         return DONE
+    from codea1_jax.run.hosts import joined
+
+    with joined(config.hosts):
+        _train(config, options)
+    return DONE
+
+
+def _train(config: Config, options: argparse.Namespace) -> None:
     from codea1_jax.assemble import make_judge, make_parts
     from codea1_jax.evals.benchmark import PACKAGES
+    from codea1_jax.run.hosts import is_writer, on_all
     from codea1_jax.run.rundir import RunDir, check_same_run, checkpoints_of
     from codea1_jax.run.storage import check_writable
     from codea1_jax.run.telemetry import log_to_stderr
     from codea1_jax.train import resume, start, train
 
-    log_to_stderr()
+    log_to_stderr(logging.INFO if is_writer() else logging.WARNING)
     keep_compiled_programs()
 
     started = time.perf_counter()
     directory = Path(config.run.directory)
     check_same_run(directory, config, options.resume)  # before anything that takes time
-    check_writable(checkpoints_of(directory, config.checkpoint))
+    on_all(lambda: check_writable(checkpoints_of(directory, config.checkpoint)))
     with make_judge(config.sandbox, PACKAGES if config.eval.datasets else ()) as pool:
         parts = make_parts(config, pool)
         with RunDir(directory, config, config.checkpoint, resume=options.resume, wandb=config.run.wandb) as run:
@@ -62,8 +72,8 @@ def _run(options: argparse.Namespace) -> int:
             finished = time.perf_counter()
             training = finished - ready + _seconds_until(run, run.resume_step)
             seconds = {"before_training": ready - started, "training": training, "total": ready - started + training}
-            _conclude(run, seconds, config.eval.samples, Path(options.preset).stem)
-    return DONE
+            if run.writes:
+                _conclude(run, seconds, config.eval.samples, Path(options.preset).stem)
 
 
 def _tell_refused(refused: Sequence[Refusal], run: RunDir) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -19,10 +19,14 @@ class Interrupts:
 
     A second signal during a shield changes nothing, for schedulers send several; but a Ctrl-C then raises
     KeyboardInterrupt there and then: the user really means it.
-    Use as a context manager, in the main thread.
+
+    On several hosts all must stop at the same place, so there a signal raises only where a shield begins or ends:
+    `agree` then says whether any host has one pending. Use as a context manager, in the main thread.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, agree: Callable[[bool], bool] | None = None) -> None:
+        self._agree = agree
+        self._raised = False
         self._shielded = False
         self._pending: str | None = None
         self._previous = {}
@@ -38,17 +42,24 @@ class Interrupts:
     @contextmanager
     def shield(self) -> Iterator[None]:
         """Holds signals back: what is done inside is done whole."""
+        if self._agree is not None:
+            self._heed(self._agree)
         self._shielded = True
         try:
             yield
         finally:
             self._shielded = False
-        if self._pending is not None:
-            raise Interrupted(self._pending)
+        self._heed(self._agree or bool)
+
+    def _heed(self, agree: Callable[[bool], bool]) -> None:
+        if not self._raised and agree(self._pending is not None):
+            self._raised = True
+            raise Interrupted(self._pending or "a signal to another host")
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         name = signal.Signals(number).name
-        if not self._shielded:
+        if not self._shielded and self._agree is None:
+            self._raised = True
             raise Interrupted(name)
         if self._pending is not None and number == signal.SIGINT:
             signal.default_int_handler(number, frame)

@@ -14,18 +14,20 @@ from pydantic import BaseModel
 from codea1_jax.run import telemetry
 from codea1_jax.run.checkpoint import Checkpoints
 from codea1_jax.run.config import ConfigError, dump
+from codea1_jax.run.hosts import is_writer, on_all
 from codea1_jax.run.keep import CheckpointConfig
+from codea1_jax.run.storage import check_shared
 
 CONFIG_FILE = "config.yaml"
 SUMMARY_FILE = "summary.json"
 REFUSED_FILE = "refused.jsonl"
 CHECKPOINTS_FOLDER = "checkpoints"
 # A run may be moved, and so may its judges; it may go on on other devices, and keep other checkpoints.
-MAY_CHANGE = ("run.directory", "run.wandb", "checkpoint.", "sandbox.addresses", "sandbox.workers", "mesh.")
+MAY_CHANGE = ("run.directory", "run.wandb", "checkpoint.", "sandbox.addresses", "sandbox.workers", "mesh.", "hosts.")
 
 
 class RunDir:
-    """Everything a run writes. Use as a context manager.
+    """Everything a run writes, by the first of its hosts; the others only know it. Use as a context manager.
 
     `resume_step` is the step of the checkpoint to go on from, or None if the run begins. A run that goes on needs
     nothing but that checkpoint: it holds the configuration and all figures, so the directory may be a fresh one.
@@ -49,10 +51,12 @@ class RunDir:
         settings = settings or CheckpointConfig()
         check_same_run(path, config, resume)
         self.path = path
+        self.writes = is_writer()
         self._config, self._wandb, self._best_metric = config, wandb, settings.best_metric
         self._checkpoints = Checkpoints(
             checkpoints_of(path, settings), settings.keep_last, settings.keep_best, self._score
         )
+        on_all(lambda: check_shared(checkpoints_of(path, settings)))
         self.resume_step = self._checkpoints.latest()
         if self.resume_step is not None and not resume:
             raise ConfigError(
@@ -66,8 +70,10 @@ class RunDir:
 
     def log(self, kind: str, step: int, values: Mapping[str, SupportsFloat]) -> None:
         """Appends figures to the run's metrics."""
-        assert self._metrics is not None, "a run that goes on is restored first"
-        self._lines.append(self._metrics.log(kind, step, values))
+        line = telemetry.as_line(kind, step, values)
+        self._lines.append(line)
+        if self._metrics is not None:
+            self._metrics.write(line)
 
     def has_logged(self, kind: str, step: int) -> bool:
         """Whether figures of this kind and step are there."""
@@ -79,16 +85,19 @@ class RunDir:
 
     def write_rollouts(self, step: int, records: Iterable[Mapping[str, Any]]) -> None:
         """Records a step's rollouts."""
-        telemetry.write_rollouts(self.path, step, records)
+        if self.writes:
+            telemetry.write_rollouts(self.path, step, records)
 
     def write_refused(self, refused: Iterable[Mapping[str, str]]) -> None:
         """Records the questions that were not used, each with its reason."""
         lines = (json.dumps(refusal) + "\n" for refusal in refused)
-        telemetry.write_atomically(self.path / REFUSED_FILE, "".join(lines))
+        if self.writes:
+            telemetry.write_atomically(self.path / REFUSED_FILE, "".join(lines))
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Writes the figures that the run ends with."""
-        telemetry.write_atomically(self.path / SUMMARY_FILE, json.dumps(summary, indent=2) + "\n")
+        if self.writes:
+            telemetry.write_atomically(self.path / SUMMARY_FILE, json.dumps(summary, indent=2) + "\n")
 
     def has_saved(self, step: int) -> bool:
         """Whether there is a checkpoint of this step."""
@@ -121,6 +130,8 @@ class RunDir:
 
     def _begin(self) -> None:
         """Writes what the run is, and its figures so far."""
+        if not self.writes:
+            return
         telemetry.write_atomically(self.path / CONFIG_FILE, dump(self._config))
         telemetry.write_versions(self.path)
         lines = "".join(json.dumps(line) + "\n" for line in self._lines)
@@ -157,7 +168,14 @@ def recorded_checkpoints(path: Path) -> str | None:
 
 
 def check_same_run(path: Path, config: BaseModel, resume: bool) -> None:
-    """Raises ConfigError if the directory holds a run and `resume` is not set, or a run of another configuration."""
+    """Raises ConfigError if the directory holds a run and `resume` is not set, or a run of another configuration.
+
+    Only the first host looks, and tells the others.
+    """
+    on_all(lambda: _check_directory(path, config, resume) if is_writer() else None)
+
+
+def _check_directory(path: Path, config: BaseModel, resume: bool) -> None:
     if not path.exists() or not any(path.iterdir()):
         return
     if not resume:

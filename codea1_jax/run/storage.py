@@ -50,6 +50,15 @@ def check_writable(directory: str) -> None:
         raise ConfigError(f"checkpoint.directory: cannot write to {directory} ({reason}); {_MENDING}") from error
 
 
+def check_shared(directory: str) -> None:
+    """Raises ConfigError if the directory, which the first host has made, is not to be seen from here."""
+    if not locate(directory).exists():
+        raise ConfigError(
+            f"checkpoint.directory: {directory} is not shared by all hosts; set it to gs://bucket/path or to a "
+            "directory that every host mounts"
+        )
+
+
 def _try_tensorstore(bucket: str, name: str) -> None:
     spec = {"driver": "gcs", "bucket": bucket}
     tensorstore.KvStore.open(spec).result().write(name, b"").result()

@@ -115,6 +115,16 @@ def rewind(run_dir: Path, step: int) -> None:
 # --- metrics --------------------------------------------------------------------------------------
 
 
+def as_line(kind: str, step: int, values: Mapping[str, SupportsFloat]) -> dict[str, Any]:
+    """Figures as they are recorded. One that is not finite becomes null, with a warning."""
+    figures = {name: float(value) for name, value in values.items()}
+    wrong = sorted(name for name, value in figures.items() if not math.isfinite(value))
+    if wrong:
+        logger.warning("step %d: not finite: %s", step, ", ".join(wrong))
+    recorded = {name: None if name in wrong else value for name, value in figures.items()}
+    return {"kind": kind, "step": step, "time": time.time(), **recorded}
+
+
 class Metrics:
     """Writes a run's figures to `metrics.jsonl`, to TensorBoard events and, if a project is named, to wandb.
 
@@ -132,27 +142,22 @@ class Metrics:
         self._board = SummaryWriter(str(board_dir), purge_step=None if resume_step is None else resume_step + 1)
         self._wandb = None if wandb_project is None else _start_wandb(run_dir, wandb_project)
 
-    def log(self, kind: str, step: int, values: Mapping[str, SupportsFloat]) -> dict[str, Any]:
-        """Appends one line, on disk when this returns, and returns it. A value that is not finite becomes null."""
-        figures = {name: float(value) for name, value in values.items()}
-        finite = {name: value for name, value in figures.items() if math.isfinite(value)}
-        if len(finite) < len(figures):
-            logger.warning("step %d: not finite: %s", step, ", ".join(sorted(figures.keys() - finite.keys())))
-        line = {
-            "kind": kind,
-            "step": step,
-            "time": time.time(),
-            **{name: finite.get(name) for name in figures},
-        }
+    def log(self, kind: str, step: int, values: Mapping[str, SupportsFloat]) -> None:
+        """Appends one line, on disk when this returns."""
+        self.write(as_line(kind, step, values))
+
+    def write(self, line: Mapping[str, Any]) -> None:
+        """Appends a line that `as_line` made, on disk when this returns."""
         self._file.write(json.dumps(line) + "\n")
         self._file.flush()
         os.fsync(self._file.fileno())
-        for name, value in finite.items():
+        step = line["step"]
+        figures = {name: value for name, value in line.items() if isinstance(value, float) and name != "time"}
+        for name, value in figures.items():
             self._board.add_scalar(name, value, step)
         self._board.flush()
         if self._wandb is not None:
-            self._wandb.log(finite, step=step)
-        return line
+            self._wandb.log(figures, step=step)
 
     def close(self) -> None:
         self._file.close()

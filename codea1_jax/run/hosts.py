@@ -1,0 +1,146 @@
+"""A run on several hosts: every process runs the same program on the same questions (JAX's multi-controller runtime).
+
+What is computed is split over the mesh; files are written by one process. Whatever the program decides it must decide
+alike everywhere, so what one host alone knows (a bad directory, a signal) is told to all before anybody acts on it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import jax
+import numpy as np
+from jax._src import distributed  # its client, which alone knows who is alive, has no public name
+from jax.experimental import multihost_utils
+from pydantic import Field, model_validator
+
+from codea1_jax.run.config import ConfigError, Section
+
+T = TypeVar("T")
+
+HEARTBEAT_SECONDS = 30  # who is silent for so long is dead
+_LOOK_SECONDS = 5.0
+_LINE_BYTES = 1024
+
+
+class HostsConfig(Section):
+    """How the processes of a run find each other; unset, as a SLURM step or a TPU pod says, else there is one."""
+
+    coordinator: str | None = Field(default=None, description="address of the first process, as host:port")
+    count: int | None = Field(default=None, ge=1, description="processes")
+    index: int | None = Field(default=None, ge=0, description="this process, from 0")
+
+    @model_validator(mode="after")
+    def _all_or_none(self) -> HostsConfig:
+        if len({value is None for value in (self.coordinator, self.count, self.index)}) > 1:
+            raise ValueError("set all of hosts.coordinator, hosts.count and hosts.index, or none")
+        return self
+
+
+@contextmanager
+def joined(settings: HostsConfig) -> Iterator[None]:
+    """Inside it, this process is one of the run's. Must be entered before JAX is used.
+
+    If another host dies, the process says so on standard error and exits, within a minute. If it is the first one,
+    it is JAX that says so and aborts.
+    Raises ConfigError if the others cannot be met.
+    """
+    if settings.coordinator is None and not _in_cluster():
+        yield
+        return
+    jax.config.update("jax_enable_recoverability", True)  # else a death elsewhere aborts this process unexplained
+    over = threading.Event()
+    try:
+        jax.distributed.initialize(
+            settings.coordinator,
+            settings.count,
+            settings.index,
+            heartbeat_timeout_seconds=HEARTBEAT_SECONDS,
+            shutdown_timeout_seconds=HEARTBEAT_SECONDS,
+        )
+    except (RuntimeError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ConfigError(f"hosts: the other processes cannot be met ({reason})") from error
+    threading.Thread(target=_watch, args=(over,), daemon=True).start()
+    try:
+        yield
+        multihost_utils.sync_global_devices("the run is over")
+    finally:
+        over.set()
+        _part()
+
+
+def is_writer() -> bool:
+    """Whether this process writes the run's files."""
+    return jax.process_index() == 0
+
+
+def on_all(check: Callable[[], T]) -> T:
+    """What `check` returns here; raises ConfigError everywhere if it raises it anywhere."""
+    line, value = "", None
+    try:
+        value = check()
+    except ConfigError as error:
+        if jax.process_count() == 1:
+            raise
+        line = str(error)
+    refusal = next(filter(None, _lines_of_all(line)), None)
+    if refusal is not None:
+        raise ConfigError(refusal)
+    return value  # pyright: ignore[reportReturnType]
+
+
+def any_host(here: bool) -> bool:
+    """Whether it is so on any host. All must ask at the same point of the program."""
+    if jax.process_count() == 1:
+        return here
+    return bool(np.any(multihost_utils.process_allgather(np.array(here))))
+
+
+def _lines_of_all(line: str) -> list[str]:
+    if jax.process_count() == 1:
+        return [line]
+    own = np.zeros(_LINE_BYTES, np.uint8)
+    encoded = np.frombuffer(line.encode()[:_LINE_BYTES], np.uint8)
+    own[: len(encoded)] = encoded
+    lines = np.asarray(multihost_utils.process_allgather(own))
+    return [bytes(each).rstrip(b"\0").decode(errors="replace") for each in lines]
+
+
+def _in_cluster() -> bool:
+    step = int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) > 1
+    workers = "," in os.environ.get("TPU_WORKER_HOSTNAMES", "")
+    return step or workers or os.environ.get("JAX_PLATFORMS") == "tpu"
+
+
+def _part() -> None:
+    """Leaves the others; the first process last, for it is whom they take leave of."""
+    client, count = distributed.global_state.client, distributed.global_state.num_processes
+    assert client is not None
+    until = time.monotonic() + HEARTBEAT_SECONDS
+    while is_writer() and len(client.get_live_nodes(list(range(count)))) > 1 and time.monotonic() < until:
+        time.sleep(0.05)
+    jax.distributed.shutdown()
+
+
+def _watch(over: threading.Event) -> None:
+    """Ends this process when another has died: what waits for that one would wait forever."""
+    client, count = distributed.global_state.client, distributed.global_state.num_processes
+    assert client is not None
+    while not over.wait(_LOOK_SECONDS):
+        alive = client.get_live_nodes(list(range(count)))
+        gone = [str(index) for index in range(count) if index not in alive]
+        if gone and not over.is_set():
+            print(
+                f"codea1: host {', '.join(gone)} of {count} is gone; this one stops too. What was saved is good: "
+                "go on with the same command and --resume, on as many hosts as there are",
+                file=sys.stderr,
+                flush=True,
+            )
+            os._exit(1)
