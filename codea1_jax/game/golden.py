@@ -13,6 +13,7 @@ from codea1_jax.game.judging import PendingJudgement, StatedAnswers
 from codea1_jax.game.parsing import extract_suite
 from codea1_jax.game.round import Round, Rules, Table, sample_programs
 from codea1_jax.game.scoring import settle
+from codea1_jax.game.sharing import gathered, is_mine
 from data_pipeline import Problem
 from sandbox import Judge, Test
 
@@ -26,13 +27,14 @@ def play_golden(table: Table, problems: Sequence[Problem], stream: tuple[int, ..
     groups = sample_programs(table, problems, stream, rules)
     sampled = time.perf_counter()
     golden = golden_tests(problems, table.pool)
-    pending = [
-        PendingJudgement(table.pool, problem, group, tests, pooled=False, limits=rules.limits)
-        for problem, group, tests in zip(problems, groups, golden, strict=True)
-    ]
+    pending = {
+        i: PendingJudgement(table.pool, problem, groups[i], golden[i], pooled=False, limits=rules.limits)
+        for i, problem in enumerate(problems)
+        if is_mine(i)
+    }
+    judgements = gathered({i: judging.result() for i, judging in pending.items()})
     questions = tuple(
-        settle(problem, {}, tests, group, judging.result(), rules.scoring)
-        for problem, tests, group, judging in zip(problems, golden, groups, pending, strict=True)
+        settle(problem, {}, golden[i], groups[i], judgements[i], rules.scoring) for i, problem in enumerate(problems)
     )
     seconds = {"generate_code": sampled - started, "judge_wait": time.perf_counter() - sampled}
     return Round(questions, seconds)

@@ -21,6 +21,7 @@ from codea1_jax.game.parsing import Suite, extract_program, extract_suite
 from codea1_jax.game.prompts import Prompts
 from codea1_jax.game.records import Candidate, Page, PlayedQuestion, Response
 from codea1_jax.game.scoring import Scoring, settle
+from codea1_jax.game.sharing import gathered, is_mine
 from codea1_jax.rollout import Completion, Request
 from data_pipeline import Problem
 from sandbox import Judge, Limits
@@ -98,11 +99,12 @@ def play_round(
         groups[i] = group
         judging_since = judging_since if pending else time.perf_counter()
         pooled = rules.scoring.rewards.pool_tests
-        pending[i] = PendingJudgement(
-            table.pool, problems[i], group, retrieved(pages[i]), pooled=pooled, limits=rules.limits
-        )
+        if is_mine(i):
+            pending[i] = PendingJudgement(
+                table.pool, problems[i], group, retrieved(pages[i]), pooled=pooled, limits=rules.limits
+            )
     suites_done = time.perf_counter()
-    judgements = {i: judging.result() for i, judging in pending.items()}
+    judgements = gathered({i: judging.result() for i, judging in pending.items()})
     judged = time.perf_counter()
     questions = tuple(
         settle(problem, pages[i], retrieved(pages[i]), groups[i], judgements[i], rules.scoring)

@@ -1,0 +1,38 @@
+"""Judging on several hosts: each judges its own share of the questions on its own CPUs, and all know the outcome.
+
+Every host plays the same round; only the judge's work is parted. A host whose judge fails ends; the others, which wait
+for its share, end as they do when any host is gone.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+from typing import TypeVar
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+
+T = TypeVar("T")
+
+
+def is_mine(index: int) -> bool:
+    """Whether this host judges the question of that index."""
+    return index % jax.process_count() == jax.process_index()
+
+
+def gathered(mine: Mapping[int, T]) -> dict[int, T]:
+    """Everybody's shares together, by index in ascending order. All hosts must ask at the same point of the program."""
+    shares = [mine] if jax.process_count() == 1 else [pickle.loads(part) for part in _bytes_of_all(pickle.dumps(mine))]
+    together = {index: outcome for share in shares for index, outcome in share.items()}
+    return {index: together[index] for index in sorted(together)}
+
+
+def _bytes_of_all(own: bytes) -> list[bytes]:
+    """What each host has, in the order of the hosts: as long as the longest, then cut to its size."""
+    sizes = np.asarray(multihost_utils.process_allgather(np.array(len(own), np.int32)))
+    row = np.zeros(sizes.max(), np.uint8)
+    row[: len(own)] = np.frombuffer(own, np.uint8)
+    rows = np.asarray(multihost_utils.process_allgather(row))
+    return [line[:size].tobytes() for line, size in zip(rows, sizes, strict=True)]
