@@ -32,3 +32,11 @@ QWEN25 = {
     "14b": _config(hidden=5120, inner=13_824, layers=48, heads=40, kv_heads=8, head_dim=128, tied=False),
     "32b": _config(hidden=5120, inner=27_648, layers=64, heads=40, kv_heads=8, head_dim=128, tied=False),
 }
+
+# The Hub's names for them: Qwen/Qwen2.5-1.5B, Qwen/Qwen2.5-Coder-1.5B-Instruct and so on.
+HUB_SHAPES = {
+    f"Qwen/Qwen2.5{family}-{size.upper()}{tuning}": shape
+    for size, shape in QWEN25.items()
+    for family in ("", "-Coder")
+    for tuning in ("", "-Instruct")
+}

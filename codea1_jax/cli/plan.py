@@ -1,0 +1,85 @@
+"""`codea1 plan`: what a run needs of its accelerators, found out without them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from codea1_jax.cli.arguments import add_preset
+from codea1_jax.cli.runtime import DONE, FAILED
+from codea1_jax.run.config import ConfigError, load
+
+if TYPE_CHECKING:
+    from codea1_jax.cli.arguments import Commands
+    from codea1_jax.plan.compiler import Watch
+
+
+def add(commands: Commands) -> None:
+    """Registers the command."""
+    parser = commands.add_parser("plan", help="say whether a run fits some hardware, and how fast it can be")
+    add_preset(parser)
+    parser.add_argument("--topology", help="v5e:4x4, v5p:2x2x4, h100:8, ...; by default what the preset is made for")
+    parser.add_argument(
+        "--fill", type=_share, default=1.0, help="mean length of prompts and responses, as a share of the longest"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON document on one line")
+    parser.set_defaults(run=_run)
+
+
+def _share(text: str) -> float:
+    share = float(text)
+    if not 0 < share <= 1:
+        raise argparse.ArgumentTypeError(f"{text} is no share in (0, 1]")
+    return share
+
+
+def _run(options: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    from codea1_jax.config import Config
+    from codea1_jax.plan.compiler import check_compiler
+    from codea1_jax.plan.hardware import find_hardware
+    from codea1_jax.plan.plan import as_document, make_plan
+    from codea1_jax.plan.table import conclusion, rich_table
+
+    config = load(Config, options.preset, options.overrides)
+    name = options.topology or config.hardware
+    if name is None:
+        raise ConfigError(f"{options.preset} is made for no particular hardware: say --topology v5e:4x4, say")
+    hardware = find_hardware(name)
+    if hardware.is_tpu:
+        check_compiler()
+    with progress() as watch:
+        plan = make_plan(config, hardware, options.fill, watch)
+    if options.json:
+        print(json.dumps(as_document(plan)))
+    else:
+        console = Console()
+        console.print(rich_table(plan, f"{options.preset} on {name}"))
+        for line in conclusion(plan):
+            console.print(line, highlight=False)
+    return DONE if plan.fits else FAILED
+
+
+@contextmanager
+def progress() -> Iterator[Watch]:
+    """A function that shows on standard error which phase is being compiled, and for how long already."""
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task("starting the compiler")
+
+        def watch(phase: str, outcome: str | None) -> None:
+            if outcome is None:
+                bar.reset(task, description=f"compiling {phase}")
+            else:
+                seconds = bar.tasks[0].elapsed or 0.0
+                console.print(f"{phase}: {outcome} ({seconds:.0f} s)", highlight=False)
+
+        yield watch

@@ -1,0 +1,165 @@
+"""Compiling in a process of its own, which may die of what it is given without taking anybody along."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from codea1_jax.config import Config
+from codea1_jax.plan.hardware import GIB, Hardware, unknown_hardware
+from codea1_jax.run.config import ConfigError
+
+# libtpu looks for a TPU's metadata server unless it is told all of this; the type need not be that of the topology.
+ENVIRONMENT = {
+    "JAX_PLATFORMS": "cpu",
+    "JAX_TRACEBACK_FILTERING": "off",
+    "TPU_SKIP_MDS_QUERY": "1",
+    "TPU_ACCELERATOR_TYPE": "v5litepod-16",
+    "TPU_WORKER_HOSTNAMES": "localhost",
+    "TPU_WORKER_ID": "0",
+    "TPU_MIN_LOG_LEVEL": "3",
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+}
+
+WORKER = (sys.executable, "-m", "codea1_jax.plan.worker")
+
+Watch = Callable[[str, str | None], None]
+"""Told of every phase twice: as it is begun, with None, and how it ended."""
+
+
+class CompilerError(OSError):
+    """The compiler failed for another reason than memory; the message is its last line."""
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What the compiler says of one phase; sizes in bytes on one device.
+
+    resident: what lies there meanwhile and is no argument. received: from other devices in one call, by kind of
+    collective.
+    """
+
+    seconds: float
+    resident: int
+    arguments: int
+    temporaries: int
+    outputs: int
+    aliased: int
+    received: Mapping[str, float]
+
+    @property
+    def memory(self) -> int:
+        """Bytes in use on a device while the phase runs."""
+        return self.resident + self.arguments + self.temporaries + self.outputs - self.aliased
+
+    def __str__(self) -> str:
+        return f"{self.memory / GIB:.2f} GiB"
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A phase that the compiler finds no room for, in its words: "needs X of Y"."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+def check_compiler() -> None:
+    """Raises ConfigError, with the cure, if libtpu is not installed."""
+    if importlib.util.find_spec("libtpu") is None:
+        raise ConfigError("compiling for TPU needs libtpu: pip install 'codea1-jax[plan]'")
+
+
+def compile_phases(
+    config: Config, hardware: Hardware, phases: Sequence[str], watch: Watch
+) -> dict[str, Compiled | Refused]:
+    """Compiles these phases of a step, one after another.
+
+    Raises:
+        ConfigError: libtpu knows no such topology.
+        CompilerError: the compiler failed for another reason than memory.
+    """
+    results: dict[str, Compiled | Refused] = {}
+    while len(results) < len(phases):
+        waiting = [phase for phase in phases if phase not in results]
+        job = {"config": config.model_dump(mode="json"), "topology": hardware.name, "phases": waiting}
+        at_work = None
+        with _worker(job) as (answers, log):
+            for answer in answers:
+                if "unknown" in answer:
+                    raise unknown_hardware(hardware.name)
+                phase, result = answer["phase"], _result(answer)
+                at_work = phase if result is None else None
+                if result is not None:
+                    results[phase] = result
+                watch(phase, None if result is None else str(result))
+            if at_work is not None:  # the compiler ended its process
+                results[at_work] = _post_mortem(log())
+                watch(at_work, str(results[at_work]))
+            elif len(results) < len(phases):
+                raise CompilerError(_last_line(log()))
+    return results
+
+
+@contextmanager
+def _worker(job: Mapping[str, Any]) -> Iterator[tuple[Iterator[dict[str, Any]], Callable[[], str]]]:
+    """A worker's answers, and a function that gives what it has written besides."""
+    environment = os.environ | ENVIRONMENT
+    with tempfile.TemporaryFile("w+") as errors:
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(WORKER, stdin=pipe, stdout=pipe, stderr=errors, env=environment, text=True)
+        assert process.stdin is not None and process.stdout is not None
+
+        def log() -> str:
+            errors.seek(0)
+            return errors.read()
+
+        try:
+            process.stdin.write(json.dumps(job))
+            process.stdin.close()
+            yield map(json.loads, process.stdout), log
+        finally:
+            process.kill()
+            process.wait()
+            process.stdout.close()
+
+
+def _result(answer: dict[str, Any]) -> Compiled | Refused | None:
+    if "refused" in answer:
+        return Refused(_shortened(answer["refused"]))
+    figures = {name: value for name, value in answer.items() if name != "phase"}
+    return Compiled(**figures) if figures else None
+
+
+def _post_mortem(log: str) -> Refused:
+    """What a compiler that ended its process died of. Raises CompilerError if it was not memory."""
+    if "RESOURCE_EXHAUSTED" in log or "exceeds available" in log or "Exceeded hbm" in log:
+        return Refused(_shortened(log))
+    raise CompilerError(_last_line(log))
+
+
+def _last_line(log: str) -> str:
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    return f"the TPU compiler failed: {lines[-1] if lines else 'without a word'}"
+
+
+def _shortened(message: str) -> str:
+    """ "needs X of Y", from the compiler's message."""
+    used = re.search(r"Used ([\d.]+\w) of ([\d.]+\w) hbm", message)
+    if used:
+        return f"needs {used[1]} of {used[2]}"
+    wanted = re.search(r"\(([\d.]+\w)\) exceeds available HBM \(([\d.]+\w)\)", message)
+    if wanted:
+        return f"needs {wanted[1]} of {wanted[2]}"
+    return " ".join(message.split())[:200]

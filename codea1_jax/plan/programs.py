@@ -1,0 +1,131 @@
+"""The jitted phases of a run, lowered from shapes alone: the very functions that training calls.
+
+Nothing here needs an accelerator, weights or data: a mesh over devices that are not there will do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh
+from jax.stages import Lowered
+
+from codea1_jax.assemble.policies import make_learners
+from codea1_jax.learn import Imitation, Learner
+from codea1_jax.learn.batch import PackedBatch
+from codea1_jax.methods import METHODS
+from codea1_jax.models.qwen2 import Params, Qwen2
+from codea1_jax.models.sharding import abstract_sharded, batch_sharding, serving_shardings, with_shardings
+from codea1_jax.plan.memory import kept_copies
+from codea1_jax.plan.workload import Setup, Talk, fullest_batch, phases, talk_capacity, talks
+from codea1_jax.rollout.decode import Decoder, Rows, abstract_cache, prefill
+from codea1_jax.rollout.sampling import Controls, Method
+
+EOS = (0,)  # any token ends a completion as well as another
+
+
+@dataclass(frozen=True)
+class Program:
+    """One phase. resident: bytes that lie on every device meanwhile and are none of its arguments."""
+
+    name: str
+    lower: Callable[[], Lowered]
+    resident: int
+
+
+def device_bytes(tree: Any) -> int:
+    """Bytes that a tree of placed shapes takes on one device."""
+    return sum(x.dtype.itemsize * math.prod(x.sharding.shard_shape(x.shape)) for x in jax.tree.leaves(tree))
+
+
+def outputs(function: Any, *arguments: Any) -> Any:
+    """The placed shapes that a jitted function gives; compiled, as the compiler says where its results lie."""
+    compiled = function.lower(*arguments).compile()
+    return with_shardings(compiled.out_info, compiled.output_shardings)
+
+
+def make_programs(setup: Setup, mesh: Mesh) -> list[Program]:
+    """Every phase of a step, in its order."""
+    config = setup.config
+    dtype = jnp.dtype(config.model.compute_dtype)
+    model = Qwen2(setup.model, dtype, jnp.dtype("float32"), config.model.remat, config.model.attention)
+    params = abstract_sharded(model, mesh)
+    learners = make_learners(config, METHODS[config.method.name], model, 1, mesh)
+    always = device_bytes(params) * kept_copies(config)
+    programs = [program for talk in talks(config) for program in _sampling(setup, talk, model, params, mesh, always)]
+    for name, learner in learners.items():
+        programs += _learning(setup, name, learner, params, mesh, always)
+    return programs
+
+
+def _sampling(setup: Setup, talk: Talk, model: Qwen2, params: Params, mesh: Mesh, always: int) -> Iterator[Program]:
+    capacity = talk_capacity(setup, talk)
+    copied = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, model.dtype), params)
+    copied = with_shardings(copied, serving_shardings(model, mesh))
+    cache = abstract_cache(model, capacity, mesh)
+
+    def lower_prefill() -> Lowered:
+        bucket = capacity.prompt_buckets[-1]
+        rows = capacity.prefill_rows(bucket)
+        tokens, slots = jax.ShapeDtypeStruct((rows, bucket), jnp.int32), jax.ShapeDtypeStruct((rows,), jnp.int32)
+        return prefill.lower(model, mesh, copied, cache, tokens, slots)
+
+    def lower_decode() -> Lowered:
+        method = Method.FILTERED if setup.config.rollout.top_p < 1 else Method.PLAIN
+        columns = (capacity.prompt_buckets[-1], capacity.kept_responses)
+        decoder = Decoder(model, mesh, capacity, EOS, method, *columns)
+        return Decoder.__call__.lower(decoder, copied, cache, _rows(capacity.slots, capacity.width), _controls())
+
+    yield Program(f"prefill {talk.role}", lower_prefill, always)
+    yield Program(f"decode {talk.role}", lower_decode, always)
+
+
+def _rows(slots: int, width: int) -> Rows:
+    def of(shape: tuple[int, ...], dtype: Any) -> Any:
+        return jax.ShapeDtypeStruct(shape, dtype)
+
+    rows = (slots, width)
+    return Rows(
+        prefix=of((slots,), jnp.int32),
+        token=of(rows, jnp.int32),
+        age=of(rows, jnp.int32),
+        active=of(rows, jnp.bool_),
+        key=of((*rows, 2), jnp.uint32),
+    )
+
+
+def _controls() -> Controls:
+    number: Any = jax.ShapeDtypeStruct((), jnp.float32)
+    count: Any = jax.ShapeDtypeStruct((), jnp.int32)
+    return Controls(temperature=number, top_p=number, top_k=count, max_new_tokens=count)
+
+
+def _learning(
+    setup: Setup, name: str, learner: Learner | Imitation, params: Params, mesh: Mesh, always: int
+) -> Iterator[Program]:
+    jitted = learner.phases
+    planned = {phase.name: phase for phase in phases(setup)}
+    batch = _placed(fullest_batch(setup, name), mesh)
+    state, total = outputs(jitted.init, params), outputs(jitted.nothing, params)
+    # A step's batches are all on the devices before the first is learned from.
+    others = always - device_bytes(params) + math.ceil(planned[f"gradient {name}"].calls) * device_bytes(batch)
+    for scoring in (f"score-old {name}", f"score-ref {name}"):
+        if scoring in planned and jitted.logprobs is not None:
+            yield Program(scoring, partial(jitted.logprobs.lower, params, batch), others)
+    tokens = jax.ShapeDtypeStruct((), jnp.float32)
+    yield Program(f"gradient {name}", partial(jitted.accumulate.lower, total, params, batch, tokens), others)
+    gradient = total.gradient if isinstance(learner, Learner) else total[1]
+    yield Program(f"update {name}", partial(jitted.apply.lower, state, gradient), always - device_bytes(state))
+
+
+def _placed(batch: PackedBatch, mesh: Mesh) -> PackedBatch:
+    """The shapes of a batch on the devices, scored by the old policy and the reference."""
+    full = replace(batch, old_logprobs=batch.mask, reference_logprobs=batch.mask)
+    here = batch_sharding(mesh)
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=here), full)

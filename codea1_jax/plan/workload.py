@@ -1,0 +1,241 @@
+"""What one training step computes: its phases, how often each runs, and what each costs by arithmetic.
+
+Shapes are those of the longest prompts and responses that the configuration allows; how often a phase runs follows from
+how long they are on average.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from codea1_jax.assemble.players import capacity_of
+from codea1_jax.config import Config, LearnerConfig
+from codea1_jax.learn.batch import Example, PackedBatch
+from codea1_jax.learn.packing import pack
+from codea1_jax.methods import METHODS, Role
+from codea1_jax.models.config import Qwen2Config
+from codea1_jax.plan.arithmetic import Number, cache_bytes, causal, layers_flops, parameters, vocabulary_flops
+from codea1_jax.rollout import Capacity
+
+RECOMPUTED = {"none": 0, "dots": 0, "full": 1}  # forward passes that the backward pass repeats, by remat policy
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One jitted function of a step.
+
+    name: "decode code", say. The last word is the role, in sampling, or the policy, in learning.
+    calls: in a step. flops: executed by one call, on all devices together, padding and recomputation included.
+    useful: FLOPs of a whole step that a perfect implementation would need too.
+    traffic: bytes that one call must at least move between a device and its memory.
+    """
+
+    name: str
+    calls: Number
+    flops: Number
+    useful: Number
+    traffic: Number
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A configuration, the shape of its model, and how the mesh splits them.
+
+    parts: of a batch. shards: of a policy's float32 parameters. tensor: of the copy that is sampled from.
+    """
+
+    config: Config
+    model: Qwen2Config
+    parts: int
+    shards: int
+    tensor: int
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a number that is computed with."""
+        return 2 if self.config.model.compute_dtype == "bfloat16" else 4
+
+    @property
+    def kept(self) -> float:
+        """Bytes of a policy's float32 parameters on a device."""
+        return 4 * parameters(self.model) / self.shards
+
+    @property
+    def gathered(self) -> float:
+        """Bytes of a policy's parameters on a device, as computed with: split over `tensor` alone."""
+        return self.itemsize * parameters(self.model) / self.tensor
+
+    def cache(self, capacity: Capacity) -> float:
+        """Bytes of a rollout's keys and values on a device."""
+        columns = capacity.prompt_buckets[-1] + capacity.width * capacity.kept_responses
+        heads = self.tensor if self.model.num_kv_heads % self.tensor == 0 else 1
+        return capacity.slots * columns * cache_bytes(self.model, self.itemsize) / (self.parts * heads)
+
+
+@dataclass(frozen=True)
+class Talk:
+    """What a role says in a step, at the most: so many prompts, each answered `samples` times. Lengths in tokens."""
+
+    role: Role
+    policy: str
+    prompts: int
+    samples: int
+    prompt: int
+    response: int
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What a policy learns from in a step, at the most: so many groups of samples that share a prompt."""
+
+    groups: int
+    samples: int
+    prompt: int
+    response: int
+
+    @property
+    def length(self) -> int:
+        """Places of one sequence."""
+        return self.prompt + self.response - 1
+
+
+def talks(config: Config) -> list[Talk]:
+    """What is sampled in a step, role by role."""
+    method, rollout, questions = METHODS[config.method.name], config.rollout, config.train.questions
+    if method.supervised:
+        return []
+    lengths = {
+        "code": (questions, rollout.samples, rollout.code_prompt_tokens, rollout.code_tokens),
+        "test": (questions * rollout.samples, rollout.suites, rollout.test_prompt_tokens, rollout.test_tokens),
+    }
+    return [Talk(role, policy, *lengths[role]) for role, policy in method.roles.items()]
+
+
+def lessons(config: Config) -> dict[str, list[Lesson]]:
+    """What every policy learns from in a step."""
+    found: dict[str, list[Lesson]] = {}
+    for talk in talks(config):
+        groups = config.train.questions * (config.train.update_n if talk.role == "test" else 1)
+        found.setdefault(talk.policy, []).append(Lesson(groups, talk.samples, talk.prompt, talk.response))
+    if METHODS[config.method.name].supervised:
+        rollout = config.rollout
+        found["test"] = [Lesson(config.train.questions, 1, rollout.test_prompt_tokens, rollout.test_tokens)]
+    return found
+
+
+def talk_capacity(setup: Setup, talk: Talk) -> Capacity:
+    """What is resident while a role speaks."""
+    rollout = setup.config.rollout
+    groups = min(rollout.groups, talk.prompts)
+    return capacity_of(rollout, setup.parts, groups, talk.samples, talk.prompt, talk.response)
+
+
+def learner_config(config: Config, policy: str) -> LearnerConfig:
+    """A policy's section."""
+    return {"code": config.code, "test": config.test}[policy]
+
+
+def fullest_batch(setup: Setup, policy: str) -> PackedBatch:
+    """The largest micro-batch that the packer can make of a policy's lessons: its real rows, and all their slots."""
+    packing, those = learner_config(setup.config, policy).packing, lessons(setup.config)[policy]
+    longest = max(lesson.length for lesson in those)
+    rows = setup.parts * max(1, packing.micro_batch_tokens // longest)
+    if packing.share_prompts:
+        lesson = max(those, key=lambda lesson: lesson.prompt + lesson.samples * lesson.response)
+        prompts = [range(number, number + lesson.prompt) for number in range(rows)]
+        examples = [_example(prompt, lesson.response) for prompt in prompts for _ in range(lesson.samples)]
+    else:
+        # The longest sequence says how long rows are; responses to hardly any prompt fill them with slots.
+        lesson = next(lesson for lesson in those if lesson.length == longest)
+        examples = [_example(range(lesson.prompt), lesson.response)]
+        examples += [_example(range(1), lesson.response)] * (2 * rows * -(-longest // lesson.response))
+    return pack(examples, packing, setup.parts)[0]
+
+
+def _example(prompt: Sequence[int], response: int) -> Example:
+    return Example(prompt, range(response), (1.0,) * response)
+
+
+def phases(setup: Setup, fill: float = 1.0) -> list[Phase]:
+    """Every phase of a step, in the order of the step.
+
+    fill: mean length of prompts and responses, as a share of the longest allowed.
+    """
+    found = [phase for talk in talks(setup.config) for phase in _sampling(setup, talk, fill)]
+    return found + [phase for policy in lessons(setup.config) for phase in _learning(setup, policy, fill)]
+
+
+def _sampling(setup: Setup, talk: Talk, fill: float) -> list[Phase]:
+    model, capacity = setup.model, talk_capacity(setup, talk)
+    bucket, rows = capacity.prompt_buckets[-1], capacity.prefill_rows(capacity.prompt_buckets[-1])
+    prompt, response, samples = talk.prompt * fill, talk.response * fill, talk.prompts * talk.samples
+    drawn = capacity.slots * capacity.width * capacity.block
+    columns = bucket + capacity.kept_responses + capacity.block + 1
+    said = layers_flops(model, samples * response, samples * (response * prompt + causal(response)))
+    return [
+        Phase(
+            f"prefill {talk.role}",
+            calls=talk.prompts / rows,
+            flops=layers_flops(model, rows * bucket, rows * causal(bucket)),
+            useful=layers_flops(model, talk.prompts * prompt, talk.prompts * causal(prompt)),
+            traffic=setup.gathered,
+        ),
+        Phase(
+            f"decode {talk.role}",
+            calls=samples * response / drawn,
+            flops=layers_flops(model, drawn, drawn * columns) + vocabulary_flops(model, drawn),
+            useful=said + vocabulary_flops(model, samples * response),
+            traffic=capacity.block * (setup.gathered + setup.cache(capacity)),
+        ),
+    ]
+
+
+def _learning(setup: Setup, policy: str, fill: float) -> list[Phase]:
+    config, model = setup.config, setup.model
+    grpo, supervised = learner_config(config, policy).grpo, METHODS[config.method.name].supervised
+    batch = fullest_batch(setup, policy)
+    rows, places = batch.tokens.shape
+    forward = layers_flops(model, rows * places, rows * causal(places))
+    scored = vocabulary_flops(model, rows * batch.targets.shape[1])
+    those = lessons(config)[policy]
+    calls = sum(_rows(setup, lesson, policy, places, fill) for lesson in those) / rows
+    useful = sum(_useful(model, lesson, fill) for lesson in those)
+    updates = 1 if supervised else -(-config.train.questions // grpo.mini_batch_questions)
+    # Until the first update of a step the policy is the old one, so the first mini-batch is not scored again.
+    scorings = {"score-old": 1 - 1 / updates, "score-ref": float(grpo.kl_coef > 0 and not supervised)}
+    passes = 3 + RECOMPUTED[config.model.remat]
+    return [
+        *(
+            Phase(f"{name} {policy}", calls * share, forward + scored, useful * share, setup.gathered)
+            for name, share in scorings.items()
+            if share
+        ),
+        Phase(
+            f"gradient {policy}",
+            calls=calls,
+            flops=passes * forward + 4 * scored,  # logits are computed again in the backward pass, whatever the policy
+            useful=3 * useful,
+            traffic=passes * setup.gathered + 2 * setup.kept,
+        ),
+        # AdamW reads gradient, parameters and two moments, and writes the last three.
+        Phase(f"update {policy}", calls=updates, flops=0, useful=0, traffic=7 * setup.kept),
+    ]
+
+
+def _rows(setup: Setup, lesson: Lesson, policy: str, places: int, fill: float) -> Number:
+    """Rows of so many places that a lesson takes."""
+    if learner_config(setup.config, policy).packing.share_prompts:
+        return lesson.groups
+    return lesson.groups * lesson.samples / max(1, int(places / (lesson.length * fill)))
+
+
+def _useful(model: Qwen2Config, lesson: Lesson, fill: float) -> Number:
+    """FLOPs of a forward pass over a lesson's sequences, each without padding."""
+    sequences, length = lesson.groups * lesson.samples, lesson.length * fill
+    return sequences * (layers_flops(model, length, causal(length)) + vocabulary_flops(model, lesson.response * fill))
+
+
+def sampled_tokens(config: Config, fill: float = 1.0) -> Number:
+    """Tokens that are drawn in a step."""
+    return sum(talk.prompts * talk.samples * talk.response * fill for talk in talks(config))

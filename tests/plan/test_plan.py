@@ -1,0 +1,205 @@
+"""`codea1 plan`: a small model compiled for a TPU that is not there; what cannot fit is refused without a compiler."""
+
+import json
+import sys
+
+import pytest
+
+from codea1_jax import cli
+from codea1_jax.config import Config
+from codea1_jax.plan import compiler
+from codea1_jax.plan.compiler import Compiled, CompilerError, Refused, compile_phases
+from codea1_jax.plan.hardware import CHIPS, GIB, find_hardware
+from codea1_jax.plan.memory import least_memory, refuse_what_cannot_fit
+from codea1_jax.plan.plan import make_plan
+from codea1_jax.plan.setup import make_setup
+from codea1_jax.plan.table import conclusion, markdown
+from codea1_jax.plan.workload import phases
+from codea1_jax.run.config import ConfigError, load, preset_names
+
+# All dimensions are multiples of what a TPU's memory is tiled by, so that arrays take what their shapes say.
+SMALL = (
+    "model.compute_dtype=bfloat16",
+    "model.remat=full",
+    "model.architecture={hidden_size: 256, intermediate_size: 512, num_layers: 2, num_heads: 2, head_dim: 128}",
+    "mesh={fsdp: 2, tensor: 2}",
+    "rollout={samples: 2, groups: 2, code_prompt_tokens: 256, code_tokens: 256}",
+    "code.packing={row_length: 512, micro_batch_tokens: 512, logit_chunk: 512}",
+    "code.grpo.mini_batch_questions=8",
+)
+# Per layer: QKV with biases, output, SwiGLU, two norms. Then the final norm and the table of 358 words.
+LAYER = 256 * 256 * 4 + 3 * 256 + 3 * 256 * 512 + 2 * 256
+PARAMETERS = 2 * LAYER + 256 + 358 * 256
+
+
+def silent(phase, outcome):
+    """A watch that looks away."""
+
+
+def refused(capsys, *arguments):
+    """The one line of a command that is refused as bad input."""
+    assert cli.main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("codea1: ") and err.count("\n") == 1
+    return err
+
+
+@pytest.fixture(scope="module")
+def small_plan():
+    config = load(Config, "micro/golden", ["code.grpo.kl_coef=0.001", *SMALL])
+    seen = []
+    plan = make_plan(config, find_hardware("v5e:2x2"), 1.0, lambda phase, outcome: seen.append((phase, outcome)))
+    return plan, seen
+
+
+def test_every_phase_of_a_small_model_is_compiled_and_fits(small_plan):
+    plan, seen = small_plan
+    names = [row.phase.name for row in plan.rows]
+    learning = ["score-old code", "score-ref code", "gradient code", "update code"]
+    assert names == ["prefill code", "decode code", *learning]
+    assert plan.fits
+    assert [phase for phase, outcome in seen if outcome is None] == names
+    assert [phase for phase, outcome in seen if outcome is not None] == names
+
+
+def test_memory_is_that_of_the_shapes(small_plan):
+    rows = {row.phase.name: row.compiled for row in small_plan[0].rows}
+    share = PARAMETERS * 4 / 4  # float32 over four chips
+    # The update takes parameters, two moments and the gradient; what else stays is the reference.
+    assert rows["update code"].arguments == pytest.approx(4 * share, rel=0.03)
+    assert rows["update code"].resident == pytest.approx(share, rel=0.03)
+    # The gradient takes and gives back its sum so far, and the parameters; two moments and the reference stay.
+    assert rows["gradient code"].aliased == pytest.approx(share, rel=0.03)
+    assert rows["gradient code"].resident == pytest.approx(3 * share, rel=0.1)
+    # Sampling takes a bfloat16 copy split over `tensor`, and the cache of one prompt a chip.
+    cache = 2 * 2 * 128 * 2 * (256 + 2 * (256 - 8))
+    assert rows["decode code"].arguments == pytest.approx(PARAMETERS * 2 / 2 + cache, rel=0.03)
+    assert rows["decode code"].resident == pytest.approx(4 * share, rel=0.03)
+
+
+def test_the_bound_is_never_above_what_the_compiler_needs(small_plan):
+    plan, _ = small_plan
+    rows = {row.phase.name: row for row in plan.rows}
+    for phase, least in least_memory(plan.setup).items():
+        assert least <= rows[phase].memory
+
+
+def test_the_gradient_of_a_micro_batch_moves_at_least_each_matrix_once(small_plan):
+    rows = {row.phase.name: row.compiled for row in small_plan[0].rows}
+    matrices = 2 * (256 * 256 * 4 + 3 * 256 * 512)
+    once = matrices * 2 / 2 / 2  # bfloat16, split over tensor; the other half comes from the other chip of fsdp
+    assert sum(rows["score-ref code"].received.values()) >= once
+    assert sum(rows["gradient code"].received.values()) >= 2 * once
+    assert sum(rows["update code"].received.values()) < 1000  # the gradient's norm
+
+
+def test_the_plan_says_how_fast_a_step_can_be(small_plan):
+    plan, _ = small_plan
+    assert plan.seconds == pytest.approx(sum(row.phase.calls * max(row.seconds.values()) for row in plan.rows))
+    assert plan.tokens_per_second * plan.seconds == pytest.approx(16 * 2 * 256)
+    assert 0 < plan.utilization < 1
+    text = markdown([("small", plan)])
+    assert "| small | v5e:2x2 | yes |" in text and "fits v5e:2x2" in conclusion(plan)[0]
+
+
+def test_shorter_responses_make_shorter_steps_of_the_same_programs():
+    config = load(Config, "1.5b/a1_v5e")
+    setup = make_setup(config, find_hardware("v5e:4x4"))
+    for whole, half in zip(phases(setup, 1.0), phases(setup, 0.5), strict=True):
+        assert (whole.name, whole.flops, whole.traffic) == (half.name, half.flops, half.traffic)
+    calls = {phase.name: phase.calls for phase in phases(setup, 0.5)}
+    assert calls["decode code"] == 256 * 8 * 2048 / (32 * 8 * 8)
+    assert calls["gradient test"] == 256 * 8 / 2 / 16  # two sequences a row, a row a chip
+
+
+@pytest.mark.parametrize("name", [n for n in preset_names() if load(Config, n).hardware])
+def test_every_shipped_hardware_preset_passes_the_bound_of_its_hardware(name):
+    config = load(Config, name)
+    hardware = find_hardware(config.hardware)
+    refuse_what_cannot_fit(make_setup(config, hardware), hardware)
+
+
+# --- what is refused ----------------------------------------------------------------------------------
+
+
+def test_what_cannot_fit_is_refused_before_anything_is_compiled(capsys, monkeypatch):
+    monkeypatch.setattr(compiler, "WORKER", ("false",))
+    line = refused(capsys, "plan", "7b/a1_v5e", "--topology", "v5e:2x2", "mesh={fsdp: 4}")
+    # Two policies with two moments each and the reference are 7 x 7.6 billion float32 over four chips.
+    assert f"{7 * 7_615_616_512 / GIB:.1f} of them for what always stays" in line and "take more chips" in line
+
+
+def test_unknown_hardware_is_refused_by_naming_what_is_known(capsys):
+    for name in ("v9:2x2", "v5e", "v5e:2x2x2", "v5p:4x4", "h100:0", "v5e:0x4"):
+        line = refused(capsys, "plan", "micro/a1", "--topology", name)
+        assert name in line and all(chip in line for chip in CHIPS)
+
+
+def test_a_preset_for_no_hardware_asks_for_some(capsys):
+    assert "say --topology" in refused(capsys, "plan", "micro/a1")
+
+
+def test_a_mesh_that_does_not_fit_is_refused(capsys):
+    assert "mesh.fsdp=3" in refused(capsys, "plan", "micro/a1", "--topology", "v5e:2x2", "mesh.fsdp=3")
+
+
+def test_a_missing_compiler_is_one_line_with_the_cure(capsys, monkeypatch):
+    monkeypatch.setattr(compiler.importlib.util, "find_spec", lambda name: None)
+    assert "codea1-jax[plan]" in refused(capsys, "plan", "micro/a1", "--topology", "v5e:2x2")
+
+
+def test_gpus_are_planned_by_arithmetic_alone(capsys):
+    assert cli.main(["plan", "7b/a1_h100", "--json"]) == 0
+    out, _ = capsys.readouterr()
+    document = json.loads(out)
+    assert (
+        document["fits"]
+        and not document["compiled"]
+        and set(document["phases"]["decode code"]["seconds"])
+        == {
+            "compute",
+            "memory",
+        }
+    )
+
+
+# --- a compiler that dies ----------------------------------------------------------------------------
+
+
+def worker(monkeypatch, script):
+    monkeypatch.setattr(compiler, "WORKER", (sys.executable, "-c", "import json, os, sys\n" + script))
+
+
+CONFIG = load(Config, "micro/a1")
+HARDWARE = find_hardware("v5e:2x2")
+FIGURES = {"seconds": 1.0, "resident": 1, "arguments": 2, "temporaries": 3, "outputs": 4, "aliased": 4, "received": {}}
+
+
+def test_a_compiler_that_aborts_for_want_of_memory_refuses_that_phase_and_goes_on(monkeypatch):
+    worker(
+        monkeypatch,
+        f"""
+for phase in json.load(sys.stdin)["phases"]:
+    print(json.dumps({{"phase": phase}}), flush=True)
+    if phase == "b":
+        sys.stderr.write("F1121 RESOURCE_EXHAUSTED: Used 20.53G of 15.75G hbm. Exceeded hbm capacity by 4.78G.")
+        sys.stderr.flush()
+        os.abort()
+    print(json.dumps({{"phase": phase, **{FIGURES}}}), flush=True)
+""",
+    )
+    results = compile_phases(CONFIG, HARDWARE, ["a", "b", "c"], silent)
+    assert results == {"a": Compiled(**FIGURES), "b": Refused("needs 20.53G of 15.75G"), "c": Compiled(**FIGURES)}
+    assert results["a"].memory == 6
+
+
+def test_a_compiler_that_fails_otherwise_says_how(monkeypatch):
+    worker(monkeypatch, "print(json.dumps({'phase': 'a'}), flush=True); sys.exit('no such instruction')")
+    with pytest.raises(CompilerError, match="no such instruction"):
+        compile_phases(CONFIG, HARDWARE, ["a"], silent)
+
+
+def test_a_topology_that_libtpu_does_not_know_is_refused(monkeypatch):
+    worker(monkeypatch, "print(json.dumps({'unknown': 'not divisible'}))")
+    with pytest.raises(ConfigError, match="v5e:2x2: unknown"):
+        compile_phases(CONFIG, HARDWARE, ["a"], silent)
