@@ -1,4 +1,4 @@
-"""Benchmarks are scored while training, by the same code as `codea1 eval code`."""
+"""Benchmarks are scored while training, and the trained run is scored by `codea1 eval code`."""
 
 import json
 
@@ -7,7 +7,7 @@ from tiny_run import start_codea1, train_arguments
 from data_pipeline import micro
 
 
-def test_every_evaluation_scores_the_benchmarks_and_names_what_it_leaves_out(tmp_path):
+def test_evaluations_of_a_run_score_the_benchmarks_and_name_what_they_leave_out(tmp_path):
     problems = micro.problems("heldout", 3, seed=0)
     rows = [
         {"id": p.id, "question": p.question, "solution": p.solution, "entry_point": p.entry_point}
@@ -30,3 +30,14 @@ def test_every_evaluation_scores_the_benchmarks_and_names_what_it_leaves_out(tmp
         assert "eval/avg_at_n" in line  # the held-out questions are scored as before
     refused = [json.loads(line) for line in (tmp_path / "run" / "refused.jsonl").read_text().splitlines()]
     assert [(r["id"], r["reason"][:19]) for r in refused] == [("unsound", "its own solution fa")]
+
+    options = ("--n", "2", "--max-tokens", "32", "--temperature", "1", "--top-p", "1", "--workers", "1")
+    evaluation = start_codea1(
+        *("eval", "code", "--model", str(tmp_path / "run"), "--data", str(benchmark)),
+        *("--out", str(tmp_path / "evaluation"), "--json", *options),
+    )
+    printed, errors = evaluation.communicate()
+    assert evaluation.returncode == 0, errors
+    results = json.loads(printed)
+    assert results["benchmarks"]["problems"]["problems"] == 2
+    assert list(results["unsound"]) == ["unsound"]

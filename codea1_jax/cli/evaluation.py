@@ -17,9 +17,9 @@ from codea1_jax.cli.runtime import DONE, keep_compiled_programs
 from codea1_jax.run.config import ConfigError
 
 if TYPE_CHECKING:
-    from codea1_jax.assemble.generators import Role
     from codea1_jax.evals.generators import Generator
     from codea1_jax.evals.samples import ReadSamples
+    from codea1_jax.methods import Role
     from data_pipeline import Loaded, Problem
     from sandbox import SandboxPool
 

@@ -1,0 +1,117 @@
+"""evalplus' released form: types that JSON lacks come back, and its own comparisons hold."""
+
+import ast
+import json
+
+import pyarrow.parquet as pq
+import pytest
+
+import data_pipeline
+from data_pipeline import evalplus_release
+from data_pipeline.evalplus_release import example_kinds, restored
+
+
+def row(**changes):
+    released = {
+        "task_id": "Mbpp/901",
+        "prompt": '"""\nAdd the numbers.\nassert add((1, 2)) == 3\n"""\n',
+        "entry_point": "add",
+        "canonical_solution": "def add(pair):\n    return sum(pair) if isinstance(pair, tuple) else None\n",
+        "base_input": [[[1, 2]]],
+        "plus_input": [[[0.1, 0.2]], [[3]]],
+        "atol": 0,
+        "assertion": "assert add((1, 2)) == 3",
+    }
+    return released | changes
+
+
+def accepts(problem, program):
+    candidate: dict = {}
+    checker: dict = {}
+    exec(program, candidate)
+    exec(problem.check, checker)
+    try:
+        checker["check"](candidate[problem.entry_point])
+    except AssertionError:
+        return False
+    return True
+
+
+def test_a_released_row_is_checked_against_its_own_reference():
+    (problem,) = evalplus_release.from_rows([row()]).problems
+    assert (problem.id, problem.source, problem.entry_point) == ("MBPP/901", "mbppplus", "add")
+    assert "def add(pair):" in problem.question
+    assert accepts(problem, problem.solution)
+    assert accepts(problem, "def add(pair):\n    return pair[0] + (pair[1] if len(pair) > 1 else 0) + 1e-9")  # floats
+    assert not accepts(problem, "def add(pair):\n    return sum(pair) + 1")
+    humaneval = row(task_id="HumanEval/1", prompt="def add(pair):\n", canonical_solution="    return sum(pair)\n")
+    (problem,) = evalplus_release.from_rows([humaneval]).problems
+    assert (problem.question, problem.source) == ("def add(pair):\n", "humanevalplus")
+
+
+def special(entry_point, reference, argument_lists, atol=0):
+    changes = {"entry_point": entry_point, "canonical_solution": reference, "base_input": argument_lists}
+    return evalplus_release.from_rows([row(**changes, plus_input=[], atol=atol, assertion="")]).problems[0]
+
+
+@pytest.mark.parametrize(
+    ("problem", "right", "wrong"),
+    [
+        (special("Diff", "def Diff(a):\n    return a", [[[1, 2]]]), "return [2, 1, 1]", "return [1]"),
+        (special("check_str", "def check_str(a):\n    return True", [["a"]]), "return a", "return None"),
+        (special("sum_div", "def sum_div(a):\n    return 6", [[6]]), "return 0", "return 5"),
+        (special("find_zero", "def find_zero(a):\n    return 1", [[[-1, 1]]], 1e-4), "return 1.00001", "return 1.1"),
+        (special("surface_Area", "def surface_Area(a, b):\n    return 33", [[3, 4]]), "return 34 - 1", "return 30"),
+    ],
+    ids=lambda value: getattr(value, "entry_point", None),
+)
+def test_special_comparisons_are_evalplus_own(problem, right, wrong):
+    parameters = "a, b" if problem.entry_point == "surface_Area" else "a"
+    assert accepts(problem, f"def {problem.entry_point}({parameters}):\n    {right}")
+    assert not accepts(problem, f"def {problem.entry_point}({parameters}):\n    {wrong}")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"base_input": "x"}, "base_input is no list of lists"),
+        ({"base_input": [], "plus_input": None}, "no inputs"),
+        ({"atol": None}, "atol is no number"),
+        ({"entry_point": "other"}, "the solution defines no function other"),
+    ],
+)
+def test_a_bad_row_is_refused_with_the_reason(changes, reason):
+    assert reason in evalplus_release.from_rows([row(**changes)]).refused[0].reason
+
+
+def test_released_files_are_told_from_all_others(tmp_path):
+    (tmp_path / "MbppPlus.jsonl").write_text(json.dumps(row()))
+    assert data_pipeline.load(str(tmp_path / "MbppPlus.jsonl"), "all").problems[0].source == "mbppplus"
+
+
+def as_json(value):
+    if isinstance(value, tuple | set | list):
+        return [as_json(item) for item in value]
+    if isinstance(value, dict):
+        return {key: as_json(item) for key, item in value.items()}
+    return str(value) if isinstance(value, complex) else value
+
+
+@pytest.mark.shared_data
+def test_types_lost_in_json_are_restored_from_the_examples(shared_data):
+    """Of the real MBPP+ rows, whose checks still have the types; but for those whose examples show other types."""
+    wrong = []
+    for each in pq.read_table(shared_data / "evalplus_sample.parquet").to_pylist():
+        if each["data_source"] != "mbppplus":
+            continue
+        (inputs,) = (
+            eval(ast.unparse(node.value), {"inf": float("inf"), "nan": 0.5})
+            for node in ast.walk(ast.parse(each["test"]))
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "inputs"
+        )
+        examples = "\n".join(line for line in each["description"].splitlines() if line.startswith("assert"))
+        kinds = example_kinds(examples, each["extra_info"]["function_name"])
+        if any(repr(restored(as_json(list(call)), kinds)) != repr(list(call)) for call in inputs):
+            wrong.append(each["extra_info"]["question_id"])
+    # MBPP/145's example shows a tuple where its inputs are lists; the rows of the others name a helper function.
+    assert set(wrong) <= {"MBPP/145", "MBPP/580", "MBPP/630"}

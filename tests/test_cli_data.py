@@ -1,0 +1,96 @@
+"""`codea1 data` from the command line: datasets made, faults found."""
+
+import json
+
+import pytest
+
+from codea1_jax.cli import main
+from codea1_jax.cli.data import DATASETS
+from data_pipeline import load, tfds_files
+
+GOOD = {"id": "a", "question": "Add one.", "solution": "def f(x):\n    return x + 1", "entry_point": "f"}
+LINES = [
+    json.dumps(GOOD | {"tests": ["assert f(1) == 2"]}),
+    "",
+    json.dumps(GOOD | {"id": "b", "tests": ["assert f(1) == 2", "assert f(1) == 3"]}),
+    "{",
+    json.dumps(GOOD),
+    json.dumps({"id": "c", "question": "?"}),
+    json.dumps(GOOD | {"id": "d", "tests": ["assert open('x')"]}),
+    json.dumps({"question": "?"}),
+]
+FAULTS = [
+    (2, "", "not JSON"),
+    (3, "b", "the solution fails 1 of its 2 tests: f(1) gave 2, not 3"),
+    (4, "", "not JSON"),
+    (5, "a", "the same id as line 1"),
+    (6, "c", "no solution"),
+    (7, "d", "the test \"assert open('x')\""),
+    (8, "", "no id"),
+]
+
+
+def test_every_fault_is_named_by_its_line(tmp_path, capsys):
+    path = tmp_path / "mine.jsonl"
+    path.write_bytes("\n".join(LINES).encode() + b"\n\xff\n")
+    assert main(["data", "validate", str(path)]) == 2
+    *faults, last = capsys.readouterr().out.splitlines()
+    for (line, name, reason), fault in zip(FAULTS, faults, strict=False):
+        assert fault.startswith(f"{path}:{line}: {name + ': ' if name else ''}{reason}")
+    assert faults[-1].startswith(f"{path}:9: not UTF-8")
+    assert last == "1 good problems, 8 faults"
+    assert main(["data", "validate", str(path), "--json"]) == 2
+    report = json.loads(capsys.readouterr().out)
+    assert [fault["line"] for fault in report["faults"]] == [2, 3, 4, 5, 6, 7, 8, 9]
+
+
+def test_a_file_without_faults_is_good_and_one_that_is_not_there_is_bad_input(tmp_path, capsys):
+    path = tmp_path / "mine.jsonl"
+    path.write_text(LINES[0] + "\n")
+    assert main(["data", "validate", str(path)]) == 0
+    assert capsys.readouterr().out == "1 good problems, 0 faults\n"
+    assert main(["data", "validate", str(tmp_path / "none.jsonl")]) == 2
+    assert "no such file" in capsys.readouterr().err
+
+
+def kodcode_row(name, difficulty):
+    return {
+        "question_id": name,
+        "question": f"Add {name}.",
+        "solution": "def add(x):\n    return x + 1",
+        "test": "def test_add():\n    assert add(1) == 2",
+        "test_info": None,
+        "gpt_difficulty": difficulty,
+    }
+
+
+def test_kodcodes_hard_questions_are_prepared_unless_others_are_asked_for(tmp_path, capsys):
+    source = tmp_path / "rows.json"
+    source.write_text(json.dumps([kodcode_row("one", "hard"), kodcode_row("two", "easy"), kodcode_row("six", "hard")]))
+    assert main(["data", "prepare", "kodcode", "--source", str(source), "--out", str(tmp_path / "out"), "--json"]) == 0
+    manifest = json.loads(capsys.readouterr().out)
+    assert sum(manifest["kept"].values()) == 2
+    assert manifest["dropped"] == {"difficulty easy": 1}
+    assert {p.id for p in load(manifest["path"], "all").problems} == {"one", "six"}
+    easy = ["--difficulty", "easy", "--out", str(tmp_path / "easy")]
+    assert main(["data", "prepare", "kodcode", "--source", str(source), *easy]) == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["dropped"] == {"difficulty hard": 2}
+    assert "manifest.json there" in shown.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("kodcode",), "--source: kodcode is made from files"),
+        (("ult", "--source", "./none.json"), "--source: none.json: no such file"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(tmp_path, monkeypatch, capsys, arguments, reason):
+    monkeypatch.chdir(tmp_path)
+    assert main(["data", "prepare", *arguments, "--out", "out"]) == 2
+    assert reason in capsys.readouterr().err
+
+
+def test_every_kind_of_dataset_can_be_prepared_by_name():
+    assert set(DATASETS) == set(tfds_files.CONFIGS)
