@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from sandbox import check_code, checker, encoding, evaluation, guard, observation, transport, watch, zygote
+from sandbox import check_code, checker, encoding, evaluation, guard, observation, scratch, transport, watch, zygote
 
 _MODULES = (
     encoding,
@@ -14,6 +14,7 @@ _MODULES = (
     guard,
     watch,
     checker,
+    scratch,
     zygote,
 )  # each after those that it imports
 _TEXT = """\

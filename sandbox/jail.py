@@ -24,6 +24,8 @@ _ENVIRONMENT = {
 }
 _SYSTEM_MOUNTS = ("/usr", "/lib", "/lib64")
 _PACKAGES_PLACE = Path("/packages")
+_SCRATCH = "/tmp"
+_SCRATCH_OPTIONS = "size=16777216,nr_inodes=512"  # bytes in all, and files
 _NOBODY = 65534
 
 
@@ -35,6 +37,7 @@ class Launch:
     command: tuple[str, ...]
     environment: dict[str, str]
     packages: str | None  # folder that the zygote adds to its import path, as it sees it
+    scratch: str = ""  # folder of the zygote's own that programs may write to
 
     def arguments(self, control_fd: int) -> list[str]:
         return [part.replace("{control}", str(control_fd)) for part in self.command]
@@ -63,7 +66,7 @@ def _nsjail(preload: Sequence[str]) -> Launch:
     if packages:
         mounts.append((packages, _PACKAGES_PLACE))
     command = (str(nsjail_binary()), *_jail_flags(mounts), "--", *_python(interpreter))
-    return Launch("nsjail", command, {}, str(_PACKAGES_PLACE) if packages else None)
+    return Launch("nsjail", command, {}, str(_PACKAGES_PLACE) if packages else None, _SCRATCH)
 
 
 def nsjail_binary() -> Path:
@@ -102,7 +105,8 @@ def _jail_flags(mounts: Sequence[tuple[Path, Path]]) -> list[str]:
     flags += ["--seccomp_string", POLICY]
     for source, place in mounts:
         flags += ["-R", f"{source}:{place}"]
-    for name, value in _ENVIRONMENT.items():
+    flags += ["-m", f"none:{_SCRATCH}:tmpfs:{_SCRATCH_OPTIONS}", "-D", _SCRATCH]
+    for name, value in (_ENVIRONMENT | {"HOME": _SCRATCH}).items():
         flags += ["-E", f"{name}={value}"]
     return flags
 

@@ -30,7 +30,7 @@ class Worker:
         self._backend = launch.backend
         self._control, theirs = socket.socketpair()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
-        start = f"package.zygote.main({theirs.fileno()}, {tuple(preload)!r})"
+        start = f"package.zygote.main({theirs.fileno()}, {tuple(preload)!r}, {launch.scratch!r})"
         text = boot_text(start, [launch.packages] if launch.packages else [])
         with theirs, memory_file(text.encode()) as boot:
             os.lseek(boot.fileno(), 0, os.SEEK_SET)

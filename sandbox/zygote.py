@@ -18,15 +18,15 @@ import struct
 import time
 from collections.abc import Callable
 
-from sandbox import checker, evaluation
+from sandbox import checker, evaluation, scratch
 from sandbox.watch import GRANT, Watch
 
 REPORT = struct.Struct("i2dB")  # wait status, CPU seconds, wall seconds, whether and why the child was cut short
 READY = b"ready"
 
 
-def main(control_fd: int, preload: tuple[str, ...]) -> None:
-    """Serve requests until the host closes the control socket."""
+def main(control_fd: int, preload: tuple[str, ...], scratch_folder: str) -> None:
+    """Serve requests until the host closes the control socket; `scratch_folder` ("": none) is emptied after each."""
     for name in preload:
         __import__(name)
     control = _socket.socket(fileno=control_fd)
@@ -47,7 +47,10 @@ def main(control_fd: int, preload: tuple[str, ...]) -> None:
             control.close()
             run(*fds)
 
-        control.sendall(_supervise(child, result_fd, data))
+        report = _supervise(child, result_fd, data)
+        if scratch_folder:
+            scratch.empty(scratch_folder)
+        control.sendall(report)
         os.close(request_fd)
         os.close(result_fd)
 
