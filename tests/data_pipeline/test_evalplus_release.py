@@ -42,7 +42,8 @@ def test_a_released_row_is_checked_against_its_own_reference():
     assert (problem.id, problem.source, problem.entry_point) == ("MBPP/901", "mbppplus", "add")
     assert "def add(pair):" in problem.question
     assert accepts(problem, problem.solution)
-    assert accepts(problem, "def add(pair):\n    return pair[0] + (pair[1] if len(pair) > 1 else 0) + 1e-9")  # floats
+    assert accepts(problem, "def add(pair):\n    return sum(pair) + 1e-9 * (type(pair[0]) is float)")
+    assert not accepts(problem, "def add(pair):\n    return sum(pair) + 1e-9")  # floats alone may differ a little
     assert not accepts(problem, "def add(pair):\n    return sum(pair) + 1")
     humaneval = row(task_id="HumanEval/1", prompt="def add(pair):\n", canonical_solution="    return sum(pair)\n")
     (problem,) = evalplus_release.from_rows([humaneval]).problems
@@ -101,7 +102,7 @@ def as_json(value):
 def test_types_lost_in_json_are_restored_from_the_examples(shared_data):
     """Of the real MBPP+ rows, whose checks still have the types; but for those whose examples show other types."""
     wrong = []
-    for each in pq.read_table(shared_data / "evalplus_sample.parquet").to_pylist():
+    for each in pq.read_table(shared_data / "evalplus_sample.parquet").to_pylist()[::4]:
         if each["data_source"] != "mbppplus":
             continue
         (inputs,) = (
