@@ -113,7 +113,7 @@ def case(tokens, positions, segments, logits) -> dict[str, np.ndarray]:
     return {key: value.numpy() for key, value in arrays.items()}
 
 
-def greedy(model: Qwen2ForCausalLM, prompts: int, max_new_tokens: int) -> dict:
+def greedy(model: Qwen2ForCausalLM, name: str, prompts: int, max_new_tokens: int) -> dict:
     """Greedy completions of prompts run one by one; those with a near tie are left out."""
     samples = []
     while len(samples) < prompts:
@@ -135,7 +135,7 @@ def greedy(model: Qwen2ForCausalLM, prompts: int, max_new_tokens: int) -> dict:
         samples.append((prompt[0].tolist(), completion.tolist(), logprobs.tolist()))
     eos = token_in_half([completion for _, completion, _ in samples])
     return {
-        "model": "gqa2_untied",
+        "model": name,
         "eos": eos,
         "max_new_tokens": max_new_tokens,
         "samples": [ended(*sample, eos) for sample in samples],
@@ -179,6 +179,7 @@ def published_tensors(name: str) -> dict:
 
 def write_fixtures(directory: Path) -> None:
     """Writes every model's directory, greedy.json and tensors.json under `directory`."""
+    truths = []
     for seed, name in enumerate(MODELS):
         model = build(name, seed)
         model.save_pretrained(directory / name, max_shard_size=MODELS[name][-1])
@@ -190,9 +191,9 @@ def write_fixtures(directory: Path) -> None:
         }
         flat = {f"{kind}/{key}": array for kind, arrays in cases.items() for key, array in arrays.items()}
         np.savez_compressed(directory / name / "cases.npz", **flat)
-        if name == "gqa2_untied":
-            lines = json.dumps(greedy(model, prompts=40, max_new_tokens=24)).replace('{"prompt"', '\n{"prompt"')
-            (directory / "greedy.json").write_text(lines + "\n")
+        truths.append(greedy(model, name, prompts=50, max_new_tokens=24))
+    lines = json.dumps(truths).replace('{"prompt"', '\n{"prompt"')
+    (directory / "greedy.json").write_text(lines + "\n")
     tensors = {name: published_tensors(name) for name in PUBLISHED}
     (directory / "tensors.json").write_text(json.dumps(tensors, indent=1) + "\n")
 

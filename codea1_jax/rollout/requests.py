@@ -38,17 +38,21 @@ class Request:
 
     stream: the request's identity for random numbers, such as (step, question, program). Requests with the
         same stream, prompt and seed get the same completions.
+    limits: the most tokens of each sample; empty: the sampling's alone.
     """
 
     prompt: tuple[int, ...]
     stream: tuple[int, ...]
     samples: int
+    limits: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.prompt:
             raise ValueError(f"request {self.stream}: the prompt is empty")
         if self.samples < 1:
             raise ValueError(f"request {self.stream}: samples={self.samples} must be at least 1")
+        if self.limits and (len(self.limits) != self.samples or min(self.limits) < 1):
+            raise ValueError(f"request {self.stream}: limits must be {self.samples} numbers of at least 1")
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,8 @@ class Sampler:
             if not schedule.busy:
                 break
             decoder = self._decoder(Method.of(sampling), schedule.columns())
-            cache, block = decoder(params, cache, schedule.rows(), controls)
+            limits = np.minimum(schedule.limits(), sampling.max_new_tokens)
+            cache, block = decoder(params, cache, schedule.rows(), controls._replace(max_new_tokens=limits))
             yield from finished  # while the device works
             finished = schedule.record(self._fetch(block))
         yield from finished

@@ -19,6 +19,7 @@ import numpy as np
 from codea1_jax.rollout.decode import Block, Rows
 from codea1_jax.rollout.requests import Capacity, Completion, Request, bucket_of
 
+_NO_LIMIT = np.iinfo(np.int32).max
 Finished = tuple[int, tuple[Completion, ...]]  # a request's index and its completions, by sample
 
 
@@ -84,6 +85,7 @@ class Schedule:
         self._age = np.zeros(shape, np.int32)
         self._active = np.zeros(shape, bool)
         self._key = np.zeros((*shape, 2), np.uint32)
+        self._limit = np.full(shape, _NO_LIMIT, np.int32)
 
     def _bucket(self, request: int) -> int:
         return bucket_of(len(self._requests[request].prompt), self._capacity.prompt_buckets)
@@ -97,6 +99,10 @@ class Schedule:
         """What the next block starts from."""
         host: Any = (self._prefix, self._token, self._age, self._active, self._key)
         return Rows(*(array.copy() for array in host))  # a device may read them while they change here
+
+    def limits(self) -> np.ndarray:
+        """The most tokens of every row's sample, int32 [slots, width], where its request sets a limit."""
+        return self._limit.copy()
 
     def columns(self) -> tuple[int, int]:
         """The prompt and response columns that the next block's rows need to look at."""
@@ -134,6 +140,7 @@ class Schedule:
         if self._active[slot, row]:
             group.rows[row] = _Sample(group.begun)
             self._token[slot, row] = request.prompt[-1]
+            self._limit[slot, row] = request.limits[group.begun] if request.limits else _NO_LIMIT
             self._key[slot, row] = sample_key(self._seed, request.stream, group.begun)
             group.begun += 1
 

@@ -9,7 +9,8 @@ from scipy.special import log_softmax
 
 from codea1_jax.models.attention import training_attention
 from codea1_jax.models.qwen2 import output_table
-from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
+from codea1_jax.models.sharding import one_device_mesh, serving_shardings
+from codea1_jax.rollout import Capacity, Request, Sampler, Sampling, residence
 
 NO_EOS = (-1,)
 SMALL = Capacity(3, 2, prompt_buckets=(20,), response_buckets=(12,), block=4, prefill_tokens=40)
@@ -57,6 +58,14 @@ def test_greedy_tokens_equal_a_naive_loop_of_full_forward_passes(model, params, 
         assert samples == [tuple(tokens[len(request.prompt) :])] * request.samples
 
 
+@pytest.fixture(params=["layers apart", "layers stacked"])
+def held(request, monkeypatch):
+    """Both ways to hold layers: on CPUs they are held apart, on accelerators in their stack."""
+    if request.param == "layers stacked":
+        monkeypatch.setattr(residence, "unrolls", lambda mesh: False)
+
+
+@pytest.mark.usefixtures("held")
 @pytest.mark.parametrize(
     "sampling",
     [
@@ -131,6 +140,16 @@ def test_a_completion_ends_with_its_first_eos_token_and_keeps_it(model, params, 
 def test_a_completion_without_eos_has_exactly_max_new_tokens(model, params, requests, count):
     for samples in completions_of(sampler_of(model).generate(params, requests, Sampling(count))):
         assert {(len(sample.tokens), sample.finished) for sample in samples} == {(count, False)}
+
+
+def test_samples_end_at_limits_of_their_own_and_no_row_computes_for_one_that_ended(model, params):
+    limits = (1, 12, 3, 5, 4, 9, 2, 8)
+    sampler = sampler_of(model, Capacity(1, 2, (8,), (12,), block=2, prefill_tokens=64))
+    free = tokens_of(sampler.generate(params, [Request((5, 6), (0,), 8)], Sampling(12)))
+    steps = sampler.counters.steps
+    cut = tokens_of(sampler.generate(params, [Request((5, 6), (0,), 8, limits)], Sampling(11)))
+    assert cut == [[tokens[: min(limit, 11)] for tokens, limit in zip(free[0], limits, strict=True)]]
+    assert sampler.counters.blocks - steps // 2 == blocks_of_a_queue([min(limit, 11) for limit in limits], 2, 2)
 
 
 def test_a_prompt_is_prefilled_once_however_many_samples_it_has(model, params, requests):
@@ -223,6 +242,19 @@ def test_a_policy_that_gives_nan_raises(model, params):
         list(sampler_of(model).generate(broken, [Request((5,), (0,), 1)], Sampling(4)))
 
 
+def test_parameters_are_used_where_they_lie_if_precision_and_sharding_agree(model, params):
+    mesh = one_device_mesh()
+    shardings = serving_shardings(model, mesh)
+    same = residence.reside(model.dtype, shardings, params)
+    assert all(x is y for x, y in zip(jax.tree.leaves(same), jax.tree.leaves(params), strict=True))
+    rounded = residence.reside(jnp.bfloat16, shardings, params)
+    assert {x.dtype for x in jax.tree.leaves(rounded)} == {jnp.dtype(jnp.bfloat16)}
+    apart = residence.residence(model, mesh)(params)
+    assert all(apart[name] is params[name] for name in ("embed_tokens", "lm_head"))
+    restacked = jax.tree.map(lambda *layers: jnp.stack(layers), *apart["layers"])
+    jax.tree.map(np.testing.assert_array_equal, restacked, params["layers"])
+
+
 def test_no_requests_give_no_completions(model, params):
     assert list(sampler_of(model).generate(params, [], Sampling(4))) == []
 
@@ -244,6 +276,8 @@ def test_what_does_not_fit_is_refused_before_anything_runs(model, params):
         lambda: Sampling(1, top_k=-1),
         lambda: Request((), (0,), 1),
         lambda: Request((1,), (0,), 0),
+        lambda: Request((1,), (0,), 2, (3,)),
+        lambda: Request((1,), (0,), 1, (0,)),
         lambda: dataclasses.replace(SMALL, slots=0),
         lambda: dataclasses.replace(SMALL, prompt_buckets=(8, 8)),
         lambda: dataclasses.replace(SMALL, response_buckets=(6,)),

@@ -11,20 +11,28 @@ from codea1_jax.models.weights import load_params, read_config
 from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "qwen2"
+TRUTHS = json.loads((FIXTURES / "greedy.json").read_text())
 
 
-@pytest.mark.parametrize("block", [6, 24])
-def test_greedy_completions_equal_those_of_transformers(block):
-    truth = json.loads((FIXTURES / "greedy.json").read_text())
+def test_there_are_two_hundred_prompts_of_mixed_length_and_completions_that_end_and_that_are_cut():
+    samples = [(sample, truth["eos"]) for truth in TRUTHS for sample in truth["samples"]]
+    assert len(samples) == 200
+    assert len({len(sample["prompt"]) for sample, _ in samples}) > 20
+    assert 50 < sum(sample["completion"][-1] == eos for sample, eos in samples) < 150
+
+
+@pytest.mark.parametrize("truth", TRUTHS, ids=[truth["model"] for truth in TRUTHS])
+def test_greedy_completions_equal_those_of_transformers(truth):
     folder = FIXTURES / truth["model"]
     model = Qwen2(read_config(folder))
-    capacity = Capacity(7, 2, prompt_buckets=(32,), response_buckets=(24,), block=block, prefill_tokens=96)
+    capacity = Capacity(7, 2, prompt_buckets=(32,), response_buckets=(24,), block=6, prefill_tokens=96)
     sampler = Sampler(model, eos_ids=(truth["eos"],), pad_id=0, seed=0, capacity=capacity)
     requests = [Request(tuple(sample["prompt"]), (place,), 2) for place, sample in enumerate(truth["samples"])]
     sampling = Sampling(truth["max_new_tokens"], temperature=0.0)
-    for place, completions in sampler.generate(load_params(folder, model), requests, sampling):
-        expected = truth["samples"][place]
-        for completion in completions:
+    results = dict(sampler.generate(load_params(folder, model), requests, sampling))
+    assert len(results) == len(requests)
+    for place, expected in enumerate(truth["samples"]):
+        for completion in results[place]:
             assert list(completion.tokens) == expected["completion"]
             assert completion.finished == (expected["completion"][-1] == truth["eos"])
             np.testing.assert_allclose(completion.logprobs, expected["logprobs"], atol=1e-4)

@@ -1,0 +1,50 @@
+"""What every contender of bench_rollout.py shares: a workload, and a loop that plays it whenever the bench asks.
+
+Standard library only, because each contender runs in an environment of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+MODEL, WORKLOADS = "model", "workloads.json"
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Prompts, and how many tokens each sample of each prompt is to have."""
+
+    prompts: list[list[int]]
+    lengths: list[list[int]]
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that are asked for: those of no sequence that goes on after its end count."""
+        return sum(map(sum, self.lengths))
+
+    def static_batches(self, size: int) -> Iterator[tuple[list[list[int]], int]]:
+        """The samples in their order, so many at a time: their prompts, and the length of the longest response."""
+        samples = [(p, n) for p, lengths in zip(self.prompts, self.lengths, strict=True) for n in lengths]
+        for start in range(0, len(samples), size):
+            batch = samples[start : start + size]
+            yield [prompt for prompt, _ in batch], max(length for _, length in batch)
+
+
+def read_workloads(directory: Path) -> dict[str, Workload]:
+    return {name: Workload(**fields) for name, fields in json.loads((directory / WORKLOADS).read_text()).items()}
+
+
+def answer(directory: Path, play: Callable[[Workload], dict[str, Any]]) -> None:
+    """For every workload named on standard input, plays it and prints a line of JSON: seconds and what was said."""
+    workloads = read_workloads(directory)
+    out, sys.stdout = sys.stdout, sys.stderr  # libraries chat
+    for line in sys.stdin:
+        started = time.perf_counter()
+        told = play(workloads[line.strip()])
+        print(json.dumps({"seconds": time.perf_counter() - started, **told}), file=out, flush=True)

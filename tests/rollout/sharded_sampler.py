@@ -1,0 +1,48 @@
+"""Run by test_sharded_sampler.py in processes of their own: what a sampler draws on every mesh.
+
+Prints one JSON line {mesh: [[tokens of each sample] of each request]}; "one device" is there too. Arguments: the
+meshes as JSON, then, for several processes, coordinator address, process count and process index.
+"""
+
+import json
+import sys
+
+import jax
+import numpy as np
+
+from codea1_jax.models.config import Qwen2Config
+from codea1_jax.models.qwen2 import Qwen2
+from codea1_jax.models.sharding import MeshConfig, init_sharded, make_mesh
+from codea1_jax.rollout import Capacity, Request, Sampler, Sampling, residence
+
+CONFIG = Qwen2Config(64, 32, 48, 2, 8, 2, 8, rope_theta=1e4, tie_embeddings=False)
+MODEL = Qwen2(CONFIG)
+CAPACITY = Capacity(8, 2, (8, 16), (4, 12), block=4, prefill_tokens=32)
+
+
+def requests():
+    random = np.random.default_rng(0)
+    return [Request(tuple(random.integers(3, 64, 2 + i).tolist()), (i,), 1 + i % 4) for i in range(12)]
+
+
+def drawn_on(mesh, *, unrolls=True):
+    residence.unrolls = lambda mesh: unrolls  # as on CPUs, or as on accelerators
+    params = jax.tree.map(lambda x: 6 * x if x.ndim > 1 else x, init_sharded(MODEL, jax.random.key(1), mesh))
+    sampler = Sampler(MODEL, eos_ids=(7, 8, 9), pad_id=0, seed=0, capacity=CAPACITY, mesh=mesh)
+    results = dict(sampler.generate(params, requests(), Sampling(12)))
+    return [[completion.tokens for completion in results[i]] for i in range(len(results))]
+
+
+def main(meshes, coordinator=None, processes=1, index=0):
+    if coordinator:
+        jax.distributed.initialize(coordinator, int(processes), int(index))
+    drawn = {"one device": drawn_on(make_mesh(MeshConfig(), jax.local_devices()[:1]))}
+    for sizes in meshes:
+        mesh = make_mesh(MeshConfig(**sizes))
+        drawn[str(sizes)] = drawn_on(mesh)
+        drawn[f"{sizes}, stacked"] = drawn_on(mesh, unrolls=False)
+    print(json.dumps(drawn))
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]), *sys.argv[2:])
