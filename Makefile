@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: demo test test-all bench-sandbox lint venv clean
+.PHONY: demo test test-all bench-sandbox bench-rollout lint venv clean
 
 # --- environments: .venv/base is a marker of what is installed ------------------------------------
 
@@ -17,7 +17,8 @@ export JAX_PLATFORMS ?= cpu
 	touch $@
 
 .venv/dev: .venv/base
-	VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --constraint requirements/lock.txt --editable '.[dev]'
+	VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --constraint requirements/lock.txt --override requirements/overrides.txt \
+		--editable '.[dev]'
 	touch $@
 
 venv: .venv/base
@@ -41,6 +42,13 @@ test-all: lint
 
 bench-sandbox: .venv/base
 	$(BIN)/python benches/bench_sandbox.py
+
+bench-rollout: .venv/base
+	$(BIN)/python benches/bench_rollout.py
+
+# Compiles every hardware preset for its TPU, minutes each, and writes docs/plan.md; or those in PRESETS.
+plan-all: .venv/dev
+	$(BIN)/python benches/plan_all.py $(PRESETS)
 
 clean:
 	rm -rf .venv .cache build dist *.egg-info

@@ -14,13 +14,14 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from codea1_jax.cli import checkpoint, convert, data, evaluate, plan, presets, report, reproduce, sandbox, train
+from codea1_jax.cli import checkpoint, convert, data, evaluate, plan, presets, report, reproduce, sandbox, serve, train
 from codea1_jax.cli.runtime import BAD_INPUT, FAILED, STOPPED
 from codea1_jax.run.config import ConfigError
 from codea1_jax.run.interrupts import Interrupted
 from sandbox import SandboxError, SandboxUnavailable
 
-COMMANDS = (train, checkpoint, convert, evaluate, plan, data, presets, report, reproduce, sandbox)  # in the order of --help
+# In the order of --help.
+COMMANDS = (train, checkpoint, convert, evaluate, serve, plan, data, presets, report, reproduce, sandbox)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,0 +1,111 @@
+"""`codea1 serve`: a trained policy for OpenAI's and JetStream's clients."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from codea1_jax.cli.arguments import port
+from codea1_jax.cli.runtime import DONE, keep_compiled_programs
+from codea1_jax.run.config import ConfigError
+from sandbox.bearer import read_token
+
+if TYPE_CHECKING:
+    from codea1_jax.cli.arguments import Commands
+    from codea1_jax.models.config import Qwen2Config
+    from codea1_jax.models.policy import Policy
+    from codea1_jax.models.qwen2 import Params
+    from codea1_jax.rollout import Capacity
+    from codea1_jax.serve.server import Ports
+
+VARIABLE = "CODEA1_SERVE_TOKEN"
+PREFILL_TOKENS = 8192  # not used: the service prefills prompts as they come
+
+
+def add(commands: Commands) -> None:
+    """Registers the command."""
+    parser = commands.add_parser(
+        "serve", help="serve a policy over HTTP (OpenAI's completions and chat) and gRPC (JetStream's)"
+    )
+    parser.add_argument("checkpoint", metavar="CHECKPOINT", help="a run, a model directory of either form or a Hub id")
+    parser.add_argument("--role", help="which of a run's policies: code or test")
+    parser.add_argument("--name", help="what clients call the model; default: the last part of CHECKPOINT")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on; default: %(default)s")
+    parser.add_argument("--port", type=port, default=8000, help="of HTTP; default: %(default)s")
+    parser.add_argument("--grpc-port", type=port, default=9000, help="of gRPC; default: %(default)s")
+    parser.add_argument("--token-file", type=Path, help=f"the bearer token clients must send; default: ${VARIABLE}")
+    parser.add_argument("--slots", type=int, default=16, help="prompts decoded at once; default: %(default)s")
+    parser.add_argument(
+        "--samples-per-slot", type=int, default=1, help="samples that share a prompt's slot; default: %(default)s"
+    )
+    parser.add_argument("--prompt-tokens", type=int, default=4096, help="longest prompt; default: %(default)s")
+    parser.add_argument("--response-tokens", type=int, default=4096, help="longest response; default: %(default)s")
+    parser.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    token = read_token(options.token_file, VARIABLE)
+    try:
+        from codea1_jax.serve.server import Address, Server, run_until_signalled
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"serving needs {error.name}: pip install 'codea1-jax[serve,jetstream]'") from error
+    from codea1_jax.run.telemetry import log_to_stderr
+
+    log_to_stderr()
+    keep_compiled_programs()
+    address = Address(options.host, options.port, options.grpc_port, token)
+    policy, params = _load(options.checkpoint, options.role)
+    name = options.name or Path(options.checkpoint).absolute().name
+    capacity = _capacity(options, policy.model.config)
+
+    def tell(ports: Ports) -> None:
+        print(
+            f"codea1: serving {name} at http://{options.host}:{ports.http}/v1, gRPC at port {ports.grpc}",
+            file=sys.stderr,
+            flush=True,
+        )
+
+    run_until_signalled(Server(name, policy, params, capacity, address), tell)
+    return DONE
+
+
+def _load(place: str, role: str | None) -> tuple[Policy, Params]:
+    """The policy and its parameters on the first device, in bfloat16 unless that is a CPU."""
+    import jax
+    import jax.numpy as jnp
+
+    from codea1_jax.assemble.convert import open_source
+    from codea1_jax.models.sharding import one_device_mesh, param_shardings
+
+    source = open_source(place, role)
+    dtype = jnp.dtype("float32" if jax.default_backend() == "cpu" else "bfloat16")
+    model = source.policy.model.clone(dtype=dtype, param_dtype=dtype)
+    params = source.read(model, param_shardings(model, one_device_mesh()))
+    return replace(source.policy, model=model), params
+
+
+def _capacity(options: argparse.Namespace, model: Qwen2Config) -> Capacity:
+    """What the options ask for. Raises ConfigError if it is impossible, or more than the model's context."""
+    from codea1_jax.assemble.players import BLOCK, buckets
+    from codea1_jax.rollout import Capacity
+
+    asked, most = options.prompt_tokens + options.response_tokens, model.max_position_embeddings
+    if min(options.prompt_tokens, options.response_tokens) < 1:
+        raise ConfigError("--prompt-tokens and --response-tokens must be at least 1")
+    if asked > most:
+        raise ConfigError(f"--prompt-tokens + --response-tokens = {asked} is more than the model's context of {most}")
+    longest = -(-options.response_tokens // BLOCK) * BLOCK
+    try:
+        return Capacity(
+            slots=options.slots,
+            width=options.samples_per_slot,
+            prompt_buckets=buckets(options.prompt_tokens),
+            response_buckets=buckets(longest),
+            block=BLOCK,
+            prefill_tokens=PREFILL_TOKENS,
+        )
+    except ValueError as error:
+        raise ConfigError(f"--slots, --samples-per-slot: {error}") from error

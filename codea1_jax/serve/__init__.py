@@ -1,0 +1,9 @@
+"""A trained policy as a service: JetStream's Driver and its gRPC service over our engine, and OpenAI's HTTP beside it.
+
+    HTTP (`http`) ──► orders ──►┐
+                                ├─► Driver (`driver`): prefill, insert, generate ──► jobs: text, stops ──► channels
+    gRPC (`grpc_service`) ─────►┘
+
+Both go through the one queue of one Driver, so their samples are decoded together. Needs the extras `serve` and
+`jetstream`.
+"""

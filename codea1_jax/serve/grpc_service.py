@@ -1,0 +1,51 @@
+"""JetStream's gRPC service. A request is answered with one sample, drawn greedily: its protocol has no other wish."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+
+from codea1_jax.rollout.jetstream_shims import jetstream_pb2_grpc, orchestrator
+from codea1_jax.serve.driver import Driver, EngineFailure
+from codea1_jax.serve.orders import BadRequest
+
+
+class Orchestrator(orchestrator.LLMOrchestrator):
+    """As JetStream's, with errors that say what is wrong. With a token, Decode wants `authorization: Bearer TOKEN`."""
+
+    def __init__(self, driver: Driver, token: str) -> None:
+        super().__init__(driver)
+        self._expected = f"Bearer {token}" if token else ""
+
+    async def Decode(self, request: Any, context: grpc.aio.ServicerContext | None = None) -> AsyncIterator[Any]:
+        """Streams DecodeResponses. Aborts with UNAUTHENTICATED, INVALID_ARGUMENT, RESOURCE_EXHAUSTED or INTERNAL."""
+        assert context is not None  # JetStream allows none in its own offline tests
+        metadata: Any = context.invocation_metadata()
+        sent = str(dict(metadata or ()).get("authorization", ""))
+        if self._expected and not hmac.compare_digest(sent.encode(), self._expected.encode()):
+            await context.abort(grpc.StatusCode.UNAUTHENTICATED, "a bearer token is needed")
+        if request.WhichOneof("content") is None:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "neither text_content nor token_content is set")
+        try:
+            async for response in super().Decode(request, context):
+                yield response
+        except BadRequest as error:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        except EngineFailure as error:
+            await context.abort(grpc.StatusCode.INTERNAL, str(error))
+
+
+async def start_grpc(driver: Driver, host: str, port: int, token: str) -> tuple[grpc.aio.Server, int]:
+    """Listens, at any free port for 0; returns the server and its port. Raises OSError where that is not to be had."""
+    server = grpc.aio.server()
+    jetstream_pb2_grpc.add_OrchestratorServicer_to_server(Orchestrator(driver, token), server)
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    try:
+        bound = server.add_insecure_port(address)
+    except RuntimeError as error:  # what grpc raises for an address in use
+        raise OSError(f"cannot listen for gRPC at {address}: {error}") from error
+    await server.start()
+    return server, bound

@@ -1,0 +1,120 @@
+"""The answers of OpenAI's completions and chat completions, whole or as a stream of chunks."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from codea1_jax.serve.jobs import Piece
+
+Json = dict[str, Any]
+
+
+@dataclass
+class Usage:
+    """Tokens of a request."""
+
+    prompt: int
+    completion: int = 0
+
+    def json(self) -> Json:
+        """As OpenAI counts."""
+        return {
+            "prompt_tokens": self.prompt,
+            "completion_tokens": self.completion,
+            "total_tokens": self.prompt + self.completion,
+        }
+
+
+@dataclass
+class _Choice:
+    """One sample so far."""
+
+    text: list[str] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    finish: str | None = None
+
+    def add(self, piece: Piece) -> None:
+        self.text += piece.text
+        self.tokens += piece.token_ids
+        self.logprobs += piece.logprobs
+        self.finish = piece.finish
+
+
+class Answer:
+    """The answer to one request while it comes in. `chat` decides the form."""
+
+    def __init__(
+        self,
+        *,
+        model: str,
+        chat: bool,
+        prompt_tokens: int,
+        logprobs: bool,
+        decode: Callable[[Iterable[int]], str],
+    ) -> None:
+        self.usage = Usage(prompt_tokens)
+        self._chat = chat
+        self._logprobs = logprobs
+        self._decode = decode
+        self._choices: dict[int, _Choice] = {}
+        self._head = {
+            "id": ("chatcmpl-" if chat else "cmpl-") + secrets.token_hex(12),
+            "created": int(time.time()),
+            "model": model,
+        }
+
+    def add(self, pieces: Sequence[Piece]) -> None:
+        """Takes in what a block brought."""
+        for piece in pieces:
+            self.usage.completion += len(piece.token_ids)
+            self._choices.setdefault(piece.choice, _Choice()).add(piece)
+
+    def whole(self) -> Json:
+        """The whole answer."""
+        choices = [self._choice(index, choice) for index, choice in sorted(self._choices.items())]
+        kind = "chat.completion" if self._chat else "text_completion"
+        return {**self._head, "object": kind, "choices": choices, "usage": self.usage.json()}
+
+    def chunk(self, piece: Piece, *, first: bool) -> Json:
+        """What one piece adds, as a chunk of a stream; the `first` one of a choice names the role."""
+        added = _Choice()
+        added.add(piece)
+        return self._chunk([self._choice(piece.choice, added, delta=True, first=first)])
+
+    def usage_chunk(self) -> Json:
+        """The chunk that ends a stream whose client wants to know the usage."""
+        return {**self._chunk([]), "usage": self.usage.json()}
+
+    def _chunk(self, choices: list[Json]) -> Json:
+        kind = "chat.completion.chunk" if self._chat else "text_completion"
+        return {**self._head, "object": kind, "choices": choices}
+
+    def _choice(self, index: int, choice: _Choice, *, delta: bool = False, first: bool = False) -> Json:
+        text = "".join(choice.text)
+        shared = {"index": index, "finish_reason": choice.finish, "logprobs": self._logprobs_of(choice)}
+        if not self._chat:
+            return {**shared, "text": text}
+        if not delta:
+            return {**shared, "message": {"role": "assistant", "content": text}}
+        return {**shared, "delta": {"role": "assistant", "content": text} if first else {"content": text}}
+
+    def _logprobs_of(self, choice: _Choice) -> Json | None:
+        """Of the sampled tokens, over the whole vocabulary at the sampling temperature."""
+        if not self._logprobs:
+            return None
+        texts = [self._decode([token]) for token in choice.tokens]
+        if not self._chat:
+            return {"tokens": texts, "token_logprobs": choice.logprobs, "top_logprobs": None, "text_offset": []}
+        pairs = zip(texts, choice.logprobs, strict=True)
+        content = [{"token": text, "logprob": number, "bytes": None, "top_logprobs": []} for text, number in pairs]
+        return {"content": content, "refusal": None}
+
+
+def error_body(message: str, kind: str, code: str | None = None) -> Json:
+    """An error as OpenAI's clients read it."""
+    return {"error": {"message": message, "type": kind, "param": None, "code": code}}

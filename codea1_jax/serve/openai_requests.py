@@ -1,0 +1,156 @@
+"""The requests of OpenAI's completions and chat completions. What is not supported is refused, never ignored."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from codea1_jax.models.tokenizer import Tokenizer
+from codea1_jax.serve.orders import BadRequest, Limits, Order, sampling_of
+
+Neutral = Annotated[float, Field(ge=0, le=0)]  # a number that may only say that the feature is not wanted
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class StreamOptions(_Part):
+    """What else a stream tells."""
+
+    include_usage: bool = False
+
+
+class TextPart(_Part):
+    """A part of a message's content."""
+
+    type: Literal["text"]
+    text: str
+
+
+class ChatMessage(_Part):
+    """A turn of a conversation."""
+
+    role: Literal["system", "developer", "user", "assistant"]
+    content: str | list[TextPart]
+    name: str | None = None
+
+    def plain(self) -> dict[str, str]:
+        """As the chat template wants it."""
+        content = self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
+        return {"role": "system" if self.role == "developer" else self.role, "content": content}
+
+
+class GenerationRequest(_Part):
+    """What both kinds of request have in common. `top_k` is an extension that other servers have too."""
+
+    model: str
+    max_tokens: int | None = Field(default=None, ge=1)
+    temperature: float = Field(default=1.0, ge=0, le=100)
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    top_k: int = Field(default=0, ge=0, lt=2**31)
+    n: int = Field(default=1, ge=1, le=128)
+    seed: int | None = None
+    stop: str | list[str] | None = None
+    stream: bool = False
+    stream_options: StreamOptions | None = None
+    user: str | None = None
+    frequency_penalty: Neutral = 0
+    presence_penalty: Neutral = 0
+
+    def stops(self) -> tuple[str, ...]:
+        """The texts before which samples are cut. Raises BadRequest for an empty one."""
+        stops = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
+        if "" in stops:
+            raise BadRequest("stop: an empty string stops nothing")
+        return stops
+
+
+class CompletionRequest(GenerationRequest):
+    """POST /v1/completions."""
+
+    prompt: str | list[int] | list[str] | list[list[int]]
+    logprobs: Literal[0] | None = None  # 0: of the sampled tokens alone
+    echo: Literal[False] = False
+    best_of: Literal[1] | None = None
+
+    def prompts(self, tokenizer: Tokenizer) -> list[tuple[int, ...]]:
+        """Every prompt in tokens."""
+        given: Any = self.prompt
+        many = given if isinstance(given, list) and given and not isinstance(given[0], int) else [given]
+        return [tokenizer.encode(prompt) if isinstance(prompt, str) else tuple(prompt) for prompt in many]
+
+    @property
+    def wants_logprobs(self) -> bool:
+        """Whether the logprobs of sampled tokens are asked for."""
+        return self.logprobs is not None
+
+    def longest(self, _limits: Limits) -> int:
+        """New tokens at most; OpenAI's own default."""
+        return self.max_tokens or 16
+
+
+class ChatRequest(GenerationRequest):
+    """POST /v1/chat/completions."""
+
+    messages: list[ChatMessage] = Field(min_length=1)
+    max_completion_tokens: int | None = Field(default=None, ge=1)
+    logprobs: bool = False
+    top_logprobs: Literal[0] | None = None
+
+    def prompts(self, tokenizer: Tokenizer) -> list[tuple[int, ...]]:
+        """The conversation in tokens. Raises BadRequest if the model has no chat template, or it refuses the turns."""
+        if tokenizer.hf.chat_template is None:
+            raise BadRequest("this model has no chat template; use /v1/completions")
+        return [tokenizer.encode_chat([message.plain() for message in self.messages])]
+
+    @property
+    def wants_logprobs(self) -> bool:
+        """Whether the logprobs of sampled tokens are asked for."""
+        return self.logprobs
+
+    def longest(self, limits: Limits) -> int:
+        """New tokens at most: as many as the server gives, unless told."""
+        return self.max_completion_tokens or self.max_tokens or limits.response
+
+
+R = TypeVar("R", CompletionRequest, ChatRequest)
+
+
+def parse(kind: type[R], body: Any) -> R:
+    """A request from its JSON. Raises BadRequest, naming the first field that is wrong."""
+    try:
+        return kind.model_validate(body)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"])) or "the body"
+        known = "is not a parameter of this server" if first["type"] == "extra_forbidden" else first["msg"]
+        raise BadRequest(f"{field}: {known}") from error
+
+
+def orders_of(
+    request: CompletionRequest | ChatRequest, prompts: Sequence[tuple[int, ...]], limits: Limits
+) -> list[Order]:
+    """The orders that the request amounts to: every prompt's n samples, as many to a slot as it holds.
+
+    With a seed, the samples depend on it, the prompt, the numbers of the request and nothing else.
+    """
+    sampling = sampling_of(request.longest(limits), request.temperature, request.top_p, request.top_k)
+    seed = secrets.randbits(62) if request.seed is None else request.seed
+    return [
+        Order(
+            prompt=prompt,
+            sampling=sampling,
+            seed=seed,
+            stream=(number,),
+            samples=min(limits.samples, request.n - first),
+            first=first,
+            choice=number * request.n + first,
+            stop=request.stops(),
+        )
+        for number, prompt in enumerate(prompts)
+        for first in range(0, request.n, limits.samples)
+    ]

@@ -1,0 +1,70 @@
+"""What a client asks for, checked before it reaches the engine, where a mistake would end the service."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from codea1_jax.rollout.requests import Sampling
+
+
+class BadRequest(ValueError):
+    """A request that cannot be served as it is; the message says why."""
+
+
+class Busy(RuntimeError):
+    """Too many requests wait already."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """Samples of one prompt that are decoded in one slot.
+
+    seed, stream, first: a sample's random numbers are those of (seed, stream, first + its row).
+    choice: the number of the first sample in the answer.
+    stop: texts before which a sample is cut.
+    """
+
+    prompt: tuple[int, ...]
+    sampling: Sampling
+    seed: int = 0
+    stream: tuple[int, ...] = ()
+    samples: int = 1
+    first: int = 0
+    choice: int = 0
+    stop: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one request may ask for, in tokens, and how many orders may wait for a slot.
+
+    vocabulary: ids of the tokenizer.
+    samples: of one order.
+    """
+
+    prompt: int
+    response: int
+    vocabulary: int
+    samples: int
+    waiting: int
+
+    def check(self, order: Order) -> None:
+        """Raises BadRequest for an order that the engine cannot take."""
+        if not order.prompt:
+            raise BadRequest("the prompt is empty")
+        if len(order.prompt) > self.prompt:
+            raise BadRequest(f"the prompt has {len(order.prompt)} tokens; this server takes at most {self.prompt}")
+        foreign = [token for token in order.prompt if not 0 <= token < self.vocabulary]
+        if foreign:
+            raise BadRequest(f"token {foreign[0]} is not in the vocabulary of {self.vocabulary}")
+        wanted = order.sampling.max_new_tokens
+        if wanted > self.response:
+            raise BadRequest(f"max_tokens={wanted} is more than the {self.response} tokens this server gives")
+
+
+def sampling_of(max_new_tokens: int, temperature: float, top_p: float = 1.0, top_k: int = 0) -> Sampling:
+    """A sampling as the client asked for it. Raises BadRequest for numbers out of range."""
+    try:
+        return Sampling(max_new_tokens, temperature, top_p, top_k)
+    except ValueError as error:
+        raise BadRequest(str(error).replace("max_new_tokens", "max_tokens")) from error

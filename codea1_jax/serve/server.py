@@ -1,0 +1,141 @@
+"""One process, one Driver, two services: started together, stopped together, nothing left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+
+from codea1_jax.models.policy import Policy
+from codea1_jax.models.qwen2 import Params
+from codea1_jax.rollout.jetstream import JetStreamEngine
+from codea1_jax.rollout.requests import Capacity
+from codea1_jax.run.config import ConfigError
+from codea1_jax.run.interrupts import SIGNALS
+from codea1_jax.serve.driver import Driver
+from codea1_jax.serve.grpc_service import start_grpc
+from codea1_jax.serve.http import Served, make_app
+from codea1_jax.serve.orders import Limits
+
+logger = logging.getLogger(__name__)
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+WAITING = 1024  # orders that may wait for a slot
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where to listen; port 0 is any free one. `token` is asked of clients unless empty.
+
+    Raises ConfigError for an address that others reach, without a token.
+    """
+
+    host: str
+    http_port: int
+    grpc_port: int
+    token: str
+
+    def __post_init__(self) -> None:
+        if self.host not in LOOPBACK and not self.token:
+            where = self.host or "every address"
+            raise ConfigError(f"listening on {where} needs a token that clients must send: see --token-file")
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Where the services listen."""
+
+    http: int
+    grpc: int
+
+
+class Server:
+    """A policy at an address, until stopped.
+
+    grace: seconds that requests in progress have after `stop`.
+    """
+
+    def __init__(
+        self, name: str, policy: Policy, params: Params, capacity: Capacity, address: Address, grace: float = 10.0
+    ) -> None:
+        self._name = name
+        self._policy = policy
+        self._params = params
+        self._capacity = capacity
+        self._address = address
+        self._grace = grace
+        self._stopped = asyncio.Event()
+        self._failure: Exception | None = None
+
+    def stop(self) -> None:
+        """Lets `run` end: no new requests, those in progress have their grace. Call it in the event loop's thread."""
+        self._stopped.set()
+
+    async def run(self, ready: Callable[[Ports], None]) -> None:
+        """Serves until `stop`; `ready` is called once requests are taken.
+
+        Raises OSError where the address is not to be had, and what the engine raised if it failed.
+        """
+        loop = asyncio.get_running_loop()
+        driver = self._driver(lambda error: loop.call_soon_threadsafe(self._fail, driver, error))
+        served = Served(self._name, self._policy.tokenizer, driver, self._capacity.slots)
+        app = make_app(served, self._address.token)
+        # Without "cancellation" a client that has gone would be answered to the end.
+        runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=self._grace, access_log=None)
+        try:
+            await runner.setup()
+            site = web.TCPSite(runner, self._address.host, self._address.http_port)
+            grpc_server, grpc_port = await start_grpc(
+                driver, self._address.host, self._address.grpc_port, self._address.token
+            )
+            try:
+                await site.start()
+                ready(Ports(runner.addresses[0][1], grpc_port))
+                await self._stopped.wait()
+            finally:
+                await asyncio.gather(grpc_server.stop(self._grace), runner.cleanup())
+        finally:
+            await asyncio.to_thread(driver.stop)  # the threads may still be answering into this loop
+        if self._failure is not None:
+            raise self._failure
+
+    def _driver(self, on_failure: Callable[[Exception], Any]) -> Driver:
+        tokenizer = self._policy.tokenizer
+        engine = JetStreamEngine(self._policy.model, tokenizer, self._capacity)
+        limits = Limits(
+            prompt=self._capacity.prompt_buckets[-1],
+            response=self._capacity.response_buckets[-1],
+            vocabulary=tokenizer.vocab_size,
+            samples=self._capacity.width,
+            waiting=WAITING,
+        )
+        return Driver(engine, engine.reside(self._params), tokenizer, limits, on_failure)
+
+    def _fail(self, driver: Driver, error: Exception) -> None:
+        logger.error("the engine failed: %s", error)
+        self._failure = self._failure or error
+        driver.fail_open_orders(error)
+        self.stop()
+
+
+def run_until_signalled(server: Server, ready: Callable[[Ports], None]) -> None:
+    """Runs the server until SIGINT or SIGTERM; a second one ends the process as it would any other."""
+    asyncio.run(_run_until_signalled(server, ready))
+
+
+async def _run_until_signalled(server: Server, ready: Callable[[Ports], None]) -> None:
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        logger.info("stopping: requests in progress are answered first")
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)
+        server.stop()
+
+    for number in SIGNALS:
+        loop.add_signal_handler(number, stop)
+    await server.run(ready)

@@ -1,0 +1,186 @@
+import asyncio
+import json
+import time
+import urllib.error
+import urllib.request
+
+import openai
+import pytest
+from tiny_server import CAPACITY, TOKEN
+
+from codea1_jax.rollout import Request, Sampler, Sampling
+from codea1_jax.rollout.jetstream import JetStreamEngine
+
+GREEDY = {"model": "tiny", "temperature": 0}
+
+
+@pytest.fixture(scope="module")
+def sampled(server):
+    """What the core's own sampler draws: texts and completions of three samples of a prompt, seed 7."""
+    tokenizer = server.policy.tokenizer
+    sampler = Sampler(
+        server.policy.model, eos_ids=tokenizer.eos_ids, pad_id=tokenizer.pad_id, seed=7, capacity=CAPACITY
+    )
+    sampling = Sampling(24, temperature=0.8, top_p=0.9)
+    ((_, completions),) = sampler.generate(server.params, [Request(tokenizer.encode("def f"), (0,), 3)], sampling)
+    return [tokenizer.decode(completion.tokens) for completion in completions], completions
+
+
+def test_completions_are_those_of_the_sampler_with_the_same_seed(client, sampled):
+    texts, completions = sampled
+    answer = client.completions.create(
+        model="tiny", prompt="def f", max_tokens=24, temperature=0.8, top_p=0.9, seed=7, n=3, logprobs=0
+    )
+    assert [choice.text for choice in answer.choices] == texts
+    assert [choice.index for choice in answer.choices] == [0, 1, 2]
+    for choice, completion in zip(answer.choices, completions, strict=True):
+        drawn = len(completion.tokens) - completion.finished  # the end token is not shown
+        assert choice.finish_reason == ("stop" if completion.finished else "length")
+        assert choice.logprobs.token_logprobs == pytest.approx(completion.logprobs[:drawn], abs=1e-4)
+    assert answer.usage.prompt_tokens == 5
+
+
+def test_a_stream_brings_the_same_text_in_pieces(client, sampled):
+    stream = client.completions.create(
+        model="tiny",
+        prompt="def f",
+        max_tokens=24,
+        temperature=0.8,
+        top_p=0.9,
+        seed=7,
+        n=3,
+        stream=True,
+        stream_options={"include_usage": True},
+    )
+    texts, reasons, usage = ["", "", ""], {}, None
+    for chunk in stream:
+        usage = chunk.usage or usage
+        for choice in chunk.choices:
+            texts[choice.index] += choice.text
+            reasons[choice.index] = choice.finish_reason
+    assert texts == sampled[0]
+    assert set(reasons) == {0, 1, 2} and None not in reasons.values()
+    assert usage.completion_tokens == sum(len(c.tokens) - c.finished for c in sampled[1])
+
+
+def test_chat_goes_through_the_template_and_streams(server, client):
+    messages = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "sort a list"}]
+    tokens = list(server.policy.tokenizer.encode_chat(messages))
+    plain = client.completions.create(prompt=tokens, max_tokens=12, **GREEDY).choices[0].text
+    answer = client.chat.completions.create(messages=messages, max_tokens=12, logprobs=True, **GREEDY)
+    assert answer.choices[0].message.content == plain
+    assert len(answer.choices[0].logprobs.content) == answer.usage.completion_tokens
+    chunks = list(client.chat.completions.create(messages=messages, max_tokens=12, stream=True, **GREEDY))
+    assert chunks[0].choices[0].delta.role == "assistant"
+    assert "".join(chunk.choices[0].delta.content for chunk in chunks) == plain
+
+
+def test_a_stop_string_ends_a_sample_before_it(client):
+    whole = client.completions.create(prompt="abc", max_tokens=16, **GREEDY).choices[0].text
+    stop = whole[5:7]
+    cut = client.completions.create(prompt="abc", max_tokens=16, stop=[stop], **GREEDY).choices[0]
+    assert cut.text == whole[: whole.find(stop)]
+    assert cut.finish_reason == "stop"
+
+
+def test_many_prompts_in_one_request(client):
+    prompts = ["a", "bc", "def"]
+    alone = [client.completions.create(prompt=prompt, max_tokens=6, **GREEDY).choices[0].text for prompt in prompts]
+    answer = client.completions.create(prompt=prompts, max_tokens=6, n=2, **GREEDY)
+    assert [choice.text for choice in answer.choices] == [text for text in alone for _ in range(2)]
+
+
+def test_sixty_four_requests_at_once_are_all_answered(server):
+    async def ask_all():
+        async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key=TOKEN, max_retries=0) as client:
+            asks = [
+                client.completions.create(model="tiny", prompt=f"question {i}", max_tokens=1 + i % 9, seed=i)
+                for i in range(64)
+            ]
+            return await asyncio.gather(*asks)
+
+    answers = asyncio.run(ask_all())
+    assert all(
+        choice.finish_reason == "stop" or answer.usage.completion_tokens == 1 + i % 9
+        for i, answer in enumerate(answers)
+        for choice in answer.choices
+    )
+    again = server.client().completions.create(model="tiny", prompt="question 40", max_tokens=5, seed=40)
+    assert again.choices[0].text == answers[40].choices[0].text  # whatever else was in the batch
+
+
+@pytest.mark.parametrize(
+    ("wish", "says"),
+    [
+        ({"prompt": "x" * 65}, "65 tokens; this server takes at most 64"),
+        ({"prompt": ""}, "prompt is empty"),
+        ({"prompt": [1, 258]}, "token 258 is not in the vocabulary"),
+        ({"max_tokens": 65}, "max_tokens=65 is more than the 64"),
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"temperature": -1}, "temperature"),
+        ({"top_p": 0}, "top_p"),
+        ({"n": 0}, "n: "),
+        ({"logprobs": 5}, "logprobs"),
+        ({"frequency_penalty": 0.5}, "frequency_penalty"),
+        ({"stop": ""}, "stop: an empty string"),
+        ({"extra_body": {"beams": 4}}, "beams: is not a parameter of this server"),
+    ],
+)
+def test_a_bad_request_is_told_what_is_wrong_with_it(client, wish, says):
+    with pytest.raises(openai.BadRequestError, match=says):
+        client.completions.create(**{"model": "tiny", "prompt": "a", **wish})
+
+
+def test_unknown_models_paths_tokens_and_bodies_have_their_statuses(server, client):
+    with pytest.raises(openai.NotFoundError, match="no model 'huge'"):
+        client.completions.create(model="huge", prompt="a")
+    with pytest.raises(openai.AuthenticationError, match="bearer token"):
+        server.client(api_key="wrong").models.list()
+    assert [model.id for model in client.models.list()] == ["tiny"]
+    assert status(server, "/v1/nothing", b"{}") == 404
+    assert status(server, "/v1/completions", b"{") == 400
+
+
+def status(server, path, body=None):
+    request = urllib.request.Request(server.url + path, body, {"Authorization": f"Bearer {TOKEN}"})
+    try:
+        with urllib.request.urlopen(request, timeout=30) as response:
+            return response.status
+    except urllib.error.HTTPError as error:
+        assert "error" in json.load(error)
+        return error.code
+
+
+def read(server, path):
+    with urllib.request.urlopen(server.url + path, timeout=30) as response:
+        return response.read().decode()
+
+
+def test_health_and_metrics_need_no_token(server, client):
+    client.completions.create(prompt="abc", max_tokens=1, **GREEDY)
+    assert json.loads(read(server, "/healthz")) == {"status": "ok"}
+    metrics = dict(line.rsplit(" ", 1) for line in read(server, "/metrics").splitlines() if line[0] != "#")
+    assert float(metrics['codea1_requests_total{path="/v1/completions",status="200"}']) >= 1
+    assert float(metrics["codea1_prompt_tokens_total"]) >= 3
+    assert float(metrics["codea1_slots"]) == CAPACITY.slots
+
+
+def test_a_client_that_goes_away_frees_its_slot(server, client, monkeypatch):
+    blocks = []
+    generate = JetStreamEngine.generate
+
+    def slow(self, params, decode_state):
+        blocks.append(0)
+        time.sleep(0.1)
+        return generate(self, params, decode_state)
+
+    monkeypatch.setattr(JetStreamEngine, "generate", slow)
+    stream = client.completions.create(model="tiny", prompt="a", max_tokens=64, n=8, seed=3, stream=True)
+    next(iter(stream))
+    stream.close()
+    seen = len(blocks)
+    deadline = time.monotonic() + 30
+    while "codea1_open_orders 0.0" not in read(server, "/metrics"):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert len(blocks) - seen < 64 // CAPACITY.block - 1

@@ -1,0 +1,88 @@
+import os
+import signal
+import threading
+import time
+import urllib.request
+
+import jax.numpy as jnp
+import openai
+import pytest
+from tiny_policy import tiny_policy
+from tiny_run import start_codea1
+from tiny_server import running
+
+from codea1_jax.cli import main
+from codea1_jax.models.policy import save_policy
+
+
+def names(threads):
+    return sorted(thread.name for thread in threads)
+
+
+def test_stopping_answers_what_is_in_progress_and_leaves_no_thread():
+    before = set(threading.enumerate())
+    with running(*tiny_policy()) as (found, thread):
+        stream = found.client().completions.create(model="tiny", prompt="a", max_tokens=64, seed=1, n=4, stream=True)
+        next(iter(stream))
+    rest = list(stream)
+    assert not thread.is_alive()
+    assert {choice.finish_reason for chunk in rest for choice in chunk.choices} & {"stop", "length"}
+    with pytest.raises(openai.APIConnectionError):
+        found.client().models.list()
+    assert names(set(threading.enumerate()) - before) == []
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_an_engine_that_fails_says_so_to_its_clients_and_ends_the_server():
+    policy, params = tiny_policy()
+    broken = {**params, "embed_tokens": params["embed_tokens"] * jnp.nan}
+    before = set(threading.enumerate())
+    with running(policy, broken) as (found, thread):
+        with pytest.raises(openai.InternalServerError, match="logprobs are not finite"):
+            found.client().completions.create(model="tiny", prompt="a")
+        thread.join(30)
+    assert names(set(threading.enumerate()) - before) == []
+
+
+def test_the_command_serves_a_directory_until_terminated(tmp_path):
+    policy, params = tiny_policy()
+    save_policy(tmp_path / "model", policy, params)
+    arguments = ["--port", "18431", "--grpc-port", "18432", "--prompt-tokens", "64", "--response-tokens", "32"]
+    process = start_codea1("serve", str(tmp_path / "model"), "--slots", "2", *arguments)
+    try:
+        first = process.stderr.readline()
+        while "serving model at http://127.0.0.1:18431/v1, gRPC at port 18432" not in first:
+            assert first, process.wait()
+            first = process.stderr.readline()
+        client = openai.OpenAI(base_url="http://127.0.0.1:18431/v1", api_key="none", max_retries=0)
+        assert client.completions.create(model="model", prompt="a", max_tokens=3, temperature=0).choices[0].text
+        started = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+        assert time.monotonic() - started < 20
+    finally:
+        process.kill()
+        process.communicate()
+    with pytest.raises(OSError):
+        urllib.request.urlopen("http://127.0.0.1:18431/healthz", timeout=5)
+    with pytest.raises(ProcessLookupError):
+        os.kill(process.pid, 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["{}/nothing"], "no such directory"),
+        (["{}", "--host", "0.0.0.0"], "needs a token"),
+        (["{}", "--prompt-tokens", "40000"], "more than the model's context of 32768"),
+        (["{}", "--slots", "0"], "slots=0"),
+        (["{}", "--role", "code"], "is no run"),
+    ],
+)
+def test_what_cannot_be_served_is_refused_in_one_line(tmp_path, capsys, monkeypatch, arguments, says):
+    monkeypatch.delenv("CODEA1_SERVE_TOKEN", raising=False)
+    policy, params = tiny_policy()
+    save_policy(tmp_path, policy, params)
+    assert main(["serve", *(argument.format(tmp_path) for argument in arguments)]) in (1, 2)
+    printed = capsys.readouterr().err
+    assert says in printed and printed.count("\n") == 1

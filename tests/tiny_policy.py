@@ -1,0 +1,29 @@
+"""A policy of a few thousand parameters with the micro tokenizer, for tests that need text."""
+
+from functools import partial
+
+import jax
+
+from codea1_jax.models.config import Qwen2Config
+from codea1_jax.models.policy import Policy
+from codea1_jax.models.qwen2 import Params, Qwen2, init_params
+from codea1_jax.models.tokenizer import micro_tokenizer
+
+
+def tiny_policy() -> tuple[Policy, Params]:
+    """The policy, and parameters under which greedy choices are never ties."""
+    tokenizer = micro_tokenizer(())
+    shape = Qwen2Config(
+        vocab_size=tokenizer.vocab_size,
+        hidden_size=24,
+        intermediate_size=40,
+        num_layers=1,
+        num_heads=4,
+        num_kv_heads=2,
+        head_dim=6,
+        rope_theta=100.0,
+        tie_embeddings=False,
+    )
+    model = Qwen2(shape)
+    drawn = jax.jit(partial(init_params, model))(jax.random.key(3))
+    return Policy(model, tokenizer), jax.tree.map(lambda x: 6 * x if x.ndim > 1 else x, drawn)
