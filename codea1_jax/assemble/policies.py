@@ -25,6 +25,7 @@ from codea1_jax.models.sharding import init_sharded, param_shardings
 from codea1_jax.models.tokenizer import micro_tokenizer
 from codea1_jax.models.weights import load_params, resolve
 from codea1_jax.run.config import ConfigError
+from codea1_jax.run.hosts import any_host, is_writer
 from data_pipeline import micro
 
 logger = logging.getLogger(__name__)
@@ -61,19 +62,24 @@ def initial_params(config: Config, policy: Policy, mesh: Mesh) -> Params:
     }
     digest = hashlib.sha256(json.dumps(made_by, sort_keys=True).encode()).hexdigest()[:16]
     cached = Path(config.warm_start_cache) / digest
-    if cached.exists():
+    if not any_host(not cached.exists()):
         logger.info("warm start: found in %s", cached)
         return load_params(cached, policy.model, shardings)
     params = warm_start(policy, config.warm_start, config.run.seed, mesh)
     unfinished = cached.with_name(f"{digest}.{os.getpid()}.tmp")
     save_policy(unfinished, policy, params)
+    if is_writer():
+        _finish(unfinished, cached)
+    return params
+
+
+def _finish(unfinished: Path, cached: Path) -> None:
     try:
         unfinished.rename(cached)
     except OSError:
         if not cached.exists():
             raise
         shutil.rmtree(unfinished)  # another run made the same in the meantime
-    return params
 
 
 def make_prompts(config: Config, policy: Policy) -> Prompts:

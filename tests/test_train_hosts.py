@@ -1,0 +1,111 @@
+"""Runs of several processes, each with devices of its own, and runs that go on with others than they began on."""
+
+import re
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny_run import finish, saved, start_codea1, steps_done, train_arguments, wait_until, without_times
+
+TOLERANCE = 1e-3  # of figures: a sum over devices has another order
+MORE = ("train.steps=3", "checkpoint.every=1", "eval.every=3", "eval.suites=1")
+
+
+def start(directory: Path, *more: str, processes: int, devices: int) -> list[subprocess.Popen[str]]:
+    """A tiny run in so many processes with so many devices each."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = {"XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}"}
+    hosts = [
+        (f"hosts.coordinator=127.0.0.1:{port}", f"hosts.count={processes}", f"hosts.index={i}")
+        for i in range(processes)
+    ]
+    return [
+        start_codea1(
+            *train_arguments(directory, *MORE, *(host if processes > 1 else ()), *more), environment=environment
+        )
+        for host in hosts
+    ]
+
+
+def assert_close(directory: Path, other: Path) -> None:
+    """The same figures and the same parameters, up to rounding."""
+    for line, expected in zip(without_times(directory), without_times(other), strict=True):
+        assert line == pytest.approx(expected, rel=TOLERANCE, abs=TOLERANCE)
+    arrays, others = (saved(path / "checkpoints", 3)[0] for path in (directory, other))
+    assert arrays.keys() == others.keys()
+    for name in arrays:
+        np.testing.assert_allclose(arrays[name], others[name], rtol=TOLERANCE, atol=TOLERANCE, err_msg=name)
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of one process on one device."""
+    directory = tmp_path_factory.mktemp("alone")
+    finish(start(directory, processes=1, devices=1)[0])
+    return directory
+
+
+def stop_both(processes: list[subprocess.Popen[str]], victim: int, number: int) -> list[tuple[int, str]]:
+    """Signals one process; the codes of all, and what they said."""
+    processes[victim].send_signal(number)
+    said = [process.communicate(timeout=90)[1] for process in processes]
+    return [(process.returncode, text) for process, text in zip(processes, said, strict=True)]
+
+
+@pytest.mark.long
+def test_two_processes_of_four_devices_train_like_one_and_go_on_after_a_death_with_fewer(alone, tmp_path):
+    for process in start(tmp_path / "two", processes=2, devices=4):
+        finish(process)
+    assert_close(tmp_path / "two", alone)
+
+    stopped = tmp_path / "stopped"
+    processes = start(stopped, processes=2, devices=4)
+    wait_until(lambda: steps_done(stopped) >= 2, processes[0])
+    wait_until((stopped / "checkpoints" / "1").exists, processes[0])
+    (code, said), (killed, _) = stop_both(processes, victim=1, number=signal.SIGKILL)
+    assert (code, killed) == (1, -signal.SIGKILL)
+    assert re.search(r"codea1: .*--resume", said)
+    finish(start(stopped, "--resume", processes=1, devices=4)[0])
+    assert_close(stopped, alone)
+
+
+@pytest.mark.long
+def test_a_signal_to_one_process_stops_both_at_the_same_step(alone, tmp_path):
+    processes = start(tmp_path, processes=2, devices=2)
+    wait_until(lambda: steps_done(tmp_path) >= 1, processes[0])
+    ends = stop_both(processes, victim=1, number=signal.SIGTERM)
+    assert [code for code, _ in ends] == [130, 130]
+    assert "stopped by a signal to another host" in ends[0][1] and "stopped by SIGTERM" in ends[1][1]
+    for process in start(tmp_path, "--resume", processes=2, devices=2):
+        finish(process)
+    assert_close(tmp_path, alone)
+
+
+@pytest.mark.long
+def test_a_run_goes_on_on_another_mesh(alone, tmp_path):
+    process = start(tmp_path, processes=1, devices=8)[0]
+    wait_until((tmp_path / "checkpoints" / "1").exists, process)
+    process.kill()
+    process.communicate()
+    finish(start(tmp_path, "--resume", processes=1, devices=4)[0])
+    assert_close(tmp_path, alone)
+
+
+def test_a_bad_setting_of_one_process_is_told_by_all(tmp_path):
+    """The first process finds the directory occupied; the other, which does not look, ends with the same line."""
+    (tmp_path / "notes.txt").write_text("mine")
+    for process in start(tmp_path, processes=2, devices=1):
+        said = process.communicate(timeout=120)[1]
+        assert process.returncode == 2, said
+        assert f"codea1: run.directory: {tmp_path} is not empty" in said
+
+
+def test_half_told_hosts_are_one_line(tmp_path):
+    process = start_codea1(*train_arguments(tmp_path / "run", "hosts.count=2"))
+    assert "codea1: hosts: set all of hosts.coordinator, hosts.count and hosts.index" in process.communicate()[1]
+    assert process.returncode == 2
