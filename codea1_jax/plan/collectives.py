@@ -135,13 +135,18 @@ def _turns(computations: Computations, condition: str, body: str) -> int:
 
 
 def _stride(body: list[str], counter: int) -> int:
-    """What a loop's body adds to its counter, which XLA has unrolled where it is more than 1."""
-    texts = dict(match.groups() for match in map(_INSTRUCTION.match, body) if match)
-    root = next((line for line in body if line.lstrip().startswith("ROOT ") and " tuple(" in line), "")
-    carried = _NAME.findall(root.partition(" tuple(")[2])
-    added = _NAME.findall(texts.get(carried[counter], "").partition(" add(")[2]) if counter < len(carried) else []
-    constants = [_CONSTANT.search(texts.get(name, "")) for name in added[:2]]
+    """What a loop's body adds to its counter: more than 1 where XLA has unrolled the loop."""
+    texts: dict[str, str] = {match[1]: match[2] for match in map(_INSTRUCTION.match, body) if match}
+    root = next((line for line in body if line.lstrip().startswith("ROOT ")), "")
+    carried = _operands(root, "tuple")
+    summands = _operands(texts.get(carried[counter], ""), "add") if counter < len(carried) else []
+    constants = [_CONSTANT.search(texts.get(name, "")) for name in summands]
     return max([int(constant[1]) for constant in constants if constant], default=1)
+
+
+def _operands(text: str, operation: str) -> list[str]:
+    """What an instruction hands to an operation; nothing if it is another operation's."""
+    return _NAME.findall(text.partition(f" {operation}(")[2].partition(")")[0])
 
 
 def _size(shape: str, *, started: bool) -> int:

@@ -155,7 +155,7 @@ def _last_line(log: str) -> str:
 
 
 def _shortened(message: str) -> str:
-    """ "needs X of Y", from the compiler's message."""
+    """What the compiler's message comes to: needs X of Y."""
     used = re.search(r"Used ([\d.]+\w) of ([\d.]+\w) hbm", message)
     if used:
         return f"needs {used[1]} of {used[2]}"

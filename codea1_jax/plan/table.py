@@ -21,7 +21,7 @@ def cells(row: Row) -> tuple[str, ...]:
     needed = row.compiled.reason if isinstance(row.compiled, Refused) else gib(row.memory or 0)
     return (
         row.phase.name,
-        needed if row.compiled is not None else f">= {needed}",
+        needed if row.compiled is not None else f"≥ {needed}",
         f"{row.phase.calls:.0f}",
         f"{row.phase.flops / 1e12:.3g}",
         received,
@@ -65,17 +65,23 @@ def peak(plan: Plan) -> str:
 
 def markdown(plans: Sequence[tuple[str, Plan]]) -> str:
     """Named plans, a line each."""
-    head = ("preset", "hardware", "fits", "GiB per chip", "of", "fullest phase", "step s >=", "tokens/s <=", "MFU <=")
-    lines = [_line(head), _line(["---"] * len(head))]
+    head = ("preset", "hardware", "fits", "GiB/chip", "of", "fullest phase", "step s ≥", "tokens/s ≤", "MFU ≤")
+    rows = []
     for name, plan in plans:
         fullest = max(plan.rows, key=lambda row: row.memory or float("inf"))
         figures = (f"{plan.seconds:.4g}", f"{plan.tokens_per_second:.4g}", f"{plan.utilization:.1%}")
-        most = peak(plan) if plan.hardware.is_tpu else f">= {peak(plan)}"
+        most = peak(plan) if plan.hardware.is_tpu else f"≥ {peak(plan)}"
         fits = "yes" if plan.fits else "no"
         available = gib(plan.hardware.chip.memory)
-        lines.append(_line((name, plan.hardware.name, fits, most, available, fullest.phase.name, *figures)))
-    return "\n".join(lines) + "\n"
+        rows.append((name, plan.hardware.name, fits, most, available, fullest.phase.name, *figures))
+    return _document_table(head, rows)
 
 
-def _line(values: Sequence[str]) -> str:
-    return f"| {' | '.join(values)} |"
+def markdown_phases(plan: Plan) -> str:
+    """The phases of a plan, a line each."""
+    return _document_table(COLUMNS, [cells(row) for row in plan.rows])
+
+
+def _document_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
