@@ -27,6 +27,11 @@ T = TypeVar("T")
 HEARTBEAT_SECONDS = 30  # who is silent for so long is dead
 _LOOK_SECONDS = 5.0
 _LINE_BYTES = 1024
+_GO_ON = "what was saved is good: go on with the same command and --resume, on as many hosts as there are"
+
+
+class HostLost(OSError):
+    """A host has died, or cannot be reached."""
 
 
 class HostsConfig(Section):
@@ -49,7 +54,7 @@ def joined(settings: HostsConfig) -> Iterator[None]:
 
     If another host dies, the process says so on standard error and exits, within a minute. If it is the first one,
     it is JAX that says so and aborts.
-    Raises ConfigError if the others cannot be met.
+    Raises ConfigError if the others cannot be met, HostLost if something computed together fails.
     """
     if settings.coordinator is None and not _in_cluster():
         yield
@@ -71,9 +76,13 @@ def joined(settings: HostsConfig) -> Iterator[None]:
     try:
         yield
         multihost_utils.sync_global_devices("the run is over")
+        over.set()
+        _wait_for_the_others_to_leave()
+    except jax.errors.JaxRuntimeError as error:  # a collective whose peer is gone
+        raise HostLost(f"lost another host ({str(error).splitlines()[0]}); {_GO_ON}") from error
     finally:
         over.set()
-        _part()
+        jax.distributed.shutdown()
 
 
 def is_writer() -> bool:
@@ -119,14 +128,13 @@ def _in_cluster() -> bool:
     return step or workers or os.environ.get("JAX_PLATFORMS") == "tpu"
 
 
-def _part() -> None:
-    """Leaves the others; the first process last, for it is whom they take leave of."""
+def _wait_for_the_others_to_leave() -> None:
+    """The first process leaves last, for it is whom the others take leave of."""
     client, count = distributed.global_state.client, distributed.global_state.num_processes
     assert client is not None
     until = time.monotonic() + HEARTBEAT_SECONDS
     while is_writer() and len(client.get_live_nodes(list(range(count)))) > 1 and time.monotonic() < until:
         time.sleep(0.05)
-    jax.distributed.shutdown()
 
 
 def _watch(over: threading.Event) -> None:
@@ -138,8 +146,7 @@ def _watch(over: threading.Event) -> None:
         gone = [str(index) for index in range(count) if index not in alive]
         if gone and not over.is_set():
             print(
-                f"codea1: host {', '.join(gone)} of {count} is gone; this one stops too. What was saved is good: "
-                "go on with the same command and --resume, on as many hosts as there are",
+                f"codea1: host {', '.join(gone)} of {count} is gone; this one stops too; {_GO_ON}",
                 file=sys.stderr,
                 flush=True,
             )
