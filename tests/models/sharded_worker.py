@@ -1,13 +1,16 @@
-"""Run by test_sharding.py in processes of their own: loss and gradients on meshes against one device.
+"""Run by test_sharding.py in processes of their own: what is computed on meshes against one device.
 
-On every mesh the parameters are drawn, written to files, read back, and used.
+On every mesh the parameters are drawn, written to files, read back, and used: for the loss of plain sequences and its
+gradient, for the learner's accumulated gradient and figures, and for sampling.
 
-Prints one JSON line {mesh: largest difference, relative to each array's largest value}. Arguments: a folder for
-files, the meshes as JSON, then, for several processes, coordinator address, process count and process index.
+Prints one JSON line [[largest difference of each, relative to each array's largest value], ...]. Arguments: a folder
+for files, [[mesh, names of what to compute], ...] as JSON, then, for several processes, coordinator address, process
+count and process index.
 """
 
 import json
 import sys
+from functools import cache, partial
 from pathlib import Path
 
 import jax
@@ -15,12 +18,24 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
 
+from codea1_jax.learn import GRPOConfig, Learner, OptimizerConfig, PackingConfig, Trajectory
 from codea1_jax.models.attention import training_attention
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.logprobs import token_logprobs
-from codea1_jax.models.qwen2 import Qwen2, init_params, output_table
-from codea1_jax.models.sharding import MeshConfig, batch_sharding, init_sharded, make_mesh, param_shardings
+from codea1_jax.models.qwen2 import Qwen2, output_table
+from codea1_jax.models.sharding import (
+    MeshConfig,
+    batch_parts,
+    batch_sharding,
+    init_sharded,
+    jit_on,
+    make_mesh,
+    param_shardings,
+    put,
+    replicated,
+)
 from codea1_jax.models.weights import load_params, save_params
+from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
 
 CONFIG = Qwen2Config(64, 32, 48, 2, 8, 2, 8, rope_theta=1e4, tie_embeddings=False)
 MODEL = Qwen2(CONFIG, remat="full")
@@ -49,31 +64,77 @@ def through_files(params, mesh, directory):
     return load_params(directory, MODEL, param_shardings(MODEL, mesh))
 
 
-def on_mesh(sizes, directory):
+def loss_and_gradient(params, mesh):
+    arrays = put(example(), batch_sharding(mesh))
+    out = (replicated(mesh), param_shardings(MODEL, mesh))
+    return jit_on(mesh, jax.value_and_grad(loss), out_shardings=out)(params, *arrays)
+
+
+def groups():
+    random = np.random.default_rng(1)
+
+    def trajectory(prompt):
+        completion = random.integers(2, CONFIG.vocab_size, random.integers(1, 12)).tolist()
+        return Trajectory(prompt, tuple(completion), float(random.normal()))
+
+    prompts = [tuple(random.integers(2, CONFIG.vocab_size, random.integers(1, 9)).tolist()) for _ in range(5)]
+    return [[trajectory(prompt) for _ in range(3)] for prompt in prompts]
+
+
+def learned(params, mesh, share_prompts):
+    """The state after a step of several micro-batches, with the gradient in its moments, and the step's figures."""
+    packing = PackingConfig(row_length=32, micro_batch_tokens=64, share_prompts=share_prompts)
+    optimizer = OptimizerConfig(learning_rate=1e-3, epsilon=1e-3)
+    learner = Learner(MODEL, GRPOConfig(kl_coef=0.5), optimizer, packing, total_steps=4, mesh=mesh)
+    reference = jax.tree.map(lambda x: x * 1.1, params)
+    state, metrics = learner.update(learner.init(params), reference, groups())
+    assert jax.tree.map(lambda x: x.sharding, state) == learner.state_shardings
+    return state, {name: np.float64(value) for name, value in metrics.items()}
+
+
+def sampled(params, mesh):
+    """Tokens and logprobs of requests that need more slots than there are."""
+    parts = batch_parts(mesh)
+    slots = -(-2 // parts) * parts
+    capacity = Capacity(slots, 2, (16,), (4,), block=4, prefill_tokens=16, parts=parts)
+    sampler = Sampler(MODEL, eos_ids=(1,), pad_id=0, seed=3, capacity=capacity, mesh=mesh)
+    requests = [Request(tuple(range(2, 4 + 2 * index)), (index,), samples=3) for index in range(6)]
+    found = dict(sampler.generate(params, requests, Sampling(4, temperature=0.8)))
+    samples = [sample for index in sorted(found) for sample in found[index]]
+    return tuple(np.concatenate([getattr(sample, field) for sample in samples]) for field in ("tokens", "logprobs"))
+
+
+COMPUTE = {
+    "loss": loss_and_gradient,
+    "learner": partial(learned, share_prompts=False),
+    "shared prompts": partial(learned, share_prompts=True),
+    "sampler": sampled,
+}
+
+
+def on_mesh(sizes, names, directory):
     mesh = make_mesh(MeshConfig(**sizes))
-    with jax.set_mesh(mesh):
-        params = through_files(init_sharded(MODEL, jax.random.key(1), mesh), mesh, directory)
-        arrays = [
-            jax.make_array_from_callback(x.shape, batch_sharding(mesh), lambda index, x=x: x[index]) for x in example()
-        ]
-        return jax.jit(jax.value_and_grad(loss))(params, *arrays)
+    params = through_files(init_sharded(MODEL, jax.random.key(1), mesh), mesh, directory)
+    assert jax.tree.map(lambda x: x.sharding, params) == param_shardings(MODEL, mesh)
+    return [COMPUTE[name](params, mesh) for name in names]
 
 
 def largest_difference(found, expected):
     whole = multihost_utils.process_allgather(found, tiled=True)
-    relative = jax.tree.map(lambda x, y: float(np.abs(x - y).max() / np.abs(y).max()), whole, expected)
+    relative = jax.tree.map(lambda x, y: float(np.abs(x - y).max() / max(np.abs(y).max(), 1e-9)), whole, expected)
     return max(jax.tree.leaves(relative))
 
 
-def main(directory, meshes, coordinator=None, processes=1, index=0):
+def main(directory, cases, coordinator=None, processes=1, index=0):
     if coordinator:
         jax.distributed.initialize(coordinator, int(processes), int(index))
-    params = init_params(MODEL, jax.random.key(1))
-    expected = jax.device_get(jax.jit(jax.value_and_grad(loss))(params, *example()))
-    found = {}
-    for number, sizes in enumerate(meshes):
-        values = on_mesh(sizes, directory / str(number))
-        found[str(sizes)] = largest_difference(values, expected)
+    here = make_mesh(MeshConfig(), jax.local_devices()[:1])
+    params = init_sharded(MODEL, jax.random.key(1), here)
+    expected = cache(lambda name: jax.device_get(COMPUTE[name](params, here)))
+    found = []
+    for number, (sizes, names) in enumerate(cases):
+        values = on_mesh(sizes, names, directory / str(number))
+        found.append([largest_difference(value, expected(name)) for name, value in zip(names, values, strict=True)])
     print(json.dumps(found))
 
 

@@ -19,13 +19,14 @@ from codea1_jax.models.sharding import MeshConfig, check_divisible, make_mesh, p
 
 ROOT = Path(__file__).parents[2]
 WORKER = Path(__file__).with_name("sharded_worker.py")
-MESHES = [
-    {"fsdp": 8},
-    {"fsdp": 4, "tensor": 2},
-    {"replica": 2, "fsdp": 2, "tensor": 2},
-    {"fsdp": 2, "tensor": 4},  # more than the two key/value heads
-    {"fsdp": 1, "tensor": 8},
+ON_EIGHT_DEVICES = [
+    ({"fsdp": 8}, ["loss"]),
+    ({"fsdp": 4, "tensor": 2}, ["learner", "sampler"]),
+    ({"replica": 2, "fsdp": 2, "tensor": 2}, ["shared prompts"]),
+    ({"fsdp": 2, "tensor": 4}, ["loss"]),  # more than the two key/value heads
+    ({"fsdp": 1, "tensor": 8}, ["loss"]),
 ]
+ON_TWO_PROCESSES = [({"fsdp": 4, "tensor": 2}, ["learner"])]
 
 
 def start_worker(devices, *arguments):
@@ -40,26 +41,28 @@ def start_worker(devices, *arguments):
 
 
 def differences(worker):
-    out, errors = worker.communicate(timeout=300)
+    out, errors = worker.communicate(timeout=500)
     assert worker.returncode == 0, errors
     return json.loads(out.splitlines()[-1])
 
 
-def test_loss_and_gradients_on_eight_devices_equal_one_device(tmp_path):
-    found = differences(start_worker(8, str(tmp_path), json.dumps(MESHES)))
-    assert len(found) == len(MESHES)
-    assert max(found.values()) < 1e-5, found
+def check_small(found, cases):
+    assert [len(differences) for differences in found] == [len(names) for _, names in cases]
+    assert max(map(max, found)) < 1e-5, found
 
 
-def test_loss_and_gradients_on_two_processes_equal_one_device(tmp_path):
+def test_losses_gradients_updates_and_samples_on_eight_devices_equal_one_device(tmp_path):
+    check_small(differences(start_worker(8, str(tmp_path), json.dumps(ON_EIGHT_DEVICES))), ON_EIGHT_DEVICES)
+
+
+def test_losses_gradients_updates_and_samples_on_two_processes_equal_one_device(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
-    meshes = json.dumps(MESHES[1:2])
-    workers = [start_worker(4, str(tmp_path), meshes, address, "2", str(index)) for index in range(2)]
+    cases = json.dumps(ON_TWO_PROCESSES)
+    workers = [start_worker(4, str(tmp_path), cases, address, "2", str(index)) for index in range(2)]
     for found in map(differences, workers):
-        assert len(found) == 1
-        assert max(found.values()) < 1e-5, found
+        check_small(found, ON_TWO_PROCESSES)
 
 
 def test_mesh_sizes_are_completed_and_checked():
