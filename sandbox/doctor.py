@@ -124,7 +124,7 @@ def _seccomp() -> Finding:
 
 def _cgroup() -> Finding:
     version = "v2" if Path("/sys/fs/cgroup/cgroup.controllers").exists() else "v1 or none"
-    return Finding("cgroup", None, f"{version}; not needed: the limits are resource limits")
+    return Finding("cgroup", None, f"{version}; not used: memory is held down by resource limits, per process")
 
 
 def _jail() -> Finding:

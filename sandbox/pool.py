@@ -27,8 +27,7 @@ class SandboxPool(Judge):
     separate processes but no jail, so programs can read this user's files and use the network. `preload`
     names packages of this environment that programs may import, and that are imported once per worker.
 
-    Not protected against: flaws of the kernel, timing between jobs of one machine, and memory use of
-    `limits.processes` times `limits.memory_mb` per worker.
+    What it does not protect against: see `sandbox`.
     """
 
     def __init__(
