@@ -21,7 +21,8 @@ Not protected against:
   time counts for the program's only when they end (until then the wall clock bounds them: `wall_factor`).
 - checks that run beside the program (`CheckJob.beside`): there a program can find and change what judges it.
 - what a test sees of objects that are no plain data: the order of a Counter's items, say.
-- the backend "process", which has limits but no jail, and services of others (`sandbox.fusion`), whose jails are theirs.
+- the backend "process", which has limits but no jail, and the services of others (`sandbox.fusion`), whose jails are
+  theirs.
 """
 
 from sandbox.encoding import encode, same

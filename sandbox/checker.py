@@ -13,7 +13,6 @@ the program left behind (a patched library, a thread) can change how the check r
 
 import builtins
 import os
-import secrets
 import signal
 import sys
 import types
@@ -113,7 +112,7 @@ class _Program:
 
     def check_beside(self, check: str, entry_point: str, seconds: float) -> str:
         """Have the check run in the program's process, and believe only a reply that knows the secret."""
-        secret = secrets.token_hex(16)
+        secret = os.urandom(16).hex()
         try:
             reply = self._ask(["check", secret, check, entry_point, seconds], seconds)
         except _End:
