@@ -6,6 +6,7 @@ meshes as JSON, then, for several processes, coordinator address, process count 
 
 import json
 import sys
+from dataclasses import replace
 
 import jax
 import numpy as np
@@ -13,11 +14,13 @@ import numpy as np
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.qwen2 import Qwen2
 from codea1_jax.models.sharding import MeshConfig, init_sharded, make_mesh
+from codea1_jax.models.tokenizer import micro_tokenizer
 from codea1_jax.rollout import Capacity, Request, Sampler, Sampling, residence
+from codea1_jax.rollout.jetstream_sampler import JetStreamSampler
 
 CONFIG = Qwen2Config(64, 32, 48, 2, 8, 2, 8, rope_theta=1e4, tie_embeddings=False)
 MODEL = Qwen2(CONFIG)
-CAPACITY = Capacity(8, 2, (8, 16), (4, 12), block=4, prefill_tokens=32)
+CAPACITY = Capacity(8, 2, (16,), (12,), block=4, prefill_tokens=64)
 
 
 def requests():
@@ -25,11 +28,17 @@ def requests():
     return [Request(tuple(random.integers(3, 64, 2 + i).tolist()), (i,), 1 + i % 4) for i in range(12)]
 
 
-def drawn_on(mesh, *, unrolls=True):
+def sampler_on(mesh, *, jetstream):
+    eos_ids, settings = (7, 8, 9), {"seed": 0, "capacity": CAPACITY, "mesh": mesh}
+    if jetstream:
+        return JetStreamSampler(MODEL, replace(micro_tokenizer(()), eos_ids=eos_ids, pad_id=0), **settings)
+    return Sampler(MODEL, eos_ids=eos_ids, pad_id=0, **settings)
+
+
+def drawn_on(mesh, *, unrolls=True, jetstream=False):
     residence.unrolls = lambda mesh: unrolls  # as on CPUs, or as on accelerators
     params = jax.tree.map(lambda x: 6 * x if x.ndim > 1 else x, init_sharded(MODEL, jax.random.key(1), mesh))
-    sampler = Sampler(MODEL, eos_ids=(7, 8, 9), pad_id=0, seed=0, capacity=CAPACITY, mesh=mesh)
-    results = dict(sampler.generate(params, requests(), Sampling(12)))
+    results = dict(sampler_on(mesh, jetstream=jetstream).generate(params, requests(), Sampling(12)))
     return [[completion.tokens for completion in results[i]] for i in range(len(results))]
 
 
@@ -41,6 +50,7 @@ def main(meshes, coordinator=None, processes=1, index=0):
         mesh = make_mesh(MeshConfig(**sizes))
         drawn[str(sizes)] = drawn_on(mesh)
         drawn[f"{sizes}, stacked"] = drawn_on(mesh, unrolls=False)
+    drawn["jetstream"] = drawn_on(mesh, unrolls=False, jetstream=True)  # on the last mesh
     print(json.dumps(drawn))
 
 
