@@ -71,6 +71,11 @@ class RolloutConfig(Section):
     test_tokens: int = Field(default=4096, ge=1, description="longest suite response")
     groups: int = Field(default=64, ge=1, description="prompts decoded at once, each with its samples")
     prefill_tokens: int = Field(default=8192, ge=1, description="prompt tokens in one prefill, about")
+    engine: Literal["core", "jetstream"] = Field(
+        default="core",
+        description="what the sampler drives: the rollout's programs, or the same ones as a JetStream engine (extra "
+        "`jetstream`); both draw the same tokens",
+    )
     share_programs: bool = Field(
         default=False, description="identical programs of a question share one set of suites (departure)"
     )

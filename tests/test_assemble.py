@@ -1,13 +1,16 @@
-"""The judge that a configuration asks for, and the lengths that prompts share."""
+"""The judge and the samplers that a configuration asks for, and the lengths that prompts share."""
 
 import logging
+import sys
 
 import pytest
 
-from codea1_jax.assemble import judges, make_judge
-from codea1_jax.assemble.players import buckets
+from codea1_jax.assemble import judges, make_judge, make_policy
+from codea1_jax.assemble.players import buckets, capacity_of, make_sampler
 from codea1_jax.config import Config
-from codea1_jax.run.config import load
+from codea1_jax.models.sharding import one_device_mesh
+from codea1_jax.rollout.jetstream_sampler import JetStreamSampler
+from codea1_jax.run.config import ConfigError, load, preset_names
 from sandbox import Job, SandboxPool, SandboxUnavailable
 
 
@@ -42,3 +45,21 @@ def test_the_last_bucket_is_the_longest_prompt_rounded_up_and_all_are_ascending(
     assert longest <= lengths[-1] < longest + 16
     assert list(lengths) == sorted(set(lengths))
     assert len(lengths) <= 7
+
+
+def sampler_of(preset, *overrides):
+    config = load(Config, preset, overrides)
+    policy = make_policy(load(Config, "micro/a1"))
+    capacity = capacity_of(config.rollout, parts=1, groups=1, width=1, prompt=16, response=8)
+    return make_sampler(config.rollout, policy, 0, capacity, one_device_mesh())
+
+
+@pytest.mark.parametrize("preset", preset_names())
+def test_the_presets_of_accelerators_sample_through_jetstream_and_the_micro_ones_do_not(preset):
+    assert isinstance(sampler_of(preset), JetStreamSampler) == (not preset.startswith("micro/"))
+
+
+def test_without_jetstream_the_sampler_over_it_is_refused_in_one_line(monkeypatch):
+    monkeypatch.setitem(sys.modules, "codea1_jax.rollout.jetstream_sampler", None)
+    with pytest.raises(ConfigError, match="pip install 'codea1-jax\\[jetstream\\]'"):
+        sampler_of("micro/a1", "rollout.engine=jetstream")

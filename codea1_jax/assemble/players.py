@@ -14,6 +14,7 @@ from codea1_jax.models.policy import Policy
 from codea1_jax.models.qwen2 import Params
 from codea1_jax.models.sharding import batch_parts
 from codea1_jax.rollout import Capacity, Sampler, Sampling
+from codea1_jax.run.config import ConfigError
 
 BLOCK = 8  # tokens decoded between two looks of the scheduler
 
@@ -51,15 +52,28 @@ def make_players(
 
     def player(groups: int, width: int, prompt: int, response: int, seed: int) -> Player:
         capacity = capacity_of(rollout, parts, groups, width, prompt, response)
-        eos_ids, pad_id = policy.tokenizer.eos_ids, policy.tokenizer.pad_id
-        sampler = Sampler(policy.model, eos_ids=eos_ids, pad_id=pad_id, seed=seed, capacity=capacity, mesh=mesh)
-        return Player(sampler, prompt, response)
+        return Player(make_sampler(rollout, policy, seed, capacity, mesh), prompt, response)
 
     seed = config.run.seed
     return (
         player(min(rollout.groups, config.train.questions), rollout.samples, code, rollout.code_tokens, 2 * seed),
         player(rollout.groups, rollout.suites, test, rollout.test_tokens, 2 * seed + 1),
     )
+
+
+def make_sampler(rollout: RolloutConfig, policy: Policy, seed: int, capacity: Capacity, mesh: Mesh) -> Sampler:
+    """The sampler the configuration asks for. Raises ConfigError if it needs what is not installed."""
+    if rollout.engine == "jetstream":
+        try:
+            from codea1_jax.rollout.jetstream_sampler import JetStreamSampler  # noqa: PLC0415  an extra
+        except ModuleNotFoundError as error:
+            raise ConfigError(
+                f"rollout.engine=jetstream: {error.name} is not installed; pip install 'codea1-jax[jetstream]', or "
+                "set rollout.engine=core, which draws the same"
+            ) from error
+        return JetStreamSampler(policy.model, policy.tokenizer, seed=seed, capacity=capacity, mesh=mesh)
+    eos_ids, pad_id = policy.tokenizer.eos_ids, policy.tokenizer.pad_id
+    return Sampler(policy.model, eos_ids=eos_ids, pad_id=pad_id, seed=seed, capacity=capacity, mesh=mesh)
 
 
 def capacity_of(rollout: RolloutConfig, parts: int, groups: int, width: int, prompt: int, response: int) -> Capacity:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding
-from jaxtyping import Array, Bool, Float, Int, UInt32
+from jaxtyping import Array, Bool, Float, Int, PyTree, UInt32
 
 from codea1_jax.models.attention import Attend, prefill_attention
 from codea1_jax.models.layout import everywhere, fitting_spec, using
@@ -149,6 +149,21 @@ def prefill(
     """Runs right-padded prompts once and stores their keys and values in `slots` (out of range: dropped)."""
     with using(mesh):
         return insert_prompts(cache, prompt_key_values(model, mesh, params, tokens), slots)
+
+
+@partial(jax.jit, static_argnames="mesh", donate_argnames="cache")
+def insert(
+    mesh: Mesh,
+    cache: Cache,
+    seats: PyTree[Array],
+    key_values: KeyValues,
+    slots: Int[Array, " prompts"],
+    newcomers: PyTree[Array],
+) -> tuple[Cache, PyTree[Array]]:
+    """Prompts into the cache, and what their rows start from into the seats (leaves [slots, ...])."""
+    seated = jax.tree.map(lambda store, new: store.at[slots].set(new, mode="drop"), seats, newcomers)
+    with using(mesh):
+        return insert_prompts(cache, key_values, slots), seated
 
 
 @dataclass(frozen=True)

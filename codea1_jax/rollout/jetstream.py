@@ -20,15 +20,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array, Int, PyTree
 
-from codea1_jax.models.layout import using
 from codea1_jax.models.qwen2 import Params, Qwen2
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.models.tokenizer import Tokenizer
 from codea1_jax.models.weights import load_params
-from codea1_jax.rollout.cache import Cache, KeyValues, insert_prompts
-from codea1_jax.rollout.decode import Block, Decoder, Rows, new_cache, prompt_key_values
+from codea1_jax.rollout.cache import Cache, KeyValues
+from codea1_jax.rollout.decode import Block, Decoder, Rows, insert, new_cache, prompt_key_values
 from codea1_jax.rollout.jetstream_results import BlockTokens
 from codea1_jax.rollout.jetstream_shims import TokenizerParameters, engine_api
 from codea1_jax.rollout.jetstream_tokenizer import EngineTokenizer
@@ -78,7 +76,10 @@ class Tenant:
 
 @dataclass(frozen=True, eq=False)
 class DecodeState:
-    """What a block starts from. `rows` and `controls` lie on the device; columns are those the block looks at."""
+    """What a block starts from. Once there are prompts, rows and controls lie on the device as the cache does.
+
+    columns: those of prompts and responses that the block looks at.
+    """
 
     cache: Cache
     rows: Rows
@@ -109,14 +110,14 @@ class JetStreamEngine(engine_api.Engine):
         """Empty slots."""
         capacity = self._capacity
         shape = (capacity.slots, capacity.width)
-        rows = Rows(
-            prefix=jnp.zeros(capacity.slots, jnp.int32),
-            token=jnp.zeros(shape, jnp.int32),
-            age=jnp.zeros(shape, jnp.int32),
-            active=jnp.zeros(shape, bool),
-            key=jnp.zeros((*shape, 2), jnp.uint32),
+        host: Any = (
+            np.zeros(capacity.slots, np.int32),
+            np.zeros(shape, np.int32),
+            np.zeros(shape, np.int32),
+            np.zeros(shape, bool),
+            np.zeros((*shape, 2), np.uint32),
         )
-        controls = Controls(*(jnp.full(shape, number) for number in Controls.of(Sampling(1))))
+        rows, controls = Rows(*host), _controls(Sampling(1), shape)
         cache = new_cache(self._model, capacity, self._mesh)
         nobody = (None,) * capacity.slots
         return DecodeState(cache, rows, controls, Method.FILTERED, self._columns(nobody), nobody)
@@ -140,18 +141,18 @@ class JetStreamEngine(engine_api.Engine):
             raise ValueError("this engine continues no existing prefix")
         if lengths.max() > tokens.shape[1]:
             raise ValueError(f"a prompt of {lengths.max()} tokens was cut to {tokens.shape[1]}")
-        key_values = prompt_key_values(self._model, self._mesh, params, jnp.asarray(tokens))
+        key_values = prompt_key_values(self._model, self._mesh, params, tokens)
         return Prefix(key_values, lengths, tokens[np.arange(len(tokens)), lengths - 1], prompt.draws)
 
     def insert(self, prefix: Prefix, decode_state: DecodeState, slot: int | np.ndarray) -> DecodeState:
         """Puts prompts into slots, one each; a slot that does not exist drops its prompt. Donates the state's cache."""
         slots = np.atleast_1d(np.asarray(slot, np.int32))
-        cache, (rows, controls) = _seat(
+        cache, (rows, controls) = insert(
             self._mesh,
             decode_state.cache,
             (decode_state.rows, decode_state.controls),
             prefix.key_values,
-            jnp.asarray(slots),
+            slots,
             self._seats(prefix),
         )
         lengths, limit = prefix.lengths.tolist(), prefix.draws.sampling.max_new_tokens
@@ -230,7 +231,7 @@ class JetStreamEngine(engine_api.Engine):
             np.broadcast_to(np.arange(shape[1]) < samples, shape),
             key,
         )
-        return Rows(*host), Controls(*(jnp.full(shape, number) for number in Controls.of(prefix.draws.sampling)))
+        return Rows(*host), _controls(prefix.draws.sampling, shape)
 
     def _columns(self, tenants: Sequence[Tenant | None]) -> tuple[int, int]:
         """The prompt and response columns that the slots may have to look at."""
@@ -241,26 +242,17 @@ class JetStreamEngine(engine_api.Engine):
         return bucket_of(prompt, self._capacity.prompt_buckets), response - self._capacity.block
 
 
+def _controls(sampling: Sampling, shape: tuple[int, int]) -> Controls:
+    """The numbers of a sampling for every row, on the host."""
+    numbers: Any = (np.full(shape, number) for number in Controls.of(sampling))
+    return Controls(*numbers)
+
+
 def _older(tenant: Tenant | None, block: int) -> Tenant | None:
     """A slot's tenant after a block; None once no sample of it can have more to come."""
     if tenant is None or tenant.drawn + block >= tenant.limit:
         return None
     return replace(tenant, drawn=tenant.drawn + block)
-
-
-@partial(jax.jit, static_argnames="mesh", donate_argnames="cache")
-def _seat(
-    mesh: Mesh,
-    cache: Cache,
-    seats: PyTree[Array],
-    key_values: KeyValues,
-    slots: Int[Array, " prompts"],
-    newcomers: PyTree[Array],
-) -> tuple[Cache, PyTree[Array]]:
-    """Prompts into the cache, and what their rows start from into the seats (leaves [slots, ...])."""
-    seated = jax.tree.map(lambda store, new: store.at[slots].set(new, mode="drop"), seats, newcomers)
-    with using(mesh):
-        return insert_prompts(cache, key_values, slots), seated
 
 
 @jax.jit

@@ -1,5 +1,6 @@
 import os
 import signal
+import socket
 import threading
 import time
 import urllib.request
@@ -13,6 +14,14 @@ from tiny_server import running
 
 from codea1_jax.cli import main
 from codea1_jax.models.policy import save_policy
+
+
+def free_ports():
+    """Two ports as text. Both are held until both are known, so they differ."""
+    with socket.socket() as one, socket.socket() as other:
+        one.bind(("127.0.0.1", 0))
+        other.bind(("127.0.0.1", 0))
+        return str(one.getsockname()[1]), str(other.getsockname()[1])
 
 
 def names(threads):
@@ -47,14 +56,15 @@ def test_an_engine_that_fails_says_so_to_its_clients_and_ends_the_server():
 def test_the_command_serves_a_directory_until_terminated(tmp_path):
     policy, params = tiny_policy()
     save_policy(tmp_path / "model", policy, params)
-    arguments = ["--port", "18431", "--grpc-port", "18432", "--prompt-tokens", "64", "--response-tokens", "32"]
+    http, rpc = free_ports()
+    arguments = ["--port", http, "--grpc-port", rpc, "--prompt-tokens", "64", "--response-tokens", "32"]
     process = start_codea1("serve", str(tmp_path / "model"), "--slots", "2", *arguments)
     try:
         first = process.stderr.readline()
-        while "serving model at http://127.0.0.1:18431/v1, gRPC at port 18432" not in first:
+        while f"serving model at http://127.0.0.1:{http}/v1, gRPC at port {rpc}" not in first:
             assert first, process.wait()
             first = process.stderr.readline()
-        client = openai.OpenAI(base_url="http://127.0.0.1:18431/v1", api_key="none", max_retries=0)
+        client = openai.OpenAI(base_url=f"http://127.0.0.1:{http}/v1", api_key="none", max_retries=0)
         assert client.completions.create(model="model", prompt="a", max_tokens=3, temperature=0).choices[0].text
         started = time.monotonic()
         process.send_signal(signal.SIGTERM)
@@ -64,7 +74,7 @@ def test_the_command_serves_a_directory_until_terminated(tmp_path):
         process.kill()
         process.communicate()
     with pytest.raises(OSError):
-        urllib.request.urlopen("http://127.0.0.1:18431/healthz", timeout=5)
+        urllib.request.urlopen(f"http://127.0.0.1:{http}/healthz", timeout=5)
     with pytest.raises(ProcessLookupError):
         os.kill(process.pid, 0)
 
