@@ -134,6 +134,6 @@ def _entry(row: Row) -> dict[str, Any]:
     return entry
 
 
-def gib(size: float) -> str:
+def gib(size: int | float) -> str:
     """Bytes as people read them."""
     return f"{size / GIB:.2f}"
