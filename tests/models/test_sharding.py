@@ -16,6 +16,7 @@ from codea1_jax.models.layout import MESH_AXES, TABLE, batch_shards, constrain, 
 from codea1_jax.models.published import QWEN25
 from codea1_jax.models.qwen2 import Qwen2
 from codea1_jax.models.sharding import MeshConfig, check_divisible, make_mesh, param_shardings, serving_shardings
+from codea1_jax.run.config import ConfigError
 
 ROOT = Path(__file__).parents[2]
 WORKER = Path(__file__).with_name("sharded_worker.py")
@@ -77,6 +78,27 @@ def test_mesh_sizes_are_completed_and_checked():
         MeshConfig(tensor=-1).shape(8)
     with pytest.raises(ValueError, match=r"mesh\.tensor=0"):
         MeshConfig(tensor=0).shape(8)
+
+
+@dataclasses.dataclass(frozen=True)
+class Device:
+    """As one of several slices presents itself."""
+
+    id: int
+    slice_index: int
+    platform: str = "gpu"
+    device_kind: str = "of no known topology"
+    process_index: int = 0
+
+
+def test_replicas_lie_on_slices_of_their_own():
+    devices = [Device(index, index % 2) for index in range(8)]
+    for replica, tensor in ((2, 2), (4, 2)):
+        mesh = make_mesh(MeshConfig(replica=replica, tensor=tensor), devices)
+        slices = [{device.slice_index for device in row.flat} for row in mesh.devices]
+        assert slices == [{0}] * (replica // 2) + [{1}] * (replica // 2)
+    with pytest.raises(ConfigError, match=r"mesh\.replica=1 must be a multiple of the 2 slices"):
+        make_mesh(MeshConfig(), devices)
 
 
 def abstract_mesh(**sizes):
