@@ -62,10 +62,10 @@ def cure(setup: Setup, phase: str, available: int) -> str:
             return "set mesh.replica=1, so that all chips split the parameters, or take more chips"
         return "take more chips: mesh.fsdp and mesh.tensor split the parameters over all of them"
     kind, policy = phase.split()
-    if kind in ("prefill", "decode"):
+    if kind in ("prefill", "insert", "decode"):
         if resident(setup) + setup.gathered > available / 2:
             return "raise mesh.tensor, which splits the copy that is sampled from"
-        smaller = "rollout.prefill_tokens" if kind == "prefill" else "rollout.groups"
+        smaller = "rollout.prefill_tokens" if kind != "decode" else "rollout.groups"
         return f"lower {smaller}, or take more chips"
     if setup.config.model.remat != "full":
         return "set model.remat=full"

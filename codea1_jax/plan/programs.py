@@ -24,7 +24,7 @@ from codea1_jax.models.qwen2 import Params, Qwen2
 from codea1_jax.models.sharding import abstract_sharded, batch_sharding, serving_shardings, with_shardings
 from codea1_jax.plan.memory import kept_copies
 from codea1_jax.plan.workload import Setup, Talk, fullest_batch, phases, talk_capacity, talks
-from codea1_jax.rollout.decode import Decoder, Rows, abstract_cache, prefill
+from codea1_jax.rollout.decode import Decoder, Rows, abstract_cache, insert, prefill, prompt_key_values
 from codea1_jax.rollout.sampling import Controls, Method
 
 EOS = (0,)  # any token ends a completion as well as another
@@ -65,44 +65,52 @@ def make_programs(setup: Setup, mesh: Mesh) -> list[Program]:
 
 
 def _sampling(setup: Setup, talk: Talk, model: Qwen2, params: Params, mesh: Mesh, always: int) -> Iterator[Program]:
-    capacity = talk_capacity(setup, talk)
-    copied = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, model.dtype), params)
+    rollout, capacity = setup.config.rollout, talk_capacity(setup, talk)
+    copied = jax.tree.map(lambda x: _shape(x.shape, model.dtype), params)
     copied = with_shardings(copied, serving_shardings(model, mesh))
     cache = abstract_cache(model, capacity, mesh)
+    bucket, width = capacity.prompt_buckets[-1], capacity.width
+    prompts = capacity.prefill_rows(bucket)
+    tokens, slots = _shape((prompts, bucket), jnp.int32), _shape((prompts,), jnp.int32)
+    rows = _rows(capacity.slots, width)
+    if rollout.engine == "jetstream":  # prompts are prefilled apart from the cache, and every row has its own controls
+        controls = _controls((capacity.slots, width))
+        prefix = partial(prompt_key_values.lower, model, mesh, copied, tokens)
+        newcomers = (_rows(prompts, width), _controls((prompts, width)))
 
-    def lower_prefill() -> Lowered:
-        bucket = capacity.prompt_buckets[-1]
-        rows = capacity.prefill_rows(bucket)
-        tokens, slots = jax.ShapeDtypeStruct((rows, bucket), jnp.int32), jax.ShapeDtypeStruct((rows,), jnp.int32)
-        return prefill.lower(model, mesh, copied, cache, tokens, slots)
+        def lower_insert() -> Lowered:
+            key_values = outputs(prompt_key_values, model, mesh, copied, tokens)
+            return insert.lower(mesh, cache, (rows, controls), key_values, slots, newcomers)
 
-    def lower_decode() -> Lowered:
-        method = Method.FILTERED if setup.config.rollout.top_p < 1 else Method.PLAIN
-        columns = (capacity.prompt_buckets[-1], capacity.kept_responses)
-        decoder = Decoder(model, mesh, capacity, EOS, method, *columns)
-        return Decoder.__call__.lower(decoder, copied, cache, _rows(capacity.slots, capacity.width), _controls())
-
-    yield Program(f"prefill {talk.role}", lower_prefill, always)
+        yield Program(f"prefill {talk.role}", prefix, always + device_bytes(cache))
+        yield Program(f"insert {talk.role}", lower_insert, always + device_bytes(copied))
+    else:
+        controls = _controls(())
+        yield Program(f"prefill {talk.role}", partial(prefill.lower, model, mesh, copied, cache, tokens, slots), always)
+    method = Method.FILTERED if rollout.top_p < 1 else Method.PLAIN
+    decoder = Decoder(model, mesh, capacity, EOS, method, bucket, capacity.kept_responses)
+    lower_decode = partial(Decoder.__call__.lower, decoder, copied, cache, rows, controls)
     yield Program(f"decode {talk.role}", lower_decode, always)
 
 
-def _rows(slots: int, width: int) -> Rows:
-    def of(shape: tuple[int, ...], dtype: Any) -> Any:
-        return jax.ShapeDtypeStruct(shape, dtype)
+def _shape(shape: tuple[int, ...], dtype: Any) -> Any:
+    """Of an array that comes from the host."""
+    return jax.ShapeDtypeStruct(shape, dtype)
 
+
+def _rows(slots: int, width: int) -> Rows:
     rows = (slots, width)
     return Rows(
-        prefix=of((slots,), jnp.int32),
-        token=of(rows, jnp.int32),
-        age=of(rows, jnp.int32),
-        active=of(rows, jnp.bool_),
-        key=of((*rows, 2), jnp.uint32),
+        prefix=_shape((slots,), jnp.int32),
+        token=_shape(rows, jnp.int32),
+        age=_shape(rows, jnp.int32),
+        active=_shape(rows, jnp.bool_),
+        key=_shape((*rows, 2), jnp.uint32),
     )
 
 
-def _controls() -> Controls:
-    number: Any = jax.ShapeDtypeStruct((), jnp.float32)
-    count: Any = jax.ShapeDtypeStruct((), jnp.int32)
+def _controls(shape: tuple[int, ...]) -> Controls:
+    number, count = _shape(shape, jnp.float32), _shape(shape, jnp.int32)
     return Controls(temperature=number, top_p=number, top_k=count, max_new_tokens=count)
 
 

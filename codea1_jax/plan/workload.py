@@ -66,11 +66,15 @@ class Setup:
         """Bytes of a policy's parameters on a device, as computed with: split over `tensor` alone."""
         return self.itemsize * parameters(self.model) / self.tensor
 
+    @property
+    def head_parts(self) -> int:
+        """Parts in which the mesh splits key/value heads."""
+        return self.tensor if self.model.num_kv_heads % self.tensor == 0 else 1
+
     def cache(self, capacity: Capacity) -> float:
         """Bytes of a rollout's keys and values on a device."""
         columns = capacity.prompt_buckets[-1] + capacity.width * capacity.kept_responses
-        heads = self.tensor if self.model.num_kv_heads % self.tensor == 0 else 1
-        return capacity.slots * columns * cache_bytes(self.model, self.itemsize) / (self.parts * heads)
+        return capacity.slots * columns * cache_bytes(self.model, self.itemsize) / (self.parts * self.head_parts)
 
 
 @dataclass(frozen=True)
@@ -173,10 +177,11 @@ def _sampling(setup: Setup, talk: Talk, fill: float) -> list[Phase]:
     drawn = capacity.slots * capacity.width * capacity.block
     columns = bucket + capacity.kept_responses + capacity.block + 1
     said = layers_flops(model, samples * response, samples * (response * prompt + causal(response)))
-    return [
+    calls = talk.prompts / rows
+    found = [
         Phase(
             f"prefill {talk.role}",
-            calls=talk.prompts / rows,
+            calls=calls,
             flops=layers_flops(model, rows * bucket, rows * causal(bucket)),
             useful=layers_flops(model, talk.prompts * prompt, talk.prompts * causal(prompt)),
             traffic=setup.gathered,
@@ -189,6 +194,10 @@ def _sampling(setup: Setup, talk: Talk, fill: float) -> list[Phase]:
             traffic=capacity.block * (setup.gathered + setup.cache(capacity)),
         ),
     ]
+    if setup.config.rollout.engine == "jetstream":
+        inserted = rows * bucket * cache_bytes(model, setup.itemsize) / (setup.parts * setup.head_parts)
+        found.insert(1, Phase(f"insert {talk.role}", calls, flops=0, useful=0, traffic=2 * inserted))
+    return found
 
 
 def _learning(setup: Setup, policy: str, fill: float) -> list[Phase]:

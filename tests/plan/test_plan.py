@@ -23,7 +23,7 @@ SMALL = (
     "model.remat=full",
     "model.architecture={hidden_size: 256, intermediate_size: 512, num_layers: 2, num_heads: 2, head_dim: 128}",
     "mesh={fsdp: 2, tensor: 2}",
-    "rollout={samples: 2, groups: 2, code_prompt_tokens: 256, code_tokens: 256}",
+    "rollout={samples: 2, groups: 2, code_prompt_tokens: 256, code_tokens: 256, engine: jetstream}",
     "code.packing={row_length: 512, micro_batch_tokens: 512, logit_chunk: 512}",
     "code.grpo.mini_batch_questions=8",
 )
@@ -56,7 +56,7 @@ def test_every_phase_of_a_small_model_is_compiled_and_fits(small_plan):
     plan, seen = small_plan
     names = [row.phase.name for row in plan.rows]
     learning = ["score-old code", "score-ref code", "gradient code", "update code"]
-    assert names == ["prefill code", "decode code", *learning]
+    assert names == ["prefill code", "insert code", "decode code", *learning]
     assert plan.fits
     assert [phase for phase, outcome in seen if outcome is None] == names
     assert [phase for phase, outcome in seen if outcome is not None] == names
