@@ -63,9 +63,9 @@ def cure(setup: Setup, phase: str, available: int) -> str:
         return "take more chips: mesh.fsdp and mesh.tensor split the parameters over all of them"
     kind, policy = phase.split()
     if kind in ("prefill", "insert", "decode"):
-        if resident(setup) + setup.gathered > available / 2:
-            return "raise mesh.tensor, which splits the copy that is sampled from"
-        smaller = "rollout.prefill_tokens" if kind != "decode" else "rollout.groups"
+        if resident(setup) + setup.gathered > 0.9 * available:
+            return "raise mesh.tensor, which splits the copy that is sampled from, or take more chips"
+        smaller = "rollout.groups" if kind == "decode" else "rollout.prefill_tokens"
         return f"lower {smaller}, or take more chips"
     if setup.config.model.remat != "full":
         return "set model.remat=full"

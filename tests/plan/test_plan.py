@@ -129,6 +129,20 @@ def test_what_cannot_fit_is_refused_before_anything_is_compiled(capsys, monkeypa
     assert f"{7 * 7_615_616_512 / GIB:.1f} of them for what always stays" in line and "take more chips" in line
 
 
+@pytest.mark.parametrize(
+    ("overrides", "cure"),
+    [
+        (["mesh={fsdp: 64}"], "raise mesh.tensor"),
+        (["mesh={replica: 16, fsdp: 1, tensor: 4}"], "set mesh.replica=1"),
+        (["rollout.groups=1024"], "lower rollout.groups"),
+        (["code.packing.micro_batch_tokens=131072", "model.remat=none"], "set model.remat=full"),
+        (["code.packing.micro_batch_tokens=131072"], "lower code.packing.micro_batch_tokens"),
+    ],
+)
+def test_a_refusal_says_what_to_change(overrides, cure, capsys):
+    assert cure in refused(capsys, "plan", "7b/a1_v5e", *overrides)
+
+
 def test_unknown_hardware_is_refused_by_naming_what_is_known(capsys):
     for name in ("v9:2x2", "v5e", "v5e:2x2x2", "v5p:4x4", "h100:0", "v5e:0x4"):
         line = refused(capsys, "plan", "micro/a1", "--topology", name)
