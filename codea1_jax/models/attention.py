@@ -17,11 +17,9 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float, Int
 
+from codea1_jax.models.blockwise import MASKED, Sight, blockwise_attention
 from codea1_jax.models.layout import platform
 from codea1_jax.models.splash import splash_attention
-
-# Finite, so that a row in which everything is masked gives zeros times finite numbers and never a NaN.
-MASKED = -1e30
 
 # xla: plain XLA, everywhere. splash: Pallas, on TPU. cudnn: flash attention, on CUDA in half precision.
 KERNELS = ("auto", "xla", "splash", "cudnn")
@@ -96,7 +94,9 @@ def causal_mixer(segment_ids: Int[Array, "batch time"], kernel: str) -> Mixer:
         kernel = {"tpu": "splash", "gpu": "auto_cuda", "cuda": "auto_cuda"}.get(platform(), "xla")
     if kernel == "splash":
         return Partial(splash_attention, segment_ids)
-    mix = {"xla": _xla, "cudnn": cudnn_attention, "auto_cuda": _auto_cuda}[kernel]
+    if kernel == "xla":
+        return Partial(blockwise_attention, Sight.within(segment_ids))
+    mix = {"cudnn": cudnn_attention, "auto_cuda": _auto_cuda}[kernel]
     return Partial(mix, causal_mask(segment_ids))
 
 
@@ -106,10 +106,6 @@ def _attend(mix: Mixer, q: Array, k: Array, v: Array, kept: Any) -> tuple[Array,
 
 def _attend_keeping(mix: Mixer, q: Array, k: Array, v: Array, _kept: Any) -> tuple[Array, Any]:
     return mix(q, k, v), (k, v)
-
-
-def _xla(mask: Array, q: Array, k: Array, v: Array) -> Array:
-    return masked_attention(q, k, v, mask)
 
 
 def _auto_cuda(mask: Array, q: Array, k: Array, v: Array) -> Array:

@@ -6,6 +6,8 @@ one chunk of tokens at a time, forwards and backwards.
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
@@ -35,19 +37,53 @@ def token_logprobs(
     goals = _cut(jnp.pad(targets, ((0, 0), (0, padding))), steps)
     table = constrain(table, "vocab", "width")
 
-    @jax.checkpoint
     def one_chunk(piece: tuple[Array, Array]) -> tuple[Array, Array]:
-        states, goal = piece
-        states = constrain(states, "batch", "time", "width")
-        product = jnp.einsum("btw,vw->btv", states, table.astype(states.dtype), preferred_element_type=jnp.float32)
-        logits = constrain(product, "batch", "time", "vocab") / temperature
-        normalizer = jax.nn.logsumexp(logits, axis=-1)
-        chosen = jnp.take_along_axis(logits, goal[..., None], axis=-1)[..., 0]
-        expected = jnp.sum(jnp.exp(logits - normalizer[..., None]) * logits, axis=-1)
-        return chosen - normalizer, normalizer - expected
+        return _scores(temperature, piece[0], table, piece[1])
 
     logprobs, entropy = jax.lax.map(one_chunk, (pieces, goals))
     return _join(logprobs)[:, :time], _join(entropy)[:, :time]
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _scores(temperature: float, states: Array, table: Array, targets: Array) -> tuple[Array, Array]:
+    """One chunk. Its backward pass computes the logits again and keeps none of them."""
+    return _scores_forward(temperature, states, table, targets)[0]
+
+
+def _logits(temperature: float, states: Array, table: Array) -> Float[Array, "batch time vocab"]:
+    states = constrain(states, "batch", "time", "width")
+    product = jnp.einsum("btw,vw->btv", states, table.astype(states.dtype), preferred_element_type=jnp.float32)
+    return constrain(product, "batch", "time", "vocab") / temperature
+
+
+def _scores_forward(
+    temperature: float, states: Array, table: Array, targets: Array
+) -> tuple[tuple[Array, Array], tuple[Array, ...]]:
+    logits = _logits(temperature, states, table)
+    normalizer = jax.nn.logsumexp(logits, axis=-1)
+    chosen = jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
+    expected = jnp.sum(jnp.exp(logits - normalizer[..., None]) * logits, axis=-1)
+    entropy = normalizer - expected
+    return (chosen - normalizer, entropy), (states, table, targets, normalizer, entropy)
+
+
+def _scores_backward(
+    temperature: float, kept: tuple[Array, ...], gradients: tuple[Array, Array]
+) -> tuple[Array, Array, None]:
+    """With p the softmax and H its entropy: d log p(target) = onehot - p, and dH = -p (log p + H)."""
+    states, table, targets, normalizer, entropy = kept
+    to_logprob, to_entropy = (g[..., None] for g in gradients)
+    logprobs = _logits(temperature, states, table) - normalizer[..., None]
+    p = jnp.exp(logprobs)
+    onehot = targets[..., None] == jnp.arange(table.shape[0])[None, None]
+    change = jnp.where(onehot, to_logprob, 0) - p * (to_logprob + to_entropy * (logprobs + entropy[..., None]))
+    change = (change / temperature).astype(states.dtype)
+    to_states = jnp.einsum("btv,vw->btw", change, table.astype(states.dtype))
+    to_table = jnp.einsum("btv,btw->vw", change, states, preferred_element_type=table.dtype)
+    return to_states, to_table, None
+
+
+_scores.defvjp(_scores_forward, _scores_backward)
 
 
 def _cut(x: Array, steps: int) -> Array:

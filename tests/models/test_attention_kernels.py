@@ -15,6 +15,7 @@ from codea1_jax.models.attention import (
     prefill_attention,
     training_attention,
 )
+from codea1_jax.models.blockwise import Sight, blockwise_attention
 from codea1_jax.models.layout import MESH_AXES
 from codea1_jax.models.splash import splash_attention
 
@@ -69,6 +70,25 @@ def test_splash_equals_the_reference_with_its_gradients(time):
     check_equal(mix, segments, q, k, v, tolerance=1e-5)
 
 
+@pytest.mark.parametrize("time", [20, 128, 300])
+def test_blockwise_equals_the_reference_with_its_gradients(time):
+    segments, q, k, v = example(time)
+    check_equal(causal_mixer(segments, "xla"), segments, q, k, v, tolerance=1e-5)
+
+
+def test_a_segment_sees_its_parent_before_it():
+    """A prompt (1) and two responses (2, 3) in a row, against each response behind its prompt alone."""
+    _, q, k, v = example(200)
+    sizes = {1: 60, 2: 90, 3: 50}
+    segments = jnp.repeat(jnp.array([[1, 2, 3]] * 2), jnp.array(list(sizes.values())), axis=1)
+    together = blockwise_attention(Sight(segments, jnp.ones_like(segments)), q, k, v)
+    for response in (2, 3):
+        places = np.flatnonzero((segments[0] == 1) | (segments[0] == response))
+        alone = [x[:, places] for x in (q, k, v)]
+        expected = masked_attention(*alone, causal_mask(jnp.ones((2, places.size), jnp.int32)))
+        np.testing.assert_allclose(together[:, places], expected, atol=1e-5)
+
+
 def on(platform):
     device = AbstractDevice(platform, num_cores=None, platform=platform)
     return jax.sharding.use_abstract_mesh(AbstractMesh((1, 1, 1), MESH_AXES, abstract_device=device))
@@ -76,13 +96,13 @@ def on(platform):
 
 @pytest.mark.parametrize(
     ("platform", "function"),
-    [("cpu", "_xla"), ("tpu", "splash_attention"), ("gpu", "_auto_cuda"), ("cuda", "_auto_cuda")],
+    [("cpu", "blockwise_attention"), ("tpu", "splash_attention"), ("gpu", "_auto_cuda"), ("cuda", "_auto_cuda")],
 )
 def test_the_kernel_is_chosen_by_the_devices_in_use(platform, function):
     segments = jnp.ones((1, 8), jnp.int32)
     with on(platform):
         assert causal_mixer(segments, "auto").func is getattr(attention, function)
-        assert causal_mixer(segments, "xla").func is attention._xla
+        assert causal_mixer(segments, "xla").func is blockwise_attention
 
 
 def test_every_kernel_has_a_name_and_no_other_name_is_taken():

@@ -1,0 +1,106 @@
+"""Causal attention in plain XLA, one block of queries at a time.
+
+A block of queries meets only the keys up to its own end, so that about half of the scores are never computed,
+and the backward pass computes its scores again (FlashAttention, arXiv 2205.14135): what is kept of a layer grows
+with the sequence, not with its square.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+# Finite, so that no difference of two masked scores is a NaN.
+MASKED = -1e30
+
+BLOCK = 128  # queries, or more where that would be over
+MOST_BLOCKS = 16  # blocks: every one is compiled
+
+
+class Sight(NamedTuple):
+    """What every place of a row may look at: earlier places of its own segment, and of that segment's parent."""
+
+    segments: Int[Array, "batch time"]
+    parents: Int[Array, "batch time"]
+
+    @classmethod
+    def within(cls, segments: Int[Array, "batch time"]) -> Sight:
+        """Of segments without parents (padding, segment 0, is one of them)."""
+        return cls(segments, segments)
+
+    def mask(self, start: int, end: int) -> Bool[Array, "batch query key"]:
+        """True where a query in [start, end) sees a key in [0, end)."""
+        keys = self.segments[:, None, :end]
+        own, parent = self.segments[:, start:end, None], self.parents[:, start:end, None]
+        earlier = jnp.arange(end)[None, :] <= jnp.arange(start, end)[:, None]
+        return ((keys == own) | (keys == parent)) & earlier[None]
+
+
+def blocks_of(time: int) -> list[tuple[int, int]]:
+    """The bounds of the blocks that `time` queries are cut into."""
+    size = max(BLOCK, -(-time // MOST_BLOCKS))
+    return [(start, min(start + size, time)) for start in range(0, time, size)]
+
+
+def blockwise_attention(
+    sight: Sight,
+    q: Float[Array, "batch time heads head_dim"],
+    k: Float[Array, "batch time kv_heads head_dim"],
+    v: Float[Array, "batch time kv_heads head_dim"],
+) -> Float[Array, "batch time heads head_dim"]:
+    """Equals `masked_attention`; scores and softmax are float32 whatever the inputs are."""
+    batch, time, heads, head_dim = q.shape
+    kv_heads = k.shape[2]
+    scaled = q * (1 / math.sqrt(head_dim))
+    grouped = jnp.einsum("bqkgd->bkgqd", scaled.reshape(batch, time, kv_heads, heads // kv_heads, head_dim))
+    mixed = _mix(sight, grouped, jnp.einsum("bskd->bksd", k), jnp.einsum("bskd->bksd", v))
+    return jnp.einsum("bkgqd->bqkgd", mixed).reshape(batch, time, heads, head_dim)
+
+
+def _scores(sight: Sight, q: Array, k: Array, start: int, end: int) -> Array:
+    scores = jnp.einsum("bkgqd,bksd->bkgqs", q[:, :, :, start:end], k[:, :, :end], preferred_element_type=jnp.float32)
+    return jnp.where(sight.mask(start, end)[:, None, None], scores, MASKED)
+
+
+@jax.custom_vjp
+def _mix(sight: Sight, q: Array, k: Array, v: Array) -> Array:
+    return _forward(sight, q, k, v)[0]
+
+
+def _forward(sight: Sight, q: Array, k: Array, v: Array) -> tuple[Array, tuple[Array, ...]]:
+    mixed, normalizers = [], []
+    for start, end in blocks_of(q.shape[3]):
+        scores = _scores(sight, q, k, start, end)
+        top = jnp.max(scores, axis=-1, keepdims=True)
+        weights = jnp.exp(scores - top)
+        total = jnp.sum(weights, axis=-1, keepdims=True)
+        sums = jnp.einsum("bkgqs,bksd->bkgqd", weights.astype(v.dtype), v[:, :, :end])
+        mixed.append(sums / total.astype(v.dtype))
+        normalizers.append(top + jnp.log(total))
+    out = jnp.concatenate(mixed, axis=3)
+    return out, (*sight, q, k, v, out, jnp.concatenate(normalizers, axis=3))
+
+
+def _backward(kept: tuple[Array, ...], gradient: Array) -> tuple[None, Array, Array, Array]:
+    segments, parents, q, k, v, out, normalizer = kept
+    sight = Sight(segments, parents)
+    # The softmax's own gradient needs Σ weights · d weights, which is this (arXiv 2205.14135, appendix B.4).
+    inner = jnp.sum((gradient * out).astype(jnp.float32), axis=-1, keepdims=True)
+    to_q, to_k, to_v = [], jnp.zeros_like(k), jnp.zeros_like(v)
+    for start, end in blocks_of(q.shape[3]):
+        queries, change = q[:, :, :, start:end], gradient[:, :, :, start:end]
+        keys, values = k[:, :, :end], v[:, :, :end]
+        weights = jnp.exp(_scores(sight, q, k, start, end) - normalizer[:, :, :, start:end])
+        moved = jnp.einsum("bkgqd,bksd->bkgqs", change, values, preferred_element_type=jnp.float32)
+        moved = (weights * (moved - inner[:, :, :, start:end])).astype(q.dtype)
+        to_q.append(jnp.einsum("bkgqs,bksd->bkgqd", moved, keys))
+        to_k = to_k.at[:, :, :end].add(jnp.einsum("bkgqs,bkgqd->bksd", moved, queries))
+        to_v = to_v.at[:, :, :end].add(jnp.einsum("bkgqs,bkgqd->bksd", weights.astype(v.dtype), change))
+    return None, jnp.concatenate(to_q, axis=3), to_k, to_v
+
+
+_mix.defvjp(_forward, _backward)
