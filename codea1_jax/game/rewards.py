@@ -33,6 +33,9 @@ class RewardConfig(Section):
         default=False,
         description="score each program on the valid tests of all its siblings (departure; never the paper's)",
     )
+    scale_advantages: bool = Field(
+        default=True, description="divide a group's centred rewards by their standard deviation (Dr. GRPO: do not)"
+    )
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ def settle(
     if scoring.rewards.pool_tests:
         programs = _rescore_on_pool(programs, group, judgement, scoring.rewards)
     elected = _elect(programs, group, scoring.update_n)
-    advantages = group_advantages([p.reward for p in programs])
+    advantages = group_advantages([p.reward for p in programs], scale=scoring.rewards.scale_advantages)
     programs = [
         replace(p, advantage=float(advantage), suites=tuple(replace(s, learned=i in elected) for s in p.suites))
         for i, (p, advantage) in enumerate(zip(programs, advantages, strict=True))
@@ -69,7 +69,7 @@ def _play(candidate: Candidate, book: Sequence[Test], judgement: Judgement, scor
     suites = [
         _play_suite(response, suite, testimony, judgement, book_score, scoring) for response, suite in candidate.suites
     ]
-    advantages = group_advantages([s.reward.reward for s in suites])
+    advantages = group_advantages([s.reward.reward for s in suites], scale=scoring.rewards.scale_advantages)
     return PlayedProgram(
         response=candidate.response,
         program=candidate.program,

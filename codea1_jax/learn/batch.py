@@ -33,17 +33,23 @@ class Trajectory:
 class Example:
     """Context tokens, and the tokens that follow, each with the weight with which it is learned.
 
+    logprobs: of the learned tokens, by the sampler that drew them; empty where nobody says.
+
     Raises:
-        ValueError: learned tokens without weights, or without context to be predicted from.
+        ValueError: learned tokens without weights, without context to be predicted from, or some with and some
+            without a sampler's logprob.
     """
 
     context: Sequence[int]
     learned: Sequence[int]
     weights: Sequence[float]
+    logprobs: Sequence[float] = ()
 
     def __post_init__(self) -> None:
         if len(self.learned) != len(self.weights):
             raise ValueError(f"{len(self.learned)} learned tokens have {len(self.weights)} weights")
+        if self.logprobs and len(self.logprobs) != len(self.learned):
+            raise ValueError(f"{len(self.learned)} learned tokens have {len(self.logprobs)} of the sampler's logprobs")
         if not self.context:
             raise ValueError("a sequence needs at least one context token: its first is predicted by nothing")
 
@@ -56,7 +62,7 @@ class Example:
 def trajectory_example(trajectory: Trajectory) -> Example:
     """A response to learn from: every token of the completion, the end-of-sequence token included."""
     completion = trajectory.completion
-    return Example(trajectory.prompt, completion, (trajectory.advantage,) * len(completion))
+    return Example(trajectory.prompt, completion, (trajectory.advantage,) * len(completion), trajectory.logprobs)
 
 
 @dataclass(frozen=True)
@@ -73,7 +79,9 @@ class PackedBatch:
     """Rows of tokens and their slots. Slots past a row's last have mask 0 and point at place 0.
 
     Segments number what lies in a row from 1; padding is segment 0. `weights` are advantages, or loss weights.
-    The log-probabilities come from passes of their own. `blocks` is None where segments are independent.
+    `sequences` numbers the responses of a row from 1, slot by slot. `rollout_logprobs` are NaN where the sampler
+    said none; the other log-probabilities come from passes of their own. `blocks` is None where segments are
+    independent.
     """
 
     tokens: Int[Any, "rows time"]
@@ -83,6 +91,8 @@ class PackedBatch:
     targets: Int[Any, "rows slots"]
     mask: Float[Any, "rows slots"]
     weights: Float[Any, "rows slots"]
+    sequences: Int[Any, "rows slots"]
+    rollout_logprobs: Float[Any, "rows slots"]
     old_logprobs: Float[Any, "rows slots"] | None = None
     reference_logprobs: Float[Any, "rows slots"] | None = None
     blocks: Blocks | None = field(default=None, metadata={"static": True})
@@ -93,10 +103,13 @@ class BatchWriter:
 
     def __init__(self, rows: int, time: int, slots: int, blocks: Blocks | None = None) -> None:
         tokens, positions, segment_ids = (np.zeros((rows, time), np.int32) for _ in range(3))
-        places, targets = (np.zeros((rows, slots), np.int32) for _ in range(2))
+        places, targets, sequences = (np.zeros((rows, slots), np.int32) for _ in range(3))
         mask, weights = (np.zeros((rows, slots), np.float32) for _ in range(2))
-        self._used = [0] * rows
-        self.batch = PackedBatch(tokens, positions, segment_ids, places, targets, mask, weights, blocks=blocks)
+        unknown = np.full((rows, slots), np.nan, np.float32)
+        self._used, self._responses = [0] * rows, [0] * rows
+        self.batch = PackedBatch(
+            tokens, positions, segment_ids, places, targets, mask, weights, sequences, unknown, blocks=blocks
+        )
 
     def place(self, row: int, start: int, tokens: Sequence[int], *, position: int, segment: int) -> None:
         """Puts tokens at `start` and after, with positions from `position`."""
@@ -113,4 +126,8 @@ class BatchWriter:
         self.batch.targets[row, here] = example.learned
         self.batch.mask[row, here] = 1
         self.batch.weights[row, here] = example.weights
+        self._responses[row] += 1
+        self.batch.sequences[row, here] = self._responses[row]
+        if example.logprobs:
+            self.batch.rollout_logprobs[row, here] = example.logprobs
         self._used[row] = here.stop

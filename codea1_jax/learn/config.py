@@ -17,8 +17,20 @@ class GRPOConfig(Section):
     dual_clip: float = Field(
         default=10.0, gt=1, description="bound of a token's loss at a negative advantage, in units of -advantage"
     )
+    ratio: Literal["token", "sequence"] = Field(
+        default="token",
+        description="what is clipped: each token's ratio, or its response's geometric mean of them (GSPO)",
+    )
+    importance_cap: float | None = Field(
+        default=None,
+        gt=0,
+        description="weigh tokens by policy / sampler probability, at most this (truncated importance sampling)",
+    )
     kl_coef: float = Field(default=0.001, ge=0, description="weight of the KL to the reference; 0: no reference")
     entropy_coef: float = Field(default=0.0, ge=0, description="weight of the entropy bonus")
+    mask_truncated: bool = Field(
+        default=False, description="learn nothing from responses cut off at the longest length (overlong filtering)"
+    )
     mini_batch_questions: int = Field(default=128, ge=1, description="questions per optimizer update")
     skip_zero_advantage: bool = Field(
         default=False,
@@ -35,6 +47,10 @@ class OptimizerConfig(Section):
     beta1: float = Field(default=0.9, ge=0, lt=1, description="decay of the first moment")
     beta2: float = Field(default=0.999, ge=0, lt=1, description="decay of the second moment")
     epsilon: float = Field(default=1e-8, gt=0, description="added to the root of the second moment")
+    first_moment_dtype: Literal["float32", "bfloat16"] = Field(
+        default="float32",
+        description="type in which the first moment is kept; the second, whose steps bfloat16 would lose, is float32",
+    )
     weight_decay: float = Field(default=0.1, ge=0, description="decoupled weight decay, on every parameter")
     clip_norm: float = Field(default=1.0, gt=0, description="bound of the gradient's global norm")
 

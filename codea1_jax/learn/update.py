@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from itertools import chain
 from typing import NamedTuple, cast
 
@@ -75,13 +75,16 @@ def accumulate(
             entropy,
             old_logprobs=batch.old_logprobs,
             reference_logprobs=batch.reference_logprobs,
+            rollout_logprobs=batch.rollout_logprobs,
             advantages=batch.weights,
             mask=batch.mask,
+            sequences=batch.sequences,
             config=config,
         )
         return sums.loss / tokens, sums
 
-    return jax.tree.map(jnp.add, accumulated, Accumulated(*jax.grad(loss, has_aux=True)(params)))
+    gradient, sums = jax.grad(loss, has_aux=True)(params)
+    return Accumulated(jax.tree.map(jnp.add, accumulated.gradient, gradient), accumulated.sums.merged(sums))
 
 
 class Learner:
@@ -155,16 +158,23 @@ class Learner:
             packed = [self._score(batches, reference, "reference_logprobs") for batches in packed]
         parts, norms = [], []
         for mini, batches in zip(mini_batches, packed, strict=True):
-            gradient, sums = self._gradient(state.params, batches, _response_tokens(mini))
+            gradient, sums = self._gradient(state.params, batches, self._response_tokens(mini))
             state, norm = self.phases.apply(state, gradient)
             parts.append(sums)
             norms.append(norm)
         parts, norms = jax.device_get((parts, norms))
         return replace(state, step=state.step + 1), _metrics(parts, norms, groups)
 
+    def _learned(self, groups: Groups) -> list[Trajectory]:
+        """Those that the token mean is over: all, or all that were not cut off (DAPO, arXiv 2503.14476, 3.4)."""
+        return [t for t in chain.from_iterable(groups) if not (t.truncated and self._grpo.mask_truncated)]
+
+    def _response_tokens(self, groups: Groups) -> int:
+        return max(sum(len(t.completion) for t in self._learned(groups)), 1)
+
     def _pack(self, groups: Groups) -> list[PackedBatch]:
         skip = self._grpo.skip_zero_advantage
-        trajectories = [t for t in chain.from_iterable(groups) if t.advantage != 0 or not skip]
+        trajectories = [t for t in self._learned(groups) if t.advantage != 0 or not skip]
         batches = pack([trajectory_example(t) for t in trajectories], self._packing, batch_parts(self._mesh))
         return [put(batch, batch_sharding(self._mesh)) for batch in batches]
 
@@ -179,10 +189,6 @@ class Learner:
         return total
 
 
-def _response_tokens(groups: Groups) -> int:
-    return max(sum(len(t.completion) for group in groups for t in group), 1)
-
-
 def _metrics(parts: Sequence[TokenSums], norms: Sequence[np.ndarray], groups: Groups) -> dict[str, float]:
     trajectories = list(chain.from_iterable(groups))
     metrics = {
@@ -191,7 +197,7 @@ def _metrics(parts: Sequence[TokenSums], norms: Sequence[np.ndarray], groups: Gr
         "truncated": _mean([t.truncated for t in trajectories]),
         "zero_variance": float(np.mean([all(t.advantage == 0 for t in group) for group in groups])),
     }
-    metrics |= token_means(jax.tree.map(lambda *sums: np.sum(sums, dtype=np.float64), *parts))
+    metrics |= token_means(reduce(TokenSums.merged, parts))
     if not all(np.isfinite(value) for value in metrics.values()):
         raise FloatingPointError(f"the update is not finite: {metrics}")
     return metrics

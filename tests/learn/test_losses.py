@@ -5,9 +5,30 @@ import pytest
 from parity import load_parity
 
 from codea1_jax.learn.config import GRPOConfig
-from codea1_jax.learn.losses import clipped_policy_loss, grpo_objective, importance_ratio, k3_kl, masked_sum
+from codea1_jax.learn.losses import (
+    TokenSums,
+    clipped_policy_loss,
+    grpo_objective,
+    importance_ratio,
+    k3_kl,
+    masked_sum,
+    token_means,
+)
 
 CLIPS = {"clip_low": 0.2, "clip_high": 0.28, "dual_clip": 10.0}
+
+
+def objective_of(logprobs, **given):
+    """The objective where nothing is known of the sampler and all tokens are of one response."""
+    unknown = {
+        "entropy": jnp.zeros_like(logprobs),
+        "old_logprobs": None,
+        "reference_logprobs": None,
+        "rollout_logprobs": jnp.full_like(logprobs, jnp.nan),
+        "mask": jnp.ones_like(logprobs),
+        "sequences": jnp.ones(logprobs.shape, jnp.int32),
+    }
+    return grpo_objective(logprobs, **unknown | given)
 
 
 def of(case, *names):
@@ -21,9 +42,8 @@ def test_the_objective_and_its_gradient_equal_the_original(case):
     )
 
     def objective(logprobs):
-        sums = grpo_objective(
+        sums = objective_of(
             logprobs,
-            jnp.zeros_like(logprobs),
             old_logprobs=old,
             reference_logprobs=reference,
             advantages=advantages,
@@ -69,15 +89,7 @@ def test_each_bound_acts_on_its_own_side(ratio, advantage, loss, bound):
 
 def test_an_unchanged_policy_has_ratio_one_and_a_policy_gradient():
     def objective(logprobs):
-        sums = grpo_objective(
-            logprobs,
-            jnp.zeros(2),
-            old_logprobs=None,
-            reference_logprobs=None,
-            advantages=jnp.array([1.0, -3.0]),
-            mask=jnp.ones(2),
-            config=GRPOConfig(kl_coef=0),
-        )
+        sums = objective_of(logprobs, advantages=jnp.array([1.0, -3.0]), config=GRPOConfig(kl_coef=0))
         return sums.loss, sums
 
     gradient, sums = jax.grad(objective, has_aux=True)(jnp.array([-1.0, -2.0]))
@@ -100,11 +112,9 @@ def test_k3_is_zero_for_equal_policies_and_positive_otherwise():
 
 def test_the_entropy_bonus_lowers_the_loss_by_its_weight():
     def loss(config):
-        sums = grpo_objective(
+        sums = objective_of(
             jnp.zeros(3),
-            jnp.array([1.0, 2.0, 100.0]),
-            old_logprobs=None,
-            reference_logprobs=None,
+            entropy=jnp.array([1.0, 2.0, 100.0]),
             advantages=jnp.ones(3),
             mask=jnp.array([1.0, 1.0, 0.0]),
             config=config,
@@ -119,3 +129,94 @@ def test_what_stands_outside_the_mask_has_no_influence_even_a_nan():
     values, mask = jnp.array([1.0, jnp.nan]), jnp.array([1.0, 0.0])
     assert masked_sum(values, mask) == 1
     np.testing.assert_array_equal(jax.grad(masked_sum)(values, mask), [1.0, 0.0])
+
+
+# Two rows: responses of 3 and 2 tokens, and one of 4; then padding.
+SEQUENCES = np.array([[1, 1, 1, 2, 2, 0], [1, 1, 1, 1, 0, 0]])
+MASK = (SEQUENCES > 0).astype(np.float32)
+
+
+def rows_of(seed, scale):
+    return np.random.default_rng(seed).normal(scale=scale, size=SEQUENCES.shape)
+
+
+def test_the_sequence_ratio_is_the_geometric_mean_of_the_tokens_ratios_clipped_as_one():
+    """GSPO's objective (arXiv 2507.18071, equations 5 and 7) response by response, and its gradient by differences."""
+    old, advantages = rows_of(0, 1.0), np.array([[1.0] * 3 + [-2.0] * 2 + [0.0], [-0.5] * 6])
+    new = old + rows_of(1, 0.3)
+    config = GRPOConfig(kl_coef=0, ratio="sequence", clip_low=0.1, clip_high=0.05)
+
+    def numpy_loss(new):
+        loss = 0.0
+        for row, response in ((0, 1), (0, 2), (1, 1)):
+            tokens = SEQUENCES[row] == response
+            advantage = advantages[row][tokens][0]
+            ratio = np.exp((new - old)[row][tokens].mean())
+            loss -= tokens.sum() * min(ratio * advantage, np.clip(ratio, 0.9, 1.05) * advantage)
+        return loss
+
+    def objective(new):
+        sums = objective_of(
+            new,
+            old_logprobs=jnp.asarray(old, jnp.float32),
+            advantages=jnp.asarray(advantages, jnp.float32),
+            mask=jnp.asarray(MASK),
+            sequences=jnp.asarray(SEQUENCES),
+            config=config,
+        )
+        return sums.loss, sums
+
+    (loss, sums), gradient = jax.value_and_grad(objective, has_aux=True)(jnp.asarray(new, jnp.float32))
+    assert loss == pytest.approx(numpy_loss(new), abs=1e-5)
+    assert sums.clipped_low + sums.clipped_high > 0
+    for place in np.argwhere(MASK):
+        step = np.zeros_like(new)
+        step[tuple(place)] = 1e-6
+        slope = (numpy_loss(new + step) - numpy_loss(new - step)) / 2e-6
+        assert gradient[tuple(place)] == pytest.approx(slope, abs=1e-4)
+
+
+def test_truncated_importance_weighs_each_token_by_its_capped_ratio_to_the_sampler():
+    old, rollout = rows_of(0, 1.0), rows_of(0, 1.0) + rows_of(2, 0.8)
+    rollout[1] = np.nan  # a sampler that tells nothing
+    advantages = rows_of(3, 1.0)
+
+    def objective(new):
+        sums = objective_of(
+            new,
+            old_logprobs=jnp.asarray(old, jnp.float32),
+            rollout_logprobs=jnp.asarray(rollout, jnp.float32),
+            advantages=jnp.asarray(advantages, jnp.float32),
+            mask=jnp.asarray(MASK),
+            config=GRPOConfig(kl_coef=0, importance_cap=2.0),
+        )
+        return sums.loss
+
+    weight = np.minimum(np.exp(old - rollout), 2.0)
+    weight[1] = 1.0
+    assert (weight[0] == 2).any() and (weight[0] < 1).any()
+    loss, gradient = jax.value_and_grad(objective)(jnp.asarray(old, jnp.float32))
+    assert loss == pytest.approx(-(weight * advantages * MASK).sum(), abs=1e-5)
+    np.testing.assert_allclose(gradient, -weight * advantages * MASK, atol=1e-5)
+
+
+def test_the_mismatch_with_the_sampler_is_measured_where_it_is_known():
+    old = jnp.array([-1.0, -2.0, -3.0, -4.0])
+    rollout = jnp.array([-1.05, -2.5, jnp.nan, 7.0])
+    sums = objective_of(
+        old,
+        rollout_logprobs=rollout,
+        advantages=jnp.ones(4),
+        mask=jnp.array([1.0, 1.0, 1.0, 0.0]),
+        config=GRPOConfig(kl_coef=0),
+    )
+    metrics = token_means(sums.merged(TokenSums.zero(with_kl=False)))
+    assert metrics["rollout_difference_mean"] == pytest.approx(0.275, abs=1e-6)
+    assert metrics["rollout_difference_max"] == pytest.approx(0.5, abs=1e-6)
+    assert metrics["rollout_difference_large"] == 0.5
+    assert sums.loss == -3
+
+
+def test_nothing_is_said_of_a_sampler_that_says_nothing():
+    sums = objective_of(jnp.zeros(2), advantages=jnp.ones(2), config=GRPOConfig(kl_coef=0))
+    assert not any(name.startswith("rollout") for name in token_means(sums))

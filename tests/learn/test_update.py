@@ -241,6 +241,39 @@ def test_a_step_is_counted_once_however_many_mini_batches_it_has(params):
     assert state.opt_state[1].count == 4
 
 
+def test_responses_that_were_cut_off_teach_nothing_when_masked(params):
+    whole = make_groups()
+    cut = [[*group, Trajectory(group[0].prompt, (5, 6, 7), 2.0, truncated=True)] for group in whole]
+    masked, plain = learner(kl_coef=0, mask_truncated=True), learner(kl_coef=0)
+    (state, metrics), (expected, _) = (
+        each.update(each.init(params), None, groups) for each, groups in ((masked, cut), (plain, whole))
+    )
+    np.testing.assert_allclose(flat(state.params), flat(expected.params), atol=1e-6)
+    assert metrics["truncated"] == 0.25
+
+
+def test_sequence_ratios_and_importance_weights_do_not_depend_on_the_packing(params):
+    """Against an old policy at which ratios are not 1; a third of the tokens has no logprob of a sampler."""
+    rng = np.random.default_rng(0)
+    groups = [
+        [replace(t, logprobs=tuple(rng.normal(-3.0, 1.0, len(t.completion)))) for t in group[:-1]] + group[-1:]
+        for group in make_groups()
+    ]
+    old = jax.tree.map(lambda p: p + 0.02 * jnp.sin(jnp.arange(p.size)).reshape(p.shape), params)
+
+    def gradient(packing):
+        ours = learner(packing, kl_coef=0, ratio="sequence", importance_cap=1.5)
+        batches = ours._score(ours._pack(groups), old, "old_logprobs")
+        return ours._gradient(params, batches, ours._response_tokens(groups))
+
+    expected = gradient(PACKINGS[1])
+    assert abs(expected.sums.ratio / expected.sums.tokens - 1) > 1e-3
+    for packing in (PACKINGS[2], PACKINGS[3]):
+        found = gradient(packing)
+        np.testing.assert_allclose(flat(found.gradient), flat(expected.gradient), atol=1e-5)
+        np.testing.assert_allclose(flat(found.sums), flat(expected.sums), rtol=1e-4, atol=1e-4)
+
+
 def test_a_step_of_zero_advantages_only_decays_the_weights(params):
     optimizer = SGD_LIKE
     groups = [[Trajectory((3,), (4, EOS), 0.0)] * 2]
