@@ -50,5 +50,11 @@ bench-rollout: .venv/base
 plan-all: .venv/dev
 	$(BIN)/python benches/plan_all.py $(PRESETS)
 
+bench-model: .venv/base
+	$(BIN)/python benches/bench_model.py
+
+bench-learner: .venv/base
+	$(BIN)/python benches/bench_learner.py
+
 clean:
 	rm -rf .venv .cache build dist *.egg-info

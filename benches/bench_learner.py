@@ -1,0 +1,80 @@
+"""A GRPO update, reference log-probabilities included, beside TRL's and google-tunix's: `make bench-learner`.
+
+98 million parameters in float32 on a CPU, AdamW, 4 prompts of 64 tokens with 8 completions each, whose lengths are
+log-uniform in 32..320; the same for all, turn by turn. TRL and tunix take 8 sequences at a time and pad them to the
+longest. Ends with one line of JSON. About six minutes on two quiet cores, after the environments are made.
+"""
+
+import json
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+import jax
+import numpy as np
+from bench_model import SHAPE
+from contenders import Contender, environment
+
+from codea1_jax.models.qwen2 import Qwen2, init_params
+from codea1_jax.models.weights import save_params
+
+PROMPTS, SAMPLES, PROMPT_TOKENS, SHORTEST, LONGEST = 4, 8, 64, 32, 320
+EOS, FIRST = 1, 2  # the least token id that means nothing
+TURNS = 3
+PEERS = {"trl": ("torch==2.13.0", "transformers>=5,<6", "trl==1.16.0"), "tunix": ("google-tunix==0.1.7", "jax==0.10.2")}
+
+
+def workload() -> list[dict[str, list]]:
+    """Groups of a prompt, completions that end with EOS, and their rewards."""
+    random = np.random.default_rng(0)
+
+    def tokens(count: int) -> list[int]:
+        return random.integers(FIRST, SHAPE.vocab_size, count).tolist()
+
+    def completion() -> list[int]:
+        length = int(np.exp(random.uniform(np.log(SHORTEST), np.log(LONGEST))))
+        return [*tokens(length - 1), EOS]
+
+    return [
+        {
+            "prompt": tokens(PROMPT_TOKENS),
+            "completions": [completion() for _ in range(SAMPLES)],
+            "rewards": random.uniform(size=SAMPLES).tolist(),
+        }
+        for _ in range(PROMPTS)
+    ]
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        directory = Path(folder)
+        save_params(directory, init_params(Qwen2(SHAPE), jax.random.key(0)), SHAPE)
+        groups = workload()
+        (directory / "workload.json").write_text(json.dumps(groups))
+        contenders = {
+            name: Contender(environment(name, packages), f"learner_{name}.py", directory)
+            for name, packages in PEERS.items()
+        }
+        contenders["ours"] = Contender(sys.executable, "learner_ours.py", directory)
+        for contender in contenders.values():
+            contender.ask()  # compiles
+        turns = [{name: contender.ask() for name, contender in contenders.items()} for _ in range(TURNS)]
+        for contender in contenders.values():
+            contender.stop()
+    tokens = sum(len(completion) for group in groups for completion in group["completions"])
+    print(f"{tokens} completion tokens in {PROMPTS * SAMPLES} sequences")
+    for name in contenders:
+        seconds = statistics.median(turn[name]["seconds"] for turn in turns)
+        peak = turns[-1][name]["peak_gb"]
+        print(f"{name:6} {seconds:7.1f} s {tokens / seconds:7.0f} completion tokens/s {peak:6.1f} GB at most")
+    # Of each turn by itself, since the machine may be busier in one than in another.
+    ratios = {
+        name: round(statistics.median(turn[name]["seconds"] / turn["ours"]["seconds"] for turn in turns), 3)
+        for name in PEERS
+    }
+    print(json.dumps({"bench": "learner", "ratios": ratios}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+"""GRPO updates by codea1_jax. Argument: the bench's directory."""
+
+import json
+import sys
+from pathlib import Path
+
+from contenders import turns
+
+from codea1_jax.learn import GRPOConfig, Learner, OptimizerConfig, PackingConfig, Trajectory
+from codea1_jax.learn.advantages import group_advantages
+from codea1_jax.models.qwen2 import Qwen2
+from codea1_jax.models.weights import load_params, read_config
+
+
+def main() -> None:
+    directory = Path(sys.argv[1])
+    workload = json.loads((directory / "workload.json").read_text())
+    model = Qwen2(read_config(directory))
+    reference = load_params(directory, model)
+    packing = PackingConfig(row_length=512, micro_batch_tokens=1024)
+    learner = Learner(model, GRPOConfig(), OptimizerConfig(), packing, total_steps=100)
+    state = learner.init(reference)
+    groups = [
+        [
+            Trajectory(tuple(group["prompt"]), tuple(completion), float(advantage))
+            for completion, advantage in zip(group["completions"], group_advantages(group["rewards"]), strict=True)
+        ]
+        for group in workload
+    ]
+    for _ in turns():
+        state, _ = learner.update(state, reference, groups)
+
+
+if __name__ == "__main__":
+    main()

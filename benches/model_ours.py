@@ -1,0 +1,40 @@
+"""Loss and gradient by codea1_jax. Argument: the bench's directory."""
+
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from contenders import TOLD, turns
+
+from codea1_jax.models.attention import training_attention
+from codea1_jax.models.logprobs import token_logprobs
+from codea1_jax.models.qwen2 import Params, Qwen2, output_table
+from codea1_jax.models.weights import load_params, read_config
+
+
+def loss(model: Qwen2, params: Params, tokens: jax.Array) -> jax.Array:
+    """Mean cross-entropy of every token but a sequence's first; logits of all tokens at once."""
+    positions = jnp.broadcast_to(jnp.arange(tokens.shape[1]), tokens.shape)
+    attend = training_attention(jnp.ones_like(tokens), model.attention)
+    hidden, _ = model.apply({"params": params}, tokens, positions, attend)
+    table = output_table(params, model.config)
+    return -jnp.mean(token_logprobs(hidden[:, :-1], table, tokens[:, 1:], chunk=tokens.size)[0])
+
+
+def main() -> None:
+    directory = Path(sys.argv[1])
+    model = Qwen2(read_config(directory))
+    params = load_params(directory, model)
+    tokens = jnp.asarray(np.load(directory / "tokens.npy"))
+    step = jax.jit(jax.value_and_grad(lambda params: loss(model, params, tokens)))
+
+    for _ in turns():
+        value, gradient = jax.block_until_ready(step(params))
+        TOLD.update(loss=float(value), gradient_norm=float(optax.tree.norm(gradient)))
+
+
+if __name__ == "__main__":
+    main()
