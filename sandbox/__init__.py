@@ -20,7 +20,7 @@ Not protected against:
 - use of the whole machine up to the limits: a program may have `processes` processes of `memory_mb` each, and their CPU
   time counts for the program's only when they end (until then the wall clock bounds them: `wall_factor`).
 - checks that run beside the program (`CheckJob.beside`): there a program can find and change what judges it.
-- what a test sees of objects that are no plain data: the order of a Counter's items, say.
+- what a test sees of a value that is not plain data as a whole: the order of a Counter's items, say.
 - the backend "process", which has limits but no jail, and the services of others (`sandbox.fusion`), whose jails are
   theirs.
 """

@@ -18,7 +18,7 @@ GRANT = struct.Struct("4dIB")
 NOT_CUT, CUT_BY_CPU, CUT_BY_WALL = range(3)
 
 PERIOD = 0.05  # seconds between two looks
-_IDLE_SHARE = 0.02  # of a period: who used less CPU time than that did nothing in it
+_IDLE_SHARE = 0.02  # of the time between two looks: who used less CPU time than that did nothing in it
 
 
 class Watch:
@@ -29,7 +29,7 @@ class Watch:
         self._pid = pid
         self._result_fd = result_fd
         self._load, self._call, self._total, self._factor, self._lines_expected, _ = GRANT.unpack(grant)
-        self._started = time.monotonic()
+        self._started = self._looked = time.monotonic()
         self._lines = self._seen = 0  # lines, and the bytes that they were counted in
         self._cpu = self._cpu_at_line = self._idle = 0.0
 
@@ -44,15 +44,16 @@ class Watch:
         signal.signal(signal.SIGALRM, signal.SIG_IGN)
 
     def _look(self, _signal: int, _frame: object) -> None:
-        cpu = cpu_seconds(self._pid)
-        self._idle += PERIOD if cpu - self._cpu < _IDLE_SHARE * PERIOD else 0.0
-        self._cpu = cpu
+        cpu, now = cpu_seconds(self._pid), time.monotonic()
+        passed = min(now - self._looked, 2 * PERIOD)  # no more, or a machine that stood still would cost verdicts
+        self._idle += passed if cpu - self._cpu < _IDLE_SHARE * passed else 0.0
+        self._cpu, self._looked = cpu, now
         if self._has_answered():
             self._cpu_at_line, self._idle = cpu, 0.0
         granted = self._call if self._lines else self._load
         if cpu - self._cpu_at_line > granted or cpu > self._total:
             self._end(CUT_BY_CPU)
-        elif self._idle > self._factor * granted or time.monotonic() - self._started > self._factor * self._total:
+        elif self._idle > self._factor * granted or now - self._started > self._factor * self._total:
             self._end(CUT_BY_WALL)
 
     def _has_answered(self) -> bool:

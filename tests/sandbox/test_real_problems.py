@@ -15,7 +15,7 @@ from sandbox import CheckJob, Execution, Job, Limits, SandboxPool, Status
 from sandbox.syntax import parse_module
 
 BROKEN = {"HumanEval/32"}  # its check passes a list where its own reference wants several arguments
-TOOTHLESS = {"MBPP/737"}  # its check compares and asserts nothing: whatever answers passes
+TOOTHLESS = {"MBPP/737", "MBPP/787", "MBPP/794"}  # their checks compare and assert nothing: whatever answers passes
 SAMPLED = {"HumanEval/32", "MBPP/56", "MBPP/123", "MBPP/737"}  # each was once judged wrongly by somebody
 
 
@@ -127,7 +127,7 @@ def test_every_reference_with_a_mutation_that_changes_its_behaviour_fails(shared
         changed = (program for program, execution in found if differ(reference, execution))
         mutated[name] = dataclasses.replace(job, program=next(changed, None) or other_values(job))
     results = zip(mutated, pool.check(list(mutated.values())), strict=True)
-    assert {name for name, result in results if result.passed} == TOOTHLESS
+    assert {name for name, result in results if result.passed} == TOOTHLESS & jobs.keys()
 
 
 @pytest.fixture
@@ -150,4 +150,6 @@ def test_no_verdict_changes_in_five_runs_on_a_busy_machine(shared_data, pool, bu
         results = pool.check(right + wrong)
         passed = {name for name, result in zip(jobs, results[: len(jobs)], strict=True) if result.passed}
         assert jobs.keys() - passed == BROKEN
-        assert {name for name, result in zip(jobs, results[len(jobs) :], strict=True) if result.passed} == TOOTHLESS
+        assert {
+            name for name, result in zip(jobs, results[len(jobs) :], strict=True) if result.passed
+        } == TOOTHLESS & jobs.keys()
