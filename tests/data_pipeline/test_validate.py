@@ -52,7 +52,7 @@ def f(x):
 SLOW = """
 import time
 def f(x):
-    end = time.thread_time() + 0.3
+    end = time.thread_time() + 0.45
     while time.thread_time() < end: pass
     return x
 """

@@ -136,7 +136,9 @@ def test_a_jobs_calls_name_what_they_take_from_the_program():
 
 
 def test_a_plain_call_with_literal_arguments_is_sent_as_values():
-    assert marshal.loads(read_call("f(1, [-2.5], k={'a': (True, None)})").form) == (
+    form = read_call("f(1, [-2.5], k={'a': (True, None)})").form
+    assert isinstance(form, bytes)
+    assert marshal.loads(form) == (
         "f",
         (1, [-2.5]),
         {"k": {"a": (True, None)}},
