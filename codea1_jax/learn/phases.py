@@ -23,4 +23,4 @@ class Phases:
     nothing: Jitted
     accumulate: Jitted
     apply: Jitted
-    logprobs: Jitted | None = None
+    logprobs: Jitted = None
