@@ -46,6 +46,7 @@ class Played:
     questions: tuple[PlayedQuestion, ...] = ()
     pages: Mapping[str, Page] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
+    judge_hidden: float = 0.0
 
 
 Play = Callable[[Table, Sequence[Problem], Mapping[str, Page], tuple[int, ...], Rules], Played]
@@ -87,7 +88,7 @@ def _golden(
 
 
 def _played(lessons: Mapping[str, Groups], round_: Round, pages: Mapping[str, Page]) -> Played:
-    return Played(lessons, round_.questions, pages, round_.seconds)
+    return Played(lessons, round_.questions, pages, round_.seconds, round_.judge_hidden)
 
 
 def _sft(

@@ -93,6 +93,7 @@ def learn(parts: Parts, state: State, played: Played) -> tuple[State, dict[str, 
         "book/questions": float(sum(map(bool, book.values()))),
         **metrics,
         **{f"seconds/{name}": value for name, value in seconds.items()},
+        "seconds/judge_hidden": played.judge_hidden,
         "seconds/step": sum(seconds.values()),
     }
     return replace(state, step=state.step + 1, policies=policies, book=book), metrics

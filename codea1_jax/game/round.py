@@ -70,8 +70,7 @@ class Rules:
 class Round:
     """The outcome of a round and the seconds its stages took; `judge_wait` is judging that decoding did not hide.
 
-    judge_hidden: the share of the judging's time, from its first job to its last verdict, in which suites were still
-        being sampled.
+    judge_hidden: the seconds of judging while suites were still being sampled, which no other stage counts.
     """
 
     questions: tuple[PlayedQuestion, ...]
@@ -115,8 +114,7 @@ def play_round(
         "generate_tests": suites_done - programs_done,
         "judge_wait": judged - suites_done,
     }
-    hidden = (suites_done - judging_since) / max(judged - judging_since, 1e-9)
-    return Round(questions, seconds, hidden)
+    return Round(questions, seconds, suites_done - judging_since)
 
 
 def sample_programs(
