@@ -20,9 +20,10 @@ from codea1_jax.run.config import ConfigError
 
 ROOT = Path(__file__).parents[2]
 WORKER = Path(__file__).with_name("sharded_worker.py")
-ON_EIGHT_DEVICES = [
+ON_EIGHT_DEVICES = [({"fsdp": 4, "tensor": 2}, ["learner"])]
+ON_OTHER_MESHES = [
     ({"fsdp": 8}, ["loss"]),
-    ({"fsdp": 4, "tensor": 2}, ["learner", "sampler"]),
+    ({"fsdp": 4, "tensor": 2}, ["sampler"]),
     ({"replica": 2, "fsdp": 2, "tensor": 2}, ["shared prompts"]),
     ({"fsdp": 2, "tensor": 4}, ["loss"]),  # more than the two key/value heads
     ({"fsdp": 1, "tensor": 8}, ["loss"]),
@@ -52,10 +53,16 @@ def check_small(found, cases):
     assert max(map(max, found)) < 1e-5, found
 
 
-def test_losses_gradients_updates_and_samples_on_eight_devices_equal_one_device(tmp_path):
+def test_an_update_on_eight_devices_equals_that_on_one(tmp_path):
     check_small(differences(start_worker(8, str(tmp_path), json.dumps(ON_EIGHT_DEVICES))), ON_EIGHT_DEVICES)
 
 
+@pytest.mark.long
+def test_losses_gradients_updates_and_samples_on_every_mesh_equal_one_device(tmp_path):
+    check_small(differences(start_worker(8, str(tmp_path), json.dumps(ON_OTHER_MESHES))), ON_OTHER_MESHES)
+
+
+@pytest.mark.long
 def test_losses_gradients_updates_and_samples_on_two_processes_equal_one_device(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 WORKER = Path(__file__).with_name("sharded_sampler.py")
 MESHES = [{"fsdp": 4, "tensor": 2}, {"replica": 2, "fsdp": 1, "tensor": 4}]
@@ -36,12 +38,22 @@ def all_the_same(drawn):
     assert {mesh for mesh, tokens in drawn.items() if tokens != alone} == set()
 
 
-def test_eight_devices_draw_the_tokens_of_one():
-    drawn = drawn_by(start_worker(8, json.dumps(MESHES)))
-    assert len(drawn) == 2 + 2 * len(MESHES)
+def eight_devices_draw_the_same(meshes):
+    drawn = drawn_by(start_worker(8, json.dumps(meshes)))
+    assert len(drawn) == 2 + 2 * len(meshes)
     all_the_same(drawn)
 
 
+def test_eight_devices_draw_the_tokens_of_one():
+    eight_devices_draw_the_same(MESHES[:1])
+
+
+@pytest.mark.long
+def test_other_meshes_draw_them_too():
+    eight_devices_draw_the_same(MESHES[1:])
+
+
+@pytest.mark.long
 def test_two_processes_draw_the_tokens_of_one_device():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
