@@ -34,6 +34,7 @@ def rollouts(directory: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in rollouts_path(directory, 1).read_text().splitlines()]
 
 
+@pytest.mark.long
 def test_a_step_over_a_mesh_logs_the_figures_of_one_device(tmp_path):
     one, mesh = tmp_path / "one", tmp_path / "mesh"
     finish(start_codea1(*train_arguments(one, *ONE_STEP)))  # makes the warm start, if there is none yet
