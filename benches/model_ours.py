@@ -33,7 +33,8 @@ def main() -> None:
 
     for _ in turns():
         value, gradient = jax.block_until_ready(step(params))
-        TOLD.update(loss=float(value), gradient_norm=float(optax.tree.norm(gradient)))
+        if not TOLD:  # in the first turn, which does not count
+            TOLD.update(loss=float(value), gradient_norm=float(optax.tree.norm(gradient)))
 
 
 if __name__ == "__main__":

@@ -179,7 +179,9 @@ class Learner:
         return [put(batch, batch_sharding(self._mesh)) for batch in batches]
 
     def _score(self, batches: list[PackedBatch], params: Params, field: str) -> list[PackedBatch]:
-        return [replace(batch, **{field: self.phases.logprobs(params, batch)}) for batch in batches]
+        logprobs = self.phases.logprobs
+        assert logprobs is not None  # made above; supervised learning alone has none
+        return [replace(batch, **{field: logprobs(params, batch)}) for batch in batches]
 
     def _gradient(self, params: Params, batches: list[PackedBatch], tokens: int) -> Accumulated:
         """The gradient of a mini-batch's token mean, and its sums; zeros if every response was skipped."""
