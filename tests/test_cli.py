@@ -21,7 +21,7 @@ def own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is written to a relative path lands here; compiled programs and log handlers stay as they are."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("codea1_jax.cli.train.keep_compiled_programs", lambda: None)
-    monkeypatch.setattr("codea1_jax.run.telemetry.log_to_stderr", lambda: None)
+    monkeypatch.setattr("codea1_jax.run.telemetry.log_to_stderr", lambda *_: None)
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

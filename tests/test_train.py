@@ -179,8 +179,8 @@ def test_two_runs_may_make_the_same_warm_start_at_once(parts, tmp_path, monkeypa
     made = init_params(parts.policy.model, jax.random.key(1))
     monkeypatch.setattr(policies, "warm_start", lambda *_: made)
     monkeypatch.setattr(policies, "save_policy", save_as_another_run_finishes)
-    assert not changed(made, policies.initial_params(config, parts.policy))
-    assert not changed(made, policies.initial_params(config, parts.policy))  # the second time it is found
+    assert not changed(made, policies.initial_params(config, parts.policy, parts.mesh))
+    assert not changed(made, policies.initial_params(config, parts.policy, parts.mesh))  # the second time it is found
     assert len(list(tmp_path.iterdir())) == 1
 
 

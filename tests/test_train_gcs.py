@@ -54,7 +54,7 @@ def test_a_step_that_is_not_complete_is_no_step(emulator, tmp_path):
 @pytest.mark.parametrize(
     ("directory", "line"),
     [
-        ("gs://nobodys/run", "cannot write to gs://nobodys/run (The specified bucket does not exist.)"),
+        ("gs://nobodys/run", "gs://nobodys/run: there is no bucket nobodys; create the bucket"),
         ("gs://bucket", "gs://bucket is no gs://bucket/path"),
     ],
 )

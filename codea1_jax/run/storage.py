@@ -45,14 +45,19 @@ def check_writable(directory: str) -> None:
         probe.write_text("")
         _try_tensorstore(bucket, f"{folder.rstrip('/')}/{name}")
         probe.unlink()
+    except FileNotFoundError as error:  # by which gcsfs means that the service answered 404
+        raise ConfigError(f"checkpoint.directory: {directory}: there is no bucket {bucket}; {_MENDING}") from error
     except Exception as error:  # gcsfs, aiohttp, google.auth and tensorstore share no class of errors
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ConfigError(f"checkpoint.directory: cannot write to {directory} ({reason}); {_MENDING}") from error
 
 
 def check_shared(directory: str) -> None:
-    """Raises ConfigError if the directory, which the first host has made, is not to be seen from here."""
-    if not locate(directory).exists():
+    """Raises ConfigError if the directory, which the first host has made, is not to be seen from here.
+
+    A bucket is every host's, and has no directories that could be made.
+    """
+    if not (directory.startswith(REMOTE) or locate(directory).exists()):
         raise ConfigError(
             f"checkpoint.directory: {directory} is not shared by all hosts; set it to gs://bucket/path or to a "
             "directory that every host mounts"

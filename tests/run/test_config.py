@@ -55,10 +55,16 @@ def test_the_defaults_are_the_papers():
             "kl_coef": 0.001,
             "entropy_coef": 0.0,
             "skip_zero_advantage": False,
+            "ratio": "token",
+            "importance_cap": None,
+            "mask_truncated": False,
         }, name
         assert (learner.optimizer.beta1, learner.optimizer.beta2) == (0.9, 0.999)
         assert (learner.optimizer.weight_decay, learner.optimizer.clip_norm) == (0.1, 1.0)
     assert (config.rewards.alpha, config.rewards.difficulty, config.rewards.pool_tests) == (0.5, "fraction", False)
+    assert config.rewards.scale_advantages
+    method = config.method
+    assert (method.name, method.white_box, method.mistake_book, method.answer_prediction) == ("a1", True, True, True)
     assert (config.rollout.samples, config.rollout.suites, config.rollout.share_programs) == (8, 8, False)
     assert (config.rollout.temperature, config.rollout.top_p, config.train.update_n) == (1.0, 1.0, 1)
     assert (Config.model_fields["train"].default.questions, Config.model_fields["train"].default.epochs) == (256, 3)
@@ -86,7 +92,7 @@ def test_later_parts_win_over_earlier_the_file_over_its_parts_and_overrides_over
         ("rollout.samples=1", "rollout.samples: Input should be greater than or equal to 2"),
         ("rollout.samples=2.5", "rollout.samples: Input should be a valid integer"),
         ("rollout=3", "rollout: Input should be a valid dictionary"),
-        ("train.steps=0", "train.steps: Input should be greater than or equal to 1"),
+        ("train.steps=-1", "train.steps: Input should be greater than or equal to 0"),
         ("rewards.difficulty=hard", "rewards.difficulty: Input should be 'fraction' or 'any'"),
         ("model.pretrained=some/model", "set exactly one of model.pretrained and model.architecture"),
         ("model.architecture=null", "set exactly one of model.pretrained and model.architecture"),
