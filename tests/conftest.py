@@ -1,6 +1,8 @@
 """Shared by all tests: strict JAX, checked array shapes, and a compilation cache that outlives a run."""
 
+import logging
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import jax
@@ -21,3 +23,12 @@ def shared_data() -> Path:
     if not SHARED_DATA.is_dir():
         pytest.fail(f"{SHARED_DATA} is missing: run with -m 'not shared_data' to leave these tests out")
     return SHARED_DATA
+
+
+@pytest.fixture(autouse=True)
+def logging_as_it_was() -> Iterator[None]:
+    """A command that was run in this process sends the log to standard error; the next test must not find it there."""
+    package = logging.getLogger("codea1_jax")
+    before = (package.level, package.propagate, list(package.handlers))
+    yield
+    package.level, package.propagate, package.handlers = before

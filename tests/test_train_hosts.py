@@ -96,6 +96,7 @@ def test_a_run_goes_on_on_another_mesh(alone, tmp_path):
     assert_close(tmp_path, alone)
 
 
+@pytest.mark.long
 def test_a_bad_setting_of_one_process_is_told_by_all(tmp_path):
     """The first process finds the directory occupied; the other, which does not look, ends with the same line."""
     (tmp_path / "notes.txt").write_text("mine")
