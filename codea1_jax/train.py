@@ -21,12 +21,13 @@ from typing import Any
 import jax
 
 from codea1_jax.assemble import Parts, initial_params
-from codea1_jax.evals.code import evaluate_benchmark
-from codea1_jax.evals.heldout import evaluate_code, evaluate_tests
+from codea1_jax.evals.code import benchmark_figures, evaluate_benchmark
+from codea1_jax.evals.heldout import code_figures, evaluate_code, evaluate_tests, suite_figures
 from codea1_jax.game.export import question_record, round_metrics
 from codea1_jax.methods import Played
 from codea1_jax.models.qwen2 import Params
 from codea1_jax.models.sharding import abstract_sharded
+from codea1_jax.run.config import ConfigError
 from codea1_jax.run.hosts import any_host
 from codea1_jax.run.interrupts import Interrupted, Interrupts
 from codea1_jax.run.rundir import RunDir
@@ -123,6 +124,22 @@ def evaluate(parts: Parts, state: State) -> dict[str, float]:
         suite_size = parts.config.rewards.suite_size
         figures |= evaluate_tests(table, parts.heldout, settings.suites, suite_size, stream=(EVAL_STREAM, 1))
     return {**figures, "seconds/eval": time.perf_counter() - started}
+
+
+def check_best_metric(parts: Parts) -> None:
+    """Raises ConfigError if the best checkpoints are to be told by a figure that `evaluate` does not give."""
+    settings, samples = parts.config.checkpoint, parts.config.eval.samples
+    names: tuple[str, ...] = ()
+    if "code" in parts.method.roles:
+        names += benchmark_figures(parts.benchmark, samples)
+        names += code_figures(samples) if parts.heldout.problems else ()
+    if "test" in parts.method.roles and parts.heldout.problems:
+        names += suite_figures(parts.heldout)
+    if settings.keep_best and settings.best_metric not in names:
+        raise ConfigError(
+            f"checkpoint.best_metric: no evaluation of this run gives {settings.best_metric}; "
+            f"it gives {', '.join(names) or 'nothing'}"
+        )
 
 
 def _evaluate_if_due(parts: Parts, state: State, run: RunDir) -> None:

@@ -31,9 +31,10 @@ class Stored:
 
 @dataclass
 class Emulator:
-    """Buckets and their objects; `environment` makes clients come here."""
+    """Buckets and their objects; `environment` makes clients come here. A private one wants credentials."""
 
     port: int = 0
+    private: bool = False
     buckets: set[str] = field(default_factory=lambda: {"bucket"})
     objects: dict[tuple[str, str], Stored] = field(default_factory=dict)
     fault: Fault = lambda: None
@@ -154,6 +155,8 @@ class _Handler(BaseHTTPRequestHandler):
     # --- the interface ------------------------------------------------------------------------------
 
     def _route(self, body: bytes) -> tuple[int, bytes, dict[str, str]]:
+        if self.emulator.private and "Authorization" not in self.headers:
+            raise _Refused(401, "Anonymous caller does not have storage.objects.create access to the bucket.")
         url = urlsplit(self.path)
         query = {name: values[0] for name, values in parse_qs(url.query, keep_blank_values=True).items()}
         parts = [unquote(part) for part in url.path.strip("/").split("/")]

@@ -128,6 +128,20 @@ def test_a_source_of_too_few_good_questions_is_refused_with_their_number(capsys,
     assert "leaves 1 questions and refuses 1; a step needs train.questions=2" in said
 
 
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        (["checkpoint.best_metric=eval/avg_at_8"], "gives eval/avg_at_8; it gives eval/avg_at_n, eval/pass_at_1, "),
+        (["checkpoint.best_metric=eval/mul", "method.name=golden"], "gives eval/mul; it gives eval/avg_at_n, "),
+        (["data.heldout_problems=0"], "gives eval/avg_at_n; it gives nothing"),
+    ],
+)
+def test_a_figure_that_no_evaluation_gives_cannot_tell_the_best_checkpoints(settings, named, capsys, tmp_path):
+    said = refused(capsys, *train_arguments(tmp_path / "run", "checkpoint.keep_best=1", *settings))
+    assert "codea1: checkpoint.best_metric: no evaluation of this run " + named in said
+    assert not (tmp_path / "run").exists()
+
+
 # --- run directories ----------------------------------------------------------------------------------
 
 ANOTHER = GOOD | {"id": "thrice", "question": "Write twice(x): x and x.", "solution": "def twice(x):\n  return x + x"}

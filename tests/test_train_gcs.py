@@ -66,3 +66,17 @@ def test_a_bucket_that_cannot_be_written_to_is_one_line_before_anything_else(dir
     assert said.startswith("codea1: checkpoint.directory: ") and line in said
     assert said.count("\n") == 1
     assert not (tmp_path / "run").exists()
+
+
+def test_missing_credentials_are_one_line_before_anything_else(emulator, tmp_path):
+    emulator.private = True
+    nobody = {"HOME": str(tmp_path), "GOOGLE_APPLICATION_CREDENTIALS": str(tmp_path / "none.json")}
+    environment = {name: value for name, value in emulator.environment.items() if "TOKEN" not in name}
+    arguments = train_arguments(tmp_path / "run", BUCKET)
+    process = start_codea1(*arguments, environment=environment | nobody | {"NO_GCE_CHECK": "true"})
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert said.startswith("codea1: checkpoint.directory: cannot write to gs://bucket/runs/tiny (")
+    assert "Anonymous caller" in said and "gcloud auth application-default login" in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "run").exists()

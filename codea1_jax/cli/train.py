@@ -53,7 +53,7 @@ def _train(config: Config, options: argparse.Namespace) -> None:
     from codea1_jax.run.rundir import RunDir, check_same_run, checkpoints_of
     from codea1_jax.run.storage import check_writable
     from codea1_jax.run.telemetry import log_to_stderr
-    from codea1_jax.train import resume, start, train
+    from codea1_jax.train import check_best_metric, resume, start, train
 
     log_to_stderr(logging.INFO if is_writer() else logging.WARNING)
     keep_compiled_programs()
@@ -64,6 +64,7 @@ def _train(config: Config, options: argparse.Namespace) -> None:
     on_all(lambda: check_writable(checkpoints_of(directory, config.checkpoint)))
     with make_judge(config.sandbox, PACKAGES if config.eval.datasets else ()) as pool:
         parts = make_parts(config, pool)
+        check_best_metric(parts)
         with RunDir(directory, config, config.checkpoint, resume=options.resume, wandb=config.run.wandb) as run:
             _tell_refused((*parts.questions.refused, *parts.benchmark.left_out), run)
             state = start(parts) if run.resume_step is None else resume(parts, run)

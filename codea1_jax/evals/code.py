@@ -71,6 +71,13 @@ def evaluate_benchmark(table: Table, benchmark: Benchmark, samples: int, stream:
     return {f"eval/{name}/{key}": value.value for name, values in found.items() for key, value in values.items()}
 
 
+def benchmark_figures(benchmark: Benchmark, samples: int) -> tuple[str, ...]:
+    """The names of what `evaluate_benchmark` gives."""
+    names = ("avg_at_n", *(f"pass_at_{k}" for k in KS if k <= samples))
+    sources = dict.fromkeys(problem.source for problem in benchmark.problems)
+    return tuple(f"eval/{source}/{name}" for source in sources for name in names)
+
+
 def figures(results: Sequence[TaskResult]) -> dict[str, dict[str, Estimate]]:
     """avg@n and pass@k of every benchmark by its name, over its problems. Problems without samples must be left out."""
     by_source: dict[str, list[TaskResult]] = {}

@@ -34,6 +34,7 @@ from sandbox.language import SuiteTest
 logger = logging.getLogger(__name__)
 
 ROUNDS = 5  # tests asked for per function in UnLeakedTestBench
+KS = (1, 2, 4, 8, 16, 32)  # of pass@k, up to the number of samples
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,17 @@ def prepare(problems: Sequence[Problem], pool: Judge) -> HeldOut:
     return HeldOut(scorable, tuple(answers[problem] for problem in scorable))
 
 
+def code_figures(samples: int) -> tuple[str, ...]:
+    """The names of what `evaluate_code` gives."""
+    return ("eval/avg_at_n", *(f"eval/pass_at_{k}" for k in KS if k <= samples))
+
+
+def suite_figures(heldout: HeldOut) -> tuple[str, ...]:
+    """The names of what `evaluate_tests` gives."""
+    by_mutants = ("eval/kill_rate", "eval/mut_at_5", "eval/mul") if any(p.mutants for p in heldout.problems) else ()
+    return ("eval/test_validity", "eval/pass_at_5", *by_mutants)
+
+
 def evaluate_code(table: Table, heldout: HeldOut, samples: int, stream: tuple[int, ...]) -> dict[str, float]:
     """avg@n and pass@k for k = 1, 2, 4, ... n, in percent."""
     prompts = [table.prompts.code(p.question, p.entry_point) for p in heldout.problems]
@@ -68,8 +80,7 @@ def evaluate_code(table: Table, heldout: HeldOut, samples: int, stream: tuple[in
         jobs = {p: ask(table.pool, p, calls, problem.entry_point) for p in dict.fromkeys(programs)}
         asked[i] = [jobs[p] for p in programs]
     correct = [sum(_agrees(testimony(a), heldout.answers[i]) for a in asked[i]) for i in range(len(requests))]
-    ks = [k for k in (1, 2, 4, 8, 16, 32) if k <= samples]
-    figures = {f"eval/pass_at_{k}": 100 * fmean(pass_at_k(samples, c, k) for c in correct) for k in ks}
+    figures = {f"eval/pass_at_{k}": 100 * fmean(pass_at_k(samples, c, k) for c in correct) for k in KS if k <= samples}
     return {"eval/avg_at_n": 100 * fmean(c / samples for c in correct), **figures}
 
 

@@ -7,8 +7,11 @@ a slow one; each finds credentials in its own way (`GOOGLE_APPLICATION_CREDENTIA
 
 from __future__ import annotations
 
+import logging
 import os
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import tensorstore
@@ -41,10 +44,11 @@ def check_writable(directory: str) -> None:
         raise ConfigError(f"checkpoint.directory: {directory} is no gs://bucket/path")
     name = f".writable-{uuid.uuid4().hex}"
     try:
-        probe = epath.Path(directory) / name
-        probe.write_text("")
-        _try_tensorstore(bucket, f"{folder.rstrip('/')}/{name}")
-        probe.unlink()
+        with _silent("gcsfs"):  # which logs what it raises, too
+            probe = epath.Path(directory) / name
+            probe.write_text("")
+            _try_tensorstore(bucket, f"{folder.rstrip('/')}/{name}")
+            probe.unlink()
     except FileNotFoundError as error:  # by which gcsfs means that the service answered 404
         raise ConfigError(f"checkpoint.directory: {directory}: there is no bucket {bucket}; {_MENDING}") from error
     except Exception as error:  # gcsfs, aiohttp, google.auth and tensorstore share no class of errors
@@ -62,6 +66,17 @@ def check_shared(directory: str) -> None:
             f"checkpoint.directory: {directory} is not shared by all hosts; set it to gs://bucket/path or to a "
             "directory that every host mounts"
         )
+
+
+@contextmanager
+def _silent(name: str) -> Iterator[None]:
+    """Inside it, a library's logger says nothing."""
+    library = logging.getLogger(name)
+    before, library.disabled = library.disabled, True
+    try:
+        yield
+    finally:
+        library.disabled = before
 
 
 def _try_tensorstore(bucket: str, name: str) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from codea1_jax.evals.benchmark import make_benchmark
-from codea1_jax.evals.code import TaskResult, figures
+from codea1_jax.evals.code import TaskResult, benchmark_figures, figures
 from codea1_jax.evals.generators import Recorded
 from codea1_jax.evals.journal import Journal
 from codea1_jax.evals.run_code import evaluate_code
@@ -62,6 +62,9 @@ def test_sound_problems_are_scored_and_all_others_are_left_out_by_name(pool, tmp
     assert [problem.id for problem in benchmark.problems] == [GROW.id, "mine", BIGCODE.id]
     own = Recorded({p.id: (p.solution,) for p in (GROW, MINE, BIGCODE)})
     results = evaluate_code(benchmark, own, 1, pool, journal(tmp_path), silent)
+    assert set(benchmark_figures(benchmark, 1)) == {
+        f"eval/{source}/{name}" for source, found in results["benchmarks"].items() for name in found if "_at_" in name
+    }
     assert {source: found["avg_at_n"]["value"] for source, found in results["benchmarks"].items()} == {
         "humanevalplus": 100,
         "problems": 100,

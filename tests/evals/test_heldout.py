@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from scripted import Scripted, scripted_table
 
-from codea1_jax.evals.heldout import evaluate_code, evaluate_tests, prepare
+from codea1_jax.evals.heldout import code_figures, evaluate_code, evaluate_tests, prepare, suite_figures
 from data_pipeline import Problem
 from sandbox import Limits, SandboxPool
 
@@ -64,6 +64,7 @@ def test_a_program_is_correct_if_it_agrees_on_every_call_that_the_reference_answ
     heldout = prepare(PROBLEMS, pool)
     assert [len(answers) for answers in heldout.answers] == [7, 4, 2]
     figures = evaluate_code(scripted_table(pool, programs, {}), heldout, 4, stream=(0,))
+    assert tuple(figures) == code_figures(4)
     # correct of 4: 3, 2, 1 (2 ** 1 and 2 ** 2 are right, and the golden tests are all there is)
     assert figures == pytest.approx(
         {
@@ -117,8 +118,9 @@ def test_validity_kill_rate_and_the_five_rounds(pool):
         (ROOT.question, ROOT.solution): ROOT_ROUNDS,
         (NO_MUTANTS.question, NO_MUTANTS.solution): DOUBLE_ROUNDS,  # without mutants it is shown whole
     }
-    table = scripted_table(pool, {}, suites)
-    figures = evaluate_tests(table, prepare(PROBLEMS, pool), suites=2, suite_size=3, stream=(0,))
+    table, heldout = scripted_table(pool, {}, suites), prepare(PROBLEMS, pool)
+    figures = evaluate_tests(table, heldout, suites=2, suite_size=3, stream=(0,))
+    assert set(figures) == set(suite_figures(heldout))
     assert figures == pytest.approx(
         {
             "eval/test_validity": 100 * (2 / 3 + 1 / 3 + 2 / 3 + 0 + 1 / 3 + 1 / 3) / 6,
@@ -132,7 +134,9 @@ def test_validity_kill_rate_and_the_five_rounds(pool):
 
 def test_without_any_mutant_there_is_no_kill_rate(pool):
     table = scripted_table(pool, {}, {(NO_MUTANTS.question, NO_MUTANTS.solution): DOUBLE_ROUNDS})
-    figures = evaluate_tests(table, prepare([NO_MUTANTS], pool), suites=2, suite_size=3, stream=(0,))
+    heldout = prepare([NO_MUTANTS], pool)
+    figures = evaluate_tests(table, heldout, suites=2, suite_size=3, stream=(0,))
+    assert set(figures) == set(suite_figures(heldout))
     assert figures == pytest.approx({"eval/test_validity": 100 / 3, "eval/pass_at_5": 20})
 
 
