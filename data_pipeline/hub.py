@@ -8,23 +8,32 @@ import huggingface_hub
 _KNOWN_FILES = ["*.parquet", "*.json", "*.jsonl", "*.jsonl.gz"]
 
 
-def local_path(source: str) -> Path:
-    """The path that `source` names, or where a dataset of the Hub was downloaded to.
+def hub_name(source: str) -> tuple[str, list[str]] | None:
+    """The dataset of the Hub and the patterns of its files that `source` names; None where it names a path.
 
     On the Hub, "owner/name" is the whole dataset, "owner/name/data/train-*" those of its files that match. A path whose
-    folder exists here, or that begins with "/" or ".", is never looked for there. Raises ValueError, in one line, where
-    the data can be had from neither.
+    folder exists here, or that begins with "/" or ".", is never looked for there.
     """
     path = Path(source)
     on_hub = re.fullmatch(r"(\w[\w.-]*/\w[\w.-]*)(?:/(.+))?", source)
     if path.exists() or not on_hub or path.parent.is_dir():
-        return path
+        return None
     name, pattern = on_hub.groups()
+    return name, [pattern] if pattern else _KNOWN_FILES
+
+
+def local_path(source: str) -> Path:
+    """The path that `source` names, or where a dataset of the Hub (see `hub_name`) was downloaded to.
+
+    Raises ValueError, in one line, where the data can be had from neither.
+    """
+    on_hub = hub_name(source)
+    if on_hub is None:
+        return Path(source)
+    name, patterns = on_hub
     try:
-        root = huggingface_hub.snapshot_download(
-            name, repo_type="dataset", allow_patterns=[pattern] if pattern else _KNOWN_FILES
-        )
+        root = huggingface_hub.snapshot_download(name, repo_type="dataset", allow_patterns=patterns)
     except (huggingface_hub.errors.HfHubHTTPError, huggingface_hub.errors.LocalEntryNotFoundError, OSError) as error:
         reason = " ".join(str(error).split())
         raise ValueError(f"{source}: no such file, nor to be had from the Hub: {reason}") from None
-    return Path(root) / (pattern or "")
+    return Path(root) / ("" if patterns is _KNOWN_FILES else patterns[0])

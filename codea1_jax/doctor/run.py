@@ -1,0 +1,180 @@
+"""What a run needs of this host, and whether it is here."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import replace
+from pathlib import Path
+
+import jax
+from huggingface_hub import DryRunFileInfo, snapshot_download
+
+import data_pipeline
+from codea1_jax.assemble import make_judge
+from codea1_jax.config import Config, SandboxConfig
+from codea1_jax.doctor.host import GIB, find_disk
+from codea1_jax.models.sharding import make_mesh
+from codea1_jax.models.stored import PARAMS
+from codea1_jax.models.weights import HUB_FILES, INDEX, SINGLE
+from codea1_jax.plan.arithmetic import parameters
+from codea1_jax.plan.hardware import find_hardware
+from codea1_jax.plan.memory import kept_copies
+from codea1_jax.plan.setup import model_shape
+from codea1_jax.run.config import ConfigError
+from codea1_jax.run.rundir import check_same_run, checkpoints_of
+from codea1_jax.run.storage import REMOTE, check_writable
+from data_pipeline.hub import hub_name
+from sandbox.doctor import Finding, attempt, report, try_out
+
+_VALIDATE = "codea1 data validate FILE"
+
+
+def find_needs(config: Config, devices_work: bool) -> list[Finding]:
+    """Everything a run of this configuration asks for; what it asks of devices only where there are any."""
+    of_devices = [_hardware(config), _mesh(config)] if devices_work else []
+    asked_for = filter(None, (*of_devices, _engine(config), _wandb(config)))
+    return [*asked_for, _model(config), *_data(config), _directory(config), _saving(config)]
+
+
+def find_judge(settings: SandboxConfig, preload: tuple[str, ...] = ()) -> list[Finding]:
+    """The judge of a run: what of it works here, or there; and whether programs may import the packages `preload`."""
+    if settings.addresses:
+        places = ", ".join(settings.addresses)
+        return [attempt("judge", lambda: f"{settings.backend} at {places} {_tried(settings, ())}", "")]
+    host = report()
+    shown = [finding for finding in host.findings if finding.name in ("system", "jail") or finding.works is False]
+    unjailed = settings.backend == "process" or (settings.fallback == "process" and not host.jailed)
+    if not unjailed:
+        names = ", ".join((*settings.preload, *preload))
+        loaded = [attempt("preload", lambda: f"{names}: {_tried(settings, preload)}", f"pip install {names}")]
+        return [*shown, *(loaded if names and host.jailed else [])]
+    why = "sandbox.backend=process" if settings.backend == "process" else "sandbox.fallback=process"
+    shown = [replace(finding, works=finding.works or None) for finding in shown]
+    return [*shown, Finding("judge", None, f"{why}: programs are judged WITHOUT a jail")]
+
+
+def _tried(settings: SandboxConfig, preload: tuple[str, ...]) -> str:
+    with make_judge(settings.model_copy(update={"workers": 1}), preload) as judge:
+        return try_out(judge)
+
+
+def _hardware(config: Config) -> Finding | None:
+    name = config.hardware
+    if name is None:
+        return None
+    wanted, here = find_hardware(name), jax.devices()
+    kind = "tpu" if wanted.is_tpu else "gpu"
+    if (here[0].platform, len(here)) == (kind, wanted.devices):
+        return Finding("hardware", True, f"made for {name}: {wanted.devices} devices")
+    detail = f"made for {name}, {wanted.devices} {kind.upper()} devices; here: {len(here)} of {here[0].platform}"
+    return Finding("hardware", False, detail, f"run it on {name}, or ask what fits elsewhere: codea1 plan --topology")
+
+
+def _mesh(config: Config) -> Finding:
+    try:
+        sizes = make_mesh(config.mesh).shape
+    except ConfigError as error:
+        return Finding("mesh", False, str(error))
+    return Finding("mesh", True, ", ".join(f"{axis} {size}" for axis, size in sizes.items()))
+
+
+def _engine(config: Config) -> Finding | None:
+    if config.rollout.engine != "jetstream" or importlib.util.find_spec("jetstream") is not None:
+        return None
+    mend = "pip install 'codea1-jax[jetstream]', or set rollout.engine=core, which draws the same"
+    return Finding("engine", False, "rollout.engine=jetstream, which is not installed", mend)
+
+
+def _wandb(config: Config) -> Finding | None:
+    if config.run.wandb is None or importlib.util.find_spec("wandb") is not None:
+        return None
+    mend = "pip install 'codea1-jax[wandb]', or leave run.wandb unset"
+    return Finding("wandb", False, f"run.wandb={config.run.wandb}, and wandb is not installed", mend)
+
+
+def _model(config: Config) -> Finding:
+    """The model's shape, and whether its weights are here or to be had."""
+    try:
+        size = f"{parameters(model_shape(config.model)) / 1e6:,.1f} million parameters"
+    except ConfigError as error:
+        return Finding("model", False, str(error), "a directory in Hugging Face's form, or a Hub id (owner/name)")
+    name = config.model.pretrained
+    if name is None:
+        return Finding("model", True, f"{size}, trained from scratch")
+    local = Path(name).expanduser()
+    if local.is_dir():
+        there = any((local / part).exists() for part in (SINGLE, INDEX, PARAMS))
+        return Finding("model", there, f"{local}: {size}", "put the weights (*.safetensors) there, too")
+    return _on_hub("model", name, "model", HUB_FILES)
+
+
+def _data(config: Config) -> list[Finding]:
+    data = config.data
+    sources = {"data": data.source, "golden tests": data.golden_tests}
+    found = [_problems(name, source, config) for name, source in sources.items() if source is not None]
+    benchmarks = config.eval.datasets if config.eval.every else ()
+    return [*found, *(_problems("benchmark", source, config) for source in benchmarks)]
+
+
+def _problems(name: str, source: str, config: Config) -> Finding:
+    """A source of problems, read as a run reads it, but for the references, which are not run."""
+    if source == "micro":
+        return Finding(name, True, f"micro: {config.data.problems} questions, made by the program itself")
+    on_hub = hub_name(source) if name == "benchmark" else None
+    if on_hub is not None:
+        return _on_hub(name, on_hub[0], "dataset", on_hub[1])
+    try:
+        loaded = data_pipeline.load(source, "all")
+    except ValueError as error:
+        return Finding(name, False, str(error), f"name a file that is there; what is wrong with one: {_VALIDATE}")
+    detail = f"{source}: {len(loaded.problems)} problems, {len(loaded.refused)} rows refused"
+    return Finding(name, bool(loaded.problems), detail, _VALIDATE)
+
+
+def _on_hub(name: str, repository: str, kind: str, patterns: list[str]) -> Finding:
+    """Whether files of the Hub are here, or how much would be downloaded."""
+    try:
+        files = snapshot_download(repository, repo_type=kind, allow_patterns=patterns, dry_run=True)
+    except OSError as error:
+        return _in_cache(name, repository, kind, patterns, " ".join(str(error).split()))
+    missing = [file.file_size or 0 for file in files if isinstance(file, DryRunFileInfo) and file.will_download]
+    told = f"{sum(missing) / GIB:.2f} GiB to be downloaded" if missing else "downloaded already"
+    return Finding(name, bool(files), f"{repository} on the Hub: {told}", "name files that it has")
+
+
+def _in_cache(name: str, repository: str, kind: str, patterns: list[str], problem: str) -> Finding:
+    try:
+        place = snapshot_download(repository, repo_type=kind, allow_patterns=patterns, local_files_only=True)
+    except OSError:
+        mend = "connect this host to huggingface.co, log in there (hf auth login), or name a directory"
+        return Finding(name, False, f"{repository}: not here, nor to be had from the Hub: {problem}", mend)
+    return Finding(name, None, f"{place}: here; the Hub was not asked whether all of it is")
+
+
+def _directory(config: Config) -> Finding:
+    path = Path(config.run.directory)
+    try:
+        check_same_run(path, config, resume=True)
+    except ConfigError as error:
+        return Finding("run directory", False, str(error))
+    if path.exists() and any(path.iterdir()):
+        return Finding("run directory", None, f"{path} holds this run already: go on with it by --resume")
+    return find_disk(path, "run directory")
+
+
+def _saving(config: Config) -> Finding:
+    """Whether checkpoints can be written, and on a disk of ours whether there is room for them."""
+    directory = checkpoints_of(Path(config.run.directory), config.checkpoint)
+    if directory.startswith(REMOTE):
+        try:
+            check_writable(directory)
+        except ConfigError as error:
+            return Finding("checkpoints", False, str(error))
+        return Finding("checkpoints", True, f"{directory}: written to, and cleaned up")
+    try:
+        size = 4.0 * kept_copies(config) * parameters(model_shape(config.model))
+    except ConfigError:
+        size = 0.0  # of a model that is not there: said above
+    kept = config.checkpoint.keep_last + config.checkpoint.keep_best + 1  # one more while it is being written
+    found = find_disk(Path(directory), "checkpoints", size * kept)
+    return replace(found, detail=f"{found.detail}; {kept} of {size / GIB:.2f} GiB each at most")

