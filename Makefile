@@ -33,6 +33,7 @@ lint: .venv/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+	$(BIN)/shellcheck .ci/run launch/worker.sh launch/slurm.sbatch
 
 test: lint
 	$(BIN)/pytest -m "not long and not gpu"

@@ -88,7 +88,7 @@ def test_an_accelerator_that_jax_does_not_use_is_told_of(asked, sign, examine, m
         monkeypatch.setenv("JAX_PLATFORMS", asked)
     _, found = examine()
     assert found["devices"][0] == sign
-    assert found["devices"][2] == ("" if asked else "pip install 'codea1-jax[cuda]'")
+    assert found["devices"][2] == ("" if asked else "pip install 'codea1-jax[cuda12]'")
 
 
 def test_a_backend_that_does_not_start_is_a_finding(examine, monkeypatch):

@@ -49,7 +49,7 @@ def find_devices() -> Finding:
         devices = jax.devices()
     except RuntimeError as error:
         asked = os.environ.get("JAX_PLATFORMS", "")
-        mend = f"unset JAX_PLATFORMS (it is {asked!r}), or pip install 'codea1-jax[cuda]' or 'codea1-jax[tpu]'"
+        mend = f"unset JAX_PLATFORMS (it is {asked!r}), or pip install 'codea1-jax[cuda12]' or 'codea1-jax[tpu]'"
         return Finding("devices", False, str(error).strip().splitlines()[0], mend)
     kinds = sorted({device.device_kind for device in devices})
     detail = f"{len(devices)} x {', '.join(kinds)} ({devices[0].platform})"

@@ -1,0 +1,152 @@
+"""What is looked at before anything is billed: each check is a few commands, and what their last answer means."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from launch.hardware import Slice
+from launch.job import Job
+from launch.shell import Answer, Command, Refused, ask
+
+# Multi-regions, and the prefix of the regions in them. Dual-regions have names of their own, and are not judged.
+_MULTI_REGIONS = {"us": "us-", "eu": "europe-", "asia": "asia-"}
+
+
+@dataclass(frozen=True)
+class Check:
+    """`verdict` is why the answer of the last command, or of the first that fails, stands in the way; or None."""
+
+    name: str
+    commands: tuple[Command, ...]
+    verdict: Callable[[Answer], str | None]
+
+
+def perform(checks: Sequence[Check], skip: Collection[str]) -> None:
+    """Performs all checks, saying what each found. Raises Refused if any stands in the way, or `skip` names none."""
+    unknown = set(skip) - {check.name for check in checks}
+    if unknown:
+        raise Refused(f"--skip {unknown.pop()}: the checks are {', '.join(check.name for check in checks)}")
+    failed = []
+    for check in checks:
+        if check.name in skip:
+            print(f"skip {check.name}", file=sys.stderr)
+            continue
+        reason = check.verdict(_last_answer(check.commands))
+        print(f"ok   {check.name}" if reason is None else f"FAIL {check.name}: {reason}", file=sys.stderr, flush=True)
+        failed += [] if reason is None else [check.name]
+    if failed:
+        raise Refused(f"refused by {', '.join(failed)}; nothing was started (--skip NAME leaves a check out)")
+
+
+def _last_answer(commands: Sequence[Command]) -> Answer:
+    for command in commands:
+        answer = ask(command)
+        if answer.code != 0:
+            break
+    return answer
+
+
+def _unless(cure: str) -> Callable[[Answer], str | None]:
+    """The verdict of a command that has to succeed."""
+    return lambda answer: None if answer.code == 0 else f"{answer.reason}; {cure}"
+
+
+def tree() -> Check:
+    """Workers get the last commit, so there must be nothing besides."""
+    command = Command(("git", "status", "--porcelain", "--untracked-files=no"))
+
+    def verdict(answer: Answer) -> str | None:
+        if answer.code != 0:
+            return f"{answer.reason}; launch from a clone"
+        return f"changes that workers would not get ({answer.out.split()[1]}, ...); commit them" if answer.out else None
+
+    return Check("tree", (command,), verdict)
+
+
+def plan(job: Job, topology: str) -> Check:
+    """The run fits the memory of the devices."""
+
+    def verdict(answer: Answer) -> str | None:
+        if answer.code == 1:
+            conclusion = (answer.out.strip() or answer.reason).splitlines()[-1]
+            return f"it does not fit {topology} ({conclusion})"
+        return None if answer.code == 0 else answer.reason
+
+    return Check("plan", (job.plan(topology),), verdict)
+
+
+def zone(project: str, zone: str, slice_: Slice) -> Check:
+    """The zone offers such slices, and gcloud may ask."""
+    words = ("gcloud", "compute", "tpus", "accelerator-types", "describe", slice_.accelerator_type)
+    command = Command((*words, f"--project={project}", f"--zone={zone}", "--format=value(type)"))
+    return Check("zone", (command,), _unless(f"where it is offered: {' '.join(words[:4])} list --zone=-"))
+
+
+def quota(project: str, zone: str, slice_: Slice, slices: int, spot: bool) -> Check:
+    """The project may have so much of it in the zone."""
+    name = slice_.generation.spot_quota if spot else slice_.generation.quota
+    words = ("gcloud", "beta", "quotas", "info", "describe", name, "--service=tpu.googleapis.com")
+    command = Command((*words, f"--project={project}", "--format=json"))
+    needed = slice_.units * slices
+    cure = f"ask for more of {name}: https://console.cloud.google.com/iam-admin/quotas?project={project}"
+
+    def verdict(answer: Answer) -> str | None:
+        if answer.code != 0:
+            return f"{answer.reason}; gcloud services enable cloudquotas.googleapis.com --project={project}"
+        granted = granted_quota(json.loads(answer.out), zone)
+        # -1: unlimited
+        return None if granted == -1 or granted >= needed else f"{granted} granted in {zone}, {needed} needed; {cure}"
+
+    return Check("quota", (command,), verdict)
+
+
+def granted_quota(info: dict, zone: str) -> int:
+    """What a QuotaInfo of Cloud Quotas grants in a zone; a zone that it does not name is granted nothing."""
+    for entry in info.get("dimensionsInfos", []):
+        if zone in (*entry.get("applicableLocations", []), entry.get("dimensions", {}).get("zone")):
+            return int(entry.get("details", {}).get("value", 0))
+    return 0
+
+
+def bucket(job: Job, zone: str | None = None) -> Check:
+    """The bucket is there, and near the zone: traffic between regions is slow, and billed."""
+    name = str(job.bucket).removeprefix("gs://").partition("/")[0]
+    command = Command(("gcloud", "storage", "buckets", "describe", f"gs://{name}", "--format=value(location)"))
+
+    def verdict(answer: Answer) -> str | None:
+        if answer.code != 0:
+            return f"{answer.reason}; create it: gcloud storage buckets create gs://{name} --location=REGION"
+        location = answer.out.strip().lower()
+        if zone is None or is_near(location, zone):
+            return None
+        return f"gs://{name} is in {location}, the slices would be in {zone}; use a bucket in their region"
+
+    return Check("bucket", (command,), verdict)
+
+
+def is_near(location: str, zone: str) -> bool:
+    """Whether a bucket's location holds a zone's region."""
+    region = zone.rpartition("-")[0]
+    if location in _MULTI_REGIONS:
+        return region.startswith(_MULTI_REGIONS[location])
+    return location == region or "-" not in location
+
+
+def writable(job: Job) -> Check:
+    """This account may write to the run's folder, and delete there."""
+    probe = f"{job.folder}/.writable"
+    commands = (
+        Command(("gcloud", "storage", "cp", "-", probe), stdin="written by a check of access\n"),
+        Command(("gcloud", "storage", "rm", probe)),
+    )
+    cure = "grant roles/storage.objectAdmin on the bucket to this account, and to the workers' service account"
+    return Check("writable", commands, _unless(cure))
+
+
+def judge(job: Job, cure: str) -> Check:
+    """The judge that the configuration asks for answers from here, and judges right."""
+    command = Command((sys.executable, "-m", "launch.judge", job.preset, *job.overrides))
+    return Check("judge", (command,), _unless(cure))

@@ -1,0 +1,175 @@
+"""TPUs of a GKE cluster, through the JobSet API: which kubectl commands each step consists of. Pure, but for `up`."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from codea1_jax.config import SandboxConfig
+from launch import checks
+from launch.checks import Check
+from launch.hardware import Slice
+from launch.job import Job
+from launch.shell import Answer, Command, CommandFailed, LaunchError, Refused, ask, run
+from launch.supervise import Patience, attempt, insist, say
+from launch.tpu import copy
+
+MANIFEST = Path(__file__).with_name("jobset.yaml")
+ASK_SECONDS = 120
+ABSENT, RUNNING, COMPLETED, FAILED = "Absent", "Running", "Completed", "Failed"
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A run on a cluster, the one that kubectl points to."""
+
+    job: Job
+    slice: Slice | None = None
+    image: str | None = None
+    service_account: str = "default"
+    spot: bool = False
+    restarts: int = 3
+
+    @property
+    def shape(self) -> Slice:
+        """The slice. Raises Refused if none was said."""
+        if self.slice is None:
+            raise Refused("--tpu: say which slice, as in v5e:4x4, or a preset that is made for one")
+        return self.slice
+
+    @property
+    def container(self) -> str:
+        """The image. Raises Refused if none was said."""
+        if self.image is None:
+            raise Refused("--image: build and push one with launch/Dockerfile.tpu, and say its name")
+        return self.image
+
+
+def check(workload: Workload, sandbox: SandboxConfig) -> tuple[Check, ...]:
+    """What must hold before anything is started."""
+    api = Command(("kubectl", "auth", "can-i", "create", "jobsets.jobset.x-k8s.io"), seconds=ASK_SECONDS)
+    remote = sandbox.backend in ("http", "sandbox_fusion")
+    return (
+        Check("cluster", (api,), _cluster_verdict),
+        *((_image(workload.container),) if "docker.pkg.dev/" in workload.container else ()),
+        checks.bucket(workload.job),
+        checks.writable(workload.job),
+        *((checks.judge(workload.job, "if only the cluster can reach it: --skip judge"),) if remote else ()),
+        checks.plan(workload.job, workload.shape.name),
+    )
+
+
+def manifest(workload: Workload) -> str:
+    """The JobSet, as YAML."""
+    selector = {
+        "cloud.google.com/gke-tpu-accelerator": workload.shape.generation.gke,
+        "cloud.google.com/gke-tpu-topology": workload.shape.shape,
+        **({"cloud.google.com/gke-spot": "true"} if workload.spot else {}),
+    }
+    # JSON is YAML; its quotes keep whatever stands in a value from being read as something else.
+    values = {
+        "name": workload.job.name,
+        "restarts": workload.restarts,
+        "slices": workload.job.slices,
+        "hosts": workload.shape.hosts,
+        "chips": workload.shape.chips_per_host,
+        "service_account": workload.service_account,
+        "node_selector": selector,
+        "image": workload.container,
+        "command": ["codea1", *workload.job.train_arguments()],
+    }
+    places = {"directory": workload.job.directory, "folder": workload.job.folder}
+    texts = {key: json.dumps(value) for key, value in values.items()} | places
+    return re.sub(r"\$\{(\w+)\}", lambda match: texts[match[1]], MANIFEST.read_text())
+
+
+def submit(workload: Workload) -> Command:
+    """Starts the run; one that is there already stays as it is."""
+    return Command(("kubectl", "apply", "--filename=-"), stdin=manifest(workload))
+
+
+def describe(workload: Workload) -> Command:
+    """Asks how the JobSet stands; `read_state` reads the answer."""
+    words = ("kubectl", "get", f"jobset/{workload.job.name}", "--ignore-not-found", "--output=json")
+    return Command(words, seconds=ASK_SECONDS)
+
+
+def read_state(answer: Answer) -> str:
+    """Completed, Failed, Running or Absent. Raises LaunchError if the answer says nothing."""
+    if answer.code != 0:
+        raise LaunchError(f"the state of the JobSet is unknown: {answer.reason}")
+    if not answer.out.strip():
+        return ABSENT
+    conditions = json.loads(answer.out).get("status", {}).get("conditions", [])
+    true = {condition["type"] for condition in conditions if condition["status"] == "True"}
+    return next((state for state in (COMPLETED, FAILED) if state in true), RUNNING)
+
+
+def logs(workload: Workload) -> Command:
+    """Follows the first Pod's log, once it has started, until it ends."""
+    pod = f"--selector=jobset.sigs.k8s.io/jobset-name={workload.job.name},batch.kubernetes.io/job-completion-index=0"
+    first = f"{pod},jobset.sigs.k8s.io/job-index=0"
+    words = ("kubectl", "logs", "--follow", "--container=codea1", "--tail=-1", "--pod-running-timeout=24h", first)
+    return Command(words, seconds=None)
+
+
+def delete(workload: Workload) -> Command:
+    """Deletes the JobSet, and waits for its Pods: they save and upload."""
+    words = ("kubectl", "delete", f"jobset/{workload.job.name}", "--ignore-not-found", "--cascade=foreground")
+    return Command(words, seconds=1200)
+
+
+def up(workload: Workload, sandbox: SandboxConfig, patience: Patience, skip: Collection[str], keep: bool) -> None:
+    """All steps. Raises LaunchError if the JobSet fails; it is deleted then, too."""
+    if _state(workload, patience) == ABSENT:
+        checks.perform(check(workload, sandbox), skip)
+        run(submit(workload))
+    try:
+        while (state := _state(workload, patience)) == RUNNING:
+            _follow(workload)
+            time.sleep(patience.poll)
+        if state != COMPLETED:
+            raise LaunchError(f"the JobSet is {state}: see the log above")
+    finally:
+        if not keep:
+            _release(workload, patience)
+        attempt(*copy(workload.job))
+
+
+def _state(workload: Workload, patience: Patience) -> str:
+    return insist(lambda: read_state(ask(describe(workload))), patience)
+
+
+def _follow(workload: Workload) -> None:
+    """Shows the log of the Pods that are there now; after a restart there are others."""
+    try:
+        run(logs(workload))
+    except CommandFailed as error:
+        say(f"no log to follow ({error})")
+
+
+def _release(workload: Workload, patience: Patience) -> None:
+    try:
+        insist(lambda: run(delete(workload)), patience)
+    except BaseException:
+        say(f"WARNING: nodes may still be BILLED; delete the JobSet: {delete(workload)}")
+        raise
+
+
+def _cluster_verdict(answer: Answer) -> str | None:
+    if answer.code == 0:
+        return None
+    # no: kubectl says so on standard output
+    return (
+        f"{answer.err.strip() or answer.out.strip()}: kubectl must point to a cluster with the JobSet API; see README"
+    )
+
+
+def _image(image: str) -> Check:
+    command = Command(("gcloud", "artifacts", "docker", "images", "describe", image, "--format=value(image_summary)"))
+    cure = f"docker build -f launch/Dockerfile.tpu -t {image} . && docker push {image}"
+    return Check("image", (command,), lambda answer: None if answer.code == 0 else f"{answer.reason}; {cure}")

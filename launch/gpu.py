@@ -1,0 +1,135 @@
+"""GPUs: all of this machine's in one process, or those of several nodes by SLURM. Pure, but for `queue`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from codea1_jax.plan.hardware import find_hardware
+from codea1_jax.run.config import ConfigError
+from launch import checks
+from launch.checks import Check
+from launch.job import CODEA1, Job
+from launch.shell import Answer, Command, Refused, ask, run
+from launch.supervise import say
+
+SCRIPT = "launch/slurm.sbatch"
+MEMORY = "XLA_PYTHON_CLIENT_MEM_FRACTION=0.9"  # what `codea1 plan` counts with
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The GPUs of one machine, named as `codea1 plan --topology` names them, and how many such machines."""
+
+    job: Job
+    kind: str
+    count: int
+    nodes: int = 1
+    sbatch_flags: tuple[str, ...] = ()
+
+    @property
+    def topology(self) -> str:
+        return f"{self.kind}:{self.count * self.nodes}"
+
+    @property
+    def log(self) -> str:
+        return f"runs/{self.job.name}.log"
+
+
+def find_gpus(name: str) -> tuple[str, int]:
+    """Kind and count of KIND:COUNT. Raises Refused if there is no such GPU."""
+    try:
+        hardware = find_hardware(name)
+    except ConfigError as error:
+        raise Refused(f"--gpus {name}: {error}") from error
+    if hardware.is_tpu:
+        raise Refused(f"--gpus {name}: that is a TPU; use `python -m launch tpu`")
+    return name.partition(":")[0], hardware.devices
+
+
+def check_here(machine: Machine) -> tuple[Check, ...]:
+    """What must hold before training starts on this machine."""
+    devices = Command(("nvidia-smi", "--query-gpu=name", "--format=csv,noheader"), seconds=60)
+
+    def verdict(answer: Answer) -> str | None:
+        if answer.code != 0:
+            return f"{answer.reason}; install NVIDIA's driver"
+        found = answer.out.strip().splitlines()
+        wrong = len(found) != machine.count or not all(machine.kind in name.lower() for name in found)
+        return f"here are {', '.join(found)}, not {machine.kind}:{machine.count}; say --gpus" if wrong else None
+
+    return Check("devices", (devices,), verdict), *_everywhere(machine.job, machine.topology)
+
+
+def check_slurm(machine: Machine) -> tuple[Check, ...]:
+    """What must hold before the job is queued. The judge is tried where this runs, as a stand-in for the nodes."""
+    submit_words = submit(machine).words
+    command = Command((*submit_words[:1], "--test-only", *submit_words[1:]), seconds=120)
+
+    def verdict(answer: Answer) -> str | None:
+        return None if answer.code == 0 else f"SLURM would refuse the job: {answer.reason}"
+
+    return Check("queue", (command,), verdict), *_everywhere(machine.job, machine.topology)
+
+
+def train(machine: Machine) -> Command:
+    """Trains here, until it ends."""
+    return Command(("env", MEMORY, *CODEA1, *machine.job.train_arguments()), seconds=None)
+
+
+def submit(machine: Machine) -> Command:
+    """Queues the job."""
+    words = (
+        "sbatch",
+        "--parsable",
+        f"--job-name={machine.job.name}",
+        f"--nodes={machine.nodes}",
+        f"--gpus-per-node={machine.count}",
+        f"--output={machine.log}",
+        *machine.sbatch_flags,
+        SCRIPT,
+        sys.executable,
+        *machine.job.train_arguments(),
+    )
+    return Command(words, seconds=120)
+
+
+def submit_once(machine: Machine) -> tuple[Command, ...]:
+    """Queues the job, its log beside the run."""
+    return Command(("mkdir", "-p", "runs")), submit(machine)
+
+
+def status(machine: Machine) -> Command:
+    """Asks for the job; the answer is empty when it is over."""
+    words = ("squeue", "--me", f"--name={machine.job.name}", "--noheader", "--format=%i %T %M %R")
+    return Command(words, seconds=120)
+
+
+def logs(machine: Machine, poll: float) -> Command:
+    """Follows the log until the job has left the queue."""
+    follow = (
+        'tail -n +1 -F --pid="$$" "$1" & '
+        'while [[ -n $(squeue --me --name="$2" --noheader) ]]; do sleep "$3"; done; sleep 2'
+    )
+    return Command(("bash", "-c", follow, "follow", machine.log, machine.job.name, str(poll)), seconds=None)
+
+
+def cancel(machine: Machine) -> Command:
+    """Takes the job out of the queue. SLURM leaves training some seconds (KillWait) to save."""
+    return Command(("scancel", "--me", f"--name={machine.job.name}"), seconds=120)
+
+
+def queue(machine: Machine, checking: Sequence[Check], skip: Collection[str]) -> None:
+    """Queues the job, unless it is queued. Raises Refused if a check stands in the way."""
+    answer = ask(status(machine))
+    if answer.code == 0 and answer.out.strip():
+        say(f"queued already: {answer.out.strip()}")
+        return
+    checks.perform(checking, skip)
+    run(*submit_once(machine))
+
+
+def _everywhere(job: Job, topology: str) -> tuple[Check, ...]:
+    bucket = (checks.bucket(job), checks.writable(job)) if job.bucket is not None else ()
+    return (*bucket, checks.judge(job, "see `codea1 sandbox check`"), checks.plan(job, topology))

@@ -1,0 +1,117 @@
+"""TPU slices as Google Cloud names them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from launch.shell import Refused
+
+_FLAT = ("1x1", "2x2", "2x4", "4x4", "4x8", "8x8", "8x16", "16x16")
+_DEEP = ("2x2x1", "2x2x2", "2x2x4", "2x4x4", "4x4x4", "4x4x8", "4x8x8", "8x8x8", "8x8x16", "8x16x16")
+_CHIPS_PER_HOST = 4  # of a slice with several hosts
+
+
+@dataclass(frozen=True)
+class Generation:
+    """A TPU's names. `shapes` are those that its accelerator types stand for, one for every size.
+
+    `units` are what a chip counts for in the name of an accelerator type and in quotas; `quota` and `spot_quota` are
+    ids in Cloud Quotas. Where `accelerator` is None, the Cloud TPU API does not serve it.
+    """
+
+    accelerator: str | None
+    runtime: str
+    units: int
+    quota: str
+    spot_quota: str
+    gke: str
+    shapes: tuple[str, ...]
+
+
+# Runtime versions: cloud.google.com/tpu/docs/runtimes. Node labels: cloud.google.com/kubernetes-engine/docs/concepts/
+# plan-tpus. Quota ids: `gcloud beta quotas info list --service=tpu.googleapis.com`.
+GENERATIONS = {
+    "v4": Generation(
+        accelerator="v4",
+        runtime="tpu-ubuntu2204-base",
+        units=2,
+        quota="TPUV4sPodPerProjectPerZoneForTPUAPI",
+        spot_quota="TPUV4sPreemptiblePodPerProjectPerZoneForTPUAPI",
+        gke="tpu-v4-podslice",
+        shapes=_DEEP,
+    ),
+    "v5e": Generation(
+        accelerator="v5litepod",
+        runtime="v2-alpha-tpuv5-lite",
+        units=1,
+        quota="TPUV5sLitepodPerProjectPerZoneForTPUAPI",
+        spot_quota="TPUV5sPreemptibleLitepodPerProjectPerZoneForTPUAPI",
+        gke="tpu-v5-lite-podslice",
+        shapes=_FLAT,
+    ),
+    "v5p": Generation(
+        accelerator="v5p",
+        runtime="v2-alpha-tpuv5",
+        units=2,
+        quota="TPUV5PPerProjectPerZoneForTPUAPI",
+        spot_quota="TPUV5PPreemptiblePerProjectPerZoneForTPUAPI",
+        gke="tpu-v5p-slice",
+        shapes=_DEEP,
+    ),
+    "v6e": Generation(
+        accelerator="v6e",
+        runtime="v2-alpha-tpuv6e",
+        units=1,
+        quota="TPUV6EPerProjectPerZoneForTPUAPI",
+        spot_quota="TPUV6EPreemptiblePerProjectPerZoneForTPUAPI",
+        gke="tpu-v6e-slice",
+        shapes=_FLAT,
+    ),
+    "tpu7x": Generation(accelerator=None, runtime="", units=1, quota="", spot_quota="", gke="tpu7x", shapes=_DEEP),
+}
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A slice of TPUs, `name` being what `codea1 plan --topology` calls it."""
+
+    name: str
+    generation: Generation
+    shape: str
+
+    @property
+    def chips(self) -> int:
+        return math.prod(map(int, self.shape.split("x")))
+
+    @property
+    def units(self) -> int:
+        """What it draws from a quota."""
+        return self.chips * self.generation.units
+
+    @property
+    def accelerator_type(self) -> str:
+        """Its name in the Cloud TPU API. Raises Refused if that does not serve it."""
+        if self.generation.accelerator is None:
+            raise Refused(f"--tpu {self.name}: the Cloud TPU API does not serve it; use `python -m launch gke`")
+        return f"{self.generation.accelerator}-{self.units}"
+
+    @property
+    def hosts(self) -> int:
+        flat = self.generation.shapes is _FLAT
+        return 1 if flat and self.chips <= 8 else max(1, self.chips // _CHIPS_PER_HOST)
+
+    @property
+    def chips_per_host(self) -> int:
+        return self.chips // self.hosts
+
+
+def find_slice(name: str) -> Slice:
+    """The slice called `name`, as in v5e:4x4. Raises Refused, naming what there is."""
+    kind, _, shape = name.partition(":")
+    generation = GENERATIONS.get(kind)
+    if generation is None:
+        raise Refused(f"--tpu {name}: unknown; known are {', '.join(GENERATIONS)} with a shape, as in v5e:4x4")
+    if shape not in generation.shapes:
+        raise Refused(f"--tpu {name}: {kind} comes as {', '.join(generation.shapes)}")
+    return Slice(name, generation, shape)

@@ -1,0 +1,26 @@
+"""Has the judge that a configuration asks for run a program: `python -m launch.judge PRESET [key=value ...]`."""
+
+from __future__ import annotations
+
+import sys
+
+from codea1_jax.assemble.judges import make_judge
+from codea1_jax.config import Config
+from codea1_jax.run.config import ConfigError, load
+from sandbox import SandboxError, SandboxUnavailable
+from sandbox.doctor import try_out
+
+
+def main(preset: str, *overrides: str) -> int:
+    """Returns 0 if it judges, else 2; says which on standard error."""
+    try:
+        with make_judge(load(Config, preset, overrides).sandbox) as judge:
+            print(try_out(judge), file=sys.stderr)
+    except (ConfigError, SandboxError, SandboxUnavailable) as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

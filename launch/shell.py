@@ -1,0 +1,91 @@
+"""Commands as data, and the one place that runs them."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+
+TIMED_OUT = 124
+
+
+class LaunchError(Exception):
+    """A launch that failed; the message is one line."""
+
+
+class Refused(LaunchError):
+    """A launch that cannot work; nothing was started."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A program with its arguments. `seconds` is when to give it up, None never."""
+
+    words: tuple[str, ...]
+    stdin: str | None = None
+    seconds: float | None = 600
+
+    def __str__(self) -> str:
+        line = shlex.join(self.words)
+        return f"{line} <<'EOF'\n{self.stdin}EOF" if self.stdin else line
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command said and returned; `code` is TIMED_OUT if it was given up."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def reason(self) -> str:
+        """The last line of its complaint."""
+        return next(reversed(self.err.strip().splitlines()), f"exit code {self.code}")
+
+
+class CommandFailed(LaunchError):
+    """A command returned something else than 0."""
+
+    def __init__(self, command: Command, code: int) -> None:
+        why = f"gave no answer in {command.seconds:.0f} s" if code == TIMED_OUT else f"exit code {code}"
+        super().__init__(f"{why}: {shlex.join(command.words)}")
+        self.code = code
+
+
+def run(*commands: Command) -> None:
+    """Runs commands one after the other, their output shown. Raises CommandFailed at the first that fails."""
+    for command in commands:
+        print(f"+ {command}", file=sys.stderr, flush=True)
+        code = _code(command)
+        if code != 0:
+            raise CommandFailed(command, code)
+
+
+def ask(command: Command) -> Answer:
+    """Runs a command for its answer."""
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:  # a pipe would outlive a timeout
+        code = _code(command, out, err)
+        out.seek(0)
+        err.seek(0)
+        return Answer(code, out.read(), err.read())
+
+
+def _code(command: Command, out=None, err=None) -> int:
+    try:
+        return subprocess.run(
+            command.words,
+            input=command.stdin,
+            stdin=subprocess.DEVNULL if command.stdin is None else None,
+            stdout=out,
+            stderr=err,
+            text=True,
+            timeout=command.seconds,
+            check=False,
+        ).returncode
+    except subprocess.TimeoutExpired:
+        return TIMED_OUT
+    except FileNotFoundError as error:
+        raise Refused(f"{command.words[0]} is not installed, or not on PATH") from error

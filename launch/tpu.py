@@ -1,0 +1,198 @@
+"""Cloud TPU VMs: which gcloud commands each step consists of. Pure.
+
+Slices are queued resources, which serve on-demand, spot and reserved capacity, and one slice or several.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass
+from typing import Literal
+
+from codea1_jax.config import SandboxConfig
+from launch import checks
+from launch.checks import Check
+from launch.hardware import Slice
+from launch.job import Job
+from launch.shell import Answer, Command, LaunchError, Refused
+
+SOURCE = ".cache/launch/source.tar.gz"
+WORKER = "launch/worker.sh"
+ASK_SECONDS = 120
+CREATE_SECONDS = 600
+INSTALL_SECONDS = 3600
+STOP_SECONDS = 1500
+
+ABSENT, ACTIVE, FAILED, SUSPENDED = "ABSENT", "ACTIVE", "FAILED", "SUSPENDED"
+# Of a queued resource whose slices are gone, or going.
+PREEMPTED = ("SUSPENDING", SUSPENDED, "DELETING", ABSENT)
+
+# A preempted machine answers nothing at all: ssh must notice by itself.
+_ALIVE = ("--ssh-flag=-oServerAliveInterval=15", "--ssh-flag=-oServerAliveCountMax=4")
+
+
+@dataclass(frozen=True)
+class Pod:
+    """The slices of a run, and how they are reached."""
+
+    job: Job
+    project: str
+    zone: str
+    slice: Slice | None = None
+    capacity: Literal["on-demand", "spot", "reserved"] = "on-demand"
+    wait: str | None = None
+    send: tuple[str, ...] = ()
+    create_flags: tuple[str, ...] = ()
+    ssh_flags: tuple[str, ...] = ()
+
+    @property
+    def shape(self) -> Slice:
+        """The slice. Raises Refused if none was said."""
+        if self.slice is None:
+            raise Refused("--tpu: say which slice, as in v5e:4x4, or a preset that is made for one")
+        return self.slice
+
+    @property
+    def where(self) -> tuple[str, str]:
+        return f"--project={self.project}", f"--zone={self.zone}"
+
+
+def check(pod: Pod, sandbox: SandboxConfig) -> tuple[Check, ...]:
+    """What must hold before the slices are asked for."""
+    remote = sandbox.backend in ("http", "sandbox_fusion")
+    return (
+        checks.tree(),
+        checks.zone(pod.project, pod.zone, pod.shape),
+        *(
+            (checks.quota(pod.project, pod.zone, pod.shape, pod.job.slices, pod.capacity == "spot"),)
+            if pod.capacity != "reserved"
+            else ()
+        ),
+        checks.bucket(pod.job, pod.zone),
+        checks.writable(pod.job),
+        *((checks.judge(pod.job, "if only the workers can reach it: --skip judge"),) if remote else ()),
+        checks.plan(pod.job, pod.shape.name),
+    )
+
+
+def create(pod: Pod) -> Command:
+    """Asks for the slices."""
+    name, slices = pod.job.name, pod.job.slices
+    nodes = (f"--node-id={name}",) if slices == 1 else (f"--node-count={slices}", f"--node-prefix={name}")
+    words = (
+        *_queued("create", name),
+        *pod.where,
+        f"--accelerator-type={pod.shape.accelerator_type}",
+        f"--runtime-version={pod.shape.generation.runtime}",
+        *nodes,
+        *((f"--{pod.capacity}",) if pod.capacity != "on-demand" else ()),
+        *((f"--valid-until-duration={pod.wait}",) if pod.wait else ()),
+        *pod.create_flags,
+        "--quiet",
+    )
+    return Command(words, seconds=CREATE_SECONDS)
+
+
+def describe(pod: Pod) -> Command:
+    """Asks how the request stands; `read_state` reads the answer."""
+    return Command((*_queued("describe", pod.job.name), *pod.where, "--format=json"), seconds=ASK_SECONDS)
+
+
+def read_state(answer: Answer) -> str:
+    """The state of a queued resource, ABSENT if there is none. Raises LaunchError if the answer says neither."""
+    if answer.code == 0:
+        return json.loads(answer.out)["state"]["state"]
+    if "NOT_FOUND" in answer.err:
+        return ABSENT
+    raise LaunchError(f"the state of the slices is unknown: {answer.reason}")
+
+
+def delete(pod: Pod) -> Command:
+    """Deletes the request and its slices."""
+    return Command((*_queued("delete", pod.job.name), *pod.where, "--force", "--quiet"), seconds=CREATE_SECONDS)
+
+
+def install(pod: Pod, sandbox: SandboxConfig) -> tuple[Command, ...]:
+    """The tree on every worker, and its packages; then the jail is tried, where the run cannot do without."""
+    needs_jail = sandbox.backend in ("auto", "nsjail") and sandbox.fallback == "none"
+    name = pod.job.name
+    copied = (SOURCE, WORKER, *pod.send, f"{name}:")
+    return (
+        Command(("mkdir", "-p", SOURCE.rpartition("/")[0])),
+        Command(("git", "archive", "--format=tar.gz", f"--output={SOURCE}", "HEAD")),
+        Command(
+            (
+                *_queued("scp", *copied),
+                *pod.where,
+                "--node=all",
+                "--worker=all",
+                "--recurse",
+                *pod.ssh_flags,
+                "--quiet",
+            ),
+            seconds=INSTALL_SECONDS,
+        ),
+        on_workers(pod, "install", "tpu", seconds=INSTALL_SECONDS),
+        *((on_workers(pod, "jail"),) if needs_jail else ()),
+    )
+
+
+def start(pod: Pod) -> Command:
+    """Starts training on every worker, where it does not run yet."""
+    return on_workers(pod, "start", pod.job.folder, pod.job.directory, *pod.job.train_arguments())
+
+
+def status(pod: Pod) -> Command:
+    """Asks every worker how training stands; `read_training` reads the answer."""
+    return on_workers(pod, "status", seconds=ASK_SECONDS)
+
+
+def read_training(answer: Answer) -> frozenset[str]:
+    """What the workers say: running, exit CODE, lost or none. Raises LaunchError if any says nothing."""
+    said = frozenset(
+        line.removeprefix("training: ") for line in answer.out.splitlines() if line.startswith("training: ")
+    )
+    if answer.code != 0 or not said:
+        raise LaunchError(f"workers cannot be reached: {answer.reason}")
+    return said
+
+
+def logs(pod: Pod) -> Command:
+    """Follows the first worker's log until training ends there."""
+    return on_workers(pod, "logs", everywhere=False, seconds=None)
+
+
+def stop(pod: Pod) -> Command:
+    """Stops training on every worker; it saves."""
+    return on_workers(pod, "stop", seconds=STOP_SECONDS)
+
+
+def copy(job: Job) -> tuple[Command, ...]:
+    """The run's results, from the bucket. They are there whether or not the slices still are."""
+    return (
+        Command(("mkdir", "-p", job.directory)),
+        Command(("gcloud", "storage", "rsync", "--recursive", f"{job.folder}/run", job.directory), seconds=3600),
+    )
+
+
+def on_workers(pod: Pod, *words: str, everywhere: bool = True, seconds: float | None = 600) -> Command:
+    """A command of worker.sh on every worker of every slice, or on the first."""
+    which = "all" if everywhere else "0"
+    return Command(
+        (
+            *_queued("ssh", pod.job.name),
+            *pod.where,
+            f"--node={which}",
+            f"--worker={which}",
+            f"--command={shlex.join(('bash', 'worker.sh', *words))}",
+            *_ALIVE,
+            *pod.ssh_flags,
+            "--quiet",
+        ),
+        seconds=seconds,
+    )
+
+
+def _queued(verb: str, *words: str) -> tuple[str, ...]:
+    return ("gcloud", "compute", "tpus", "queued-resources", verb, *words)
