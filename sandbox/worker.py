@@ -57,9 +57,9 @@ class Worker:
         except OSError:
             ready = False
         if not ready:
-            message = self._failure()
+            failure = self._failure()
             self.close()
-            raise SandboxUnavailable(message)
+            raise failure
 
     def send(self, grant: bytes, request: IO[bytes], result: IO[bytes]) -> None:
         """Queue one request with the zygote; that it is dead is for `receive` to tell."""
@@ -97,11 +97,11 @@ class Worker:
         telling = [line for line in lines if line.startswith("[E]") or line.startswith("[F]")] or lines[-1:]
         return " | ".join(telling[:3]) or "it said nothing"
 
-    def _failure(self) -> str:
+    def _failure(self) -> SandboxUnavailable:
         words = self._last_words()
         if self._backend == "process":
-            return f"the sandbox process did not start: {words}"
-        return (
+            return SandboxUnavailable(f"the sandbox process did not start: {words}")
+        return SandboxUnavailable(
             f"the jail did not start ({words}): run `codea1 sandbox check`, "
             "or choose sandbox.backend=process, which jails nothing"
         )
