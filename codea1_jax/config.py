@@ -14,6 +14,7 @@ from codea1_jax.models.sharding import MeshConfig
 from codea1_jax.run.config import Section
 from codea1_jax.run.hosts import HostsConfig
 from codea1_jax.run.keep import CheckpointConfig
+from codea1_jax.run.offload import OffloadConfig
 
 
 class ArchitectureConfig(Section):
@@ -185,6 +186,7 @@ class Config(Section):
     eval: EvalConfig = EvalConfig()
     sandbox: SandboxConfig = SandboxConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
+    offload: OffloadConfig = OffloadConfig()
 
     @model_validator(mode="after")
     def _fits_together(self) -> Config:

@@ -24,12 +24,14 @@ from codea1_jax.assemble import Parts, initial_params
 from codea1_jax.evals.code import benchmark_figures, evaluate_benchmark
 from codea1_jax.evals.heldout import code_figures, evaluate_code, evaluate_tests, suite_figures
 from codea1_jax.game.export import question_record, round_metrics
+from codea1_jax.learn import frozen
 from codea1_jax.methods import Played
 from codea1_jax.models.qwen2 import Params
 from codea1_jax.models.sharding import abstract_sharded
 from codea1_jax.run.config import ConfigError
 from codea1_jax.run.hosts import any_host
 from codea1_jax.run.interrupts import Interrupted, Interrupts
+from codea1_jax.run.offload import in_host_memory
 from codea1_jax.run.rundir import RunDir
 from codea1_jax.run.telemetry import Progress
 from codea1_jax.state import State, pack_state, unpack_state
@@ -169,17 +171,21 @@ def _save(state: State, run: RunDir) -> None:
 def start(parts: Parts) -> State:
     """The state before the first step: every policy from the same weights, which are also the frozen reference."""
     params = initial_params(parts.config, parts.policy, parts.mesh)
-    return _first_state(parts, params, {name: learner.init(params) for name, learner in parts.learners.items()})
+    policies = {name: learner.init(params) for name, learner in parts.learners.items()}
+    return _first_state(parts, policies, frozen(params, parts.policy.model.dtype) if parts.needs_reference else None)
 
 
 def resume(parts: Parts, run: RunDir) -> State:
     """The state of the run's last checkpoint, on this run's mesh. Raises CheckpointError if it cannot be read."""
-    params = abstract_sharded(parts.policy.model, parts.mesh)
-    policies = {name: learner.phases.init.eval_shape(params) for name, learner in parts.learners.items()}
-    like, _ = pack_state(_first_state(parts, params, policies))
+    model = parts.policy.model
+    params = abstract_sharded(model, parts.mesh)
+    policies = {name: learner.abstract(params) for name, learner in parts.learners.items()}
+    reference = abstract_sharded(model.clone(param_dtype=model.dtype), parts.mesh) if parts.needs_reference else None
+    like, _ = pack_state(_first_state(parts, policies, reference))
     return unpack_state(*run.restore(like))
 
 
-def _first_state(parts: Parts, params: Params, policies: Mapping[str, Any]) -> State:
-    reference = params if parts.needs_reference else None
+def _first_state(parts: Parts, policies: Mapping[str, Any], reference: Params | None) -> State:
+    if parts.config.offload.reference:
+        reference = in_host_memory(reference)
     return State(step=0, policies=policies, reference=reference, book={}, data=parts.loader().get_state())

@@ -10,7 +10,7 @@ from jax.sharding import Mesh
 
 from codea1_jax.assemble.judges import judge_limits, make_judge
 from codea1_jax.assemble.players import Player, make_players
-from codea1_jax.assemble.policies import initial_params, make_learners, make_policy, make_prompts
+from codea1_jax.assemble.policies import initial_params, make_learners, make_policy, make_prompts, shares_reference
 from codea1_jax.assemble.questions import Questions, load_questions
 from codea1_jax.config import Config
 from codea1_jax.evals.benchmark import Benchmark, make_benchmark
@@ -51,8 +51,7 @@ class Parts:
     @property
     def needs_reference(self) -> bool:
         """Whether a policy is kept near the one at step 0."""
-        settings = (self.config.code, self.config.test)
-        return not self.method.supervised and any(each.grpo.kl_coef > 0 for each in settings)
+        return shares_reference(self.config, self.method)
 
     def table(
         self, params: Mapping[str, Params], temperature: float | None = None, top_p: float | None = None

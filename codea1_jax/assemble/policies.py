@@ -93,9 +93,21 @@ def make_learners(
     config: Config, method: Method, model: Qwen2, total_steps: int, mesh: Mesh
 ) -> dict[str, Learner | Imitation]:
     """Every trained policy's learner, by its name, over the devices of a mesh (of a TPU that is not here, say)."""
-    sections = {"code": config.code, "test": config.test}
     make = _imitation if method.supervised else _learner
-    return {name: make(config, sections[name], model, total_steps, mesh) for name in method.policies}
+    settings = learner_settings(config, method)
+    return {name: make(config, each, model, total_steps, mesh) for name, each in settings.items()}
+
+
+def learner_settings(config: Config, method: Method) -> dict[str, LearnerConfig]:
+    """How every trained policy learns, by its name."""
+    sections = {"code": config.code, "test": config.test}
+    return {name: sections[name] for name in method.policies}
+
+
+def shares_reference(config: Config, method: Method) -> bool:
+    """Whether the policy at step 0 is kept, since one that is trained is to stay near it."""
+    settings = learner_settings(config, method).values()
+    return not method.supervised and any(each.grpo.kl_coef > 0 and not each.grpo.reference_every for each in settings)
 
 
 def _learner(config: Config, settings: LearnerConfig, model: Qwen2, total_steps: int, mesh: Mesh) -> Learner:
@@ -108,8 +120,12 @@ def _learner(config: Config, settings: LearnerConfig, model: Qwen2, total_steps:
         total_steps=total_steps,
         temperature=config.rollout.temperature,
         mesh=mesh,
+        offload=config.offload,
     )
 
 
-def _imitation(_config: Config, settings: LearnerConfig, model: Qwen2, total_steps: int, mesh: Mesh) -> Imitation:
-    return Imitation(SupervisedLearner(model, settings.optimizer, settings.packing, total_steps=total_steps, mesh=mesh))
+def _imitation(config: Config, settings: LearnerConfig, model: Qwen2, total_steps: int, mesh: Mesh) -> Imitation:
+    learner = SupervisedLearner(
+        model, settings.optimizer, settings.packing, total_steps=total_steps, mesh=mesh, offload=config.offload
+    )
+    return Imitation(learner)

@@ -94,12 +94,13 @@ def _line(row: Mapping[str, Any]) -> str:
 
 
 def _sizes(arrays: Mapping[str, Sequence[Any]]) -> dict[str, dict[str, int]]:
-    """By the first two parts of the path: how many arrays, elements and bytes."""
+    """By policy and part of its state, and for the shared reference: how many arrays, elements and bytes."""
     import jax.numpy as jnp
 
     sizes: dict[str, dict[str, int]] = defaultdict(lambda: {"arrays": 0, "elements": 0, "bytes": 0})
     for path, (dtype, shape, _) in arrays.items():
-        size = sizes["/".join(path.split("/")[:2]) if "opt_state" in path or "params" in path else path.split("/")[0]]
+        whose, *part = path.split("/")[:2]
+        size = sizes["/".join((whose, *part)) if {*part} & {"params", "opt_state", "reference"} else whose]
         size["arrays"] += 1
         size["elements"] += math.prod(shape)
         size["bytes"] += math.prod(shape) * jnp.dtype(dtype).itemsize

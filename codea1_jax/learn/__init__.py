@@ -3,7 +3,7 @@
 from codea1_jax.learn.batch import Example, Trajectory
 from codea1_jax.learn.config import GRPOConfig, OptimizerConfig, PackingConfig
 from codea1_jax.learn.imitation import Imitation
-from codea1_jax.learn.optimizer import PolicyState
+from codea1_jax.learn.optimizer import PolicyState, frozen
 from codea1_jax.learn.supervised import SupervisedLearner, weighted_example
 from codea1_jax.learn.update import Groups, Learner
 
@@ -18,5 +18,6 @@ __all__ = [
     "PolicyState",
     "SupervisedLearner",
     "Trajectory",
+    "frozen",
     "weighted_example",
 ]

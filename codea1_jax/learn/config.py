@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from codea1_jax.run.config import Section
 
@@ -27,6 +27,11 @@ class GRPOConfig(Section):
         description="weigh tokens by policy / sampler probability, at most this (truncated importance sampling)",
     )
     kl_coef: float = Field(default=0.001, ge=0, description="weight of the KL to the reference; 0: no reference")
+    reference_every: int = Field(
+        default=0,
+        ge=0,
+        description="steps after which the reference becomes the policy as it is then (iterative GRPO); 0: never",
+    )
     entropy_coef: float = Field(default=0.0, ge=0, description="weight of the entropy bonus")
     mask_truncated: bool = Field(
         default=False, description="learn nothing from responses cut off at the longest length (overlong filtering)"
@@ -36,6 +41,12 @@ class GRPOConfig(Section):
         default=False,
         description="do not compute responses of advantage 0; exact when kl_coef and entropy_coef are 0",
     )
+
+    @model_validator(mode="after")
+    def _has_what_it_refreshes(self) -> GRPOConfig:
+        if self.reference_every and not self.kl_coef:
+            raise ValueError("reference_every: with kl_coef=0 there is no reference; set it to 0, or kl_coef")
+        return self
 
 
 class OptimizerConfig(Section):

@@ -20,6 +20,10 @@ class Imitation:
         """The state before the first step. `params` stay the caller's: they are copied."""
         return self._learner.init(params)
 
+    def abstract(self, params: Params) -> PolicyState:
+        """Of placed shapes, those of the state that `init` makes."""
+        return self._learner.abstract(params)
+
     def update(
         self, state: PolicyState, _reference: Params | None, groups: Sequence[Sequence[Trajectory]]
     ) -> tuple[PolicyState, dict[str, float]]:

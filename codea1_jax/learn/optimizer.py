@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import optax
 from jax.sharding import Mesh
+from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int
 
 from codea1_jax.learn.config import OptimizerConfig
 from codea1_jax.models.qwen2 import Qwen2, abstract_params
 from codea1_jax.models.sharding import param_shardings, replicated
+from codea1_jax.run.offload import OffloadConfig, in_host_memory
 
 Params = Any  # a nested dict of arrays
 
@@ -21,11 +23,15 @@ Params = Any  # a nested dict of arrays
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class PolicyState:
-    """A policy in training. `step` counts training steps, which may hold several optimizer updates."""
+    """A policy in training. `step` counts training steps, which may hold several optimizer updates.
+
+    `reference` is the policy's own, of an earlier step; None: it has none, or the one that all policies share.
+    """
 
     params: Params
     opt_state: Any
     step: Any
+    reference: Params | None = None
 
 
 def make_optimizer(config: OptimizerConfig) -> optax.GradientTransformation:
@@ -73,6 +79,20 @@ def initial_state(params: Params, optimizer: optax.GradientTransformation) -> Po
     """A state of its own: the arrays are copied, because updates donate (overwrite) them."""
     params = jax.tree.map(jnp.copy, params)
     return PolicyState(params, optimizer.init(params), jnp.zeros((), jnp.int32))
+
+
+def at_rest(state: PolicyState, offload: OffloadConfig) -> PolicyState:
+    """The state (or its placed shapes) as it lies between updates."""
+    if offload.optimizer:
+        state = replace(state, opt_state=in_host_memory(state.opt_state))
+    if offload.reference:
+        state = replace(state, reference=in_host_memory(state.reference))
+    return state
+
+
+def frozen(params: Params, dtype: DTypeLike) -> Params:
+    """A copy that no update overwrites, of this type: in the type that is computed with nothing is lost."""
+    return jax.tree.map(lambda x: jnp.array(x, dtype), params)
 
 
 def apply_gradient(

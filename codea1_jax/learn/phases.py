@@ -17,6 +17,7 @@ class Phases:
     accumulate: (accumulated, parameters, batch, total) -> accumulated; the first is donated.
     apply: (state, gradient) -> (state, the gradient's norm); the first is donated.
     logprobs: (parameters, batch) -> those of the batch's slots; None where learning weighs no probabilities.
+    freeze: parameters -> a reference; None where none is ever made.
     """
 
     init: Jitted
@@ -24,3 +25,4 @@ class Phases:
     accumulate: Jitted
     apply: Jitted
     logprobs: Jitted = None
+    freeze: Jitted = None

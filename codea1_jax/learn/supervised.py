@@ -23,6 +23,7 @@ from codea1_jax.learn.optimizer import (
     Params,
     PolicyState,
     apply_gradient,
+    at_rest,
     initial_state,
     learning_rate,
     make_optimizer,
@@ -33,6 +34,7 @@ from codea1_jax.learn.phases import Phases
 from codea1_jax.learn.scores import Scores, slot_scores
 from codea1_jax.models.qwen2 import Qwen2
 from codea1_jax.models.sharding import batch_parts, batch_sharding, jit_on, one_device_mesh, put, replicated
+from codea1_jax.run.offload import OffloadConfig, in_device_memory
 
 LossAndGradient = tuple[Float[Array, ""], Params]
 
@@ -71,7 +73,8 @@ def _nothing(params: Params) -> LossAndGradient:
 class SupervisedLearner:
     """Trains one policy by cross-entropy; `total_steps` is the length of the run, for the learning rate.
 
-    Everything lies on `mesh`, by default the first device alone.
+    Everything lies on `mesh`, by default the first device alone; between updates what `offload` says waits in host
+    memory.
     """
 
     def __init__(
@@ -82,8 +85,9 @@ class SupervisedLearner:
         *,
         total_steps: int,
         mesh: Mesh | None = None,
+        offload: OffloadConfig | None = None,
     ) -> None:
-        self._packing = packing
+        self._packing, self._offload = packing, offload or OffloadConfig()
         self._optimizer = make_optimizer(optimizer)
         self._mesh = mesh = one_device_mesh() if mesh is None else mesh
         shardings = state_shardings(model, self._optimizer, mesh)
@@ -106,7 +110,11 @@ class SupervisedLearner:
 
     def init(self, params: Params) -> PolicyState:
         """The state before the first step. `params` stay the caller's: they are copied."""
-        return self.phases.init(params)
+        return at_rest(self.phases.init(params), self._offload)
+
+    def abstract(self, params: Params) -> PolicyState:
+        """Of placed shapes, those of the state that `init` makes."""
+        return at_rest(self.phases.init.eval_shape(params), self._offload)
 
     def update(self, state: PolicyState, examples: Sequence[Example]) -> tuple[PolicyState, dict[str, float]]:
         """One optimizer update; `state` is donated and must not be used again.
@@ -122,8 +130,9 @@ class SupervisedLearner:
         for batch in pack(examples, self._packing, batch_parts(self._mesh)):
             placed = put(batch, batch_sharding(self._mesh))
             total = self.phases.accumulate(total, state.params, placed, np.float32(total_weight))
+        state = replace(state, opt_state=in_device_memory(state.opt_state))
         state, norm = self.phases.apply(state, total[1])
         metrics = {"loss": float(total[0]), "grad_norm": float(norm)}
         if not np.isfinite(list(metrics.values())).all():
             raise FloatingPointError(f"the update is not finite: {metrics}")
-        return state, metrics
+        return at_rest(state, self._offload), metrics

@@ -31,6 +31,8 @@ from codea1_jax.learn.optimizer import (
     Params,
     PolicyState,
     apply_gradient,
+    at_rest,
+    frozen,
     initial_state,
     learning_rate,
     make_optimizer,
@@ -41,6 +43,7 @@ from codea1_jax.learn.phases import Phases
 from codea1_jax.learn.scores import Scores, slot_scores
 from codea1_jax.models.qwen2 import Qwen2
 from codea1_jax.models.sharding import batch_parts, batch_sharding, jit_on, one_device_mesh, put, replicated
+from codea1_jax.run.offload import OffloadConfig, in_device_memory
 
 Groups = Sequence[Sequence[Trajectory]]  # the trajectories of each question
 
@@ -91,7 +94,8 @@ class Learner:
     """Updates one policy. Its jitted functions are compiled once per shape and shared by all its steps.
 
     `total_steps` is the length of the run, for the learning-rate schedule; `temperature` is the one that
-    responses are sampled at. Everything lies on `mesh`, by default the first device alone.
+    responses are sampled at. Everything lies on `mesh`, by default the first device alone; between updates what
+    `offload` says waits in host memory.
     """
 
     def __init__(
@@ -104,16 +108,24 @@ class Learner:
         total_steps: int,
         temperature: float = 1.0,
         mesh: Mesh | None = None,
+        offload: OffloadConfig | None = None,
     ) -> None:
-        self._grpo, self._packing = grpo, packing
+        self._grpo, self._packing, self._offload = grpo, packing, offload or OffloadConfig()
         self._optimizer = make_optimizer(optimizer)
         self._mesh = mesh = one_device_mesh() if mesh is None else mesh
         self.state_shardings = state = state_shardings(model, self._optimizer, mesh)
+        own = state.params if grpo.reference_every else None
         scores = slot_scores(model, logit_chunk=packing.logit_chunk, temperature=temperature)
         nothing = partial(Accumulated.nothing, with_kl=grpo.kl_coef > 0)
         add = partial(accumulate, scores=scores, config=grpo)
         sums = Accumulated(state.params, cast(TokenSums, replicated(mesh)))  # one sharding for all its leaves
-        init = partial(initial_state, optimizer=self._optimizer)
+
+        def freeze(params: Params) -> Params:
+            return frozen(params, model.dtype)
+
+        def init(params: Params) -> PolicyState:
+            first = initial_state(params, self._optimizer)
+            return replace(first, reference=freeze(params)) if grpo.reference_every else first
 
         def logprobs(params: Params, batch: PackedBatch) -> Float[Array, "rows slots"]:
             return scores(params, batch)[0]
@@ -123,29 +135,36 @@ class Learner:
             return apply_gradient(state, gradient, self._optimizer, rate)
 
         self.phases = Phases(
-            init=jit_on(mesh, init, out_shardings=state),
+            init=jit_on(mesh, init, out_shardings=replace(state, reference=own)),
             nothing=jit_on(mesh, nothing, out_shardings=sums),
             accumulate=jit_on(mesh, add, out_shardings=sums, donate_argnums=(0,)),
             apply=jit_on(mesh, apply, out_shardings=(state, replicated(mesh)), donate_argnums=(0,)),
             logprobs=jit_on(mesh, logprobs, out_shardings=batch_sharding(mesh)),
+            freeze=jit_on(mesh, freeze, out_shardings=state.params),
         )
 
     def init(self, params: Params) -> PolicyState:
         """The state before the first step. `params` stay the caller's: they are copied."""
-        return self.phases.init(params)
+        return at_rest(self.phases.init(params), self._offload)
+
+    def abstract(self, params: Params) -> PolicyState:
+        """Of placed shapes, those of the state that `init` makes."""
+        return at_rest(self.phases.init.eval_shape(params), self._offload)
 
     def update(
         self, state: PolicyState, reference: Params | None, groups: Groups
     ) -> tuple[PolicyState, dict[str, float]]:
         """One training step. `state` is donated: it must not be used again.
 
-        `reference` may be None only when kl_coef is 0. Means per token are over the tokens that were
-        computed: with skip_zero_advantage those of responses with an advantage.
+        `reference` is needed unless kl_coef is 0 or the state has one of its own. Means per token are over the
+        tokens that were computed: with skip_zero_advantage those of responses with an advantage.
 
         Raises:
             ValueError: kl_coef is positive and there is no reference, or there are no groups.
             FloatingPointError: the loss or the gradient is not finite; the state is lost.
         """
+        own, state = state.reference, replace(state, reference=None)
+        reference = reference if own is None else own
         if self._grpo.kl_coef > 0 and reference is None:
             raise ValueError(f"kl_coef={self._grpo.kl_coef} needs reference parameters")
         if not groups:
@@ -155,15 +174,22 @@ class Learner:
         packed = [self._pack(mini) for mini in mini_batches]
         packed[1:] = [self._score(batches, state.params, "old_logprobs") for batches in packed[1:]]
         if self._grpo.kl_coef > 0:
-            packed = [self._score(batches, reference, "reference_logprobs") for batches in packed]
+            scorer = in_device_memory(reference)
+            packed = [self._score(batches, scorer, "reference_logprobs") for batches in packed]
+            del scorer
         parts, norms = [], []
         for mini, batches in zip(mini_batches, packed, strict=True):
             gradient, sums = self._gradient(state.params, batches, self._response_tokens(mini))
+            state = replace(state, opt_state=in_device_memory(state.opt_state))
             state, norm = self.phases.apply(state, gradient)
+            state = at_rest(state, self._offload)
             parts.append(sums)
             norms.append(norm)
         parts, norms = jax.device_get((parts, norms))
-        return replace(state, step=state.step + 1), _metrics(parts, norms, groups)
+        state = replace(state, step=state.step + 1)
+        if self._grpo.reference_every and state.step % self._grpo.reference_every == 0:
+            own = self.phases.freeze(state.params)
+        return at_rest(replace(state, reference=own), self._offload), _metrics(parts, norms, groups)
 
     def _learned(self, groups: Groups) -> list[Trajectory]:
         """Those that the token mean is over: all, or all that were not cut off (DAPO, arXiv 2503.14476, 3.4)."""

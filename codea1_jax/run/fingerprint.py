@@ -12,11 +12,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Shaped, UInt32
 
+from codea1_jax.run.offload import in_device_memory
+
 
 def describe(arrays: Any) -> dict[str, list[Any]]:
     """By path: type, shape and fingerprint of every array of a tree."""
     # One after the other: together they would need as much memory again as the arrays.
-    fingerprints = [jax.block_until_ready(_fingerprint(array)) for array in jax.tree.leaves(arrays)]
+    fingerprints = [jax.block_until_ready(_fingerprint(in_device_memory(x))) for x in jax.tree.leaves(arrays)]
     values = jax.device_get(fingerprints)
     return {
         name: [*description, int(value)]

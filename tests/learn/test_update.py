@@ -10,11 +10,13 @@ from parity import load_parity
 
 from codea1_jax.learn.batch import Example, Trajectory
 from codea1_jax.learn.config import GRPOConfig, OptimizerConfig, PackingConfig
+from codea1_jax.learn.optimizer import frozen
 from codea1_jax.learn.packing import pack
 from codea1_jax.learn.update import Accumulated, Learner, accumulate
 from codea1_jax.models.attention import training_attention
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.qwen2 import Qwen2, output_table
+from codea1_jax.run.offload import OffloadConfig
 
 EOS = 1
 MODEL = Qwen2(
@@ -84,6 +86,23 @@ def learner(packing=PACKINGS[0], optimizer=SGD_LIKE, **grpo):
 
 def flat(tree):
     return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(tree)])
+
+
+def in_shapes(params):
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), params)
+
+
+def placed(tree):
+    return jax.tree.map(lambda x: (x.shape, x.dtype, x.sharding), tree)
+
+
+def kinds(tree):
+    """Of memory."""
+    return {leaf.sharding.memory_kind for leaf in jax.tree.leaves(tree)}
+
+
+def kinds_of_number(tree):
+    return {leaf.dtype for leaf in jax.tree.leaves(tree)}
 
 
 def gradient_of(learner, params, groups, reference=None):
@@ -292,6 +311,56 @@ def test_the_callers_parameters_survive_the_donated_updates(params):
         state, metrics = ours.update(state, params, make_groups())
     np.testing.assert_array_equal(flat(params), before)
     assert metrics["kl"] > 0
+
+
+def test_the_reference_becomes_the_policy_every_so_many_steps(params):
+    ours = learner(kl_coef=0.5, reference_every=2)
+    state, kl, references = ours.init(params), [], []
+    for _ in range(4):
+        before = flat(state.params)
+        state, metrics = ours.update(state, None, make_groups())
+        kl.append(metrics["kl"])
+        references.append(flat(state.reference))
+    assert kl[0] == kl[2] == 0 and min(kl[1], kl[3]) > 0
+    np.testing.assert_array_equal(references[0], flat(params))
+    np.testing.assert_array_equal(references[1], references[2])
+    np.testing.assert_array_equal(references[3], flat(state.params))
+    assert (references[1] != before).any()  # which is of step 3
+
+
+def test_what_waits_in_host_memory_changes_no_number(params):
+    def steps(offload):
+        ours = Learner(
+            MODEL,
+            GRPOConfig(kl_coef=0.5, reference_every=2, mini_batch_questions=2),
+            SGD_LIKE,
+            PACKINGS[0],
+            total_steps=10,
+            offload=offload,
+        )
+        state = ours.init(params)
+        assert placed(ours.abstract(in_shapes(params))) == placed(state)
+        for _ in range(3):
+            state, metrics = ours.update(state, None, make_groups())
+        return state, metrics
+
+    (there, figures), (here, expected) = steps(OffloadConfig(optimizer=True, reference=True)), steps(OffloadConfig())
+    assert kinds(there.opt_state) == kinds(there.reference) == {"pinned_host"}
+    assert kinds(there.params) == kinds(here) == {"device"}
+    assert figures == expected
+    np.testing.assert_array_equal(flat(there), flat(here))
+
+
+def test_a_reference_in_the_type_that_is_computed_with_says_the_same(params):
+    ours = Learner(MODEL.clone(dtype=jnp.bfloat16), GRPOConfig(kl_coef=0.5), SGD_LIKE, PACKINGS[1], total_steps=10)
+    small = frozen(params, jnp.bfloat16)
+    assert kinds_of_number(small) == {jnp.dtype("bfloat16")}
+
+    def scored(reference):
+        (batch,) = ours._score(ours._pack(make_groups()), reference, "reference_logprobs")
+        return batch.reference_logprobs
+
+    np.testing.assert_array_equal(scored(small), scored(params))
 
 
 def test_a_kl_term_without_a_reference_is_refused(params):
