@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: demo test test-all bench-sandbox bench-rollout lint venv clean
+.PHONY: demo test test-all bench-sandbox bench-rollout lint venv docs docs-links notices screenshot wheel clean
 
 # --- environments: .venv/base is a marker of what is installed ------------------------------------
 
@@ -57,5 +57,26 @@ bench-model: .venv/base
 bench-learner: .venv/base
 	$(BIN)/python benches/bench_learner.py
 
+# --- documentation and releases -------------------------------------------------------------------
+
+# A warning, such as a link that leads nowhere, is an error.
+docs: .venv/dev
+	$(BIN)/python scripts/write_config_reference.py
+	$(BIN)/python -m sphinx --quiet --nitpicky --fail-on-warning -b html docs docs/_build/html
+
+docs-links: .venv/dev
+	$(BIN)/python -m sphinx --quiet -b linkcheck docs docs/_build/links
+
+notices: .venv/dev
+	$(BIN)/python scripts/write_third_party.py
+
+RUN ?= runs/demo
+# Needs chromium and chromedriver.
+screenshot: .venv/dev
+	$(BIN)/python scripts/take_screenshot.py $(RUN) docs/images/report.png
+
+wheel: .venv/dev
+	$(BIN)/python -m build
+
 clean:
-	rm -rf .venv .cache build dist *.egg-info
+	rm -rf .venv .cache build dist docs/_build *.egg-info

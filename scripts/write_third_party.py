@@ -22,8 +22,8 @@ of Wang et al., *Code-A1: Adversarial Evolving of Code LLM and Test LLM via Rein
 
 These packages are installed with it, under their own licences; indirect ones are those that the direct ones ask for.
 Licences are as the packages' metadata states them. Not listed: what the extras for GPUs and TPUs add to JAX (NVIDIA's
-CUDA libraries and Google's libtpu, under their makers' terms), `wandb` (MIT), `bigcodebench` (what its tasks import), and
-what only developers need.
+CUDA libraries and Google's libtpu, under their makers' terms), `wandb` (MIT), `bigcodebench` (what its tasks import),
+and what only developers need.
 
 | package | licence | |
 | --- | --- | --- |

@@ -16,7 +16,7 @@ DISTRIBUTION = "codea1-jax"
 GIB = 2**30
 _TOLD = ("jax", "jaxlib", "flax", "numpy", "transformers")  # whose versions everybody asks for
 _CHECKED = (DISTRIBUTION, "jax", "flax")  # whose requirements must be met
-_EXTRAS = ("cuda", "eval", "jetstream", "plan", "serve", "tpu", "wandb")
+_EXTRAS = ("cuda12", "cuda13", "eval", "jetstream", "plan", "serve", "tpu", "wandb")
 
 
 def find_packages() -> Finding:
@@ -62,8 +62,8 @@ def find_devices() -> Finding:
     if extra is None:
         return Finding("devices", True, detail)
     if os.environ.get("JAX_PLATFORMS") == "cpu":
-        return Finding("devices", None, f"{detail}; JAX_PLATFORMS=cpu leaves the {extra} device unused")
-    return Finding("devices", False, f"{detail}; there is a {extra} device too", f"pip install 'codea1-jax[{extra}]'")
+        return Finding("devices", None, f"{detail}; JAX_PLATFORMS=cpu leaves an accelerator unused")
+    return Finding("devices", False, f"{detail}; an accelerator is not used", f"pip install 'codea1-jax[{extra}]'")
 
 
 def find_memory() -> Finding:
@@ -127,6 +127,6 @@ def _overlooked(platform: str) -> str | None:
     if platform != "cpu":
         return None
     if hardware_utils.has_visible_nvidia_gpu():
-        return "cuda"
+        return "cuda12"
     chips, _ = hardware_utils.num_available_tpu_chips_and_device_id()
     return "tpu" if chips else None

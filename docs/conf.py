@@ -1,0 +1,22 @@
+"""Sphinx: `make docs`. A link that leads nowhere is an error."""
+
+from importlib.metadata import version as version_of
+
+project = "Code-A1 in JAX"
+author = "the authors of Code-A1 in JAX"
+copyright = "Apache-2.0"
+version = release = version_of("codea1-jax")
+
+extensions = ["myst_parser"]
+source_suffix = {".md": "markdown"}
+exclude_patterns = ["_build"]
+nitpicky = True
+
+myst_enable_extensions = ["dollarmath"]
+myst_heading_anchors = 3
+
+html_theme = "furo"
+html_title = f"{project} {version}"
+html_static_path = []
+linkcheck_timeout = 20
+linkcheck_retries = 2

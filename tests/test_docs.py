@@ -1,0 +1,261 @@
+"""The documentation: it builds, its links lead somewhere, its commands work, and it says what the code says."""
+
+import importlib.metadata
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urldefrag
+
+import pytest
+import yaml
+from error_messages import messages, shortened
+from packaging.requirements import Requirement
+from tiny_run import ROOT
+
+from codea1_jax import cli
+from codea1_jax.config import Config
+from codea1_jax.run.config import load
+from launch import cli as launch_cli
+from scripts import write_config_reference, write_third_party
+
+DOCS = ROOT / "docs"
+PAGES = (ROOT / "README.md", ROOT / "launch" / "README.md", *sorted(DOCS.glob("*.md")))
+FENCE = re.compile(r"^```(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+# --- how each command of the documentation is tried -----------------------------------------------------
+
+# Really run, here.
+RUN = (
+    ("presets",),
+    ("doctor",),
+    ("doctor", "micro/a1"),
+    ("sandbox", "check"),
+    ("data", "validate", "problems.jsonl"),
+)
+# Run with --dry-run: `codea1 train`, `codea1 reproduce`, `python -m launch`, and `make` as `make --dry-run`.
+# Only parsed, because they need a trained run, a benchmark, a bucket or a compiler's minutes; and what runs them.
+PARSED = {
+    "checkpoint": "tests/test_cli_checkpoint.py",
+    "convert": "tests/test_cli_convert.py",
+    "data prepare": "tests/test_cli_data.py",
+    "doctor": "tests/test_cli_doctor.py",
+    "eval": "tests/test_cli_eval.py",
+    "plan": "tests/plan/test_plan.py",
+    "report": "tests/run/test_report.py",
+    "sandbox serve": "tests/test_cli_sandbox.py",
+    "serve": "tests/serve/test_serve_http.py",
+}
+# Not ours: only that the shell understands them.
+FOREIGN = {"docker", "pre-commit", "pytest"}
+# Of `python -m`: `build` and `venv` are run by tests/test_wheel.py.
+MODULES = {"build": "tests/test_wheel.py", "venv": "tests/test_wheel.py"}
+
+
+@pytest.fixture(scope="module")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, ...]]:
+    """Every command of every page as the shell understands it: the pages are run where all programs only tell so."""
+    folder = tmp_path_factory.mktemp("shell")
+    for place in (".venv/bin", "elsewhere/bin", "bin"):
+        (folder / place).mkdir(parents=True)
+        for name in ("codea1", "make", "pip", "uv", "python", "python3", *FOREIGN):
+            program = folder / place / name
+            program.write_text(f"#!{shutil.which('bash')}\nprintf '%s\\0' \"${{0##*/}}\" \"$@\" '\n' >>{folder}/told\n")
+            program.chmod(0o755)
+    (folder / ".venv/bin/activate").touch()
+    for page in PAGES:
+        script = "set -eu\n" + "\n".join(body for kind, body in FENCE.findall(page.read_text()) if kind == "bash")
+        done = subprocess.run(
+            [str(shutil.which("bash")), "-c", script],
+            cwd=folder,
+            env={"PATH": str(folder / "bin")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, ""), f"{page}: {done.stderr}"
+    told = (folder / "told").read_text().split("\n\0")[:-1]
+    return list(dict.fromkeys(tuple(line.split("\0")[:-1]) for line in told))
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with the file that the pages speak of."""
+    (example,) = (body for kind, body in FENCE.findall((DOCS / "data.md").read_text()) if kind == "json")
+    (tmp_path / "problems.jsonl").write_text(example)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("codea1_jax.run.telemetry.log_to_stderr", lambda *_: None)
+    return tmp_path
+
+
+def test_every_block_says_what_it_is():
+    for page in PAGES:
+        assert "" not in [kind for kind, _ in FENCE.findall(page.read_text())], page
+
+
+def test_every_codea1_command_runs_or_dry_runs_or_is_parsed(commands, elsewhere):
+    ours = [words[1:] for words in commands if words[0] == "codea1"]
+    assert set(RUN) < set(ours)
+    for words in ours:
+        name = " ".join(words[:2]) if words[0] in ("data", "sandbox") else words[0]
+        if words in RUN:
+            assert cli.main(words) == 0, words
+        elif name in ("train", "reproduce"):
+            assert cli.main([*(word for word in words if word != "--dry-run"), "--dry-run"]) == 0, words
+        else:
+            assert (ROOT / PARSED[name]).is_file()
+            options = cli._parse(words)
+            if "overrides" in options:
+                load(Config, options.preset, options.overrides)
+
+
+def test_every_launch_can_be_dry_run(commands, elsewhere, capsys, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    launches = [words[3:] for words in commands if words[:3] == ("python", "-m", "launch")]
+    assert {words[0] for words in launches} == {"tpu", "gke", "slurm", "gpu"}
+    for words in launches:
+        arguments = [word for word in words if word != "--dry-run"]
+        assert launch_cli.main([*arguments, "--dry-run"]) == 0, capsys.readouterr().err
+        assert capsys.readouterr().out.strip()
+
+
+def test_every_target_of_make_and_every_other_program_is_there(commands):
+    modules = set()
+    for words in commands:
+        match words:
+            case ("codea1", *_) | ("python", "-m", "launch", *_):
+                pass
+            case ("make", *targets):
+                subprocess.run(["make", "--dry-run", *targets], cwd=ROOT, check=True, capture_output=True)
+            case ("python" | "python3", "-m", module, *_):
+                modules.add(module)
+            case ("pip", *rest) | ("uv", "pip", *rest):
+                assert rest[0] == "install"
+                _check_install(rest[1:])
+            case (program, *_):
+                assert program in FOREIGN, words
+    assert modules == MODULES.keys()
+    assert all((ROOT / test).is_file() for test in MODULES.values())
+
+
+def _check_install(arguments: Sequence[str]) -> None:
+    """The extras and files that an installing command names are there."""
+    extras = set(importlib.metadata.metadata("codea1-jax").get_all("Provides-Extra") or ())
+    for argument in arguments:
+        if argument.startswith("requirements/"):
+            assert (ROOT / argument).is_file()
+        elif not argument.startswith("-") and not argument.startswith("dist/"):
+            named = argument.replace(".[", "codea1-jax[", 1)
+            assert Requirement(named).name == "codea1-jax" and Requirement(named).extras <= extras, argument
+
+
+def test_commands_named_in_the_text_exist():
+    parser_commands = {module.__name__.rpartition(".")[2] for module in cli.COMMANDS} - {"evaluate"} | {"eval"}
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for page in PAGES:
+        text = FENCE.sub("", page.read_text())
+        for word in re.findall(r"`codea1 ([a-z]+)", text):
+            assert word in parser_commands, f"{page}: codea1 {word}"
+        for word in re.findall(r"`make ([a-z-]+)", text):
+            assert word in targets, f"{page}: make {word}"
+
+
+# --- what it says ---------------------------------------------------------------------------------------
+
+
+def test_every_error_message_is_in_troubleshooting_and_every_one_there_is_in_the_code():
+    rows = re.findall(r"^\| (`+) ?(.*?) ?\1 \| (.*?) \|$", (DOCS / "troubleshooting.md").read_text(), re.MULTILINE)
+    documented = {shortened(message) for _, message, _ in rows}
+    raised = messages()
+    assert len(raised) > 150
+    missing = {message: place for message, place in raised.items() if message not in documented}
+    assert not missing, "docs/troubleshooting.md needs a row for each of these"
+    assert documented <= raised.keys(), "docs/troubleshooting.md has rows that the code never says"
+    assert all(cure.strip() for _, _, cure in rows)
+
+
+def test_the_configuration_reference_is_current():
+    page = write_config_reference.page()
+    assert (DOCS / "configuration.md").read_text() == page, "run: make docs"
+    assert set(_keys(Config.model_json_schema())) == set(re.findall(r"^\| `([\w.]+)` \|", page, re.MULTILINE))
+
+
+def _keys(schema: dict, node: dict | None = None, prefix: str = "") -> Iterator[str]:
+    """Every key of the configuration, by pydantic's own account; of code and test, which are alike, the first."""
+    node = schema if node is None else node
+    for name, field in node["properties"].items():
+        (reference,) = [each["$ref"] for each in (field, *field.get("anyOf", ())) if "$ref" in each] or [None]
+        if prefix + name == "test":
+            continue
+        if reference is None:
+            yield prefix + name
+        else:
+            yield from _keys(schema, schema["$defs"][reference.rpartition("/")[2]], f"{prefix}{name}.")
+
+
+def test_every_package_that_is_installed_along_is_among_the_notices():
+    listed = set(
+        re.findall(r"^\| ([\w.-]+) \| .+ \| (?:indirect)?", (ROOT / "THIRD_PARTY.md").read_text(), re.MULTILINE)
+    )
+    needed = set().union(*(write_third_party._required("codea1-jax", extra) for extra in write_third_party.EXTRAS))
+    assert {name for name, _ in needed} <= listed, "run: make notices"
+
+
+def test_the_citation_is_whole_and_that_of_the_readme():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation.keys() >= {"authors", "cff-version", "message", "title"}  # what the format requires
+    paper = citation["preferred-citation"]
+    readme = (ROOT / "README.md").read_text()
+    assert paper["title"] in readme and paper["identifiers"][0]["value"] in readme
+    for author in paper["authors"]:
+        assert f"{author['family-names']}, {author['given-names']}" in readme
+
+
+# --- links ----------------------------------------------------------------------------------------------
+
+
+class _Links(HTMLParser):
+    """A page's anchors, and what it points to."""
+
+    def __init__(self, page: Path) -> None:
+        super().__init__()
+        self.anchors: set[str] = set()
+        self.targets: list[str] = []
+        self.feed(page.read_text())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name == "id" and value:
+                self.anchors.add(value)
+            if name in ("href", "src") and value and tag != "link":
+                self.targets.append(value)
+
+
+def test_the_pages_build_without_a_warning_and_no_link_leads_nowhere(tmp_path):
+    command = (sys.executable, "-m", "sphinx", "--quiet", "--nitpicky", "--fail-on-warning", str(DOCS), str(tmp_path))
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "NO_COLOR": "1"})
+    assert (done.returncode, done.stderr) == (0, "")
+    pages = {path.resolve(): _Links(path) for path in tmp_path.glob("*.html")}
+    assert {page.stem for page in DOCS.glob("*.md")} <= {path.stem for path in pages}
+    for path, page in pages.items():
+        for target in page.targets:
+            if target.startswith(("http:", "https:", "data:", "mailto:")):
+                continue
+            address, anchor = urldefrag(unquote(target))
+            there = (path.parent / address.partition("?")[0]).resolve() if address else path
+            assert there.exists(), f"{path.name}: {target}"
+            if anchor and there in pages:
+                assert anchor in pages[there].anchors, f"{path.name}: {target}"
+
+
+@pytest.mark.parametrize("name", ["README.md", "CHANGELOG.md", "launch/README.md"])
+def test_links_of_pages_outside_of_the_documentation_lead_to_files(name):
+    page = ROOT / name
+    for target in re.findall(r"\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)", page.read_text(), re.MULTILINE):
+        address = urldefrag("".join(target))[0]
+        if address and not address.startswith(("http:", "https:")):
+            assert (page.parent / address).exists(), address
