@@ -58,9 +58,9 @@ def _licence(name: str) -> str:
     """The expression, else the classifiers, else the first line of the text."""
     about = metadata.metadata(name)
     classified = [c.rpartition(" :: ")[2] for c in about.get_all("Classifier") or () if c.startswith("License :: ")]
-    stated = about.get("License-Expression") or ", ".join(c for c in classified if c != "OSI Approved")
-    text = (about.get("License") or "").strip().splitlines()
-    return stated or (text[0] if text else "see the package")
+    expression, text = (" ".join(about.get_all(field) or ()) for field in ("License-Expression", "License"))
+    stated = expression or ", ".join(c for c in classified if c != "OSI Approved")
+    return stated or text.strip().partition("\n")[0] or "see the package"
 
 
 if __name__ == "__main__":

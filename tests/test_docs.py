@@ -35,7 +35,7 @@ RUN = (
     ("doctor",),
     ("doctor", "micro/a1"),
     ("sandbox", "check"),
-    ("data", "validate", "problems.jsonl"),
+    ("data", "validate", "docs/problems.jsonl"),
 )
 # Run with --dry-run: `codea1 train`, `codea1 reproduce`, `python -m launch`, and `make` as `make --dry-run`.
 # Only parsed, because they need a trained run, a benchmark, a bucket or a compiler's minutes; and what runs them.
@@ -52,8 +52,8 @@ PARSED = {
 }
 # Not ours: only that the shell understands them.
 FOREIGN = {"docker", "pre-commit", "pytest"}
-# Of `python -m`: `build` and `venv` are run by tests/test_wheel.py.
-MODULES = {"build": "tests/test_wheel.py", "venv": "tests/test_wheel.py"}
+# Of `python -m`.
+MODULES = {"venv": "tests/test_wheel.py"}
 
 
 @pytest.fixture(scope="module")
@@ -85,8 +85,8 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, ...]]:
 @pytest.fixture
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory with the file that the pages speak of."""
-    (example,) = (body for kind, body in FENCE.findall((DOCS / "data.md").read_text()) if kind == "json")
-    (tmp_path / "problems.jsonl").write_text(example)
+    (tmp_path / "docs").mkdir()
+    shutil.copy(DOCS / "problems.jsonl", tmp_path / "docs")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("codea1_jax.run.telemetry.log_to_stderr", lambda *_: None)
     return tmp_path
@@ -203,6 +203,11 @@ def test_every_package_that_is_installed_along_is_among_the_notices():
     )
     needed = set().union(*(write_third_party._required("codea1-jax", extra) for extra in write_third_party.EXTRAS))
     assert {name for name, _ in needed} <= listed, "run: make notices"
+
+
+def test_the_picture_of_a_report_is_small():
+    picture = (DOCS / "images" / "report.png").read_bytes()
+    assert picture.startswith(b"\x89PNG") and len(picture) < 200_000
 
 
 def test_the_citation_is_whole_and_that_of_the_readme():
