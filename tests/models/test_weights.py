@@ -118,6 +118,13 @@ def test_files_and_index_agree_and_keep_to_the_size(tmp_path):
         assert len(tensors) == 1 or sum(x.nbytes for x in tensors.values()) <= 20_000
 
 
+def test_whoever_may_read_the_directory_may_read_its_files(tmp_path):
+    config = read_config(FIXTURES / "mha_tied")
+    tmp_path.chmod(0o755)
+    save_params(tmp_path, load_params(FIXTURES / "mha_tied", Qwen2(config)), config)
+    assert (tmp_path / "model.safetensors").stat().st_mode & 0o777 == 0o644
+
+
 def test_missing_unexpected_and_misshapen_tensors_are_all_named(tmp_path):
     shutil.copy(FIXTURES / "mha_tied" / "config.json", tmp_path)
     tensors = tensors_of(FIXTURES / "mha_tied")
