@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from codea1_jax.cli.evaluation import (
     account,
@@ -22,7 +23,15 @@ from codea1_jax.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from codea1_jax.cli.arguments import Commands
+    from codea1_jax.evals.generators import Generator
+    from codea1_jax.evals.journal import Journal
+    from codea1_jax.methods import Role
+    from data_pipeline import Problem
+    from sandbox import Judge
 
+    Sources = Sequence[tuple[str, Role, Callable[..., Any]]]
+
+Results = dict[str, Any]
 _PROGRAMS = "programs: a file of evalplus' or bigcodebench's form, or 'reference' for the data's own"
 _TESTS = "tests: JSONL of {task_id, tests}, or 'reference' for the data's own"
 
@@ -58,68 +67,80 @@ def add(commands: Commands) -> None:
 
 def _code(options: argparse.Namespace) -> int:
     from codea1_jax.evals.benchmark import make_benchmark
-    from codea1_jax.evals.journal import Journal
     from codea1_jax.evals.run_code import evaluate_code
     from codea1_jax.evals.samples import read_programs
 
-    started = time.perf_counter()
-    loaded, config = load_data(options.data), describe(options, "code")
-    journal = Journal(folder_of(options, config), config)
-    generator, unknown = make_source(options, loaded.problems, read_programs, "code")
-    with make_pool(options) as pool, progress_bar("problems") as progress:
-        benchmark = make_benchmark(loaded.problems, pool)
-        results = evaluate_code(benchmark, generator, options.n, pool, journal, progress)
-    results |= {"unknown_samples": list(unknown)} | account(loaded, config, started)
-    journal.finish(results)
-    return print_results(results, journal.path, as_json=options.json)
+    def measure(task: Task, coder: Generator) -> Results:
+        benchmark = make_benchmark(task.problems, task.pool)
+        return evaluate_code(benchmark, coder, options.n, task.pool, task.journal, task.progress)
+
+    return _evaluate(options, "code", "problems", [("", "code", read_programs)], measure)
 
 
 def _tests(options: argparse.Namespace) -> int:
-    from codea1_jax.evals.journal import Journal
     from codea1_jax.evals.run_tests import evaluate_tests
     from codea1_jax.evals.samples import read_tests
 
-    started = time.perf_counter()
-    loaded, config = load_data(options.data), describe(options, "tests")
-    journal = Journal(folder_of(options, config), config)
-    generator, unknown = make_source(options, loaded.problems, read_tests, "test")
-    with make_pool(options) as pool, progress_bar("functions") as progress:
-        results = evaluate_tests(loaded.problems, generator, pool, journal, progress)
-    results |= {"unknown_samples": list(unknown)} | account(loaded, config, started)
-    journal.finish(results)
-    return print_results(results, journal.path, as_json=options.json)
+    def measure(task: Task, tester: Generator) -> Results:
+        return evaluate_tests(task.problems, tester, task.pool, task.journal, task.progress)
+
+    return _evaluate(options, "tests", "functions", [("", "test", read_tests)], measure)
 
 
 def _collaboration(options: argparse.Namespace) -> int:
     from codea1_jax.evals.benchmark import make_benchmark
-    from codea1_jax.evals.journal import Journal
     from codea1_jax.evals.run_collaboration import evaluate_collaboration
     from codea1_jax.evals.samples import read_programs, read_tests
 
-    started = time.perf_counter()
-    loaded, config = load_data(options.data), describe(options, "collaboration", ("", "test_"))
-    journal = Journal(folder_of(options, config), config)
-    coder, unknown = make_source(options, loaded.problems, read_programs, "code")
-    tester, unknown_tests = make_source(options, loaded.problems, read_tests, "test", "test_")
-    with make_pool(options) as pool, progress_bar("problems") as progress:
-        benchmark = make_benchmark(loaded.problems, pool)
-        results = evaluate_collaboration(benchmark, coder, tester, options.n, pool, journal, progress)
-    results |= {"unknown_samples": [*unknown, *unknown_tests]} | account(loaded, config, started)
-    journal.finish(results)
-    return print_results(results, journal.path, as_json=options.json)
+    def measure(task: Task, coder: Generator, tester: Generator) -> Results:
+        benchmark = make_benchmark(task.problems, task.pool)
+        return evaluate_collaboration(benchmark, coder, tester, options.n, task.pool, task.journal, task.progress)
+
+    sources: Sources = [("", "code", read_programs), ("test_", "test", read_tests)]
+    return _evaluate(options, "collaboration", "problems", sources, measure)
 
 
 def _suites(options: argparse.Namespace) -> int:
-    from codea1_jax.evals.journal import Journal
     from codea1_jax.evals.run_suites import write_dataset
     from codea1_jax.evals.samples import read_tests
 
+    def measure(task: Task, tester: Generator) -> Results:
+        return write_dataset(task.problems, tester, options.n, task.pool, task.journal, task.progress)
+
+    return _evaluate(options, "suites", "problems", [("", "test", read_tests)], measure)
+
+
+class Task(NamedTuple):
+    """What every evaluation works with."""
+
+    problems: Sequence[Problem]
+    pool: Judge
+    journal: Journal
+    progress: Callable[[int, int], None]
+
+
+def _evaluate(
+    options: argparse.Namespace,
+    kind: str,
+    unit: str,
+    sources: Sources,
+    measure: Callable[..., Results],
+) -> int:
+    """Reads the data, finds who answers, measures, and writes the results beside their journal.
+
+    sources: of each who answers, the prefix of its options, its role, and what reads its samples from a file.
+    measure: (task, *those who answer) -> figures.
+    """
+    from codea1_jax.evals.journal import Journal
+
     started = time.perf_counter()
-    loaded, config = load_data(options.data), describe(options, "suites")
+    loaded = load_data(options.data)
+    config = describe(options, kind, tuple(prefix for prefix, _, _ in sources))
     journal = Journal(folder_of(options, config), config)
-    generator, unknown = make_source(options, loaded.problems, read_tests, "test")
-    with make_pool(options) as pool, progress_bar("problems") as progress:
-        results = write_dataset(loaded.problems, generator, options.n, pool, journal, progress)
-    results |= {"unknown_samples": list(unknown)} | account(loaded, config, started)
+    found = [make_source(options, loaded.problems, read, role, prefix) for prefix, role, read in sources]
+    with make_pool(options) as pool, progress_bar(unit) as progress:
+        results = measure(Task(loaded.problems, pool, journal, progress), *(generator for generator, _ in found))
+    unknown = [sample for _, samples in found for sample in samples]
+    results |= {"unknown_samples": unknown} | account(loaded, config, started)
     journal.finish(results)
     return print_results(results, journal.path, as_json=options.json)
