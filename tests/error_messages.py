@@ -12,14 +12,15 @@ from pathlib import Path
 from codea1_jax.run.config import ConfigError, Section
 from codea1_jax.serve.orders import BadRequest, Busy
 from data_pipeline.rows import BadRow
+from launch.shell import LaunchError
 from sandbox import SandboxError
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("codea1_jax", "data_pipeline", "sandbox")
+PACKAGES = ("codea1_jax", "data_pipeline", "launch", "sandbox")
 GAP = "…"
 
-# What `codea1_jax.cli.main` prints as one line, and argparse; what refuses a row of data, or a client of a server.
-REFUSALS = (ConfigError, SandboxError, OSError, FloatingPointError, BadRow, BadRequest, Busy)
+# What the two command lines print as one line, and argparse; what refuses a row of data, or a client of a server.
+REFUSALS = (ConfigError, SandboxError, OSError, FloatingPointError, LaunchError, BadRow, BadRequest, Busy)
 ARGPARSE = "argparse.ArgumentTypeError"
 # Modules whose ValueErrors are printed behind the name of the option or key that was wrong.
 VALUE_ERRORS = {
@@ -71,7 +72,7 @@ def _raised(name: str, tree: ast.Module) -> Iterator[tuple[str, int]]:
 
 def _refuses(name: str, raised: str) -> bool:
     """Whether what is called in this file is the class of an error that a user sees."""
-    if not raised.endswith(("Error", "Unavailable", "Lost", "Row", "Request", "Busy")):
+    if not raised.endswith(("Error", "Unavailable", "Lost", "Row", "Request", "Busy", "Refused")):
         return False
     module = importlib.import_module(name.removesuffix(".py").replace("/", "."))
     kind = vars(module).get(raised) or getattr(builtins, raised, None)
