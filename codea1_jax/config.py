@@ -10,6 +10,7 @@ from codea1_jax.game.rewards import RewardConfig
 from codea1_jax.game.warm_start import WarmStartConfig
 from codea1_jax.learn import GRPOConfig, OptimizerConfig, PackingConfig
 from codea1_jax.methods import MethodConfig
+from codea1_jax.models.lora import LoRAConfig
 from codea1_jax.models.sharding import MeshConfig
 from codea1_jax.run.config import Section
 from codea1_jax.run.hosts import HostsConfig
@@ -169,6 +170,9 @@ class Config(Section):
     run: RunConfig
     method: MethodConfig = MethodConfig()
     model: ModelConfig
+    lora: LoRAConfig | None = Field(
+        default=None, description="train adapters of every policy over one frozen base, instead of all parameters"
+    )
     mesh: MeshConfig = MeshConfig()
     hosts: HostsConfig = HostsConfig()
     hardware: str | None = Field(
@@ -194,6 +198,8 @@ class Config(Section):
             raise ValueError("warm_start: a pretrained model needs none; remove it or set model.architecture")
         if self.prompts == "chat" and self.model.architecture is not None:
             raise ValueError("prompts=chat needs the chat template of model.pretrained; use prompts=plain")
+        if self.lora is not None and self.offload.reference:
+            raise ValueError("offload.reference: under lora the reference is the base, which is always at work")
         if self.checkpoint.keep_best and not self.eval.every:
             raise ValueError("checkpoint.keep_best: nothing says which is best; set eval.every")
         return self

@@ -20,15 +20,17 @@ from typing import Any
 
 import jax
 
-from codea1_jax.assemble import Parts, initial_params
+from codea1_jax.assemble import Parts, base_params, initial_params
 from codea1_jax.evals.code import benchmark_figures, evaluate_benchmark
 from codea1_jax.evals.heldout import code_figures, evaluate_code, evaluate_tests, suite_figures
 from codea1_jax.game.export import question_record, round_metrics
 from codea1_jax.learn import frozen
 from codea1_jax.methods import Played
+from codea1_jax.models.lora import attach
 from codea1_jax.models.qwen2 import Params
 from codea1_jax.models.sharding import abstract_sharded
 from codea1_jax.run.config import ConfigError
+from codea1_jax.run.fingerprint import digest
 from codea1_jax.run.hosts import any_host
 from codea1_jax.run.interrupts import Interrupted, Interrupts
 from codea1_jax.run.offload import in_host_memory
@@ -78,7 +80,7 @@ def train(parts: Parts, state: State, run: RunDir) -> State:
 
 def play(parts: Parts, state: State, problems: Sequence[Problem]) -> Played:
     """What the method plays in a step: in Code-A1, both models sampled, judged and rewarded."""
-    return parts.method.play(parts.table(params(state)), problems, state.book, (state.step,), parts.rules)
+    return parts.method.play(parts.table(params(parts, state)), problems, state.book, (state.step,), parts.rules)
 
 
 def learn(parts: Parts, state: State, played: Played) -> tuple[State, dict[str, float]]:
@@ -102,9 +104,10 @@ def learn(parts: Parts, state: State, played: Played) -> tuple[State, dict[str, 
     return replace(state, step=state.step + 1, policies=policies, book=book), metrics
 
 
-def params(state: State) -> dict[str, Params]:
-    """Every policy's parameters, by its name."""
-    return {name: policy.params for name, policy in state.policies.items()}
+def params(parts: Parts, state: State) -> dict[str, Params]:
+    """Every policy's parameters, by its name; under LoRA the base's, adapted."""
+    lora = parts.config.lora
+    return {name: attach(lora, state.reference, policy.params) for name, policy in state.policies.items()}
 
 
 def records(parts: Parts, step: int, played: Played) -> list[dict[str, Any]]:
@@ -116,7 +119,7 @@ def evaluate(parts: Parts, state: State) -> dict[str, float]:
     """The trained models on held-out questions and benchmarks, in percent, from the same streams at every step."""
     settings = parts.config.eval
     started = time.perf_counter()
-    table = parts.table(params(state), settings.temperature, settings.top_p)
+    table = parts.table(params(parts, state), settings.temperature, settings.top_p)
     figures: dict[str, float] = {}
     if "code" in parts.method.roles and parts.benchmark.problems:
         figures |= evaluate_benchmark(table, parts.benchmark, settings.samples, stream=(EVAL_STREAM, 2))
@@ -172,17 +175,28 @@ def start(parts: Parts) -> State:
     """The state before the first step: every policy from the same weights, which are also the frozen reference."""
     params = initial_params(parts.config, parts.policy, parts.mesh)
     policies = {name: learner.init(params) for name, learner in parts.learners.items()}
+    if parts.config.lora is not None:
+        return replace(_first_state(parts, policies, params), base=digest(params))
     return _first_state(parts, policies, frozen(params, parts.policy.model.dtype) if parts.needs_reference else None)
 
 
 def resume(parts: Parts, run: RunDir) -> State:
-    """The state of the run's last checkpoint, on this run's mesh. Raises CheckpointError if it cannot be read."""
-    model = parts.policy.model
+    """The state of the run's last checkpoint, on this run's mesh.
+
+    Raises CheckpointError if it cannot be read, ConfigError if LoRA's base is another than the run began with.
+    """
+    model, lora = parts.policy.model, parts.config.lora
     params = abstract_sharded(model, parts.mesh)
     policies = {name: learner.abstract(params) for name, learner in parts.learners.items()}
-    reference = abstract_sharded(model.clone(param_dtype=model.dtype), parts.mesh) if parts.needs_reference else None
+    saved = parts.needs_reference and lora is None
+    reference = abstract_sharded(model.clone(param_dtype=model.dtype), parts.mesh) if saved else None
     like, _ = pack_state(_first_state(parts, policies, reference))
-    return unpack_state(*run.restore(like))
+    state = unpack_state(*run.restore(like))
+    return (
+        state
+        if lora is None
+        else replace(state, reference=base_params(parts.config, parts.policy, parts.mesh, state.base))
+    )
 
 
 def _first_state(parts: Parts, policies: Mapping[str, Any], reference: Params | None) -> State:

@@ -168,8 +168,8 @@ def test_a_disk_without_room_for_the_checkpoints_is_told_of_in_figures(examine, 
     monkeypatch.setattr(run, "snapshot_download", lambda *_, **__: [])
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=500 * 2**30))
     _, found = examine("7b/a1_v5p")
-    # 7,615,616,512 parameters (Qwen's model card) and two moments each, of two policies, and the reference; in float32.
-    each = 7_615_616_512 * 4 * (2 * 3 + 1) / 2**30
+    # 7,615,616,512 parameters (Qwen's model card) and two moments each, of two policies, in float32, and the reference.
+    each = 7_615_616_512 * (4 * 2 * 3 + 2) / 2**30  # the reference is in bfloat16
     assert found["checkpoints"][0] == "FAIL"
     assert f"500.0 GiB free, {3 * each:.1f} needed; 3 of {each:.2f} GiB each at most" in found["checkpoints"][1]
 

@@ -10,7 +10,14 @@ from jax.sharding import Mesh
 
 from codea1_jax.assemble.judges import judge_limits, make_judge
 from codea1_jax.assemble.players import Player, make_players
-from codea1_jax.assemble.policies import initial_params, make_learners, make_policy, make_prompts, shares_reference
+from codea1_jax.assemble.policies import (
+    base_params,
+    initial_params,
+    make_learners,
+    make_policy,
+    make_prompts,
+    shares_reference,
+)
 from codea1_jax.assemble.questions import Questions, load_questions
 from codea1_jax.config import Config
 from codea1_jax.evals.benchmark import Benchmark, make_benchmark
@@ -27,7 +34,17 @@ from data_pipeline import Problem
 from data_pipeline.loader import batches
 from sandbox import Judge, Limits
 
-__all__ = ["Parts", "Player", "Questions", "initial_params", "make_judge", "make_parts", "make_policy", "make_prompts"]
+__all__ = [
+    "Parts",
+    "Player",
+    "Questions",
+    "base_params",
+    "initial_params",
+    "make_judge",
+    "make_parts",
+    "make_policy",
+    "make_prompts",
+]
 
 
 @dataclass(frozen=True)
@@ -50,7 +67,7 @@ class Parts:
 
     @property
     def needs_reference(self) -> bool:
-        """Whether a policy is kept near the one at step 0."""
+        """Whether the policy at step 0 is kept."""
         return shares_reference(self.config, self.method)
 
     def table(

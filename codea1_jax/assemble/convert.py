@@ -11,12 +11,14 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 import yaml
+from jax.sharding import Mesh
 
-from codea1_jax.assemble.policies import make_policy
+from codea1_jax.assemble.policies import base_params, make_policy
 from codea1_jax.config import Config
+from codea1_jax.models.lora import abstract_trained, attach, merge
 from codea1_jax.models.policy import Policy, pretrained_policy, save_flax_policy, save_policy
 from codea1_jax.models.qwen2 import Params, Qwen2
-from codea1_jax.models.sharding import MeshConfig, make_mesh, param_shardings
+from codea1_jax.models.sharding import MeshConfig, abstract_sharded, make_mesh, param_shardings
 from codea1_jax.models.stored import PARAMS, read_part
 from codea1_jax.models.weights import load_params, resolve, stored_dtype
 from codea1_jax.run.checkpoint import Checkpoints
@@ -28,12 +30,12 @@ Form = Literal["hf", "flax", "run"]
 
 @dataclass(frozen=True)
 class Source:
-    """A policy on disk: its form, the type its parameters are kept in, and what reads them for a model, placed."""
+    """A policy on disk: its form, the type its parameters are kept in, and what reads them for a model onto a mesh."""
 
     policy: Policy
     form: Form
     dtype: str
-    read: Callable[[Qwen2, Params], Params]
+    read: Callable[[Qwen2, Mesh], Params]
 
 
 def open_source(name: str, role: str | None = None) -> Source:
@@ -48,8 +50,8 @@ def open_source(name: str, role: str | None = None) -> Source:
     directory = resolve(name)
     form: Form = "flax" if (directory / PARAMS).is_dir() else "hf"
 
-    def read(model: Qwen2, shardings: Params) -> Params:
-        return load_params(directory, model, shardings)
+    def read(model: Qwen2, mesh: Mesh) -> Params:
+        return load_params(directory, model, param_shardings(model, mesh))
 
     return Source(pretrained_policy(directory), form, stored_dtype(directory), read)
 
@@ -64,7 +66,7 @@ def convert(source: Source, destination: Path, form: Form, dtype: str | None, fi
     model = source.policy.model.clone(param_dtype=jnp.dtype(dtype or source.dtype))
     devices = jax.devices()
     mesh = make_mesh(MeshConfig(), devices[: math.gcd(len(devices), model.config.hidden_size)])
-    params = source.read(model, param_shardings(model, mesh))
+    params = source.read(model, mesh)
     policy = replace(source.policy, model=model)
     if form == "flax":
         save_flax_policy(destination, policy, params)
@@ -80,13 +82,19 @@ def _of_run(run: Path, role: str | None) -> Source:
         step = checkpoints.latest()
         if step is None:
             raise ConfigError(f"{run}: the run has no checkpoint yet")
-        arrays, _ = checkpoints.look(step)
+        arrays, document = checkpoints.look(step)
     kept = {name.split("/")[0]: dtype for name, (dtype, *_) in arrays.items() if name.split("/")[1] == "params"}
     if role not in kept:
         raise ConfigError(f"{run} is a run: choose one of its policies by --role={'|'.join(sorted(kept))}")
 
-    def read(model: Qwen2, shardings: Params) -> Params:
-        with Checkpoints(where, read_only=True) as checkpoints:
-            return read_part(checkpoints, step, (role, "params"), model, shardings)
+    policy, lora = make_policy(config), config.lora
 
-    return Source(make_policy(config), "run", kept[role], read)
+    def read(model: Qwen2, mesh: Mesh) -> Params:
+        with Checkpoints(where, read_only=True) as checkpoints:
+            if lora is None:
+                return read_part(checkpoints, step, (role, "params"), abstract_sharded(model, mesh))
+            adapters = read_part(checkpoints, step, (role, "params"), abstract_trained(policy.model, lora, mesh))
+        base = base_params(config, policy, mesh, document["state"]["base"])
+        return jax.tree.map(lambda x: x.astype(model.param_dtype), merge(attach(lora, base, adapters)))
+
+    return Source(policy, "run", kept[role] if lora is None else policy.model.dtype.name, read)

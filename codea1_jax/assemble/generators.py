@@ -23,7 +23,7 @@ from codea1_jax.game.round import Speaker
 from codea1_jax.methods import METHODS, Role
 from codea1_jax.models.policy import Policy
 from codea1_jax.models.qwen2 import Params
-from codea1_jax.models.sharding import MeshConfig, batch_parts, make_mesh, param_shardings
+from codea1_jax.models.sharding import MeshConfig, batch_parts, make_mesh
 from codea1_jax.rollout import Completion, Request, Sampler, Sampling
 from codea1_jax.run.config import ConfigError
 from codea1_jax.run.rundir import CONFIG_FILE
@@ -76,7 +76,7 @@ def _loaded(source: Source, sampling: Sampling, seed: int) -> tuple[Policy, Spea
     devices = jax.devices()
     mesh = make_mesh(MeshConfig(), devices[: math.gcd(len(devices), model.config.hidden_size)])
     policy = Policy(model, source.policy.tokenizer)
-    return policy, _speaker(policy, source.read(model, param_shardings(model, mesh)), mesh, sampling, seed)
+    return policy, _speaker(policy, source.read(model, mesh), mesh, sampling, seed)
 
 
 def _speaker(policy: Policy, params: Params, mesh: Mesh, sampling: Sampling, seed: int) -> Speaker:

@@ -16,7 +16,7 @@ from jax.sharding import Mesh
 from codea1_jax.config import Config, LearnerConfig
 from codea1_jax.game.prompts import Prompts, chat_prompts, plain_prompts
 from codea1_jax.game.warm_start import warm_start
-from codea1_jax.learn import Imitation, Learner, SupervisedLearner
+from codea1_jax.learn import Imitation, Learner, SupervisedLearner, frozen
 from codea1_jax.methods import Method
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.policy import Policy, pretrained_policy, save_policy
@@ -24,6 +24,7 @@ from codea1_jax.models.qwen2 import Params, Qwen2
 from codea1_jax.models.sharding import init_sharded, param_shardings
 from codea1_jax.models.tokenizer import micro_tokenizer
 from codea1_jax.models.weights import load_params, resolve
+from codea1_jax.run import fingerprint
 from codea1_jax.run.config import ConfigError
 from codea1_jax.run.hosts import any_host, is_writer
 from data_pipeline import micro
@@ -47,10 +48,19 @@ def make_policy(config: Config) -> Policy:
 
 
 def initial_params(config: Config, policy: Policy, mesh: Mesh) -> Params:
-    """What both policies start from: pretrained weights, a warm start (cached by what made it), or random weights."""
+    """What both policies start from: pretrained weights, a warm start (cached by what made it), or random weights.
+
+    Under LoRA no update changes them: they are in the type that is computed with.
+    """
     shardings = param_shardings(policy.model, mesh)
     if config.model.pretrained is not None:
-        return load_params(resolve(config.model.pretrained), policy.model, shardings)
+        model = policy.model if config.lora is None else policy.model.clone(param_dtype=policy.model.dtype)
+        return load_params(resolve(config.model.pretrained), model, shardings)
+    params = _trained_from_scratch(config, policy, mesh, shardings)
+    return params if config.lora is None else frozen(params, policy.model.dtype)
+
+
+def _trained_from_scratch(config: Config, policy: Policy, mesh: Mesh, shardings: Params) -> Params:
     if config.warm_start is None:
         return init_sharded(policy.model, jax.random.key(config.run.seed), mesh)
     made_by = {
@@ -70,6 +80,15 @@ def initial_params(config: Config, policy: Policy, mesh: Mesh) -> Params:
     save_policy(unfinished, policy, params)
     if is_writer():
         _finish(unfinished, cached)
+    return params
+
+
+def base_params(config: Config, policy: Policy, mesh: Mesh, digest: str | None) -> Params:
+    """LoRA's base, found again. Raises ConfigError if it is not the one of this digest, that the run began with."""
+    params = initial_params(config, policy, mesh)
+    if fingerprint.digest(params) != digest:
+        source = config.model.pretrained or f"the warm start in {config.warm_start_cache}"
+        raise ConfigError(f"lora: {source} is not what this run's adapters were trained on; put the same weights there")
     return params
 
 
@@ -95,7 +114,11 @@ def make_learners(
     """Every trained policy's learner, by its name, over the devices of a mesh (of a TPU that is not here, say)."""
     make = _imitation if method.supervised else _learner
     settings = learner_settings(config, method)
-    return {name: make(config, each, model, total_steps, mesh) for name, each in settings.items()}
+    # Every policy's adapters are drawn from a seed of their own.
+    return {
+        name: make(config, each, model, total_steps, mesh, len(settings) * config.run.seed + number)
+        for number, (name, each) in enumerate(settings.items())
+    }
 
 
 def learner_settings(config: Config, method: Method) -> dict[str, LearnerConfig]:
@@ -105,12 +128,14 @@ def learner_settings(config: Config, method: Method) -> dict[str, LearnerConfig]
 
 
 def shares_reference(config: Config, method: Method) -> bool:
-    """Whether the policy at step 0 is kept, since one that is trained is to stay near it."""
+    """Whether the policy at step 0 is kept: as LoRA's base, or since one that is trained is to stay near it."""
+    if config.lora is not None:
+        return True
     settings = learner_settings(config, method).values()
     return not method.supervised and any(each.grpo.kl_coef > 0 and not each.grpo.reference_every for each in settings)
 
 
-def _learner(config: Config, settings: LearnerConfig, model: Qwen2, total_steps: int, mesh: Mesh) -> Learner:
+def _learner(config: Config, settings: LearnerConfig, model: Qwen2, total_steps: int, mesh: Mesh, seed: int) -> Learner:
     """The learner of one policy."""
     return Learner(
         model,
@@ -121,11 +146,22 @@ def _learner(config: Config, settings: LearnerConfig, model: Qwen2, total_steps:
         temperature=config.rollout.temperature,
         mesh=mesh,
         offload=config.offload,
+        lora=config.lora,
+        seed=seed,
     )
 
 
-def _imitation(config: Config, settings: LearnerConfig, model: Qwen2, total_steps: int, mesh: Mesh) -> Imitation:
+def _imitation(
+    config: Config, settings: LearnerConfig, model: Qwen2, total_steps: int, mesh: Mesh, seed: int
+) -> Imitation:
     learner = SupervisedLearner(
-        model, settings.optimizer, settings.packing, total_steps=total_steps, mesh=mesh, offload=config.offload
+        model,
+        settings.optimizer,
+        settings.packing,
+        total_steps=total_steps,
+        mesh=mesh,
+        offload=config.offload,
+        lora=config.lora,
+        seed=seed,
     )
     return Imitation(learner)

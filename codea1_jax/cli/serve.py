@@ -78,12 +78,12 @@ def _load(place: str, role: str | None) -> tuple[Policy, Params]:
     import jax.numpy as jnp
 
     from codea1_jax.assemble.convert import open_source
-    from codea1_jax.models.sharding import one_device_mesh, param_shardings
+    from codea1_jax.models.sharding import one_device_mesh
 
     source = open_source(place, role)
     dtype = jnp.dtype("float32" if jax.default_backend() == "cpu" else "bfloat16")
     model = source.policy.model.clone(dtype=dtype, param_dtype=dtype)
-    params = source.read(model, param_shardings(model, one_device_mesh()))
+    params = source.read(model, one_device_mesh())
     return replace(source.policy, model=model), params
 
 

@@ -18,7 +18,7 @@ from codea1_jax.models.stored import PARAMS
 from codea1_jax.models.weights import HUB_FILES, INDEX, SINGLE
 from codea1_jax.plan.arithmetic import parameters
 from codea1_jax.plan.hardware import find_hardware
-from codea1_jax.plan.memory import kept_copies
+from codea1_jax.plan.memory import saved
 from codea1_jax.plan.setup import model_shape
 from codea1_jax.run.config import ConfigError
 from codea1_jax.run.rundir import check_same_run, checkpoints_of
@@ -172,7 +172,7 @@ def _saving(config: Config) -> Finding:
             return Finding("checkpoints", False, str(error))
         return Finding("checkpoints", True, f"{directory}: written to, and cleaned up")
     try:
-        size = 4.0 * kept_copies(config) * parameters(model_shape(config.model))
+        size = float(saved(config, model_shape(config.model)))
     except ConfigError:
         size = 0.0  # of a model that is not there: said above
     kept = config.checkpoint.keep_last + config.checkpoint.keep_best + 1  # one more while it is being written

@@ -10,7 +10,7 @@ from codea1_jax.learn.supervised import SupervisedLearner
 
 
 class Imitation:
-    """Learns completions by cross-entropy, each weighed by its advantage; there are no ratios and no reference."""
+    """Learns completions by cross-entropy, each weighed by its advantage; there are no ratios and no KL term."""
 
     def __init__(self, learner: SupervisedLearner) -> None:
         self._learner = learner
@@ -25,7 +25,10 @@ class Imitation:
         return self._learner.abstract(params)
 
     def update(
-        self, state: PolicyState, _reference: Params | None, groups: Sequence[Sequence[Trajectory]]
+        self, state: PolicyState, reference: Params | None, groups: Sequence[Sequence[Trajectory]]
     ) -> tuple[PolicyState, dict[str, float]]:
-        """One optimizer update; `state` is donated. Raises as `SupervisedLearner.update` does."""
-        return self._learner.update(state, [trajectory_example(t) for group in groups for t in group])
+        """One optimizer update; `state` is donated. With LoRA, `reference` is the base; without, it is not used.
+
+        Raises as `SupervisedLearner.update` does.
+        """
+        return self._learner.update(state, [trajectory_example(t) for group in groups for t in group], reference)

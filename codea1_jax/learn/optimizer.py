@@ -13,8 +13,9 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int
 
 from codea1_jax.learn.config import OptimizerConfig
-from codea1_jax.models.qwen2 import Qwen2, abstract_params
-from codea1_jax.models.sharding import param_shardings, replicated
+from codea1_jax.models.lora import LoRAConfig, trained_shapes, trained_shardings
+from codea1_jax.models.qwen2 import Qwen2
+from codea1_jax.models.sharding import replicated
 from codea1_jax.run.offload import OffloadConfig, in_host_memory
 
 Params = Any  # a nested dict of arrays
@@ -25,6 +26,7 @@ Params = Any  # a nested dict of arrays
 class PolicyState:
     """A policy in training. `step` counts training steps, which may hold several optimizer updates.
 
+    `params` are what is trained: all parameters, or adapters (`models.lora`).
     `reference` is the policy's own, of an earlier step; None: it has none, or the one that all policies share.
     """
 
@@ -59,10 +61,12 @@ def learning_rate(step: Int[Array, ""] | int, config: OptimizerConfig, total_ste
     return config.learning_rate * jnp.where(step < warmup, rising, falling)
 
 
-def state_shardings(model: Qwen2, optimizer: optax.GradientTransformation, mesh: Mesh) -> PolicyState:
+def state_shardings(
+    model: Qwen2, lora: LoRAConfig | None, optimizer: optax.GradientTransformation, mesh: Mesh
+) -> PolicyState:
     """Where a state lies: moments like their parameters, counts on every device."""
-    params = param_shardings(model, mesh)
-    return PolicyState(params, _moments_like(optimizer, abstract_params(model), params, mesh), replicated(mesh))
+    params = trained_shardings(model, lora, mesh)
+    return PolicyState(params, _moments_like(optimizer, trained_shapes(model, lora), params, mesh), replicated(mesh))
 
 
 def _moments_like(optimizer: optax.GradientTransformation, shapes: Params, shardings: Params, mesh: Mesh) -> Any:

@@ -12,12 +12,14 @@ Jitted = Any  # jax.jit's result has no public type
 class Phases:
     """Called with arrays they compute; lowered from placed shapes they say what a device would have to do.
 
+    `trained` are parameters or adapters, `base` what adapters are added to, None where there are none.
+
     init: parameters -> a state of its own.
-    nothing: parameters -> what is accumulated over no micro-batch.
-    accumulate: (accumulated, parameters, batch, total) -> accumulated; the first is donated.
+    nothing: trained -> what is accumulated over no micro-batch.
+    accumulate: (accumulated, trained, batch, total, base) -> accumulated; the first is donated.
     apply: (state, gradient) -> (state, the gradient's norm); the first is donated.
     logprobs: (parameters, batch) -> those of the batch's slots; None where learning weighs no probabilities.
-    freeze: parameters -> a reference; None where none is ever made.
+    freeze: trained -> a reference; None where none is ever made.
     """
 
     init: Jitted

@@ -32,6 +32,7 @@ from codea1_jax.learn.optimizer import (
 from codea1_jax.learn.packing import pack
 from codea1_jax.learn.phases import Phases
 from codea1_jax.learn.scores import Scores, slot_scores
+from codea1_jax.models.lora import LoRAConfig, attach, init_adapters
 from codea1_jax.models.qwen2 import Qwen2
 from codea1_jax.models.sharding import batch_parts, batch_sharding, jit_on, one_device_mesh, put, replicated
 from codea1_jax.run.offload import OffloadConfig, in_device_memory
@@ -54,13 +55,15 @@ def cross_entropy(
     params: Params,
     batch: PackedBatch,
     total_weight: Float[Array, ""],
+    base: Params | None = None,
     *,
     scores: Scores,
+    lora: LoRAConfig | None = None,
 ) -> LossAndGradient:
-    """Adds one micro-batch's share of the loss and its gradient."""
+    """Adds one micro-batch's share of the loss and its gradient; with `lora`, `params` are adapters on `base`."""
 
     def loss(params: Params) -> Array:
-        logprobs, _ = scores(params, batch)
+        logprobs, _ = scores(attach(lora, base, params), batch)
         return masked_sum(-batch.weights * logprobs, batch.mask) / total_weight
 
     return jax.tree.map(jnp.add, accumulated, jax.value_and_grad(loss)(params))
@@ -74,7 +77,7 @@ class SupervisedLearner:
     """Trains one policy by cross-entropy; `total_steps` is the length of the run, for the learning rate.
 
     Everything lies on `mesh`, by default the first device alone; between updates what `offload` says waits in host
-    memory.
+    memory. With `lora`, adapters are trained, which `seed` draws.
     """
 
     def __init__(
@@ -86,15 +89,20 @@ class SupervisedLearner:
         total_steps: int,
         mesh: Mesh | None = None,
         offload: OffloadConfig | None = None,
+        lora: LoRAConfig | None = None,
+        seed: int = 0,
     ) -> None:
         self._packing, self._offload = packing, offload or OffloadConfig()
         self._optimizer = make_optimizer(optimizer)
         self._mesh = mesh = one_device_mesh() if mesh is None else mesh
-        shardings = state_shardings(model, self._optimizer, mesh)
+        shardings = state_shardings(model, lora, self._optimizer, mesh)
         loss_and_gradient = (replicated(mesh), shardings.params)
         scores = slot_scores(model, logit_chunk=packing.logit_chunk)
-        add = partial(cross_entropy, scores=scores)
-        init = partial(initial_state, optimizer=self._optimizer)
+        add = partial(cross_entropy, scores=scores, lora=lora)
+
+        def init(params: Params) -> PolicyState:
+            trained = params if lora is None else init_adapters(model, lora, jax.random.key(seed))
+            return initial_state(trained, self._optimizer)
 
         def apply(state: PolicyState, gradient: Params) -> tuple[PolicyState, Float[Array, ""]]:
             rate = learning_rate(state.step, optimizer, total_steps)
@@ -116,8 +124,10 @@ class SupervisedLearner:
         """Of placed shapes, those of the state that `init` makes."""
         return at_rest(self.phases.init.eval_shape(params), self._offload)
 
-    def update(self, state: PolicyState, examples: Sequence[Example]) -> tuple[PolicyState, dict[str, float]]:
-        """One optimizer update; `state` is donated and must not be used again.
+    def update(
+        self, state: PolicyState, examples: Sequence[Example], base: Params | None = None
+    ) -> tuple[PolicyState, dict[str, float]]:
+        """One optimizer update, with LoRA of adapters on `base`; `state` is donated and must not be used again.
 
         Raises:
             ValueError: no token of the examples has a weight.
@@ -129,7 +139,7 @@ class SupervisedLearner:
         total = self.phases.nothing(state.params)
         for batch in pack(examples, self._packing, batch_parts(self._mesh)):
             placed = put(batch, batch_sharding(self._mesh))
-            total = self.phases.accumulate(total, state.params, placed, np.float32(total_weight))
+            total = self.phases.accumulate(total, state.params, placed, np.float32(total_weight), base)
         state = replace(state, opt_state=in_device_memory(state.opt_state))
         state, norm = self.phases.apply(state, total[1])
         metrics = {"loss": float(total[0]), "grad_norm": float(norm)}

@@ -41,6 +41,7 @@ from codea1_jax.learn.optimizer import (
 from codea1_jax.learn.packing import pack
 from codea1_jax.learn.phases import Phases
 from codea1_jax.learn.scores import Scores, slot_scores
+from codea1_jax.models.lora import LoRAConfig, attach, init_adapters
 from codea1_jax.models.qwen2 import Qwen2
 from codea1_jax.models.sharding import batch_parts, batch_sharding, jit_on, one_device_mesh, put, replicated
 from codea1_jax.run.offload import OffloadConfig, in_device_memory
@@ -65,14 +66,19 @@ def accumulate(
     params: Params,
     batch: PackedBatch,
     tokens: Float[Array, ""],
+    base: Params | None = None,
     *,
     scores: Scores,
     config: GRPOConfig,
+    lora: LoRAConfig | None = None,
 ) -> Accumulated:
-    """Adds one micro-batch; `tokens` is the number of response tokens of the whole mini-batch."""
+    """Adds one micro-batch; `tokens` is the number of response tokens of the whole mini-batch.
+
+    `params` are what is trained; with `lora`, adapters on `base`.
+    """
 
     def loss(params: Params) -> tuple[Array, TokenSums]:
-        logprobs, entropy = scores(params, batch)
+        logprobs, entropy = scores(attach(lora, base, params), batch)
         sums = grpo_objective(
             logprobs,
             entropy,
@@ -95,7 +101,7 @@ class Learner:
 
     `total_steps` is the length of the run, for the learning-rate schedule; `temperature` is the one that
     responses are sampled at. Everything lies on `mesh`, by default the first device alone; between updates what
-    `offload` says waits in host memory.
+    `offload` says waits in host memory. With `lora`, adapters are trained, which `seed` draws.
     """
 
     def __init__(
@@ -109,23 +115,27 @@ class Learner:
         temperature: float = 1.0,
         mesh: Mesh | None = None,
         offload: OffloadConfig | None = None,
+        lora: LoRAConfig | None = None,
+        seed: int = 0,
     ) -> None:
+        self._lora = lora
         self._grpo, self._packing, self._offload = grpo, packing, offload or OffloadConfig()
         self._optimizer = make_optimizer(optimizer)
         self._mesh = mesh = one_device_mesh() if mesh is None else mesh
-        self.state_shardings = state = state_shardings(model, self._optimizer, mesh)
+        self.state_shardings = state = state_shardings(model, lora, self._optimizer, mesh)
         own = state.params if grpo.reference_every else None
         scores = slot_scores(model, logit_chunk=packing.logit_chunk, temperature=temperature)
         nothing = partial(Accumulated.nothing, with_kl=grpo.kl_coef > 0)
-        add = partial(accumulate, scores=scores, config=grpo)
+        add = partial(accumulate, scores=scores, config=grpo, lora=lora)
         sums = Accumulated(state.params, cast(TokenSums, replicated(mesh)))  # one sharding for all its leaves
 
         def freeze(params: Params) -> Params:
-            return frozen(params, model.dtype)
+            return frozen(params, model.dtype if lora is None else model.param_dtype)
 
         def init(params: Params) -> PolicyState:
-            first = initial_state(params, self._optimizer)
-            return replace(first, reference=freeze(params)) if grpo.reference_every else first
+            trained = params if lora is None else init_adapters(model, lora, jax.random.key(seed))
+            first = initial_state(trained, self._optimizer)
+            return replace(first, reference=freeze(trained)) if grpo.reference_every else first
 
         def logprobs(params: Params, batch: PackedBatch) -> Float[Array, "rows slots"]:
             return scores(params, batch)[0]
@@ -156,30 +166,31 @@ class Learner:
     ) -> tuple[PolicyState, dict[str, float]]:
         """One training step. `state` is donated: it must not be used again.
 
-        `reference` is needed unless kl_coef is 0 or the state has one of its own. Means per token are over the
-        tokens that were computed: with skip_zero_advantage those of responses with an advantage.
+        `reference` is needed unless kl_coef is 0 or the state has one of its own; with LoRA always, since it is the
+        base. Means per token are over the tokens that were computed: with skip_zero_advantage those of responses
+        with an advantage.
 
         Raises:
-            ValueError: kl_coef is positive and there is no reference, or there are no groups.
+            ValueError: there is no reference and one is needed, or there are no groups.
             FloatingPointError: the loss or the gradient is not finite; the state is lost.
         """
         own, state = state.reference, replace(state, reference=None)
-        reference = reference if own is None else own
-        if self._grpo.kl_coef > 0 and reference is None:
-            raise ValueError(f"kl_coef={self._grpo.kl_coef} needs reference parameters")
+        if reference is None and (self._lora is not None or (self._grpo.kl_coef > 0 and own is None)):
+            raise ValueError(f"kl_coef={self._grpo.kl_coef}, lora={self._lora}: reference parameters are needed")
+        base = None if self._lora is None else reference
         if not groups:
             raise ValueError("an update needs the trajectories of at least one question")
         size = self._grpo.mini_batch_questions
         mini_batches = [groups[start : start + size] for start in range(0, len(groups), size)]
         packed = [self._pack(mini) for mini in mini_batches]
-        packed[1:] = [self._score(batches, state.params, "old_logprobs") for batches in packed[1:]]
+        policy = attach(self._lora, base, state.params)
+        packed[1:] = [self._score(batches, policy, "old_logprobs") for batches in packed[1:]]
+        del policy  # whose arrays are donated
         if self._grpo.kl_coef > 0:
-            scorer = in_device_memory(reference)
-            packed = [self._score(batches, scorer, "reference_logprobs") for batches in packed]
-            del scorer
+            packed = self._score_by_reference(packed, reference, own)
         parts, norms = [], []
         for mini, batches in zip(mini_batches, packed, strict=True):
-            gradient, sums = self._gradient(state.params, batches, self._response_tokens(mini))
+            gradient, sums = self._gradient(state.params, batches, self._response_tokens(mini), base)
             state = replace(state, opt_state=in_device_memory(state.opt_state))
             state, norm = self.phases.apply(state, gradient)
             state = at_rest(state, self._offload)
@@ -209,11 +220,20 @@ class Learner:
         assert logprobs is not None  # made above; supervised learning alone has none
         return [replace(batch, **{field: logprobs(params, batch)}) for batch in batches]
 
-    def _gradient(self, params: Params, batches: list[PackedBatch], tokens: int) -> Accumulated:
+    def _score_by_reference(
+        self, packed: list[list[PackedBatch]], shared: Params | None, own: Params | None
+    ) -> list[list[PackedBatch]]:
+        """By the policy's own reference if it has one, else by the one that all share."""
+        reference = in_device_memory(shared) if own is None else attach(self._lora, shared, in_device_memory(own))
+        return [self._score(batches, reference, "reference_logprobs") for batches in packed]
+
+    def _gradient(
+        self, params: Params, batches: list[PackedBatch], tokens: int, base: Params | None = None
+    ) -> Accumulated:
         """The gradient of a mini-batch's token mean, and its sums; zeros if every response was skipped."""
         total = self.phases.nothing(params)
         for batch in batches:
-            total = self.phases.accumulate(total, params, batch, np.float32(tokens))
+            total = self.phases.accumulate(total, params, batch, np.float32(tokens), base)
         return total
 
 

@@ -27,6 +27,7 @@ TABLE: dict[str, tuple[str, ...]] = {
     "mlp": ("tensor",),
     "layers": (),
     "norm": (),
+    "rank": (),  # of adapters
 }
 
 

@@ -21,6 +21,8 @@ from codea1_jax.models.layout import constrain
 
 Params = Any  # a nested dict of arrays
 
+LORA_A, LORA_B = "lora_a", "lora_b"  # beside a kernel, where it has adapters (`lora`)
+
 REMAT_POLICIES = {
     "none": None,
     "full": jax.checkpoint_policies.nothing_saveable,
@@ -100,7 +102,7 @@ matmul.defvjp(_matmul_forward, _matmul_backward)
 
 
 class Linear(nn.Module):
-    """x @ kernel (+ bias), with logical axis names on the parameters."""
+    """x @ kernel (+ bias), with logical axis names on the parameters. Adapters count where there are any (`lora`)."""
 
     features: int
     axes: tuple[str, str]
@@ -113,6 +115,9 @@ class Linear(nn.Module):
         shape = (x.shape[-1], self.features)
         kernel = parameter(self, "kernel", nn.initializers.normal(0.02), self.axes, shape)
         y = matmul(x, kernel.astype(self.dtype))
+        if self.has_variable("params", LORA_A):
+            a, b = (self.get_variable("params", name).astype(self.dtype) for name in (LORA_A, LORA_B))
+            y = y + matmul(matmul(x, a), b)
         if self.use_bias:
             bias = parameter(self, "bias", nn.initializers.zeros_init(), self.axes[1:], shape[1:])
             y = y + bias.astype(self.dtype)[None, None]

@@ -85,17 +85,22 @@ def check_divisible(config: Qwen2Config, mesh: Mesh | AbstractMesh) -> None:
 
 def param_shardings(model: Qwen2, mesh: Mesh | AbstractMesh) -> Params:
     """A tree like the parameters, of NamedShardings. Raises ConfigError as `check_divisible` does."""
-    return _shardings(model, mesh, whole=frozenset())
+    return logical_shardings(logical_params(model), model.config, mesh)
 
 
 def serving_shardings(model: Qwen2, mesh: Mesh | AbstractMesh) -> Params:
     """As `param_shardings`, but split over `tensor` alone: decoding reads every parameter at every step, and must not
     fetch it from other devices each time."""
-    return _shardings(model, mesh, whole=frozenset({"embed"}))
+    return logical_shardings(logical_params(model), model.config, mesh, whole=frozenset({"embed"}))
 
 
-def _shardings(model: Qwen2, mesh: Mesh | AbstractMesh, whole: frozenset[str]) -> Params:
-    config = model.config
+def logical_shardings(
+    boxes: Params, config: Qwen2Config, mesh: Mesh | AbstractMesh, whole: frozenset[str] = frozenset()
+) -> Params:
+    """Where arrays in boxes that name their axes lie; no device splits the axes in `whole`.
+
+    Raises ConfigError as `check_divisible` does.
+    """
     check_divisible(config, mesh)
     sizes = {"kv_heads": config.num_kv_heads, "vocab": config.vocab_size}
     whole |= {axis for axis, size in sizes.items() if size % mesh.shape["tensor"]}
@@ -103,7 +108,7 @@ def _shardings(model: Qwen2, mesh: Mesh | AbstractMesh, whole: frozenset[str]) -
     def sharding(box: nn.LogicallyPartitioned) -> NamedSharding:
         return NamedSharding(mesh, spec(*(None if axis in whole else axis for axis in box.names)))
 
-    return jax.tree.map(sharding, logical_params(model), is_leaf=lambda node: isinstance(node, nn.LogicallyPartitioned))
+    return jax.tree.map(sharding, boxes, is_leaf=lambda node: isinstance(node, nn.LogicallyPartitioned))
 
 
 def abstract_sharded(model: Qwen2, mesh: Mesh) -> Params:

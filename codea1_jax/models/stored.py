@@ -34,7 +34,7 @@ def save_stored(directory: Path, params: Params) -> None:
 def read_stored(directory: Path, model: Qwen2, shardings: Params) -> Params:
     """The parameters in a model directory, placed and in the model's parameter dtype. Raises CheckpointError."""
     with Checkpoints(directory / PARAMS, read_only=True) as checkpoints:
-        return read_part(checkpoints, STEP, (), model, shardings)
+        return read_part(checkpoints, STEP, (), with_shardings(abstract_params(model), shardings))
 
 
 def dtype_of_stored(directory: Path) -> str:
@@ -44,15 +44,18 @@ def dtype_of_stored(directory: Path) -> str:
     return next(iter(arrays.values()))[0]
 
 
-def read_part(checkpoints: Checkpoints, step: int, place: tuple[str, ...], model: Qwen2, shardings: Params) -> Params:
-    """The parameters at `place` of a checkpoint's arrays, and nothing else of it. Raises CheckpointError."""
+def read_part(checkpoints: Checkpoints, step: int, place: tuple[str, ...], like: Params) -> Params:
+    """The arrays at `place` of a checkpoint's, and nothing else of it; `like` are the placed shapes and types wanted.
+
+    Raises CheckpointError.
+    """
     saved, _ = checkpoints.look(step)
-    shapes = flatten(with_shardings(abstract_params(model), shardings))
+    shapes = flatten(like)
     as_saved = {}
     for path, wanted in shapes.items():
         dtype = saved.get("/".join((*place, *path)), [wanted.dtype])[0]
         as_saved[*place, *path] = jax.ShapeDtypeStruct(wanted.shape, dtype, sharding=wanted.sharding)
     part = flatten(checkpoints.restore_part(step, traverse_util.unflatten_dict(as_saved)))
     # One by one, so that at no time all parameters are there in both types.
-    params = {path[len(place) :]: part.pop(path).astype(model.param_dtype) for path in list(part)}
+    params = {path: part.pop((*place, *path)).astype(wanted.dtype) for path, wanted in shapes.items()}
     return traverse_util.unflatten_dict(params)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from codea1_jax.models.config import Qwen2Config
+from codea1_jax.models.lora import LoRAConfig
 
 Number = int | float
 
@@ -20,6 +21,21 @@ def parameters(config: Qwen2Config) -> int:
     biases = (config.num_heads + 2 * config.num_kv_heads) * config.head_dim
     tables = (1 if config.tie_embeddings else 2) * config.vocab_size * width
     return config.num_layers * (layer_matrices(config) + biases + 2 * width) + tables + width
+
+
+def adapter_parameters(config: Qwen2Config, lora: LoRAConfig) -> int:
+    """Parameters of one policy's adapters."""
+    width, inner, dim = config.hidden_size, config.intermediate_size, config.head_dim
+    sides = {
+        "q_proj": width + config.num_heads * dim,
+        "k_proj": width + config.num_kv_heads * dim,
+        "v_proj": width + config.num_kv_heads * dim,
+        "o_proj": config.num_heads * dim + width,
+        "gate_proj": width + inner,
+        "up_proj": width + inner,
+        "down_proj": inner + width,
+    }
+    return config.num_layers * lora.rank * sum(sides[target] for target in lora.targets)
 
 
 def layers_flops(config: Qwen2Config, tokens: Number, seen: Number) -> Number:

@@ -16,16 +16,18 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 from jax.stages import Lowered
 
-from codea1_jax.assemble.policies import make_learners
-from codea1_jax.learn import Imitation, Learner
+from codea1_jax.assemble.policies import make_learners, shares_reference
+from codea1_jax.learn import Imitation, Learner, PolicyState
 from codea1_jax.learn.batch import PackedBatch
 from codea1_jax.methods import METHODS
+from codea1_jax.models.lora import beside
 from codea1_jax.models.qwen2 import Params, Qwen2
 from codea1_jax.models.sharding import abstract_sharded, batch_sharding, serving_shardings, with_shardings
-from codea1_jax.plan.memory import kept_copies
+from codea1_jax.models.stored import flatten
 from codea1_jax.plan.workload import Setup, Talk, fullest_batch, phases, talk_capacity, talks
 from codea1_jax.rollout.decode import Decoder, Rows, abstract_cache, insert, prefill, prompt_key_values
 from codea1_jax.rollout.sampling import Controls, Method
+from codea1_jax.run.offload import HOST, in_device_memory, in_host_memory
 
 EOS = (0,)  # any token ends a completion as well as another
 
@@ -40,8 +42,9 @@ class Program:
 
 
 def device_bytes(tree: Any) -> int:
-    """Bytes that a tree of placed shapes takes on one device."""
-    return sum(x.dtype.itemsize * math.prod(x.sharding.shard_shape(x.shape)) for x in jax.tree.leaves(tree))
+    """Bytes that a tree of placed shapes takes on one device; what waits in host memory takes none."""
+    there = (x for x in jax.tree.leaves(tree) if x.sharding.memory_kind != HOST)
+    return sum(x.dtype.itemsize * math.prod(x.sharding.shard_shape(x.shape)) for x in there)
 
 
 def outputs(function: Any, *arguments: Any) -> Any:
@@ -56,11 +59,15 @@ def make_programs(setup: Setup, mesh: Mesh) -> list[Program]:
     dtype = jnp.dtype(config.model.compute_dtype)
     model = Qwen2(setup.model, dtype, jnp.dtype("float32"), config.model.remat, config.model.attention)
     params = abstract_sharded(model, mesh)
-    learners = make_learners(config, METHODS[config.method.name], model, 1, mesh)
-    always = device_bytes(params) * kept_copies(config)
+    method = METHODS[config.method.name]
+    learners = make_learners(config, method, model, 1, mesh)
+    shared = abstract_sharded(model.clone(param_dtype=dtype), mesh) if shares_reference(config, method) else None
+    shared = in_host_memory(shared) if config.offload.reference else shared
+    states = {name: learner.abstract(params) for name, learner in learners.items()}
+    always = device_bytes((shared, states))
     programs = [program for talk in talks(config) for program in _sampling(setup, talk, model, params, mesh, always)]
     for name, learner in learners.items():
-        programs += _learning(setup, name, learner, params, mesh, always)
+        programs += _learning(setup, name, learner, states[name], shared, mesh, always)
     return programs
 
 
@@ -115,21 +122,36 @@ def _controls(shape: tuple[int, ...]) -> Controls:
 
 
 def _learning(
-    setup: Setup, name: str, learner: Learner | Imitation, params: Params, mesh: Mesh, always: int
+    setup: Setup,
+    name: str,
+    learner: Learner | Imitation,
+    state: PolicyState,
+    shared: Params | None,
+    mesh: Mesh,
+    always: int,
 ) -> Iterator[Program]:
-    jitted = learner.phases
+    jitted, lora = learner.phases, setup.config.lora
     planned = {phase.name: phase for phase in phases(setup)}
     batch = _placed(fullest_batch(setup, name), mesh)
-    state, total = outputs(jitted.init, params), outputs(jitted.nothing, params)
     # A step's batches are all on the devices before the first is learned from.
-    others = always - device_bytes(params) + math.ceil(planned[f"gradient {name}"].calls) * device_bytes(batch)
-    for scoring in (f"score-old {name}", f"score-ref {name}"):
-        if scoring in planned and jitted.logprobs is not None:
-            yield Program(scoring, partial(jitted.logprobs.lower, params, batch), others)
-    tokens = jax.ShapeDtypeStruct((), jnp.float32)
-    yield Program(f"gradient {name}", partial(jitted.accumulate.lower, total, params, batch, tokens), others)
+    batches = math.ceil(planned[f"gradient {name}"].calls) * device_bytes(batch)
+    own, state = state.reference, replace(state, reference=None)
+
+    def adapted(trained: Params | None) -> Params:
+        return trained if lora is None else beside(shared, flatten(trained))
+
+    scored = {"old": adapted(state.params), "ref": shared if own is None else adapted(own)}
+    for scoring, params in scored.items():
+        if f"score-{scoring} {name}" in planned and jitted.logprobs is not None:
+            lower = partial(jitted.logprobs.lower, in_device_memory(params), batch)
+            yield Program(f"score-{scoring} {name}", lower, always - device_bytes(params) + batches)
+    base = None if lora is None else shared
+    total, tokens = outputs(jitted.nothing, state.params), jax.ShapeDtypeStruct((), jnp.float32)
+    lower = partial(jitted.accumulate.lower, total, state.params, batch, tokens, base)
+    yield Program(f"gradient {name}", lower, always - device_bytes((state.params, base)) + batches)
     gradient = total.gradient if isinstance(learner, Learner) else total[1]
-    yield Program(f"update {name}", partial(jitted.apply.lower, state, gradient), always - device_bytes(state))
+    lower = partial(jitted.apply.lower, in_device_memory(state), gradient)
+    yield Program(f"update {name}", lower, always - device_bytes(state))
 
 
 def _placed(batch: PackedBatch, mesh: Mesh) -> PackedBatch:

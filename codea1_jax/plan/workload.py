@@ -15,7 +15,15 @@ from codea1_jax.learn.batch import Example, PackedBatch
 from codea1_jax.learn.packing import pack
 from codea1_jax.methods import METHODS, Role
 from codea1_jax.models.config import Qwen2Config
-from codea1_jax.plan.arithmetic import Number, cache_bytes, causal, layers_flops, parameters, vocabulary_flops
+from codea1_jax.plan.arithmetic import (
+    Number,
+    adapter_parameters,
+    cache_bytes,
+    causal,
+    layers_flops,
+    parameters,
+    vocabulary_flops,
+)
 from codea1_jax.rollout import Capacity
 
 RECOMPUTED = {"none": 0, "dots": 0, "full": 1}  # forward passes that the backward pass repeats, by remat policy
@@ -42,7 +50,7 @@ class Phase:
 class Setup:
     """A configuration, the shape of its model, and how the mesh splits them.
 
-    parts: of a batch. shards: of a policy's float32 parameters. tensor: of the copy that is sampled from.
+    parts: of a batch. shards: of parameters where they are kept. tensor: of the copy that is sampled from.
     """
 
     config: Config
@@ -57,9 +65,15 @@ class Setup:
         return 2 if self.config.model.compute_dtype == "bfloat16" else 4
 
     @property
+    def trained(self) -> int:
+        """What is trained of a policy: all parameters, or adapters."""
+        lora = self.config.lora
+        return parameters(self.model) if lora is None else adapter_parameters(self.model, lora)
+
+    @property
     def kept(self) -> float:
-        """Bytes of a policy's float32 parameters on a device."""
-        return 4 * parameters(self.model) / self.shards
+        """Bytes of what is trained of a policy, in float32, on a device."""
+        return 4 * self.trained / self.shards
 
     @property
     def gathered(self) -> float:
@@ -213,7 +227,11 @@ def _learning(setup: Setup, policy: str, fill: float) -> list[Phase]:
     updates = 1 if supervised else -(-config.train.questions // grpo.mini_batch_questions)
     # Until the first update of a step the policy is the old one, so the first mini-batch is not scored again.
     scorings = {"score-old": 1 - 1 / updates, "score-ref": float(grpo.kl_coef > 0 and not supervised)}
-    passes = 3 + RECOMPUTED[config.model.remat]
+    # A backward pass is two forward ones: for the gradients of activations, and of the matrices, which LoRA spares but
+    # for the adapters. Logits are computed again in it, whatever the policy.
+    again, backward = RECOMPUTED[config.model.remat], 2 if config.lora is None else 1
+    adapters = 0 if config.lora is None else 2 * rows * places * setup.trained
+    passes = 1 + again + backward
     return [
         *(
             Phase(f"{name} {policy}", calls * share, forward + scored, useful * share, setup.gathered)
@@ -223,8 +241,8 @@ def _learning(setup: Setup, policy: str, fill: float) -> list[Phase]:
         Phase(
             f"gradient {policy}",
             calls=calls,
-            flops=passes * forward + 4 * scored,  # logits are computed again in the backward pass, whatever the policy
-            useful=3 * useful,
+            flops=passes * forward + (2 + backward) * scored + (3 + again) * adapters,
+            useful=(1 + backward) * useful,
             traffic=passes * setup.gathered + 2 * setup.kept,
         ),
         # AdamW reads gradient, parameters and two moments, and writes the last three.

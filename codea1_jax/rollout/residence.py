@@ -1,8 +1,8 @@
 """Parameters as the sampler holds them while it generates.
 
-In the model's precision, and split over `tensor` alone: decoding reads every parameter at every step and must not
-fetch it from other devices each time. Arrays that are so already are used where they lie; the others are cast or
-moved on the devices, once for all prompts of a call.
+In the model's precision, with adapters merged, and split over `tensor` alone: decoding reads every parameter at every
+step and must not fetch it from other devices each time. Arrays that are so already are used where they lie; the others
+are merged, cast or moved on the devices, once for all prompts of a call.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.typing import DTypeLike
 
+from codea1_jax.models.lora import is_adapted, merge
 from codea1_jax.models.qwen2 import Params, Qwen2
 from codea1_jax.models.sharding import serving_shardings
 from codea1_jax.models.unrolled import unstack_layers
@@ -26,13 +27,24 @@ def unrolls(mesh: Mesh) -> bool:
 
 
 def residence(model: Qwen2, mesh: Mesh) -> Callable[[Params], Params]:
-    """What brings parameters to where and how this model decodes on this mesh."""
+    """What brings parameters, adapted ones too, to where and how this model decodes on this mesh."""
     shardings = serving_shardings(model, mesh)
-    if not unrolls(mesh):
-        return partial(reside, model.dtype, shardings)
     stack, others = shardings["layers"], {name: s for name, s in shardings.items() if name != "layers"}
+
+    def whole_layers(layers: Params) -> Params:
+        return _cast(model.dtype, merge(layers))
+
+    if not unrolls(mesh):
+        merged = jax.jit(whole_layers, out_shardings=stack)
+
+        def stacked(params: Params) -> Params:
+            if is_adapted(params):
+                params = {**params, "layers": merged(params["layers"])}
+            return reside(model.dtype, shardings, params)
+
+        return stacked
     apart = (jax.tree.map(_of_one_layer, stack),) * model.config.num_layers
-    unstack = jax.jit(lambda layers: unstack_layers(_cast(model.dtype, layers)), out_shardings=apart)
+    unstack = jax.jit(lambda layers: unstack_layers(whole_layers(layers)), out_shardings=apart)
 
     def unrolled(params: Params) -> Params:
         whole = reside(model.dtype, others, {name: params[name] for name in others})

@@ -6,6 +6,8 @@ hold the array, and a step may be restored onto another mesh.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import Any
 
 import jax
@@ -24,6 +26,11 @@ def describe(arrays: Any) -> dict[str, list[Any]]:
         name: [*description, int(value)]
         for (name, description), value in zip(shapes(arrays).items(), values, strict=True)
     }
+
+
+def digest(arrays: Any) -> str:
+    """One short word for all arrays of a tree: their paths, types, shapes and values."""
+    return hashlib.sha256(json.dumps(describe(arrays), sort_keys=True).encode()).hexdigest()[:16]
 
 
 def shapes(tree: Any) -> dict[str, list[Any]]:

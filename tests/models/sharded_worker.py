@@ -22,6 +22,7 @@ from codea1_jax.learn import GRPOConfig, Learner, OptimizerConfig, PackingConfig
 from codea1_jax.models.attention import training_attention
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.logprobs import token_logprobs
+from codea1_jax.models.lora import LoRAConfig
 from codea1_jax.models.qwen2 import Qwen2, output_table
 from codea1_jax.models.sharding import (
     MeshConfig,
@@ -81,11 +82,11 @@ def groups():
     return [[trajectory(prompt) for _ in range(3)] for prompt in prompts]
 
 
-def learned(params, mesh, share_prompts):
+def learned(params, mesh, share_prompts, lora=None):
     """The state after a step of several micro-batches, with the gradient in its moments, and the step's figures."""
     packing = PackingConfig(row_length=32, micro_batch_tokens=64, share_prompts=share_prompts)
     optimizer = OptimizerConfig(learning_rate=1e-3, epsilon=1e-3)
-    learner = Learner(MODEL, GRPOConfig(kl_coef=0.5), optimizer, packing, total_steps=4, mesh=mesh)
+    learner = Learner(MODEL, GRPOConfig(kl_coef=0.5), optimizer, packing, total_steps=4, mesh=mesh, lora=lora)
     reference = jax.tree.map(lambda x: x * 1.1, params)
     state, metrics = learner.update(learner.init(params), reference, groups())
     assert jax.tree.map(lambda x: x.sharding, state) == learner.state_shardings
@@ -108,6 +109,7 @@ COMPUTE = {
     "loss": loss_and_gradient,
     "learner": partial(learned, share_prompts=False),
     "shared prompts": partial(learned, share_prompts=True),
+    "adapters": partial(learned, share_prompts=False, lora=LoRAConfig(rank=3)),
     "sampler": sampled,
 }
 

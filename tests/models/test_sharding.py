@@ -23,7 +23,7 @@ WORKER = Path(__file__).with_name("sharded_worker.py")
 ON_EIGHT_DEVICES = [({"fsdp": 4, "tensor": 2}, ["learner"])]
 ON_OTHER_MESHES = [
     ({"fsdp": 8}, ["loss"]),
-    ({"fsdp": 4, "tensor": 2}, ["sampler"]),
+    ({"fsdp": 4, "tensor": 2}, ["sampler", "adapters"]),
     ({"replica": 2, "fsdp": 2, "tensor": 2}, ["shared prompts"]),
     ({"fsdp": 2, "tensor": 4}, ["loss"]),  # more than the two key/value heads
     ({"fsdp": 1, "tensor": 8}, ["loss"]),

@@ -1,0 +1,144 @@
+"""Adapters over a frozen base: what the model says and learns equals what the merged matrices say and learn."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from codea1_jax.learn import GRPOConfig, Learner, OptimizerConfig, PackingConfig, Trajectory
+from codea1_jax.models.attention import training_attention
+from codea1_jax.models.config import Qwen2Config
+from codea1_jax.models.lora import LoRAConfig, attach, init_adapters, merge
+from codea1_jax.models.qwen2 import Qwen2, init_params
+from codea1_jax.models.sharding import one_device_mesh
+from codea1_jax.models.stored import flatten
+from codea1_jax.rollout.residence import residence
+
+SHAPE = {"vocab_size": 31, "hidden_size": 16, "intermediate_size": 24, "num_heads": 4, "num_kv_heads": 2, "head_dim": 8}
+MODEL = Qwen2(Qwen2Config(**SHAPE, num_layers=2, rope_theta=1e4))
+LORA = LoRAConfig(rank=3, alpha=5.0)
+SCALE = 5.0 / 3
+EOS = 1
+
+
+@pytest.fixture(scope="module")
+def base():
+    drawn = init_params(MODEL, jax.random.key(0))
+    keys = iter(jax.random.split(jax.random.key(1), 99))
+    return jax.tree.map(lambda p: p + 0.2 * jax.random.normal(next(keys), p.shape), drawn)
+
+
+@pytest.fixture(scope="module")
+def adapters():
+    """As after some training: B is no longer zero."""
+    keys = iter(jax.random.split(jax.random.key(3), 99))
+    return jax.tree.map(
+        lambda x: x + 0.1 * jax.random.normal(next(keys), x.shape), init_adapters(MODEL, LORA, jax.random.key(2))
+    )
+
+
+def hidden(params):
+    tokens = jnp.arange(2, 14)[None]
+    return MODEL.apply({"params": params}, tokens, jnp.arange(12)[None], training_attention(jnp.zeros_like(tokens)))[0]
+
+
+def merged_by_hand(base, adapters):
+    """W + alpha / rank · A B, kernel by kernel and layer by layer, in float64."""
+    flat, small = flatten(base), flatten(adapters)
+    whole = {path: np.asarray(leaf, np.float64) for path, leaf in flat.items()}
+    for path in flat:
+        a, b = (small.get((*path[:-1], name)) for name in ("lora_a", "lora_b"))
+        if path[-1] == "kernel" and a is not None:
+            for layer in range(2):
+                whole[path][layer] += SCALE * np.asarray(a[layer], np.float64) @ np.asarray(b[layer], np.float64)
+    return whole
+
+
+def test_every_matrix_of_a_layer_has_adapters_or_those_that_are_named(adapters):
+    assert len(flatten(adapters)) == 2 * 7
+    named = init_adapters(MODEL, LoRAConfig(rank=2, targets=("q_proj", "down_proj")), jax.random.key(0))
+    shapes = {"/".join(path): leaf.shape for path, leaf in flatten(named).items()}
+    assert shapes == {
+        "layers/self_attn/q_proj/lora_a": (2, 16, 2),
+        "layers/self_attn/q_proj/lora_b": (2, 2, 32),
+        "layers/mlp/down_proj/lora_a": (2, 24, 2),
+        "layers/mlp/down_proj/lora_b": (2, 2, 16),
+    }
+
+
+def test_fresh_adapters_change_nothing(base):
+    fresh = init_adapters(MODEL, LORA, jax.random.key(5))
+    np.testing.assert_array_equal(hidden(attach(LORA, base, fresh)), hidden(base))
+    assert all(np.std(leaf) > 0.1 for path, leaf in flatten(fresh).items() if path[-1] == "lora_a")
+
+
+def test_adapted_and_merged_parameters_say_the_same(base, adapters):
+    adapted = attach(LORA, base, adapters)
+    merged = merge(adapted)
+    assert jax.tree.structure(merged) == jax.tree.structure(base)
+    by_hand = merged_by_hand(base, adapters)
+    for path, leaf in flatten(merged).items():
+        np.testing.assert_allclose(leaf, by_hand[path], atol=1e-6)
+    assert np.abs(hidden(merged) - hidden(base)).max() > 0.1
+    np.testing.assert_allclose(hidden(adapted), hidden(merged), atol=1e-5)
+
+
+def test_a_sampler_holds_merged_parameters(base, adapters):
+    """Each layer apart, as on a CPU."""
+    resident = residence(MODEL, one_device_mesh())(attach(LORA, base, adapters))
+    by_hand = merged_by_hand(base, adapters)
+    for number, layer in enumerate(resident["layers"]):
+        for path, leaf in flatten(layer).items():
+            np.testing.assert_allclose(leaf, by_hand["layers", *path][number], atol=1e-6)
+
+
+def learner(lora=LORA, **grpo):
+    optimizer = OptimizerConfig(learning_rate=0.01, warmup_steps=0, schedule="constant", weight_decay=0.0)
+    packing = PackingConfig(row_length=32, micro_batch_tokens=64)
+    return Learner(MODEL, GRPOConfig(**grpo), optimizer, packing, total_steps=10, lora=lora, seed=7)
+
+
+GROUPS = [
+    [Trajectory((3, 4, 5), (6, 7, 8, EOS), 1.0), Trajectory((3, 4, 5), (9, EOS), -0.5)],
+    [Trajectory((10, 11), (12, 13, 14, 15, EOS), -1.0), Trajectory((10, 11), (16, EOS), 2.0)],
+]
+
+
+def test_gradients_follow_from_those_of_the_merged_matrices(base, adapters):
+    """With W' = W + s A B: dA = s dW' Bᵀ and dB = s Aᵀ dW'."""
+    ours, full = learner(kl_coef=0), learner(lora=None, kl_coef=0)
+    found = flatten(ours._gradient(adapters, ours._pack(GROUPS), 13, base).gradient)
+    merged = merge(attach(LORA, base, adapters))
+    whole = flatten(full._gradient(merged, full._pack(GROUPS), 13).gradient)
+    small = flatten(adapters)
+    assert max(np.abs(leaf).max() for leaf in found.values()) > 0.01
+    for path in found:
+        if path[-1] == "lora_a":
+            kernel, b = whole[*path[:-1], "kernel"], (*path[:-1], "lora_b")
+            np.testing.assert_allclose(found[path], SCALE * kernel @ small[b].swapaxes(1, 2), atol=1e-5)
+            np.testing.assert_allclose(found[b], SCALE * small[path].swapaxes(1, 2) @ kernel, atol=1e-5)
+
+
+def test_a_step_trains_the_adapters_away_from_the_base_which_is_the_reference(base):
+    ours = learner(kl_coef=0.5, mini_batch_questions=1)
+    before = {path: np.array(leaf) for path, leaf in flatten(base).items()}
+    state, kl = ours.init(base), []
+    assert jax.tree.structure(state.params) == jax.tree.structure(init_adapters(MODEL, LORA, jax.random.key(0)))
+    for _ in range(2):
+        state, metrics = ours.update(state, base, GROUPS)
+        kl.append(metrics["kl"])
+    assert 0 < kl[0] < kl[1]  # the second mini-batch of a step is already away from the base
+    assert metrics["ratio_mean"] != 1
+    assert all((before[path] == leaf).all() for path, leaf in flatten(base).items())
+    with pytest.raises(ValueError, match="reference parameters are needed"):
+        ours.update(state, None, GROUPS)
+
+
+def test_a_refreshed_reference_is_the_base_with_the_adapters_of_that_step(base):
+    ours = learner(kl_coef=0.5, reference_every=1)
+    state, kl = ours.init(base), []
+    for _ in range(2):
+        state, metrics = ours.update(state, base, GROUPS)
+        kl.append(metrics["kl"])
+    assert kl == [0, 0]
+    assert jax.tree.all(jax.tree.map(lambda x, y: (x == y).all(), state.reference, state.params))

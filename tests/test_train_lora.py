@@ -1,0 +1,102 @@
+"""A run that trains adapters over one frozen base: what it saves, how it goes on, and what is exported of it."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from tiny_run import SETTINGS, saved
+
+from codea1_jax.assemble import Parts, make_judge, make_parts
+from codea1_jax.assemble.convert import convert, open_source
+from codea1_jax.config import Config
+from codea1_jax.models.lora import attach, merge
+from codea1_jax.models.weights import load_params
+from codea1_jax.run.config import ConfigError, load
+from codea1_jax.run.rundir import RunDir
+from codea1_jax.state import State, pack_state
+from codea1_jax.train import params, resume, start, train
+
+# Everything that moves or is made anew between steps: a reference of its own, moments in host memory.
+LORA = (
+    "lora={rank: 2, alpha: 8}",
+    "offload.optimizer=true",
+    "code.grpo={kl_coef: 0, mini_batch_questions: 2}",
+    "test.grpo={reference_every: 1, mini_batch_questions: 2}",
+    "train.steps=2",
+    "checkpoint.every=1",
+    "eval.every=0",
+)
+
+
+def run_to_the_end(directory: Path, parts: Parts, *, again: bool = False) -> State:
+    with RunDir(directory, parts.config, parts.config.checkpoint, resume=again) as run:
+        return train(parts, resume(parts, run) if again else start(parts), run)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    directory = tmp_path_factory.mktemp("adapters") / "run"
+    config = load(Config, "micro/a1_paper", [*SETTINGS, *LORA, f"run.directory={directory}"])
+    with make_judge(config.sandbox) as pool:
+        parts = make_parts(config, pool)
+        yield directory, parts, run_to_the_end(directory, parts)
+
+
+def bytes_of(tree: Any) -> list[bytes]:
+    return [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(tree)]
+
+
+def test_both_policies_learn_adapters_of_their_own_and_the_base_stays(trained):
+    _, parts, state = trained
+    first = start(parts)
+    assert bytes_of(state.reference) == bytes_of(first.reference)
+    spoken = params(parts, state)
+    for name in ("code", "test"):
+        moved = jax.tree.map(lambda x, y: (x != y).any(), state.policies[name].params, first.policies[name].params)
+        assert all(jax.tree.leaves(moved))
+        assert spoken[name]["embed_tokens"] is state.reference["embed_tokens"]
+    assert bytes_of(state.policies["code"].params) != bytes_of(state.policies["test"].params)
+
+
+def test_a_checkpoint_holds_adapters_their_moments_and_the_fingerprint_of_the_base(trained):
+    directory, _, state = trained
+    arrays, document = saved(directory / "checkpoints", 2)
+    named = {name for name in arrays if "step" not in name and "count" not in name}
+    assert named and all("lora_a" in name or "lora_b" in name for name in named)
+    assert {name.split("'")[1] for name in named} == {"code", "test"}
+    assert document["base"] == state.base and len(state.base) == 16
+
+
+def test_a_run_that_goes_on_ends_in_the_same_state_bit_for_bit(trained, tmp_path):
+    directory, parts, state = trained
+    shutil.copytree(directory, tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "checkpoints" / "2")
+    arrays, document = pack_state(run_to_the_end(tmp_path / "run", parts, again=True))
+    others, expected = pack_state(state)
+    assert bytes_of(arrays) == bytes_of(others)
+    assert document == expected
+    assert {leaf.sharding.memory_kind for leaf in jax.tree.leaves(arrays["code"].opt_state)} == {"pinned_host"}
+
+
+def test_an_exported_policy_is_the_merged_one(trained, tmp_path):
+    directory, parts, state = trained
+    source = open_source(str(directory), "code")
+    convert(source, tmp_path / "hf", "hf", None, 10**9)
+    exported = load_params(tmp_path / "hf", source.policy.model)
+    merged = merge(attach(parts.config.lora, state.reference, state.policies["code"].params))
+    assert bytes_of(exported) == bytes_of(merged)
+    assert bytes_of(exported) != bytes_of(state.reference)
+
+
+def test_adapters_are_never_put_on_another_base(trained, monkeypatch):
+    directory, parts, state = trained
+    other = jax.tree.map(lambda x: x * 2, state.reference)
+    monkeypatch.setattr("codea1_jax.assemble.policies.initial_params", lambda *_: other)
+    wrong = pytest.raises(
+        ConfigError, match=r"lora: the warm start in \S+ is not what this run's adapters were trained"
+    )
+    with wrong, RunDir(directory, parts.config, parts.config.checkpoint, resume=True) as run:
+        resume(parts, run)
