@@ -1,0 +1,62 @@
+"""Sampler, rewards, advantages and learner together: what is rewarded is what the policy comes to say."""
+
+from functools import partial
+
+import jax
+import pytest
+
+from codea1_jax.learn import GRPOConfig, Learner, OptimizerConfig, PackingConfig, Trajectory
+from codea1_jax.learn.advantages import group_advantages
+from codea1_jax.models.config import Qwen2Config
+from codea1_jax.models.qwen2 import Qwen2, init_params
+from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
+
+VOCAB, STEPS, SAMPLES = 12, 40, 16
+ANSWERS = {question: 2 + question * 7 % 10 for question in range(2, VOCAB)}  # a permutation: no answer suits all
+MODEL = Qwen2(
+    Qwen2Config(
+        vocab_size=VOCAB,
+        hidden_size=16,
+        intermediate_size=32,
+        num_layers=1,
+        num_heads=2,
+        num_kv_heads=1,
+        head_dim=8,
+        tie_embeddings=False,
+    )
+)
+CAPACITY = Capacity(
+    slots=len(ANSWERS), width=SAMPLES, prompt_buckets=(8,), response_buckets=(8,), block=8, prefill_tokens=128
+)
+
+
+@pytest.mark.parametrize("share_prompts", [False, True])
+def test_the_answer_that_is_rewarded_becomes_the_likeliest(share_prompts):
+    learner = Learner(
+        MODEL,
+        GRPOConfig(kl_coef=0.0),
+        OptimizerConfig(learning_rate=2e-2, warmup_steps=0, weight_decay=0.0),
+        PackingConfig(share_prompts=share_prompts, row_length=64, micro_batch_tokens=512),
+        total_steps=STEPS,
+    )
+    sampler = Sampler(MODEL, eos_ids=(1,), pad_id=0, seed=0, capacity=CAPACITY)
+    state = learner.init(jax.jit(partial(init_params, MODEL))(jax.random.key(0)))
+    for step in range(STEPS):
+        requests = [Request((question,), (step, question), SAMPLES) for question in ANSWERS]
+        groups = []
+        for i, completions in sampler.generate(state.params, requests, Sampling(max_new_tokens=1, temperature=1.0)):
+            request = requests[i]
+            right = ANSWERS[request.prompt[0]]
+            advantages = group_advantages([float(c.tokens[0] == right) for c in completions])
+            groups.append(
+                [
+                    Trajectory(request.prompt, c.tokens, float(a), logprobs=c.logprobs)
+                    for c, a in zip(completions, advantages, strict=True)
+                ]
+            )
+        state, metrics = learner.update(state, None, groups)
+        assert metrics["rollout_difference_max"] < 1e-4  # the sampler drew from the policy that is updated
+    asked = [Request((question,), (STEPS, question), 1) for question in ANSWERS]
+    greedy = sampler.generate(state.params, asked, Sampling(max_new_tokens=1, temperature=0.0))
+    said = {asked[i].prompt[0]: completions[0].tokens[0] for i, completions in greedy}
+    assert said == ANSWERS
