@@ -10,7 +10,7 @@ from codea1_jax.plan.hardware import find_hardware
 from codea1_jax.run.config import ConfigError
 from launch import checks
 from launch.checks import Check
-from launch.job import CODEA1, Job
+from launch.job import Job, codea1
 from launch.shell import Answer, Command, Refused, ask, run
 from launch.supervise import say
 
@@ -75,7 +75,7 @@ def check_slurm(machine: Machine) -> tuple[Check, ...]:
 
 def train(machine: Machine) -> Command:
     """Trains here, until it ends."""
-    return Command(("env", MEMORY, *CODEA1, *machine.job.train_arguments()), seconds=None)
+    return Command(("env", MEMORY, *codea1(*machine.job.train_arguments())), seconds=None)
 
 
 def submit(machine: Machine) -> Command:
@@ -109,8 +109,8 @@ def status(machine: Machine) -> Command:
 def logs(machine: Machine, poll: float) -> Command:
     """Follows the log until the job has left the queue."""
     follow = (
-        'tail -n +1 -F --pid="$$" "$1" & '
-        'while [[ -n $(squeue --me --name="$2" --noheader) ]]; do sleep "$3"; done; sleep 2'
+        'while kill -0 "$$" && [[ -n $(squeue --me --name="$2" --noheader) ]]; do sleep "$3"; done & '
+        'tail -n +1 -F --sleep-interval=0.5 --pid="$!" "$1" || true'
     )
     return Command(("bash", "-c", follow, "follow", machine.log, machine.job.name, str(poll)), seconds=None)
 

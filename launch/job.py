@@ -11,6 +11,11 @@ CODEA1 = (sys.executable, "-m", "codea1_jax")
 PLAN_SECONDS = 3600  # a large preset is many programs to compile
 
 
+def codea1(*arguments: str) -> tuple[str, ...]:
+    """The words of a `codea1` command, of this environment."""
+    return (*CODEA1, *arguments)
+
+
 @dataclass(frozen=True)
 class Job:
     """A run: its name, its preset with overrides, and where it is kept (gs://bucket/folder, or None: here)."""
@@ -42,8 +47,7 @@ class Job:
 
     def plan(self, topology: str) -> Command:
         """Says whether it fits one slice, or one set of GPUs. More slices repeat what a slice holds."""
-        words = (*CODEA1, "plan", self.preset, *self.overrides, "--topology", topology)
-        return Command(words, seconds=PLAN_SECONDS)
+        return Command(codea1("plan", self.preset, *self.overrides, "--topology", topology), seconds=PLAN_SECONDS)
 
     def check_overrides(self) -> None:
         """Raises Refused if an override says what the launch decides."""

@@ -58,7 +58,7 @@ train() {
     echo "$child" >"$state/codea1.pid"
     next=$((SECONDS + upload_every))
     while kill -0 "$child" 2>/dev/null; do
-        sleep 1 || true
+        sleep 0.5 || true
         if ((SECONDS >= next)); then
             upload "$folder" "$run"
             next=$((SECONDS + upload_every))
@@ -90,7 +90,7 @@ status() {
 
 logs() {
     if is_running; then
-        tail -n +1 -F --pid="$(cat "$state/train.pid")" "$state/log"
+        tail -n +1 -F --sleep-interval=0.5 --pid="$(cat "$state/train.pid")" "$state/log"
     else
         cat "$state/log"
     fi
@@ -99,7 +99,7 @@ logs() {
 stop() {
     if ! is_running; then return; fi
     kill -TERM "$(cat "$state/codea1.pid")" 2>/dev/null || true
-    timeout 1200 tail -f --pid="$(cat "$state/train.pid")" /dev/null
+    timeout 1200 tail -f --sleep-interval=0.5 --pid="$(cat "$state/train.pid")" /dev/null
 }
 
 "$@"

@@ -1,0 +1,21 @@
+"""The fake cloud of tests/launch."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fake_cloud import ROOT, Cloud
+
+from launch import job
+
+
+@pytest.fixture
+def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cloud]:
+    """A cloud in which all is well, on PATH, and a directory to launch from."""
+    (tmp_path / "launch").symlink_to(ROOT / "launch")
+    monkeypatch.chdir(tmp_path)
+    with Cloud(tmp_path) as cloud:
+        monkeypatch.setenv("PATH", f"{cloud.bin}:{os.environ['PATH']}")
+        monkeypatch.setattr(job, "CODEA1", ("codea1",))  # `codea1 plan` takes minutes
+        yield cloud

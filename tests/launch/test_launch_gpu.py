@@ -1,0 +1,117 @@
+"""Runs on GPUs: all of one machine, and several machines by SLURM."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fake_cloud import ROOT, Script
+
+TRAIN = ["train", "1.5b/a1_h100", "train.steps=3", "run.directory=runs/first", "--resume"]
+RUN = ("first", "1.5b/a1_h100", "train.steps=3", "--skip=judge")
+
+
+@pytest.fixture(autouse=True)
+def quick_python(monkeypatch):
+    """`codea1` is a fake; so is the Python of this environment where it would be started for it."""
+    monkeypatch.setattr(sys, "executable", "codea1")
+
+
+# --- one machine ----------------------------------------------------------------------------------
+
+
+def test_one_machine_is_checked_then_trains(cloud):
+    assert cloud.launch("gpu", "up", *RUN) == 0
+    devices, plan, train = cloud.calls
+    assert devices[0] == "nvidia-smi"
+    assert plan == ["codea1", "plan", "1.5b/a1_h100", "train.steps=3", "--topology", "h100:8"]
+    assert train == ["codea1", *TRAIN]
+
+
+@pytest.mark.parametrize("gpus", [("NVIDIA H100 80GB HBM3",) * 4, ("NVIDIA H200",) * 8])
+def test_other_gpus_than_planned_are_refused(cloud, capsys, gpus):
+    cloud.script = Script(gpus=gpus)
+    assert cloud.launch("gpu", "up", *RUN) == 2
+    assert f"here are {gpus[0]}" in capsys.readouterr().err
+    assert ["codea1", *TRAIN] not in cloud.calls
+
+
+def test_training_that_fails_is_told(cloud):
+    cloud.script = Script(failures={"codea1 train": (1, "disk full", 1)})
+    assert cloud.launch("gpu", "start", *RUN) == 1
+
+
+def test_a_tpu_is_no_gpu(cloud, capsys):
+    assert cloud.launch("gpu", "up", *RUN, "--gpus=v5e:2x2") == 2
+    assert "use `python -m launch tpu`" in capsys.readouterr().err
+
+
+# --- SLURM ----------------------------------------------------------------------------------------
+
+
+def test_slurm_tries_the_job_then_queues_it_once(cloud):
+    flags = ("--nodes=2", "--gpus=h100:4", "--sbatch-flag=--partition=gpu", "--poll=0")
+    assert cloud.launch("slurm", "up", *RUN, *flags) == 0
+    tried, queued = [call for call in cloud.calls if call[0] == "sbatch"]
+    assert queued == [
+        *("sbatch", "--parsable", "--job-name=first", "--nodes=2", "--gpus-per-node=4", "--output=runs/first.log"),
+        *("--partition=gpu", "launch/slurm.sbatch", "codea1", *TRAIN),
+    ]
+    assert tried == ["sbatch", "--test-only", *queued[1:]]
+    assert ["codea1", "plan", "1.5b/a1_h100", "train.steps=3", "--topology", "h100:8"] in cloud.calls
+    cloud.job = 5
+    assert cloud.launch("slurm", "start", *RUN, *flags) == 0
+    assert cloud.verbs == ["sbatch"]
+
+
+@pytest.mark.parametrize(("check", "failing"), [("queue", "--test-only"), ("plan", "codea1 plan")])
+def test_slurm_is_not_asked_for_what_cannot_work(cloud, capsys, check, failing):
+    cloud.script = Script(failures={failing: (9, "Invalid partition name specified", 1)})
+    assert cloud.launch("slurm", "up", *RUN) == 2
+    assert f"FAIL {check}: " in capsys.readouterr().err
+    assert cloud.verbs == []
+
+
+def test_slurm_steps_alone(cloud, capsys):
+    cloud.job = 1
+    assert cloud.launch("slurm", "stop", "first", "--gpus=h100:8") == 0
+    assert cloud.calls[-1] == ["scancel", "--me", "--name=first"]
+    assert cloud.launch("slurm", "logs", "first", "--gpus=h100:8", "--dry-run") == 0
+    assert "runs/first.log" in capsys.readouterr().out
+
+
+# --- the batch script -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("code", "requeued"), [(0, False), (1, False), (2, False), (130, True)])
+def test_the_batch_script_queues_itself_again_if_training_was_stopped(tmp_path: Path, code: int, requeued: bool):
+    """130 is what `codea1 train` exits with when SIGTERM made it save."""
+    srun = 'printf "%s\\n" "$JAX_LOCAL_DEVICE_IDS" "$@" >srun.said; exit "$CODE"'
+    for name, script in (("srun", srun), ("scontrol", 'echo "$@" >scontrol.said')):
+        (tmp_path / name).write_text(f"#!/bin/bash\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "CODE": str(code)}
+    environment |= {"SLURM_GPUS_ON_NODE": "4", "SLURM_JOB_ID": "4711"}
+    script = ["bash", ROOT / "launch" / "slurm.sbatch", "/venv/bin/python", "train", "micro/a1", "--resume"]
+    assert subprocess.run(script, cwd=tmp_path, env=environment, check=False).returncode == code
+    said = (tmp_path / "srun.said").read_text().splitlines()
+    assert said[0] == "0,1,2,3"
+    assert said[2:] == ["/venv/bin/python", "-m", "codea1_jax", "train", "micro/a1", "--resume"]
+    assert (tmp_path / "scontrol.said").exists() == requeued
+    if requeued:
+        assert (tmp_path / "scontrol.said").read_text() == "requeue 4711\n"
+
+
+# --- images ---------------------------------------------------------------------------------------
+
+
+def test_images_differ_in_their_backend_alone_and_copy_what_is_there():
+    texts = {}
+    for backend in ("tpu", "cuda12", "cuda13"):
+        text = (ROOT / "launch" / f"Dockerfile.{backend}").read_text()
+        assert f"'.[{backend}]'" in text and f"Dockerfile.{backend} " in text
+        texts[backend] = text.replace(backend, "BACKEND")
+    assert len(set(texts.values())) == 1
+    copied = [word for line in text.splitlines() if line.startswith("COPY") for word in line.split()[1:-1]]
+    assert copied and all((ROOT / word).exists() for word in copied)

@@ -1,0 +1,82 @@
+"""What launching knows: slices by their names, quotas and places."""
+
+import pytest
+
+from codea1_jax.config import Config
+from codea1_jax.plan.hardware import CHIPS, find_hardware
+from codea1_jax.run.config import load, preset_names
+from launch.checks import granted_quota, is_near
+from launch.gpu import find_gpus
+from launch.hardware import GENERATIONS, find_slice
+from launch.shell import Answer, LaunchError
+from launch.tpu import read_state, read_training
+
+
+@pytest.mark.parametrize(
+    ("name", "accelerator", "hosts"),
+    [  # cloud.google.com/tpu/docs: configurations of v4, v5e, v5p and v6e
+        ("v4:2x2x1", "v4-8", 1),
+        ("v4:2x2x4", "v4-32", 4),
+        ("v5e:1x1", "v5litepod-1", 1),
+        ("v5e:2x4", "v5litepod-8", 1),
+        ("v5e:4x4", "v5litepod-16", 4),
+        ("v5e:16x16", "v5litepod-256", 64),
+        ("v5p:2x2x1", "v5p-8", 1),
+        ("v5p:4x4x4", "v5p-128", 16),
+        ("v6e:8x8", "v6e-64", 16),
+    ],
+)
+def test_slices_are_what_google_cloud_calls_them(name, accelerator, hosts):
+    assert (find_slice(name).accelerator_type, find_slice(name).hosts) == (accelerator, hosts)
+
+
+def test_every_preset_can_be_launched_on_the_hardware_it_is_made_for():
+    for preset in preset_names():
+        hardware = load(Config, preset).hardware
+        if hardware is not None and find_hardware(hardware).is_tpu:
+            assert find_slice(hardware).chips * CHIPS[hardware.split(":")[0]].cores == find_hardware(hardware).devices
+        elif hardware is not None:
+            assert find_gpus(hardware)[1] == find_hardware(hardware).devices
+
+
+def test_every_slice_can_be_planned():
+    assert GENERATIONS.keys() == {kind for kind, chip in CHIPS.items() if chip.dimensions}
+    for kind, generation in GENERATIONS.items():
+        for shape in generation.shapes:
+            find_hardware(f"{kind}:{shape}")
+
+
+def test_a_quota_is_that_of_the_zone():
+    info = {
+        "dimensionsInfos": [
+            {"dimensions": {"zone": "us-west4-a"}, "details": {"value": "32"}, "applicableLocations": ["us-west4-a"]},
+            {"details": {}, "applicableLocations": ["us-east1-c", "us-east5-a"]},
+            {"details": {"value": "-1"}, "applicableLocations": ["europe-west4-b"]},
+        ]
+    }
+    zones = ("us-west4-a", "us-east5-a", "europe-west4-b", "asia-east1-c")
+    assert [granted_quota(info, zone) for zone in zones] == [32, 0, -1, 0]
+
+
+@pytest.mark.parametrize(
+    ("location", "zone", "near"),
+    [
+        ("us-west4", "us-west4-a", True),
+        ("us-west1", "us-west4-a", False),
+        ("us", "us-west4-a", True),
+        ("eu", "us-west4-a", False),
+        ("eu", "europe-west4-b", True),
+        ("nam4", "us-central1-a", True),  # a dual-region, whose regions are not known here
+    ],
+)
+def test_a_bucket_is_near_if_its_location_holds_the_zone(location, zone, near):
+    assert is_near(location, zone) == near
+
+
+def test_what_is_not_told_is_an_error_and_not_a_state():
+    with pytest.raises(LaunchError, match="unknown: ERROR: deadline exceeded"):
+        read_state(Answer(1, "", "ERROR: deadline exceeded\n"))
+    with pytest.raises(LaunchError, match="cannot be reached: exit code 0"):
+        read_training(Answer(0, "", ""))
+    with pytest.raises(LaunchError, match="cannot be reached"):
+        read_training(Answer(255, "training: exit 0\n", "one of two did not answer\n"))

@@ -1,0 +1,299 @@
+"""Runs on Cloud TPU VMs, against a gcloud that records its calls and fails when it is told to."""
+
+import shlex
+import sys
+
+import pytest
+from fake_cloud import Cloud, Script
+
+from launch import judge, tpu
+
+REQUIRED = ("--project=me", "--zone=us-west4-a", "--bucket=gs://mine/runs", "--poll=0")
+RUN = ("first", "1.5b/a1_v5e", *REQUIRED)
+CREATE, DELETE = "queued-resources create", "queued-resources delete"
+DONE = ["stop", "copy", "delete"]
+
+
+def up(cloud: Cloud, *more: str) -> int:
+    return cloud.launch("tpu", "up", *RUN, *more)
+
+
+def is_gone(cloud: Cloud) -> bool:
+    return cloud.queue == []
+
+
+# --- all is well ----------------------------------------------------------------------------------
+
+
+def test_up_does_what_the_dry_run_prints_and_leaves_nothing_behind(cloud, capsys):
+    assert up(cloud, "--dry-run") == 0
+    printed = [shlex.split(line)[:-1] if "<<" in line else shlex.split(line) for line in _lines(capsys)]
+    assert cloud.calls == []
+    assert up(cloud) == 0
+    ours = {"git", "codea1", "gcloud"}
+    assert _once(cloud.calls) == _once([words for words in printed if words[0] in ours])
+    assert cloud.verbs == ["create", "scp", "install", "jail", "start", "logs", "status", *DONE]
+    assert is_gone(cloud)
+
+
+def _lines(capsys) -> list[str]:
+    """Commands printed; what would be written to a command's standard input is not one."""
+    return [line for line in capsys.readouterr().out.splitlines() if line != "EOF" and "written by" not in line]
+
+
+def _once(calls: list[list[str]]) -> list[list[str]]:
+    """Without looks at the state, of which there are as many as it takes."""
+    return [call for call in calls if "queued-resources describe" not in " ".join(call)]
+
+
+def test_it_waits_in_the_queue_and_for_slow_answers(cloud):
+    cloud.script = Script(
+        states=["WAITING_FOR_RESOURCES"] * 3 + ["PROVISIONING", "ACTIVE"],
+        endings=[["running", "running"], ["exit 0", "running"], ["exit 0", "exit 0"]],
+        slow={"--command=bash worker.sh install": 0.3},
+    )
+    assert up(cloud) == 0
+    assert cloud.verbs.count("create") == cloud.verbs.count("start") == cloud.verbs.count("logs") == 1
+    assert cloud.verbs[-6:] == ["status"] * 3 + DONE
+
+
+def test_an_answer_that_does_not_come_is_asked_for_again(cloud, monkeypatch):
+    monkeypatch.setattr(tpu, "ASK_SECONDS", 0.2)
+    cloud.script = Script(slow={"queued-resources describe": 0.6})
+    assert up(cloud) == 1
+    assert len(cloud.calls) == 5
+    assert "create" not in cloud.verbs
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        ((), ["--node-id=first"]),
+        (("--spot", "--wait=6h"), ["--node-id=first", "--spot", "--valid-until-duration=6h"]),
+        (("--reserved", "--create-flag=--internal-ips"), ["--node-id=first", "--reserved", "--internal-ips"]),
+        (("--slices=2",), ["--node-count=2", "--node-prefix=first"]),
+    ],
+)
+def test_slices_are_asked_for_as_told(cloud, flags, expected):
+    assert cloud.launch("tpu", "create", *RUN, *flags) == 0
+    (call,) = [call for call in cloud.calls if "create" in call]
+    named = ["--project=me", "--zone=us-west4-a", "--accelerator-type=v5litepod-16"]
+    assert call[5:] == ["first", *named, "--runtime-version=v2-alpha-tpuv5-lite", *expected, "--quiet"]
+
+
+def test_training_is_told_where_to_keep_what_and_always_to_go_on(cloud):
+    assert cloud.launch("tpu", "start", *RUN, "--slices=2", "data.source=a b.jsonl", "--dry-run") == 0
+    cloud.queue = ["ACTIVE"]
+    assert cloud.launch("tpu", "start", *RUN, "--slices=2", "data.source=a b.jsonl") == 0
+    (command,) = [word for call in cloud.calls for word in call if word.startswith("--command=")]
+    assert shlex.split(command.removeprefix("--command=")) == [
+        *("bash", "worker.sh", "start", "gs://mine/runs/first", "runs/first"),
+        *("train", "1.5b/a1_v5e", "data.source=a b.jsonl", "run.directory=runs/first"),
+        *("checkpoint.directory=gs://mine/runs/first/checkpoints", "mesh.replica=2", "--resume"),
+    ]
+
+
+# --- refused before anything is billed ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("check", "script", "cure"),
+    [
+        ("tree", {"dirty": " M setup.cfg\n"}, "commit them"),
+        ("zone", {"failures": {"accelerator-types": (9, "NOT_FOUND", 1)}}, "accelerator-types list"),
+        ("zone", {"failures": {"accelerator-types": (9, "run gcloud auth login", 1)}}, "gcloud auth login"),
+        ("quota", {"quota": {"us-west4-a": "8", "us-east1-c": "64"}}, "8 granted in us-west4-a, 16 needed"),
+        ("quota", {"quota": {}}, "0 granted"),
+        ("quota", {"failures": {"quotas info": (9, "API not enabled", 1)}}, "services enable cloudquotas"),
+        ("bucket", {"failures": {"buckets describe": (9, "404", 1)}}, "buckets create gs://mine"),
+        ("bucket", {"location": "EUROPE-WEST4"}, "is in europe-west4"),
+        ("writable", {"failures": {"storage cp": (9, "403 denied", 1)}}, "roles/storage.objectAdmin"),
+        ("writable", {"failures": {"storage rm": (9, "403 denied", 1)}}, "roles/storage.objectAdmin"),
+        ("plan", {"failures": {"codea1 plan": (9, "17.1 of 15.75 GiB", 1)}}, "does not fit v5e:4x4 (ERROR: 17.1"),
+    ],
+)
+def test_what_cannot_work_is_refused_unbilled(cloud, capsys, check, script, cure):
+    cloud.script = Script(**script)
+    assert up(cloud) == 2
+    said = capsys.readouterr().err
+    assert f"FAIL {check}: " in said and cure in said
+    assert f"refused by {check};" in said
+    assert cloud.verbs == []
+    assert up(cloud, f"--skip={check}") == 0
+
+
+def test_the_judges_services_are_tried_before_and_the_jail_is_not(cloud, capsys, monkeypatch):
+    """Nobody listens on port 9."""
+    services = ("sandbox.backend=http", "sandbox.addresses=[http://127.0.0.1:9]")
+    assert judge.main("1.5b/a1_v5e", *services) == 2
+    assert "no judge answers at http://127.0.0.1:9" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "executable", "codea1")  # Python is slow to start
+    cloud.script = Script(failures={"codea1 -m launch.judge 1.5b/a1_v5e": (1, "no judge answers", 2)})
+    assert up(cloud, *services) == 2
+    assert "FAIL judge: ERROR: no judge answers; " in capsys.readouterr().err
+    assert up(cloud, *services) == 0
+    assert "jail" not in cloud.verbs
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("up", "first", *REQUIRED), "up: say which preset"),
+        (("up", "First", "1.5b/a1_v5e", *REQUIRED), "First: a name is"),
+        (("up", "first", "1.5b/a1_v5", *REQUIRED), "did you mean"),
+        (("up", "first", "micro/a1", *REQUIRED), "--tpu: say which slice"),
+        (("up", *RUN, "--tpu=v5e:3x3"), "--tpu v5e:3x3: v5e comes as 1x1, 2x2"),
+        (("up", *RUN, "--tpu=tpu7x:2x2x1"), "use `python -m launch gke`"),
+        (("up", *RUN, "run.directory=here"), "run.directory=here: leave it out"),
+        (("up", *RUN, "--slices=2", "mesh.replica=4"), "mesh.replica=4: leave it out"),
+        (("up", *RUN, "--skip=nothing"), "--skip nothing: the checks are tree, zone"),
+        (("up", "first", "1.5b/a1_v5e", *REQUIRED[:2]), "--bucket: say where"),
+        (("copy", "first", *REQUIRED[:2], "--bucket=mine"), "mine is no gs://bucket/folder"),
+        (("logs", "first"), "say --project and --zone"),
+    ],
+)
+def test_bad_input_is_one_line(cloud, capsys, monkeypatch, arguments, line):
+    for name in ("CLOUDSDK_CORE_PROJECT", "CLOUDSDK_COMPUTE_ZONE"):
+        monkeypatch.delenv(name, raising=False)
+    assert cloud.launch("tpu", *arguments) == 2
+    (said,) = capsys.readouterr().err.splitlines()
+    assert line in said
+    assert cloud.verbs == []
+
+
+# --- preemptions and failures ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("when", ["scp", "worker.sh install", "worker.sh jail", "worker.sh start", "worker.sh logs"])
+def test_after_preemptions_new_slices_go_on(cloud, when):
+    cloud.script = Script(preemptions={when: 2}, states=["PROVISIONING", "ACTIVE"])
+    assert up(cloud, "--spot", "--retries=0") == 0
+    assert cloud.verbs.count("create") == 3
+    again = cloud.verbs.index("delete")
+    assert cloud.verbs[again + 1] == "create"
+    assert cloud.verbs[-8:] == ["install", "jail", "start", "logs", "status", *DONE]
+    assert is_gone(cloud)
+
+
+def test_a_slice_that_suspends_while_being_made_is_asked_for_again(cloud):
+    cloud.queue = ["SUSPENDING", "SUSPENDED"]
+    assert up(cloud) == 0
+    assert cloud.verbs[:3] == ["delete", "create", "scp"]
+
+
+@pytest.mark.parametrize("end", [["exit 1", "exit 1"], ["exit 130"], ["exit 0", "exit 137"], ["lost"], ["none"]])
+def test_a_failure_of_training_is_survived(cloud, end):
+    cloud.script = Script(endings=[end, end, ["exit 0"]])
+    assert up(cloud, "--retries=2") == 0
+    assert cloud.verbs.count("start") == 3
+    assert cloud.verbs.count("create") == 1
+
+
+def test_failures_without_end_are_not(cloud, capsys):
+    cloud.script = Script(endings=[["exit 1", "exit 0"]])
+    assert up(cloud, "--retries=2") == 1
+    assert cloud.verbs.count("start") == 3
+    assert "training failed: exit 1" in capsys.readouterr().err
+    assert cloud.verbs[-3:] == DONE and is_gone(cloud)
+
+
+def test_a_configuration_that_training_refuses_is_not_tried_again(cloud):
+    cloud.script = Script(endings=[["exit 2", "exit 2"]])
+    assert up(cloud) == 1
+    assert cloud.verbs.count("start") == 1
+    assert cloud.verbs[-3:] == DONE and is_gone(cloud)
+
+
+@pytest.mark.parametrize("step", ["git archive", "scp", "worker.sh install", "worker.sh jail", "worker.sh start"])
+def test_whichever_step_fails_for_good_the_slices_are_deleted(cloud, capsys, step):
+    cloud.script = Script(failures={step: (99, "no", 1)})
+    assert up(cloud, "--retries=1") == 1
+    assert step in capsys.readouterr().err.splitlines()[-1]
+    assert cloud.verbs[-3:] == DONE and is_gone(cloud)
+
+
+@pytest.mark.parametrize(
+    "step", ["worker.sh logs", "worker.sh status", "scp", "describe", "worker.sh stop", "storage rsync"]
+)
+def test_a_step_that_fails_once_does_no_harm(cloud, step):
+    cloud.script = Script(failures={step: (1, "connection reset", 255)})
+    assert up(cloud) == 0
+    assert cloud.verbs[-1] == "delete" and is_gone(cloud)
+
+
+def test_workers_that_cannot_be_reached_for_good_are_given_up_and_deleted(cloud):
+    cloud.script = Script(failures={"worker.sh status": (99, "connection refused", 255)})
+    assert up(cloud, "--retries=0") == 1
+    assert cloud.verbs[-3:] == DONE and is_gone(cloud)
+
+
+def test_a_request_that_is_not_met_fails_and_is_deleted(cloud, capsys):
+    cloud.script = Script(states=["WAITING_FOR_RESOURCES", "FAILED"])
+    assert up(cloud, "--wait=6h") == 1
+    assert "the request for slices failed" in capsys.readouterr().err
+    assert cloud.verbs == ["create", "delete"] and is_gone(cloud)
+
+
+def test_a_request_that_is_refused_leaves_nothing(cloud):
+    cloud.script = Script(failures={CREATE: (9, "PERMISSION_DENIED", 1)})
+    assert up(cloud) == 1
+    assert set(cloud.verbs) <= {"create", "copy"} and is_gone(cloud)
+
+
+def test_deleting_is_tried_until_it_succeeds(cloud):
+    cloud.script = Script(failures={DELETE: (7, "not supported when state is PROVISIONING", 1)})
+    assert up(cloud) == 0
+    assert cloud.verbs.count("delete") == 8 and is_gone(cloud)
+
+
+def test_slices_that_cannot_be_deleted_are_told_with_the_command_that_ends_the_bill(cloud, capsys):
+    cloud.script = Script(failures={DELETE: (999, "INTERNAL", 1)})
+    assert up(cloud) == 1
+    said = capsys.readouterr().err
+    assert "may still be BILLED; delete them: gcloud compute tpus queued-resources delete first --project=me" in said
+
+
+@pytest.mark.parametrize("moment", ["worker.sh install", "worker.sh logs"])
+def test_an_interrupted_launch_stops_copies_and_deletes(cloud, moment):
+    cloud.script = Script(interrupts=(moment,))
+    assert up(cloud) == 130
+    assert cloud.verbs[-3:] == DONE and is_gone(cloud)
+
+
+def test_a_launch_interrupted_while_it_asks_takes_its_request_back(cloud):
+    cloud.script = Script(interrupts=(CREATE,), states=("WAITING_FOR_RESOURCES",))
+    assert up(cloud) == 130
+    assert cloud.verbs == ["create", "delete"] and is_gone(cloud)
+
+
+def test_slices_are_kept_if_wished(cloud):
+    assert up(cloud, "--keep") == 0
+    assert cloud.verbs[-2:] == ["stop", "copy"]
+    assert cloud.queue == ["ACTIVE"]
+
+
+# --- again ----------------------------------------------------------------------------------------
+
+
+def test_up_joins_slices_that_are_there_without_checking_anew(cloud):
+    cloud.queue = ["ACTIVE"]
+    cloud.script = Script(dirty=" M setup.cfg\n")
+    assert up(cloud) == 0
+    assert cloud.verbs == ["scp", "install", "jail", "start", "logs", "status", *DONE]
+
+
+def test_creating_and_deleting_twice_is_creating_and_deleting_once(cloud):
+    for _ in range(2):
+        assert cloud.launch("tpu", "create", *RUN) == 0
+    assert cloud.verbs == ["create"]
+    for _ in range(2):
+        assert cloud.launch("tpu", "delete", "first", *REQUIRED) == 0
+    assert cloud.verbs == ["create", "delete"]
+
+
+def test_each_step_is_usable_alone_and_from_a_file_of_arguments(cloud, tmp_path):
+    lines = ["--project me --zone us-west4-a", "--bucket gs://mine/runs  # ours", "--poll 0"]
+    (tmp_path / "pod.args").write_text("\n".join(lines))
+    for step in ("create", "install", "start", "logs", "status", "stop", "copy", "delete"):
+        assert cloud.launch("tpu", step, "first", "1.5b/a1_v5e", "@pod.args") == 0
+    assert cloud.verbs == ["create", "scp", "install", "jail", "start", "logs", "status", *DONE]
