@@ -54,7 +54,7 @@ def sampler_of(preset, *overrides):
     return make_sampler(config.rollout, policy, 0, capacity, one_device_mesh())
 
 
-@pytest.mark.parametrize("preset", preset_names())
+@pytest.mark.parametrize("preset", [name for name in preset_names() if name.endswith("/a1")])
 def test_the_presets_of_accelerators_sample_through_jetstream_and_the_micro_ones_do_not(preset):
     assert isinstance(sampler_of(preset), JetStreamSampler) == (not preset.startswith("micro/"))
 

@@ -2,12 +2,16 @@
 
 A preset is a YAML file under `configs/`. Its optional key `compose` lists other presets to start from, in order;
 later ones win, the file itself wins over them, and `key=value` overrides win over everything.
+
+Presets that are no files are composed by their names: `MODEL/METHOD`, or `MODEL/METHOD_HARDWARE` for hardware that the
+model is laid out for. Their parts are under `configs/parts`; in a method's, `$model` stands for the model's name.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -17,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 import configs
 
 PRESETS = Path(configs.__file__).parent
+PARTS = PRESETS / "parts"
 
 
 class ConfigError(ValueError):
@@ -46,7 +51,7 @@ def load(schema: type[S], preset: str, overrides: Iterable[str] = ()) -> S:
     Raises:
         ConfigError: an unknown preset or key, a wrong type, or an impossible combination.
     """
-    tree = _read(_find(preset, Path.cwd()), ())
+    tree = _tree(preset, Path.cwd(), ())
     for override in overrides:
         _apply(tree, override)
     try:
@@ -60,19 +65,57 @@ def dump(config: BaseModel) -> str:
     return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)
 
 
+@cache
 def preset_names() -> tuple[str, ...]:
-    """Every shipped preset that can be trained: the files two levels down, without the parts they compose."""
-    names = (path.relative_to(PRESETS).with_suffix("").as_posix() for path in PRESETS.glob("*/*.yaml"))
-    return tuple(sorted(name for name in names if not name.startswith("parts/")))
+    """Every shipped preset that can be trained: files two levels down, and what models, methods and hardware make."""
+    files = (path.relative_to(PRESETS).with_suffix("").as_posix() for path in PRESETS.glob("*/*.yaml"))
+    return tuple(sorted({*(name for name in files if not name.startswith("parts/")), *_compositions()}))
 
 
-def _find(preset: str, relative_to: Path) -> Path:
+@cache
+def _compositions() -> dict[str, tuple[str, ...]]:
+    """The parts of every preset that is composed by its name; the model's first, then the method's."""
+    return dict(_combinations())
+
+
+def _combinations() -> Iterator[tuple[str, tuple[str, ...]]]:
+    for model in (path.stem for path in PARTS.glob("models/*.yaml")):
+        layouts = [path.stem for path in PARTS.glob(f"hardware/{model}_*.yaml")]
+        for method in (path.stem for path in PARTS.glob("methods/*.yaml")):
+            parts = (f"parts/models/{model}", f"parts/methods/{method}")
+            yield f"{model}/{method}", parts
+            for layout in layouts:
+                yield f"{model}/{method}{layout.removeprefix(model)}", (*parts, f"parts/hardware/{layout}")
+
+
+def _tree(preset: str, relative_to: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
+    """The keys of a preset, as a file or by its name."""
     for path in (relative_to / preset, PRESETS / f"{preset}.yaml", PRESETS / preset):
         if path.is_file():
-            return path
+            return _read(path, seen)
+    if preset in _compositions():
+        return _filled(_composed(_compositions()[preset], PRESETS, seen), preset.partition("/")[0])
     near = difflib.get_close_matches(preset, preset_names(), n=1)
-    hint = f"; did you mean {near[0]}?" if near else f"; presets: {', '.join(preset_names())}"
-    raise ConfigError(f"no preset {preset!r}{hint}")
+    hint = f"did you mean {near[0]}?" if near else "`codea1 presets` lists them"
+    raise ConfigError(f"no preset {preset!r}; {hint}")
+
+
+def _composed(parts: Iterable[str], relative_to: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for part in parts:
+        tree = _merge(tree, _tree(part, relative_to, seen))
+    return tree
+
+
+def _filled(tree: dict[str, Any], model: str) -> dict[str, Any]:
+    """The tree, with the model's name in place of `$model`."""
+
+    def fill(value: Any) -> Any:
+        if isinstance(value, dict):
+            return _filled(value, model)
+        return value.replace("$model", model) if isinstance(value, str) else value
+
+    return {key: fill(value) for key, value in tree.items()}
 
 
 def _read(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
@@ -87,10 +130,7 @@ def _read(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
     parts = own.pop("compose", [])
     if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
         raise ConfigError(f"{path}: compose: a list of presets is wanted, not {parts!r}")
-    tree: dict[str, Any] = {}
-    for part in parts:
-        tree = _merge(tree, _read(_find(part, path.parent), (*seen, path.resolve())))
-    return _merge(tree, own)
+    return _merge(_composed(parts, path.parent, (*seen, path.resolve())), own)
 
 
 def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

@@ -32,10 +32,43 @@ def refusal(preset: str, *overrides: str, schema: type[Section] = Config) -> str
     return str(caught.value)
 
 
-@pytest.mark.parametrize("name", preset_names())
-def test_every_shipped_preset_resolves_and_reads_back_as_it_was_written(name, tmp_path):
+def test_every_shipped_preset_resolves():
+    for name in preset_names():
+        assert "$" not in load(Config, name).model_dump_json(), name
+
+
+@pytest.mark.parametrize("name", ["micro/a1_paper", "micro/sft", "1.5b/static_a1", "7b/a1_lora_v5e", "7b/golden_h200"])
+def test_a_resolved_preset_reads_back_as_it_was_written(name, tmp_path):
     config = load(Config, name)
     assert load(Config, write(tmp_path, "resolved.yaml", dump(config))) == config
+
+
+@pytest.mark.parametrize("model", ["1.5b", "3b", "7b"])
+def test_a_name_is_model_method_and_hardware(model):
+    config = load(Config, f"{model}/static_sft_v5p")
+    assert config.model.pretrained == f"Qwen/Qwen2.5-Coder-{model.upper()}-Instruct"
+    assert (config.method.name, config.data.golden_tests) == ("golden", f"runs/{model}-suites-sft/problems.jsonl")
+    assert config.hardware is not None and config.hardware.startswith("v5p:")
+    anywhere = load(Config, f"{model}/static_sft")
+    assert anywhere.hardware is None and anywhere.method == config.method
+    assert config.run.directory == anywhere.run.directory == f"runs/{model}-static-sft"
+
+
+def test_a_method_is_the_same_at_every_size():
+    def without(name: str, *sections: str) -> dict:
+        return load(Config, name).model_dump(exclude=set(sections))
+
+    for method in ("golden", "self_play", "sft", "a1_alpha25", "a1_no_white_box", "base"):
+        for model in ("micro", "7b"):
+            ours, a1 = (without(f"{model}/{name}", "run") for name in (method, "a1"))
+            changed = {section for section in a1 if ours[section] != a1[section]}
+            assert changed == {{"a1_alpha25": "rewards", "base": "train"}.get(method, "method")}, (model, method)
+
+
+def test_a_preset_can_start_from_one_that_is_composed_by_its_name(tmp_path):
+    preset = write(tmp_path, "mine.yaml", "compose: [3b/golden_v6e]\nmesh: {fsdp: 8}")
+    config = load(Config, preset)
+    assert (config.method.name, config.mesh.fsdp, config.run.directory) == ("golden", 8, "runs/3b-golden")
 
 
 def test_every_shipped_file_is_a_preset_or_a_part_of_one():
@@ -114,7 +147,8 @@ def test_a_missing_key_is_named(tmp_path):
 
 def test_a_preset_that_is_not_there_is_answered_with_those_that_are():
     assert refusal("micro/a2") == "no preset 'micro/a2'; did you mean micro/a1?"
-    assert "presets: " in refusal("nothing_like_it") and "micro/a1" in refusal("nothing_like_it")
+    assert refusal("7b/goldn_v5e") == "no preset '7b/goldn_v5e'; did you mean 7b/golden_v5e?"
+    assert refusal("nothing_like_it") == "no preset 'nothing_like_it'; `codea1 presets` lists them"
 
 
 @pytest.mark.parametrize(
