@@ -85,11 +85,13 @@ def play(parts: Parts, state: State, problems: Sequence[Problem]) -> Played:
 
 def learn(parts: Parts, state: State, played: Played) -> tuple[State, dict[str, float]]:
     """Updates the mistake book and every policy in turn. The policies of `state` are donated."""
-    policies, metrics, seconds = dict(state.policies), {}, dict(played.seconds)
+    policies, metrics, speeds, seconds = dict(state.policies), {}, {}, dict(played.seconds)
     for name, lessons in played.lessons.items():
         started = time.perf_counter()
         policies[name], figures = parts.learners[name].update(policies[name], state.reference, lessons)
         seconds[f"update_{name}"] = time.perf_counter() - started
+        speed = parts.update_speed(name, lessons, seconds[f"update_{name}"])
+        speeds |= {f"{figure}/update_{name}": value for figure, value in speed.items()}
         metrics |= {f"{name}/{figure}": value for figure, value in figures.items()}
     book = {**state.book, **played.pages} if parts.config.method.mistake_book else state.book
     metrics = {
@@ -97,6 +99,7 @@ def learn(parts: Parts, state: State, played: Played) -> tuple[State, dict[str, 
         "book/tests": float(sum(map(len, book.values()))),
         "book/questions": float(sum(map(bool, book.values()))),
         **metrics,
+        **speeds,
         **{f"seconds/{name}": value for name, value in seconds.items()},
         "seconds/judge_hidden": played.judge_hidden,
         "seconds/step": sum(seconds.values()),

@@ -135,7 +135,9 @@ def test_a_step_by_the_papers_settings_changes_both_policies_apart_and_the_refer
     before = jax.device_get(state.reference)
     questions = parts.loader()
     for step in (1, 2):
-        state, metrics = learn(parts, state, play(parts, state, next(questions)))
+        played = play(parts, state, next(questions))
+        responses = {name: sum(map(len, groups)) for name, groups in played.lessons.items()}
+        state, metrics = learn(parts, state, played)
         assert (state.step, state.policies["code"].step, state.policies["test"].step) == (step, step, step)
     assert not changed(before, jax.device_get(state.reference))
     assert changed(before, state.policies["code"].params)
@@ -143,6 +145,13 @@ def test_a_step_by_the_papers_settings_changes_both_policies_apart_and_the_refer
     assert changed(state.policies["code"].params, state.policies["test"].params)
     assert metrics["code/kl"] > 0
     assert metrics["test/kl"] > 0
+    figures = {"ratio_mean", "clip_fraction_low", "clip_fraction_high", "clip_fraction_dual", "kl", "entropy", "loss"}
+    figures |= {"grad_norm", "response_tokens", "truncated", "zero_variance"}
+    for policy in ("code", "test"):
+        assert {f"{policy}/{figure}" for figure in figures} < metrics.keys()
+        tokens = metrics[f"tokens_per_second/update_{policy}"] * metrics[f"seconds/update_{policy}"]
+        assert tokens == pytest.approx(metrics[f"{policy}/response_tokens"] * responses[policy])
+    assert not any(name.startswith("mfu/") for name in metrics)  # a CPU's peak is not known
 
 
 def test_the_state_survives_its_own_packing(parts):

@@ -102,7 +102,11 @@ def steps_done(directory: Path) -> int:
 def without_times(directory: Path) -> list[dict[str, Any]]:
     lines = read_lines(directory / "metrics.jsonl")
     return [
-        {name: value for name, value in line.items() if name != "time" and not name.startswith("seconds/")}
+        {
+            name: value
+            for name, value in line.items()
+            if not name.startswith(("time", "seconds/", "tokens_per_second/", "mfu/"))
+        }
         for line in lines
     ]
 

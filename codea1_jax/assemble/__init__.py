@@ -13,6 +13,7 @@ from codea1_jax.assemble.players import Player, make_players
 from codea1_jax.assemble.policies import (
     base_params,
     initial_params,
+    learner_settings,
     make_learners,
     make_policy,
     make_prompts,
@@ -25,11 +26,12 @@ from codea1_jax.evals.heldout import HeldOut, prepare
 from codea1_jax.game.prompts import Prompts
 from codea1_jax.game.round import Rules, Speaker, Table, nobody
 from codea1_jax.game.scoring import Scoring
-from codea1_jax.learn import Imitation, Learner
+from codea1_jax.learn import Groups, Imitation, Learner
 from codea1_jax.methods import METHODS, Method, Role
 from codea1_jax.models.policy import Policy
 from codea1_jax.models.qwen2 import Params
 from codea1_jax.models.sharding import make_mesh
+from codea1_jax.plan.utilization import peak_flops, update_speed
 from data_pipeline import Problem
 from data_pipeline.loader import batches
 from sandbox import Judge, Limits
@@ -69,6 +71,18 @@ class Parts:
     def needs_reference(self) -> bool:
         """Whether the policy at step 0 is kept."""
         return shares_reference(self.config, self.method)
+
+    def update_speed(self, name: str, lessons: Groups, seconds: float) -> dict[str, float]:
+        """How fast a policy's update was (`plan.utilization`)."""
+        return update_speed(
+            self.policy.model.config,
+            learner_settings(self.config, self.method)[name],
+            self.config.lora,
+            self.learners[name].computed(lessons),
+            supervised=self.method.supervised,
+            seconds=seconds,
+            peak=peak_flops(self.mesh.devices.flat),
+        )
 
     def table(
         self, params: Mapping[str, Params], temperature: float | None = None, top_p: float | None = None

@@ -24,6 +24,10 @@ class Imitation:
         """Of placed shapes, those of the state that `init` makes."""
         return self._learner.abstract(params)
 
+    def computed(self, groups: Sequence[Sequence[Trajectory]]) -> Sequence[Sequence[Trajectory]]:
+        """Those trajectories of each group that an update computes: all."""
+        return groups
+
     def update(
         self, state: PolicyState, reference: Params | None, groups: Sequence[Sequence[Trajectory]]
     ) -> tuple[PolicyState, dict[str, float]]:

@@ -202,16 +202,20 @@ class Learner:
             own = self.phases.freeze(state.params)
         return at_rest(replace(state, reference=own), self._offload), _metrics(parts, norms, groups)
 
-    def _learned(self, groups: Groups) -> list[Trajectory]:
-        """Those that the token mean is over: all, or all that were not cut off (DAPO, arXiv 2503.14476, 3.4)."""
-        return [t for t in chain.from_iterable(groups) if not (t.truncated and self._grpo.mask_truncated)]
+    def computed(self, groups: Groups) -> Groups:
+        """Those trajectories of each group that an update computes."""
+        skip = self._grpo.skip_zero_advantage
+        return [[t for t in group if self._counts(t) and (t.advantage != 0 or not skip)] for group in groups]
+
+    def _counts(self, trajectory: Trajectory) -> bool:
+        """Whether the token mean is over it too: all, or all that were not cut off (DAPO, arXiv 2503.14476, 3.4)."""
+        return not (trajectory.truncated and self._grpo.mask_truncated)
 
     def _response_tokens(self, groups: Groups) -> int:
-        return max(sum(len(t.completion) for t in self._learned(groups)), 1)
+        return max(sum(len(t.completion) for t in chain.from_iterable(groups) if self._counts(t)), 1)
 
     def _pack(self, groups: Groups) -> list[PackedBatch]:
-        skip = self._grpo.skip_zero_advantage
-        trajectories = [t for t in self._learned(groups) if t.advantage != 0 or not skip]
+        trajectories = list(chain.from_iterable(self.computed(groups)))
         batches = pack([trajectory_example(t) for t in trajectories], self._packing, batch_parts(self._mesh))
         return [put(batch, batch_sharding(self._mesh)) for batch in batches]
 

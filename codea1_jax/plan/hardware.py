@@ -43,6 +43,21 @@ CHIPS = {
 }
 
 
+# What JAX calls them (`jax.Device.device_kind`).
+KINDS = {
+    "TPU v4": "v4",
+    "TPU v5 lite": "v5e",
+    "TPU v5e": "v5e",
+    "TPU v5": "v5p",
+    "TPU v5p": "v5p",
+    "TPU v6 lite": "v6e",
+    "TPU v6e": "v6e",
+    "TPU7x": "tpu7x",
+    "NVIDIA H100 80GB HBM3": "h100",
+    "NVIDIA H200": "h200",
+}
+
+
 @dataclass(frozen=True)
 class Hardware:
     """So many devices of a kind. `name` is libtpu's name of a TPU topology, or KIND:COUNT for GPUs."""

@@ -228,7 +228,7 @@ _PHASES = {
     "tests": "seconds/generate_tests",
     "judge": "seconds/judge_wait",
     "learn code": "seconds/update_code",
-    "learn tests": "seconds/update_tests",
+    "learn tests": "seconds/update_test",
 }
 _SHOWN = (
     ("code", "code/reward", "{:.3f}"),

@@ -93,7 +93,7 @@ def _train_line(rng: random.Random, share: float) -> dict[str, float]:
             f"{role}/response_tokens": near(tokens),
             f"{role}/truncated": near(0.01),
             f"{role}/zero_variance": near(0.3),
-            f"seconds/update_{role if role == 'code' else 'tests'}": near(seconds),
+            f"seconds/update_{role}": near(seconds),
         }
     line |= {
         "seconds/generate_code": near(0.1),

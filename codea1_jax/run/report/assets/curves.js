@@ -32,7 +32,7 @@ const PHASES = [
   ["seconds/generate_tests", "sample suites"],
   ["seconds/judge_wait", "wait for verdicts"],
   ["seconds/update_code", "update Code LLM"],
-  ["seconds/update_tests", "update Test LLM"],
+  ["seconds/update_test", "update Test LLM"],
 ];
 
 function bothRoles(name) {
