@@ -35,12 +35,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_holds_every_preset_template_and_type_marker_as_it_is_here(wheel):
     with zipfile.ZipFile(wheel) as archive:
         inside = {name: archive.read(name) for name in archive.namelist() if ".dist-info/" not in name}
-    here = {
-        path.relative_to(ROOT).as_posix(): path.read_bytes()
-        for package in PACKAGES
-        for path in (ROOT / package).rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
-    }
+    copy = wheel.parent.parent
+    files = (path for package in PACKAGES for path in (copy / package).rglob("*") if path.is_file())
+    here = {path.relative_to(copy).as_posix(): path.read_bytes() for path in files}
     assert inside.keys() == here.keys()
     assert inside == here
     assert {"configs/micro/a1_paper.yaml", "configs/parts/methods/a1.yaml", "configs/parts/micro.yaml"} < inside.keys()
