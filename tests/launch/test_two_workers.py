@@ -31,6 +31,7 @@ def test_two_workers_train_through_a_preemption_and_the_results_come_home(cloud:
     port.write_text(str(free_port()))
     buckets = str(cloud.bucket("gs://")).replace("/", "\\/") + "\\/"
     environment = {
+        # Else XLA's CPU runtime may start independent collectives in another order in each process, and gloo aborts.
         "XLA_FLAGS": "--xla_cpu_enable_concurrency_optimized_scheduler=false",
         "JAX_COMPILATION_CACHE_DIR": str(ROOT / ".cache" / "jax"),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.5",
