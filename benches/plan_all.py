@@ -1,12 +1,14 @@
 """Plans hardware presets and writes docs/plan.md: `make plan-all`, or `make plan-all PRESETS="1.5b/a1_v5e"`.
 
 Those of the paper's own method stand for all others on the same hardware, which need no more. A compile takes minutes;
-the document is written anew after every preset.
+the documents are written anew after every preset, and keep what else was planned before.
 """
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from rich.console import Console
@@ -14,12 +16,16 @@ from rich.console import Console
 from codea1_jax.cli.plan import progress
 from codea1_jax.config import Config
 from codea1_jax.plan.hardware import find_hardware
-from codea1_jax.plan.plan import Plan, make_plan
-from codea1_jax.plan.table import conclusion, markdown, markdown_phases, rich_table
+from codea1_jax.plan.plan import least_seconds, make_plan
+from codea1_jax.plan.planned import Planned, Plans, markdown, markdown_phases, read_plans, write_plans
+from codea1_jax.plan.setup import make_setup
+from codea1_jax.plan.table import conclusion, planned, rich_table
+from codea1_jax.plan.workload import phases
 from codea1_jax.run.config import load, preset_names
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "plan.md"
 FILL = 0.25  # mean length of prompts and responses, as a share of the longest allowed
+QUESTIONS = 9_688  # that the paper trains on
 HEAD = f"""# Hardware presets, planned
 
 Written by `make plan-all`. TPU presets are compiled by libtpu for their topology, at the longest prompts and responses
@@ -32,25 +38,45 @@ with prompts and responses at {FILL:.0%} of the longest on average, judging left
 
 def main(names: list[str]) -> int:
     """Plans the named presets, or all; 1 if one does not fit."""
-    names = names or [name for name in preset_names() if name.split("/")[1].startswith("a1_")]
-    console, plans = Console(stderr=True), []
+    names = names or [name for name in preset_names() if re.fullmatch(r".*/a1(_lora)?_[vh]\d+\w", name)]
+    console, plans = Console(stderr=True), dict(read_plans().plans)
     for name in names:
         config = load(Config, name)
         if config.hardware is None:
             continue
         with progress() as watch:
             plan = make_plan(config, find_hardware(config.hardware), FILL, watch)
-        plans.append((name, plan))
+        plans[name] = planned(plan)
         console.print(rich_table(plan, f"{name} on {config.hardware}"), *conclusion(plan), sep="\n")
         write(plans)
-    return int(not all(plan.fits for _, plan in plans))
+    return int(not all(plans[name].fits for name in names if name in plans))
 
 
-def write(plans: list[tuple[str, Plan]]) -> None:
-    """The document, with all that is planned so far."""
-    DOCUMENT.parent.mkdir(exist_ok=True)
-    phases = "\n".join(f"## {name}\n\n{markdown_phases(plan)}" for name, plan in plans)
-    DOCUMENT.write_text(f"{HEAD}{markdown(plans)}\n{phases}")
+def write(plans: Mapping[str, Planned]) -> None:
+    """Both documents, with all that is planned so far."""
+    plans = {name: plans[name] for name in sorted(plans)}
+    write_plans(Plans(plans, hours(plans)))
+    sections = "\n".join(f"## {name}\n\n{markdown_phases(plan)}" for name, plan in plans.items())
+    DOCUMENT.write_text(f"{HEAD}{markdown(plans)}\n{sections}")
+
+
+def hours(plans: Mapping[str, Planned]) -> dict[str, float]:
+    """Of a whole run of every preset for some hardware: by the plan of the same phases where there is one."""
+    found, known = {}, {}
+    for name in sorted(preset_names(), key=lambda name: name not in plans):  # what is planned first
+        config = load(Config, name)
+        if config.hardware is None:
+            continue
+        hardware = find_hardware(config.hardware)
+        setup = make_setup(config, hardware)
+        alike = (hardware, setup.model, tuple(phases(setup, FILL)))
+        if alike not in known:
+            known[alike] = plans[name].seconds if name in plans else least_seconds(setup, hardware, FILL)
+        steps = config.train.steps
+        if steps is None:
+            steps = config.train.epochs * (QUESTIONS // config.train.questions)
+        found[name] = round(steps * known[alike] / 3600, 1)
+    return {name: found[name] for name in sorted(found)}
 
 
 if __name__ == "__main__":

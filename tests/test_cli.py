@@ -12,6 +12,7 @@ from tiny_run import start_codea1, train_arguments
 
 from codea1_jax import cli
 from codea1_jax.config import Config
+from codea1_jax.plan.planned import Plans, read_plans
 from codea1_jax.run.config import dump, load, preset_names
 from codea1_jax.run.telemetry import read_lines
 
@@ -75,8 +76,33 @@ def test_options_may_stand_anywhere(capsys):
 
 
 def test_presets_are_listed(capsys):
+    assert cli.main(["presets", "--json"]) == 0
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    assert (list(found["presets"]), err, out.count("\n")) == (list(preset_names()), "", 1)
+    assert found["tables"]["collaboration"]["a1 × base"]["3b"] == {
+        "presets": ["3b/a1", "3b/base"],
+        "paper": [84.76, 71.69, 45.91, 67.45],
+    }
+
+
+def test_presets_are_shown_as_the_rows_of_the_papers_tables(capsys):
     assert cli.main(["presets"]) == 0
-    assert capsys.readouterr().out.split() == list(preset_names())
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    plans = read_plans()
+    hours = " ".join(f"{plans.hours[f'7b/golden_{kind}']:.1f}" for kind in ("v5e", "v5p", "v6e", "h100", "h200"))
+    assert f"golden 7b/golden 84.68 / 74.16 / 52.28 / 70.37 {hours}" in lines
+    assert "α = 0.25 micro/a1_alpha25 – – – – – –" in lines
+    [compiled] = [line for line in lines if line.startswith("7b/…_v5p ")]
+    assert compiled == f"7b/…_v5p v5p:2x2x4 {plans.plans['7b/a1_v5p'].memory:.1f} 95.7 fits, as compiled"
+    assert "In no table: 7b/a1_lora_h100, 7b/a1_lora_v5e, micro/a1_paper" in lines
+
+
+def test_what_no_compiler_has_seen_is_said_to_be_so(capsys, monkeypatch):
+    plans = read_plans()
+    monkeypatch.setattr("codea1_jax.plan.planned.read_plans", lambda: Plans({}, plans.hours))
+    assert cli.main(["presets"]) == 0
+    assert "no plan has been compiled yet" in capsys.readouterr().out
 
 
 def test_ctrl_c_outside_of_training_needs_no_traceback(capsys, monkeypatch):

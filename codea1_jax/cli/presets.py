@@ -1,22 +1,141 @@
-"""`codea1 presets`: what can be trained out of the box."""
+"""`codea1 presets`: what can be trained out of the box, and which rows of the paper's tables it makes."""
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
 
 from codea1_jax.cli.runtime import DONE
-from codea1_jax.run.config import preset_names
+from codea1_jax.run.config import load, preset_names
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from codea1_jax.cli.arguments import Commands
+    from codea1_jax.plan.planned import Plans
+    from codea1_jax.reproduce.published import Published
+
+MODELS = ("micro", "1.5b", "3b", "7b")
+HARDWARE = ("v5e", "v5p", "v6e", "h100", "h200")
+WIDTH = 120  # of the tables where nobody watches
+EXPLAINED = """\
+A preset's name is MODEL/METHOD; for hardware that it is laid out for, MODEL/METHOD_HARDWARE: 7b/golden_v5p.
+Figures are the paper's, in percent. Hours of training are the least that the hardware allows, by `codea1 plan`, or by
+arithmetic where no plan has been compiled; none of it has been run. micro presets train in minutes on two CPU cores.
+"""
+
+
+class _Layout(BaseModel):
+    """Of a configuration, what needs no JAX to be read."""
+
+    hardware: str
 
 
 def add(commands: Commands) -> None:
     """Registers the command."""
-    commands.add_parser("presets", help="list the shipped presets").set_defaults(run=_run)
+    parser = commands.add_parser("presets", help="list the shipped presets, by the rows of the paper's tables")
+    parser.add_argument("--json", action="store_true", help="print one JSON document on one line")
+    parser.set_defaults(run=_run)
 
 
-def _run(_options: argparse.Namespace) -> int:
-    print("\n".join(preset_names()))
+def _run(options: argparse.Namespace) -> int:
+    from codea1_jax.plan.planned import read_plans
+    from codea1_jax.reproduce.published import published
+
+    names, plans, tables = preset_names(), read_plans(), published()
+    if options.json:
+        print(json.dumps(document(names, plans, tables)))
+        return DONE
+
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = WIDTH
+    console.print(EXPLAINED)
+    for table in tables.values():
+        console.print(_rows(table, plans))
+    console.print(_hardware(plans))
+    shown = {name for table in tables.values() for row in table.rows for name in _presets(table, row)}
+    shown |= {f"{name}_{kind}" for name in shown for kind in HARDWARE}
+    console.print(f"In no table: {', '.join(name for name in names if name not in shown)}")
     return DONE
+
+
+def document(names: tuple[str, ...], plans: Plans, tables: dict[str, Published]) -> dict[str, Any]:
+    """For machines: every preset with its hours, null where it is for no hardware; every row with its presets."""
+    return {
+        "presets": {name: {"hours_at_least": plans.hours.get(name)} for name in names},
+        "tables": {
+            name: {
+                row: {
+                    model: {"presets": _named(table, row, model), "paper": table.models.get(model, {}).get(row)}
+                    for model in MODELS
+                }
+                for row in table.rows
+            }
+            for name, table in tables.items()
+        },
+    }
+
+
+def _named(table: Published, row: str, model: str) -> list[str]:
+    return [f"{model}/{method}" for method in table.rows[row]]
+
+
+def _presets(table: Published, row: str) -> Iterator[str]:
+    for model in MODELS:
+        yield from _named(table, row, model)
+
+
+def _rows(table: Published, plans: Plans) -> Table:
+    """A table of the paper: a line for every row and model."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    lines = Table(title=table.title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    lines.add_column("row")
+    lines.add_column("preset", no_wrap=True)
+    lines.add_column(" / ".join(table.columns) or "the paper's", justify="right")
+    for kind in HARDWARE:
+        lines.add_column(f"{kind}, h", justify="right")
+    for model in MODELS:
+        for row in table.rows:
+            names = list(dict.fromkeys(_named(table, row, model)))
+            figures = " / ".join(f"{figure:.2f}" for figure in table.models.get(model, {}).get(row, ())) or "–"
+            lines.add_row(row, " ".join(names), figures, *(_hours(names, kind, plans) for kind in HARDWARE))
+        lines.add_section()
+    return lines
+
+
+def _hours(names: list[str], kind: str, plans: Plans) -> str:
+    """Of training all of them on this kind of hardware."""
+    hours = [plans.hours.get(f"{name}_{kind}") for name in names]
+    return "–" if None in hours else f"{sum(hours):.1f}"
+
+
+def _hardware(plans: Plans) -> Table:
+    """What the presets are laid out for, and whether the compiler has confirmed that it is enough."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    lines = Table(title="Hardware", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for name in ("presets", "hardware", "GiB/device", "of", ""):
+        lines.add_column(name, justify="right" if name in ("GiB/device", "of") else "left")
+    for model in MODELS[1:]:
+        for kind in HARDWARE:
+            plan, names = plans.plans.get(f"{model}/a1_{kind}"), f"{model}/…_{kind}"
+            if plan is None:
+                hardware = load(_Layout, f"{model}/a1_{kind}").hardware
+                lines.add_row(names, hardware, "", "", "no plan has been compiled yet")
+                continue
+            memory = f"{plan.memory:.1f}" if plan.compiled else f"≥ {plan.memory:.1f}"
+            fits = ("could fit" if plan.fits else "does not fit") + ", by arithmetic alone"
+            if plan.compiled:
+                fits = "fits, as compiled" if plan.fits else "does not fit, as compiled"
+            lines.add_row(names, plan.hardware, memory, f"{plan.available:.1f}", fits)
+    return lines

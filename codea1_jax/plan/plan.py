@@ -86,9 +86,19 @@ def make_plan(config: Config, hardware: Hardware, fill: float, watch: Watch) -> 
     return Plan(setup, hardware, rows, fill)
 
 
-def _row(setup: Setup, hardware: Hardware, phase: Phase, compiled: Compiled | Refused | None) -> Row:
+def least_seconds(setup: Setup, hardware: Hardware, fill: float) -> float:
+    """What a step takes at the least by arithmetic alone, which knows no interconnect."""
+    return sum(phase.calls * max(_seconds(phase, hardware).values()) for phase in phases(setup, fill))
+
+
+def _seconds(phase: Phase, hardware: Hardware) -> dict[str, float]:
+    """Of one call, by resource, as far as arithmetic knows it."""
     chip = hardware.chip
-    seconds = {"compute": phase.flops / (chip.flops * hardware.devices), "memory": phase.traffic / chip.bandwidth}
+    return {"compute": phase.flops / (chip.flops * hardware.devices), "memory": phase.traffic / chip.bandwidth}
+
+
+def _row(setup: Setup, hardware: Hardware, phase: Phase, compiled: Compiled | Refused | None) -> Row:
+    chip, seconds = hardware.chip, _seconds(phase, hardware)
     if isinstance(compiled, Compiled):
         seconds["interconnect"] = sum(compiled.received.values()) / chip.interconnect
         memory = float(compiled.memory)

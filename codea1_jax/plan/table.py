@@ -1,20 +1,18 @@
-"""A plan as people read it: a table for the terminal, and one for a document."""
+"""A plan as people read it: a table for the terminal; and as it is kept."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from codea1_jax.plan.compiler import Compiled, Refused
+from codea1_jax.plan.hardware import GIB
 from codea1_jax.plan.plan import Plan, Row, gib
-
-COLUMNS = ("phase", "GiB/chip", "calls", "TFLOP", "GB recv.", "s/call", "bound by", "s/step")
+from codea1_jax.plan.planned import PHASE_COLUMNS, Planned
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    """One phase in words, as `COLUMNS` has it."""
+    """One phase in words, as `PHASE_COLUMNS` has it."""
     received = "?"
     if isinstance(row.compiled, Compiled):
         received = f"{sum(row.compiled.received.values()) / 1e9:.3g}"
@@ -34,7 +32,7 @@ def cells(row: Row) -> tuple[str, ...]:
 def rich_table(plan: Plan, title: str) -> Table:
     """For the terminal."""
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for name in COLUMNS:
+    for name in PHASE_COLUMNS:
         table.add_column(name, justify="left" if name in ("phase", "bound by") else "right", no_wrap=True)
     for row in plan.rows:
         table.add_row(*cells(row), style=None if row.remedy is None else "red")
@@ -63,25 +61,18 @@ def peak(plan: Plan) -> str:
     return gib(max(row.memory or 0 for row in plan.rows))
 
 
-def markdown(plans: Sequence[tuple[str, Plan]]) -> str:
-    """Named plans, a line each."""
-    head = ("preset", "hardware", "fits", "GiB/chip", "of", "fullest phase", "step s ≥", "tokens/s ≤", "MFU ≤")
-    rows = []
-    for name, plan in plans:
-        fullest = max(plan.rows, key=lambda row: row.memory or float("inf"))
-        figures = (f"{plan.seconds:.4g}", f"{plan.tokens_per_second:.4g}", f"{plan.utilization:.1%}")
-        most = peak(plan) if plan.hardware.is_tpu else f"≥ {peak(plan)}"
-        fits = "yes" if plan.fits else "no"
-        available = gib(plan.hardware.chip.memory)
-        rows.append((name, plan.hardware.name, fits, most, available, fullest.phase.name, *figures))
-    return _document_table(head, rows)
-
-
-def markdown_phases(plan: Plan) -> str:
-    """The phases of a plan, a line each."""
-    return _document_table(COLUMNS, [cells(row) for row in plan.rows])
-
-
-def _document_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+def planned(plan: Plan) -> Planned:
+    """The plan in the figures that are kept."""
+    fullest = max(plan.rows, key=lambda row: row.memory or float("inf"))
+    return Planned(
+        hardware=plan.hardware.name,
+        compiled=plan.hardware.is_tpu,
+        fits=plan.fits,
+        memory=round(max(row.memory or 0 for row in plan.rows) / GIB, 2),
+        available=round(plan.hardware.chip.memory / GIB, 2),
+        fullest=fullest.phase.name,
+        seconds=round(plan.seconds, 1),
+        tokens_per_second=round(plan.tokens_per_second, 0),
+        mfu=round(plan.utilization, 3),
+        phases=tuple(cells(row) for row in plan.rows),
+    )

@@ -8,8 +8,9 @@ from importlib import resources
 
 import jinja2
 
+from codea1_jax.reproduce.published import Published
 from codea1_jax.reproduce.results import Mean, Result
-from codea1_jax.reproduce.write import Published, spelled
+from codea1_jax.reproduce.write import spelled
 
 ROW, LABEL, SCALE = 26, 170, 330  # pixels: height of a row, room for its name, width of the scale
 

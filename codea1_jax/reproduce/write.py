@@ -4,27 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from importlib import resources
+from collections.abc import Sequence
 
-import yaml
-
+from codea1_jax.reproduce.published import Published
 from codea1_jax.reproduce.results import Cell, Mean, Result
-
-
-@dataclass(frozen=True)
-class Published:
-    """A table of the paper: its columns, and by model every row's figures in percent."""
-
-    columns: tuple[str, ...]
-    models: Mapping[str, Mapping[str, Sequence[float]]]
-
-
-def published() -> dict[str, Published]:
-    """The paper's tables, by name."""
-    text = (resources.files("codea1_jax.reproduce") / "published.yaml").read_text(encoding="utf-8")
-    return {name: Published(tuple(t["columns"]), t["figures"]) for name, t in yaml.safe_load(text).items()}
 
 
 def markdown(result: Result) -> str:

@@ -13,8 +13,9 @@ from codea1_jax.plan.compiler import Compiled, CompilerError, Refused, compile_p
 from codea1_jax.plan.hardware import CHIPS, GIB, find_hardware
 from codea1_jax.plan.memory import least_memory, refuse_what_cannot_fit, resident, saved
 from codea1_jax.plan.plan import make_plan
+from codea1_jax.plan.planned import markdown
 from codea1_jax.plan.setup import make_setup
-from codea1_jax.plan.table import conclusion, markdown
+from codea1_jax.plan.table import conclusion, planned
 from codea1_jax.plan.workload import phases
 from codea1_jax.run.config import ConfigError, load, preset_names
 
@@ -99,7 +100,7 @@ def test_the_plan_says_how_fast_a_step_can_be(small_plan):
     assert plan.seconds == pytest.approx(sum(row.phase.calls * max(row.seconds.values()) for row in plan.rows))
     assert plan.tokens_per_second * plan.seconds == pytest.approx(16 * 2 * 256)
     assert 0 < plan.utilization < 1
-    text = markdown([("small", plan)])
+    text = markdown({"small": planned(plan)})
     assert "| small | v5e:2x2 | yes |" in text and "fits v5e:2x2" in conclusion(plan)[0]
 
 

@@ -13,9 +13,10 @@ from scipy import stats
 from codea1_jax.config import Config
 from codea1_jax.reproduce.experiments import Laboratory, Row, Table, micro_tables
 from codea1_jax.reproduce.page import page
+from codea1_jax.reproduce.published import published
 from codea1_jax.reproduce.results import Result, mean, read_table
 from codea1_jax.reproduce.works import Work, in_order
-from codea1_jax.reproduce.write import comma_separated, latex, markdown, published
+from codea1_jax.reproduce.write import comma_separated, latex, markdown
 from codea1_jax.run.config import load
 
 

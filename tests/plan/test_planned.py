@@ -1,0 +1,48 @@
+"""The plans that are shipped: of the presets as they are, in both documents the same."""
+
+import pytest
+from tiny_run import ROOT
+
+from codea1_jax.config import Config
+from codea1_jax.plan.hardware import GIB, find_hardware
+from codea1_jax.plan.memory import resident
+from codea1_jax.plan.planned import COLUMNS, Planned, Plans, markdown, read_plans, write_plans
+from codea1_jax.plan.setup import make_setup
+from codea1_jax.run.config import load, preset_names
+
+
+def test_every_preset_for_some_hardware_has_hours_and_every_plan_is_of_its_hardware():
+    plans = read_plans()
+    assert plans.hours.keys() == {name for name in preset_names() if load(Config, name).hardware is not None}
+    for name, plan in plans.plans.items():
+        hardware = find_hardware(load(Config, name).hardware)
+        assert (plan.hardware, plan.compiled) == (hardware.name, hardware.is_tpu), name
+        assert plan.fits and plan.memory <= plan.available == round(hardware.chip.memory / GIB, 2), name
+        assert plan.memory >= resident(make_setup(load(Config, name), hardware)) / GIB, name
+        # The paper's 9,688 questions, 256 a step, three times.
+        assert plans.hours[name] == pytest.approx(111 * plan.seconds / 3600, abs=0.06), name
+
+
+def test_methods_take_the_hours_of_what_they_compute():
+    hours = read_plans().hours
+    for model in ("1.5b", "3b", "7b"):
+        for kind in ("v5e", "v5p", "v6e", "h100", "h200"):
+            took = {name: hours[f"{model}/{name}_{kind}"] for name in ("base", "sft", "golden", "a1", "a1_alpha0")}
+            assert took["base"] == 0 < took["sft"] < took["golden"] < took["a1"] == took["a1_alpha0"], (model, kind)
+
+
+def test_the_document_says_what_is_shipped():
+    document = (ROOT / "docs" / "plan.md").read_text()
+    plans = read_plans().plans
+    assert markdown(plans) in document
+    for name, plan in plans.items():
+        assert all(f"| {' | '.join(cells)} |\n" in document.partition(f"## {name}\n")[2] for cells in plan.phases)
+
+
+def test_plans_are_read_as_they_were_written(tmp_path):
+    plan = Planned("v5e:2x2", True, False, 1.25, 15.75, "decode code", 3.5, 1000.0, 0.25, (("decode code", "≥ 1"),))
+    plans = Plans({"mine": plan}, {"mine": 0.5})
+    write_plans(plans, tmp_path / "planned.yaml")
+    assert read_plans(tmp_path / "planned.yaml") == plans
+    line = "| mine | v5e:2x2 | no | 1.25 | 15.75 | decode code | 3.5 | 1000 | 25.0% |"
+    assert markdown(plans.plans).splitlines() == [f"| {' | '.join(COLUMNS)} |", f"| {' | '.join(['---'] * 9)} |", line]
