@@ -11,6 +11,7 @@ Command modules import JAX and the rooms they need inside the function that runs
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -41,6 +42,7 @@ COMMANDS = (train, checkpoint, convert, evaluate, serve, plan, data, presets, re
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     options = _parse(arguments)
+    logging.getLogger("absl").setLevel(logging.ERROR)  # where Orbax warns of choices that are ours
     try:
         return options.run(options)
     except (ConfigError, SandboxUnavailable) as error:
