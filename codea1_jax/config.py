@@ -159,6 +159,10 @@ class RunConfig(Section):
 class LearnerConfig(Section):
     """How one policy learns."""
 
+    start: str | None = Field(
+        default=None,
+        description="a finished run, whose policy of the same name this one starts from, or a model; default: `model`",
+    )
     grpo: GRPOConfig = GRPOConfig()
     optimizer: OptimizerConfig = OptimizerConfig()
     packing: PackingConfig = PackingConfig()
@@ -200,6 +204,8 @@ class Config(Section):
             raise ValueError("prompts=chat needs the chat template of model.pretrained; use prompts=plain")
         if self.lora is not None and self.offload.reference:
             raise ValueError("offload.reference: under lora the reference is the base, which is always at work")
+        if self.lora is not None and (self.code.start or self.test.start):
+            raise ValueError("start: under lora every policy starts from the one base; leave it out")
         if self.checkpoint.keep_best and not self.eval.every:
             raise ValueError("checkpoint.keep_best: nothing says which is best; set eval.every")
         return self

@@ -20,7 +20,7 @@ from typing import Any
 
 import jax
 
-from codea1_jax.assemble import Parts, base_params, initial_params
+from codea1_jax.assemble import Parts, base_params, initial_params, own_start
 from codea1_jax.evals.code import benchmark_figures, evaluate_benchmark
 from codea1_jax.evals.heldout import code_figures, evaluate_code, evaluate_tests, suite_figures
 from codea1_jax.game.export import question_record, round_metrics
@@ -175,9 +175,15 @@ def _save(state: State, run: RunDir) -> None:
 
 
 def start(parts: Parts) -> State:
-    """The state before the first step: every policy from the same weights, which are also the frozen reference."""
+    """The state before the first step: every policy from the same weights, which are also the frozen reference.
+
+    One that starts elsewhere has its own reference.
+    """
     params = initial_params(parts.config, parts.policy, parts.mesh)
-    policies = {name: learner.init(params) for name, learner in parts.learners.items()}
+    policies = {
+        name: learner.init(own_start(parts.config, name, parts.policy, parts.mesh) or params)
+        for name, learner in parts.learners.items()
+    }
     if parts.config.lora is not None:
         return replace(_first_state(parts, policies, params), base=digest(params))
     return _first_state(parts, policies, frozen(params, parts.policy.model.dtype) if parts.needs_reference else None)

@@ -63,7 +63,7 @@ def _section_of(field: FieldInfo) -> type[BaseModel] | None:
 
 def _section(prefix: str, schema: type[BaseModel]) -> str:
     fields = {name: field for name, field in schema.model_fields.items() if _section_of(field) is None}
-    title = prefix.rstrip(".").replace("code.", "code, test: ", 1)
+    title = prefix.replace("code.", "code, test: ", 1).rstrip(".: ")
     if not fields:
         return ""
     lines = [f"## {title or 'The run as a whole'}", "", _one_line(schema.__doc__ or ""), ""]

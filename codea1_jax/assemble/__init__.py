@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import grain
 from jax.sharding import Mesh
 
+from codea1_jax.assemble.convert import own_start
 from codea1_jax.assemble.judges import judge_limits, make_judge
 from codea1_jax.assemble.players import Player, make_players
 from codea1_jax.assemble.policies import (
@@ -46,6 +47,7 @@ __all__ = [
     "make_parts",
     "make_policy",
     "make_prompts",
+    "own_start",
 ]
 
 

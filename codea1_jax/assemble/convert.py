@@ -56,6 +56,20 @@ def open_source(name: str, role: str | None = None) -> Source:
     return Source(pretrained_policy(directory), form, stored_dtype(directory), read)
 
 
+def own_start(config: Config, name: str, policy: Policy, mesh: Mesh) -> Params | None:
+    """What the policy of this name starts from, if not from what the others do.
+
+    Raises ConfigError if it is neither a run nor a model, or one of another shape.
+    """
+    where = {"code": config.code, "test": config.test}[name].start
+    if where is None:
+        return None
+    source = open_source(where, name if (Path(where) / CONFIG_FILE).exists() else None)
+    if source.policy.model.config != policy.model.config:
+        raise ConfigError(f"{name}.start: {where} is a model of another shape")
+    return source.read(policy.model, mesh)
+
+
 def convert(source: Source, destination: Path, form: Form, dtype: str | None, file_bytes: int) -> None:
     """Writes the policy to a fresh directory; over the devices at hand, each of which holds its part of it once.
 

@@ -31,6 +31,8 @@ from data_pipeline import micro
 
 logger = logging.getLogger(__name__)
 
+NEVER = 2**31 - 1  # more steps than any run has
+
 
 def make_policy(config: Config) -> Policy:
     """The architecture and tokenizer that both roles share."""
@@ -122,9 +124,15 @@ def make_learners(
 
 
 def learner_settings(config: Config, method: Method) -> dict[str, LearnerConfig]:
-    """How every trained policy learns, by its name."""
+    """How every trained policy learns, by its name. One that starts elsewhere keeps a reference of its own."""
     sections = {"code": config.code, "test": config.test}
-    return {name: sections[name] for name in method.policies}
+    return {name: _near_its_start(sections[name]) for name in method.policies}
+
+
+def _near_its_start(learner: LearnerConfig) -> LearnerConfig:
+    if learner.start is None or not learner.grpo.kl_coef or learner.grpo.reference_every:
+        return learner
+    return learner.model_copy(update={"grpo": learner.grpo.model_copy(update={"reference_every": NEVER})})
 
 
 def shares_reference(config: Config, method: Method) -> bool:

@@ -114,8 +114,8 @@ def _rows(table: Published, plans: Plans) -> Table:
 
 def _hours(names: list[str], kind: str, plans: Plans) -> str:
     """Of training all of them on this kind of hardware."""
-    hours = [plans.hours.get(f"{name}_{kind}") for name in names]
-    return "–" if None in hours else f"{sum(hours):.1f}"
+    hours = [plans.hours[f"{name}_{kind}"] for name in names if f"{name}_{kind}" in plans.hours]
+    return f"{sum(hours):.1f}" if hours else "–"
 
 
 def _hardware(plans: Plans) -> Table:

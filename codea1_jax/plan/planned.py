@@ -12,7 +12,7 @@ from pathlib import Path
 import yaml
 
 FILE = Path(__file__).with_name("planned.yaml")
-HEAD = "# Written by `make plan-all`; docs/plan.md says what the figures mean. hours: of a whole training run, at the least.\n"
+HEAD = "# Written by `make plan-all`; docs/plan.md says what the figures mean. hours: of a whole run, at the least.\n"
 COLUMNS = ("preset", "hardware", "fits", "GiB/chip", "of", "fullest phase", "step s ≥", "tokens/s ≤", "MFU ≤")
 PHASE_COLUMNS = ("phase", "GiB/chip", "calls", "TFLOP", "GB recv.", "s/call", "bound by", "s/step")
 
@@ -60,9 +60,8 @@ def write_plans(plans: Plans, file: Path = FILE) -> None:
         name: {**asdict(plan), "phases": [list(cells) for cells in plan.phases]} for name, plan in plans.plans.items()
     }
     tree = {"plans": trees, "hours": dict(plans.hours)}
-    file.write_text(
-        HEAD + yaml.safe_dump(tree, sort_keys=False, width=120, default_flow_style=None, allow_unicode=True)
-    )
+    text = yaml.safe_dump(tree, sort_keys=False, width=120, default_flow_style=None, allow_unicode=True)
+    file.write_text(HEAD + text, encoding="utf-8")
 
 
 def markdown(plans: Mapping[str, Planned]) -> str:
