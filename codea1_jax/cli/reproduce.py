@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codea1_jax.cli.evaluation import positive
+from codea1_jax.cli.presets import HARDWARE, MODELS
 from codea1_jax.cli.runtime import DONE
 from codea1_jax.run.config import ConfigError
 
@@ -18,13 +19,19 @@ if TYPE_CHECKING:
     from codea1_jax.reproduce.experiments import Laboratory, Table
     from codea1_jax.reproduce.works import Work
 
-ALL = "all"
+ALL, DYNAMICS = "all", "dynamics"
 
 
 def add(commands: Commands) -> None:
     """Registers the command."""
     parser = commands.add_parser("reproduce", help="train, evaluate and write the paper's tables in the micro world")
-    parser.add_argument("table", help=f"code, tests, alpha, components, static, collaboration, or {ALL}")
+    parser.add_argument("table", help=f"code, tests, alpha, components, dynamics, static, collaboration, or {ALL}")
+    parser.add_argument(
+        "--model",
+        choices=MODELS,
+        default="micro",
+        help="of the others, which presets would be trained; default: %(default)s",
+    )
     parser.add_argument("--seeds", type=positive, default=5, help="default: %(default)s")
     parser.add_argument("--steps", type=positive, default=60, help="of every training run; default: %(default)s")
     parser.add_argument(
@@ -44,6 +51,8 @@ def _run(options: argparse.Namespace) -> int:
     tables = micro_tables(lab)
     if options.table not in (*tables, ALL):
         raise ConfigError(f"no table {options.table!r}; there are {', '.join(tables)} and {ALL}")
+    if options.model != "micro":
+        return _of_real_size(options)
     chosen = list(tables.values()) if options.table == ALL else [tables[options.table]]
     seeds = range(options.seeds)
     works = in_order(row.work(seed) for table in chosen for seed in seeds for row in table.rows)
@@ -51,9 +60,29 @@ def _run(options: argparse.Namespace) -> int:
         print("\n".join(shlex.join(["codea1", *work.arguments]) for work in works if not work.finished))
         return DONE
     _prepare(lab, seeds)
-    _work(works, options.at_once)
+    _work(works, options.steps, options.at_once)
     _write(chosen, seeds, options)
     return DONE
+
+
+def _of_real_size(options: argparse.Namespace) -> int:
+    """Prints what has to be trained. Raises ConfigError unless that was all that was asked for."""
+    from codea1_jax.plan.planned import read_plans
+    from codea1_jax.reproduce.published import published
+
+    papers, hours = published(), read_plans().hours
+    chosen = list(papers.values()) if options.table == ALL else [papers[options.table]]
+    methods = dict.fromkeys(method for paper in chosen for row in paper.rows.values() for method in row)
+    for method in methods:
+        name = f"{options.model}/{method}"
+        on = ", ".join(f"_{kind} {hours[f'{name}_{kind}']:.1f} h" for kind in HARDWARE)
+        print(f"codea1 train {name}   # on {on}, at the least, for each of {options.seeds} seeds")
+    if options.dry_run:
+        return DONE
+    raise ConfigError(
+        f"--model {options.model}: trained here is --model micro alone; these presets are for accelerators: start them "
+        "with `python -m launch` (docs/tables.md)"
+    )
 
 
 def _prepare(lab: Laboratory, seeds: Sequence[int]) -> None:
@@ -67,15 +96,18 @@ def _prepare(lab: Laboratory, seeds: Sequence[int]) -> None:
         problem_files.write(problems_file(lab, "train", seed), micro.problems("train", lab.problems, seed))
 
 
-def _work(works: Sequence[Work], at_once: int) -> None:
+def _work(works: Sequence[Work], steps: int, at_once: int) -> None:
     """Runs what is missing, saying beforehand how much that is, and shows how far it is."""
+    from codea1_jax.reproduce.estimate import estimate
     from codea1_jax.reproduce.works import Running, run_all
 
     missing = [work for work in works if not work.finished]
     trainings = sum(work.arguments[0] == "train" for work in missing)
+    expected = estimate(works, steps, at_once)
     print(
-        f"codea1: {len(works) - len(missing)} of {len(works)} commands are done; "
-        f"missing: {trainings} training runs, {len(missing) - trainings} evaluations",
+        f"codea1: {len(works) - len(missing)} of {len(works)} commands are done; missing: {trainings} training runs, "
+        f"{len(missing) - trainings} evaluations, about {expected.seconds / 60:.0f} minutes ({expected.measured} of "
+        f"{len(missing)} by finished ones, the others by a first guess)",
         file=sys.stderr,
     )
 
@@ -107,20 +139,26 @@ def _work(works: Sequence[Work], at_once: int) -> None:
 
 
 def _write(tables: Sequence[Table], seeds: Sequence[int], options: argparse.Namespace) -> None:
+    from codea1_jax.reproduce.dynamics import by_step, charts, ends, read_dynamics
     from codea1_jax.reproduce.page import page
+    from codea1_jax.reproduce.published import published
     from codea1_jax.reproduce.results import read_table
-    from codea1_jax.reproduce.write import comma_separated, latex, markdown, published, published_markdown
+    from codea1_jax.reproduce.write import comma_separated, latex, markdown, published_markdown
     from codea1_jax.run.telemetry import write_atomically
 
     papers = published()
-    results = [read_table(table, seeds) for table in tables]
+    results = [(ends if table.name == DYNAMICS else read_table)(table, seeds) for table in tables]
+    curves = {table.name: read_dynamics(table, seeds) for table in tables if table.name == DYNAMICS}
     command = f"codea1 reproduce {options.table} --seeds {options.seeds} --steps {options.steps}"
     for result in results:
-        paper = [published_markdown(papers[result.name])] if result.name in papers else []
+        paper = [published_markdown(papers[result.name])] if papers[result.name].models else []
         text = "\n".join([markdown(result), *paper])
         write_atomically(options.out / f"{result.name}.md", text)
         write_atomically(options.out / f"{result.name}.csv", comma_separated(result))
         write_atomically(options.out / f"{result.name}.tex", latex(result))
         print(markdown(result))
-    write_atomically(options.out / "tables.html", page(results, papers, command))
+    for name, drawn in curves.items():
+        write_atomically(options.out / f"{name}_by_step.csv", by_step(drawn))
+    html = page(results, papers, command, {name: charts(drawn) for name, drawn in curves.items()})
+    write_atomically(options.out / "tables.html", html)
     print(options.out / "tables.html")

@@ -86,7 +86,8 @@ def _tell_refused(refused: Sequence[Refusal], run: RunDir) -> None:
 def _seconds_until(run: RunDir, step: int | None) -> float:
     """What the steps and evaluations up to a step took: the part of a resumed run that lies behind it."""
     lines = [*run.figures("train"), *run.figures("eval")] if step is not None else []
-    return sum(line.get(f"seconds/{part}", 0.0) for line in lines if line["step"] <= step for part in ("step", "eval"))
+    took = [line.get(f"seconds/{part}", 0.0) for line in lines if line["step"] <= step for part in ("step", "eval")]
+    return sum(took, start=0.0)
 
 
 def _conclude(run: RunDir, seconds: dict[str, float], samples: int, trained: str) -> None:

@@ -11,14 +11,34 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from codea1_jax.reproduce.published import Published, published
 from codea1_jax.reproduce.works import Work
 
 SUMMARY = "summary.json"
+
+AUTHORS = {"static_base": "base", "static_sft": "sft", "static_a1": "a1"}  # whose tests supervise these methods
 
 CODE = (("avg@8", "avg_at_n"), ("pass@8", "pass_at_8"))
 TESTS = (("pass@5", "pass_at_5"), ("mut@5", "mut_at_5"), ("Mul", "mul"))
 HUNT = (("validity", "test_validity"), ("kill rate", "kill_rate"))
 CHOSEN = (("one program", "avg_at_8"), ("the chosen one", "best_of_n"))
+DYNAMICS = (
+    ("code reward", "code/reward"),
+    ("test reward", "test/reward"),
+    ("validity", "test/validity"),
+    ("pass rate", "pass_rate"),
+    ("tokens, Code LLM (self_play: both roles)", "code/response_tokens"),
+    ("tokens, Test LLM", "test/response_tokens"),
+)
+COLUMNS = {
+    "code": CODE,
+    "tests": (*TESTS, *HUNT),
+    "alpha": (*CODE, *TESTS),
+    "components": (*CODE, *TESTS, *HUNT),
+    "dynamics": DYNAMICS,
+    "static": CODE,
+    "collaboration": CHOSEN,
+}
 
 
 @dataclass(frozen=True)
@@ -69,77 +89,56 @@ class Table:
     rows: tuple[Row, ...]
 
 
-def trained(lab: Laboratory, preset: str, seed: int, *changes: str) -> Work:
-    """A training run of a method's preset with `changes`, which also name it."""
-    pairs = [change.split("=") for change in changes]
-    told = [f"{key.rpartition('.')[2]}-{value}" for key, value in pairs]
-    return _training(lab, "-".join([preset, *told]), preset, seed, changes)
-
-
-def _training(
-    lab: Laboratory, name: str, preset: str, seed: int, changes: tuple[str, ...], needs: tuple[Work, ...] = ()
-) -> Work:
-    directory = lab.folder / f"{name}-seed{seed}"
-    chosen = (*lab.overrides(seed), *changes, f"run.directory={directory}")
-    if preset == "base":
-        chosen, start = (*chosen, "train.steps=0"), ()
-    else:
-        start = (trained(lab, "base", seed),)
-    return Work(directory, ("train", f"micro/{preset}", *chosen), SUMMARY, ("--resume",), (*start, *needs))
-
-
 def micro_tables(lab: Laboratory) -> dict[str, Table]:
-    """Every table by name."""
+    """Every table by name, with the paper's rows."""
+    return {name: _table(lab, name, paper) for name, paper in published().items()}
 
-    def row(name: str, preset: str, *changes: str) -> Row:
-        return Row(name, lambda seed: trained(lab, preset, seed, *changes))
 
-    base, a1, golden = row("base", "base"), row("a1", "a1"), row("golden", "golden")
-    self_play, sft = row("self_play", "self_play"), row("sft", "sft")
-    alphas = {alpha: row(f"α = {alpha}", "a1", f"rewards.alpha={alpha}") for alpha in (0.0, 0.25, 0.75, 1.0)}
-    alphas[0.5] = Row("α = 0.5", a1.work)
-    ablated = (
-        row("no white box", "a1", "method.white_box=false"),
-        row("no mistake book", "a1", "method.mistake_book=false"),
-        row("no answer prediction", "a1", "method.answer_prediction=false"),
-        row("self_play, white box", "self_play", "method.white_box=true"),
+def _table(lab: Laboratory, name: str, paper: Published) -> Table:
+    rows = {row: methods for row, methods in paper.rows.items() if name != "collaboration" or len(methods) == 2}
+    return Table(
+        name,
+        paper.title.partition(",")[0] + (", by training step" if name == "dynamics" else ", held-out questions"),
+        COLUMNS[name],
+        tuple(
+            Row(row, partial(_collaboration if len(methods) == 2 else trained, lab, *methods))
+            for row, methods in rows.items()
+        ),
     )
-    tables = (
-        Table("code", "Code generation, held-out questions", CODE, (base, golden, self_play, a1)),
-        Table("tests", "Test generation, held-out questions", (*TESTS, *HUNT), (base, sft, self_play, a1)),
-        Table("alpha", "Weight of validity", (*CODE, *TESTS), tuple(alphas[alpha] for alpha in sorted(alphas))),
-        Table("components", "What the parts contribute", (*CODE, *TESTS, *HUNT), (base, a1, *ablated)),
-        Table("static", "Static tests as supervision", CODE, (Row("human", golden.work), *_static(lab))),
-        Table("collaboration", "Test-time collaboration, Code LLM × Test LLM", CHOSEN, _collaboration(lab)),
+
+
+def trained(lab: Laboratory, method: str, seed: int) -> Work:
+    """A method's training run, after what it needs: the warm start of its seed, and what it learns or starts from."""
+    directory = lab.folder / f"{method}-seed{seed}"
+    chosen, needs = (*lab.overrides(seed), f"run.directory={directory}"), ()
+    if method == "base":
+        chosen = (*chosen, "train.steps=0")
+    else:
+        needs = (trained(lab, "base", seed),)
+    if method in AUTHORS:
+        suites = _suites(lab, AUTHORS[method], seed)
+        chosen, needs = (*chosen, f"data.golden_tests={suites.directory / 'problems.jsonl'}"), (*needs, suites)
+    if method == "a1_from_sft":
+        sft = trained(lab, "sft", seed)
+        chosen, needs = (*chosen, f"test.start={sft.directory}"), (*needs, sft)
+    return Work(directory, ("train", f"micro/{method}", *chosen), SUMMARY, ("--resume",), needs)
+
+
+def _suites(lab: Laboratory, author: str, seed: int) -> Work:
+    """Tests that a method's Test LLM writes, once and for all, for the training questions."""
+    writer = trained(lab, author, seed)
+    source = problems_file(lab, "train", seed)
+    return _evaluation(
+        lab, "suites", f"suites-{author}-seed{seed}", source, ("--model", str(writer.directory)), (writer,)
     )
-    return {table.name: table for table in tables}
 
 
-def _static(lab: Laboratory) -> tuple[Row, ...]:
-    """Golden training on tests that a Test LLM has written, once and for all, for the training questions."""
-
-    def work(author: str, seed: int) -> Work:
-        writer = trained(lab, author, seed)
-        source = problems_file(lab, "train", seed)
-        model = ("--model", str(writer.directory))
-        suites = _evaluation(lab, "suites", f"suites-{author}-seed{seed}", source, model, (writer,))
-        tests = f"data.golden_tests={suites.directory / 'problems.jsonl'}"
-        return _training(lab, f"golden-static-{author}", "golden", seed, (tests,), (suites,))
-
-    return tuple(Row(f"{author} Test LLM", partial(work, author)) for author in ("base", "sft", "a1"))
-
-
-def _collaboration(lab: Laboratory) -> tuple[Row, ...]:
+def _collaboration(lab: Laboratory, coder: str, tester: str, seed: int) -> Work:
     """Of N sampled programs the one that passes the most generated tests."""
-
-    def work(coder: str, tester: str, seed: int) -> Work:
-        code, test = trained(lab, coder, seed), trained(lab, tester, seed)
-        models = ("--model", str(code.directory), "--test-model", str(test.directory), "--n", str(lab.programs))
-        name = f"collaboration-{coder}-{tester}-seed{seed}"
-        return _evaluation(lab, "collaboration", name, problems_file(lab, "heldout", seed), models, (code, test))
-
-    pairs = [(coder, tester) for tester in ("base", "a1") for coder in ("base", "a1")]
-    return tuple(Row(f"{coder} × {tester}", partial(work, coder, tester)) for coder, tester in pairs)
+    code, test = trained(lab, coder, seed), trained(lab, tester, seed)
+    models = ("--model", str(code.directory), "--test-model", str(test.directory), "--n", str(lab.programs))
+    name = f"collaboration-{coder}-{tester}-seed{seed}"
+    return _evaluation(lab, "collaboration", name, problems_file(lab, "heldout", seed), models, (code, test))
 
 
 def problems_file(lab: Laboratory, split: str, seed: int) -> Path:

@@ -8,6 +8,7 @@ from importlib import resources
 
 import jinja2
 
+from codea1_jax.reproduce.dynamics import Chart
 from codea1_jax.reproduce.published import Published
 from codea1_jax.reproduce.results import Mean, Result
 from codea1_jax.reproduce.write import spelled
@@ -41,15 +42,23 @@ class Plot:
         return ROW * len(self.dots)
 
 
-def page(results: Sequence[Result], papers: Mapping[str, Published], command: str) -> str:
-    """The page as text; `command` is what makes it. The same figures give the same text."""
+def page(
+    results: Sequence[Result], papers: Mapping[str, Published], command: str, charts: Mapping[str, Sequence[Chart]]
+) -> str:
+    """The page as text; `command` is what makes it. `charts` by table are drawn in place of means.
+
+    The same figures give the same text.
+    """
     folder = resources.files("codea1_jax")
     style = [(folder / place).read_text("utf-8") for place in ("run/report/assets/base.css", "reproduce/page.css")]
     template = jinja2.Environment(autoescape=True, trim_blocks=True, undefined=jinja2.StrictUndefined).from_string(
         (folder / "reproduce/page.html").read_text("utf-8")
     )
     return template.render(
-        tables=[(result, plots(result), papers.get(result.name)) for result in results],
+        tables=[
+            (result, () if result.name in charts else plots(result), papers.get(result.name)) for result in results
+        ],
+        charts=charts,
         style="\n".join(style),
         command=command,
         spelled=spelled,

@@ -27,7 +27,7 @@ class Mean:
 
 @dataclass(frozen=True)
 class Cell:
-    """A row's figure in one column, and its difference to the table's first row, paired by seed."""
+    """A row's figure in one column, and its difference to what the table compares with, paired by seed."""
 
     mean: Mean
     gain: Mean | None
@@ -49,13 +49,14 @@ class Line:
 
 @dataclass(frozen=True)
 class Result:
-    """A finished table, over `seeds`."""
+    """A finished table, over `seeds`. against: what gains are differences to."""
 
     name: str
     title: str
     columns: tuple[str, ...]
     lines: tuple[Line, ...]
     seeds: tuple[int, ...]
+    against: str
 
 
 def mean(values: Sequence[float]) -> Mean:
@@ -92,7 +93,7 @@ def read_table(table: Table, seeds: Sequence[int]) -> Result:
         )
         for row in table.rows
     )
-    return Result(table.name, table.title, tuple(name for name, _ in table.columns), lines, tuple(seeds))
+    return Result(table.name, table.title, tuple(name for name, _ in table.columns), lines, tuple(seeds), first)
 
 
 def _column(runs: Sequence[Mapping[str, float]], key: str) -> list[float] | None:

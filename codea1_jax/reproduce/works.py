@@ -39,6 +39,16 @@ class Work:
         """What the command says."""
         return self.directory.with_name(f"{self.directory.name}.log")
 
+    @property
+    def seconds(self) -> float | None:
+        """What the command took, in one go; None if that is not known."""
+        return float(self.clock.read_text()) if self.clock.exists() else None
+
+    @property
+    def clock(self) -> Path:
+        """Where `seconds` are kept."""
+        return self.directory.with_name(f"{self.directory.name}.seconds")
+
 
 @dataclass(frozen=True)
 class Running:
@@ -75,11 +85,14 @@ def run_all(works: Iterable[Work], at_once: int, tell: Callable[[Running], None]
     waiting = [work for work in ordered if not work.finished]
     shares = _shares(sorted(os.sched_getaffinity(0)), at_once)
     running: dict[int, tuple[Work, subprocess.Popen[bytes]]] = {}
+    begun: dict[Work, float] = {}
     try:
         while waiting or running:
             for share in range(at_once):
                 if share not in running and (ready := _first_ready(waiting)):
                     waiting.remove(ready)
+                    if not ready.directory.exists():
+                        begun[ready] = time.monotonic()
                     running[share] = (ready, _start(ready, shares[share]))
             done = len(ordered) - len(waiting) - len(running)
             tell(Running(tuple(work for work, _ in running.values()), done, len(ordered)))
@@ -88,6 +101,8 @@ def run_all(works: Iterable[Work], at_once: int, tell: Callable[[Running], None]
                 if process.poll() is not None:
                     del running[share]
                     _check(work, process.returncode)
+                    if work in begun:
+                        work.clock.write_text(f"{time.monotonic() - begun[work]:.1f}\n")
     finally:
         _stop(process for _, process in running.values())
     tell(Running((), len(ordered), len(ordered)))

@@ -89,13 +89,13 @@ def test_the_page_shows_every_row_and_needs_nothing_else(result):
         def handle_data(self, data: str) -> None:
             self.texts.append(data.strip())
 
-    html = page([result], published(), "codea1 reproduce t")
+    html = page([result], published(), "codea1 reproduce t", {})
     reader = Reader()
     reader.feed(html)
     assert {"best_<one>", "31.0 ± 52.2", "+11.0 ± 2.5", "A title"} <= set(reader.texts)
     assert all(link.startswith("#") for link in reader.links)
     assert "@import" not in html and "url(" not in html
-    assert html == page([result], published(), "codea1 reproduce t")
+    assert html == page([result], published(), "codea1 reproduce t", {})
 
 
 def test_the_papers_tables_have_a_figure_for_every_column_and_add_up():

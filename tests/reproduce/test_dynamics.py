@@ -1,0 +1,88 @@
+"""Figures by training step: means over seeds with intervals, the change from beginning to end, and curves drawn."""
+
+import csv
+import io
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from scipy import stats
+
+from codea1_jax.reproduce.dynamics import HEIGHT, by_step, charts, ends, read_dynamics
+from codea1_jax.reproduce.experiments import Row, Table
+from codea1_jax.reproduce.page import page
+from codea1_jax.reproduce.works import Work
+
+STEPS, SEEDS = 10, range(3)
+COLUMNS = (("reward", "code/reward"), ("validity", "test/validity"), ("length", "code/response_tokens"))
+
+
+def run(folder: Path, name: str, seed: int, validity: float | None) -> Work:
+    """The reward of step s is (s + seed)/20; responses get one token longer in every step."""
+    directory = folder / f"{name}-{seed}"
+    directory.mkdir(parents=True)
+    lines = [{"kind": "eval", "step": 0, "eval/mul": 1.0}]
+    for step in range(1, STEPS + 1):
+        figures = {"code/reward": (step + seed) / 20, "code/response_tokens": 30.0 + step}
+        lines.append({"kind": "train", "step": step, "test/validity": validity or 0.0, "pass_rate": 0.0} | figures)
+    (directory / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return Work(directory, ("train",), "summary.json")
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    """Two methods, of which golden asks for no tests."""
+    works = {name: [run(tmp_path, name, s, v) for s in SEEDS] for name, v in (("golden", None), ("a1", 0.5))}
+    return Table("dynamics", "Curves", COLUMNS, tuple(Row(name, found.__getitem__) for name, found in works.items()))
+
+
+def test_every_step_is_a_mean_over_seeds_with_students_interval(table):
+    reward, validity, length = read_dynamics(table, SEEDS)
+    assert [one.value for one in reward.lines["a1"]] == pytest.approx([5 * (step + 1) for step in range(1, 11)])
+    low, high = stats.t.interval(0.95, 2, loc=0, scale=stats.sem([0, 5, 10]))
+    assert reward.lines["a1"][3].margin == pytest.approx((high - low) / 2, rel=1e-3)
+    assert list(validity.lines) == ["a1"]  # nobody is asked for tests in golden
+    assert [one.value for one in length.lines["golden"]] == [30 + step for step in range(1, 11)]
+
+
+def test_the_change_is_that_of_the_last_fifth_against_the_first(table):
+    golden, a1 = ends(table, SEEDS).lines
+    assert golden.cells[1] is None
+    reward = a1.cells[0]
+    # Steps 9 and 10 against 1 and 2, the seeds being 0, 1 and 2.
+    assert (reward.mean.value, reward.gain.value) == pytest.approx((5 * (9.5 + 1), 5 * 8))
+    assert reward.gain.margin == pytest.approx(0, abs=1e-9)  # every seed gains the same
+    assert "first fifth" in ends(table, SEEDS).against
+
+
+def test_the_same_curves_as_csv(table):
+    rows = list(csv.DictReader(io.StringIO(by_step(read_dynamics(table, SEEDS)))))
+    assert len(rows) == STEPS * (2 + 1 + 2)
+    assert rows[STEPS + 1] | {"margin": ""} == dict(figure="reward", row="a1", step="2", mean="15.0000", margin="")
+
+
+def test_charts_draw_means_inside_their_bands_and_the_page_shows_them(table):
+    curves = read_dynamics(table, SEEDS)
+    reward, validity, length = charts(curves)
+    [_, a1] = reward.lines
+    heights = [float(point.split(",")[1]) for point in a1.line.split()]
+    assert heights == sorted(heights, reverse=True) and len(heights) == STEPS  # upwards is towards 0
+    band = [float(point.split(",")[1]) for point in a1.band.split()]
+    assert len(band) == 2 * STEPS
+    assert all(up < middle < down for up, middle, down in zip(band, heights, reversed(band), strict=False))
+    assert (min(band), max(band)) == (0, HEIGHT)
+    assert [line.name for line in validity.lines] == ["a1"]
+
+    class Reader(HTMLParser):
+        def __init__(self) -> None:
+            super().__init__()
+            self.points: list[str] = []
+
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            self.points += [value or "" for name, value in attrs if name == "points"]
+
+    reader = Reader()
+    reader.feed(page([ends(table, SEEDS)], {}, "codea1 reproduce dynamics", {"dynamics": charts(curves)}))
+    drawn = [line for chart in (reward, validity, length) for line in chart.lines]
+    assert reader.points == [points for line in drawn for points in (line.band, line.line)]

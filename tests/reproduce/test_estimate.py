@@ -1,0 +1,34 @@
+"""How long the missing commands will take: by their like where there is any, else by a guess."""
+
+from pathlib import Path
+
+import pytest
+
+from codea1_jax.reproduce.estimate import EVALUATION_SECONDS, estimate, guess
+from codea1_jax.reproduce.works import Work
+
+
+def work(folder: Path, name: str, *, took: float | None = None, command: str = "train") -> Work:
+    made = Work(folder / name, (command,), "done.json")
+    if took is not None:
+        made.directory.mkdir(parents=True)
+        (made.directory / made.done).touch()
+        made.clock.write_text(f"{took}\n")
+    return made
+
+
+def test_what_is_missing_takes_as_long_as_its_like_did(tmp_path):
+    done = [work(tmp_path, "a1-seed0", took=100.0), work(tmp_path, "a1-seed1", took=140.0)]
+    missing = [work(tmp_path, f"a1-seed{seed}") for seed in (2, 3, 4)]
+    expected = estimate([*done, *missing], 60, 2)
+    assert (expected.seconds, expected.measured) == (3 * 120 / 2, 3)
+    assert estimate(done, 60, 2).seconds == 0
+
+
+def test_what_has_no_like_is_guessed_by_its_steps(tmp_path):
+    missing = [work(tmp_path, "golden-seed0"), work(tmp_path, "suites-a1-seed0", command="eval")]
+    expected = estimate(missing, 60, 1)
+    assert expected.measured == 0
+    assert expected.seconds == pytest.approx(guess(missing[0], 60) + EVALUATION_SECONDS)
+    per_step = guess(missing[0], 61) - guess(missing[0], 60)
+    assert 0 < per_step < guess(work(tmp_path, "a1-seed0"), 61) - guess(work(tmp_path, "a1-seed0"), 60)
