@@ -234,3 +234,35 @@ def test_a_moved_run_may_go_on_and_a_damaged_one_is_one_line(run_on_a_file, tmp_
     err = capsys.readouterr().err
     assert err.startswith("codea1: step 1 in ") and "is damaged" in err and "no earlier step is good" in err
     assert err.count("\n") == 1
+
+
+# --- the tables ---------------------------------------------------------------------------------------
+
+
+def test_what_a_table_takes_at_a_real_size_is_listed_and_not_begun(capsys, tmp_path):
+    line = refused_after_a_list(capsys, "reproduce", "static", "--model", "1.5b")
+    assert "--model 1.5b: " in line[1] and "python -m launch" in line[1]
+    named = [words.split()[2] for words in line[0].splitlines()]
+    assert named == ["1.5b/golden", "1.5b/static_base", "1.5b/static_sft", "1.5b/static_a1"]
+    assert f"_v5e {read_plans().hours['1.5b/golden_v5e']:.1f} h" in line[0].splitlines()[0]
+    assert cli.main(["reproduce", "static", "--model", "1.5b", "--dry-run"]) == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def refused_after_a_list(capsys, *arguments: str) -> tuple[str, str]:
+    """Standard output, and the one line of the refusal."""
+    assert cli.main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert err.startswith("codea1: ") and err.count("\n") == 1
+    return out, err
+
+
+def test_a_table_in_the_micro_world_is_the_commands_that_are_missing(capsys):
+    assert cli.main(["reproduce", "static", "--seeds", "1", "--dry-run"]) == 0
+    commands = [line.split()[:3] for line in capsys.readouterr().out.splitlines()]
+    trained = [words[2] for words in commands if words[1] == "train"]
+    assert trained == [
+        "micro/" + name for name in ("base", "golden", "static_base", "sft", "static_sft", "a1", "static_a1")
+    ]
+    assert sum(words[1:] == ["eval", "suites"] for words in commands) == 3
+    assert "no table" in refused(capsys, "reproduce", "tabel")
