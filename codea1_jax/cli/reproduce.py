@@ -33,7 +33,7 @@ def add(commands: Commands) -> None:
         help="of the others, which presets would be trained; default: %(default)s",
     )
     parser.add_argument("--seeds", type=positive, default=5, help="default: %(default)s")
-    parser.add_argument("--steps", type=positive, default=60, help="of every training run; default: %(default)s")
+    parser.add_argument("--steps", type=positive, default=40, help="of every training run; default: %(default)s")
     parser.add_argument(
         "--questions", type=positive, default=256, help="to train on and held out; default: %(default)s"
     )

@@ -50,7 +50,7 @@ class Laboratory:
     """
 
     folder: Path
-    steps: int = 60
+    steps: int = 40
     problems: int = 256
     heldout: int = 256
     black_box: float = 0.25
@@ -61,6 +61,8 @@ class Laboratory:
         return (
             f"run.seed={seed}",
             f"train.steps={self.steps}",
+            # Static tests are not written for every question: a step must be less than what is left of a few.
+            f"train.questions={max(1, min(16, self.problems // 4))}",
             f"data.problems={self.problems}",
             f"data.heldout_problems={self.heldout}",
             f"warm_start.black_box={self.black_box}",
