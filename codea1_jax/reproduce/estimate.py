@@ -9,7 +9,7 @@ from statistics import fmean
 from codea1_jax.reproduce.works import Work
 
 # First guesses, of one processor core: a step of training by method, what a run takes besides, and an evaluation.
-# Processor time on a 2-core AMD EPYC machine, 256 questions held out: micro/a1 took 69.5 s for 12 steps and 46.1 s for 2.
+# On a 2-core AMD EPYC machine, 256 questions held out: micro/a1 took 69.5 s of its cores for 12 steps, 46.1 s for 2.
 STEP_SECONDS = {"golden": 0.5, "sft": 0.2, "static_base": 0.5, "static_sft": 0.5, "static_a1": 0.5}
 STEP_SECONDS_OF_TWO_ROLES = 2.3
 RUN_SECONDS, WARM_START_SECONDS, EVALUATION_SECONDS = 41.0, 55.0, 30.0
