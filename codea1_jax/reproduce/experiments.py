@@ -21,7 +21,7 @@ AUTHORS = {"static_base": "base", "static_sft": "sft", "static_a1": "a1"}  # who
 CODE = (("avg@8", "avg_at_n"), ("pass@8", "pass_at_8"))
 TESTS = (("pass@5", "pass_at_5"), ("mut@5", "mut_at_5"), ("Mul", "mul"))
 HUNT = (("validity", "test_validity"), ("kill rate", "kill_rate"))
-CHOSEN = (("one program", "avg_at_8"), ("the chosen one", "best_of_n"))
+CHOSEN = (("one program", "avg_at_n"), ("the chosen one", "best_of_n"))
 DYNAMICS = (
     ("code reward", "code/reward"),
     ("test reward", "test/reward"),

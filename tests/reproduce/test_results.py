@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 from codea1_jax.config import Config
+from codea1_jax.evals.heldout import code_figures
 from codea1_jax.reproduce.experiments import Laboratory, Row, Table, micro_tables
 from codea1_jax.reproduce.page import page
 from codea1_jax.reproduce.published import published
@@ -18,6 +19,7 @@ from codea1_jax.reproduce.results import Result, mean, read_table
 from codea1_jax.reproduce.works import Work, in_order
 from codea1_jax.reproduce.write import comma_separated, latex, markdown
 from codea1_jax.run.config import load
+from codea1_jax.summary import FIGURES
 
 
 @pytest.mark.parametrize("count", [2, 3, 5, 16])
@@ -120,6 +122,12 @@ def test_every_command_of_every_table_is_one_that_can_be_given(tmp_path):
             config = load(Config, preset, overrides)
             assert config.run.seed == 0
             assert config.train.steps == (0 if preset == "micro/base" else lab.steps)
+
+
+def test_every_column_is_a_figure_that_an_evaluation_gives(tmp_path):
+    known = {*FIGURES, *(name.removeprefix("eval/") for name in code_figures(8)), "best_of_n"}
+    for table in micro_tables(Laboratory(tmp_path)).values():
+        assert table.name == "dynamics" or {key for _, key in table.columns} <= known, table.name
 
 
 def test_every_run_of_a_seed_starts_from_the_same_weights(tmp_path):
