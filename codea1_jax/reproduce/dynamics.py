@@ -27,9 +27,13 @@ class Curves:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A row's curve as SVG has it: the points of its means, and of its band there and back."""
+    """A row's curve as SVG has it: the points of its means, and of its band there and back.
+
+    series: the row's number, the same in every chart.
+    """
 
     name: str
+    series: int
     line: str
     band: str
 
@@ -108,10 +112,11 @@ def by_step(curves: Sequence[Curves]) -> str:
 
 def charts(curves: Sequence[Curves]) -> tuple[Chart, ...]:
     """Of every figure that a row has."""
-    return tuple(_chart(each) for each in curves if each.lines)
+    names = list(dict.fromkeys(name for each in curves for name in each.lines))
+    return tuple(_chart(each, names) for each in curves if each.lines)
 
 
-def _chart(curves: Curves) -> Chart:
+def _chart(curves: Curves, names: Sequence[str]) -> Chart:
     means = [one for line in curves.lines.values() for one in line]
     low = min(one.value - (one.margin or 0.0) for one in means)
     high = max(one.value + (one.margin or 0.0) for one in means)
@@ -128,7 +133,7 @@ def _chart(curves: Curves) -> Chart:
         upper = [point(step, one.value + (one.margin or 0.0)) for step, one in enumerate(line)]
         lower = [point(step, one.value - (one.margin or 0.0)) for step, one in enumerate(line)]
         middle = [point(step, one.value) for step, one in enumerate(line)]
-        return Drawn(name, " ".join(middle), " ".join([*upper, *reversed(lower)]))
+        return Drawn(name, 1 + names.index(name), " ".join(middle), " ".join([*upper, *reversed(lower)]))
 
     ticks = tuple((round(height(value), 1), f"{value:.0f}") for value in (low, (low + high) / 2, high))
     return Chart(curves.title, steps, tuple(drawn(name, line) for name, line in curves.lines.items()), ticks)

@@ -72,7 +72,7 @@ def test_charts_draw_means_inside_their_bands_and_the_page_shows_them(table):
     assert len(band) == 2 * STEPS
     assert all(up < middle < down for up, middle, down in zip(band, heights, reversed(band), strict=False))
     assert (min(band), max(band)) == (0, HEIGHT)
-    assert [line.name for line in validity.lines] == ["a1"]
+    assert [(line.name, line.series) for line in validity.lines] == [("a1", a1.series)] != [("a1", 1)]
 
     class Reader(HTMLParser):
         def __init__(self) -> None:
