@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from scripted import scripted_table
 from tiny_run import start_codea1, train_arguments
+from workers import free_port
 
 from codea1_jax import cli
 from codea1_jax.assemble import make_judge
@@ -56,12 +57,6 @@ def test_check_prints_the_diagnosis_and_says_by_its_exit_code_whether_there_is_a
 
 
 # --- serve --------------------------------------------------------------------------------------------
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @pytest.fixture(scope="module")

@@ -2,13 +2,13 @@
 
 import re
 import signal
-import socket
 import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tiny_run import finish, saved, start_codea1, steps_done, train_arguments, wait_until, without_times
+from workers import free_port
 
 TOLERANCE = 1e-3  # of figures: a sum over devices has another order
 MORE = ("train.steps=3", "checkpoint.every=1", "eval.every=3", "eval.suites=1")
@@ -16,9 +16,7 @@ MORE = ("train.steps=3", "checkpoint.every=1", "eval.every=3", "eval.suites=1")
 
 def start(directory: Path, *more: str, processes: int, devices: int) -> list[subprocess.Popen[str]]:
     """A tiny run in so many processes with so many devices each."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     environment = {"XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}"}
     hosts = [
         (f"hosts.coordinator=127.0.0.1:{port}", f"hosts.count={processes}", f"hosts.index={i}")
@@ -35,6 +33,7 @@ def start(directory: Path, *more: str, processes: int, devices: int) -> list[sub
 def assert_close(directory: Path, other: Path) -> None:
     """The same figures and the same parameters, up to rounding."""
     for line, expected in zip(without_times(directory), without_times(other), strict=True):
+        assert line.pop("kind") == expected.pop("kind")
         assert line == pytest.approx(expected, rel=TOLERANCE, abs=TOLERANCE)
     arrays, others = (saved(path / "checkpoints", 3)[0] for path in (directory, other))
     assert arrays.keys() == others.keys()

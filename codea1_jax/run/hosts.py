@@ -21,6 +21,7 @@ from jax.experimental import multihost_utils
 from pydantic import Field, model_validator
 
 from codea1_jax.run.config import ConfigError, Section
+from codea1_jax.run.interrupts import Interrupted
 
 T = TypeVar("T")
 
@@ -59,6 +60,11 @@ def joined(settings: HostsConfig) -> Iterator[None]:
     if settings.coordinator is None and not _in_cluster():
         yield
         return
+    if os.environ.get("JAX_PLATFORMS") == "cpu":
+        # XLA's CPU runtime may start independent collectives in another order on each process, and gloo, which pairs
+        # them by their order, then aborts with a mismatch of sizes.
+        in_order = "--xla_cpu_enable_concurrency_optimized_scheduler=false"
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {in_order}".strip()
     jax.config.update("jax_enable_recoverability", True)  # else a death elsewhere aborts this process unexplained
     over = threading.Event()
     try:
@@ -78,6 +84,10 @@ def joined(settings: HostsConfig) -> Iterator[None]:
         multihost_utils.sync_global_devices("the run is over")
         over.set()
         _wait_for_the_others_to_leave()
+    except (ConfigError, Interrupted):  # all hosts know of it (`on_all`, `any_host`) and leave by this door
+        over.set()
+        _wait_for_the_others_to_leave()
+        raise
     except jax.errors.JaxRuntimeError as error:  # a collective whose peer is gone
         raise HostLost(f"lost another host ({str(error).splitlines()[0]}); {_GO_ON}") from error
     finally:

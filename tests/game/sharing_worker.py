@@ -51,6 +51,6 @@ def played() -> dict:
 
 
 if __name__ == "__main__":
-    count, index, address = sys.argv[1:]
+    address, count, index = sys.argv[1:]
     jax.distributed.initialize(address, int(count), int(index))
     print(json.dumps(played()))

@@ -1,7 +1,6 @@
 """Two processes stand in for two workers of a slice, and really train; the slice is preempted in between."""
 
 import json
-import socket
 import sys
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import pytest
 from fake_cloud import Cloud, Script
 from fake_worker import add_worker, wait_for
 from tiny_run import ROOT, SETTINGS, steps_done
+from workers import free_port
 
 from codea1_jax.run.telemetry import read_lines
 
@@ -19,20 +19,12 @@ exec env JAX_PLATFORMS=cpu {python} -m codea1_jax "${{@//gs:\\/\\//{buckets}}}" 
 """
 
 
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
-
-
 @pytest.mark.long
 def test_two_workers_train_through_a_preemption_and_the_results_come_home(cloud: Cloud, tmp_path: Path):
     port = tmp_path / "port"
     port.write_text(str(free_port()))
     buckets = str(cloud.bucket("gs://")).replace("/", "\\/") + "\\/"
     environment = {
-        # Else XLA's CPU runtime may start independent collectives in another order in each process, and gloo aborts.
-        "XLA_FLAGS": "--xla_cpu_enable_concurrency_optimized_scheduler=false",
         "JAX_COMPILATION_CACHE_DIR": str(ROOT / ".cache" / "jax"),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.5",
     }

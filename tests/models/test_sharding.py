@@ -2,15 +2,12 @@
 
 import dataclasses
 import json
-import os
-import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import jax
 import pytest
 from jax.sharding import AbstractMesh, PartitionSpec
+from workers import found_by, start_two, start_worker
 
 from codea1_jax.models.layout import MESH_AXES, TABLE, batch_shards, constrain, fitting_spec, spec
 from codea1_jax.models.published import QWEN25
@@ -18,7 +15,6 @@ from codea1_jax.models.qwen2 import Qwen2
 from codea1_jax.models.sharding import MeshConfig, check_divisible, make_mesh, param_shardings, serving_shardings
 from codea1_jax.run.config import ConfigError
 
-ROOT = Path(__file__).parents[2]
 WORKER = Path(__file__).with_name("sharded_worker.py")
 ON_EIGHT_DEVICES = [({"fsdp": 4, "tensor": 2}, ["learner"])]
 ON_OTHER_MESHES = [
@@ -31,45 +27,26 @@ ON_OTHER_MESHES = [
 ON_TWO_PROCESSES = [({"fsdp": 4, "tensor": 2}, ["learner"])]
 
 
-def start_worker(devices, *arguments):
-    environment = os.environ | {
-        "JAX_PLATFORMS": "cpu",
-        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
-        "JAX_COMPILATION_CACHE_DIR": str(ROOT / ".cache" / "jax"),
-        "PYTHONPATH": str(ROOT),
-    }
-    command = [sys.executable, str(WORKER), *arguments]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def differences(worker):
-    out, errors = worker.communicate(timeout=500)
-    assert worker.returncode == 0, errors
-    return json.loads(out.splitlines()[-1])
-
-
 def check_small(found, cases):
     assert [len(differences) for differences in found] == [len(names) for _, names in cases]
     assert max(map(max, found)) < 1e-5, found
 
 
 def test_an_update_on_eight_devices_equals_that_on_one(tmp_path):
-    check_small(differences(start_worker(8, str(tmp_path), json.dumps(ON_EIGHT_DEVICES))), ON_EIGHT_DEVICES)
+    check_small(
+        found_by(start_worker(WORKER, str(tmp_path), json.dumps(ON_EIGHT_DEVICES), devices=8)), ON_EIGHT_DEVICES
+    )
 
 
 @pytest.mark.long
 def test_losses_gradients_updates_and_samples_on_every_mesh_equal_one_device(tmp_path):
-    check_small(differences(start_worker(8, str(tmp_path), json.dumps(ON_OTHER_MESHES))), ON_OTHER_MESHES)
+    check_small(found_by(start_worker(WORKER, str(tmp_path), json.dumps(ON_OTHER_MESHES), devices=8)), ON_OTHER_MESHES)
 
 
 @pytest.mark.long
 def test_losses_gradients_updates_and_samples_on_two_processes_equal_one_device(tmp_path):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    cases = json.dumps(ON_TWO_PROCESSES)
-    workers = [start_worker(4, str(tmp_path), cases, address, "2", str(index)) for index in range(2)]
-    for found in map(differences, workers):
+    workers = start_two(WORKER, str(tmp_path), json.dumps(ON_TWO_PROCESSES), devices=4)
+    for found in map(found_by, workers):
         check_small(found, ON_TWO_PROCESSES)
 
 

@@ -1,0 +1,45 @@
+"""Scripts beside the tests that run in processes of their own, with devices of their own, and print a line of JSON."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+
+# As `run.hosts` does: else each process may start collectives in another order, which gloo pairs by their order.
+IN_ORDER = "--xla_cpu_enable_concurrency_optimized_scheduler=false"
+
+
+def start_worker(script: Path, *arguments: str, devices: int = 1) -> subprocess.Popen[str]:
+    """Starts one process with so many virtual devices."""
+    environment = os.environ | {
+        "JAX_PLATFORMS": "cpu",
+        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices} {IN_ORDER}",
+        "JAX_COMPILATION_CACHE_DIR": str(ROOT / ".cache" / "jax"),
+        "PYTHONPATH": str(ROOT),
+    }
+    command = [sys.executable, str(script), *arguments]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def start_two(script: Path, *arguments: str, devices: int = 1) -> list[subprocess.Popen[str]]:
+    """Starts two that meet: their last arguments are an address, the number of processes and their own index."""
+    address = f"127.0.0.1:{free_port()}"
+    return [start_worker(script, *arguments, address, "2", str(index), devices=devices) for index in range(2)]
+
+
+def found_by(worker: subprocess.Popen[str]) -> Any:
+    """What a process printed last, once it has ended well."""
+    out, errors = worker.communicate(timeout=500)
+    assert worker.returncode == 0, errors
+    return json.loads(out.splitlines()[-1])
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
