@@ -36,7 +36,7 @@ lint: .venv/dev
 	$(BIN)/shellcheck .ci/run launch/worker.sh launch/slurm.sbatch
 
 test: lint
-	$(BIN)/pytest -m "not long and not gpu"
+	$(BIN)/pytest -n 2 --dist loadfile -m "not long and not gpu"
 
 test-all: lint
 	$(BIN)/pytest -m "not gpu"

@@ -13,6 +13,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.select import Select
+from selenium.webdriver.support.wait import WebDriverWait
 
 from codea1_jax.run.report import build_report
 
@@ -47,6 +48,9 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 Open = Callable[..., webdriver.Chrome]
 
+# Charts are drawn together, once the page has a width.
+DRAWN = "return document.querySelector('figure.chart .plot svg') !== null"
+
 
 @pytest.fixture
 def opened(chromium: webdriver.Chrome, reports: dict[str, Path]) -> Iterator[Open]:
@@ -62,6 +66,7 @@ def opened(chromium: webdriver.Chrome, reports: dict[str, Path]) -> Iterator[Ope
             chromium.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
             chromium.set_window_size(*size)
         chromium.get(reports[name].as_uri() + place)
+        wait_until(chromium, lambda: chromium.execute_script(DRAWN))
         return chromium
 
     yield open_
@@ -77,6 +82,16 @@ def one(driver: webdriver.Chrome, css: str) -> WebElement:
 
 def every(driver: webdriver.Chrome, css: str) -> list[WebElement]:
     return driver.find_elements(By.CSS_SELECTOR, css)
+
+
+def wait_until(driver: webdriver.Chrome, condition: Callable[[], bool]) -> None:
+    """The page draws charts once they have a size, and goes to a question once the address has changed: soon, not at
+    once."""
+    WebDriverWait(driver, 20, poll_frequency=0.05).until(lambda _: condition())
+
+
+def wait_for_another(driver: webdriver.Chrome, css: str, text: str) -> None:
+    wait_until(driver, lambda: one(driver, css).text != text)
 
 
 def questions(driver: webdriver.Chrome) -> int:
@@ -151,7 +166,7 @@ def test_a_place_in_the_browser_is_an_address(opened):
     one(page, "body").send_keys("j")
     there, title = page.current_url, one(page, "#question .question-text").text
     opened("one", place="")
-    assert one(page, "#question .question-text").text != title
+    wait_for_another(page, "#question .question-text", title)
     opened("one", place="#" + there.partition("#")[2])
     assert one(page, "#question .question-text").text == title
 
@@ -160,12 +175,12 @@ def test_the_keyboard_walks_through_questions_programs_and_steps(opened):
     page = opened("one")
     first = one(page, "#question .question-text").text
     one(page, "body").send_keys("j")
-    assert one(page, "#question .question-text").text != first
+    wait_for_another(page, "#question .question-text", first)
     one(page, "body").send_keys("k")
-    assert one(page, "#question .question-text").text == first
+    wait_until(page, lambda: one(page, "#question .question-text").text == first)
     step = one(page, "#question .eyebrow").text
     one(page, "body").send_keys("[")
-    assert one(page, "#question .eyebrow").text != step
+    wait_for_another(page, "#question .eyebrow", step)
     one(page, "body").send_keys("n")
     assert page.switch_to.active_element.tag_name == "summary"
 
