@@ -114,13 +114,14 @@ def without_times(directory: Path) -> list[dict[str, Any]]:
 def saved(checkpoints: Path, step: int) -> tuple[dict[str, np.ndarray], Any]:
     """Every array of a checkpoint by its path, and its state's document, read without this project's code."""
     with ocp.CheckpointManager(checkpoints) as manager:
-        items = manager.restore(
-            step, args=ocp.args.Composite(arrays=ocp.args.StandardRestore(), document=ocp.args.JsonRestore())
-        )
-    arrays = jax.tree.leaves_with_path(items["arrays"])
-    return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in arrays}, items["document"]["document"][
-        "state"
-    ]
+        document = manager.restore(step, args=ocp.args.Composite(document=ocp.args.JsonRestore()))["document"]
+    place = checkpoints / str(step) / "arrays"
+    with ocp.PyTreeCheckpointer() as reader:  # to the host: the run's devices may not be here
+        tree = reader.metadata(place).item_metadata.tree
+        to_host = jax.tree.map(lambda _: ocp.RestoreArgs(restore_type=np.ndarray), tree)
+        arrays = reader.restore(place, ocp.args.PyTreeRestore(restore_args=to_host))
+    leaves = {jax.tree_util.keystr(path): leaf for path, leaf in jax.tree.leaves_with_path(arrays)}
+    return leaves, document["document"]["state"]
 
 
 def assert_same_end(checkpoints: Path, others: Path, step: int) -> None:
