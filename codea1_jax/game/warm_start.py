@@ -37,7 +37,7 @@ class WarmStartConfig(Section):
 
     steps: int = Field(default=700, ge=1, description="optimizer updates")
     batch: int = Field(default=32, ge=1, description="transcripts per update")
-    code_weight: float = Field(default=1.0, ge=0, description="loss weight of a program's tokens")
+    code_weight: float = Field(default=2.0, ge=0, description="loss weight of a program's tokens")
     test_weight: float = Field(default=0.5, ge=0, description="loss weight of the tokens of a test's call")
     answer_weight: float = Field(default=2.0, ge=0, description="loss weight of the answer that a test states")
     black_box: float = Field(

@@ -21,11 +21,16 @@ class Transcript:
 
 @dataclass(frozen=True)
 class WarmStart:
-    """How often the corpus errs, and how its test inputs are drawn; all are probabilities."""
+    """How often the corpus errs, and how its test inputs are drawn; all are probabilities.
+
+    Strict comparisons err far less than inclusive ones. The closer the two rates, the less there is to gain from
+    telling "at least" from "more than", and a small model does not begin to within a short warm start; whether
+    reinforcement learning then finds the difference within a run is chance.
+    """
 
     inclusive_bug: float = 0.50
     """`>=` or `<=` written without its equality."""
-    strict_bug: float = 0.25
+    strict_bug: float = 0.10
     """`>` or `<` written with an equality."""
     between_bug: float = 0.50
     """a side of a range strict instead of inclusive, or the reverse."""

@@ -189,7 +189,7 @@ def share_wrong(rates: micro.WarmStart, words: str, calls: dict[str, tuple[str, 
     ("name", "rate", "words"),
     [
         ("inclusive_bug", 0.50, "at least|no less|or more|at most|no more|or less"),
-        ("strict_bug", 0.25, "greater|are more|is more|above|smaller|are less|is less|below"),
+        ("strict_bug", 0.10, "greater|are more|is more|above|smaller|are less|is less|below"),
         ("between_bug", 0.50, "between|from"),
         ("empty_case_bug", 0.50, "if none"),
         ("other_bug", 0.12, "."),
