@@ -12,7 +12,7 @@ from pathlib import Path
 from codea1_jax.config import SandboxConfig
 from launch import checks
 from launch.checks import Check
-from launch.hardware import Slice
+from launch.hardware import Slice, stated
 from launch.job import Job
 from launch.shell import Answer, Command, CommandFailed, LaunchError, Refused, ask, run
 from launch.supervise import Patience, attempt, insist, say
@@ -37,9 +37,7 @@ class Workload:
     @property
     def shape(self) -> Slice:
         """The slice. Raises Refused if none was said."""
-        if self.slice is None:
-            raise Refused("--tpu: say which slice, as in v5e:4x4, or a preset that is made for one")
-        return self.slice
+        return stated(self.slice)
 
     @property
     def container(self) -> str:

@@ -115,3 +115,10 @@ def find_slice(name: str) -> Slice:
     if shape not in generation.shapes:
         raise Refused(f"--tpu {name}: {kind} comes as {', '.join(generation.shapes)}")
     return Slice(name, generation, shape)
+
+
+def stated(slice: Slice | None) -> Slice:
+    """The slice. Raises Refused if none was said."""
+    if slice is None:
+        raise Refused("--tpu: say which slice, as in v5e:4x4, or a preset that is made for one")
+    return slice

@@ -13,9 +13,9 @@ from typing import Literal
 from codea1_jax.config import SandboxConfig
 from launch import checks
 from launch.checks import Check
-from launch.hardware import Slice
+from launch.hardware import Slice, stated
 from launch.job import Job
-from launch.shell import Answer, Command, LaunchError, Refused
+from launch.shell import Answer, Command, LaunchError
 
 SOURCE = ".cache/launch/source.tar.gz"
 WORKER = "launch/worker.sh"
@@ -49,9 +49,7 @@ class Pod:
     @property
     def shape(self) -> Slice:
         """The slice. Raises Refused if none was said."""
-        if self.slice is None:
-            raise Refused("--tpu: say which slice, as in v5e:4x4, or a preset that is made for one")
-        return self.slice
+        return stated(self.slice)
 
     @property
     def where(self) -> tuple[str, str]:
