@@ -6,7 +6,7 @@ from codea1_jax.game import Table
 from codea1_jax.game.prompts import Prompt, plain_prompts
 from codea1_jax.models.tokenizer import micro_tokenizer
 from codea1_jax.rollout import Completion, Request
-from sandbox import SandboxPool
+from sandbox import Judge
 
 TOKENIZER = micro_tokenizer(["def ", "return ", "assert "])
 PROMPTS = plain_prompts(TOKENIZER)
@@ -35,7 +35,7 @@ def _completion(text: str) -> Completion:
 
 
 def scripted_table(
-    pool: SandboxPool,
+    pool: Judge,
     programs: Mapping[str, Sequence[str]],
     suites: Mapping[tuple[str, str], Sequence[str]],
 ) -> Table:

@@ -9,7 +9,7 @@ import grain
 from jax.sharding import Mesh
 
 from codea1_jax.assemble.convert import own_start
-from codea1_jax.assemble.judges import judge_limits, make_judge
+from codea1_jax.assemble.judges import make_judge
 from codea1_jax.assemble.players import Player, make_players
 from codea1_jax.assemble.policies import (
     base_params,
@@ -35,7 +35,7 @@ from codea1_jax.models.sharding import make_mesh
 from codea1_jax.plan.utilization import peak_flops, update_speed
 from data_pipeline import Problem
 from data_pipeline.loader import batches
-from sandbox import Judge, Limits
+from sandbox import Judge
 
 __all__ = [
     "Parts",
@@ -129,7 +129,7 @@ def make_parts(config: Config, pool: Judge) -> Parts:
         mesh=mesh,
         prompts=prompts,
         questions=questions,
-        rules=_rules(config, players[1].longest_prompt, judge_limits(config.sandbox)),
+        rules=_rules(config, players[1].longest_prompt),
         players=players,
         method=method,
         learners=make_learners(config, method, policy.model, total_steps, mesh),
@@ -140,7 +140,7 @@ def make_parts(config: Config, pool: Judge) -> Parts:
     )
 
 
-def _rules(config: Config, longest_test_prompt: int, limits: Limits) -> Rules:
+def _rules(config: Config, longest_test_prompt: int) -> Rules:
     """How rounds are played; the Test LLM's player takes prompts of up to `longest_test_prompt` tokens."""
     rollout = config.rollout
     return Rules(
@@ -149,6 +149,5 @@ def _rules(config: Config, longest_test_prompt: int, limits: Limits) -> Rules:
         share_programs=rollout.share_programs,
         test_prompt_tokens=longest_test_prompt,
         scoring=Scoring(config.rewards, config.train.update_n, config.method.answer_prediction),
-        limits=limits,
         white_box=config.method.white_box,
     )

@@ -14,11 +14,6 @@ from sandbox.remote import RemoteJudge
 logger = logging.getLogger(__name__)
 
 
-def judge_limits(settings: SandboxConfig) -> Limits:
-    """What one judged program may use."""
-    return Limits(call_seconds=settings.call_seconds, memory_mb=settings.memory_mb)
-
-
 def make_judge(settings: SandboxConfig, preload: Sequence[str] = ()) -> Judge:
     """The judge, which remembers what references answer; in jails of ours programs may import `preload`, too.
 
@@ -28,7 +23,7 @@ def make_judge(settings: SandboxConfig, preload: Sequence[str] = ()) -> Judge:
 
 
 def _judge(settings: SandboxConfig, preload: Sequence[str]) -> Judge:
-    limits = judge_limits(settings)
+    limits = Limits(call_seconds=settings.call_seconds, memory_mb=settings.memory_mb)
     if settings.backend == "http":
         return RemoteJudge(settings.addresses, read_token(), limits, settings.workers)
     if settings.backend == "sandbox_fusion":

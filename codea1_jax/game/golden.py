@@ -28,7 +28,7 @@ def play_golden(table: Table, problems: Sequence[Problem], stream: tuple[int, ..
     sampled = time.perf_counter()
     golden = golden_tests(problems, table.pool)
     pending = {
-        i: PendingJudgement(table.pool, problem, groups[i], golden[i], pooled=False, limits=rules.limits)
+        i: PendingJudgement(table.pool, problem, groups[i], golden[i], pooled=False)
         for i, problem in enumerate(problems)
         if is_mine(i)
     }

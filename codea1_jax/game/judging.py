@@ -14,6 +14,10 @@ from codea1_jax.game.records import Candidate
 from data_pipeline import Problem
 from sandbox import Execution, Job, Judge, Limits, Outcome, Test, encode_literal
 
+# Seconds that a reference may take for all of its calls. Judges remember answers by the limits they were given under,
+# so it is one number for every round of a question, above what any usual number of calls can take.
+PATIENCE = 300.0
+
 
 @dataclass(frozen=True)
 class Testimony:
@@ -32,23 +36,33 @@ class Asked:
 
 
 def ask(pool: Judge, program: str, calls: Iterable[str], entry_point: str) -> Asked:
-    """Submits a program and the calls to evaluate in its process, each distinct one once."""
-    distinct = tuple(dict.fromkeys(calls))
-    return Asked(distinct, pool.submit(Job(program, distinct, entry_point=entry_point)))
+    """Submits a program and the calls to evaluate in its process, each distinct one once.
 
-
-def ask_reference(pool: Judge, problem: Problem, calls: Iterable[str], limits: Limits) -> Asked:
-    """Submits a question's reference; `limits` are those of the programs that its answers will judge.
-
-    It has half their time for a call, or a test would hang on a hair for all that are as fast as it is; but that for
-    every call: one suite's slow tests must not cost another's. Its answers are remembered.
+    In all it has at least the time that a reference has: one suite's slow tests must not cost another's.
     """
     distinct = tuple(dict.fromkeys(calls))
-    half = limits.halved()
-    needed = half.load_seconds + half.call_seconds * len(distinct)
-    patient = replace(half, program_seconds=max(limits.program_seconds, needed))
-    job = Job(problem.solution, distinct, patient, problem.entry_point, is_reference=True)
+    seconds = max(pool.limits.program_seconds, _of_reference(pool.limits, len(distinct)))
+    limits = replace(pool.limits, program_seconds=seconds)
+    return Asked(distinct, pool.submit(Job(program, distinct, limits, entry_point)))
+
+
+def ask_reference(pool: Judge, problem: Problem, calls: Iterable[str]) -> Asked:
+    """Submits a question's reference, whose answers are remembered.
+
+    It has half the time of other programs for a call, or a test would hang on a hair for all that are as fast as it
+    is; but that for every call.
+    """
+    distinct = tuple(dict.fromkeys(calls))
+    seconds = max(PATIENCE, _of_reference(pool.limits, len(distinct)))
+    limits = replace(pool.limits.halved(), program_seconds=seconds)
+    job = Job(problem.solution, distinct, limits, problem.entry_point, is_reference=True)
     return Asked(distinct, pool.submit(job))
+
+
+def _of_reference(limits: Limits, calls: int) -> float:
+    """The most seconds that a reference can take for so many calls, beside programs with these limits."""
+    half = limits.halved()
+    return half.load_seconds + half.call_seconds * calls
 
 
 def testimony(asked: Asked) -> Testimony:
@@ -96,13 +110,12 @@ class PendingJudgement:
         book: Sequence[Test],
         *,
         pooled: bool,
-        limits: Limits,
     ) -> None:
         tests = {c.twin: [test for _, suite in c.suites for test in suite.tests] for c in group}
         own = {twin: [test.call for test in written] for twin, written in tests.items()}
         every = [call for calls in own.values() for call in calls]
         remembered = [test.call for test in book]
-        self._reference = ask_reference(pool, problem, every, limits)
+        self._reference = ask_reference(pool, problem, every)
         self._stated = StatedAnswers(pool, (t.stated for written in tests.values() for t in written))
         self._programs = {
             twin: ask(pool, group[twin].program, [*remembered, *(every if pooled else calls)], problem.entry_point)

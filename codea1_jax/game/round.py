@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from codea1_jax.game.judging import PendingJudgement
 from codea1_jax.game.mistake_book import retrieved
@@ -24,7 +24,7 @@ from codea1_jax.game.scoring import Scoring, settle
 from codea1_jax.game.sharing import gathered, is_mine
 from codea1_jax.rollout import Completion, Request
 from data_pipeline import Problem
-from sandbox import Judge, Limits
+from sandbox import Judge
 
 # A model in one of the two roles: for every request, in any order, its index and its completions.
 Speaker = Callable[[Sequence[Request]], Iterator[tuple[int, tuple[Completion, ...]]]]
@@ -53,7 +53,6 @@ class Rules:
     samples: n, programs per question. suites: m, suites per program.
     share_programs: identical programs of a question share one set of suites (departure).
     test_prompt_tokens: a program whose test prompt is longer gets no suites.
-    limits: the judge's, for one program.
     white_box: the Test LLM is shown the program under test, else the question alone.
     """
 
@@ -62,7 +61,6 @@ class Rules:
     share_programs: bool
     test_prompt_tokens: int
     scoring: Scoring
-    limits: Limits = field(default_factory=Limits)
     white_box: bool = True
 
 
@@ -99,9 +97,7 @@ def play_round(
         judging_since = judging_since if pending else time.perf_counter()
         pooled = rules.scoring.rewards.pool_tests
         if is_mine(i):
-            pending[i] = PendingJudgement(
-                table.pool, problems[i], group, retrieved(pages[i]), pooled=pooled, limits=rules.limits
-            )
+            pending[i] = PendingJudgement(table.pool, problems[i], group, retrieved(pages[i]), pooled=pooled)
     suites_done = time.perf_counter()
     judgements = gathered({i: judging.result() for i, judging in pending.items()})
     judged = time.perf_counter()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from codea1_jax.game.parsing import extract_program
 from codea1_jax.game.rewards import RewardConfig
 from codea1_jax.game.scoring import Scoring
 from data_pipeline import Problem
-from sandbox import Execution, Job, Limits, SandboxError, SandboxPool, Test
+from sandbox import Execution, Job, Judge, Limits, ReferenceCache, SandboxError, SandboxPool, Test
 
 LIMITS = Limits(call_seconds=0.2, load_seconds=0.8, program_seconds=4, memory_mb=256)
 PAPER = Rules(samples=4, suites=2, share_programs=False, test_prompt_tokens=10_000, scoring=Scoring(RewardConfig(), 1))
@@ -263,7 +264,7 @@ EASY, HARD = "assert f(0) == 1", "assert f(0) == 1\nassert f(4) == 5"
 
 
 def play(
-    pool: SandboxPool,
+    pool: Judge,
     said: Sequence[str],
     suites: Mapping[str, Sequence[str]],
     book: Page | None = None,
@@ -336,6 +337,30 @@ def test_without_answer_prediction_the_reference_fills_in_the_answers(pool):
     assert counts(question) == [[(2, 0), (2, 0)], [(2, 0), (1, 1)]]  # a repeated call is invalid all the same
     assert question.programs[1].suites[0].validated.kept == (Test("f(0)", "1"), Test("f(4)", "5"))
     assert rewards(question) == [1, 1 / 4]  # (1/2 + 0)/2
+
+
+SIXTEEN = range(8), range(8, 16)
+SLOW = "def f(x):\n    for _ in range(3 * 10**6): pass\n    return x + 1"
+
+
+def test_one_suites_slow_tests_cost_no_other_suite_whoever_answers_them():
+    """The reference as a candidate passes every test that holds, though all of them take more than a program may."""
+    limits = Limits(call_seconds=1, load_seconds=0.2, program_seconds=0.3, memory_mb=256)
+    suites = ["\n".join(f"assert f({x}) == {x + 1} + 0 * sum(range(10**7))" for x in half) for half in SIXTEEN]
+    with SandboxPool(workers=1, limits=limits) as own:
+        table = scripted_table(own, {SMALL.question: [SLOW] * 2}, {(SMALL.question, SLOW): suites})
+        rules = replace(PAPER, samples=2)
+        [question] = play_round(table, [replace(SMALL, solution=SLOW)], {}, (0,), rules).questions
+    assert counts(question) == [[(8, 0)] * 2] * 2
+    assert rewards(question) == [1, 1]
+
+
+def test_what_a_reference_has_answered_is_remembered_however_much_it_is_asked():
+    some, more = ("\n".join(f"assert f({x}) == {x + 1}" for x in range(count)) for count in (60, 61))
+    with ReferenceCache(SandboxPool(workers=1, limits=LIMITS)) as own:
+        for suite in (some, more):
+            play(own, [RIGHT, WRONG], {RIGHT: [suite] * 2, WRONG: [suite] * 2})
+        assert (own.misses, own.hits) == (61, 60)
 
 
 def test_an_outage_of_the_judge_is_an_error_and_never_a_reward(pool, monkeypatch):
