@@ -27,6 +27,7 @@ from codea1_jax.evals.heldout import HeldOut, prepare
 from codea1_jax.game.prompts import Prompts
 from codea1_jax.game.round import Rules, Speaker, Table, nobody
 from codea1_jax.game.scoring import Scoring
+from codea1_jax.game.sharing import from_first
 from codea1_jax.learn import Groups, Imitation, Learner
 from codea1_jax.methods import METHODS, Method, Role
 from codea1_jax.models.policy import Policy
@@ -133,8 +134,8 @@ def make_parts(config: Config, pool: Judge) -> Parts:
         players=players,
         method=method,
         learners=make_learners(config, method, policy.model, total_steps, mesh),
-        heldout=prepare(questions.heldout if config.eval.every else (), pool),
-        benchmark=make_benchmark(questions.benchmark, pool),
+        heldout=from_first(lambda: prepare(questions.heldout if config.eval.every else (), pool)),
+        benchmark=from_first(lambda: make_benchmark(questions.benchmark, pool)),
         pool=pool,
         total_steps=total_steps,
     )

@@ -10,11 +10,13 @@ from pathlib import Path
 import data_pipeline
 from codea1_jax.config import Config
 from codea1_jax.game.prompts import Prompts
+from codea1_jax.game.sharing import gathered, is_mine
 from codea1_jax.run.config import ConfigError
 from codea1_jax.run.telemetry import write_atomically
 from data_pipeline import Loaded, Problem, Refusal, micro, problem_files
 from data_pipeline.hub import local_path
 from data_pipeline.sources import split_of
+from data_pipeline.validate import failures
 from sandbox import Judge
 
 
@@ -85,10 +87,14 @@ def _load_benchmarks(config: Config) -> Loaded:
 
 
 def _load_file(source: str, pool: Judge) -> Loaded:
+    """A file's problems; refused are also those whose solution fails their own tests, each judged by one host."""
     try:
-        return data_pipeline.validate(data_pipeline.load(source, "all"), pool)
+        loaded = data_pipeline.load(source, "all")
     except (ValueError, OSError) as error:
         raise ConfigError(f"data.source: {error}") from error
+    mine = {i: problem for i, problem in enumerate(loaded.problems) if is_mine(i)}
+    reasons = gathered(dict(zip(mine, failures(tuple(mine.values()), pool), strict=True)))
+    return loaded.refusing({loaded.problems[i].id: reason for i, reason in reasons.items() if reason is not None})
 
 
 def _with_tests_of(path: str, problems: Sequence[Problem]) -> tuple[tuple[Problem, ...], tuple[Refusal, ...]]:

@@ -26,15 +26,15 @@ def play_golden(table: Table, problems: Sequence[Problem], stream: tuple[int, ..
     started = time.perf_counter()
     groups = sample_programs(table, problems, stream, rules)
     sampled = time.perf_counter()
-    golden = golden_tests(problems, table.pool)
-    pending = {
-        i: PendingJudgement(table.pool, problem, groups[i], golden[i], pooled=False)
-        for i, problem in enumerate(problems)
-        if is_mine(i)
-    }
-    judgements = gathered({i: judging.result() for i, judging in pending.items()})
+    mine = [i for i in range(len(problems)) if is_mine(i)]
+    golden = golden_tests([problems[i] for i in mine], table.pool)
+    pending = [
+        (i, tests, PendingJudgement(table.pool, problems[i], groups[i], tests, pooled=False))
+        for i, tests in zip(mine, golden, strict=True)
+    ]
+    judged = gathered({i: (tests, judging.result()) for i, tests, judging in pending})
     questions = tuple(
-        settle(problem, {}, golden[i], groups[i], judgements[i], rules.scoring) for i, problem in enumerate(problems)
+        settle(problems[i], {}, tests, groups[i], judgement, rules.scoring) for i, (tests, judgement) in judged.items()
     )
     seconds = {"generate_code": sampled - started, "judge_wait": time.perf_counter() - sampled}
     return Round(questions, seconds)

@@ -1,13 +1,14 @@
 """Judging on several hosts: each judges its own share of the questions on its own CPUs, and all know the outcome.
 
-Every host plays the same round; only the judge's work is parted. A host whose judge fails ends; the others, which wait
-for its share, end as they do when any host is gone.
+Every host plays the same round; only the judge's work is parted. Nothing that a judge has answered may be used before
+it was shared: what one host has time for another may not. A host whose judge fails ends; the others, which wait for
+its share, end as they do when any host is gone.
 """
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 import jax
@@ -27,6 +28,11 @@ def gathered(mine: Mapping[int, T]) -> dict[int, T]:
     shares = [mine] if jax.process_count() == 1 else [pickle.loads(part) for part in _bytes_of_all(pickle.dumps(mine))]
     together = {index: outcome for share in shares for index, outcome in share.items()}
     return {index: together[index] for index in sorted(together)}
+
+
+def from_first(make: Callable[[], T]) -> T:
+    """What the first host makes, on all, for work that is not worth parting."""
+    return gathered({0: make()} if is_mine(0) else {})[0]
 
 
 def _bytes_of_all(own: bytes) -> list[bytes]:

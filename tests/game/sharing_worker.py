@@ -1,38 +1,55 @@
 """Run by test_sharing.py in processes of their own: one round that several hosts judge together.
 
-Prints one JSON line {"rewards": every program's and suite's, question by question, "jobs": programs judged here}.
+Prints one JSON line {"rewards": every program's and suite's, question by question, "jobs": programs judged here,
+"golden" and "questions": the golden tests played and the questions trained on where the second host is too slow for any
+program}.
 Arguments: process count, process index and the coordinator's address.
 """
 
 import json
 import sys
+from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 
 import jax
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from scripted import scripted_table
+from scripted import PROMPTS, scripted_table
 
+from codea1_jax.assemble import Questions
+from codea1_jax.assemble.questions import load_questions
+from codea1_jax.config import Config
 from codea1_jax.game import Rules, play_round
 from codea1_jax.game.golden import play_golden
 from codea1_jax.game.rewards import RewardConfig
 from codea1_jax.game.scoring import Scoring
+from codea1_jax.run.config import load
 from data_pipeline import Problem
-from sandbox import SandboxPool
+from sandbox import Execution, Outcome, SandboxPool, Status
 
+ROOT = Path(__file__).parents[2]
 PROGRAMS = ["def f(x): return x + {}", "def f(x): return x * x + {}", "def f(x) return x"]
 SUITES = ["assert f(1) == 2\nassert f(0) == 3\nassert f('a') == 1", "assert f(2) == 5\nassert f(2) == 5"]
 RULES = Rules(samples=3, suites=2, share_programs=False, test_prompt_tokens=1000, scoring=Scoring(RewardConfig(), 1))
 
 
+TOO_SLOW = Outcome(Status.TIMED_OUT)
+
+
 class Counting(SandboxPool):
-    """A pool that counts the programs it runs."""
+    """A pool that counts the programs it runs. Of a slow one every program runs out of time."""
 
     jobs = 0
+    slow = False
 
     def submit(self, job):
         self.jobs += bool(job.program)
+        if self.slow:
+            late: Future[Execution] = Future()
+            late.set_result(Execution(TOO_SLOW, (TOO_SLOW,) * len(job.calls), 0.0))
+            return late
         return super().submit(job)
 
 
@@ -47,7 +64,19 @@ def played() -> dict:
         rounds = [play_round(table, problems, {}, (0,), RULES), play_golden(table, problems, (0,), RULES)]
         judged = [program for each in rounds for question in each.questions for program in question.programs]
         rewards = [[program.reward, *(suite.reward.reward for suite in program.suites)] for program in judged]
-        return {"rewards": rewards, "jobs": pool.jobs}
+        found = {"rewards": rewards, "jobs": pool.jobs}
+        pool.slow = jax.process_index() == 1
+        computed = [
+            replace(problem, golden_tests=(*golden, f"assert f(2) == sum([2, {problem.id}])")) for problem in problems
+        ]
+        known = play_golden(table, computed, (0,), RULES).questions
+        return found | {"golden": [len(q.retrieved) for q in known], "questions": [p.id for p in questions(pool).train]}
+
+
+def questions(pool: SandboxPool) -> Questions:
+    """Those of a file."""
+    config = load(Config, "micro/a1", [f"data.source={ROOT / 'docs/problems.jsonl'}", "train.questions=1"])
+    return load_questions(config, PROMPTS, pool)
 
 
 if __name__ == "__main__":

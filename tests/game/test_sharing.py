@@ -15,3 +15,7 @@ def test_two_hosts_judge_a_share_each_and_know_the_same():
     assert len({reward for rewards in alone["rewards"] for reward in rewards}) > 3
     assert first["jobs"] + second["jobs"] == alone["jobs"]
     assert min(first["jobs"], second["jobs"]) > 0.3 * alone["jobs"]
+    # What the slow host could not answer, neither knows; they part ways in nothing.
+    assert first["golden"] == second["golden"] == [3, 2, 3, 2, 3]
+    assert first["questions"] == second["questions"]
+    assert 0 < len(first["questions"]) < len(alone["questions"])
