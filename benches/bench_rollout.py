@@ -9,19 +9,16 @@ decoding of Qwen2.5 1.5B in bfloat16 reaches at 256 sequences. Ends with one lin
 
 import json
 import math
-import os
 import random
 import statistics
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jax
+from contenders import Contender, environment
 from rollout_roofline import bandwidth_share
 from rollout_worker import MODEL, WORKLOADS, Workload, read_workloads
 
@@ -29,14 +26,12 @@ from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.qwen2 import Qwen2, init_params
 from codea1_jax.models.weights import save_params
 
-HERE = Path(__file__).parent
-ENVIRONMENTS = HERE.parent / ".venv-bench"
 SHAPE = Qwen2Config(32_000, 768, 2048, 12, 12, 2, 64)
-# The largest batch that made each of them faster.
 OTHERS = {
-    "transformers": ("torch", ["torch==2.13.0", "transformers==5.23.0"], 64),
-    "tunix": ("tunix", ["google-tunix==0.1.7"], 64),
+    "transformers": ("torch", ("torch==2.13.0", "transformers>=5,<6")),
+    "tunix": ("tunix", ("google-tunix==0.1.7", "jax==0.10.2")),
 }
+BATCH = 64  # of the others: the largest that made each of them faster
 ROUNDS = {"uniform": 3, "ragged": 1}
 
 
@@ -58,58 +53,21 @@ def make_workloads() -> dict[str, Workload]:
     }
 
 
-def environment(name: str, packages: list[str]) -> Path:
-    """The Python of an environment with these packages, made if it is not there."""
-    directory = ENVIRONMENTS / name
-    made = directory / "made"
-    if not made.exists():
-        uv = Path(sys.executable).with_name("uv")
-        subprocess.run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, directory], check=True)
-        subprocess.run([uv, "pip", "install", "--quiet", "--python", directory, *packages], check=True)
-        made.touch()
-    return directory / "bin" / "python"
-
-
-@contextmanager
-def contender(python: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """A process that plays workloads; it ends with its standard input."""
-    with subprocess.Popen(
-        [python, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-        env={**os.environ, "JAX_PLATFORMS": "cpu"},
-    ) as process:  # fmt: skip
-        yield process
-        assert process.stdin
-        process.stdin.close()
-
-
-def play(process: subprocess.Popen[str], workload: str) -> dict[str, Any]:
-    assert process.stdin
-    assert process.stdout
-    print(workload, file=process.stdin, flush=True)
-    line = process.stdout.readline()
-    if not line:
-        raise RuntimeError(f"{process.args} ended with code {process.wait()} at the workload {workload}")
-    return json.loads(line)
-
-
 def compare(directory: Path) -> dict[str, dict[str, list[dict[str, Any]]]]:
     """What every contender told of every round, by workload. Each has one more round before, to compile in."""
+    contenders = {"ours": Contender(sys.executable, "rollout_ours.py", directory)} | {
+        name: Contender(environment(folder, packages), f"rollout_{name}.py", directory, BATCH)
+        for name, (folder, packages) in OTHERS.items()
+    }
     told: dict[str, dict[str, list[dict[str, Any]]]] = {}
-    with ExitStack() as stack:
-        ours = contender(Path(sys.executable), str(HERE / "rollout_ours.py"), str(directory))
-        playing = {"ours": stack.enter_context(ours)}
-        for name, (folder, packages, size) in OTHERS.items():
-            script = str(HERE / f"rollout_{name}.py")
-            other = contender(environment(folder, packages), script, str(directory), str(size))
-            playing[name] = stack.enter_context(other)
-        for workload, rounds in ROUNDS.items():
-            for name, process in playing.items():
-                if (name, workload) != ("transformers", "ragged"):  # it compiles nothing
-                    play(process, workload)
-            told[workload] = {name: [] for name in playing}
-            for _ in range(rounds):
-                for name, process in playing.items():
-                    told[workload][name].append(play(process, workload))
+    for workload, rounds in ROUNDS.items():
+        for name, contender in contenders.items():
+            if (name, workload) != ("transformers", "ragged"):  # it compiles nothing
+                contender.ask(workload)
+        turns = [{name: contender.ask(workload) for name, contender in contenders.items()} for _ in range(rounds)]
+        told[workload] = {name: [turn[name] for turn in turns] for name in contenders}
+    for contender in contenders.values():
+        contender.stop()
     return told
 
 

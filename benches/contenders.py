@@ -1,7 +1,7 @@
 """Contenders of a bench: each in an environment and a process of its own, asked for one turn at a time.
 
-A contender prints one JSON line when it is ready and one for every line that it reads. So contenders take turns, and a
-busy machine slows all of them.
+A contender prints one JSON line when it is ready and one for every line that it reads, which may say what to do.
+So contenders take turns, and a busy machine slows all of them. Standard library only: it runs in every environment.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ class Contender:
     """A process that has been started; `ask` gives it a turn."""
 
     def __init__(self, python: Path | str, script: str, *arguments: object) -> None:
+        self._name = Path(script).stem
         command = [str(python), str(Path(__file__).with_name(script)), *map(str, arguments)]
         path = os.pathsep.join([str(ROOT), str(Path(__file__).parent)])
         variables = os.environ | {"PYTHONPATH": path, "TPU_SKIP_MDS_QUERY": "1", "HF_HUB_OFFLINE": "1"}
@@ -47,12 +48,13 @@ class Contender:
         )
         self._read()
 
-    def ask(self) -> dict[str, Any]:
-        """One turn: what the contender says of it."""
+    def ask(self, what: str = "") -> dict[str, Any]:
+        """One turn: what the contender says of it. Shows how long it took."""
         assert self._process.stdin is not None
-        self._process.stdin.write("\n")
-        self._process.stdin.flush()
-        return self._read()
+        print(what, file=self._process.stdin, flush=True)
+        told = self._read()
+        print(f"{self._name} {what}: {told['seconds']:.1f} s", file=sys.stderr)
+        return told
 
     def stop(self) -> None:
         """Lets the process end."""
@@ -68,16 +70,16 @@ class Contender:
         return json.loads(line)
 
 
-def turns() -> Iterator[None]:
-    """A contender's turns, one for each line of standard input.
+def turns() -> Iterator[str]:
+    """A contender's turns, one for each line of standard input: what each asks for.
 
     When it asks for the next, the last is over: its seconds and the process's peak of memory are said.
     """
     out, sys.stdout = sys.stdout, sys.stderr  # libraries chat
     print("{}", file=out, flush=True)
-    for _ in sys.stdin:
+    for line in sys.stdin:
         started = time.perf_counter()
-        yield
+        yield line.strip()
         told = {"seconds": time.perf_counter() - started, "peak_gb": peak_gb()}
         print(json.dumps(told | TOLD), file=out, flush=True)
 

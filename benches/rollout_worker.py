@@ -6,12 +6,12 @@ Standard library only, because each contender runs in an environment of its own.
 from __future__ import annotations
 
 import json
-import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from contenders import TOLD, turns
 
 MODEL, WORKLOADS = "model", "workloads.json"
 
@@ -41,10 +41,7 @@ def read_workloads(directory: Path) -> dict[str, Workload]:
 
 
 def answer(directory: Path, play: Callable[[Workload], dict[str, Any]]) -> None:
-    """For every workload named on standard input, plays it and prints a line of JSON: seconds and what was said."""
+    """Plays the workload that each turn names, and says what `play` returns."""
     workloads = read_workloads(directory)
-    out, sys.stdout = sys.stdout, sys.stderr  # libraries chat
-    for line in sys.stdin:
-        started = time.perf_counter()
-        told = play(workloads[line.strip()])
-        print(json.dumps({"seconds": time.perf_counter() - started, **told}), file=out, flush=True)
+    for name in turns():
+        TOLD.update(play(workloads[name]))
