@@ -22,7 +22,8 @@ def straight(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run_and_kill(directory: Path, number: signal.Signals, stage: str, draw: random.Random) -> bool:
     """Goes on with a run until it is killed in the stage; or to its end, if it gets there first."""
     instant = (stage, str(draw.randint(1, 2)), f"{draw.uniform(0, STAGES[stage]):.4f}", number.name)
-    process = start_script(str(ROOT / "tests" / "killed_run.py"), *instant, *train_arguments(directory, "--resume"))
+    script = ("-P", str(ROOT / "tests" / "killed_run.py"))  # -P: beside it, tests/sandbox is not the package
+    process = start_script(*script, *instant, *train_arguments(directory, "--resume"))
     _, said = process.communicate(timeout=300)
     stopped = -signal.SIGKILL if number == signal.SIGKILL else 130
     assert process.returncode in (0, stopped), said
