@@ -59,7 +59,7 @@ def test_the_datas_own_solutions_score_everything_that_is_sound(data, capsys):
     assert "left out: bad: its own solution fails its own check" in shown.err
     (folder,) = (data / "runs").iterdir()  # named by what is evaluated
     lines = (folder / "samples.jsonl").read_text().splitlines()
-    assert [json.loads(line)["task_id"] for line in lines] == ["one", "two"]
+    assert [json.loads(line)["task_id"] for line in lines] == ["one", "two", "bad"]
 
 
 def test_tests_collaboration_and_suites(data, capsys):

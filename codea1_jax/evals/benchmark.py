@@ -27,10 +27,11 @@ _MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)")
 class Benchmark:
     """Sound problems, each with the limits its samples run under, and those left out.
 
-    missing: problems that need a package which the judge's Python lacks; unsound: those whose solution fails their
-    own check.
+    everything: all problems, in order; missing: those that need a package which the judge's Python lacks; unsound:
+    those whose solution fails their own check.
     """
 
+    everything: tuple[Problem, ...]
     limits: Mapping[Problem, Limits]
     missing: tuple[Refusal, ...]
     unsound: tuple[Refusal, ...]
@@ -63,7 +64,7 @@ def make_benchmark(problems: Sequence[Problem], pool: Judge) -> Benchmark:
             missing.append(Refusal(problem.id, f"needs {module[1]}, which the judge's Python lacks"))
         else:
             unsound.append(Refusal(problem.id, f"its own solution fails its own check ({reason})"))
-    return Benchmark(limits, tuple(missing), tuple(unsound))
+    return Benchmark(tuple(problems), limits, tuple(missing), tuple(unsound))
 
 
 def submit_check(pool: Judge, problem: Problem, program: str, limits: Limits) -> Future[CheckResult]:

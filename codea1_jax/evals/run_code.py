@@ -25,13 +25,17 @@ def evaluate_code(
 ) -> dict[str, Any]:
     """Figures per benchmark, and what was left out. Every sample and result is in the journal as soon as it is known.
 
+    Samples are drawn of problems that are left out, too: the benchmarks' own scorers refuse a file without some task.
+
     Raises SandboxError if the judge fails, and what the generator raises.
     """
     results = {line["task_id"]: _result(line) for line in journal.lines(RESULTS_FILE)}
-    todo = [problem for problem in benchmark.problems if problem.id not in results]
+    todo = [problem for problem in benchmark.everything if problem.id not in results]
     total = len(benchmark.problems)
     progress(len(results), total)
-    for result in check_samples(benchmark, _drawn(todo, generator, samples, journal), pool):
+    drawn = _drawn(todo, generator, samples, journal)
+    sound = ((problem, programs) for problem, programs in drawn if problem in benchmark.limits)
+    for result in check_samples(benchmark, sound, pool):
         journal.add(RESULTS_FILE, [asdict(result)])
         results[result.task_id] = result
         progress(len(results), total)

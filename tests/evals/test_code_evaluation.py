@@ -60,7 +60,7 @@ def silent(done, total):
 def test_sound_problems_are_scored_and_all_others_are_left_out_by_name(pool, tmp_path):
     benchmark = make_benchmark([GROW, UNSOUND, MISSING, MINE, BIGCODE], pool)
     assert [problem.id for problem in benchmark.problems] == [GROW.id, "mine", BIGCODE.id]
-    own = Recorded({p.id: (p.solution,) for p in (GROW, MINE, BIGCODE)})
+    own = Recorded({p.id: (p.solution,) for p in (GROW, UNSOUND, MINE, BIGCODE)})
     results = evaluate_code(benchmark, own, 1, pool, journal(tmp_path), silent)
     assert set(benchmark_figures(benchmark, 1)) == {
         f"eval/{source}/{name}" for source, found in results["benchmarks"].items() for name in found if "_at_" in name
@@ -75,6 +75,9 @@ def test_sound_problems_are_scored_and_all_others_are_left_out_by_name(pool, tmp
     }
     assert list(results["unsound"]) == ["HumanEval/901"]
     assert "its own solution fails its own check (failed" in results["unsound"]["HumanEval/901"]
+    drawn, scored = (journal(tmp_path).lines(name) for name in ("samples.jsonl", "results.jsonl"))
+    assert [line["task_id"] for line in scored] == [GROW.id, "mine", BIGCODE.id]
+    assert [line["task_id"] for line in drawn] == [GROW.id, UNSOUND.id, "mine", BIGCODE.id]  # others score all of them
 
 
 def test_empty_broken_and_hostile_samples_score_nothing(pool, tmp_path):
@@ -110,7 +113,7 @@ interrupted: list[bool] = []
 
 
 def test_an_interrupted_evaluation_draws_and_checks_only_what_is_left(pool, tmp_path):
-    problems = [replace(GROW, id=f"HumanEval/{k}") for k in range(3)]
+    problems = [*(replace(GROW, id=f"HumanEval/{k}") for k in range(3)), UNSOUND]
     benchmark = make_benchmark(problems, pool)
     programs = {p.id: (GROW.solution, f"def grow(x): return {k}") for k, p in enumerate(problems)}
     whole = evaluate_code(benchmark, Recorded(programs), 2, pool, journal(tmp_path, "whole"), silent)
@@ -122,7 +125,7 @@ def test_an_interrupted_evaluation_draws_and_checks_only_what_is_left(pool, tmp_
         file.write(json.dumps({"task_id": "HumanEval/1", "solution": GROW.solution}) + "\n")
     asked.clear()
     resumed = evaluate_code(benchmark, Counting(programs), 2, pool, journal(tmp_path), silent)
-    assert asked == ["HumanEval/1", "HumanEval/2"]
+    assert asked == ["HumanEval/1", "HumanEval/2", UNSOUND.id]
     assert resumed == whole
     for name in ("samples.jsonl", "results.jsonl"):
         assert journal(tmp_path).lines(name) == journal(tmp_path, "whole").lines(name)
