@@ -4,9 +4,11 @@ import logging
 import sys
 
 import pytest
+from tiny_run import ROOT
 
-from codea1_jax.assemble import judges, make_judge, make_policy
+from codea1_jax.assemble import judges, make_judge, make_policy, make_prompts
 from codea1_jax.assemble.players import buckets, capacity_of, make_sampler
+from codea1_jax.assemble.questions import load_questions
 from codea1_jax.config import Config
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.rollout.jetstream_sampler import JetStreamSampler
@@ -45,6 +47,16 @@ def test_the_last_bucket_is_the_longest_prompt_rounded_up_and_all_are_ascending(
     assert longest <= lengths[-1] < longest + 16
     assert list(lengths) == sorted(set(lengths))
     assert len(lengths) <= 7
+
+
+def test_a_benchmark_that_is_not_there_is_told_before_any_question_is_checked(tmp_path):
+    settings = (f"data.source={ROOT}/docs/problems.jsonl", f"eval.datasets=[{tmp_path}/none.parquet]")
+    config = load(Config, "micro/a1", settings)
+    prompts = make_prompts(config, make_policy(config))
+    with SandboxPool(1, "process") as closed:
+        pass
+    with pytest.raises(ConfigError, match=r"^eval\.datasets: .*/none\.parquet: no such file$"):
+        load_questions(config, prompts, closed)
 
 
 def sampler_of(preset, *overrides):

@@ -40,6 +40,7 @@ def load_questions(config: Config, prompts: Prompts, pool: Judge) -> Questions:
     they were refused are in a file beside the run's directory.
     """
     data = config.data
+    benchmark = _load_benchmarks(config) if config.eval.every else Loaded(())  # before anything that takes time
     refused: tuple[Refusal, ...] = ()
     if data.source == "micro":
         train = micro.problems("train", data.problems, config.run.seed)
@@ -60,7 +61,6 @@ def load_questions(config: Config, prompts: Prompts, pool: Judge) -> Questions:
             f"data.source: {data.source} leaves {len(train)} questions and refuses {len(refused)}; "
             f"a step needs train.questions={config.train.questions}" + _told(refused, config)
         )
-    benchmark = _load_benchmarks(config) if config.eval.every else Loaded(())
     fitting = tuple(p for p in benchmark.problems if _code_fits(p, prompts, config))
     refused += benchmark.refused
     refused += tuple(Refusal(p.id, "its prompt is too long") for p in benchmark.problems if p not in fitting)

@@ -54,6 +54,13 @@ def test_a_name_is_model_method_and_hardware(model):
     assert config.run.directory == anywhere.run.directory == f"runs/{model}-static-sft"
 
 
+@pytest.mark.parametrize("name", ["1.5b/a1", "3b/golden_v5p", "7b/a1_lora_h100"])
+def test_real_models_are_validated_while_they_train_as_in_the_paper(name):
+    validation = load(Config, name).eval
+    assert (validation.every, validation.temperature, validation.top_p) == (10, 0.7, 0.95)
+    assert validation.datasets == ("evalplus/humanevalplus", "evalplus/mbppplus")
+
+
 def test_a_method_is_the_same_at_every_size():
     def without(name: str, *sections: str) -> dict:
         return load(Config, name).model_dump(exclude=set(sections))
