@@ -1,14 +1,19 @@
 """The command line: what it prints, what it refuses, and with which exit code."""
 
+import errno
 import json
+import os
 import shutil
-from collections.abc import Iterable
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from tiny_run import start_codea1, train_arguments
+from tiny_run import ROOT, start_codea1, train_arguments
 
 from codea1_jax import cli
 from codea1_jax.config import Config
@@ -112,6 +117,49 @@ def test_ctrl_c_outside_of_training_needs_no_traceback(capsys, monkeypatch):
     monkeypatch.setattr(cli.presets, "preset_names", press)
     assert cli.main(["presets"]) == 130
     assert capsys.readouterr().err == "codea1: stopped\n"
+
+
+@contextmanager
+def nobody_reads() -> Iterator[None]:
+    """Inside it standard output is a pipe whose other end is closed; afterwards what is left is written there."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as output, redirect_stdout(output):
+        yield
+
+
+@pytest.mark.parametrize("buffered", ["", "1"])
+def test_a_reader_who_has_seen_enough_is_no_failure(buffered):
+    reader, writer = os.pipe()
+    command = [sys.executable, "-m", "codea1_jax", "presets"]
+    environment = os.environ | {"PYTHONUNBUFFERED": buffered}
+    listing = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(reader)
+    os.close(writer)
+    assert listing.communicate() == (None, "")
+    assert listing.returncode == 0
+
+
+def test_what_nobody_reads_changes_no_exit_code(capsys):
+    with nobody_reads():
+        assert cli.main(["train", "micro/a1", "--dry-run"]) == 0
+    with nobody_reads(), pytest.raises(SystemExit, match=r"^0$"):
+        cli.main(["--help"])
+    assert capsys.readouterr().err == ""
+    with nobody_reads():
+        assert cli.main(["reproduce", "code", "--model", "1.5b"]) == 2  # after a list
+    assert capsys.readouterr().err.startswith("codea1: --model 1.5b: ")
+
+
+def test_a_broken_pipe_that_is_not_standard_output_is_a_failure(capsys, monkeypatch):
+    def lose_a_service() -> None:
+        print("not written yet")
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr(cli.presets, "preset_names", lose_a_service)
+    with nobody_reads():
+        assert cli.main(["presets"]) == 1
+    assert capsys.readouterr().err == "codea1: [Errno 32] Broken pipe\n"
 
 
 # --- questions ----------------------------------------------------------------------------------------

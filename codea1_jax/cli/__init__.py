@@ -1,8 +1,8 @@
 """The command line: one module per command, each with `add(commands)`, which registers it.
 
-Results go to standard output, everything else to standard error. Exit codes: 0 done; 1 failed for an outer reason, such
-as a full disk or a judge that died (one line says which; what was saved is good); 2 bad input (one line says what and
-how to mend it); 130 stopped and resumable.
+Results go to standard output, everything else to standard error. Exit codes: 0 done, or stopped since nobody reads the
+results any more; 1 failed for an outer reason, such as a full disk or a judge that died (one line says which; what was
+saved is good); 2 bad input (one line says what and how to mend it); 130 stopped and resumable.
 
 Command modules import JAX and the rooms they need inside the function that runs, so that `codea1 --help` is quick and
 `codea1 sandbox` works on hosts without an accelerator stack.
@@ -14,7 +14,9 @@ import argparse
 import logging
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout, suppress
 from importlib.metadata import version
+from typing import TextIO, cast
 
 from codea1_jax.cli import (
     checkpoint,
@@ -30,7 +32,8 @@ from codea1_jax.cli import (
     serve,
     train,
 )
-from codea1_jax.cli.runtime import BAD_INPUT, FAILED, STOPPED
+from codea1_jax.cli.output import Output, ReaderGone
+from codea1_jax.cli.runtime import BAD_INPUT, DONE, FAILED, STOPPED
 from codea1_jax.run.config import ConfigError
 from codea1_jax.run.interrupts import Interrupted
 from sandbox import SandboxError, SandboxUnavailable
@@ -41,7 +44,17 @@ COMMANDS = (train, checkpoint, convert, evaluate, serve, plan, data, presets, re
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
-    options = _parse(arguments)
+    with redirect_stdout(cast(TextIO, Output(sys.stdout))):
+        try:
+            return _run(_parse(arguments))
+        except ReaderGone:
+            return DONE
+        finally:
+            with suppress(ReaderGone, OSError):  # of a full disk the interpreter tells when it flushes
+                sys.stdout.flush()
+
+
+def _run(options: argparse.Namespace) -> int:
     logging.getLogger("absl").setLevel(logging.ERROR)  # where Orbax warns of choices that are ours
     try:
         return options.run(options)

@@ -1,0 +1,43 @@
+"""Standard output whose reader may leave early, as in `codea1 presets | head -1`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+class ReaderGone(Exception):
+    """Nobody reads standard output any more. Not an OSError, which would be told as a failure."""
+
+
+class Output:
+    """A stream that raises ReaderGone for a broken pipe, so that no other file's or socket's is taken for its own.
+
+    What is written after that goes nowhere.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with self._noticing():
+            return self._stream.write(text)
+
+    def flush(self) -> None:
+        with self._noticing():
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    @contextmanager
+    def _noticing(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._stream.fileno())  # else the interpreter fails at its end to write what is left
+            os.close(nowhere)
+            raise ReaderGone from None
