@@ -26,7 +26,7 @@ def _run(options: argparse.Namespace) -> int:
     logging.getLogger("gcsfs").setLevel(logging.CRITICAL)  # its tracebacks: the findings say in one line what failed
     diagnosis = _diagnose(options.preset, options.overrides)
     print(diagnosis)
-    failures = ", ".join(finding.name for finding in diagnosis.failures)
+    failures = ", ".join(dict.fromkeys(finding.name for finding in diagnosis.failures))
     print(f"\nmissing: {failures}" if failures else "\nnothing is missing")
     return FAILED if failures else DONE
 
