@@ -17,8 +17,8 @@ class Interrupted(Exception):
 class Interrupts:
     """While active, a signal raises `Interrupted`: at once, or at the end of a `shield` if one is up.
 
-    A second signal during a shield changes nothing, for schedulers send several; but a Ctrl-C then raises
-    KeyboardInterrupt there and then: the user really means it.
+    Another signal during a shield, or once `Interrupted` is raised, changes nothing, for schedulers send several; but
+    a Ctrl-C after one that was held back raises KeyboardInterrupt there and then: the user really means it.
 
     On several hosts all must stop at the same place, so there a signal raises only where a shield begins or ends:
     `agree` then says whether any host has one pending. Use as a context manager, in the main thread.
@@ -58,7 +58,7 @@ class Interrupts:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         name = signal.Signals(number).name
-        if not self._shielded and self._agree is None:
+        if not (self._shielded or self._raised) and self._agree is None:
             self._raised = True
             raise Interrupted(name)
         if self._pending is not None and number == signal.SIGINT:

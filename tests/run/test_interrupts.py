@@ -54,6 +54,19 @@ def test_a_scheduler_that_says_it_twice_is_heard_once():
     assert done == ["inside"]
 
 
+def test_a_scheduler_that_says_it_again_before_what_must_be_saved_is_shielded_is_heard_once():
+    done = []
+    with pytest.raises(Interrupted, match="SIGTERM"), Interrupts() as interrupts:
+        try:
+            send(signal.SIGTERM)
+        except Interrupted:
+            send(signal.SIGTERM)
+            with interrupts.shield():
+                done.append("saved")
+            raise
+    assert done == ["saved"]
+
+
 def test_an_error_inside_a_shield_is_not_hidden_by_a_signal():
     with pytest.raises(OSError, match="disk"), Interrupts() as interrupts, interrupts.shield():
         send(signal.SIGINT)
