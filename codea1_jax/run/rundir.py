@@ -23,7 +23,10 @@ SUMMARY_FILE = "summary.json"
 REFUSED_FILE = "refused.jsonl"
 CHECKPOINTS_FOLDER = "checkpoints"
 # A run may be moved, and so may its judges; it may go on on other devices, and keep other checkpoints.
-MAY_CHANGE = ("run.directory", "run.wandb", "checkpoint.", "sandbox.addresses", "sandbox.workers", "mesh.", "hosts.")
+MAY_CHANGE = (
+    *("run.directory", "run.wandb", "checkpoint.", "sandbox.addresses", "sandbox.workers"),
+    *("hardware", "mesh.", "hosts."),
+)
 
 
 class RunDir:

@@ -18,6 +18,7 @@ class Where(Section):
 
 class Settings(Section):
     run: Where = Where()
+    hardware: str | None = None
     steps: int = 3
     rate: float | None = 0.5
 
@@ -143,6 +144,13 @@ def test_a_run_may_be_moved(tmp_path):
     (tmp_path / "old").rename(tmp_path / "new")
     with open_run(tmp_path / "new", Settings(run=Where(directory="new")), resume=True):
         pass
+
+
+def test_a_run_may_go_on_on_other_hardware(tmp_path):
+    with open_run(tmp_path, Settings(hardware="v5e:2x2")):
+        pass
+    with open_run(tmp_path, Settings(hardware="v5e:4x4"), resume=True) as run:
+        assert run.resume_step is None
 
 
 def test_a_directory_of_something_else_is_refused(tmp_path):
