@@ -57,11 +57,13 @@ class Method:
     """roles: the policy that plays each trained role, named after the configuration's section that it learns by.
 
     supervised: policies imitate what they are given, instead of weighing it by its advantage.
+    needs_golden_tests: nothing can be learned of a question without golden tests.
     """
 
     roles: Mapping[Role, str]
     play: Play
     supervised: bool = False
+    needs_golden_tests: bool = False
 
     @property
     def policies(self) -> tuple[str, ...]:
@@ -117,6 +119,6 @@ def _together(questions: Sequence[PlayedQuestion]) -> Mapping[str, Groups]:
 METHODS: Mapping[str, Method] = {
     "a1": Method({"code": "code", "test": "test"}, _adversarial(_apart)),
     "self_play": Method({"code": "code", "test": "code"}, _adversarial(_together)),
-    "golden": Method({"code": "code"}, _golden),
-    "sft": Method({"test": "test"}, _sft, supervised=True),
+    "golden": Method({"code": "code"}, _golden, needs_golden_tests=True),
+    "sft": Method({"test": "test"}, _sft, supervised=True, needs_golden_tests=True),
 }

@@ -11,6 +11,7 @@ import data_pipeline
 from codea1_jax.config import Config
 from codea1_jax.game.prompts import Prompts
 from codea1_jax.game.sharing import gathered, is_mine
+from codea1_jax.methods import METHODS
 from codea1_jax.run.config import ConfigError
 from codea1_jax.run.telemetry import write_atomically
 from data_pipeline import Loaded, Problem, Refusal, micro, problem_files
@@ -53,6 +54,10 @@ def load_questions(config: Config, prompts: Prompts, pool: Judge) -> Questions:
     if data.golden_tests is not None:
         train, untested = _with_tests_of(data.golden_tests, train)
         refused += untested
+    if METHODS[config.method.name].needs_golden_tests:
+        reason = f"it has no golden tests, from which {config.method.name} learns"
+        refused += tuple(Refusal(p.id, reason) for p in train if not p.golden_tests)
+        train = tuple(p for p in train if p.golden_tests)
     short = {p.id for p in (*train, *heldout) if _fits(p, prompts, config)}
     refused += tuple(Refusal(p.id, "its prompt is too long") for p in (*train, *heldout) if p.id not in short)
     train = tuple(p for p in train if p.id in short)
