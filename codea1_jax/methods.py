@@ -96,12 +96,13 @@ def _played(lessons: Mapping[str, Groups], round_: Round, pages: Mapping[str, Pa
 def _sft(
     table: Table, problems: Sequence[Problem], _book: Mapping[str, Page], stream: tuple[int, ...], rules: Rules
 ) -> Played:
-    """Shown a question and its reference, the Test LLM is to answer with golden tests: K of them, others each time."""
+    """Shown a question and (white box) its reference, the Test LLM is to give golden tests: K, others each time."""
     groups = []
     for problem in problems:
         wanted = min(rules.scoring.rewards.suite_size, len(problem.golden_tests))
         tests = random.Random(f"{stream} {problem.id}").sample(problem.golden_tests, wanted)
-        prompt = table.prompts.test(problem.question, problem.entry_point, problem.solution)
+        shown = problem.solution if rules.white_box else None
+        prompt = table.prompts.test(problem.question, problem.entry_point, shown)
         groups.append([Trajectory(prompt, table.prompts.suite(tests), advantage=1.0)])
     return Played({"test": groups})
 

@@ -1,6 +1,7 @@
 """The compared methods: who plays, who learns from what. Scripted models, the real judge."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 from scripted import PROMPTS, TOKENIZER, scripted_table
@@ -90,3 +91,5 @@ def test_supervised_learning_answers_the_reference_with_some_golden_tests_others
     }
     assert len(drawn) > 1
     assert METHODS["sft"].supervised
+    blind = METHODS["sft"].play(table, [PROBLEM], {}, (3,), replace(RULES, white_box=False)).lessons["test"][0][0]
+    assert blind == replace(trajectory, prompt=PROMPTS.test(PROBLEM.question, "f", None))
