@@ -83,7 +83,8 @@ def prepare(
         loaded, stripped = _cleaned(loaded, evaluation)
         loaded = _validated(loaded, pool, Path(directory) / f"{recipe.name}.validated.jsonl", progress)
     if not loaded.problems:
-        raise ValueError(f"{recipe.source}: nothing is left of {len(loaded.refused)} rows")
+        reasons = ", ".join(f"{count} {kind}" for kind, count in _dropped(loaded.refused).items())
+        raise ValueError(f"{recipe.source}: nothing is left of {len(loaded.refused)} rows ({reasons})")
     splits = _splits(loaded.problems, recipe.name)
     return _write(recipe, directory, splits, loaded.refused, stripped, _sha256(*files(path)))
 
@@ -157,12 +158,17 @@ def _write(
         input_sha256=input_sha256,
         kept={split: len(problems) for split, problems in splits.items()},
         questions_stripped=stripped,
-        dropped=dict(Counter(_kind(refusal.reason) for refusal in refused).most_common()),
+        dropped=_dropped(refused),
         refused=list(refused),
         files_sha256={file.name: _sha256(file) for file in sorted(path.iterdir())},
     )
     (path / "manifest.json").write_text(json.dumps(manifest.as_document(), indent=2) + "\n")
     return path, manifest
+
+
+def _dropped(refused: Sequence[Refusal]) -> dict[str, int]:
+    """How many were refused for each kind of reason, the commonest first."""
+    return dict(Counter(_kind(refusal.reason) for refusal in refused).most_common())
 
 
 def _kind(reason: str) -> str:
