@@ -3,6 +3,8 @@
 import errno
 import json
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -323,3 +325,22 @@ def test_a_table_in_the_micro_world_is_the_commands_that_are_missing(capsys):
     ]
     assert sum(words[1:] == ["eval", "suites"] for words in commands) == 3
     assert "no table" in refused(capsys, "reproduce", "tabel")
+
+
+@pytest.mark.parametrize("changed", [("--steps", "2"), ("--questions", "12")])
+def test_runs_of_one_budget_are_not_shown_as_those_of_another(changed, capsys, tmp_path):
+    asked = ["reproduce", "code", "--seeds", "1", "--steps", "3", "--questions", "8", "--dry-run"]
+    assert cli.main(asked) == 0
+    first, second, *_ = capsys.readouterr().out.splitlines()
+    for command in (first, second):  # base and a method, finished
+        _, _, preset, *overrides = shlex.split(command)
+        config = load(Config, preset, overrides)
+        finished = tmp_path / config.run.directory
+        finished.mkdir(parents=True)
+        (finished / "config.yaml").write_text(dump(config))
+        (finished / "summary.json").write_text("{}")
+    assert cli.main(asked) == 0
+    left = capsys.readouterr().out.splitlines()
+    assert first not in left and second not in left
+    said = refused(capsys, *asked, *changed)
+    assert re.search(r"--out: runs/lab/\S+ was trained with \S+=(3|8); choose another folder", said)

@@ -56,6 +56,7 @@ def _run(options: argparse.Namespace) -> int:
     chosen = list(tables.values()) if options.table == ALL else [tables[options.table]]
     seeds = range(options.seeds)
     works = in_order(row.work(seed) for table in chosen for seed in seeds for row in table.rows)
+    _check_budget(works)
     if options.dry_run:
         print("\n".join(shlex.join(["codea1", *work.arguments]) for work in works if not work.finished))
         return DONE
@@ -63,6 +64,25 @@ def _run(options: argparse.Namespace) -> int:
     _work(works, options.steps, options.at_once)
     _write(chosen, seeds, options)
     return DONE
+
+
+def _check_budget(works: Sequence[Work]) -> None:
+    """Raises ConfigError if a finished run was trained for other steps, or on other questions, than it would be now."""
+    import yaml
+
+    from codea1_jax.run.rundir import CONFIG_FILE
+
+    for work in works:
+        if not work.finished or work.arguments[0] != "train":
+            continue
+        chosen = dict(override.split("=", 1) for override in work.arguments[2:])
+        recorded = yaml.safe_load((work.directory / CONFIG_FILE).read_text())
+        for section, name in (("train", "steps"), ("data", "problems"), ("data", "heldout_problems")):
+            if str(recorded[section][name]) != chosen[f"{section}.{name}"]:
+                raise ConfigError(
+                    f"--out: {work.directory} was trained with {section}.{name}={recorded[section][name]}; choose "
+                    "another folder, or what its runs were trained with"
+                )
 
 
 def _of_real_size(options: argparse.Namespace) -> int:
