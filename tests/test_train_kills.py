@@ -37,12 +37,16 @@ def test_a_run_killed_at_random_instants_ends_like_one_that_was_not(number, kill
     stages = [stage for stage in STAGES for _ in range(-(-kills // len(STAGES)))]
     draw.shuffle(stages)
     struck: Counter[str] = Counter()
+    run, kills_of_run = 0, 0
     for attempt in range(3 * kills):
-        directory = tmp_path / str(struck.total() // KILLS_OF_A_RUN)
         stage = stages[attempt % len(stages)]
-        struck[stage] += run_and_kill(directory, number, stage, draw)
+        killed = run_and_kill(tmp_path / str(run), number, stage, draw)
+        struck[stage] += killed
+        kills_of_run += killed
         if struck.total() == kills:
             break
+        if not killed or kills_of_run == KILLS_OF_A_RUN:  # it has got to its end, or has suffered enough
+            run, kills_of_run = run + 1, 0
     assert struck.total() == kills
     assert struck.keys() == STAGES.keys() and min(struck.values()) >= 1, struck
     for directory in tmp_path.iterdir():
