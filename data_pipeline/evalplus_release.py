@@ -140,16 +140,19 @@ def restored(arguments: Sequence[Any], kinds: Kinds) -> list[Any]:
 
 
 def _restored(value: Any, place: int, depth: int, kinds: Kinds) -> Any:
-    known = max((d for p, d in kinds if p == place and d <= depth), default=None)
-    seen = kinds[place, known] if known is not None else set()
     if isinstance(value, dict):
         return {key: _restored(item, place, depth + 1, kinds) for key, item in value.items()}
+    if not isinstance(value, list | str):
+        return value
+    shown = [kinds[p, d] for p, d in sorted(kinds) if p == place and d <= depth]
+    seen = shown[-1] if shown else set()
     if isinstance(value, list):
         items = [_restored(item, place, depth + 1, kinds) for item in value]
         if set in seen:
             return set(items) or {}  # examples of sets have an empty dict where they mean none
-        return tuple(items) if tuple in seen and list not in seen else items
-    return _number(value) if isinstance(value, str) and seen and seen <= {int, float, complex} else value
+        nested = len(shown) > 2 and tuple in shown[-3] & shown[-2] and not seen & {list, tuple}  # may go on like that
+        return tuple(items) if nested or (tuple in seen and list not in seen) else items
+    return _number(value) if seen and seen <= {int, float, complex} else value
 
 
 def _number(value: str) -> float | complex | str:

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import data_pipeline
-from data_pipeline import evalplus_release
+from data_pipeline import evalplus, evalplus_release
 from data_pipeline.evalplus_release import example_kinds, restored
 
 
@@ -50,7 +50,7 @@ def test_a_released_row_is_checked_against_its_own_reference():
     assert (problem.question, problem.source) == ("def add(pair):\n", "humanevalplus")
 
 
-def special(entry_point, reference, argument_lists, atol=0):
+def special(entry_point, reference, argument_lists, atol: float = 0):
     changes = {"entry_point": entry_point, "canonical_solution": reference, "base_input": argument_lists}
     return evalplus_release.from_rows([row(**changes, plus_input=[], atol=atol, assertion="")]).problems[0]
 
@@ -98,21 +98,33 @@ def as_json(value):
     return str(value) if isinstance(value, complex) else value
 
 
+@pytest.mark.parametrize(
+    ("example", "argument", "expected"),
+    [
+        ("f((1, (2, 3)))", [1, [2, [3, [4]]]], (1, (2, (3, (4,))))),  # tuples in tuples may go on
+        ("f((1, 2))", [1, [2]], (1, [2])),
+        ("f([(1, 2)])", [[1, [2]]], [(1, [2])]),
+        ("f([[1], [2]])", [[1, [2]]], [[1, [2]]]),
+    ],
+)
+def test_lists_deeper_than_the_examples_are_tuples_only_where_tuples_hold_tuples(example, argument, expected):
+    assert restored([argument], example_kinds(f"assert {example}", "f")) == [expected]
+
+
 @pytest.mark.shared_data
-def test_types_lost_in_json_are_restored_from_the_examples(shared_data):
+@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.long)])
+def test_types_lost_in_json_are_restored_from_the_examples(shared_data, every):
     """Of the real MBPP+ rows, whose checks still have the types; but for those whose examples show other types."""
     wrong = []
-    for each in pq.read_table(shared_data / "evalplus_sample.parquet").to_pylist()[::4]:
-        if each["data_source"] != "mbppplus":
-            continue
+    rows = pq.read_table(shared_data / "evalplus_sample.parquet").to_pylist()[::every]
+    for problem in evalplus.from_rows([row for row in rows if row["data_source"] == "mbppplus"]).problems:
         (inputs,) = (
             eval(ast.unparse(node.value), {"inf": float("inf"), "nan": 0.5})
-            for node in ast.walk(ast.parse(each["test"]))
+            for node in ast.walk(ast.parse(problem.check))
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "inputs"
         )
-        examples = "\n".join(line for line in each["description"].splitlines() if line.startswith("assert"))
-        kinds = example_kinds(examples, each["extra_info"]["function_name"])
+        examples = "\n".join(line for line in problem.question.splitlines() if line.startswith("assert"))
+        kinds = example_kinds(examples, problem.entry_point)
         if any(repr(restored(as_json(list(call)), kinds)) != repr(list(call)) for call in inputs):
-            wrong.append(each["extra_info"]["question_id"])
-    # MBPP/145's example shows a tuple where its inputs are lists; the rows of the others name a helper function.
-    assert set(wrong) <= {"MBPP/145", "MBPP/580", "MBPP/630"}
+            wrong.append(problem.id)
+    assert set(wrong) <= {"MBPP/145"}  # its example shows a tuple where its inputs are lists
