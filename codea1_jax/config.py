@@ -9,7 +9,7 @@ from pydantic import Field, StringConstraints, model_validator
 from codea1_jax.game.rewards import RewardConfig
 from codea1_jax.game.warm_start import WarmStartConfig
 from codea1_jax.learn import GRPOConfig, OptimizerConfig, PackingConfig
-from codea1_jax.methods import MethodConfig
+from codea1_jax.methods import METHODS, MethodConfig
 from codea1_jax.models.lora import LoRAConfig
 from codea1_jax.models.sharding import MeshConfig
 from codea1_jax.run.config import Section
@@ -206,6 +206,11 @@ class Config(Section):
             raise ValueError("offload.reference: under lora the reference is the base, which is always at work")
         if self.lora is not None and (self.code.start or self.test.start):
             raise ValueError("start: under lora every policy starts from the one base; leave it out")
+        for name, settings in (("code", self.code), ("test", self.test)):
+            if settings.start is not None and name not in METHODS[self.method.name].policies:
+                raise ValueError(
+                    f"{name}.start: method.name={self.method.name} trains no policy of that name; leave it out"
+                )
         if self.checkpoint.keep_best and not self.eval.every:
             raise ValueError("checkpoint.keep_best: nothing says which is best; set eval.every")
         return self
