@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 from sandbox import evaluation, transport
 from sandbox.check_code import run_check
 from sandbox.encoding import NotPlainData
-from sandbox.guard import ENDS_OF_LOOPS, guarded
+from sandbox.guard import ENDS_OF_LOOPS, guarded, is_honest
 from sandbox.watch import cpu_seconds
 
 PASSED, FAILED, RAISED, TIMED_OUT, OUT_OF_MEMORY, CRASHED, NOT_PLAIN_DATA = "pf!tmc?"
@@ -198,15 +198,20 @@ def _serve(inbox: int, outbox: int) -> None:
 
 def _check_here(module: types.ModuleType, check: str, entry_point: str) -> None:
     candidate = guarded(module, entry_point)
-    run_check(check, candidate, {**_functions(module), entry_point: candidate})
+    # Benchmarks execute both as one module: their tests use what the question imports, and its constants.
+    constants = {name: thing for name, thing in _names(module).items() if is_honest(thing)}
+    run_check(check, candidate, {**constants, **_functions(module), entry_point: candidate})
 
 
 def _functions(module: types.ModuleType) -> dict[str, Any]:
-    """What a check may call by name: never something that would hide a builtin from the check."""
+    """What a check may call by name."""
+    return {name: thing for name, thing in _names(module).items() if callable(thing)}
+
+
+def _names(module: types.ModuleType) -> dict[str, Any]:
+    """What the program defines or imports: never something that would hide a builtin from the check."""
     return {
-        name: thing
-        for name, thing in vars(module).items()
-        if callable(thing) and not name.startswith("__") and not hasattr(builtins, name)
+        name: thing for name, thing in vars(module).items() if not name.startswith("__") and not hasattr(builtins, name)
     }
 
 

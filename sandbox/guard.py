@@ -29,6 +29,16 @@ def guarded(module: types.ModuleType, entry_point: str) -> Any:
     return call
 
 
+def is_honest(value: Any) -> bool:
+    """Whether neither it nor anything in it decides by itself what it is equal to."""
+    try:
+        for part in _parts(value):
+            _refuse_own_equality(part)
+    except AssertionError:
+        return False
+    return True
+
+
 def _parts(value: Any) -> Iterator[Any]:
     """A value and all that is in it."""
     seen: dict[int, Any] = {}

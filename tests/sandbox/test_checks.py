@@ -90,6 +90,20 @@ def test_a_check_may_call_the_programs_other_functions(jail, beside):
     assert status(jail, "def f(x): return 0\ndef helper(x): return 5", check, beside) == "passed"
 
 
+def test_a_check_beside_the_program_uses_its_imports_and_constants(jail):
+    program = "import os.path\nimport re as r\nSIZES = [1, 2]\nsum = max\ndef f(x):\n    return x + 1"
+    check = "def check(f):\n    assert os.path.basename('a/b') == r.sub('a', 'b', 'a') and (SIZES, sum(SIZES)) == ([1, 2], 3)"
+    assert status(jail, program, check, beside=True) == "passed"
+    assert status(jail, program, check) == "raised"
+
+
+def test_a_constant_that_decides_what_it_equals_is_not_there(jail):
+    program = "class All:\n    def __eq__(self, other): return True\nRIGHT = All()\ndef f(x):\n    return 0"
+    check = "def check(f):\n    assert f(1) == RIGHT"
+    for constant in ("All()", "[All()]", "{1: (All(),)}"):
+        assert status(jail, f"{program}\nRIGHT = {constant}", check, beside=True) == "raised"
+
+
 def test_a_value_that_is_no_plain_data_has_its_truth_and_no_more(jail):
     program = "import re\ndef f(x):\n    return re.match('a', x)"
     assert status(jail, program, "assert f('a') and not f('b')") == "passed"
