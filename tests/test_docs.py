@@ -51,7 +51,7 @@ PARSED = {
     "serve": "tests/serve/test_serve_http.py",
 }
 # Not ours: only that the shell understands them.
-FOREIGN = {"docker", "pre-commit", "pytest"}
+FOREIGN = {"docker", "evalplus.evaluate", "pre-commit", "pytest"}
 # Of `python -m`.
 MODULES = {"venv": "tests/test_wheel.py"}
 
