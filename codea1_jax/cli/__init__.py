@@ -35,6 +35,7 @@ from codea1_jax.cli import (
 from codea1_jax.cli.output import Output, ReaderGone
 from codea1_jax.cli.runtime import BAD_INPUT, DONE, FAILED, STOPPED
 from codea1_jax.run.config import ConfigError
+from codea1_jax.run.device_memory import shortage_named
 from codea1_jax.run.interrupts import Interrupted
 from sandbox import SandboxError, SandboxUnavailable
 
@@ -57,7 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> int:
     logging.getLogger("absl").setLevel(logging.ERROR)  # where Orbax warns of choices that are ours
     try:
-        return options.run(options)
+        with shortage_named():
+            return options.run(options)
     except (ConfigError, SandboxUnavailable) as error:
         print(f"codea1: {error}", file=sys.stderr)
         return BAD_INPUT

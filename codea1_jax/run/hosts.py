@@ -21,6 +21,7 @@ from jax.experimental import multihost_utils
 from pydantic import Field, model_validator
 
 from codea1_jax.run.config import ConfigError, Section
+from codea1_jax.run.device_memory import is_shortage
 from codea1_jax.run.interrupts import Interrupted
 
 T = TypeVar("T")
@@ -88,7 +89,10 @@ def joined(settings: HostsConfig) -> Iterator[None]:
         over.set()
         _wait_for_the_others_to_leave()
         raise
-    except jax.errors.JaxRuntimeError as error:  # a collective whose peer is gone
+    except jax.errors.JaxRuntimeError as error:
+        if is_shortage(error):
+            raise
+        # A collective whose peer is gone.
         raise HostLost(f"lost another host ({str(error).splitlines()[0]}); {_GO_ON}") from error
     finally:
         over.set()
