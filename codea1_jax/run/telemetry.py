@@ -13,6 +13,7 @@ import logging
 import math
 import os
 import platform
+import secrets
 import shutil
 import sys
 import time
@@ -29,6 +30,7 @@ from tensorboardX import SummaryWriter
 METRICS_FILE = "metrics.jsonl"
 ROLLOUTS_FOLDER = "rollouts"
 VERSIONS_FILE = "versions.json"
+WANDB_FILE = "wandb_id"
 TENSORBOARD_FOLDER = "tb"
 
 _PACKAGES = (
@@ -140,7 +142,8 @@ class Metrics:
         rewind(run_dir, -1 if resume_step is None else resume_step)
         self._file = (run_dir / METRICS_FILE).open("a", encoding="utf-8", newline="\n")
         self._board = SummaryWriter(str(board_dir), purge_step=None if resume_step is None else resume_step + 1)
-        self._wandb = None if wandb_project is None else _start_wandb(run_dir, wandb_project)
+        goes_on = resume_step is not None
+        self._wandb = None if wandb_project is None else _start_wandb(run_dir, wandb_project, goes_on=goes_on)
 
     def log(self, kind: str, step: int, values: Mapping[str, SupportsFloat]) -> None:
         """Appends one line, on disk when this returns."""
@@ -172,10 +175,14 @@ class Metrics:
         self.close()
 
 
-def _start_wandb(run_dir: Path, project: str) -> Any:
+def _start_wandb(run_dir: Path, project: str, *, goes_on: bool) -> Any:
+    """The run's own record of this project: a new one, also beside equally named runs, unless the run goes on."""
     import wandb  # noqa: PLC0415  # an optional extra  # pyright: ignore[reportMissingImports]
 
-    return wandb.init(project=project, id=run_dir.name, name=run_dir.name, dir=str(run_dir), resume="allow")
+    own = run_dir / WANDB_FILE
+    if not (goes_on and own.exists()):
+        write_atomically(own, secrets.token_hex(8))
+    return wandb.init(project=project, id=own.read_text(), name=run_dir.name, dir=str(run_dir), resume="allow")
 
 
 # --- versions -------------------------------------------------------------------------------------

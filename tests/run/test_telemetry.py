@@ -110,6 +110,20 @@ def test_wandb_is_used_only_when_a_project_is_named(tmp_path: Path, monkeypatch)
     assert calls == [("init", "code-a1"), ("log", {"loss": 1.0}, 1), ("finish",)]
 
 
+def test_only_a_run_that_goes_on_keeps_its_record_in_wandb(tmp_path: Path, monkeypatch) -> None:
+    asked: list[dict] = []
+    run = types.SimpleNamespace(log=lambda values, step: None, finish=lambda: None)
+    monkeypatch.setitem(sys.modules, "wandb", types.SimpleNamespace(init=lambda **kwargs: asked.append(kwargs) or run))
+    for directory, resume_step in [("a/run", None), ("b/run", None), ("a/run", 3), ("a/run", None)]:
+        with Metrics(tmp_path / directory, resume_step, wandb_project="code-a1"):
+            pass
+    first, elsewhere, gone_on, anew = (each["id"] for each in asked)
+    assert gone_on == first
+    assert len({first, elsewhere, anew}) == 3
+    assert {each["name"] for each in asked} == {"run"}
+    assert {each["resume"] for each in asked} == {"allow"}
+
+
 def test_a_broken_line_in_the_middle_is_named(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     path.write_text('{"step": 1}\nnonsense\n{"step": 2}\n')
