@@ -13,6 +13,7 @@ from codea1_jax.evals.metrics import Estimate, estimate, pass_at_k
 from codea1_jax.evals.policies import PolicyModel
 from codea1_jax.game.prompts import Prompt
 from codea1_jax.game.round import Table
+from codea1_jax.game.sharing import gathered, is_mine
 from data_pipeline import Problem
 from sandbox import CheckResult, Judge, VerdictStatus
 
@@ -58,7 +59,7 @@ def check_samples(
 def evaluate_benchmark(table: Table, benchmark: Benchmark, samples: int, stream: tuple[int, ...]) -> dict[str, float]:
     """avg@n and pass@k of the Code LLM at the table, by benchmark, in percent. Raises SandboxError if the judge fails.
 
-    The samples of a problem depend on `stream` and the problem alone.
+    The samples of a problem depend on `stream` and the problem alone. Of several hosts each checks its share.
     """
 
     def prompt(ask: Problem | TestAsk) -> Prompt:
@@ -66,8 +67,16 @@ def evaluate_benchmark(table: Table, benchmark: Benchmark, samples: int, stream:
         return table.prompts.code(ask.question, ask.entry_point)
 
     model = Talker(PolicyModel(table.code, prompt, table.decode, stream))
-    drawn = ((benchmark.problems[i], programs) for i, programs in model.programs(benchmark.problems, samples))
-    found = figures(tuple(check_samples(benchmark, drawn, table.pool)))
+    mine: list[int] = []
+
+    def drawn() -> Iterator[tuple[Problem, Sequence[str]]]:
+        for i, programs in model.programs(benchmark.problems, samples):
+            if is_mine(i):
+                mine.append(i)
+                yield benchmark.problems[i], programs
+
+    results = tuple(check_samples(benchmark, drawn(), table.pool))
+    found = figures(tuple(gathered(dict(zip(mine, results, strict=True))).values()))
     return {f"eval/{name}/{key}": value.value for name, values in found.items() for key, value in values.items()}
 
 

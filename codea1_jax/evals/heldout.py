@@ -10,6 +10,8 @@ Tests, in two parts that do not depend on the Code LLM of the day:
 - *pass@5, mut@5, Mul*: the protocol of UnLeakedTestBench. The reference is shown; in each of 5 rounds one suite is
   sampled and its first test whose call is new counts. pass@5 is the share of correct tests among functions × 5;
   mut@5 the share of a question's fixed mutants that the correct ones kill, averaged over questions.
+
+Of several hosts each judges its share of the questions, and all know all figures.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from codea1_jax.game.judging import StatedAnswers, Testimony, ask, testimony
 from codea1_jax.game.parsing import extract_program, extract_suite
 from codea1_jax.game.rewards import validity
 from codea1_jax.game.round import Table
+from codea1_jax.game.sharing import gathered, is_mine
 from codea1_jax.game.validation import validate_suite
 from codea1_jax.rollout import Request
 from data_pipeline import Problem
@@ -75,11 +78,13 @@ def evaluate_code(table: Table, heldout: HeldOut, samples: int, stream: tuple[in
     requests = [Request(prompt, (*stream, 0, i), samples) for i, prompt in enumerate(prompts)]
     asked = {}
     for i, completions in table.code(requests):
-        programs = [extract_program(table.decode(c.tokens)) for c in completions]
-        problem, calls = heldout.problems[i], tuple(heldout.answers[i])
-        jobs = {p: ask(table.pool, p, calls, problem.entry_point) for p in dict.fromkeys(programs)}
-        asked[i] = [jobs[p] for p in programs]
-    correct = [sum(_agrees(testimony(a), heldout.answers[i]) for a in asked[i]) for i in range(len(requests))]
+        if is_mine(i):
+            programs = [extract_program(table.decode(c.tokens)) for c in completions]
+            problem, calls = heldout.problems[i], tuple(heldout.answers[i])
+            jobs = {p: ask(table.pool, p, calls, problem.entry_point) for p in dict.fromkeys(programs)}
+            asked[i] = [jobs[p] for p in programs]
+    mine = {i: sum(_agrees(testimony(a), heldout.answers[i]) for a in programs) for i, programs in asked.items()}
+    correct = gathered(mine).values()
     figures = {f"eval/pass_at_{k}": 100 * fmean(pass_at_k(samples, c, k) for c in correct) for k in KS if k <= samples}
     return {"eval/avg_at_n": 100 * fmean(c / samples for c in correct), **figures}
 
@@ -175,16 +180,17 @@ class _Truth:
 
 
 def _truths(pool: Judge, problems: Sequence[Problem], tests: Sequence[Sequence[SuiteTest]]) -> list[_Truth]:
-    pending = []
-    for problem, own in zip(problems, tests, strict=True):
-        calls = tuple(dict.fromkeys(t.call for t in own))
-        asked = [ask(pool, program, calls, problem.entry_point) for program in (problem.solution, *problem.mutants)]
-        pending.append((asked, StatedAnswers(pool, [t.stated for t in own])))
-    truths = []
-    for asked, stated in pending:
+    pending = {}
+    for i, (problem, own) in enumerate(zip(problems, tests, strict=True)):
+        if is_mine(i):
+            calls = tuple(dict.fromkeys(t.call for t in own))
+            asked = [ask(pool, program, calls, problem.entry_point) for program in (problem.solution, *problem.mutants)]
+            pending[i] = asked, StatedAnswers(pool, [t.stated for t in own])
+    mine = {}
+    for i, (asked, stated) in pending.items():
         reference, *mutants = map(testimony, asked)
-        truths.append(_Truth(reference, tuple(mutants), stated.result()))
-    return truths
+        mine[i] = _Truth(reference, tuple(mutants), stated.result())
+    return list(gathered(mine).values())
 
 
 def _one_per_round(rounds: Sequence[Sequence[SuiteTest]]) -> list[SuiteTest]:

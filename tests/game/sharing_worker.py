@@ -1,8 +1,8 @@
 """Run by test_sharing.py in processes of their own: one round that several hosts judge together.
 
 Prints one JSON line {"rewards": every program's and suite's, question by question, "jobs": programs judged here,
-"golden" and "questions": the golden tests played and the questions trained on where the second host is too slow for any
-program}.
+"golden", "figures" and "questions": the golden tests played, an evaluation, and the questions trained on, where the
+second host is too slow for any program}.
 Arguments: process count, process index and the coordinator's address.
 """
 
@@ -21,6 +21,7 @@ from scripted import PROMPTS, scripted_table
 from codea1_jax.assemble import Questions
 from codea1_jax.assemble.questions import load_questions
 from codea1_jax.config import Config
+from codea1_jax.evals.heldout import evaluate_code, evaluate_tests, prepare
 from codea1_jax.game import Rules, play_round
 from codea1_jax.game.golden import play_golden
 from codea1_jax.game.rewards import RewardConfig
@@ -65,12 +66,17 @@ def played() -> dict:
         judged = [program for each in rounds for question in each.questions for program in question.programs]
         rewards = [[program.reward, *(suite.reward.reward for suite in program.suites)] for program in judged]
         found = {"rewards": rewards, "jobs": pool.jobs}
+        heldout = prepare(problems, pool)
+        shown = {(p.question, p.solution): [*SUITES, *SUITES, ""] for p in problems}
         pool.slow = jax.process_index() == 1
         computed = [
             replace(problem, golden_tests=(*golden, f"assert f(2) == sum([2, {problem.id}])")) for problem in problems
         ]
         known = play_golden(table, computed, (0,), RULES).questions
-        return found | {"golden": [len(q.retrieved) for q in known], "questions": [p.id for p in questions(pool).train]}
+        evaluated = scripted_table(pool, programs, shown)
+        figures = evaluate_code(evaluated, heldout, 3, (0,)) | evaluate_tests(evaluated, heldout, 2, 2, (0,))
+        trained_on = [p.id for p in questions(pool).train]
+        return found | {"golden": [len(q.retrieved) for q in known], "figures": figures, "questions": trained_on}
 
 
 def questions(pool: SandboxPool) -> Questions:

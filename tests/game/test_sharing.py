@@ -17,5 +17,8 @@ def test_two_hosts_judge_a_share_each_and_know_the_same():
     assert min(first["jobs"], second["jobs"]) > 0.3 * alone["jobs"]
     # What the slow host could not answer, neither knows; they part ways in nothing.
     assert first["golden"] == second["golden"] == [3, 2, 3, 2, 3]
+    assert first["figures"] == second["figures"]
+    assert 0 < first["figures"]["eval/avg_at_n"] < alone["figures"]["eval/avg_at_n"]
+    assert first["figures"]["eval/pass_at_5"] < alone["figures"]["eval/pass_at_5"]
     assert first["questions"] == second["questions"]
     assert 0 < len(first["questions"]) < len(alone["questions"])
