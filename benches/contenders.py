@@ -56,6 +56,14 @@ class Contender:
         print(f"{self._name} {what}: {told['seconds']:.1f} s", file=sys.stderr)
         return told
 
+    def ask_twice(self) -> dict[str, Any]:
+        """Two turns in a row: what is said of the second.
+
+        In the first, the memory that another's turn has made cold is brought back; steps of training follow each other.
+        """
+        self.ask()
+        return self.ask()
+
     def stop(self) -> None:
         """Lets the process end."""
         assert self._process.stdin is not None
