@@ -257,7 +257,7 @@ def test_the_pages_build_without_a_warning_and_no_link_leads_nowhere(tmp_path):
                 assert anchor in pages[there].anchors, f"{path.name}: {target}"
 
 
-@pytest.mark.parametrize("name", ["README.md", "CHANGELOG.md", "launch/README.md"])
+@pytest.mark.parametrize("name", ["README.md", "BENCHMARKS.md", "CHANGELOG.md", "launch/README.md"])
 def test_links_of_pages_outside_of_the_documentation_lead_to_files(name):
     page = ROOT / name
     for target in re.findall(r"\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)", page.read_text(), re.MULTILINE):
