@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from example_run import write_example_run
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -86,8 +87,9 @@ def every(driver: webdriver.Chrome, css: str) -> list[WebElement]:
 
 def wait_until(driver: webdriver.Chrome, condition: Callable[[], bool]) -> None:
     """The page draws charts once they have a size, and goes to a question once the address has changed: soon, not at
-    once."""
-    WebDriverWait(driver, 20, poll_frequency=0.05).until(lambda _: condition())
+    once. What was found just before may be gone when it is read."""
+    soon = WebDriverWait(driver, 20, poll_frequency=0.05, ignored_exceptions=[StaleElementReferenceException])
+    soon.until(lambda _: condition())
 
 
 def wait_for_another(driver: webdriver.Chrome, css: str, text: str) -> None:
