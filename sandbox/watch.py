@@ -18,7 +18,9 @@ GRANT = struct.Struct("4dIB")
 NOT_CUT, CUT_BY_CPU, CUT_BY_WALL = range(3)
 
 PERIOD = 0.05  # seconds between two looks
-_IDLE_SHARE = 0.02  # of the time between two looks: who used less CPU time than that did nothing in it
+# Of the time that passes: who uses less CPU time than that does nothing in the rest. Few looks may find any work of a
+# program that waits for its turn among busy neighbours, so that work counts against idle time before it, too.
+_WORKING_SHARE = 0.02
 
 
 class Watch:
@@ -46,7 +48,7 @@ class Watch:
     def _look(self, _signal: int, _frame: object) -> None:
         cpu, now = cpu_seconds(self._pid), time.monotonic()
         passed = min(now - self._looked, 2 * PERIOD)  # no more, or a machine that stood still would cost verdicts
-        self._idle += passed if cpu - self._cpu < _IDLE_SHARE * passed else 0.0
+        self._idle = max(0.0, self._idle + passed - (cpu - self._cpu) / _WORKING_SHARE)
         self._cpu, self._looked = cpu, now
         if self._has_answered():
             self._cpu_at_line, self._idle = cpu, 0.0

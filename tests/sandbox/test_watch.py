@@ -71,7 +71,7 @@ def test_a_checked_program_gains_no_time_for_a_call(jail: SandboxPool):
 def busy() -> Iterator[None]:
     """Far more work for this machine than it has cores."""
     spin = [sys.executable, "-S", "-c", "while True: pass"]
-    neighbours = [subprocess.Popen(spin) for _ in range(12 * (os.cpu_count() or 1))]
+    neighbours = [subprocess.Popen(spin, start_new_session=True) for _ in range(20 * (os.cpu_count() or 1))]
     yield
     for neighbour in neighbours:
         neighbour.kill()
