@@ -1,3 +1,4 @@
+import itertools
 import os
 import subprocess
 import sys
@@ -5,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sandbox import CheckJob, Job, Limits, SandboxPool, Status
+from sandbox import CheckJob, Job, Limits, SandboxPool, Status, watch
 
 LIMITS = Limits(call_seconds=0.3, load_seconds=0.6, program_seconds=8.0, wall_factor=2.0)
 SPIN = "    end = time.thread_time() + 5\n    while time.thread_time() < end: {}\n    return 2\n"
@@ -71,7 +72,7 @@ def test_a_checked_program_gains_no_time_for_a_call(jail: SandboxPool):
 def busy() -> Iterator[None]:
     """Far more work for this machine than it has cores."""
     spin = [sys.executable, "-S", "-c", "while True: pass"]
-    neighbours = [subprocess.Popen(spin, start_new_session=True) for _ in range(20 * (os.cpu_count() or 1))]
+    neighbours = [subprocess.Popen(spin) for _ in range(12 * (os.cpu_count() or 1))]
     yield
     for neighbour in neighbours:
         neighbour.kill()
@@ -84,6 +85,33 @@ def test_busy_neighbours_cost_no_verdict(jail: SandboxPool, busy):
     program = "import time\ndef f(x):\n    end = time.thread_time() + 0.2\n    while time.thread_time() < end: pass\n"
     (execution,) = jail.execute([Job(program, ("f(1)",), limits)])
     assert execution.outcomes[0].value == "None"
+
+
+@pytest.mark.parametrize(
+    ("turns", "cut", "after"),
+    [
+        pytest.param([0.003] + 2 * [0.0], watch.CUT_BY_CPU, 34 * 0.15, id="waits for its turn among fifty"),
+        pytest.param([0.0005], watch.CUT_BY_WALL, 2 * 0.6, id="sleeps but for a moment now and then"),
+        pytest.param([0.0], watch.CUT_BY_WALL, 0.6, id="sleeps"),
+    ],
+)
+def test_time_without_a_turn_is_not_idle(monkeypatch, tmp_path, turns, cut, after):
+    """A call has 0.1 s of CPU time or 0.6 idle ones; `turns` are what it uses from look to look."""
+    now, cpu, ended = 0.0, 0.0, []
+    monkeypatch.setattr(watch.time, "monotonic", lambda: now)
+    monkeypatch.setattr(watch, "cpu_seconds", lambda _pid: cpu)
+    monkeypatch.setattr(watch.os, "kill", lambda _pid, _signal: ended.append(now))
+    answers = (tmp_path / "answers").open("w+b")
+    answers.write(b"loaded\n")
+    answers.flush()
+    watched = watch.Watch(0, answers.fileno(), watch.GRANT.pack(0.1, 0.1, 60.0, 6.0, 2, False))
+    for used in itertools.islice(itertools.cycle(turns), 1000):
+        now, cpu = now + watch.PERIOD, cpu + used
+        watched._look(0, None)
+        if ended:
+            break
+    assert watched.cut == cut
+    assert ended[0] == pytest.approx(after, abs=3 * watch.PERIOD)
 
 
 def test_whoever_sleeps_is_ended_by_the_wall_clock_though_it_uses_no_time(jail: SandboxPool):
