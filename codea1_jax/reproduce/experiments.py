@@ -46,7 +46,9 @@ class Laboratory:
     """The micro world's shared budget: every method trains for `steps` on the same questions, from the same start.
 
     black_box: share of the warm start's transcripts that ask for tests without showing a program, so that self-play
-    knows how it is asked. programs: N of test-time collaboration.
+    knows how it is asked. warm_start_steps, code_weight: more than the presets', since that leaves fewer programs to
+    learn from and every method can only sharpen what the warm start has begun to learn. programs: N of test-time
+    collaboration.
     """
 
     folder: Path
@@ -54,6 +56,8 @@ class Laboratory:
     problems: int = 256
     heldout: int = 256
     black_box: float = 0.25
+    warm_start_steps: int = 1400
+    code_weight: float = 4.0
     programs: int = 8
 
     def overrides(self, seed: int) -> tuple[str, ...]:
@@ -66,6 +70,8 @@ class Laboratory:
             f"data.problems={self.problems}",
             f"data.heldout_problems={self.heldout}",
             f"warm_start.black_box={self.black_box}",
+            f"warm_start.steps={self.warm_start_steps}",
+            f"warm_start.code_weight={self.code_weight}",
             f"eval.every={self.steps}",
             f"checkpoint.every={self.steps}",
             "checkpoint.keep_last=1",
