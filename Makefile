@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: demo test test-all bench-sandbox bench-rollout lint venv docs docs-links notices screenshot wheel clean
+.PHONY: demo test test-all bench-sandbox bench-rollout lint venv docs docs-links notices screenshot lab-pictures wheel clean
 
 # --- environments: .venv/base is a marker of what is installed ------------------------------------
 
@@ -74,6 +74,11 @@ RUN ?= runs/demo
 # Needs chromium and chromedriver.
 screenshot: .venv/dev
 	$(BIN)/python scripts/take_screenshot.py $(RUN) docs/images/report.png
+
+LAB ?= runs/lab
+# Of the tables that `codea1 reproduce all` wrote. Needs chromium and chromedriver.
+lab-pictures: .venv/dev
+	$(BIN)/python scripts/take_table_pictures.py $(LAB)/tables.html docs/images
 
 wheel: .venv/dev
 	$(BIN)/python -m build

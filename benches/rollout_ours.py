@@ -13,7 +13,7 @@ from codea1_jax.models.qwen2 import Params, Qwen2
 from codea1_jax.models.weights import load_params, read_config
 from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
 
-NEVER, ROWS, BLOCK = -1, 256, 8
+NEVER, ROWS, BLOCK = -1, 128, 8
 
 
 def requests_of(workload: Workload) -> list[Request]:
@@ -22,8 +22,11 @@ def requests_of(workload: Workload) -> list[Request]:
 
 
 def capacity_for(requests: Sequence[Request]) -> Capacity:
-    """As many groups as fill the rows, with buckets of a quarter of the longest prompt and response."""
-    width = max(request.samples for request in requests)
+    """As many groups as fill the rows, with buckets of a quarter of the longest prompt and response.
+
+    A group's samples take turns in a quarter as many rows: with a row each, most would wait for the longest.
+    """
+    width = max(1, max(request.samples for request in requests) // 4)
     prompt = max(len(request.prompt) for request in requests)
     response = -(-max(max(request.limits) for request in requests) // BLOCK) * BLOCK
     quarters = sorted({-(-response * part // 4 // BLOCK) * BLOCK for part in (1, 2, 3, 4)})

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import tempfile
 from pathlib import Path
 
-from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
+from browser import open_browser
 
 from codea1_jax.run.report import build_report
 
@@ -27,13 +25,7 @@ def take(run: Path, picture: Path) -> None:
     """Builds the run's report afresh, elsewhere, and writes a part of it to `picture`."""
     with tempfile.TemporaryDirectory() as folder:
         page = build_report([run], Path(folder, "report.html"))
-        options = webdriver.ChromeOptions()
-        options.binary_location = str(shutil.which("chromium"))
-        for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"):
-            options.add_argument(argument)
-        options.add_argument("--hide-scrollbars")
-        options.add_argument(f"--window-size={SIZE[0]},{SIZE[1]}")
-        with webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver"))) as driver:
+        with open_browser(*SIZE) as driver:
             driver.get(page.as_uri())
             driver.execute_script(ARRANGE)
             driver.save_screenshot(str(picture))

@@ -75,7 +75,7 @@ def _sampling(setup: Setup, talk: Talk, model: Qwen2, params: Params, mesh: Mesh
     rollout, capacity = setup.config.rollout, talk_capacity(setup, talk)
     copied = jax.tree.map(lambda x: _shape(x.shape, model.dtype), params)
     copied = with_shardings(copied, serving_shardings(model, mesh))
-    cache = abstract_cache(model, capacity, mesh)
+    cache = abstract_cache(model, capacity, mesh, apart=False)
     bucket, width = capacity.prompt_buckets[-1], capacity.width
     prompts = capacity.prefill_rows(bucket)
     tokens, slots = _shape((prompts, bucket), jnp.int32), _shape((prompts,), jnp.int32)

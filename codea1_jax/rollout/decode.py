@@ -16,18 +16,12 @@ from codea1_jax.models.attention import Attend, prefill_attention
 from codea1_jax.models.layout import everywhere, fitting_spec, using
 from codea1_jax.models.qwen2 import Params, Qwen2, output_table
 from codea1_jax.models.unrolled import apply_unrolled
-from codea1_jax.rollout.attend import Stacked, Unrolled, Visible
-from codea1_jax.rollout.cache import (
-    Cache,
-    KeyValues,
-    append_block,
-    columns_before,
-    empty_block,
-    empty_cache,
-    insert_prompts,
-)
+from codea1_jax.rollout import residence, stacked, unrolled
+from codea1_jax.rollout.cache import Cache, KeyValues, Visible, columns_before
 from codea1_jax.rollout.requests import Capacity
 from codea1_jax.rollout.sampling import Controls, Method, draw_tokens, row_uniforms
+from codea1_jax.rollout.stacked import Stacked
+from codea1_jax.rollout.unrolled import Unrolled
 
 
 class Rows(NamedTuple):
@@ -96,14 +90,14 @@ def _forward(
     return result
 
 
-def abstract_cache(model: Qwen2, capacity: Capacity, mesh: Mesh) -> Cache:
-    """The shapes of a cache, and where the programs keep it."""
-    shapes = jax.eval_shape(lambda: empty_cache(model.config, capacity, model.dtype))
+def abstract_cache(model: Qwen2, capacity: Capacity, mesh: Mesh, *, apart: bool) -> Cache:
+    """The shapes of a cache, and where the programs keep it; `apart`: for layers that are held apart."""
+    form = unrolled if apart else stacked
+    shapes = jax.eval_shape(lambda: form.empty_cache(model.config, capacity, model.dtype))
 
     def place(x: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
-        sharding = NamedSharding(
-            mesh, fitting_spec(("layers", "batch", "kv_heads", *[None] * (len(x.shape) - 3)), x.shape, mesh)
-        )
+        names = (*form.AXES, *[None] * (len(x.shape) - len(form.AXES)))
+        sharding = NamedSharding(mesh, fitting_spec(names, x.shape, mesh))
         return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding)
 
     return jax.tree.map(place, shapes)
@@ -111,19 +105,21 @@ def abstract_cache(model: Qwen2, capacity: Capacity, mesh: Mesh) -> Cache:
 
 def new_cache(model: Qwen2, capacity: Capacity, mesh: Mesh) -> Cache:
     """A cache of zeros, made where the programs keep it: no device ever holds the whole."""
-    return _cache_maker(model, capacity, mesh)()  # pyright: ignore[reportArgumentType]  flax modules are hashable
+    apart = residence.unrolls(mesh)
+    return _cache_maker(model, capacity, mesh, apart)()  # pyright: ignore[reportArgumentType]  flax modules are hashable
 
 
 @cache
-def _cache_maker(model: Qwen2, capacity: Capacity, mesh: Mesh) -> Callable[[], Cache]:
+def _cache_maker(model: Qwen2, capacity: Capacity, mesh: Mesh, apart: bool) -> Callable[[], Cache]:
     """Compiled once."""
-    shardings = jax.tree.map(lambda x: x.sharding, abstract_cache(model, capacity, mesh))
-    return jax.jit(lambda: empty_cache(model.config, capacity, model.dtype), out_shardings=shardings)
+    form = unrolled if apart else stacked
+    shardings = jax.tree.map(lambda x: x.sharding, abstract_cache(model, capacity, mesh, apart=apart))
+    return jax.jit(lambda: form.empty_cache(model.config, capacity, model.dtype), out_shardings=shardings)
 
 
 @partial(jax.jit, static_argnames=("model", "mesh"))
-def prompt_key_values(model: Qwen2, mesh: Mesh, params: Params, tokens: Int[Array, "prompts time"]) -> KeyValues:
-    """Keys and values [layers, prompts, time, kv_heads, head_dim] of right-padded prompts.
+def prompt_key_values(model: Qwen2, mesh: Mesh, params: Params, tokens: Int[Array, "prompts time"]) -> Any:
+    """`KeyValues` [layers, prompts, time, kv_heads, head_dim] of right-padded prompts, or of every layer that is apart.
 
     Padding needs no mask of its own: nothing before it sees it, and decoding masks its columns.
     """
@@ -132,9 +128,13 @@ def prompt_key_values(model: Qwen2, mesh: Mesh, params: Params, tokens: Int[Arra
         attend = prefill_attention(jnp.ones_like(tokens), model.attention)
         nothing = (None,) * model.config.num_layers if _is_unrolled(params) else None
         _, kept = _forward(model, params, tokens, positions, attend, nothing)
-    if _is_unrolled(params):
-        kept = jax.tree.map(lambda *layers: jnp.stack(layers), *kept)
-    return KeyValues(*kept)
+    return tuple(KeyValues(*layer) for layer in kept) if _is_unrolled(params) else KeyValues(*kept)
+
+
+def _insert_prompts(cache: Cache, key_values: Any, slots: Int[Array, " prompts"]) -> Cache:
+    if isinstance(key_values, KeyValues):
+        return stacked.insert_prompts(cache, key_values, slots)
+    return unrolled.insert_prompts(cache, key_values, slots)
 
 
 @partial(jax.jit, static_argnames=("model", "mesh"), donate_argnames="cache")
@@ -148,7 +148,7 @@ def prefill(
 ) -> Cache:
     """Runs right-padded prompts once and stores their keys and values in `slots` (out of range: dropped)."""
     with using(mesh):
-        return insert_prompts(cache, prompt_key_values(model, mesh, params, tokens), slots)
+        return _insert_prompts(cache, prompt_key_values(model, mesh, params, tokens), slots)
 
 
 @partial(jax.jit, static_argnames="mesh", donate_argnames="cache")
@@ -156,14 +156,14 @@ def insert(
     mesh: Mesh,
     cache: Cache,
     seats: PyTree[Array],
-    key_values: KeyValues,
+    key_values: Any,
     slots: Int[Array, " prompts"],
     newcomers: PyTree[Array],
 ) -> tuple[Cache, PyTree[Array]]:
     """Prompts into the cache, and what their rows start from into the seats (leaves [slots, ...])."""
     seated = jax.tree.map(lambda store, new: store.at[slots].set(new, mode="drop"), seats, newcomers)
     with using(mesh):
-        return insert_prompts(cache, key_values, slots), seated
+        return _insert_prompts(cache, key_values, slots), seated
 
 
 @dataclass(frozen=True)
@@ -189,12 +189,12 @@ class Decoder:
             return (progress.drawn.steps < self.capacity.block) & jnp.any(progress.drawn.active)
 
         with using(self.mesh):
-            columns = (self.prompt_columns, self.response_columns)
-            held = Unrolled(cache, columns) if _is_unrolled(params) else Stacked(cache)
+            columns, length = (self.prompt_columns, self.response_columns), self.capacity.block
+            held = Unrolled(cache, length, columns) if _is_unrolled(params) else Stacked(cache, length)
             step = partial(self._step, _Given(params, held, rows, controls))
             end = jax.lax.while_loop(go_on, step, self._start(rows, held))
             drawn = jax.tree.map(everywhere, end.drawn)  # for every host to read
-            return Cache(cache.prompts, append_block(cache.responses, held.written(end.block), rows.age)), drawn
+            return held.appended(end.block, rows.age), drawn
 
     def _start(self, rows: Rows, held: Stacked | Unrolled) -> _Progress:
         shape = (self.capacity.block, *rows.token.shape)
@@ -205,8 +205,7 @@ class Decoder:
             active=rows.active,
             steps=jnp.zeros((), jnp.int32),
         )
-        block = empty_block(self.model.config, self.capacity, self.model.dtype)
-        return _Progress(rows.token, held.start(block), drawn)
+        return _Progress(rows.token, held.start(), drawn)
 
     def _step(self, given: _Given, progress: _Progress) -> _Progress:
         rows, drawn, step = given.rows, progress.drawn, progress.drawn.steps

@@ -25,7 +25,7 @@ from codea1_jax.models.qwen2 import Params, Qwen2
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.models.tokenizer import Tokenizer
 from codea1_jax.models.weights import load_params
-from codea1_jax.rollout.cache import Cache, KeyValues
+from codea1_jax.rollout.cache import Cache
 from codea1_jax.rollout.decode import Block, Decoder, Rows, insert, new_cache, prompt_key_values
 from codea1_jax.rollout.jetstream_results import BlockTokens
 from codea1_jax.rollout.jetstream_shims import TokenizerParameters, engine_api
@@ -56,7 +56,7 @@ class Prompt:
 class Prefix:
     """Prefilled prompts: their keys and values, lengths in tokens and last tokens, int32 [prompts]."""
 
-    key_values: KeyValues
+    key_values: Any
     lengths: np.ndarray
     last: np.ndarray
     draws: Draws

@@ -2,12 +2,12 @@
 
 import dataclasses
 
+import jax
 import numpy as np
 import pytest
 
 from codea1_jax.models.config import Qwen2Config
-from codea1_jax.rollout import Capacity, Request
-from codea1_jax.rollout.cache import empty_cache
+from codea1_jax.rollout import Capacity, Request, stacked, unrolled
 from codea1_jax.rollout.decode import Block
 from codea1_jax.rollout.schedule import Schedule, sample_key
 
@@ -77,8 +77,14 @@ def test_a_key_is_the_samples_own(other):
     assert sample_key(0, (1, 2), 3).tolist() != sample_key(*other).tolist()
 
 
-def test_prompts_are_stored_once_whatever_the_number_of_rows():
+@pytest.mark.parametrize("form", [stacked, unrolled])
+def test_prompts_are_stored_once_whatever_the_number_of_rows(form):
     config = Qwen2Config(11, 8, 8, num_layers=3, num_heads=2, num_kv_heads=1, head_dim=4)
-    narrow, wide = (empty_cache(config, dataclasses.replace(CAPACITY, width=width), np.float32) for width in (1, 8))
-    assert narrow.prompts.keys.size == wide.prompts.keys.size == 3 * 2 * 8 * 1 * 4  # layers, slots, tokens, heads, dim
-    assert 8 * narrow.responses.keys.size == wide.responses.keys.size
+
+    def sizes(width):
+        cache = form.empty_cache(config, dataclasses.replace(CAPACITY, width=width), np.float32)
+        return [sum(x.size for x in jax.tree.leaves(store)) for store in (cache.prompts, cache.responses)]
+
+    (prompts, narrow), (same, wide) = sizes(1), sizes(8)
+    assert prompts == same == 2 * 3 * 2 * 8 * 1 * 4  # keys and values; layers, slots, tokens, heads, dim
+    assert 8 * narrow == wide
