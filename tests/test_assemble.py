@@ -9,7 +9,7 @@ from tiny_run import ROOT
 from codea1_jax.assemble import judges, make_judge, make_policy, make_prompts
 from codea1_jax.assemble.players import buckets, capacity_of, make_sampler
 from codea1_jax.assemble.questions import load_questions
-from codea1_jax.config import Config
+from codea1_jax.config import Config, RolloutConfig
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.rollout.jetstream_sampler import JetStreamSampler
 from codea1_jax.run.config import ConfigError, load, preset_names
@@ -47,6 +47,12 @@ def test_the_last_bucket_is_the_longest_prompt_rounded_up_and_all_are_ascending(
     assert longest <= lengths[-1] < longest + 16
     assert list(lengths) == sorted(set(lengths))
     assert len(lengths) <= 7
+
+
+@pytest.mark.parametrize(("response", "lengths"), [(40, (40,)), (512, (128, 256, 512)), (1001, (128, 256, 512, 1008))])
+def test_a_cache_has_no_more_columns_than_twice_what_its_responses_need(response, lengths):
+    capacity = capacity_of(RolloutConfig(), parts=1, groups=1, width=1, prompt=16, response=response)
+    assert capacity.response_buckets == lengths
 
 
 def test_a_benchmark_that_is_not_there_is_told_before_any_question_is_checked(tmp_path):

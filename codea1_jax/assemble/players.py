@@ -82,18 +82,18 @@ def capacity_of(rollout: RolloutConfig, parts: int, groups: int, width: int, pro
         slots=-(-groups // parts) * parts,
         width=width,
         prompt_buckets=buckets(prompt),
-        response_buckets=(-(-response // BLOCK) * BLOCK,),
+        response_buckets=buckets(response, multiple=BLOCK),
         block=BLOCK,
         prefill_tokens=rollout.prefill_tokens,
         parts=parts,
     )
 
 
-def buckets(longest: int, smallest: int = 128) -> tuple[int, ...]:
-    """Powers of two from `smallest` on that are below `longest`, and `longest` rounded up to a multiple of 16.
+def buckets(longest: int, *, smallest: int = 128, multiple: int = 16) -> tuple[int, ...]:
+    """Powers of two from `smallest` on that are below `longest`, and `longest` rounded up to a multiple.
 
-    Each bucket costs a compilation, so short prompts share one.
+    Each bucket costs a compilation, so short sequences share one.
     """
-    last = -(-longest // 16) * 16
+    last = -(-longest // multiple) * multiple
     below = (2**power for power in range(smallest.bit_length() - 1, last.bit_length()))
     return (*(length for length in below if length < last), last)

@@ -97,13 +97,12 @@ def _capacity(options: argparse.Namespace, model: Qwen2Config) -> Capacity:
         raise ConfigError("--prompt-tokens and --response-tokens must be at least 1")
     if asked > most:
         raise ConfigError(f"--prompt-tokens + --response-tokens = {asked} is more than the model's context of {most}")
-    longest = -(-options.response_tokens // BLOCK) * BLOCK
     try:
         return Capacity(
             slots=options.slots,
             width=options.samples_per_slot,
             prompt_buckets=buckets(options.prompt_tokens),
-            response_buckets=buckets(longest),
+            response_buckets=buckets(options.response_tokens, multiple=BLOCK),
             block=BLOCK,
             prefill_tokens=PREFILL_TOKENS,
         )
