@@ -8,17 +8,30 @@ from pathlib import Path
 from browser import open_browser
 from selenium.webdriver.common.by import By
 
-SIZE = (1100, 4000)
+WIDTH, HEIGHT = 1100, 1000
+# Leaves the plots of one table on the page and says how high they are.
+ARRANGE = """
+  const dots = document.querySelector(`#${arguments[0]} .dots`);
+  document.body.replaceChildren(dots);
+  document.body.style.padding = "16px";
+  return Math.ceil(dots.getBoundingClientRect().height) + 32;
+"""
 
 
 def take(page: Path, folder: Path) -> list[Path]:
     """Writes lab-TABLE.png for every table of `page`, as `codea1 reproduce` wrote it, into `folder`."""
     pictures = []
-    with open_browser(*SIZE) as driver:
+    with open_browser(WIDTH, HEIGHT) as driver:
         driver.get(page.absolute().as_uri())
-        for section in driver.find_elements(By.CSS_SELECTOR, "main > section"):
-            pictures.append(folder / f"lab-{section.get_attribute('id')}.png")
-            section.find_element(By.CLASS_NAME, "dots").screenshot(str(pictures[-1]))
+        names = [section.get_attribute("id") for section in driver.find_elements(By.CSS_SELECTOR, "main > section")]
+        for name in names:
+            driver.get(page.absolute().as_uri())
+            height = driver.execute_script(ARRANGE, name)
+            frame = HEIGHT - driver.execute_script("return window.innerHeight")
+            driver.set_window_size(WIDTH, height + frame)
+            pictures.append(folder / f"lab-{name}.png")
+            driver.save_screenshot(str(pictures[-1]))
+            driver.set_window_size(WIDTH, HEIGHT)
     return pictures
 
 
