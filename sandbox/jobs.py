@@ -34,9 +34,9 @@ class VerdictStatus(StrEnum):
 class Limits:
     """What one program may use. Raises ValueError for a limit that is not positive.
 
-    Seconds are of CPU time, as the kernel accounts for the program's process. Who uses none of it (asleep, or waiting
-    for a process of its own) is ended after `wall_factor` times as many seconds of the clock; and so is, whatever it
-    does, a program as a whole.
+    Seconds are of CPU time, as the kernel accounts for the program's process. Who uses less than a fiftieth of the
+    clock's (asleep, or waiting for a process of its own) is ended after `wall_factor` times as many idle seconds; and,
+    whatever it does, a program as a whole after as many of the clock.
     """
 
     call_seconds: float = 1.0  # one call

@@ -48,7 +48,8 @@ class Watch:
     def _look(self, _signal: int, _frame: object) -> None:
         cpu, now = cpu_seconds(self._pid), time.monotonic()
         passed = min(now - self._looked, 2 * PERIOD)  # no more, or a machine that stood still would cost verdicts
-        self._idle = max(0.0, self._idle + passed - (cpu - self._cpu) / _WORKING_SHARE)
+        used = max(0.0, cpu - self._cpu)  # the account of a process that is no more says 0
+        self._idle = max(0.0, self._idle + passed - used / _WORKING_SHARE)
         self._cpu, self._looked = cpu, now
         if self._has_answered():
             self._cpu_at_line, self._idle = cpu, 0.0

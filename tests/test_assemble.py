@@ -50,7 +50,7 @@ def test_the_last_bucket_is_the_longest_prompt_rounded_up_and_all_are_ascending(
 
 
 @pytest.mark.parametrize(("response", "lengths"), [(40, (40,)), (512, (128, 256, 512)), (1001, (128, 256, 512, 1008))])
-def test_a_cache_has_no_more_columns_than_twice_what_its_responses_need(response, lengths):
+def test_response_buckets_double_from_128_tokens_on(response, lengths):
     capacity = capacity_of(RolloutConfig(), parts=1, groups=1, width=1, prompt=16, response=response)
     assert capacity.response_buckets == lengths
 

@@ -13,12 +13,15 @@ There is a form for each way to hold the parameters (`models.unrolled`); both gi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
+
+from codea1_jax.models.layout import constrain
 
 
 class KeyValues(NamedTuple):
@@ -42,7 +45,11 @@ class Visible(NamedTuple):
 
     prompts: Bool[Array, "slots prompt_columns"]
     responses: Bool[Array, "slots width response_columns"]
-    block: Bool[Array, " block_columns"]
+
+
+def laid_out(store: KeyValues, axes: Sequence[str]) -> KeyValues:
+    """Split over the mesh in use by slots and, where it divides them, key/value heads; `axes` names the first axes."""
+    return jax.tree.map(lambda x: constrain(x, *axes, *[None] * (x.ndim - len(axes))), store)
 
 
 def columns_before(ends: Int[Array, "*batch"], columns: int) -> Bool[Array, "*batch columns"]:

@@ -104,7 +104,10 @@ def abstract_cache(model: Qwen2, capacity: Capacity, mesh: Mesh, *, apart: bool)
 
 
 def new_cache(model: Qwen2, capacity: Capacity, mesh: Mesh) -> Cache:
-    """A cache of zeros, made where the programs keep it: no device ever holds the whole."""
+    """A cache of zeros, for parameters as `residence` leaves them, made where the programs keep it.
+
+    No device ever holds the whole.
+    """
     apart = residence.unrolls(mesh)
     return _cache_maker(model, capacity, mesh, apart)()  # pyright: ignore[reportArgumentType]  flax modules are hashable
 
@@ -213,7 +216,6 @@ class Decoder:
         visible = Visible(
             prompts=columns_before(rows.prefix, self.prompt_columns),
             responses=columns_before(rows.age, self.response_columns),
-            block=columns_before(step, self.capacity.block),
         )
         attend, kept = given.held.attention(progress.block, visible, step)
         tokens, positions = progress.token.reshape(-1, 1), (rows.prefix[:, None] + age).reshape(-1, 1)

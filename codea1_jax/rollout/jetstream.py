@@ -97,6 +97,7 @@ class JetStreamEngine(engine_api.Engine):
         self._tokenizer = tokenizer
         self._capacity = capacity
         self._mesh = one_device_mesh() if mesh is None else mesh
+        self._reside = residence(model, self._mesh)
 
     def load_params(self, directory: Path) -> Params:
         """The parameters in a Hugging Face directory, as the engine decodes with them."""
@@ -104,7 +105,7 @@ class JetStreamEngine(engine_api.Engine):
 
     def reside(self, params: Params) -> Params:
         """Parameters where and as the engine decodes with them; all its verbs want them so."""
-        return residence(self._model, self._mesh)(params)
+        return self._reside(params)
 
     def init_decode_state(self) -> DecodeState:
         """Empty slots."""

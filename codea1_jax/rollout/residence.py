@@ -29,28 +29,36 @@ def unrolls(mesh: Mesh) -> bool:
 def residence(model: Qwen2, mesh: Mesh) -> Callable[[Params], Params]:
     """What brings parameters, adapted ones too, to where and how this model decodes on this mesh."""
     shardings = serving_shardings(model, mesh)
-    stack, others = shardings["layers"], {name: s for name, s in shardings.items() if name != "layers"}
-
-    def whole_layers(layers: Params) -> Params:
-        return _cast(model.dtype, merge(layers))
-
     if not unrolls(mesh):
-        merged = jax.jit(whole_layers, out_shardings=stack)
 
         def stacked(params: Params) -> Params:
             if is_adapted(params):
-                params = {**params, "layers": merged(params["layers"])}
+                params = {**params, "layers": _merger(model, mesh)(params["layers"])}  # pyright: ignore[reportArgumentType]  flax modules are hashable
             return reside(model.dtype, shardings, params)
 
         return stacked
-    apart = (jax.tree.map(_of_one_layer, stack),) * model.config.num_layers
-    unstack = jax.jit(lambda layers: unstack_layers(whole_layers(layers)), out_shardings=apart)
+    others = {name: sharding for name, sharding in shardings.items() if name != "layers"}
 
     def unrolled(params: Params) -> Params:
         whole = reside(model.dtype, others, {name: params[name] for name in others})
-        return {**whole, "layers": unstack(params["layers"])}
+        return {**whole, "layers": _unstacker(model, mesh)(params["layers"])}  # pyright: ignore[reportArgumentType]  as above
 
     return unrolled
+
+
+@cache
+def _merger(model: Qwen2, mesh: Mesh) -> Callable[[Params], Params]:
+    """Layers with their adapters merged, still stacked. Compiled once."""
+    stack = serving_shardings(model, mesh)["layers"]
+    return jax.jit(lambda layers: _cast(model.dtype, merge(layers)), out_shardings=stack)
+
+
+@cache
+def _unstacker(model: Qwen2, mesh: Mesh) -> Callable[[Params], tuple[Params, ...]]:
+    """Layers with their adapters merged, each apart. Compiled once."""
+    one = jax.tree.map(_of_one_layer, serving_shardings(model, mesh)["layers"])
+    apart = (one,) * model.config.num_layers
+    return jax.jit(lambda layers: unstack_layers(_cast(model.dtype, merge(layers))), out_shardings=apart)
 
 
 def reside(dtype: DTypeLike, shardings: Any, params: Params) -> Params:

@@ -18,9 +18,8 @@ from jaxtyping import Array, Float, Int
 
 from codea1_jax.models.attention import Attend
 from codea1_jax.models.config import Qwen2Config
-from codea1_jax.models.layout import constrain
 from codea1_jax.rollout.attend import Part, by_row, mix
-from codea1_jax.rollout.cache import Cache, KeyValues, Visible
+from codea1_jax.rollout.cache import Cache, KeyValues, Visible, columns_before, laid_out
 from codea1_jax.rollout.requests import Capacity
 
 AXES = ("layers", "batch", "kv_heads")  # the first axes of every array, by name
@@ -36,12 +35,7 @@ def empty_cache(config: Qwen2Config, capacity: Capacity, dtype: DTypeLike) -> Ca
 
 
 def _zeros(shape: tuple[int, ...], dtype: DTypeLike) -> KeyValues:
-    return _laid_out(KeyValues(jnp.zeros(shape, dtype), jnp.zeros(shape, dtype)))
-
-
-def _laid_out(store: KeyValues) -> KeyValues:
-    """Split over the mesh in use by slots and, where it divides them, by key/value heads."""
-    return jax.tree.map(lambda x: constrain(x, *AXES, *[None] * (x.ndim - len(AXES))), store)
+    return laid_out(KeyValues(jnp.zeros(shape, dtype), jnp.zeros(shape, dtype)), AXES)
 
 
 def insert_prompts(cache: Cache, prefilled: KeyValues, slots: Int[Array, " prompts"]) -> Cache:
@@ -54,7 +48,7 @@ def insert_prompts(cache: Cache, prefilled: KeyValues, slots: Int[Array, " promp
         new = new.swapaxes(2, 3).astype(store.dtype)
         return store.at[:, slots, :, : new.shape[3]].set(new, mode="drop")
 
-    return Cache(_laid_out(jax.tree.map(put, cache.prompts, prefilled)), cache.responses)
+    return Cache(laid_out(jax.tree.map(put, cache.prompts, prefilled), AXES), cache.responses)
 
 
 class Stacked:
@@ -72,9 +66,9 @@ class Stacked:
         *rows, _, head_dim = self._cache.responses.keys.shape
         return _zeros((*rows, self._block, head_dim), self._cache.responses.keys.dtype)
 
-    def attention(self, block: KeyValues, visible: Visible, _step: Array) -> tuple[Attend, Any]:
+    def attention(self, block: KeyValues, visible: Visible, step: Array) -> tuple[Attend, Any]:
         """One layer's attention, and what each layer is given to it: its number."""
-        return Partial(_attend, self._cache, block, visible), jnp.arange(block.keys.shape[0])
+        return Partial(_attend, self._cache, block, visible, step), jnp.arange(block.keys.shape[0])
 
     def after(self, block: KeyValues, new: KeyValues, step: Int[Array, ""]) -> KeyValues:
         """The block with one token of every row, [layers, rows, 1, kv_heads, head_dim], in column `step`."""
@@ -83,7 +77,7 @@ class Stacked:
             column = jax.vmap(partial(by_row, slots=store.shape[1]))(tokens)
             return jax.lax.dynamic_update_slice_in_dim(store, column, step, axis=4)
 
-        return _laid_out(jax.tree.map(put, block, new))
+        return laid_out(jax.tree.map(put, block, new), AXES)
 
     def appended(self, block: KeyValues, ages: Int[Array, "slots width"]) -> Cache:
         """The cache with each row's block at the row's age.
@@ -99,7 +93,7 @@ class Stacked:
         # [layers, slots, kv_heads, width, columns, head_dim], mapped over slots and width
         put = jax.vmap(jax.vmap(put_row, in_axes=(2, 2, 0), out_axes=2), in_axes=(1, 1, 0), out_axes=1)
         if responses.keys.shape[4] > 0:
-            responses = _laid_out(jax.tree.map(lambda store, new: put(store, new, ages), responses, block))
+            responses = laid_out(jax.tree.map(lambda store, new: put(store, new, ages), responses, block), AXES)
         return Cache(self._cache.prompts, responses)
 
 
@@ -107,6 +101,7 @@ def _attend(
     cache: Cache,
     block: KeyValues,
     visible: Visible,
+    step: Int[Array, ""],
     q: Float[Array, "rows 1 heads head_dim"],
     k: Float[Array, "rows 1 kv_heads head_dim"],
     v: Float[Array, "rows 1 kv_heads head_dim"],
@@ -116,11 +111,11 @@ def _attend(
     slots = visible.prompts.shape[0]
     prompts = _layer_of(cache.prompts, layer, visible.prompts.shape[-1])
     responses = _layer_of(cache.responses, layer, visible.responses.shape[-1])
-    current = _layer_of(block, layer, visible.block.shape[-1])
+    columns = block.keys.shape[-2]
     parts = [
         Part(prompts, visible.prompts[:, None, None, None]),
         Part(responses, visible.responses[:, None, :, None]),
-        Part(current, visible.block[None, None, None, None]),
+        Part(_layer_of(block, layer, columns), columns_before(step, columns)[None, None, None, None]),
         Part(KeyValues(by_row(k, slots), by_row(v, slots)), jnp.ones((1,) * 5, bool)),
     ]
     return mix(q, parts), KeyValues(k, v)

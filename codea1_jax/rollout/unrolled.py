@@ -4,12 +4,13 @@
     responses  keys [slots, kv_heads, width, head_dim, columns]  values [slots, kv_heads, width, columns, head_dim]
     block      the same, with one block's columns
 
-XLA's CPU backend copies what it cuts from a larger array, and transposes, at every step, keys that have their columns
-before `head_dim`; here it reads all of them where they lie.
+At every step XLA's CPU backend copies a layer that it cuts from a stack, and transposes keys that have their columns
+before `head_dim`. Here a step copies nothing; a block that looks at fewer columns than there are copies those, once.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -20,9 +21,8 @@ from jaxtyping import Array, Float, Int
 
 from codea1_jax.models.attention import Attend
 from codea1_jax.models.config import Qwen2Config
-from codea1_jax.models.layout import constrain
 from codea1_jax.rollout.attend import Part, by_row, mix
-from codea1_jax.rollout.cache import Cache, KeyValues, Visible, columns_before
+from codea1_jax.rollout.cache import Cache, KeyValues, Visible, columns_before, laid_out
 from codea1_jax.rollout.requests import Capacity
 
 AXES = ("batch", "kv_heads")  # the first axes of every array, by name
@@ -42,14 +42,8 @@ def empty_cache(config: Qwen2Config, capacity: Capacity, dtype: DTypeLike) -> Ca
 
 
 def _zeros(rows: tuple[int, ...], columns: int, head_dim: int, dtype: DTypeLike) -> KeyValues:
-    return _laid_out(
-        KeyValues(jnp.zeros((*rows, head_dim, columns), dtype), jnp.zeros((*rows, columns, head_dim), dtype))
-    )
-
-
-def _laid_out(store: KeyValues) -> KeyValues:
-    """Split over the mesh in use by slots and, where it divides them, by key/value heads."""
-    return jax.tree.map(lambda x: constrain(x, *AXES, *[None] * (x.ndim - len(AXES))), store)
+    keys, values = jnp.zeros((*rows, head_dim, columns), dtype), jnp.zeros((*rows, columns, head_dim), dtype)
+    return laid_out(KeyValues(keys, values), AXES)
 
 
 def _turned(new: KeyValues) -> KeyValues:
@@ -71,12 +65,8 @@ def insert_prompts(cache: Cache, prefilled: Layers, slots: Int[Array, " prompts"
     def put(store: KeyValues, new: KeyValues) -> KeyValues:
         keys, values = _turned(jax.tree.map(lambda x: x.swapaxes(1, 2).astype(store.keys.dtype), new))
         time = values.shape[2]
-        return _laid_out(
-            KeyValues(
-                store.keys.at[slots, :, :, :time].set(keys, mode="drop"),
-                store.values.at[slots, :, :time].set(values, mode="drop"),
-            )
-        )
+        keys = store.keys.at[slots, :, :, :time].set(keys, mode="drop")
+        return laid_out(KeyValues(keys, store.values.at[slots, :, :time].set(values, mode="drop")), AXES)
 
     return Cache(tuple(map(put, cache.prompts, prefilled)), cache.responses)
 
@@ -118,18 +108,21 @@ class Unrolled:
         """
 
         def put(store: Array, new: Array, axis: int) -> Array:
-            def put_row(store: Array, new: Array, age: Array) -> Array:
-                return jax.lax.dynamic_update_slice_in_dim(store, new, age, axis=store.ndim + axis)
-
-            each = jax.vmap(jax.vmap(jax.vmap(put_row), in_axes=(0, 0, None)))  # slots, kv_heads, width
-            return each(store, new, ages)
+            each = jax.vmap(jax.vmap(jax.vmap(partial(_write, axis=axis)), in_axes=(0, 0, None)))
+            return each(store, new, ages)  # mapped over slots, kv_heads and width
 
         responses = self._cache.responses
         if responses[0].values.shape[-2] > 0:
             responses = tuple(
-                _laid_out(jax.tree.map(put, store, new, COLUMNS)) for store, new in zip(responses, blocks, strict=True)
+                laid_out(jax.tree.map(put, store, new, COLUMNS), AXES)
+                for store, new in zip(responses, blocks, strict=True)
             )
         return Cache(self._cache.prompts, responses)
+
+
+def _write(store: Array, columns: Array, place: Array, *, axis: int) -> Array:
+    """`columns` from `place` on; the axis is counted from the end."""
+    return jax.lax.dynamic_update_slice_in_dim(store, columns, place, axis=store.ndim + axis)
 
 
 def _attend(
@@ -142,13 +135,9 @@ def _attend(
 ) -> tuple[Float[Array, "rows 1 heads head_dim"], KeyValues]:
     """Keeps the layer's block, with the new token in it."""
     prompts, responses, block = kept
-    slots, columns = visible.prompts.shape[0], visible.block.shape[0]
-
-    def put(store: Array, new: Array, axis: int) -> Array:
-        return jax.lax.dynamic_update_slice_in_dim(store, new, step, axis=store.ndim + axis)
-
+    slots, columns = visible.prompts.shape[0], block.values.shape[-2]
     new = _turned(KeyValues(by_row(k, slots), by_row(v, slots)))
-    block = jax.tree.map(put, block, new, COLUMNS)
+    block = jax.tree.map(lambda store, x, axis: _write(store, x, step, axis=axis), block, new, COLUMNS)
     parts = [
         Part(prompts, visible.prompts[:, None, None, None]),
         Part(responses, visible.responses[:, None, :, None]),

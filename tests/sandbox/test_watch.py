@@ -114,6 +114,16 @@ def test_time_without_a_turn_is_not_idle(monkeypatch, tmp_path, turns, cut, afte
     assert ended[0] == pytest.approx(after, abs=3 * watch.PERIOD)
 
 
+def test_the_account_of_a_process_that_is_no_more_is_not_idle_time(monkeypatch, tmp_path):
+    accounts = iter([0.09, 0.0])
+    monkeypatch.setattr(watch, "cpu_seconds", lambda _pid: next(accounts))
+    with (tmp_path / "answers").open("w+b") as answers:
+        watched = watch.Watch(0, answers.fileno(), watch.GRANT.pack(0.1, 0.1, 60.0, 6.0, 2, False))
+        watched._look(0, None)
+        watched._look(0, None)
+    assert watched.cut == watch.NOT_CUT
+
+
 def test_whoever_sleeps_is_ended_by_the_wall_clock_though_it_uses_no_time(jail: SandboxPool):
     program = "import time\ndef f(x):\n    while True: time.sleep(0.01)\n"
     (execution,) = jail.execute([Job(program, ("f(1)",), LIMITS)])
