@@ -5,7 +5,8 @@
     block      the same, with one block's columns
 
 At every step XLA's CPU backend copies a layer that it cuts from a stack, and transposes keys that have their columns
-before `head_dim`. Here a step copies nothing; a block that looks at fewer columns than there are copies those, once.
+before `head_dim`. Here a step copies no more than a block's columns; a block that looks at fewer columns than there are
+copies those, once.
 """
 
 from __future__ import annotations
