@@ -72,10 +72,7 @@ def hours(plans: Mapping[str, Planned]) -> dict[str, float]:
         alike = (hardware, setup.model, tuple(phases(setup, FILL)))
         if alike not in known:
             known[alike] = plans[name].seconds if name in plans else least_seconds(setup, hardware, FILL)
-        steps = config.train.steps
-        if steps is None:
-            steps = config.train.epochs * (QUESTIONS // config.train.questions)
-        found[name] = round(steps * known[alike] / 3600, 1)
+        found[name] = round(config.train.total_steps(QUESTIONS) * known[alike] / 3600, 1)
     return {name: found[name] for name in sorted(found)}
 
 

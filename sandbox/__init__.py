@@ -4,23 +4,26 @@ nsjail) only.
     with SandboxPool() as pool:
         (verdicts,) = pool.judge([JudgeJob("def f(x): return x + 1", (Test("f(1)", "2"),))])
 
-A program runs in a process of its own, made for it and ended with all that it started, in a jail without network,
+A program runs in processes of its own, made for it and ended with all that it started, in a jail without network,
 /proc, other users' files or any file that could be written but those of a small folder (16 MB in memory) that is empty
-for each program. It is given calls, never what they should return; verdicts are comparisons of canonical texts of plain
-data, made outside. `Limits` says what a program may use (seconds of CPU time, megabytes, processes, bytes), every
-`Verdict` why a test did not pass. Memory, processes and files are held down by resource limits; no cgroup is needed.
+for each program, and with no system calls but those of a list. It is given calls and the values of their arguments,
+never what they should return; what stands around a call is computed elsewhere, and verdicts are comparisons of
+canonical texts of plain data, made outside. Each call is answered as if it were the only one. `Limits` says what a
+program may use (seconds of CPU time, megabytes, processes, bytes), every `Verdict` why a test did not pass. Memory,
+processes and files are held down by resource limits; no cgroup is needed.
 
 What fails because of the program is a verdict. What fails because of the judge raises: SandboxUnavailable where it
 cannot start, SandboxError where it broke down, OutsideLanguage for a call that is no expression of the suite language.
 
 Not protected against:
 - flaws of the kernel. Programs run native code on it, behind namespaces and a filter of system calls.
-- what can be measured rather than read: the time things take, and numbers that the kernel counts up for all programs of
-  a jail (process ids, inodes), by which two programs could whisper to each other.
+- what can be measured rather than read, by which two programs could whisper to each other: the time things take,
+  numbers that the kernel counts up for all programs of a jail (process ids, inodes, places in a folder), and what
+  programs share that run at the same time (caches, load, free memory).
+- files as locks: advisory locks succeed and lock nothing.
 - use of the whole machine up to the limits: a program may have `processes` processes of `memory_mb` each, and their CPU
   time counts for the program's only when they end (until then the wall clock bounds them: `wall_factor`).
 - checks that run beside the program (`CheckJob.beside`): there a program can find and change what judges it.
-- what a test sees of a value that is not plain data as a whole: the order of a Counter's items, say.
 - the backend "process", which has limits but no jail, and the services of others (`sandbox.fusion`), whose jails are
   theirs.
 """

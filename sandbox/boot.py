@@ -3,13 +3,28 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from sandbox import check_code, checker, encoding, evaluation, guard, observation, scratch, transport, watch, zygote
+from sandbox import (
+    check_code,
+    checker,
+    encoding,
+    evaluation,
+    guard,
+    inputs,
+    observation,
+    plain,
+    scratch,
+    transport,
+    watch,
+    zygote,
+)
 
 _MODULES = (
+    plain,
     encoding,
     observation,
-    evaluation,
     transport,
+    inputs,
+    evaluation,
     check_code,
     guard,
     watch,

@@ -7,7 +7,7 @@ fixtures); plain assert statements. `pytest` itself is replaced by a small stand
 import math
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 
@@ -89,21 +89,49 @@ class _Raises:
 
 
 class _Approx:
-    """``value == pytest.approx(expected)``, for numbers and for lists, tuples and dicts of them."""
+    """``value == pytest.approx(expected)``, for numbers, and for sequences, dicts and arrays of them."""
 
     __hash__ = None  # type: ignore[assignment]
+    __array_ufunc__ = None  # numpy's values leave the comparison to this class
 
-    def __init__(self, expected: Any, rel: float = 1e-6, abs: float = 1e-12) -> None:
+    def __init__(self, expected: Any, rel: Any = None, abs: Any = None, nan_ok: bool = False) -> None:
         self.expected = expected
-        self.close: Callable[[Any, Any], bool] = lambda a, b: math.isclose(a, b, rel_tol=rel, abs_tol=abs)
+        self.rel = rel if rel is not None else 1e-6 if abs is None else 0.0
+        self.abs = abs if abs is not None else 1e-12
+        self.nan_ok = nan_ok
 
     def __eq__(self, actual: object) -> bool:
         return self._same(actual, self.expected)
 
     def _same(self, actual: Any, expected: Any) -> bool:
         if isinstance(expected, dict):
-            return actual.keys() == expected.keys() and all(self._same(actual[key], expected[key]) for key in expected)
-        if isinstance(expected, list | tuple):
-            pairs = zip(actual, expected, strict=False)
-            return len(actual) == len(expected) and all(self._same(*pair) for pair in pairs)
-        return self.close(actual, expected)
+            alike = isinstance(actual, Mapping) and actual.keys() == expected.keys()
+            return alike and all(self._same(actual[key], expected[key]) for key in expected)
+        if getattr(expected, "shape", ()):
+            actual, expected = getattr(actual, "tolist", lambda: actual)(), expected.tolist()
+        if hasattr(expected, "__getitem__") and not isinstance(expected, str | bytes):
+            alike = hasattr(actual, "__len__") and len(actual) == len(expected)
+            return alike and all(map(self._same, actual, expected))
+        if getattr(actual, "shape", ()):
+            return all(self._close(item, expected) for item in actual.flat)
+        return self._close(actual, expected)
+
+    def _close(self, actual: Any, expected: Any) -> bool:
+        if _is_bool(expected):
+            return _is_bool(actual) and bool(actual == expected)
+        if actual == expected:
+            return True
+        decimal: Any = sys.modules.get("decimal")
+        unit = decimal.Decimal if decimal and isinstance(expected, decimal.Decimal) else float
+        try:
+            size = abs(expected)
+            if math.isnan(size):
+                return self.nan_ok and math.isnan(abs(actual))
+            tolerance = max(unit(str(self.rel)) * size, unit(str(self.abs)))
+            return not math.isinf(size) and bool(abs(expected - actual) <= tolerance)
+        except TypeError:  # what has no distance is equal or not
+            return False
+
+
+def _is_bool(value: object) -> bool:
+    return type(value).__name__ in ("bool", "bool_")  # as numpy 1 called its own

@@ -12,17 +12,19 @@ the program left behind (a patched library, a thread) can change how the check r
 """
 
 import builtins
+import json
 import os
 import signal
 import sys
 import types
+from collections import deque
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 from sandbox import evaluation, transport
 from sandbox.check_code import run_check
-from sandbox.encoding import NotPlainData
 from sandbox.guard import ENDS_OF_LOOPS, guarded, is_honest
+from sandbox.plain import NotPlainData
 from sandbox.watch import cpu_seconds
 
 PASSED, FAILED, RAISED, TIMED_OUT, OUT_OF_MEMORY, CRASHED, NOT_PLAIN_DATA = "pf!tmc?"
@@ -117,7 +119,7 @@ class _Program:
             reply = self._ask(["check", secret, check, entry_point, seconds], seconds)
         except _End:
             return str(self._end)
-        if isinstance(reply, list) and len(reply) == 2 and reply[0] == secret:
+        if isinstance(reply, list) and len(reply) == 2 and isinstance(reply[0], str) and reply[0] == secret:
             return str(reply[1])
         return CRASHED + "a verdict without the secret"
 
@@ -139,36 +141,39 @@ class _Program:
 
     def _exchange(self, name: str, args: tuple, kwargs: dict) -> tuple[bool, Any]:
         """Make one call: whether it raised, and what it returned, or the exception's name, base and text."""
-        try:
-            message = ["call", name, transport.pack(list(args)), transport.pack(kwargs)]
-        except NotPlainData as error:
-            self._stop(f"{NOT_PLAIN_DATA}an argument is {error}")
-        reply = self._ask(message, self._call_seconds)
+        reply = self._ask(["call", name, list(args), kwargs], self._call_seconds)
         try:
             kind, content, changed = reply
             if kind == "raised":
                 error_name, base, text = content
                 return True, (str(error_name), str(base), str(text))
             if kind == "value":
-                for old, new in zip(args, transport.unpack(changed), strict=False):
+                for old, new in zip(args, changed, strict=False):
                     _change(old, new)
-                return False, transport.unpack(content)
+                return False, content
             if kind == "opaque":
                 type_name, truth = content
                 self._opaque = str(type_name)
                 return False, _Opaque(self._opaque, bool(truth))
-        except (transport.Malformed, ValueError, TypeError) as error:
+        except (ValueError, TypeError) as error:
             self._stop(f"{CRASHED}malformed answer: {error}")
         self._stop(OUT_OF_MEMORY if kind == "out of memory" else f"{CRASHED}malformed answer")
 
     def _ask(self, message: list, seconds: float) -> Any:
-        """The program's reply, for which it may use so many seconds of CPU time."""
+        """The program's reply, for which it may use `seconds` of CPU time."""
         start = cpu_seconds(self._pid)
+        end, reply = "", None
         try:
             transport.send(self._to, message)
             reply = transport.receive(self._from)
+        except NotPlainData as error:
+            end = f"{NOT_PLAIN_DATA}an argument is {error}"
         except (OSError, transport.Malformed) as error:
-            self._stop(f"{CRASHED}{error}")
+            end = f"{CRASHED}{error}"
+        except MemoryError:  # this process may hold no more than the program's
+            end = OUT_OF_MEMORY
+        if end:  # raised here, so that the stack of a MemoryError does not keep what has used the memory up
+            self._stop(end)
         if cpu_seconds(self._pid) - start > seconds:  # whatever it did to its own timers
             self._stop(f"{TIMED_OUT}CPU time")
         if reply is None:
@@ -189,7 +194,7 @@ def _serve(inbox: int, outbox: int) -> None:
     while message := transport.receive(inbox):
         if message[0] == "call":
             signal.setitimer(signal.ITIMER_PROF, call_seconds)
-            transport.send(outbox, _answer_call(module, *message[1:]))
+            _answer_call(outbox, module, *message[1:])
         else:
             _, secret, check, entry_point, seconds = message
             signal.setitimer(signal.ITIMER_PROF, seconds)
@@ -215,20 +220,28 @@ def _names(module: types.ModuleType) -> dict[str, Any]:
     }
 
 
-def _answer_call(module: types.ModuleType, name: str, packed: list, packed_kwargs: dict) -> list:
-    args = transport.unpack(packed)
+def _answer_call(outbox: int, module: types.ModuleType, name: str, args: list, kwargs: dict) -> None:
+    """Make one call, and send what came of it: its value, with the arguments where the call has changed them."""
+    before = _content(args)
     try:
-        value = getattr(module, name)(*args, **transport.unpack(packed_kwargs))
+        value = transport.drained(getattr(module, name)(*args, **kwargs))
         try:
-            answer, changed = transport.pack(value), transport.pack(args)
+            reply = ["value", value, args if _content(args) != before else []]
+            transport.send(outbox, reply)
+            return
         except NotPlainData:
-            return ["opaque", [type(value).__name__, bool(value)], []]
+            reply = ["opaque", [type(value).__name__, bool(value)], []]
     except MemoryError:
-        return ["out of memory", None, []]
+        reply = ["out of memory", None, []]
     except BaseException as error:  # noqa: BLE001  (whatever a program raises is its answer)
         base = next(kind for kind in type(error).__mro__ if kind.__module__ == "builtins")
-        return ["raised", [type(error).__name__, base.__name__, str(error)[: evaluation.MAX_DETAIL]], []]
-    return ["value", answer, [] if changed == packed else changed]
+        reply = ["raised", [type(error).__name__, base.__name__, str(error)[: evaluation.MAX_DETAIL]], []]
+    transport.send(outbox, reply)
+
+
+def _content(args: list) -> str:
+    """What tells these arguments from others."""
+    return json.dumps(transport.pack(args, drains=False))
 
 
 def _verdict(check: Callable[[], None]) -> str:
@@ -259,11 +272,16 @@ def _change(old: Any, new: Any) -> None:
     """Do to the check's own argument what the program did to its copy."""
     if type(old) is not type(new):
         return
-    if isinstance(old, list):
+    if isinstance(old, list | bytearray):
         old[:] = new
     elif isinstance(old, dict | set):
         old.clear()
         old.update(new)
+    elif isinstance(old, deque):
+        old.clear()
+        old.extend(new)
+    elif type(old).__name__ == "ndarray" and old.shape == new.shape:
+        old[...] = new
 
 
 def _death(status: int) -> str:

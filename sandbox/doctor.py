@@ -1,6 +1,7 @@
 """Says what of the judge works on this host, and how to mend the rest: the text behind `codea1 sandbox check`."""
 
 import os
+import resource
 import sys
 import time
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from sandbox.interpreter import find_interpreter
 from sandbox.jail import nsjail_binary
 from sandbox.jobs import Job, SandboxError
 from sandbox.judge import Judge
-from sandbox.pool import SandboxPool
+from sandbox.pool import DESCRIPTORS, SandboxPool, default_workers
 
 PROGRAM = "def f(n):\n    return [i * i for i in range(n)]\n"
 EXPECTED = "[0, 1, 4, 9]"
@@ -53,7 +54,7 @@ class Diagnosis:
 
 def report() -> Diagnosis:
     """Look at this host, and start each kind of worker once to see whether it serves. Takes a few seconds."""
-    looks = (_system, _container, _nsjail, _interpreter, *_SETTINGS, _seccomp, _cgroup, _jail, _process)
+    looks = (_system, _container, _nsjail, _interpreter, *_SETTINGS, _seccomp, _cgroup, _descriptors, _jail, _process)
     return Diagnosis(tuple(look() for look in looks))
 
 
@@ -130,6 +131,16 @@ def _seccomp() -> Finding:
 def _cgroup() -> Finding:
     version = "v2" if Path("/sys/fs/cgroup/cgroup.controllers").exists() else "v1 or none"
     return Finding("cgroup", None, f"{version}; not used: memory is held down by resource limits, per process")
+
+
+def _descriptors() -> Finding:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = default_workers() * DESCRIPTORS
+    detail = (
+        f"{needed} needed for {default_workers()} workers; soft limit {soft}, raised where needed; hard limit {hard}"
+    )
+    works = hard == resource.RLIM_INFINITY or needed < hard
+    return Finding("file descriptors", works, detail, "`ulimit -n 65536` as root, or fewer sandbox.workers")
 
 
 def _jail() -> Finding:

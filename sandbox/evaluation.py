@@ -1,7 +1,18 @@
-"""Inside the jail: load one program and evaluate expressions in its process, one line of answer each."""
+"""Inside the jail: load one program and call its functions, or evaluate expressions without any program; one line of
+answer each.
+
+What is asked, an `Item`, is one of three:
+- ``("call", name, arguments, exact)``: a call of the program's function. `arguments` are (args, kwargs), marshalled by
+  the host or, as text, packed by an earlier answer.
+- ``("expression", text, exact)``: an expression that needs no program.
+- ``("view", text, value)``: an expression about a value that a program returned, as it packed it.
+
+With `exact` the answer is the value itself, to be looked into elsewhere, else its canonical text.
+"""
 
 import collections  # noqa: F401  (what most programs import is imported once, before the fork)
 import functools
+import json
 import marshal
 import os
 import random
@@ -9,31 +20,102 @@ import resource
 import signal
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from sandbox.encoding import NotPlainData, encode
-from sandbox.observation import BUILTINS, observed
+from sandbox import inputs, transport
+from sandbox.encoding import encode
+from sandbox.observation import BUILTINS, in_order, without_iterators
+from sandbox.plain import NotPlainData
 
 MAX_DETAIL = 200  # characters of an exception's text
+MAX_EXACT = 1 << 22  # characters of a value that is looked into elsewhere
+RETURNED = "_returned_"  # what a view calls the value
+
+_GROWTH = 8  # the share of its memory, one in so many, by which a process may have grown before a fresh one takes over
+
+Item = tuple
 
 
 def run(request_fd: int, result_fd: int) -> None:
-    """Answer a request: first for the program's loading, then for each call."""
-    program, calls, names, rlimits, load_seconds, call_seconds = read_request(request_fd)
+    """Answer a request: first for the program's loading, then item by item.
+
+    A process whose memory has grown leaves the rest to a fresh one: what one call has used up must not be missing for
+    the next.
+    """
+    program, items, rlimits, load_seconds, call_seconds, recursion, tells_inputs = read_request(request_fd)
     limit(rlimits)
-    module, line = load(program, load_seconds)
+    sys.setrecursionlimit(recursion)
+    module, line = load(program, load_seconds) if program else (types.ModuleType("nothing"), b"=None\n")
     os.write(result_fd, line)
     if not line.startswith(b"="):
         return
-    functions = {name: module.__dict__[name] for name in names if name in module.__dict__}
-    signal.setitimer(signal.ITIMER_PROF, load_seconds)
     reseeds = "random" in program
-    for call in _thunks(calls, functions):
+    most = _memory_used() + (resource.getrlimit(resource.RLIMIT_AS)[0] >> 10) // _GROWTH
+    for number, item in enumerate(items):
+        if number and _memory_used() > most:
+            os.write(result_fd, b"~\n")
+            return
         signal.setitimer(signal.ITIMER_PROF, call_seconds)
         if reseeds:
             reseed()
-        os.write(result_fd, answer(call))
+        os.write(result_fd, _ANSWERS[item[0]](module.__dict__, tells_inputs, *item[1:]))
+
+
+def _memory_used() -> int:
+    """Kilobytes that this process has had in memory at once."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def _answer_call(names: dict[str, Any], tells_inputs: bool, name: str, arguments: bytes | str, exact: bool) -> bytes:
+    if name not in names:
+        return b"!NameError: name %b is not defined\n" % printable(repr(name))
+    function = names[name]
+    told = _told(function, arguments) if tells_inputs else b""
+    line = answer(functools.partial(_call, function, arguments), _exact if exact else encode)
+    return line[:-1] + told + b"\n" if line.startswith((b"=", b"@")) else line
+
+
+def _call(function: Any, arguments: bytes | str) -> object:
+    args, kwargs = _values(arguments)
+    return function(*args, **kwargs)
+
+
+def _values(arguments: bytes | str) -> tuple[tuple, dict[str, Any]]:
+    return marshal.loads(arguments) if isinstance(arguments, bytes) else transport.unpack(json.loads(arguments))
+
+
+def _told(function: Any, arguments: bytes | str) -> bytes:
+    """What tells the call's inputs from others, behind a tab; nothing where they are no plain data."""
+    try:
+        return b"\t" + inputs.identity(function, *_values(arguments)).encode("ascii")
+    except NotPlainData:
+        return b""
+
+
+def _answer_expression(_names: object, _tells: object, text: str, exact: bool) -> bytes:
+    if exact:
+        return answer(lambda: without_iterators(eval(text, dict(BUILTINS))), _exact)
+    return answer(lambda: eval(text, dict(BUILTINS)))
+
+
+def _answer_view(_names: object, _tells: object, text: str, value: str) -> bytes:
+    return answer(lambda: eval(text, BUILTINS | {RETURNED: in_order(transport.unpack(json.loads(value)))}))
+
+
+_ANSWERS: dict[str, Callable[..., bytes]] = {
+    "call": _answer_call,
+    "expression": _answer_expression,
+    "view": _answer_view,
+}
+
+
+def _exact(value: object) -> str:
+    """The value itself, in JSON's terms. Raises NotPlainData."""
+    text = json.dumps(transport.pack(value))
+    if len(text) > MAX_EXACT:
+        raise NotPlainData("too long to be looked into")
+    return text
 
 
 def read_request(request_fd: int) -> tuple:
@@ -57,10 +139,11 @@ def load(program: str, seconds: float) -> tuple[types.ModuleType, bytes]:
     return module, answer(lambda: exec(compile(program, "solution.py", "exec"), module.__dict__))
 
 
-def answer(thunk: Callable[[], object]) -> bytes:
-    """One line: a sign for the outcome, then the canonical value or the reason."""
+def answer(thunk: Callable[[], object], show: Callable[[object], str] = encode) -> bytes:
+    """One line: a sign for the outcome, then the value as `show` writes it, or the reason."""
+    sign = b"@" if show is _exact else b"="
     try:
-        return b"=%b\n" % encode(thunk()).encode("ascii")
+        return sign + show(thunk()).encode("ascii") + b"\n"
     except NotPlainData as error:
         return b"?%b\n" % printable(str(error))
     except MemoryError:
@@ -80,29 +163,3 @@ def reseed() -> None:
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         numpy.random.seed(0)
-
-
-def _thunks(calls: Sequence[str | bytes], functions: dict[str, Any]) -> Iterator[Callable[[], object]]:
-    """Each call as a function without arguments, from its text or from its name and values."""
-    compiled = iter(_compiled([call for call in calls if isinstance(call, str)], functions))
-    for call in calls:
-        yield next(compiled) if isinstance(call, str) else _bound(call, functions)
-
-
-def _bound(call: bytes, functions: dict[str, Any]) -> Callable[[], object]:
-    name, args, kwargs = marshal.loads(call)
-    if name not in functions:
-        return lambda: eval(name, {"__builtins__": {}})  # for its NameError
-    return functools.partial(functions[name], *args, **kwargs)
-
-
-def _compiled(calls: Sequence[str], functions: dict[str, Any]) -> Sequence[Callable[[], object]]:
-    """Texts as functions. One compilation for all is what makes many calls cheap."""
-    if not calls:
-        return ()
-    source = "(" + "".join([f"lambda:({call}\n)," for call in calls]) + ")"
-    names = BUILTINS | {name: observed(function) for name, function in functions.items()}
-    try:
-        return eval(compile(source, "<calls>", "eval"), names)
-    except (SyntaxError, MemoryError, RecursionError, ValueError):  # one bad call must not cost the others
-        return [lambda call=call: eval(call, names) for call in calls]

@@ -3,6 +3,7 @@
 import functools
 import sys
 import types
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -41,6 +42,7 @@ def is_honest(value: Any) -> bool:
 
 def _parts(value: Any) -> Iterator[Any]:
     """A value and all that is in it."""
+    arrays = getattr(sys.modules.get("numpy"), "ndarray", ())
     seen: dict[int, Any] = {}
     todo = [value]
     while todo:
@@ -51,8 +53,10 @@ def _parts(value: Any) -> Iterator[Any]:
         yield part
         if isinstance(part, dict):
             todo += [*dict.keys(part), *dict.values(part)]
-        elif isinstance(part, list | tuple | set | frozenset):
+        elif isinstance(part, list | tuple | set | frozenset | deque):
             todo += part
+        elif isinstance(part, arrays) and part.dtype.hasobject:
+            todo += part.flat
 
 
 class _Unlike:

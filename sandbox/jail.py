@@ -62,7 +62,7 @@ def _nsjail(preload: Sequence[str]) -> Launch:
             f"{packages} cannot be read by the jail's user: use an environment outside private folders"
         )
     mounts = [(Path(folder), Path(folder)) for folder in _SYSTEM_MOUNTS if os.path.isdir(folder)]
-    mounts += interpreter.mounts
+    mounts += [(Path(os.devnull), Path(os.devnull)), *interpreter.mounts]
     if packages:
         mounts.append((packages, _PACKAGES_PLACE))
     command = (str(nsjail_binary()), *_jail_flags(mounts), "--", *_python(interpreter))

@@ -1,7 +1,7 @@
 """What the judge is asked and what it answers: frozen, typed, and free of any code that runs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
 from sandbox.encoding import same
@@ -30,9 +30,21 @@ class VerdictStatus(StrEnum):
     NOT_PLAIN_DATA = "not plain data"
 
 
+# The most that a limit can be: a day, and what the jail and the kernel can still count.
+_MOST = {
+    "wall_factor": 1_000,
+    "memory_mb": 1 << 24,
+    "processes": 200,
+    "file_bytes": 1 << 40,
+    "output_bytes": 1 << 40,
+    "recursion": 1 << 20,
+}
+_MOST_SECONDS = 86_400
+
+
 @dataclass(frozen=True)
 class Limits:
-    """What one program may use. Raises ValueError for a limit that is not positive.
+    """What one program may use. Raises ValueError for a limit that is no number of its kind, not positive, or absurd.
 
     Seconds are of CPU time, as the kernel accounts for the program's process. Who uses less than a fiftieth of the
     clock's (asleep, or waiting for a process of its own) is ended after `wall_factor` times as many idle seconds; and,
@@ -46,26 +58,33 @@ class Limits:
     memory_mb: int = 512  # address space of each process
     processes: int = 8  # processes and threads alive at once, the program's own included
     file_bytes: int = 1 << 20  # size of any one file that it writes
-    output_bytes: int = 1 << 20  # answers that one process may write; a fresh process continues after them
+    output_bytes: int = 1 << 23  # answers that one process may write; a fresh process continues after them
+    recursion: int = 1_000  # depth of Python's stack, unless the program sets it
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if value <= 0:
-                raise ValueError(f"limits.{name} must be positive, not {value}")
+        for limit in fields(self):
+            value, most = getattr(self, limit.name), _MOST.get(limit.name, _MOST_SECONDS)
+            if type(value) not in ((int,) if limit.type is int else (int, float)):
+                kind = "a whole number" if limit.type is int else "a number"
+                raise ValueError(f"limits.{limit.name} must be {kind}, not {value!r}")
+            if not 0 < value <= most:  # a nan is not, either
+                raise ValueError(f"limits.{limit.name} must be positive and at most {most}, not {value}")
 
     def halved(self) -> "Limits":
-        """Half the time: what a reference must do with, or its tests would be too close to call for all others."""
+        """Half of everything: what a reference must do with, or its tests would be too close to call for all others."""
         seconds = {name: getattr(self, name) / 2 for name in ("call_seconds", "load_seconds", "program_seconds")}
-        return replace(self, **seconds)
+        return replace(self, **seconds, memory_mb=(self.memory_mb + 1) // 2, recursion=(self.recursion + 1) // 2)
 
 
 @dataclass(frozen=True)
 class Job:
-    """A program, and expressions of the suite language to evaluate one after the other in its process.
+    """A program, and expressions of the suite language, each with at most one call of the program.
 
-    Free names of the calls are the program's. `entry_point` is needed only where the program's function
-    is named like a builtin. `limits` of None are the judge's. `is_reference` says that the program is known to
-    answer the same whatever else it is asked, so that a `ReferenceCache` may remember its answers.
+    Each call is answered as if it were the only one: a program that keeps some state answers each in a process of its
+    own, unless `together` asks for one process for all of them, in order. The one free name of an expression is the
+    program's function; `entry_point` is needed only where that is named like a builtin. `limits` of None are the
+    judge's. `is_reference` says that the program is trusted: its outcomes tell their `inputs`, and a `ReferenceCache`
+    may remember them.
     """
 
     program: str
@@ -73,17 +92,22 @@ class Job:
     limits: Limits | None = None
     entry_point: str = ""
     is_reference: bool = False
+    together: bool = False
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """`value` is the canonical encoding (see `sandbox.encoding`) where the status is RETURNED; `detail`
-    explains the others.
+    """`value` is the canonical encoding (see `sandbox.encoding`) where the status is RETURNED; `detail` explains the
+    others.
+
+    `inputs`, of a reference's call that returned, is the same text for all calls with the same inputs, however they are
+    spelled (see `sandbox.inputs`); "" where the inputs cannot be compared.
     """
 
     status: Status
     value: str | None = None
     detail: str = ""
+    inputs: str = ""
 
 
 @dataclass(frozen=True)
@@ -104,12 +128,21 @@ class Execution:
 
 @dataclass(frozen=True)
 class Test:
-    """A call and the canonical encoding of the value that it must return."""
+    """A call, and the canonical encoding of the value that it must return.
+
+    Two tests are one if they agree in `inputs` and value, however their calls are spelled. Without `inputs` the call's
+    text stands for them.
+    """
 
     __test__ = False  # pytest: not a test class
 
-    call: str
+    call: str = field(compare=False)
     expected: str
+    inputs: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.inputs:
+            object.__setattr__(self, "inputs", self.call)
 
 
 @dataclass(frozen=True)

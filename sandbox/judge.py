@@ -62,11 +62,10 @@ def then(first: Future[S], function: Callable[[S], T]) -> Future[T]:
     second.set_running_or_notify_cancel()
 
     def finish(done: Future[S]) -> None:
-        error = done.exception()
-        if error is not None:
-            second.set_exception(error)
-        else:
+        try:
             second.set_result(function(done.result()))
+        except BaseException as error:  # noqa: BLE001  (whatever it is, it is told to whoever waits)
+            second.set_exception(error)
 
     first.add_done_callback(finish)
     return second

@@ -1,159 +1,177 @@
 """A lane of the pool: one thread that keeps one zygote busy."""
 
 import os
-import queue
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO
 
+from sandbox.backlog import Backlog, Task
 from sandbox.jobs import SandboxError
 from sandbox.language import OutsideLanguage
-from sandbox.protocol import CheckProgress, Progress
 from sandbox.worker import Worker, WorkerDied, memory_file
 
 PIPELINE = 4  # requests inside one zygote, so that it need not wait for the host
 GRACE_SECONDS = 30.0  # how much longer than its own limits a zygote may take to report
 ATTEMPTS = 2  # a job whose worker dies is tried once more
-
-
-@dataclass
-class Task:
-    """A job on its way through the pool."""
-
-    progress: Progress | CheckProgress
-    future: Future[Any]
-    attempts: int = 0
+_PAUSE, _LONGEST_PAUSE = 0.5, 30.0  # seconds before another attempt to start a worker; doubled for each further one
 
 
 class Lane(threading.Thread):
-    """Takes tasks from the shared queue until it meets None."""
+    """Takes tasks from the backlog until it is closed; while it has no worker, it takes none and tries to start one.
 
-    def __init__(self, tasks: "queue.Queue[Task | None]", lanes: int, start: Callable[[], Worker]) -> None:
+    What goes wrong with a task fails that task alone. Only what goes wrong with the worker concerns the lane.
+    """
+
+    def __init__(self, backlog: Backlog, start: Callable[[], Worker]) -> None:
         super().__init__(name="judge", daemon=True)
         self.restarts = 0
-        self._tasks = tasks
-        self._lanes = lanes
+        self._backlog = backlog
         self._start_worker = start
-        self._worker = start()
+        self._worker: Worker | None = start()
         self._running: deque[tuple[Task, IO[bytes]]] = deque()
-        self._last = False
         self._stopping = False
 
     def wait_ready(self) -> None:
         """Raises SandboxUnavailable."""
-        self._worker.wait_ready()
+        if self._worker is not None:
+            self._worker.wait_ready()
 
     def abandon(self) -> None:
         """End the zygote of a lane that was never started."""
-        self._worker.close()
+        if self._worker is not None:
+            self._worker.close()
 
     @property
-    def worker_pid(self) -> int:
-        return self._worker.pid
+    def worker_pid(self) -> int | None:
+        """The process at the head of the jail; None while there is none."""
+        worker = self._worker
+        return None if worker is None else worker.pid
 
     def stop(self) -> None:
         """End the zygote at once; its tasks fail with SandboxError."""
         self._stopping = True
-        self._last = True
-        self._worker.kill()
+        worker = self._worker
+        if worker is not None:
+            worker.kill()
 
     def run(self) -> None:
         try:
-            while self._take():
-                self._collect()
-        except SandboxError as error:
-            self._fail_all(error)
-        except OSError as error:  # no descriptors or memory left in the host
-            self._fail_all(SandboxError(f"the host cannot go on judging: {error}"))
+            while (worker := self._worker or self._another_worker()) and self._fill(worker):
+                self._collect(worker)
         finally:
-            self._fail_all(SandboxError("a fault of the judge's own ended this lane"))  # nothing is left where none did
-            self._worker.close()
+            for task in self._take_back():
+                task.future.set_exception(SandboxError("a fault of the judge's own ended this lane"))
+            if self._worker is not None:
+                self._backlog.leave([], "a fault of the judge's own ended the last lane")
+                self._worker.close()
 
-    def _take(self) -> bool:
+    def _fill(self, worker: Worker) -> bool:
         """Fill the pipeline; False when there is nothing left to do."""
-        while not self._last and len(self._running) < PIPELINE:
-            if self._running and self._tasks.qsize() < self._lanes:
-                break  # few tasks: leave them to idle lanes
-            task = self._next()
+        while len(self._running) < PIPELINE and not self._stopping:
+            task = self._backlog.take(idle=not self._running)
             if task is None:
                 break
-            if task.future.set_running_or_notify_cancel():
-                self._send(task)
-        return bool(self._running) or not self._last
+            self._send(worker, task)
+        return bool(self._running)
 
-    def _next(self) -> Task | None:
-        """The next task; None if there is none now, or (then `_last` is set) ever."""
+    def _send(self, worker: Worker, task: Task) -> None:
         try:
-            task = self._tasks.get(block=not self._running)
-        except queue.Empty:
-            return None
-        self._last = task is None
-        return task
-
-    def _send(self, task: Task) -> None:
-        result = memory_file()
+            text, grant = task.progress.request(), task.progress.grant()
+            result = memory_file()
+        except Exception as error:  # noqa: BLE001  (whatever it is, it is told to whoever waits for this task)
+            _fail(task, error)
+            return
         self._running.append((task, result))
         try:
-            text = task.progress.request()
-        except OutsideLanguage as error:
+            with memory_file(text) as request:
+                worker.send(grant, request, result)
+        except OSError as error:
             self._running.pop()
             result.close()
-            task.future.set_exception(error)
-            return
-        with memory_file(text) as request:
-            self._worker.send(task.progress.grant(), request, result)
+            _fail(task, error)
 
-    def _collect(self) -> None:
+    def _collect(self, worker: Worker) -> None:
         """Wait for the oldest request's report."""
         task, result = self._running[0]
-        progress = task.progress
+        limits = task.progress.limits
         try:
-            report = self._worker.receive(progress.limits.wall_factor * progress.limits.program_seconds + GRACE_SECONDS)
+            report = worker.receive(limits.wall_factor * limits.program_seconds + GRACE_SECONDS)
         except WorkerDied as error:
-            self._replace_worker(error)
+            self._replace(worker, error)
             return
-        with result:
-            progress.absorb(report, os.pread(result.fileno(), progress.limits.output_bytes, 0))
         self._running.popleft()
-        if progress.done:
-            task.future.set_result(progress.result())
+        try:
+            with result:
+                task.progress.absorb(report, os.pread(result.fileno(), limits.output_bytes, 0))
+            answer = task.progress.result() if task.progress.done else None
+        except Exception as error:  # noqa: BLE001  (see _send)
+            _fail(task, error)
+            return
+        if answer is None:
+            self._send(worker, task)
         else:
-            self._send(task)
+            task.future.set_result(answer)
 
-    def _replace_worker(self, cause: WorkerDied) -> None:
+    def _replace(self, dead: Worker, cause: WorkerDied) -> None:
         """Start another zygote and give it the tasks of the dead one, whose oldest task is the suspect."""
-        self._worker.close()
+        dead.close()
+        tasks = self._take_back()
         if self._stopping:
-            raise SandboxError("the pool was closed")
-        self._worker = self._start_worker()
-        self._worker.wait_ready()
-        self.restarts += 1
-        tasks = [task for task, _ in self._running]
-        self._close_results()
-        suspect = tasks[0]
-        suspect.attempts += 1
-        if suspect.attempts == ATTEMPTS:
+            for task in tasks:
+                task.future.set_exception(SandboxError("the pool was closed"))
+            return
+        tasks[0].attempts += 1
+        if tasks[0].attempts == ATTEMPTS:
+            suspect = tasks.pop(0)
             suspect.future.set_exception(SandboxError(f"a job ended {ATTEMPTS} workers: {cause}"))
-            tasks.remove(suspect)
+        try:
+            worker = self._restart()
+        except (SandboxError, OSError) as error:
+            self._worker = None
+            self._backlog.leave(tasks, str(error))
+            return
         for task in tasks:
-            self._send(task)
+            self._send(worker, task)
 
-    def _fail_all(self, error: SandboxError) -> None:
-        """This lane can do no more: every task that it holds or would take fails, rather than wait for
-        ever.
-        """
-        for task, _ in self._running:
-            task.future.set_exception(error)
-        self._close_results()
-        while not self._last:
-            task = self._next()
-            if task is not None and task.future.set_running_or_notify_cancel():
-                task.future.set_exception(error)
+    def _another_worker(self) -> Worker | None:
+        """Start a zygote as soon as the host allows it; None when the backlog was closed before."""
+        pause = _PAUSE
+        while not self._backlog.wait_closed(pause):
+            try:
+                worker = self._restart()
+            except (SandboxError, OSError):
+                pause = min(2 * pause, _LONGEST_PAUSE)
+            else:
+                self._backlog.rejoin()
+                return worker
+        return None
 
-    def _close_results(self) -> None:
+    def _restart(self) -> Worker:
+        """Raises SandboxUnavailable or OSError."""
+        worker = self._start_worker()
+        worker.wait_ready()
+        self._worker = worker
+        self.restarts += 1
+        if self._stopping:  # since before this worker could be told
+            worker.kill()
+        return worker
+
+    def _take_back(self) -> list[Task]:
+        """The tasks that the zygote had."""
+        tasks = [task for task, _ in self._running]
         for _, result in self._running:
             result.close()
         self._running.clear()
+        return tasks
+
+
+def _fail(task: Task, error: Exception) -> None:
+    """Say what went wrong with one task to whoever waits for it; the lane judges on."""
+    if isinstance(error, OSError):
+        task.future.set_exception(SandboxError(f"the host cannot go on judging: {error}"))
+    elif isinstance(error, OutsideLanguage | SandboxError):
+        task.future.set_exception(error)
+    else:
+        cause = f"{type(error).__name__}: {error}"
+        task.future.set_exception(SandboxError(f"a fault of the judge's own ended this job: {cause}"))

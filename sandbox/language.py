@@ -1,21 +1,27 @@
 """The suite language: which tests of a generated suite may be run, and why the others may not.
 
-A test is ``assert CALL == EXPR`` (or ``is`` with True, False or None). CALL holds exactly one call of the
-entry point, possibly inside pure builtins, operators and subscripts. Its arguments, and EXPR, are made of
-literals, containers, arithmetic, comparisons, comprehensions, pure builtins and a few pure methods (``"a
-b".split()``). There is no other attribute access, no name from the program and no introspection: a test
-may see what a function returns, never how it is written. (What no syntax can tell, `sandbox.observation` sees to.)
+A test is ``assert CALL == EXPR`` (or ``is`` with True, False or None). CALL holds exactly one call of the entry point.
+Its arguments, and EXPR, are made of literals, containers, arithmetic, comparisons, comprehensions, pure builtins and a
+few pure methods (``"a b".split()``). Around the call stand at most the wrappers of `WRAPPERS` and constant indices:
+each keeps enough of the value that no test can be right without knowing it. There is no other attribute access, no name
+from the program, no introspection, and `is` only with None, True and False: a test may see what a function returns,
+never how it is written.
+
+A judge splits an expression in three (`read_call`): the program's process evaluates the call alone, on argument values
+that were computed elsewhere, and what stands around the call, its *view*, is computed on the returned plain data by a
+process that never saw the program.
 
 Everything here works on syntax alone: nothing of a test is executed.
 """
 
 import ast
 import marshal
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, TypeGuard
 
-from sandbox.syntax import parse_expression
+from sandbox.syntax import one_at_a_time, parse_expression
 
 MARSHAL_VERSION = 4  # understood by every Python that may run the jail
 MAX_TEXT = 10_000  # characters of one normalized call or stated answer
@@ -37,6 +43,14 @@ PURE_METHODS = frozenset((
     "strip", "swapcase", "symmetric_difference", "title", "union", "upper", "values", "zfill",
 ))
 # fmt: on
+
+# What may stand around the call in a generated test. A comparison or `bool` there would be right without its author
+# knowing the value ("it is not 12345"), arithmetic would make many tests of one ("... + 1", "... + 2"), and `str` tells
+# apart what is equal. Of what keeps a part of the value alone, one is the most: "the length of its first character".
+_WHOLE = frozenset(("abs", "dict", "float", "frozenset", "list", "round", "set", "sorted", "tuple"))
+_PART = frozenset(("len", "max", "min", "sum"))
+WRAPPERS = _WHOLE | _PART
+RETURNED = "_returned_"  # stands for the call's value in a view
 
 _PLAIN_NODES = (
     *(ast.Constant, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Starred),
@@ -63,14 +77,16 @@ class Rejected:
 
 @dataclass(frozen=True)
 class ReadCall:
-    """A checked expression: the names that it takes from the program, and the form in which it is sent to the jail.
+    """An expression of a job, as a judge takes it apart.
 
-    The form is the expression's text, or, for a plain call with literal arguments, name and values (marshalled): those
-    cost the jail no compilation.
+    `function` of the program is called with `arguments`: (args, kwargs) marshalled where they are literals, else the
+    text of an expression for them. `view` is what is computed of the returned value, called `RETURNED` there; None: the
+    value itself. Without a function (None), `view` is an expression that needs no program.
     """
 
-    names: frozenset[str]
-    form: str | bytes
+    function: str | None
+    arguments: bytes | str
+    view: str | None
 
 
 class OutsideLanguage(ValueError):
@@ -78,19 +94,25 @@ class OutsideLanguage(ValueError):
 
 
 def parse_test(
-    statement: ast.stmt, entry_point: str, bindings: Mapping[str, ast.expr] | None = None
+    statement: ast.stmt,
+    entry_point: str,
+    bindings: Mapping[str, ast.expr] | None = None,
+    *,
+    any_view: bool = False,
 ) -> SuiteTest | Rejected:
     """Read one statement of a suite as a test of `entry_point`.
 
-    `bindings` maps names to the expressions that earlier ``name = expr`` statements of the same block
-    gave them; such a name, bare among the arguments of the entry point's call, is replaced by its
-    expression.
+    `bindings` maps names to the expressions that earlier ``name = expr`` statements of the same block gave them; such a
+    name, bare among the arguments of the entry point's call, is replaced by its expression. `any_view` allows any
+    expression of the language around the call, not only `WRAPPERS`: for tests whose author earns nothing by them.
     """
     try:
         call, stated = _sides(statement)
         _bind_arguments(call, entry_point, bindings or {})
         _check(call, entry_point, entry_calls=1)
         _check(stated, entry_point, entry_calls=0)
+        if not any_view:
+            _check_wrappers(call, entry_point)
         test = SuiteTest(_normalized(call), _normalized(stated))
         # Written out anew, a text may nest deeper than what it was read from: the pool must be able to read it.
         read_call(test.call, entry_point)
@@ -104,12 +126,12 @@ def parse_test(
         return Rejected(str(error))
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=4_096)
 def read_call(expression: str, entry_point: str = "") -> ReadCall:
-    """Check one expression of a job, and read it as the jail takes it.
+    """Check one expression of a job, and take it apart.
 
-    The expression must be in the language, except that any number of the program's functions may be called. With
-    `entry_point`, that name means the program's function even where a builtin has the same name. Raises
+    The expression must be in the language, with any view; the one function that it calls may be any of the program's.
+    With `entry_point`, that name means the program's function even where a builtin has the same name. Raises
     OutsideLanguage.
     """
     if len(expression) > MAX_TEXT:
@@ -118,51 +140,119 @@ def read_call(expression: str, entry_point: str = "") -> ReadCall:
         tree = parse_expression(expression)
         walk = _Walk(entry_point, any_function=True)
         walk.visit(tree, frozenset())
+        if walk.entry_calls > 1:
+            raise OutsideLanguage(f"{expression[:80]!r}: calls the program {walk.entry_calls} times, not once")
+        return _parted(tree, walk.call) if walk.call else ReadCall(None, b"", expression)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        if isinstance(error, OutsideLanguage):
+            raise
         raise OutsideLanguage(f"{expression[:80]!r}: {error}") from None
-    return ReadCall(frozenset(walk.called), _with_values(tree, walk.called) or expression)
 
 
-def _with_values(tree: ast.expr, functions: Set[str]) -> bytes | None:
-    """A plain call of one of the program's functions with literal arguments: (name, args, kwargs) in marshal's form."""
-    if not (isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id in functions):
+def _parted(tree: ast.expr, call: ast.Call) -> ReadCall:
+    """The call of a program's function, and what stands around it."""
+    assert isinstance(call.func, ast.Name)
+    view = None
+    if tree is not call:
+        around = _Replacement(call, ast.Name(RETURNED, ast.Load())).visit(tree)
+        view = ast.unparse(around)
+    return ReadCall(call.func.id, _literal_arguments(call) or _arguments(call), view)
+
+
+def _arguments(call: ast.Call) -> str:
+    """An expression for (args, kwargs)."""
+    keywords = [(ast.Constant(keyword.arg), keyword.value) for keyword in call.keywords]
+    named = ast.Dict([key for key, _ in keywords], [value for _, value in keywords])
+    return ast.unparse(ast.Tuple([ast.Tuple(call.args, ast.Load()), named], ast.Load()))
+
+
+def _literal_arguments(call: ast.Call) -> bytes | None:
+    """(args, kwargs) in marshal's form, if all are literals. Sets are not: the order of their items is a process's own.
+
+    They are compiled rather than read by `ast.literal_eval`, so that what is one object in a module that makes the call
+    is one object here, too.
+    """
+    if not all(_is_literal(argument) for argument in (*call.args, *[keyword.value for keyword in call.keywords])):
         return None
-    if any(isinstance(node, ast.Set) for node in ast.walk(tree)):
-        return None  # the order of its items would be this process's own
     try:
-        args = tuple([ast.literal_eval(argument) for argument in tree.args])
-        kwargs = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in tree.keywords}
-    except (ValueError, TypeError, OverflowError, RecursionError):
+        with one_at_a_time:
+            code = compile(_arguments(call), "<arguments>", "eval")
+        return marshal.dumps(eval(code, {"__builtins__": {}}), MARSHAL_VERSION)
+    except (ValueError, TypeError, OverflowError):
         return None
-    if any(keyword.arg is None for keyword in tree.keywords):
-        return None
-    return marshal.dumps((tree.func.id, args, kwargs), MARSHAL_VERSION)
+
+
+def _is_literal(node: ast.expr) -> bool:
+    match node:
+        case ast.Constant(value=value):
+            return value is not ...
+        case ast.List(elts=items) | ast.Tuple(elts=items):
+            return all(map(_is_literal, items))
+        case ast.Dict(keys=keys, values=values):
+            return all(key is not None and _is_literal(key) for key in keys) and all(map(_is_literal, values))
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float())):
+            return True
+        case _:
+            return False
 
 
 def _sides(statement: ast.stmt) -> tuple[ast.expr, ast.expr]:
-    """The call and the stated answer of an assert statement."""
+    """The call and the stated answer of an assert statement, ``(CALL == EXPR) == True`` read as what it contains."""
     if not isinstance(statement, ast.Assert):
         raise OutsideLanguage("not an assert")
-    test = statement.test
+    call, stated = _compared(statement.test)
+    while isinstance(stated, ast.Constant) and stated.value is True and _is_comparison(call):
+        call, stated = _compared(call)
+    return call, stated
+
+
+def _compared(test: ast.expr) -> tuple[ast.expr, ast.expr]:
     if not isinstance(test, ast.Compare) or len(test.ops) != 1:
         raise OutsideLanguage("not of the form assert CALL == EXPR")
-    operator, stated = test.ops[0], test.comparators[0]
-    is_singleton = isinstance(stated, ast.Constant) and any(stated.value is single for single in (True, False, None))
-    if isinstance(operator, ast.Eq) or (isinstance(operator, ast.Is) and is_singleton):
-        return test.left, stated
-    raise OutsideLanguage("not a comparison by == (or by is with True, False or None)")
+    if not _is_comparison(test):
+        raise OutsideLanguage("not a comparison by == (or by is with True, False or None)")
+    return test.left, test.comparators[0]
+
+
+def _is_comparison(node: ast.expr) -> bool:
+    match node:
+        case ast.Compare(ops=[ast.Eq()]):
+            return True
+        case ast.Compare(ops=[ast.Is()], comparators=[stated]):
+            return _is_singleton(stated)
+        case _:
+            return False
+
+
+def _is_singleton(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and (node.value is None or isinstance(node.value, bool))
 
 
 def _bind_arguments(call: ast.expr, entry_point: str, bindings: Mapping[str, ast.expr]) -> None:
-    for node in ast.walk(call):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == entry_point:
-            node.args = [_bound(argument, bindings) for argument in node.args]
-            for keyword in node.keywords:
-                keyword.value = _bound(keyword.value, bindings)
+    calls = [node for node in ast.walk(call) if _is_call_of(node, entry_point)]
+    for node in calls:  # all found before any is changed: a bound expression may call the entry point itself
+        node.args = [_bound(argument, bindings) for argument in node.args]
+        for keyword in node.keywords:
+            keyword.value = _bound(keyword.value, bindings)
 
 
 def _bound(argument: ast.expr, bindings: Mapping[str, ast.expr]) -> ast.expr:
     return bindings.get(argument.id, argument) if isinstance(argument, ast.Name) else argument
+
+
+def _is_call_of(node: ast.AST, entry_point: str) -> TypeGuard[ast.Call]:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == entry_point
+
+
+class _Replacement(ast.NodeTransformer):
+    """Puts one node in the place of another."""
+
+    def __init__(self, old: ast.expr, new: ast.expr) -> None:
+        self._old = old
+        self._new = new
+
+    def visit(self, node: ast.AST) -> Any:
+        return self._new if node is self._old else self.generic_visit(node)
 
 
 def _check(tree: ast.expr, entry_point: str, entry_calls: int) -> None:
@@ -174,6 +264,33 @@ def _check(tree: ast.expr, entry_point: str, entry_calls: int) -> None:
             if entry_calls
             else f"the stated answer calls {entry_point}"
         )
+
+
+def _check_wrappers(node: ast.expr, entry_point: str) -> None:
+    """Refuse anything but wrappers and a constant index around the call, and more than one that keeps a part alone."""
+    parts = 0
+    while not _is_call_of(node, entry_point):
+        match node:
+            case ast.Call(func=ast.Name(id=name), args=[inner], keywords=[]) if name in WRAPPERS:
+                parts += name in _PART
+                node = inner
+            case ast.Call(
+                func=ast.Name(id="sorted"), args=[inner], keywords=[ast.keyword("reverse", ast.Constant(bool()))]
+            ):
+                node = inner
+            case ast.Call(func=ast.Name(id="round"), args=[inner, ast.Constant(int() as digits)], keywords=[]) if (
+                digits > 0
+            ):
+                node = inner
+            case ast.Subscript(value=inner, slice=index) if _is_literal(index):
+                parts += 1
+                node = inner
+            case _:
+                raise OutsideLanguage(
+                    f"around the call {_described(node)}: only {', '.join(sorted(WRAPPERS))}, an index"
+                )
+        if parts > 1:
+            raise OutsideLanguage("around the call a part of a part")
 
 
 def _normalized(tree: ast.expr) -> str:
@@ -190,7 +307,7 @@ class _Walk:
         self.entry_point = entry_point
         self.any_function = any_function
         self.entry_calls = 0
-        self.called: set[str] = set()
+        self.call: ast.Call | None = None  # the last one of the program's functions
         self.size = 0
 
     def visit(self, node: ast.AST, bound: frozenset[str]) -> None:
@@ -200,6 +317,11 @@ class _Walk:
         match node:
             case ast.Call():
                 self._call(node, bound)
+            case ast.Compare(ops=operators, comparators=compared) if any(
+                isinstance(operator, ast.Is | ast.IsNot) and not _is_singleton(other)
+                for operator, other in zip(operators, compared, strict=True)
+            ):
+                raise OutsideLanguage("is, except with None, True or False")
             case ast.Name(id=name):
                 if name not in bound and (name == self.entry_point or name not in PURE_BUILTINS):
                     raise OutsideLanguage(f"the name {name}")
@@ -219,7 +341,8 @@ class _Walk:
         match node.func:
             case ast.Name(id=name) if self._is_program_function(name, bound):
                 self.entry_calls += 1
-                self.called.add(name)
+                self.call = node
+                self._check_spreading(node)
             case ast.Attribute(value=receiver, attr=method) if method in PURE_METHODS:
                 self.visit(receiver, bound)
             case function:
@@ -227,23 +350,28 @@ class _Walk:
         for argument in (*node.args, *node.keywords):
             self.visit(argument, bound)
 
+    def _check_spreading(self, call: ast.Call) -> None:
+        if any(keyword.arg is None for keyword in call.keywords):
+            raise OutsideLanguage(f"** in the arguments of {self.entry_point or 'the call'}")
+
     def _is_program_function(self, name: str, bound: frozenset[str]) -> bool:
         if name in bound or name.startswith("__"):
             return False
         return name == self.entry_point or (self.any_function and name not in PURE_BUILTINS)
 
     def _comprehension(self, node: ast.AST, bound: frozenset[str]) -> None:
-        calls_before = self.entry_calls
+        once = None  # calls up to the first iterable, which alone is evaluated once
         for generator in node.generators:  # type: ignore[attr-defined]
             self.visit(generator.iter, bound)
+            once = self.entry_calls if once is None else once
             bound = bound | self._targets(generator.target)
             for condition in generator.ifs:
                 self.visit(condition, bound)
         parts = (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,)  # type: ignore[attr-defined]
         for part in parts:
             self.visit(part, bound)
-        if self.entry_calls != calls_before and not self.any_function:
-            raise OutsideLanguage(f"calls {self.entry_point} inside a comprehension")
+        if self.entry_calls != once:
+            raise OutsideLanguage(f"calls {self.entry_point or 'the program'} inside a comprehension")
 
     def _targets(self, target: ast.expr) -> frozenset[str]:
         names = [
@@ -254,7 +382,7 @@ class _Walk:
         if not all(isinstance(name, ast.Name) for name in names):
             raise OutsideLanguage("a comprehension over something else than names")
         found = frozenset(name.id for name in names if isinstance(name, ast.Name))
-        if taken := found & (PURE_BUILTINS | {self.entry_point}):
+        if taken := found & (PURE_BUILTINS | {self.entry_point, RETURNED}):
             raise OutsideLanguage(f"a comprehension that rebinds {min(taken)}")
         return found
 

@@ -1,48 +1,45 @@
-"""Inside the jail: what an expression may see of the values that a program returns.
+"""Inside the jail: what an expression may see of values.
 
-Their content, that is, and nothing of how the program came to it: neither the order in which items went into a set or a
-dict, which ``==`` ignores, nor the text of a value that is no plain data, which tells names and addresses. The order of
-items in other objects (a Counter, an OrderedDict) is theirs to show.
+Their content, that is, and nothing of how they came about: neither the order in which items went into a set or a dict,
+which ``==`` ignores, nor the text of a value that is not plain data, which tells addresses.
 """
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from sandbox.encoding import NotPlainData, encode
+from sandbox.encoding import encode
 
 
-def observed(function: Any) -> Callable[..., Any]:
-    """`function`, its values in canonical order."""
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        value = function(*args, **kwargs)
-        return map(_in_order, value) if isinstance(value, Iterator) else _in_order(value)
-
-    return call
-
-
-def _in_order(value: Any) -> Any:
-    """Plain data with its sets and dicts built anew, in an order that their content decides; else the value itself."""
-    try:
-        encode(value)
-    except NotPlainData:
-        return value
-    return _rebuilt(value)
-
-
-def _rebuilt(value: Any) -> Any:
+def in_order(value: Any) -> Any:
+    """Plain data with its sets and dicts built anew, in an order that their content decides."""
     kind = type(value)
-    if kind in (list, tuple):
-        return kind([_rebuilt(item) for item in value])
+    if isinstance(value, Iterator):
+        return map(in_order, value)
+    if kind is list:
+        return [in_order(item) for item in value]
+    if isinstance(value, tuple):  # of a namedtuple, whose class the program has named, the items alone
+        return tuple([in_order(item) for item in value])
     if kind in (set, frozenset):
-        return kind([_rebuilt(item) for item in sorted(value, key=encode)])
+        return kind([in_order(item) for item in sorted(value, key=encode)])
     if kind is dict:
-        return {_rebuilt(key): _rebuilt(value[key]) for key in sorted(value, key=encode)}
+        return {in_order(key): in_order(value[key]) for key in sorted(value, key=encode)}
+    return value
+
+
+def without_iterators(value: Any) -> Any:
+    """A value with lists in the place of iterators: no function is to be told by how often it reads its input."""
+    kind = type(value)
+    if isinstance(value, Iterator):
+        return [without_iterators(item) for item in value]
+    if kind in (list, tuple):
+        return kind([without_iterators(item) for item in value])
+    if kind is dict:
+        return {key: without_iterators(item) for key, item in value.items()}
     return value
 
 
 class _PlainText(type):
-    """The type of a `str` that tells nothing of what is no plain data; in all else it is `str`."""
+    """The type of a `str` that tells nothing of what is not plain data; in all else it is `str`."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> str:
         return str(*map(_plain, args), **kwargs)

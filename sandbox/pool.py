@@ -1,18 +1,27 @@
 """The pool: jobs in, futures out, one jailed zygote per core."""
 
 import os
-import queue
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any
 
+from sandbox.backlog import Backlog, Task
+from sandbox.descriptors import require
 from sandbox.jail import BackendName, plan_launch
-from sandbox.jobs import CheckJob, CheckResult, Execution, Job, Limits, SandboxError
+from sandbox.jobs import CheckJob, CheckResult, Execution, Job, Limits, SandboxError, SandboxUnavailable
 from sandbox.judge import Judge
-from sandbox.lane import Lane, Task
+from sandbox.lane import Lane
 from sandbox.protocol import CheckProgress, Progress
 from sandbox.worker import Worker
+
+DESCRIPTORS = 10  # that a lane holds at once, at most: while its worker is replaced
+
+
+def default_workers() -> int:
+    """Seven for every eight cores that this process may use; the rest are left to whoever submits the jobs."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores - cores // 8
 
 
 class SandboxPool(Judge):
@@ -21,7 +30,7 @@ class SandboxPool(Judge):
     `submit` and `submit_judge` return futures (for `concurrent.futures.as_completed`, say) and block
     while `pending` jobs are waiting; `execute` and `judge` return results in the order of the jobs. A
     worker that dies is replaced and its job tried once more; after that its future raises SandboxError. A
-    call outside the suite language makes it raise OutsideLanguage.
+    call outside the suite language makes it raise OutsideLanguage. While no worker can be started, jobs fail.
 
     `backend` is "auto" or "nsjail" (the jail, or SandboxUnavailable), or "process": resource limits and
     separate processes but no jail, so programs can read this user's files and use the network. `preload`
@@ -38,15 +47,19 @@ class SandboxPool(Judge):
         preload: Sequence[str] = (),
         pending: int = 4_096,
     ) -> None:
-        """Start `workers` zygotes (None: one per core). Raises SandboxUnavailable."""
+        """Start `workers` zygotes (None: `default_workers`), and raise the soft limit of descriptors to what they need.
+
+        Raises SandboxUnavailable.
+        """
         self.limits = limits or Limits()
+        self.pending = pending
         launch = plan_launch(backend, preload)
         self.backend = launch.backend
-        count = workers or os.cpu_count() or 1
-        self._tasks: queue.Queue[Task | None] = queue.Queue(pending)
-        self._closed = False
-        self._lanes = [Lane(self._tasks, count, lambda: Worker(launch, preload)) for _ in range(count)]
-        self._start()
+        count = workers or default_workers()
+        require(count * DESCRIPTORS, f"{count} workers of the judge")
+        self._backlog = Backlog(pending, count)
+        self._lanes: list[Lane] = []
+        self._start(count, lambda: Lane(self._backlog, lambda: Worker(launch, preload)))
 
     def submit(self, job: Job) -> Future[Execution]:
         """Run one program and its calls."""
@@ -59,7 +72,17 @@ class SandboxPool(Judge):
     @property
     def worker_pids(self) -> tuple[int, ...]:
         """The processes at the head of each jail, for monitoring."""
-        return tuple(lane.worker_pid for lane in self._lanes)
+        return tuple(lane.worker_pid for lane in self._lanes if lane.worker_pid is not None)
+
+    @property
+    def workers(self) -> int:
+        """How many workers there should be."""
+        return len(self._lanes)
+
+    @property
+    def working(self) -> int:
+        """How many of them take jobs: one that died, and cannot be replaced, does not."""
+        return self._backlog.working
 
     @property
     def restarts(self) -> int:
@@ -68,11 +91,7 @@ class SandboxPool(Judge):
 
     def close(self) -> None:
         """Finish what was submitted, then end the workers."""
-        if self._closed:
-            return
-        self._closed = True
-        for _ in self._lanes:
-            self._tasks.put(None)
+        self._backlog.close()
         for lane in self._lanes:
             lane.join()
 
@@ -82,22 +101,25 @@ class SandboxPool(Judge):
         if error is not None:  # nobody will read the results
             for lane in self._lanes:
                 lane.stop()
+            self._backlog.fail(SandboxError("the pool was closed"))
         self.close()
 
-    def _start(self) -> None:
+    def _start(self, count: int, make: Callable[[], Lane]) -> None:
         try:
+            for _ in range(count):
+                self._lanes.append(make())
             for lane in self._lanes:
                 lane.wait_ready()
-        except SandboxError:
+        except (SandboxError, OSError) as error:
             for lane in self._lanes:
                 lane.abandon()
+            if isinstance(error, OSError):
+                raise SandboxUnavailable(f"{count} workers of the judge cannot be started here: {error}") from error
             raise
         for lane in self._lanes:
             lane.start()
 
     def _submit(self, progress: Progress | CheckProgress) -> Future[Any]:
-        if self._closed:
-            raise SandboxError("the pool is closed")
         future: Future[Any] = Future()
-        self._tasks.put(Task(progress, future))
+        self._backlog.put(Task(progress, future))
         return future

@@ -4,9 +4,10 @@ import marshal
 import math
 import resource
 import signal
-from dataclasses import dataclass, field
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from sandbox import checker
+from sandbox import checker, evaluation
 from sandbox.jobs import (
     CheckJob,
     CheckResult,
@@ -19,15 +20,20 @@ from sandbox.jobs import (
     VerdictStatus,
 )
 from sandbox.language import MARSHAL_VERSION, read_call
+from sandbox.stateless import keeps_no_state
 from sandbox.watch import CUT_BY_CPU, CUT_BY_WALL, GRANT
 from sandbox.zygote import REPORT
 
-MAX_LINE = 4_096  # characters of one answer; longer ones are malformed
+MAX_LINE = 8_192  # characters of one answer that is no value to be looked into; longer ones are malformed
+_MAX_EXACT_LINE = evaluation.MAX_EXACT + MAX_LINE
 _OPEN_FILES = 64
+_VIEWED_AT_ONCE = 4  # values that are looked into: they are kept whole until then
+OUT_OF_TIME = Outcome(Status.TIMED_OUT, detail="the program's time as a whole")
 
 _TIME_SIGNALS = (signal.SIGPROF, signal.SIGXCPU, signal.SIGALRM, signal.SIGVTALRM)
 _STATUS_OF_SIGN = {
     "=": Status.RETURNED,
+    "@": Status.RETURNED,
     "!": Status.RAISED,
     "?": Status.NOT_PLAIN_DATA,
     "m": Status.OUT_OF_MEMORY,
@@ -70,28 +76,29 @@ class Report:
         return Outcome(Status.CRASHED, detail=f"exit status {self.wait_status >> 8}")
 
 
-def read_answers(data: bytes, calls: int) -> list[Outcome]:
-    """The outcomes that a child wrote: the load's, then those of at most `calls` calls. An unfinished last line is left
-    out.
-    """
-    return [_outcome(line) for line in data.decode("ascii", "replace").split("\n", calls + 1)[:-1]]
-
-
 def _outcome(line: str) -> Outcome:
     status = _STATUS_OF_SIGN.get(line[:1])
-    if status is None or len(line) > MAX_LINE or not (line.isascii() and line.isprintable()):
+    content, _, inputs = line[1:].partition("\t")
+    longest = _MAX_EXACT_LINE if line[:1] == "@" else MAX_LINE
+    if status is None or len(line) > longest or not (line.isascii() and (content + inputs).isprintable()):
         return Outcome(Status.CRASHED, detail="malformed answer")
     if status is Status.RETURNED:
-        return Outcome(status, value=line[1:])
-    return Outcome(status, detail=line[1:])
+        return Outcome(status, value=content, inputs=inputs)
+    return Outcome(status, detail=content)
 
 
 @dataclass
-class Progress:
-    """One job on its way: after a death in the middle, a fresh child resumes at the next call."""
+class Batch:
+    """Items for processes of one program (of none: ""), one process after another until each item has an outcome.
 
-    job: Job
+    A process that dies costs the item at which it died, and nothing else.
+    """
+
+    program: str
+    items: Sequence[evaluation.Item]
     limits: Limits
+    alone: bool = False  # a process for each item
+    tells_inputs: bool = False
     loaded: Outcome | None = None
     outcomes: list[Outcome] = field(default_factory=list)
     cpu_seconds: float = 0.0
@@ -99,54 +106,150 @@ class Progress:
 
     @property
     def left(self) -> int:
-        """Calls that have no outcome yet."""
-        return len(self.job.calls) - len(self.outcomes)
+        """Items that have no outcome yet."""
+        return len(self.items) - len(self.outcomes)
 
     @property
     def done(self) -> bool:
         return self.loaded is not None and not self.left
 
     def request(self) -> bytes:
-        """What the child reads: the program, the calls still to be made, and the limits on itself. Raises
-        OutsideLanguage.
-        """
-        calls = [read_call(call, self.job.entry_point) for call in self.job.calls[len(self.outcomes) :]]
-        names = frozenset[str]().union(*[call.names for call in calls])
+        """What the next process reads: the program, its items, and the limits on itself."""
         load = min(self.limits.load_seconds, self._cpu_left())
         rlimits = _rlimits(self.limits, self._cpu_left(), self.limits.processes)
-        forms = [call.form for call in calls]
-        message = (self.job.program, forms, tuple(names), rlimits, load, self.limits.call_seconds)
-        return marshal.dumps(message, MARSHAL_VERSION)
+        done = len(self.outcomes)
+        items = list(self.items[done : done + self._asked()])
+        limits = (rlimits, load, self.limits.call_seconds, self.limits.recursion)
+        return marshal.dumps((self.program, items, *limits, self.tells_inputs), MARSHAL_VERSION)
 
     def grant(self) -> bytes:
-        """What the zygote is told: the time for the load, for one call, and for what is left in all."""
+        """What the zygote is told: the time for the load, for one item, and for what is left in all."""
         limits = self.limits
         total = min(self._cpu_left(), limits.program_seconds - self.wall_seconds / limits.wall_factor)
         seconds = (limits.load_seconds, limits.call_seconds, total, limits.wall_factor)
-        return GRANT.pack(*seconds, 1 + self.left, False)
+        return GRANT.pack(*seconds, 1 + self._asked(), False)
 
     def absorb(self, report: Report, data: bytes) -> None:
-        """Take in the answers of a child that has ended."""
+        """Take in the answers of a process that has ended."""
         self.cpu_seconds += report.cpu_seconds
         self.wall_seconds += report.wall_seconds
-        load, *answers = read_answers(data, self.left) or [report.death()]
+        asked = self._asked()
+        lines = data.decode("ascii", "replace").split("\n", asked + 2)[:-1]
+        load, *answers = [_outcome(line) for line in lines[: 1 + asked] if line != "~"] or [report.death()]
+        gives_up = bool(answers) and lines[-1] == "~"  # a fresh process is to answer the rest
         self.loaded = self.loaded or load
         if load.status is not Status.RETURNED:
             self.outcomes += [load] * self.left
             return
         self.outcomes += answers
-        out_of_room = bool(answers) and len(data) > self.limits.output_bytes - MAX_LINE
-        if self.left and not out_of_room:
+        out_of_room = bool(answers) and len(data) > self.limits.output_bytes - _MAX_EXACT_LINE
+        if len(answers) < asked and not out_of_room and not gives_up:
             self.outcomes.append(report.death())
         if self._cpu_left() <= 0 or self.wall_seconds >= self.limits.wall_factor * self.limits.program_seconds:
-            self.outcomes += [Outcome(Status.TIMED_OUT, detail="the program's time as a whole")] * self.left
+            self.outcomes += [OUT_OF_TIME] * self.left
 
-    def result(self) -> Execution:
-        assert self.loaded is not None
-        return Execution(self.loaded, tuple(self.outcomes), self.cpu_seconds)
+    def _asked(self) -> int:
+        """Items for the next process."""
+        return min(self.left, 1) if self.alone else self.left
 
     def _cpu_left(self) -> float:
         return self.limits.program_seconds - self.cpu_seconds
+
+
+class Progress:
+    """One job on its way, in up to three batches.
+
+    First what needs no program: arguments that are not literals, and expressions. Then the program's own calls, on
+    values. Last the views of what it returned, again without the program.
+    """
+
+    def __init__(self, job: Job, limits: Limits) -> None:
+        self.job = job
+        self.limits = limits
+        self.done = False
+        self._loaded = Outcome(Status.RETURNED, "None")
+        self._outcomes: dict[int, Outcome] = {}
+        self._cpu_seconds = 0.0
+        self._batches = self._planned()
+        self._batch: Batch | None = None
+
+    def request(self) -> bytes:
+        """What the next process reads. Raises OutsideLanguage."""
+        if self._batch is None:
+            self._batch = next(self._batches)
+        return self._batch.request()
+
+    def grant(self) -> bytes:
+        """What the zygote is told of the next process."""
+        assert self._batch is not None
+        return self._batch.grant()
+
+    def absorb(self, report: Report, data: bytes) -> None:
+        """Take in the answers of a process that has ended."""
+        assert self._batch is not None
+        self._batch.absorb(report, data)
+        if self._batch.done:
+            self._cpu_seconds += self._batch.cpu_seconds
+            self._batch = next(self._batches, None)
+            self.done = self._batch is None
+
+    def result(self) -> Execution:
+        outcomes = tuple(self._outcomes[i] for i in range(len(self.job.calls)))
+        return Execution(self._loaded, outcomes, self._cpu_seconds)
+
+    def _planned(self) -> Iterator[Batch]:
+        """The batches, each planned by what those before it found."""
+        job = self.job
+        calls = [read_call(call, job.entry_point) for call in job.calls]
+        arguments: dict[int, bytes | str] = {
+            i: call.arguments for i, call in enumerate(calls) if isinstance(call.arguments, bytes) and call.function
+        }
+        clean: dict[int, evaluation.Item] = {
+            i: ("expression", call.arguments if call.function else call.view, call.function is not None)
+            for i, call in enumerate(calls)
+            if i not in arguments
+        }
+        found = (yield from self._answers("", clean)) if clean else {}
+        computed = {i: outcome.value for i, outcome in found.items() if calls[i].function and outcome.value is not None}
+        arguments |= computed
+        self._outcomes |= {i: outcome for i, outcome in found.items() if i not in computed}
+        if not job.program and not arguments and clean:
+            return
+        items: dict[int, evaluation.Item] = {
+            i: ("call", calls[i].function, arguments[i], calls[i].view is not None) for i in sorted(arguments)
+        }
+        for group in [items] if job.together else _in_groups(items):
+            returned = yield from self._answers(job.program, group)
+            self._outcomes |= returned
+            views: dict[int, evaluation.Item] = {
+                i: ("view", view, outcome.value)
+                for i, outcome in returned.items()
+                if (view := calls[i].view) is not None and outcome.value is not None
+            }
+            seen = (yield from self._answers("", views)) if views else {}
+            self._outcomes |= {i: replace(outcome, inputs=returned[i].inputs) for i, outcome in seen.items()}
+
+    def _answers(
+        self, program: str, items: Mapping[int, evaluation.Item]
+    ) -> Generator[Batch, None, dict[int, Outcome]]:
+        """What becomes of each item."""
+        job = self.job
+        alone = bool(program) and not job.together and not keeps_no_state(program)
+        batch = Batch(program, tuple(items.values()), self.limits, alone, job.is_reference)
+        yield batch
+        if program:
+            assert batch.loaded is not None
+            self._loaded = batch.loaded
+        return dict(zip(items, batch.outcomes, strict=True))
+
+
+def _in_groups(items: Mapping[int, evaluation.Item]) -> Iterator[dict[int, evaluation.Item]]:
+    """Calls whose values are texts, all at once; then, few at a time, those whose values are kept to be looked into."""
+    exact = [i for i, (*_, is_exact) in items.items() if is_exact]
+    if len(exact) < len(items) or not items:
+        yield {i: item for i, item in items.items() if i not in exact}
+    for start in range(0, len(exact), _VIEWED_AT_ONCE):
+        yield {i: items[i] for i in exact[start : start + _VIEWED_AT_ONCE]}
 
 
 @dataclass

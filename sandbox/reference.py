@@ -9,23 +9,24 @@ from types import TracebackType
 from sandbox.jobs import CheckJob, CheckResult, Execution, Job, Outcome, Status
 from sandbox.judge import Judge, then
 
+_REMEMBERED = (Status.RETURNED, Status.RAISED, Status.NOT_PLAIN_DATA)
 _Key = tuple[Job, str | None]  # the job without its calls, and a call, or None for the program's loading
 
 
 class ReferenceCache(Judge):
     """Remembers what references answer, in front of another judge, to which it passes all other jobs.
 
-    Outcomes are keyed by content (program, limits, entry point, call); the `entries` last used are kept, some 200 bytes
-    each. A time-out is not kept, since it may be the machine's fault.
+    Outcomes are keyed by content (program, limits, entry point, call); those last used are kept, up to `characters` of
+    calls and answers. Only values and the program's own exceptions are: any other end may be the machine's fault.
     """
 
-    def __init__(self, judge: Judge, entries: int = 200_000) -> None:
+    def __init__(self, judge: Judge, characters: int = 1 << 28) -> None:
         """`judge` is closed with this one."""
         self.limits = judge.limits
         self.hits = 0
         self.misses = 0
         self._judge = judge
-        self._entries = entries
+        self._characters = characters
         self._outcomes: OrderedDict[_Key, Outcome] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -74,7 +75,14 @@ class ReferenceCache(Judge):
     def _remember(self, program: Job, loaded: Outcome, outcomes: dict[str, Outcome]) -> None:
         with self._lock:
             for call, outcome in ((None, loaded), *outcomes.items()):
-                if outcome.status is not Status.TIMED_OUT:
+                if outcome.status in _REMEMBERED and (program, call) not in self._outcomes:
                     self._outcomes[program, call] = outcome
-            while len(self._outcomes) > self._entries:
-                self._outcomes.popitem(last=False)
+                    self._characters -= _size(call, outcome)
+            while self._characters < 0:
+                (_, call), outcome = self._outcomes.popitem(last=False)
+                self._characters += _size(call, outcome)
+
+
+def _size(call: str | None, outcome: Outcome) -> int:
+    """Characters that an entry takes, and a little for the entry itself. (Programs are shared between entries.)"""
+    return 200 + len(call or "") + len(outcome.value or "") + len(outcome.detail) + len(outcome.inputs)

@@ -5,9 +5,11 @@ import http.client
 import itertools
 import json
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -18,8 +20,18 @@ from sandbox.judge import Judge
 T = TypeVar("T")
 
 _PAUSE = 0.2  # seconds before the second attempt; doubled for each further one
-_TIMEOUT = 300.0  # seconds of one attempt
+_LONGEST_PAUSE = 30.0  # that a service can ask for
+_TIMEOUT = 300.0  # seconds of one attempt, and of all attempts at services that have too much to do
 _PENDING = 64  # requests submitted and not answered, for each connection
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A service's answer; `retry_after` are the seconds after which one that is too busy wants to be asked again."""
+
+    status: int
+    data: bytes
+    retry_after: float | None = None
 
 
 class Services:
@@ -49,37 +61,58 @@ class Services:
     def post(self, path: str, fields: dict[str, Any]) -> dict[str, Any]:
         """The JSON object that one of the services answers. Raises SandboxError."""
         body = json.dumps(fields).encode()
-        problem = ""
-        for attempt in range(self._attempts):
-            if self._stopped.wait(_PAUSE * 2 ** (attempt - 1) if attempt else 0):
+        busy_until = time.monotonic() + _TIMEOUT
+        problem, attempt, pause = "", 0, 0.0
+        while attempt < self._attempts:
+            if self._stopped.wait(pause):
                 raise SandboxError("the judge was stopped")
             address = next(self._turns)
+            pause = _PAUSE * 2**attempt
+            attempt += 1
             try:
-                status, data = self.exchange(address, "POST", path, body)
+                answer = self.exchange(address, "POST", path, body)
             except (OSError, http.client.HTTPException) as error:
                 problem = f"{address}: {error}"
                 continue
-            text = data[:500].decode("utf-8", "replace")
-            if status >= 500:
-                problem = f"{address}: {status} {text}"
-            elif status != 200:  # asking again would not help
-                raise SandboxError(f"{address} refuses the job ({status}): {text}")
+            text = answer.data[:500].decode("utf-8", "replace")
+            if answer.retry_after is not None and time.monotonic() < busy_until:  # it works, and has too much to do
+                attempt -= 1
+                pause = answer.retry_after
+            elif answer.status >= 500:
+                problem = f"{address}: {answer.status} {text}"
+            elif answer.status != 200:  # asking again would not help
+                raise SandboxError(f"{address} refuses the job ({answer.status}): {text}")
             else:
-                return read_object(address, data)
+                return read_object(address, answer.data)
         raise SandboxError(f"no judge took the job in {self._attempts} attempts; the last: {problem}")
 
-    def exchange(self, address: str, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
-        """One request to one service: the status and body of its answer. Raises OSError or HTTPException."""
-        connection = self._connection(address)
+    def exchange(self, address: str, method: str, path: str, body: bytes = b"") -> Answer:
+        """One request to one service, and its answer. Raises OSError or HTTPException."""
+        request = method, urlsplit(address).path + path, body, self._headers
+        with contextlib.suppress(IndexError, ConnectionError):
+            return self._ask(address, self._idle[address].pop(), request)
+        self._hang_up(address)  # on those that are as old as the one that the service has closed, if any
+        return self._ask(address, _connection(address), request)
+
+    def _ask(self, address: str, connection: http.client.HTTPConnection, request: tuple) -> Answer:
         try:
-            connection.request(method, urlsplit(address).path + path, body, self._headers)
+            connection.request(*request)
             response = connection.getresponse()
-            answer = response.status, response.read()
+            again = response.getheader("Retry-After", "") if response.status == 503 else ""
+            answer = Answer(
+                response.status, response.read(), min(float(again), _LONGEST_PAUSE) if again.isdigit() else None
+            )
         except BaseException:
             connection.close()
             raise
         self._idle[address].append(connection)
         return answer
+
+    def _hang_up(self, address: str) -> None:
+        """Close the connections that nobody uses."""
+        with contextlib.suppress(IndexError):
+            while True:
+                self._idle[address].pop().close()
 
     def stop(self) -> None:
         """Send no further request: what was submitted fails, save what is already being answered."""
@@ -88,16 +121,14 @@ class Services:
     def close(self) -> None:
         """Finish what was submitted, and hang up."""
         self._threads.shutdown()
-        for idle in self._idle.values():
-            while idle:
-                idle.pop().close()
+        for address in self.addresses:
+            self._hang_up(address)
 
-    def _connection(self, address: str) -> http.client.HTTPConnection:
-        with contextlib.suppress(IndexError):
-            return self._idle[address].pop()
-        parts = urlsplit(address)
-        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        return kind(parts.netloc, timeout=_TIMEOUT)
+
+def _connection(address: str) -> http.client.HTTPConnection:
+    parts = urlsplit(address)
+    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    return kind(parts.netloc, timeout=_TIMEOUT)
 
 
 def read_object(address: str, data: bytes) -> dict[str, Any]:

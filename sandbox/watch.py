@@ -26,7 +26,7 @@ _WORKING_SHARE = 0.02
 class Watch:
     """Watches over one child, which writes its answers to a file."""
 
-    def __init__(self, pid: int, result_fd: int, grant: bytes) -> None:
+    def __init__(self, pid: int, result_fd: int, grant: bytes | bytearray) -> None:
         self.cut = NOT_CUT
         self._pid = pid
         self._result_fd = result_fd

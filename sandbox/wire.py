@@ -5,23 +5,32 @@ from typing import Any
 
 from sandbox.jobs import CheckJob, CheckResult, Execution, Job, Limits, Outcome, Status, Verdict, VerdictStatus
 
+MAX_CALLS = 20_000  # of one job, each of which may be answered by kilobytes
+
 
 def job_to_json(job: Job | CheckJob) -> dict[str, Any]:
     """A job as its fields."""
     return dataclasses.asdict(job)
 
 
-def job_from_json(fields: dict[str, Any]) -> Job:
-    """Raises ValueError, TypeError or KeyError where the fields are no job's."""
+def job_from_json(fields: Any) -> Job:
+    """Raises ValueError where the fields are no job's."""
+    _require_fields(fields, Job)
     calls = fields["calls"]
     _require(isinstance(calls, list) and all(isinstance(call, str) for call in calls), "calls must be texts")
-    return Job(_text(fields, "program"), tuple(calls), _limits(fields), _text(fields, "entry_point"))
+    _require(len(calls) <= MAX_CALLS, f"a job has at most {MAX_CALLS} calls")
+    flags = {name: fields[name] for name in ("is_reference", "together")}
+    _require(all(isinstance(flag, bool) for flag in flags.values()), "is_reference and together must be true or false")
+    texts = _text(fields, "program"), tuple(calls), _limits(fields), _text(fields, "entry_point")
+    return Job(*texts, **flags)
 
 
-def check_from_json(fields: dict[str, Any]) -> CheckJob:
-    """Raises ValueError, TypeError or KeyError where the fields are no check's."""
+def check_from_json(fields: Any) -> CheckJob:
+    """Raises ValueError where the fields are no check's."""
+    _require_fields(fields, CheckJob)
+    _require(isinstance(fields["beside"], bool), "beside must be true or false")
     texts = [_text(fields, name) for name in ("program", "check", "entry_point")]
-    return CheckJob(*texts, limits=_limits(fields), beside=bool(fields["beside"]))
+    return CheckJob(*texts, limits=_limits(fields), beside=fields["beside"])
 
 
 def result_to_json(result: Execution | CheckResult) -> dict[str, Any]:
@@ -43,12 +52,22 @@ def check_result_from_json(fields: dict[str, Any]) -> CheckResult:
 
 
 def _outcome(fields: dict[str, Any]) -> Outcome:
-    return Outcome(Status(fields["status"]), fields["value"], fields["detail"])
+    return Outcome(Status(fields["status"]), fields["value"], fields["detail"], fields["inputs"])
 
 
 def _limits(fields: dict[str, Any]) -> Limits | None:
     limits = fields["limits"]
-    return None if limits is None else Limits(**limits)
+    if limits is None:
+        return None
+    _require_fields(limits, Limits)
+    return Limits(**limits)
+
+
+def _require_fields(fields: Any, kind: type) -> None:
+    """Raise ValueError unless `fields` are an object with the fields of a dataclass, and no others."""
+    names = {field.name for field in dataclasses.fields(kind)}
+    _require(isinstance(fields, dict), f"a {kind.__name__} must be an object")
+    _require(fields.keys() == names, f"a {kind.__name__} must have exactly the fields {', '.join(sorted(names))}")
 
 
 def _text(fields: dict[str, Any], name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,10 +48,10 @@ def _serve(options: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         raise SandboxUnavailable(f"serving needs {error.name}: pip install 'codea1-jax[serve]'") from error
     token = read_token(options.token_file)
-    with SandboxPool(options.workers, preload=options.preload) as pool:
+    with SandboxPool(options.workers or os.cpu_count(), preload=options.preload) as pool:
 
         def tell() -> None:
-            kept = f"{len(pool.worker_pids)} {pool.backend} workers"
+            kept = f"{pool.workers} {pool.backend} workers"
             print(f"codea1: judging with {kept} at {options.host}, port {options.port}", file=sys.stderr)
 
         serve(pool, options.host, options.port, token, tell)

@@ -144,24 +144,56 @@ def f(x):
 import os
 def f(x):
     for fd in range(3, 64):
-        for data in (b'["value", 2, []]', b'["0", "p"]', b'[' * 10**5, b'["value", {"tuple": 1}, []]'):
+        for data in (b'[["list",["value",2]]]', b'[["list",["0","p"]]]', b'[' * 10**5, b'[["list",["value",2,2]]]'):
             try: os.write(fd, len(data).to_bytes(4, 'big') + data)
             except OSError: pass
     return 7
+""",
+    "writes an endless message": """
+import os
+def f(x):
+    for data in [b'[["list",9999999999]]'] + [b'[{"":[%s]}]' % b','.join([b'1'] * 9999)] * 10**6:
+        for fd in range(3, 64):
+            try: os.write(fd, len(data).to_bytes(4, 'big') + data)
+            except OSError: pass
+""",
+    "a Counter that equals anything": """
+from collections import Counter
+class C(Counter):
+    def __eq__(self, other): return True
+def f(x): return C()
+""",
+    "a Counter that is made to equal anything": """
+from collections import Counter
+Counter.__eq__ = lambda self, other: True
+def f(x): return Counter()
+""",
+    "a namedtuple that equals anything": """
+from typing import NamedTuple
+class P(NamedTuple):
+    x: int
+    def __eq__(self, other): return True
+def f(x): return P(7)
+""",
+    "a Fraction that is made to equal anything": """
+from fractions import Fraction
+Fraction.__eq__ = lambda self, other: True
+def f(x): return Fraction(7)
 """,
     "ends the check in its own words": """
 import os
 def f(x):
     for fd in range(3, 64):
         for word in ('stop', 'out of memory', 'end'):
-            data = b'["%s", "p", []]' % word.encode()
+            data = b'[["list",3],"%s","p",["list",[]]]' % word.encode()
             try: os.write(fd, len(data).to_bytes(4, 'big') + data)
             except OSError: pass
     return 7
 """,
     "answers in its own words": """
 import sys
-sys.modules['sandbox.checker']._answer_call = lambda *a: ['stop', 'p', []]
+checker = sys.modules['sandbox.checker']
+checker._answer_call = lambda outbox, *a: checker.transport.send(outbox, ['stop', 'p', []])
 def f(x): return 7
 """,
     "kills the judge": "import os\nos.kill(os.getppid(), 9)\ndef f(x): return 7",
@@ -214,6 +246,11 @@ E = MagicMock()
 E.__eq__.side_effect = lambda other: True
 def f(x): return E if x else [E]
 """,
+    "one in a deque": """
+from collections import deque
+from unittest.mock import ANY
+def f(x): return deque([ANY]) if x else [1, deque([ANY])]
+""",
     "one with globals of its own": """
 names = {'__name__': 'json'}
 exec('class E:\\n def __eq__(self, other): return True', names)
@@ -223,7 +260,10 @@ def f(x): return names['E']() if x else [names['E']()]
 
 
 @pytest.mark.parametrize("name", EQUAL_TO_ANYTHING)
-@pytest.mark.parametrize("comparison", ["f(1) == 2", "f(0) == [1, (2, {2: 3})]", "f(0) == [5]"])
+@pytest.mark.parametrize(
+    "comparison",
+    ["f(1) == 2", "f(0) == [1, (2, {2: 3})]", "f(0) == [5]", "f(1) == __import__('collections').deque([5])"],
+)
 def test_no_value_that_equals_anything_passes_a_check(jail, beside, name, comparison):
     assert status(jail, EQUAL_TO_ANYTHING[name], f"assert {comparison}", beside) != "passed"
 

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandbox import Job, Limits, Rejected, Status, SuiteTest, encode, parse_test
-from sandbox.encoding import NotPlainData
 from sandbox.language import PURE_BUILTINS, PURE_METHODS, OutsideLanguage, read_call
-from sandbox.protocol import MAX_LINE, Progress, Report, read_answers
-from sandbox.transport import Malformed, pack, unpack
+from sandbox.plain import NotPlainData
+from sandbox.protocol import MAX_LINE, Batch, Progress, Report
+from sandbox.transport import _MAKERS, Malformed, pack, unpack
 
 pytestmark = pytest.mark.filterwarnings("ignore::SyntaxWarning", "ignore::DeprecationWarning")
 COUNTS = pytest.mark.parametrize("count", [3_000, pytest.param(1_000_000, marks=pytest.mark.long)])
@@ -20,8 +20,8 @@ COUNTS = pytest.mark.parametrize("count", [3_000, pytest.param(1_000_000, marks=
 SEEDS = (
     "assert f(1, [2, 3], k='a') == {'b': (1, None)}",
     "assert sorted(f(x for x in range(3) if x)) == [1, 2]",
-    "assert f('a b'.split(), *[1], **{'k': -2.5}) is True, 'message'",
-    "assert f(1)[0:2] == 2 ** 3 + len({1, 2})",
+    "assert f('a b'.split(), *[1], k=-2.5) is True, 'message'",
+    "assert round(f(1)[0], 2) == 2 ** 3 + len({1, 2})",
 )
 # fmt: off
 PIECES = (
@@ -73,7 +73,7 @@ def test_no_mutated_suite_gets_anything_outside_the_language_accepted(count):
                 accepted += 1
                 assert_in_language(test.call, calls=1)
                 assert_in_language(test.stated, calls=0)
-                assert read_call(test.call).names == {"f"}
+                assert read_call(test.call).function == "f"
     assert accepted > count / 100
 
 
@@ -85,6 +85,7 @@ def test_whatever_a_child_writes_is_read_as_one_outcome_per_call(count):
     for _ in range(count):
         progress = Progress(Job("", calls), Limits())
         while not progress.done:
+            progress.request()
             data = bytes(rng.choices(alphabet, k=rng.randint(0, 60))) + b"x" * rng.choice((0, 0, 0, MAX_LINE)) + b"\n"
             progress.absorb(Report(rng.choice((0, 9, 256, 27)), 0.1, 0.1, False), data[rng.randint(0, 2) :])
         outcomes = progress.result().outcomes
@@ -98,8 +99,10 @@ def test_whatever_a_child_writes_is_read_as_one_outcome_per_call(count):
 @given(st.binary())
 @settings(deadline=None, max_examples=300)
 def test_any_bytes_are_read_as_answers(data):
-    assert len(read_answers(data, calls=60)) == data.count(b"\n")
-    assert len(read_answers(data, calls=1)) == min(data.count(b"\n"), 2)
+    batch = Batch("", [("expression", "1", False)] * 60, Limits())
+    batch.absorb(Report(9, 0.0, 0.0, False), data)
+    assert batch.loaded is not None
+    assert 0 <= batch.left <= 60
 
 
 @given(st.text(max_size=60))
@@ -112,23 +115,28 @@ def test_any_text_is_a_call_of_the_language_or_refused(text):
     ast.parse(text.strip(), mode="eval")
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: (
-        st.lists(inner) | st.dictionaries(st.sampled_from(["tuple", "set", "dict", "int", "bytes", "x"]), inner)
-    ),
-    max_leaves=20,
+SCALARS = st.none() | st.booleans() | st.integers(-9, 2100) | st.integers() | st.floats() | st.text(max_size=5)
+ABOUT = (
+    SCALARS | st.sampled_from(["<f8", "|b1", "<U2", "|O", "<M8[ns]", "int", "x y", "P"]) | st.lists(st.integers(0, 4))
 )
+HEADS = st.builds(
+    lambda kind, parts, about: [kind, parts, *about],
+    st.sampled_from(sorted(_MAKERS)),
+    st.integers(0, 5) | st.lists(SCALARS, max_size=8),
+    st.lists(ABOUT, max_size=2),
+)
+TOKENS = st.lists(HEADS | SCALARS | st.builds(lambda run: {"": run}, st.lists(SCALARS, max_size=5)), max_size=12)
 
 
-@given(JSON)
-@settings(deadline=None, max_examples=300)
-def test_any_message_between_the_processes_is_a_value_or_malformed(message):
+@given(TOKENS)
+@settings(deadline=None, max_examples=500)
+def test_any_message_between_the_processes_is_a_value_or_malformed(tokens):
     try:
-        value = unpack(message)
+        value = unpack(tokens)
     except Malformed:
         return
     try:
-        assert encode(unpack(pack(value))) == encode(value)
+        text = encode(value)
     except NotPlainData:
-        assert "iterator" in repr(value)
+        return
+    assert encode(unpack(pack(value))) == text

@@ -39,7 +39,7 @@ def test_failures_are_remembered_but_not_time_outs(jail: SandboxPool):
 
 
 def test_the_cache_is_bounded_and_keeps_what_was_used_last(jail: SandboxPool):
-    cache = ReferenceCache(jail, entries=3)
+    cache = ReferenceCache(jail, characters=800)  # three entries: one of them is the program's loading
     values(cache, "f(1)")
     values(cache, "f(2)")
     values(cache, "f(1)")

@@ -76,5 +76,5 @@ def f(x):
     with tempfile.TemporaryDirectory() as folder: open(folder + '/a', 'w').write(x)
     return open(os.path.expanduser('~/notes.txt')).read()
 """
-    (execution,) = jail.execute([Job(program, ("f('a')", "f('b')"))])
+    (execution,) = jail.execute([Job(program, ("f('a')", "f('b')"), together=True)])
     assert [outcome.value for outcome in execution.outcomes] == ['"a"', '"ab"']

@@ -13,6 +13,7 @@ import pytest
 from aiohttp import web
 
 from sandbox import CheckJob, Job, JudgeJob, Limits, SandboxError, SandboxPool, SandboxUnavailable, Test, services
+from sandbox.connections import listening
 from sandbox.fusion import FusionJudge
 from sandbox.remote import RemoteJudge
 from sandbox.service import make_app, serve
@@ -21,19 +22,17 @@ DOUBLE = "def f(x):\n    return x * 2\n"
 
 
 @contextmanager
-def running(app: web.Application) -> Iterator[str]:
-    """The address of an application that serves while the block lasts."""
+def running(app: web.Application, most: int = 100) -> Iterator[str]:
+    """The address of an application that serves, over at most so many connections, while the block lasts."""
     loop = asyncio.new_event_loop()
-    runner = web.AppRunner(app)
-    loop.run_until_complete(runner.setup())
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    loop.run_until_complete(site.start())
+    serving = listening(app, "127.0.0.1", 0, most, at_once=1)
+    host, port = loop.run_until_complete(serving.__aenter__())
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+        yield f"http://{host}:{port}"
     finally:
-        asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result()
+        asyncio.run_coroutine_threadsafe(serving.__aexit__(None, None, None), loop).result()
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()

@@ -1,0 +1,92 @@
+"""Takes HTTP connections for an application, and never more than this host has descriptors for.
+
+Who is slow to send a request, or sends none, is hung up on: after `IDLE_SECONDS`, or at once where others need its
+place. Where all places are held by requests that are being worked on, newcomers are told to come back.
+"""
+
+import asyncio
+import itertools
+import os
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+from aiohttp import web
+
+MOST = 4_096  # connections at once
+IDLE_SECONDS = 20.0  # that a connection may stay without a complete request
+RETRY_SECONDS = 1
+
+_HELD: web.AppKey[set[web.RequestHandler]] = web.AppKey("held")
+_WAITING = 1_024  # connections that the kernel keeps until they are taken in
+_LINGER_SECONDS = 5.0  # for the rest of a request that was answered before it was read
+_REFUSAL = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: {}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+
+def affordable(room: int) -> tuple[int, int]:
+    """How many connections to have at once, and how many to take in at once, where there is `room` for descriptors.
+
+    Those that were hung up on keep theirs for a moment while others are taken in.
+    """
+    at_once = max(8, min(128, room // 32))
+    return min(MOST, room - 4 * at_once), at_once
+
+
+@contextmanager
+def held(request: web.Request) -> Iterator[None]:
+    """While the block lasts, the request's connection keeps its place."""
+    places = request.app[_HELD]
+    places.add(request.protocol)
+    try:
+        yield
+    finally:
+        places.discard(request.protocol)
+
+
+@asynccontextmanager
+async def listening(
+    app: web.Application, host: str, port: int, most: int = MOST, at_once: int = 128
+) -> AsyncIterator[tuple[str, int]]:
+    """Serve `app` while the block lasts; its address and port. Raises OSError where they are taken."""
+    places = app[_HELD] = set()
+    runner = web.AppRunner(
+        app,
+        handler_cancellation=True,  # a job whose client has gone is not worth starting
+        keepalive_timeout=IDLE_SECONDS,
+        lingering_time=_LINGER_SECONDS,
+        auto_decompress=False,
+        access_log=None,
+    )
+    await runner.setup()
+    server = runner.server
+    assert server is not None
+
+    def take() -> asyncio.Protocol:
+        if len(places) >= most:
+            return _Refusal()
+        if len(server.connections) >= most:
+            idle = (c for c in server.connections if c not in places and c.transport is not None)
+            for oldest in itertools.islice(idle, 1):  # none: they are being closed
+                oldest.force_close()
+        return server()
+
+    try:
+        listener = await asyncio.get_running_loop().create_server(take, host, port, backlog=at_once)
+        for bound in listener.sockets:  # asyncio takes in at once as many as it lets wait, which may be too few
+            with socket.socket(fileno=os.dup(bound.fileno())) as same:
+                same.listen(_WAITING)
+        try:
+            yield listener.sockets[0].getsockname()[:2]
+        finally:
+            listener.close()
+    finally:
+        await runner.cleanup()
+
+
+class _Refusal(asyncio.Protocol):
+    """Answers before it is asked."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.WriteTransport)
+        transport.write(_REFUSAL.format(RETRY_SECONDS).encode())
+        transport.close()

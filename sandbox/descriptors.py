@@ -1,0 +1,43 @@
+"""File descriptors: each worker of the judge needs several, and many cores need more than the usual soft limit."""
+
+import os
+import resource
+
+from sandbox.jobs import SandboxUnavailable
+
+_SPARE = 1_024  # for everybody else in this process
+
+
+def require(needed: int, purpose: str) -> None:
+    """See to it that `needed` more descriptors can be opened, raising the soft limit of this process where it is lower.
+
+    Raises SandboxUnavailable where the hard limit forbids it.
+    """
+    room = make_room(needed)
+    if room < needed:
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        raise SandboxUnavailable(
+            f"{purpose} need {needed} more file descriptors and the hard limit of {hard} leaves {room}: "
+            "choose fewer workers, or raise it (`ulimit -n 65536` as root, LimitNOFILE= in systemd)"
+        )
+
+
+def make_room(wanted: int) -> int:
+    """Raise the soft limit so that, if the hard limit allows it, `wanted` more descriptors can be opened by the judge.
+
+    Returns how many can.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    is_open = _open_descriptors()
+    target = is_open + wanted + _SPARE
+    if hard != resource.RLIM_INFINITY:
+        target = min(target, hard)
+    if soft != resource.RLIM_INFINITY and soft < target:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
+        soft = target
+    return wanted if soft == resource.RLIM_INFINITY else min(wanted, soft - is_open)
+
+
+def _open_descriptors() -> int:
+    """How many this process has open."""
+    return len(os.listdir("/dev/fd"))

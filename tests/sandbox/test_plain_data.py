@@ -1,0 +1,166 @@
+"""Values of every kind of plain data are judged as Python's ``==`` judges them in a process of one's own."""
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from plain_values import IMPORTS, LINES, NUMPY, REFERENCES, program, value_of
+
+from sandbox import CheckJob, Job, Limits, SandboxPool
+from sandbox.encoding import MAX_TEXT, encode, same
+
+
+@pytest.fixture(scope="module")
+def values() -> list[Any]:
+    return [value_of(expression) for expression in REFERENCES]
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[SandboxPool]:
+    with SandboxPool(workers=2, preload=("numpy",), limits=Limits(call_seconds=5.0)) as pool:
+        yield pool
+
+
+def assert_agree(texts: list[str], values: list[Any]) -> None:
+    """Whether two texts are the same is what `==` says of their values."""
+    for (i, first), (j, second) in itertools.product(enumerate(values), repeat=2):
+        assert same(texts[i], texts[j]) == (first == second), (REFERENCES[i], REFERENCES[j])
+
+
+def test_there_are_at_least_a_hundred_references_and_lines_differ_by_value(values):
+    assert len(REFERENCES) >= 100
+    lines = [line for line, expressions in enumerate(LINES) for _ in expressions]
+    for (i, first), (j, second) in itertools.product(enumerate(values), repeat=2):
+        assert (first == second) is (lines[i] == lines[j]), (REFERENCES[i], REFERENCES[j])
+
+
+def test_texts_are_equal_exactly_where_python_calls_the_values_equal(values):
+    texts = [encode(value) for value in values]
+    assert_agree(texts, values)
+    assert all(text.isascii() and text.isprintable() and len(text) <= MAX_TEXT + 10 for text in texts)
+
+
+def test_references_are_judged_in_the_jail_as_python_compares_them(pool, values):
+    executions = pool.execute([Job(program(expression), ("f(1)",)) for expression in REFERENCES])
+    outcomes = [execution.outcomes[0] for execution in executions]
+    assert [outcome.status.value for outcome in outcomes] == ["returned"] * len(outcomes), outcomes
+    assert_agree([outcome.value or "" for outcome in outcomes], values)
+
+
+CHECK = (
+    IMPORTS
+    + """
+def check(f):
+    out, exp = f(1), {}
+    assert out == exp and type(out).__name__ == type(exp).__name__
+"""
+)
+
+
+def test_a_check_gets_each_value_as_what_it_is(pool):
+    jobs = [CheckJob(program(expression), CHECK.replace("{}", expression, 1), "f") for expression in REFERENCES]
+    for expression, result in zip(REFERENCES, pool.check(jobs), strict=True):
+        assert result.passed, (expression, result.verdict)
+
+
+def test_no_other_value_passes_a_check(pool):
+    check = IMPORTS + "def check(f):\n    assert f(1) == {}"
+    firsts = [line[0] for line in LINES]
+    jobs = [CheckJob(program(other), check.format(own), "f") for own, other in itertools.pairwise(firsts)]
+    assert {result.verdict.status.value for result in pool.check(jobs)} == {"failed"}
+
+
+USES = """
+import numpy as np
+from collections import *
+from decimal import Decimal
+from fractions import Fraction
+def check(f):
+    counts = f("Counter('abca')")
+    assert isinstance(counts, Counter) and counts["z"] == 0 and counts.most_common(1) == [("a", 2)]
+    assert counts == dict(counts)
+    assert list(f("OrderedDict([('b', 1), ('a', 2)])")) == ["b", "a"]
+    assert f("OrderedDict([('b', 1), ('a', 2)])") != OrderedDict([("a", 2), ("b", 1)])
+    groups = f("defaultdict(list, a=[1])")
+    assert groups["z"] == [] and isinstance(groups, defaultdict)
+    window = f("deque([1, 2, 3], maxlen=3)")
+    window.append(4)
+    assert window == deque([2, 3, 4])
+    point = f("P(1, y=2)")
+    assert point.x + point.y == 3 and point._asdict() == {"x": 1, "y": 2}
+    assert point == (1, 2) and isinstance(point, tuple)
+    assert type(f("[P(1, 2), P(3, 4)]")[0]) is type(f("P(5, 6)"))
+    assert f("Decimal('0.10')") + Decimal("0.2") == Decimal("0.3") and str(f("Decimal('0.10')")) == "0.10"
+    assert f("Fraction(1, 3)") * 3 == 1 and isinstance(f("Fraction(4, 2)"), Fraction)
+    assert f("moment(2020, 1, 2, tzinfo=east)").astimezone(f("utc")).day == 1 and f("date(2020, 1, 2)").year == 2020
+    assert (f("moment(2020, 1, 2)") - f("moment(2020, 1, 1)")).days == 1 and f("east").tzname(None) == "CET"
+    assert f("range(3)")[-1] == 2 and f("bytearray(b'ab')").decode() == "ab"
+    assert f("{1: 2}.keys()") & {1} == {1} and list(f("{1: 2}.values()")) == [2] and (1, 2) in f("{1: 2}.items()")
+    array = f("numpy.arange(6.0).reshape(2, 3)")
+    assert array.shape == (2, 3) and array.dtype == np.float64 and np.allclose(array, [[0, 1, 2], [3, 4, 5]])
+    array[0, 0] = 7
+    assert array.sum() == 22 and (f("numpy.arange(6)[::2]") == [0, 2, 4]).all()
+    assert f("numpy.array([[True], [False]])").tolist() == [[True], [False]]
+    assert f("numpy.array(['a', 'bcd'])").tolist() == ["a", "bcd"] and f("numpy.zeros((0, 3))").shape == (0, 3)
+    assert f("numpy.array([1, 'a', None, [2]], dtype=object)").tolist() == [1, "a", None, [2]]
+    assert type(f("numpy.float32(1.5)")) is np.float32 and f("numpy.bool_(True)") and f("numpy.float64(0.5)") == 0.5
+    assert isinstance(f("[numpy.float64(0.5)]")[0], float)
+"""
+
+
+def test_a_check_uses_what_it_gets_as_in_a_process_of_ones_own(pool):
+    evaluator = IMPORTS + NUMPY + "def f(expression):\n    return eval(expression)\n"
+    (result,) = pool.check([CheckJob(evaluator, USES, "f")])
+    assert result.passed, result.verdict
+
+
+def test_what_a_program_changes_in_its_arguments_is_changed_for_the_check(pool):
+    change = """
+def f(xs, counts, window, data, array):
+    xs.append(1); counts.update("ab"); window.popleft(); data[0] = 65; array *= 2
+"""
+    check = """
+from collections import Counter, deque
+import numpy as np
+def check(f):
+    things = [], Counter("a"), deque([1, 2]), bytearray(b"xy"), np.array([1, 2])
+    assert f(*things) is None
+    assert things[:4] == ([1], Counter("aab"), deque([2]), bytearray(b"Ay")) and things[4].tolist() == [2, 4]
+"""
+    (result,) = pool.check([CheckJob(change, check, "f")])
+    assert result.passed, result.verdict
+
+
+LONG = ["'x' * (70 << 20)", "[[i] for i in range(400_000)]", "numpy.arange(3_000_000)", "1 << (1 << 28)"]
+
+
+@pytest.mark.parametrize("expression", LONG)
+def test_a_long_value_reaches_a_check_and_has_a_text(pool, expression):
+    """Each takes more than what was once the longest message, or more parts."""
+    check = f"import numpy\ndef check(f):\n    assert numpy.all(f(1) == {expression})"
+    job = CheckJob(program(expression), check, "f", Limits(memory_mb=1024, call_seconds=20.0, program_seconds=60.0))
+    (result,) = pool.check([job])
+    assert result.passed, result.verdict
+    (execution,) = pool.execute([Job(program(expression), ("f(1)",), job.limits)])
+    assert (execution.outcomes[0].value or "").startswith("sha256:"), execution.outcomes[0]
+
+
+@pytest.mark.parametrize("expression", ["list(range(3_000_000))", "'x' * (150 << 20)", "set(range(1_000_000))"])
+def test_the_text_of_a_value_takes_little_memory_beside_it(pool, expression):
+    limits = Limits(memory_mb=320, call_seconds=20.0)
+    (execution,) = pool.execute([Job(program(expression), ("f(1)",), limits)])
+    assert (execution.outcomes[0].value or "").startswith("sha256:"), execution.outcomes[0]
+
+
+def test_a_value_with_more_paths_than_parts_runs_out_of_time(pool):
+    doubling = "def f(x):\n    for _ in range(60): x = [x, x]\n    return x"
+    (execution,) = pool.execute([Job(doubling, ("f(1)",), Limits(call_seconds=0.2))])
+    assert execution.outcomes[0].status.value == "timed out"
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["apart", "beside"])
+def test_no_array_of_what_equals_anything_passes_a_check(pool, beside):
+    hostile = "import numpy\nclass E:\n    def __eq__(self, o): return True\ndef f(x): return numpy.array([E(), E()])"
+    (result,) = pool.check([CheckJob(hostile, "assert (f(1) == [1, 2]).all()", "f", beside=beside)])
+    assert not result.passed
