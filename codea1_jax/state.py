@@ -34,7 +34,7 @@ def pack_state(state: State) -> tuple[dict[str, Any], dict[str, Any]]:
     if state.reference is not None and state.base is None:
         arrays["reference"] = state.reference
     book = {
-        question: [[test.call, test.expected, count] for test, count in page.items()]
+        question: [[test.call, test.expected, test.inputs, count] for test, count in page.items()]
         for question, page in state.book.items()
     }
     return arrays, {"step": state.step, "book": book, "data": state.data, "base": state.base}
@@ -42,9 +42,6 @@ def pack_state(state: State) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def unpack_state(arrays: Mapping[str, Any], document: Mapping[str, Any]) -> State:
     """The inverse of `pack_state`, but for a base."""
-    book = {
-        question: {Test(call, expected): count for call, expected, count in page}
-        for question, page in document["book"].items()
-    }
+    book = {question: {Test(*test): count for *test, count in page} for question, page in document["book"].items()}
     policies = {name: policy for name, policy in arrays.items() if name != "reference"}
     return State(document["step"], policies, arrays.get("reference"), book, document["data"], document["base"])

@@ -11,9 +11,10 @@ import copy
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
+from data_pipeline.problem import Problem
 from data_pipeline.source_code import parse
 from sandbox.language import SuiteTest, parse_test
-from sandbox.syntax import parse_expression
+from sandbox.syntax import parse_expression, parse_module
 
 Bindings = dict[str, ast.expr]
 Node = TypeVar("Node", bound=ast.AST)
@@ -34,6 +35,14 @@ def golden_tests(test_code: str, entry_point: str) -> tuple[str, ...]:
                 if test:
                     found.setdefault(test.call, f"assert {test.call} == {test.stated}")
     return tuple(found.values())
+
+
+def read_golden_tests(problem: Problem) -> tuple[SuiteTest, ...]:
+    """A problem's golden tests, taken apart."""
+    tests = [
+        parse_test(parse_module(line).body[0], problem.entry_point, any_view=True) for line in problem.golden_tests
+    ]
+    return tuple(test for test in tests if isinstance(test, SuiteTest))
 
 
 def _test_functions(module: ast.Module) -> Iterator[ast.FunctionDef]:
@@ -148,7 +157,7 @@ class _Substitution(ast.NodeTransformer):
 def _as_test(statement: ast.Assert, entry_point: str) -> SuiteTest | None:
     """The statement as a test: as it stands, with its sides swapped, or as `bool(EXPR) == True`."""
     for form in _forms(statement.test):
-        test = parse_test(ast.Assert(form), entry_point)
+        test = parse_test(ast.Assert(form), entry_point, any_view=True)
         if isinstance(test, SuiteTest):
             return test
     return None

@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
 from data_pipeline import Problem, Refusal
+from data_pipeline.imports import with_imports
 from sandbox import CheckJob, CheckResult, Judge, Limits
 
 PACKAGES = ("numpy",)  # which the checks of evalplus import; whatever else is installed here comes with it
@@ -70,7 +71,8 @@ def make_benchmark(problems: Sequence[Problem], pool: Judge) -> Benchmark:
 def submit_check(pool: Judge, problem: Problem, program: str, limits: Limits) -> Future[CheckResult]:
     """Submits a program to a problem's own check; where there is none, to its golden tests."""
     check = problem.check or "\n".join(problem.golden_tests)
-    job = CheckJob(problem.preamble + program, check, problem.entry_point, limits, problem.source in _BESIDE)
+    whole = problem.preamble + with_imports(program, problem)
+    job = CheckJob(whole, check, problem.entry_point, limits, problem.source in _BESIDE)
     return pool.submit_check(job)
 
 

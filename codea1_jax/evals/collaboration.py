@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from codea1_jax.evals.generators import Tests
 from codea1_jax.game.judging import Asked, StatedAnswers, ask, testimony
 from data_pipeline import Problem
+from data_pipeline.imports import with_imports
 from sandbox import Judge, Outcome, SuiteTest, same
 
 
@@ -37,7 +38,8 @@ class PendingChoice:
         calls = [test.call for test in self._tests]
         self._stated = StatedAnswers(pool, [test.stated for test in self._tests])
         self._asked: Mapping[str, Asked] = {
-            program: ask(pool, program, calls, problem.entry_point) for program in dict.fromkeys(programs)
+            program: ask(pool, with_imports(program, problem), calls, problem.entry_point)
+            for program in dict.fromkeys(programs)
         }
 
     def result(self) -> Choice:

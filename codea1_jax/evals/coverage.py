@@ -87,7 +87,8 @@ class PendingCoverage:
         tracer = _TRACER.format(program=program, size=_CHUNK)
         reads = tuple(f"jumps({chunk})" for chunk in range(_CHUNKS))
         self._runs: list[Future[Execution]] = [
-            pool.submit(Job(tracer, (*run, *reads), _LIMITS)) for run in ((), *((f"run({call!r})",) for call in calls))
+            pool.submit(Job(tracer, (*run, *reads), _LIMITS, together=True))
+            for run in ((), *((f"run({call!r})",) for call in calls))
         ]
 
     def result(self) -> Coverage:

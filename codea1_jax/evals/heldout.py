@@ -30,6 +30,8 @@ from codea1_jax.game.sharing import gathered, is_mine
 from codea1_jax.game.validation import validate_suite
 from codea1_jax.rollout import Request
 from data_pipeline import Problem
+from data_pipeline.golden import read_golden_tests
+from data_pipeline.imports import with_imports
 from sandbox import Judge, Outcome
 from sandbox.encoding import same
 from sandbox.language import SuiteTest
@@ -81,7 +83,10 @@ def evaluate_code(table: Table, heldout: HeldOut, samples: int, stream: tuple[in
         if is_mine(i):
             programs = [extract_program(table.decode(c.tokens)) for c in completions]
             problem, calls = heldout.problems[i], tuple(heldout.answers[i])
-            jobs = {p: ask(table.pool, p, calls, problem.entry_point) for p in dict.fromkeys(programs)}
+            jobs = {
+                p: ask(table.pool, with_imports(p, problem), calls, problem.entry_point)
+                for p in dict.fromkeys(programs)
+            }
             asked[i] = [jobs[p] for p in programs]
     mine = {i: sum(_agrees(testimony(a), heldout.answers[i]) for a in programs) for i, programs in asked.items()}
     correct = gathered(mine).values()
@@ -184,7 +189,8 @@ def _truths(pool: Judge, problems: Sequence[Problem], tests: Sequence[Sequence[S
     for i, (problem, own) in enumerate(zip(problems, tests, strict=True)):
         if is_mine(i):
             calls = tuple(dict.fromkeys(t.call for t in own))
-            asked = [ask(pool, program, calls, problem.entry_point) for program in (problem.solution, *problem.mutants)]
+            reference = ask(pool, problem.solution, calls, problem.entry_point, is_reference=True)
+            asked = [reference, *(ask(pool, mutant, calls, problem.entry_point) for mutant in problem.mutants)]
             pending[i] = asked, StatedAnswers(pool, [t.stated for t in own])
     mine = {}
     for i, (asked, stated) in pending.items():
@@ -205,8 +211,7 @@ def _one_per_round(rounds: Sequence[Sequence[SuiteTest]]) -> list[SuiteTest]:
 def _scored_calls(problem: Problem) -> tuple[str, ...]:
     if problem.probe_calls:
         return problem.probe_calls
-    tests = extract_suite("\n".join(problem.golden_tests), problem.entry_point).tests
-    return tuple(dict.fromkeys(t.call for t in tests))
+    return tuple(dict.fromkeys(t.call for t in read_golden_tests(problem)))
 
 
 def _values(reference: Testimony) -> dict[str, str]:

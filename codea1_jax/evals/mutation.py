@@ -22,12 +22,9 @@ class PendingMutation:
 
     def __init__(self, pool: Judge, problem: Problem, mutants: Sequence[Mutant], tests: Sequence[Test]) -> None:
         judged = mutants if tests else ()
-        # Not a plain call, whose arguments the judge would hand over as values, but one compiled like a test file's:
-        # there equal names and texts are one object, and mutants that compare by `is` see it.
-        written = tuple(Test(f"[{test.call}][0]", test.expected) for test in tests)
         self._mutants = len(mutants)
         self._runs: list[Future[Verdicts]] = [
-            pool.submit_judge(JudgeJob(mutant.program, written, LIMITS, problem.entry_point)) for mutant in judged
+            pool.submit_judge(JudgeJob(mutant.program, tuple(tests), LIMITS, problem.entry_point)) for mutant in judged
         ]
 
     def result(self) -> tuple[bool, ...]:

@@ -10,11 +10,11 @@ import time
 from collections.abc import Sequence
 
 from codea1_jax.game.judging import PendingJudgement, StatedAnswers
-from codea1_jax.game.parsing import extract_suite
 from codea1_jax.game.round import Round, Rules, Table, sample_programs
 from codea1_jax.game.scoring import settle
 from codea1_jax.game.sharing import gathered, is_mine
 from data_pipeline import Problem
+from data_pipeline.golden import read_golden_tests
 from sandbox import Judge, Test
 
 
@@ -29,7 +29,7 @@ def play_golden(table: Table, problems: Sequence[Problem], stream: tuple[int, ..
     mine = [i for i in range(len(problems)) if is_mine(i)]
     golden = golden_tests([problems[i] for i in mine], table.pool)
     pending = [
-        (i, tests, PendingJudgement(table.pool, problems[i], groups[i], tests, pooled=False))
+        (i, tests, PendingJudgement(table.pool, problems[i], groups[i], tests, rules.scoring.judging))
         for i, tests in zip(mine, golden, strict=True)
     ]
     judged = gathered({i: (tests, judging.result()) for i, tests, judging in pending})
@@ -42,7 +42,7 @@ def play_golden(table: Table, problems: Sequence[Problem], stream: tuple[int, ..
 
 def golden_tests(problems: Sequence[Problem], pool: Judge) -> list[tuple[Test, ...]]:
     """Every problem's golden tests with their answers as plain data; those whose answer is none are left out."""
-    suites = [extract_suite("\n".join(p.golden_tests), p.entry_point).tests for p in problems]
+    suites = [read_golden_tests(p) for p in problems]
     answers = [StatedAnswers(pool, [test.stated for test in suite]) for suite in suites]
     values = [asked.result() for asked in answers]
     return [

@@ -1,22 +1,29 @@
 """What the judge is asked about one question, and what it answers.
 
-The reference, every candidate and the stated answers each run in a process of their own; a candidate's process
-is given calls, never an expected value. Verdicts are comparisons made here.
+First the reference and the stated answers, which decide what each suite's tests are worth; then every program, on the
+tests that were kept. Reference, programs and stated answers each run in processes of their own; a program's process is
+given calls, never an expected value. Verdicts are comparisons made here.
+
+No suite can change what another's tests are worth: each has a time of its own for its calls of the reference and one
+for its stated answers, and the programs have time for all calls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
+from codea1_jax.game.parsing import Suite
 from codea1_jax.game.records import Candidate
+from codea1_jax.game.validation import Repeats, ValidatedSuite, validate_suite
 from data_pipeline import Problem
-from sandbox import Execution, Job, Judge, Limits, Outcome, Test, encode_literal
+from data_pipeline.imports import with_imports
+from sandbox import Execution, Job, Judge, Limits, Outcome, Status, Test, encode_literal
 
-# Seconds that a reference may take for all of its calls. Judges remember answers by the limits they were given under,
-# so it is one number for every round of a question, above what any usual number of calls can take.
-PATIENCE = 300.0
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -35,34 +42,20 @@ class Asked:
     execution: Future[Execution]
 
 
-def ask(pool: Judge, program: str, calls: Iterable[str], entry_point: str) -> Asked:
-    """Submits a program and the calls to evaluate in its process, each distinct one once.
+def ask(pool: Judge, program: str, calls: Iterable[str], entry_point: str, *, is_reference: bool = False) -> Asked:
+    """Submits a program and the calls to evaluate, each distinct one once.
 
-    In all it has at least the time that a reference has: one suite's slow tests must not cost another's.
+    It has the time of loading and of one call for every call: one slow test must not cost another.
     """
     distinct = tuple(dict.fromkeys(calls))
-    seconds = max(pool.limits.program_seconds, _of_reference(pool.limits, len(distinct)))
+    seconds = max(pool.limits.program_seconds, _seconds(pool.limits, len(distinct) + 1))
     limits = replace(pool.limits, program_seconds=seconds)
-    return Asked(distinct, pool.submit(Job(program, distinct, limits, entry_point)))
+    return Asked(distinct, pool.submit(Job(program, distinct, limits, entry_point, is_reference)))
 
 
-def ask_reference(pool: Judge, problem: Problem, calls: Iterable[str]) -> Asked:
-    """Submits a question's reference, whose answers are remembered.
-
-    It has half the time of other programs for a call, or a test would hang on a hair for all that are as fast as it
-    is; but that for every call.
-    """
-    distinct = tuple(dict.fromkeys(calls))
-    seconds = max(PATIENCE, _of_reference(pool.limits, len(distinct)))
-    limits = replace(pool.limits.halved(), program_seconds=seconds)
-    job = Job(problem.solution, distinct, limits, problem.entry_point, is_reference=True)
-    return Asked(distinct, pool.submit(job))
-
-
-def _of_reference(limits: Limits, calls: int) -> float:
-    """The most seconds that a reference can take for so many calls, beside programs with these limits."""
-    half = limits.halved()
-    return half.load_seconds + half.call_seconds * calls
+def _seconds(limits: Limits, calls: int) -> float:
+    """The most CPU seconds that calls can take of a program that is loaded anew for each."""
+    return calls * (limits.load_seconds + limits.call_seconds)
 
 
 def testimony(asked: Asked) -> Testimony:
@@ -89,18 +82,32 @@ class StatedAnswers:
 
 @dataclass(frozen=True)
 class Judgement:
-    """All answers about one question's group. `programs` is keyed by the candidate's `twin`."""
+    """All answers about one question's group.
 
-    reference: Testimony
-    stated: Mapping[str, str | None]
+    Both are keyed by a candidate's `twin`; its suites are in the order of sampling.
+    """
+
+    suites: Mapping[int, tuple[ValidatedSuite, ...]]
     programs: Mapping[int, Testimony]
 
 
-class PendingJudgement:
-    """A question's jobs, already with the pool.
+@dataclass(frozen=True)
+class JudgingConfig:
+    """How a group is judged.
 
-    Every program is asked for the book's calls and its own suites', or all of the question's with `pooled`.
+    suite_size: K; a suite has the time of so many calls. answer_prediction: a test's stated answer counts; else the
+    reference fills in every answer. pooled: every program faces the tests of all its siblings. repeats: see
+    `validate_suite`.
     """
+
+    suite_size: int
+    answer_prediction: bool
+    pooled: bool
+    repeats: Repeats
+
+
+class PendingJudgement:
+    """A question on its way through the judge, followed by a thread of its own, which mostly waits."""
 
     def __init__(
         self,
@@ -108,21 +115,101 @@ class PendingJudgement:
         problem: Problem,
         group: Sequence[Candidate],
         book: Sequence[Test],
-        *,
-        pooled: bool,
+        config: JudgingConfig,
     ) -> None:
-        tests = {c.twin: [test for _, suite in c.suites for test in suite.tests] for c in group}
-        own = {twin: [test.call for test in written] for twin, written in tests.items()}
-        every = [call for calls in own.values() for call in calls]
-        remembered = [test.call for test in book]
-        self._reference = ask_reference(pool, problem, every)
-        self._stated = StatedAnswers(pool, (t.stated for written in tests.values() for t in written))
-        self._programs = {
-            twin: ask(pool, group[twin].program, [*remembered, *(every if pooled else calls)], problem.entry_point)
-            for twin, calls in own.items()
-        }
+        self._judgement = _in_thread(lambda: judge_group(pool, problem, group, book, config))
 
     def result(self) -> Judgement:
         """Waits for the last answer. Raises SandboxError if the judge fails."""
-        programs = {twin: testimony(asked) for twin, asked in self._programs.items()}
-        return Judgement(testimony(self._reference), self._stated.result(), programs)
+        return self._judgement.result()
+
+
+def judge_group(
+    pool: Judge, problem: Problem, group: Sequence[Candidate], book: Sequence[Test], config: JudgingConfig
+) -> Judgement:
+    """Validates the suites of a question's group, then runs every program on its own kept tests and the book's.
+
+    Raises SandboxError if the judge fails.
+    """
+    written = {c.twin: [suite for _, suite in c.suites] for c in group}
+    suites = _validated(pool, problem, [suite for own in written.values() for suite in own], config)
+    validated = {twin: tuple(suites[suite] for suite in own) for twin, own in written.items()}
+    kept = {twin: [test.call for suite in own for test in suite.kept] for twin, own in validated.items()}
+    every = [call for calls in kept.values() for call in calls]
+    remembered = [test.call for test in book]
+    asked = {
+        twin: ask(
+            pool,
+            with_imports(group[twin].program, problem),
+            [*remembered, *(every if config.pooled else calls)],
+            problem.entry_point,
+        )
+        for twin, calls in kept.items()
+    }
+    return Judgement(validated, {twin: testimony(own) for twin, own in asked.items()})
+
+
+def _validated(
+    pool: Judge, problem: Problem, suites: Sequence[Suite], config: JudgingConfig
+) -> dict[Suite, ValidatedSuite]:
+    """Every suite, validated against the reference."""
+    half = pool.limits.halved()
+    limits = replace(half, program_seconds=_seconds(half, config.suite_size))
+
+    def reference(calls: tuple[str, ...]) -> Job:
+        return Job(problem.solution, calls, limits, problem.entry_point, is_reference=True)
+
+    def stated(expressions: tuple[str, ...]) -> Job:
+        return Job("", expressions, limits)
+
+    literals = {test.stated: encode_literal(test.stated) for suite in suites for test in suite.tests}
+    calls = [[test.call for test in suite.tests] for suite in suites]
+    computed = [[test.stated for test in suite.tests if literals[test.stated] is None] for suite in suites]
+    outcomes = _by_suite(pool, reference, calls)
+    answers = _by_suite(pool, stated, computed if config.answer_prediction else [[] for _ in suites])
+    validated = {}
+    for suite, known, found in zip(suites, outcomes, answers, strict=True):
+        values = {**literals, **{expression: outcome.value for expression, outcome in found.items()}}
+        returned = [known[test.call] for test in suite.tests]
+        predicted = [values[test.stated] for test in suite.tests]
+        filled_in = [outcome.value for outcome in returned]
+        validated[suite] = validate_suite(
+            [test.call for test in suite.tests],
+            returned,
+            predicted if config.answer_prediction else filled_in,
+            config.repeats,
+        )
+    return validated
+
+
+def _by_suite(
+    pool: Judge, job: Callable[[tuple[str, ...]], Job], suites: Sequence[Sequence[str]]
+) -> list[dict[str, Outcome]]:
+    """What each suite's expressions give within the suite's own time.
+
+    All are asked at once; only where that takes longer than one suite may, each suite is asked by itself. The answers
+    are the same: no expression sees what another did.
+    """
+    together = tuple(dict.fromkeys(expression for suite in suites for expression in suite))
+    if not together:
+        return [{} for _ in suites]
+    found = dict(zip(together, pool.submit(job(together)).result().outcomes, strict=True))
+    if not any(outcome.status is Status.TIMED_OUT for outcome in found.values()):
+        return [{expression: found[expression] for expression in suite} for suite in suites]
+    each = [tuple(dict.fromkeys(suite)) for suite in suites]
+    executions = {calls: pool.submit(job(calls)) for calls in dict.fromkeys(each) if calls}
+    return [dict(zip(calls, executions[calls].result().outcomes, strict=True)) if calls else {} for calls in each]
+
+
+def _in_thread(function: Callable[[], T]) -> Future[T]:
+    """The future of `function`, called in a thread that does not keep the process alive."""
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(function())
+        except BaseException as error:  # noqa: BLE001  (whoever asks for the result gets it)
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="judgement", daemon=True).start()
+    return future

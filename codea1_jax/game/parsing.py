@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+import textwrap
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sandbox.language import Rejected, SuiteTest, parse_test
@@ -14,8 +15,13 @@ from sandbox.syntax import parse_module
 # Possessive: an opening line that no line break ends must not be tried again from each of its characters.
 _FENCE = re.compile(r"^[ \t]*+```[ \t]*+(\w*+)[^\n]*+\n(.*?)(?:^[ \t]*+```|\Z)", re.MULTILINE | re.DOTALL)
 
-MAX_CUTS = 100  # a cut-off statement needs few; a hostile response could ask for one per line
+MAX_RESPONSE = 100_000  # characters that are read of a response: 4,096 tokens are some 16,000
 MAX_REJECTED = 1_000  # characters kept of a rejected assert: a bound name may stand for much, many times
+MAX_TESTS = 1_000  # tests read of one suite, unless the reader asks for fewer
+MAX_NODES = 40_000  # syntax nodes read of one suite, those of bound names counted wherever they are used
+_ASSERTS_PER_TEST = 4  # asserts looked at for each test that may be read
+_JOINED_LINES = 50  # lines that one statement in brackets may take
+_PARSED_SHARE = 20  # a broken suite is parsed in pieces, in all so many times its length
 
 
 @dataclass(frozen=True)
@@ -36,31 +42,29 @@ class Suite:
 
 def extract_program(response: str) -> str:
     """The first fenced `python` block, else the first fenced block, else the whole response."""
-    blocks = _FENCE.findall(response)
+    blocks = _FENCE.findall(response[:MAX_RESPONSE])
     python = [body for language, body in blocks if language == "python"]
     return (python or [body for _, body in blocks] or [response])[0]
 
 
-def extract_suite(response: str, entry_point: str, *, answers: bool = True) -> Suite:
+def extract_suite(response: str, entry_point: str, *, answers: bool = True, most: int = MAX_TESTS) -> Suite:
     """Every `assert CALL == EXPR` of all fenced `python` blocks joined, else of the response's own assert lines.
 
-    A response cut off mid-statement keeps the statements before the cut. Without `answers`, every line `CALL` is a
-    test as well, and what a test states is None, whatever the response says.
+    A statement that does not parse costs itself alone; so does one that is cut off. Reading ends after the first `most`
+    tests (or `MAX_NODES`), so that a long suite costs no more to judge than another. Without `answers`, every line
+    `CALL` is a test as well, and what a test states is None, whatever the response says.
     """
+    response = response[:MAX_RESPONSE]
     python = [body for language, body in _FENCE.findall(response) if language == "python"]
     openings = ("assert ",) if answers else ("assert ", f"{entry_point}(")
     if python:
-        statements = _parse_prefix("\n".join(python))
+        statements = parse_statements("\n".join(python))
     else:
         lines = [line.strip() for line in response.split("\n")]
-        statements = [s for line in lines if line.startswith(openings) for s in _parse_prefix(line)]
+        statements = [s for line in lines if line.startswith(openings) for s in _parsed(line) or ()]
     if not answers:
         statements = [_without_answer(statement) for statement in statements]
-    found = list(_asserts(statements, entry_point, {}))
-    return Suite(
-        tuple(test for test in found if isinstance(test, SuiteTest)),
-        tuple(test for test in found if isinstance(test, RejectedTest)),
-    )
+    return _Reading(entry_point, most).suite(statements)
 
 
 def _without_answer(statement: ast.stmt) -> ast.stmt:
@@ -72,42 +76,122 @@ def _without_answer(statement: ast.stmt) -> ast.stmt:
             return statement
 
 
-def _parse_prefix(source: str) -> list[ast.stmt]:
-    """The statements of the longest run of leading lines that parses; none if that takes over `MAX_CUTS` cuts."""
+def parse_statements(source: str) -> list[ast.stmt]:
+    """The statements of a source; where it does not parse as a whole, those that do by themselves.
+
+    Of a broken compound statement its parts are read one by one. Time is linear in the source's length.
+    """
+    whole = _parsed(source)
+    if whole is not None:
+        return whole
     lines = source.split("\n")  # not splitlines: a form feed or U+2028 in a string ends no line of Python
-    for _ in range(MAX_CUTS):
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", SyntaxWarning)  # invalid escapes in model text
-                return parse_module("\n".join(lines)).body
-        except SyntaxError as error:
-            # Nothing after the line of the error can make what stands before it parse.
-            cut = min(error.lineno or len(lines), len(lines))
-            lines = lines[: max(cut - 1, 0)] if cut < len(lines) else lines[:-1]
-        except (ValueError, RecursionError, MemoryError):  # null bytes; nesting beyond the parser's depth
-            lines = lines[:-1]
-    return []
+    left = _PARSED_SHARE * len(source)
+    statements: list[ast.stmt] = []
+    at = 0
+    while at < len(lines):
+        if not lines[at].strip():
+            at += 1
+            continue
+        for end in _ends(lines, at) if left > 0 else [at + 1]:
+            text = "\n".join(lines[at:end])
+            left -= len(text)
+            found = _parsed(textwrap.dedent(text) if end - at > 1 else text.strip())
+            if found is not None:
+                statements += found
+                at = end
+                break
+        else:
+            at += 1
+    return statements
 
 
-def _asserts(
-    statements: list[ast.stmt], entry_point: str, outer: dict[str, ast.expr]
-) -> Iterator[SuiteTest | RejectedTest]:
-    """The asserts of a block and, in place, of the blocks in it: functions, classes, branches, loops."""
-    bound = dict(outer)
-    for statement in statements:
-        match statement:
-            case ast.Assert():
-                test = parse_test(statement, entry_point, bound)
-                if isinstance(test, Rejected):
-                    test = RejectedTest(_spelled(statement), test.reason)
-                yield test
-            case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                bound[name] = value
-            case _:
-                rebound = _rebound(statement)
-                inner = {name: value for name, value in bound.items() if name not in rebound}
-                for block in _blocks(statement):
-                    yield from _asserts(block, entry_point, inner)
+def _ends(lines: Sequence[str], start: int) -> Iterator[int]:
+    """Where the statement that begins with a line may end, the likeliest first: after its block, after the line, or
+    after a later line that closes a bracket or a quote.
+    """
+    width = _indentation(lines[start])
+    block = start + 1
+    while block < len(lines) and (not lines[block].strip() or _indentation(lines[block]) > width):
+        block += 1
+    yield block
+    if block > start + 1:
+        yield start + 1
+    for end in range(start + 1, min(start + _JOINED_LINES, len(lines))):
+        line = lines[end].strip()
+        if line.startswith(("assert ", "def ")):  # another statement: what is open here was never closed
+            return
+        if end >= block and any(closing in line for closing in (")", "]", "}", "'" * 3, '"' * 3)):
+            yield end + 1
+
+
+def _indentation(line: str) -> int:
+    return len(line) - len(line.lstrip(" \t"))
+
+
+def _parsed(source: str) -> list[ast.stmt] | None:
+    """The statements of a source; None where it does not parse."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)  # invalid escapes in model text
+            return parse_module(source).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # null bytes; nesting beyond the parser's depth
+        return None
+
+
+class _Reading:
+    """The tests of one suite, read until there are enough of them."""
+
+    def __init__(self, entry_point: str, most: int) -> None:
+        self._entry_point = entry_point
+        self._most = most
+        self._asserts = _ASSERTS_PER_TEST * most
+        self._nodes = MAX_NODES
+        self._sizes: dict[ast.expr, int] = {}  # nodes of the expressions that names are bound to
+        self._tests: list[SuiteTest] = []
+        self._rejected: list[RejectedTest] = []
+
+    def suite(self, statements: Sequence[ast.stmt]) -> Suite:
+        self._read(statements, {})
+        return Suite(tuple(self._tests), tuple(self._rejected))
+
+    def _read(self, statements: Sequence[ast.stmt], outer: Mapping[str, ast.expr]) -> None:
+        """The asserts of a block and, in place, of the blocks in it: functions, classes, branches, loops."""
+        bound = dict(outer)
+        for statement in statements:
+            if self._is_enough():
+                return
+            match statement:
+                case ast.Assert():
+                    self._read_assert(statement, bound)
+                case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                    bound[name] = value
+                    self._sizes[value] = sum(1 for _ in ast.walk(value))
+                case ast.Assign() | ast.AugAssign() | ast.AnnAssign() | ast.Delete():
+                    for node in ast.walk(statement):
+                        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+                            bound.pop(node.id, None)
+                case _:
+                    rebound = _rebound(statement)
+                    inner = {name: value for name, value in bound.items() if name not in rebound}
+                    for block in _blocks(statement):
+                        self._read(block, inner)
+
+    def _read_assert(self, statement: ast.Assert, bound: Mapping[str, ast.expr]) -> None:
+        self._asserts -= 1
+        for node in ast.walk(statement):
+            self._nodes -= 1
+            if isinstance(node, ast.Name) and node.id in bound:
+                self._nodes -= self._sizes[bound[node.id]]
+        if self._nodes < 0:
+            return
+        test = parse_test(statement, self._entry_point, bound)
+        if isinstance(test, Rejected):
+            self._rejected.append(RejectedTest(_spelled(statement), test.reason))
+        else:
+            self._tests.append(test)
+
+    def _is_enough(self) -> bool:
+        return len(self._tests) >= self._most or self._asserts <= 0 or self._nodes < 0
 
 
 def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:

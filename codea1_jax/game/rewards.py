@@ -33,6 +33,11 @@ class RewardConfig(Section):
         default=False,
         description="score each program on the valid tests of all its siblings (departure; never the paper's)",
     )
+    repeats: Literal["value", "text"] = Field(
+        default="value",
+        description="a test repeats another of its suite if it has the same inputs, however its call is spelled; text: "
+        "if it is written the same, as in the original (a policy learns to respell)",
+    )
     scale_advantages: bool = Field(
         default=True, description="divide a group's centred rewards by their standard deviation (Dr. GRPO: do not)"
     )

@@ -26,6 +26,9 @@ from codea1_jax.rollout import Completion, Request
 from data_pipeline import Problem
 from sandbox import Judge
 
+# Tests that are read of a suite, for each that was asked for: the prompt says that only the first K count.
+TESTS_READ = 2
+
 # A model in one of the two roles: for every request, in any order, its index and its completions.
 Speaker = Callable[[Sequence[Request]], Iterator[tuple[int, tuple[Completion, ...]]]]
 
@@ -95,9 +98,9 @@ def play_round(
     for i, group in _sample_suites(table, problems, groups, dict(sorted(requests.items())), rules):
         groups[i] = group
         judging_since = judging_since if pending else time.perf_counter()
-        pooled = rules.scoring.rewards.pool_tests
         if is_mine(i):
-            pending[i] = PendingJudgement(table.pool, problems[i], group, retrieved(pages[i]), pooled=pooled)
+            book_tests = retrieved(pages[i])
+            pending[i] = PendingJudgement(table.pool, problems[i], group, book_tests, rules.scoring.judging)
     suites_done = time.perf_counter()
     judgements = gathered({i: judging.result() for i, judging in pending.items()})
     judged = time.perf_counter()
@@ -168,8 +171,9 @@ def _sample_suites(
     for index, completions in table.test(tuple(requests.values())):
         i, k = pairs[index]
         responses = [Response(requests[i, k].prompt, c, table.decode(c.tokens)) for c in completions]
-        answers = rules.scoring.answer_prediction
-        written[i, k] = tuple((r, extract_suite(r.text, problems[i].entry_point, answers=answers)) for r in responses)
+        answers, most = rules.scoring.answer_prediction, TESTS_READ * rules.scoring.rewards.suite_size
+        entry_point = problems[i].entry_point
+        written[i, k] = tuple((r, extract_suite(r.text, entry_point, answers=answers, most=most)) for r in responses)
         missing[i] -= 1
         if not missing[i]:
             yield complete(i)

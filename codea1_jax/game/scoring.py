@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from codea1_jax.game.judging import Judgement, Testimony
+from codea1_jax.game.judging import Judgement, JudgingConfig, Testimony
 from codea1_jax.game.mistake_book import updated
 from codea1_jax.game.parsing import Suite
 from codea1_jax.game.records import Candidate, Page, PlayedProgram, PlayedQuestion, PlayedSuite, Response
@@ -18,7 +18,7 @@ from codea1_jax.game.rewards import (
     suite_reward,
 )
 from codea1_jax.game.selection import most_contested
-from codea1_jax.game.validation import validate_suite
+from codea1_jax.game.validation import ValidatedSuite
 from codea1_jax.learn.advantages import group_advantages
 from data_pipeline import Problem
 from sandbox import Test, Verdict, verdict_on
@@ -35,6 +35,12 @@ class Scoring:
     rewards: RewardConfig
     update_n: int
     answer_prediction: bool = True
+
+    @property
+    def judging(self) -> JudgingConfig:
+        """What the judge needs to know of it."""
+        rewards = self.rewards
+        return JudgingConfig(rewards.suite_size, self.answer_prediction, rewards.pool_tests, rewards.repeats)
 
 
 def settle(
@@ -67,7 +73,8 @@ def _play(candidate: Candidate, book: Sequence[Test], judgement: Judgement, scor
     remembered = verdicts_on(testimony, book)
     book_score = BookScore(sum(v.passed for v in remembered), len(book))
     suites = [
-        _play_suite(response, suite, testimony, judgement, book_score, scoring) for response, suite in candidate.suites
+        _play_suite(response, suite, validated, testimony, book_score, scoring)
+        for (response, suite), validated in zip(candidate.suites, judgement.suites[candidate.twin], strict=True)
     ]
     advantages = group_advantages([s.reward.reward for s in suites], scale=scoring.rewards.scale_advantages)
     return PlayedProgram(
@@ -84,16 +91,11 @@ def _play(candidate: Candidate, book: Sequence[Test], judgement: Judgement, scor
 def _play_suite(
     response: Response,
     suite: Suite,
+    validated: ValidatedSuite,
     testimony: Testimony,
-    judgement: Judgement,
     book: BookScore,
     scoring: Scoring,
 ) -> PlayedSuite:
-    calls = [test.call for test in suite.tests]
-    reference = [judgement.reference.outcomes[call] for call in calls]
-    predicted = [judgement.stated[test.stated] for test in suite.tests]
-    filled_in = [outcome.value for outcome in reference]
-    validated = validate_suite(calls, reference, predicted if scoring.answer_prediction else filled_in)
     verdicts = verdicts_on(testimony, validated.kept)
     score = SuiteScore(_failed(verdicts), validated.invalid, nonprintable_share(response.text))
     reward = suite_reward(score, book, code_valid=testimony.valid, config=scoring.rewards)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from sandbox import Outcome, Status, Test
 from sandbox.encoding import same
+from sandbox.language import read_call
+
+Repeats = Literal["value", "text"]
 
 
 @dataclass(frozen=True)
@@ -17,16 +21,22 @@ class ValidatedSuite:
     invalid: int
 
 
-def validate_suite(calls: Sequence[str], reference: Sequence[Outcome], stated: Sequence[str | None]) -> ValidatedSuite:
+def validate_suite(
+    calls: Sequence[str],
+    reference: Sequence[Outcome],
+    stated: Sequence[str | None],
+    repeats: Repeats = "value",
+) -> ValidatedSuite:
     """Judges each test of a suite against the reference (ALGORITHM, "Validating a suite against s*").
 
     `reference[i]` is what CALL i did under the reference; `stated[i]` is the canonical encoding of EXPR i, None if
     EXPR has no plain-data value.
 
-    A call that gives no comparable value is invalid and dropped; a repeat of a kept call and value is invalid and
-    dropped; a wrong stated answer is invalid yet kept.
+    A call that gives no comparable value is invalid and dropped; a repeat is invalid and dropped; a wrong stated answer
+    is invalid yet kept. By "value", a test repeats another if it has the same inputs, however its call is spelled and
+    whatever it looks at in the result; by "text", if call and value are written the same.
     """
-    kept: dict[Test, None] = {}
+    kept: dict[str, Test] = {}
     invalid = 0
     for i, (call, outcome) in enumerate(zip(calls, reference, strict=True)):
         # A nan equals nothing, itself included: no program could ever pass such a test.
@@ -34,12 +44,14 @@ def validate_suite(calls: Sequence[str], reference: Sequence[Outcome], stated: S
         if value is None or not same(value, value):
             invalid += 1
             continue
-        test = Test(call, value)
-        if test in kept:
+        same_as = outcome.inputs if repeats == "value" else call
+        if not same_as or same_as in kept:  # or its inputs cannot be compared
             invalid += 1
             continue
-        kept[test] = None
+        # In the book and among siblings' tests, another look at the result is another test.
+        inputs = f"{outcome.inputs} {read_call(call).view or ''}" if repeats == "value" else ""
+        kept[same_as] = Test(call, value, inputs)
         answer = stated[i]
         if answer is None or not same(answer, value):
             invalid += 1
-    return ValidatedSuite(tuple(kept), invalid)
+    return ValidatedSuite(tuple(kept.values()), invalid)

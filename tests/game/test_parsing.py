@@ -1,6 +1,10 @@
+import ast
+import random
+import sys
+
 import pytest
 
-from codea1_jax.game.parsing import MAX_CUTS, MAX_REJECTED, extract_program, extract_suite
+from codea1_jax.game.parsing import MAX_REJECTED, MAX_RESPONSE, extract_program, extract_suite, parse_statements
 
 
 @pytest.mark.parametrize(
@@ -98,9 +102,93 @@ def test_only_line_breaks_end_a_line():
     ]
 
 
-def test_few_lines_are_cut_off_and_a_suite_that_asks_for_many_cuts_is_empty():
-    assert calls("```python\nassert f(1) == 2\n" + "@cut\n" * (MAX_CUTS // 2)) == [("f(1)", "2")]
-    assert calls("```python\nassert f(1) == 2\n" + "@cut\n" * (2 * MAX_CUTS)) == []
+def test_a_statement_that_does_not_parse_costs_itself_alone():
+    broken = "assert f(1)==1\nassert f(007)==7\nassert f(3)==3\nassert f(4)==4"
+    for response in (broken, f"```python\n{broken}\n```"):
+        assert calls(response) == [("f(1)", "1"), ("f(3)", "3"), ("f(4)", "4")]
+    assert calls("```python\nassert f(1) == 2\n" + "@cut\n" * 1_000) == [("f(1)", "2")]
+
+
+def test_of_a_broken_function_the_statements_are_read_one_by_one():
+    response = "```python\ndef test(:\n    x = 3\n    assert f(x) == 1\nassert f(0) == 0\n assert f(5) == 5\n```"
+    assert calls(response) == [("f(3)", "1"), ("f(0)", "0"), ("f(5)", "5")]
+
+
+def test_a_statement_over_several_lines_is_read_behind_a_broken_one():
+    response = (
+        "```python\nassert f(== 1\nassert f([\n1,\n2,\n]) == 3\nx = '''\nassert f(8) == 8\n'''\nassert f(9) == 9\n```"
+    )
+    assert ("f([1, 2])", "3") in calls(response)
+    assert ("f(9)", "9") in calls(response)
+
+
+def line_by_line(source: str) -> list[str]:
+    """The asserts among lines that each parse alone: what a suite of one statement a line must be read as."""
+    found = []
+    for line in source.split("\n"):
+        try:
+            statements = ast.parse(line.strip()).body
+        except (SyntaxError, ValueError):
+            continue
+        found += [ast.unparse(s) for s in statements if isinstance(s, ast.Assert)]
+    return found
+
+
+@pytest.mark.parametrize("count", [500, pytest.param(200_000, marks=pytest.mark.long)])
+def test_a_mutated_suite_is_read_as_line_by_line(count):
+    rng = random.Random(0)
+    # Nothing that joins lines in Python: no backslash, no triple quotes.
+    pieces = [*"()[]{}=,1'@:;#.$?", "==", "007", "0x", "a b"]
+    for _ in range(count):
+        lines = [f"assert f({rng.randint(0, 99)}, [1, 'a']) == {{{rng.randint(0, 9)}: (2, 3)}}" for _ in range(6)]
+        for _ in range(rng.randint(0, 6)):
+            at = rng.randrange(6)
+            place = rng.randint(7, len(lines[at]))
+            lines[at] = lines[at][:place] + rng.choice(pieces) + lines[at][place + rng.choice((0, 0, 1, 3)) :]
+        source = "\n".join(lines)
+        found = [ast.unparse(s) for s in parse_statements(source) if isinstance(s, ast.Assert)]
+        assert found == line_by_line(source), source
+
+
+def work_of(response: str) -> int:
+    """Function calls that reading a response takes: a measure of time that no other process disturbs."""
+    calls = 0
+
+    def count(frame, event, argument):
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        extract_suite(response, "f", most=16)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+LONG = {
+    "bindings that are used often": lambda n: "x=[" + "1," * n + "]\n" + "assert f(x,x,x,x)==1\n" * (n // 10),
+    "many bindings": lambda n: "".join(f"x{i}=1\nassert f(x{i})==1\n" for i in range(n // 10)),
+    "open brackets": lambda n: "x=(\n" * (n // 2),
+    "asserts that never end": lambda n: "assert f(\n1,\n" * (n // 5),
+    "ever deeper and broken": lambda n: "\n".join(" " * i + "if (:" for i in range(int(n**0.5))),
+    "brackets that close": lambda n: "assert f(\n" + "1)\n" * n,
+    "functions in functions": lambda n: "\n".join(" " * i + f"def t{i}(x):" for i in range(90)) + "\n" + "x = 1\n" * n,
+}
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_reading_takes_time_in_proportion_to_the_length(kind):
+    work_of("```python\nassert f(1) == 1\n```")  # whatever is done once
+    short, long = (work_of(f"```python\n{LONG[kind](n)}\n```") for n in (500, 2_000))
+    assert long < 6 * short + 20_000
+
+
+def test_a_response_is_read_up_to_a_length_and_a_suite_up_to_a_number_of_tests():
+    response = "\n".join(f"assert f({i}) == 1" for i in range(100))
+    assert len(extract_suite(response, "f", most=16).tests) == 16
+    assert len(extract_suite(response, "f").tests) == 100
+    assert extract_suite(" " * MAX_RESPONSE + "\nassert f(1) == 1", "f").tests == ()
 
 
 @pytest.mark.parametrize("character", ["a", " "])

@@ -91,9 +91,14 @@ def elected(question: PlayedQuestion) -> list[int]:
     return [i for i, program in enumerate(question.programs) if all(suite.learned for suite in program.suites)]
 
 
-def page(tests: Mapping[tuple[str, str], int]) -> list[tuple[Test, int]]:
+def page(tests: Mapping[tuple[str, str], int]) -> list[tuple[tuple[str, str], int]]:
     """In order: a page's order is part of it."""
-    return [(Test(call, expected), count) for (call, expected), count in tests.items()]
+    return list(tests.items())
+
+
+def written(page: Page) -> list[tuple[tuple[str, str], int]]:
+    """A page's tests as call and expected value."""
+    return [((test.call, test.expected), count) for test, count in page.items()]
 
 
 @pytest.mark.shared_data
@@ -121,7 +126,7 @@ def test_a_right_a_wrong_a_leaving_and_a_broken_program(rounds):
     assert [s.advantage for s in question.programs[1].suites] == pytest.approx([-0.707107, 0.707107], abs=1e-5)
     assert [s.advantage for s in question.programs[0].suites] == [0, 0]
     # the import error's failures do not count
-    assert list(question.page_after.items()) == page(
+    assert written(question.page_after) == page(
         {("gcd(4, 6)", "2"): 2, ("gcd(6, 9)", "3"): 1, ("gcd(10, 4)", "2"): 1, ("gcd(2, 2)", "2"): 1}
     )
 
@@ -146,7 +151,7 @@ def test_an_always_equal_object_an_endless_loop_and_a_malformed_response(rounds)
     # 1, 0, (2/3 + 0)/2, 0: mean 1/3, deviations 2/3, -1/3, 0, -1/3, squares 6/9, over 3: std = sqrt(2)/3
     assert rewards(question) == pytest.approx([1, 0, 1 / 3, 0])
     assert advantages(question) == pytest.approx([1.414214, -0.707107, 0, -0.707107], abs=1e-5)
-    assert list(question.page_after.items()) == page(
+    assert written(question.page_after) == page(
         {
             ("binary_search([5], 5)", "0"): 1,
             ("binary_search([5], 4)", "-1"): 1,  # the suite said False; the reference's answer is kept
@@ -177,7 +182,7 @@ def test_a_suite_longer_than_asked_for_and_a_call_that_the_reference_cannot_answ
     # squares (1521 + 1369 + 5329 + 5041)/16 = 13260/16, over 3: std = sqrt(4420/16) = 16.620770
     assert rewards(question) == pytest.approx([28 / 36, 9 / 36, 0, 1])
     assert advantages(question) == pytest.approx([0.586615, -0.556533, -1.098024, 1.067941], abs=1e-5)
-    assert list(question.page_after.items()) == page(
+    assert written(question.page_after) == page(
         {
             ("second_maximum([])", "None"): 1,
             ("second_maximum([5])", "None"): 1,
@@ -218,7 +223,7 @@ def test_the_second_round_faces_the_mistakes_of_the_first(rounds):
     assert rewards(question) == [1, 3 / 16, 6 / 16, 0]
     assert advantages(question) == pytest.approx([1.403641, -0.467880, -0.035991, -0.899769], abs=1e-5)
     # gcd(4, 6): 2, less 1 for the right program, plus 1; the other three are removed, and gcd(6, 9) comes back
-    assert list(question.page_after.items()) == page({("gcd(4, 6)", "2"): 2, ("gcd(6, 9)", "3"): 1})
+    assert written(question.page_after) == page({("gcd(4, 6)", "2"): 2, ("gcd(6, 9)", "3"): 1})
 
 
 @pytest.mark.shared_data
@@ -335,7 +340,8 @@ def test_without_answer_prediction_the_reference_fills_in_the_answers(pool):
     suites = {RIGHT: ["f(0)\nf(4)"] * 2, WRONG: ["f(0)\nassert f(4) == 99", "f(4)\nf(4)"]}
     question, _ = play(pool, [RIGHT, WRONG], suites, scoring=Scoring(RewardConfig(), 1, answer_prediction=False))
     assert counts(question) == [[(2, 0), (2, 0)], [(2, 0), (1, 1)]]  # a repeated call is invalid all the same
-    assert question.programs[1].suites[0].validated.kept == (Test("f(0)", "1"), Test("f(4)", "5"))
+    kept = question.programs[1].suites[0].validated.kept
+    assert [(test.call, test.expected) for test in kept] == [("f(0)", "1"), ("f(4)", "5")]
     assert rewards(question) == [1, 1 / 4]  # (1/2 + 0)/2
 
 

@@ -1,0 +1,190 @@
+"""Attacks on the rewards that once succeeded."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from codea1_jax.game.judging import judge_group
+from codea1_jax.game.mistake_book import retrieved, updated
+from codea1_jax.game.parsing import extract_suite
+from codea1_jax.game.records import Candidate, PlayedQuestion, Response
+from codea1_jax.game.rewards import RewardConfig
+from codea1_jax.game.scoring import Scoring, settle
+from codea1_jax.game.validation import validate_suite
+from codea1_jax.rollout import Completion
+from data_pipeline import Problem
+from data_pipeline.imports import with_imports
+from sandbox import Limits, Outcome, SandboxPool, Status
+
+LIMITS = Limits(call_seconds=0.3, load_seconds=0.8, program_seconds=4.0, wall_factor=2.5, memory_mb=256)
+CONFIG = RewardConfig()
+RIGHT = "def f(x, y=0):\n    return [x + y, x]"
+WRONG = "def f(x, y=0):\n    return [0, 0]"
+PROBLEM = Problem("p", "?", RIGHT, "f", ())
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[SandboxPool]:
+    with SandboxPool(workers=2, limits=LIMITS) as pool:
+        yield pool
+
+
+def suite(*tests: str) -> str:
+    return "\n".join(f"assert {test}" for test in tests)
+
+
+def played(pool, programs, suites, problem=PROBLEM, **rewards) -> PlayedQuestion:
+    def response(text: str) -> Response:
+        return Response((), Completion((), (), True), text)
+
+    group = [
+        Candidate(response(program), program, i, tuple((response(t), extract_suite(t, "f", most=16)) for t in texts))
+        for i, (program, texts) in enumerate(zip(programs, suites, strict=True))
+    ]
+    scoring = Scoring(CONFIG.model_copy(update=rewards), update_n=1)
+    judgement = judge_group(pool, problem, group, (), scoring.judging)
+    return settle(problem, {}, (), group, judgement, scoring)
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "len(str(f(1))[0]) == 1",  # of any value at all
+        "len(max(str(f(1)))) == 1",
+        "len(min(str(len(str(f(1)))))) == 1",
+        "str(f(1))[0] == '['",  # of any list
+        "str(f(1))[0][0][0] == '['",
+        "str(f(1))[-1] == ']'",
+    ],
+)
+def test_a_test_that_holds_for_every_value_is_rejected(test):
+    assert not extract_suite(suite(test), "f").tests
+
+
+def test_a_suite_that_knows_nothing_of_the_problem_earns_nothing(pool):
+    for problem in (PROBLEM, Problem("q", "?", "def f(x):\n    return 'abc' * x", "f", ())):
+        text = suite(*[f"len(str(f({i}))[0]) == 1" for i in range(1, 9)])
+        (program,) = played(pool, [RIGHT], [[text]], problem).programs
+        assert program.suites[0].reward.reward == 0
+
+
+def test_a_program_that_is_the_reference_passes_every_valid_test(pool):
+    program = "def f(x):\n    return x"
+    problem = replace(PROBLEM, solution=program)
+    texts = [suite(*[f"f([{i}, str(zip())]) == 1" for i in range(8)]), suite("f(1) == 1", "f(2) == 2")]
+    for p in played(pool, [program, program], [texts, texts[:1]], problem).programs:
+        assert [v.passed for s in p.suites for v in s.verdicts] == [True] * sum(len(s.verdicts) for s in p.suites)
+        assert p.suites[0].reward.adversarial == 0
+
+
+def test_a_weak_test_does_not_stand_in_for_a_strong_one_in_the_pool(pool):
+    problem = replace(PROBLEM, solution="def f(x):\n    return [2, 2]")
+    wrong = "def f(x):\n    return [0, 7]"
+    weak, strong = suite("len(f(5)) == 2"), suite("f(5)[0] == 2")  # the same inputs, and the same value
+    (alone,) = played(pool, [wrong], [[strong]], problem, pool_tests=True, passing="all").programs
+    (joined,) = played(pool, [wrong], [[weak, strong]], problem, pool_tests=True, passing="all").programs
+    assert alone.reward == joined.reward == 0.0
+
+
+def test_a_weak_test_does_not_stand_in_for_a_strong_one_in_the_book():
+    returned = [Outcome(Status.RETURNED, "2", inputs='{"x": 5}')]
+    ((weak,), (strong,)) = (validate_suite([call], returned, ["2"]).kept for call in ("len(f(5))", "f(5)[0]"))
+    page = updated({weak: 1}, [], [strong])
+    assert {test.call for test in retrieved(page)} == {"len(f(5))", "f(5)[0]"}
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        (
+            "f([5])",
+            "f({5})",
+            "f(frozenset([5]))",
+            "f((5,))",
+            "f(range(5, 6))",
+            "f(x for x in [5])",
+            "f(b'\\x05')",
+        ),
+        tuple(f"f({{5 + {i} - {i}: {{zip()}}}})" for i in range(8)),  # an iterator in a set cannot be compared
+    ],
+    ids=["other brackets", "cannot be compared"],
+)
+def test_one_failing_input_counts_once_in_whatever_container_it_comes(pool, calls):
+    problem = replace(PROBLEM, solution="def f(xs):\n    return sum(xs)")
+    texts = [suite(*[f"{call} == 5" for call in calls])]
+    (program,) = played(pool, ["def f(xs):\n    return 0"], [texts], problem).programs
+    assert program.suites[0].reward.adversarial <= 1 / 8
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "class S:\n    def f(self, x, y=0):\n        return [x + y, x]\nf = S().f",
+        "from functools import partial\ndef g(x, y=0):\n    return [x + y, x]\nf = partial(g)",
+    ],
+    ids=["method", "partial"],
+)
+def test_spellings_of_one_call_count_once_whatever_kind_of_function_the_reference_is(pool, reference):
+    calls = ("f(5)", "f(x=5)", "f(5, 0)", "f(5, y=0)", "f(x=5, y=0)")
+    texts = [suite(*[f"{call} == [5, 5]" for call in calls])]
+    (program,) = played(pool, [WRONG], [texts], replace(PROBLEM, solution=reference)).programs
+    assert program.suites[0].reward.adversarial == 1 / 8
+
+
+@pytest.mark.parametrize(
+    ("reference", "program", "calls"),
+    [
+        ("def f(x):\n    return x > 3", "def f(x):\n    return 1 if x > 3 else 0", ("f({i})", "str(f({i}))")),
+        ("def f(x):\n    return x / 2", "def f(x):\n    return x // 2", ("f({i} * 2)", "str(f({i} * 2))")),
+    ],
+    ids=["bool", "float"],
+)
+def test_programs_whose_values_are_equal_get_equal_verdicts(pool, reference, program, calls):
+    texts = [suite(*[f"{call.format(i=i)} == 1" for i in range(8)]) for call in calls]
+    (played_program,) = played(pool, [program], [texts], replace(PROBLEM, solution=reference)).programs
+    assert [s.reward.adversarial for s in played_program.suites] == [0, 0]
+
+
+def test_an_iterator_as_argument_does_not_fail_a_program_that_looks_at_its_list_twice(pool):
+    problem = replace(PROBLEM, solution="def f(xs):\n    t = 0\n    for x in xs:\n        t += x\n    return t")
+    program = "def f(xs):\n    return sum(xs) if len(xs) else 0"
+    texts = [suite(*[f"f(reversed([1, {i}])) == {i + 1}" for i in range(8)])]
+    (right,) = played(pool, [program], [texts], problem).programs
+    assert right.suites[0].reward.adversarial == 0
+
+
+BUSY = """
+import time
+t = time.process_time()
+while time.process_time() - t < {seconds}:
+    pass
+"""
+
+
+def test_a_long_sibling_suite_leaves_a_program_that_loads_slowly_its_time(pool):
+    slow = BUSY.format(seconds=0.6) + RIGHT
+    honest, long = suite("f(1) == [1, 1]"), suite(*[f"f({i}) == [{i}, {i}]" for i in range(10, 26)])
+    (program,) = played(pool, [slow], [[long, honest]]).programs
+    assert [v.status.value for v in program.suites[1].verdicts] == ["passed"]
+    assert all(v.passed for v in program.suites[0].verdicts)
+
+
+def test_the_time_of_the_references_loading_costs_a_suite_no_tests(pool):
+    problem = replace(PROBLEM, solution=BUSY.format(seconds=0.25) + RIGHT)
+    texts = [suite(*[f"f({i}) == [{i}, {i}]" for i in range(8)])]
+    (program,) = played(pool, [RIGHT], [texts], problem).programs
+    assert len(program.suites[0].validated.kept) == 8
+
+
+@pytest.mark.parametrize("first", ['"doc"\rdef f(x):\n    return x', '"doc"; T = (\n    1)\ndef f(x):\n    return x'])
+def test_imports_put_in_front_of_a_program_do_not_break_it(first):
+    names: dict = {}
+    exec(with_imports(first, replace(PROBLEM, question="import math")), names)
+    assert names["f"](1) == 1
+
+
+@pytest.mark.parametrize("change", ["x += 1", "x, z = 4, 5", "x: int = 4", "del x"])
+def test_a_name_that_changes_after_it_was_bound_does_not_keep_its_old_value(change):
+    found = extract_suite(f"```python\nx = 3\n{change}\nassert f(x) == 4\n```", "f")
+    assert "f(3)" not in [test.call for test in found.tests]
