@@ -37,9 +37,9 @@ class ModelConfig(Section):
     architecture: ArchitectureConfig | None = Field(default=None, description="shape of a model trained from scratch")
     compute_dtype: Literal["float32", "bfloat16"] = Field(default="bfloat16", description="type of activations")
     remat: Literal["none", "full", "dots"] = Field(default="none", description="what the backward pass recomputes")
-    attention: Literal["auto", "xla", "splash", "cudnn"] = Field(
+    attention: Literal["auto", "xla", "splash", "flash"] = Field(
         default="auto",
-        description="kernel of training and prefill; auto: splash on TPU, cudnn on CUDA in bfloat16, else xla",
+        description="kernel of training and prefill; auto: splash on TPU, flash on CUDA in bfloat16, else xla",
     )
 
     @model_validator(mode="after")
@@ -48,16 +48,34 @@ class ModelConfig(Section):
             raise ValueError("set exactly one of model.pretrained and model.architecture")
         return self
 
+    @model_validator(mode="after")
+    def _flash_is_for_half_precision(self) -> ModelConfig:
+        if self.attention == "flash" and self.compute_dtype != "bfloat16":
+            raise ValueError("attention: flash needs compute_dtype: bfloat16; set that, or attention: auto")
+        return self
+
 
 class DataConfig(Section):
     """Questions to train on and held-out questions to measure by."""
 
-    source: str = Field(default="micro", description="'micro', or a file of problems (KodCode, evalplus, JSONL)")
+    source: str = Field(
+        ...,
+        description="'micro', or problems: a file or folder (KodCode, evalplus, JSONL), or what `codea1 data prepare` "
+        "wrote; here or in a bucket (gs://...)",
+    )
     golden_tests: str | None = Field(
         default=None, description="a file of problems whose tests stand in for the golden tests of the same questions"
     )
     problems: int = Field(default=256, ge=1, description="micro: questions in the training pool")
-    heldout_problems: int = Field(default=256, ge=0, description="micro: held-out questions evaluated on")
+    heldout_share: float = Field(
+        default=0.1, ge=0, lt=1, description="share of a file's questions that is held out, chosen by a hash; 0: none"
+    )
+    heldout_problems: int = Field(
+        default=256,
+        ge=0,
+        description="held-out questions evaluated on: of micro this many more; of a file at most this many, and all "
+        "others are trained on",
+    )
 
 
 class RolloutConfig(Section):
@@ -95,6 +113,10 @@ class TrainConfig(Section):
         default=1, ge=1, description="at most so many candidates a question are learned from by the Test LLM"
     )
 
+    def total_steps(self, questions: int) -> int:
+        """Steps of a run on this many questions; an epoch's incomplete last batch is dropped."""
+        return self.epochs * (questions // self.questions) if self.steps is None else self.steps
+
 
 class EvalConfig(Section):
     """Evaluation on held-out questions, and of the Code LLM on benchmarks as by `codea1 eval code`."""
@@ -126,7 +148,10 @@ class SandboxConfig(Section):
         default="none", description="process: where backend=auto finds no jail, go on without one, with a warning"
     )
     workers: int | None = Field(
-        default=None, ge=1, description="jails kept, default one per core; or jobs at services at once, default 16"
+        default=None,
+        ge=1,
+        description="jails kept; default: seven for every eight cores, the rest for JAX. With services: jobs at "
+        "once, default 16",
     )
     call_seconds: float = Field(default=1.0, gt=0, description="CPU time of one call")
     memory_mb: int = Field(default=1024, ge=64, description="address space of one program")
@@ -184,7 +209,7 @@ class Config(Section):
     )
     warm_start: WarmStartConfig | None = Field(default=None, description="for a model trained from scratch")
     warm_start_cache: str = Field(default=".cache/warm_start", description="finished warm starts, by content hash")
-    data: DataConfig = DataConfig()
+    data: DataConfig
     prompts: Literal["plain", "chat"] = Field(default="chat", description="plain text (micro), or the chat template")
     rollout: RolloutConfig = RolloutConfig()
     rewards: RewardConfig = RewardConfig()

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import huggingface_hub
 
+from data_pipeline.storage import PREPARED
+
 _KNOWN_FILES = ["*.parquet", "*.json", "*.jsonl", "*.jsonl.gz"]
 
 
@@ -12,11 +14,11 @@ def hub_name(source: str) -> tuple[str, list[str]] | None:
     """The dataset of the Hub and the patterns of its files that `source` names; None where it names a path.
 
     On the Hub, "owner/name" is the whole dataset, "owner/name/data/train-*" those of its files that match. A path whose
-    folder exists here, or that begins with "/" or ".", is never looked for there.
+    folder exists here or is that of prepared data, or that begins with "/" or ".", is never looked for there.
     """
     path = Path(source)
     on_hub = re.fullmatch(r"(\w[\w.-]*/\w[\w.-]*)(?:/(.+))?", source)
-    if path.exists() or not on_hub or path.parent.is_dir():
+    if path.exists() or not on_hub or path.parent.is_dir() or path.parent == PREPARED:
         return None
     name, pattern = on_hub.groups()
     return name, [pattern] if pattern else _KNOWN_FILES

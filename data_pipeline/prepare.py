@@ -44,6 +44,12 @@ class Recipe:
     """evaluation sets, as sources, with which a training set may not overlap"""
 
 
+# What the presets of Qwen2.5-Coder train on: hard questions, none of which is in the sets that validate them.
+KODCODE = Recipe(
+    "kodcode", "KodCode/KodCode-V1/data/train-*", ("hard",), ("evalplus/humanevalplus", "evalplus/mbppplus")
+)
+
+
 @dataclass(frozen=True)
 class Manifest:
     """What became of every row: `dropped` counts the refused by kind of reason, `refused` gives each its reason."""
@@ -67,7 +73,8 @@ def prepare(
 ) -> tuple[Path, Manifest]:
     """Write the dataset below `directory`, and `manifest.json` among its files; `progress` gets (done, all).
 
-    Only training sets are cleaned: of a benchmark every readable problem is kept, in one split "test". Raises
+    Only training sets are cleaned, and written as one split "train": a run holds out what it is told to. Of a benchmark
+    every readable problem is kept, in one split "test". Raises
     ValueError, in one line, for a source that cannot be read or of which nothing is left, and sandbox.SandboxError
     where the sandbox itself fails.
     """
@@ -85,7 +92,7 @@ def prepare(
     if not loaded.problems:
         reasons = ", ".join(f"{count} {kind}" for kind, count in _dropped(loaded.refused).items())
         raise ValueError(f"{recipe.source}: nothing is left of {len(loaded.refused)} rows ({reasons})")
-    splits = _splits(loaded.problems, recipe.name)
+    splits = {"train" if recipe.name in _TRAINING_SETS else "test": loaded.problems}
     return _write(recipe, directory, splits, loaded.refused, stripped, _sha256(*files(path)))
 
 
@@ -139,13 +146,6 @@ def _read_journal(journal: Path) -> dict[str, str | None]:
 def _key(problem: Problem) -> str:
     content = json.dumps([problem.solution, problem.entry_point, problem.golden_tests])
     return hashlib.sha256(content.encode()).hexdigest()
-
-
-def _splits(problems: Sequence[Problem], name: str) -> Splits:
-    if name not in _TRAINING_SETS:
-        return {"test": problems}
-    parted = {split: [p for p in problems if sources.split_of(p) == split] for split in ("train", "heldout")}
-    return {split: members for split, members in parted.items() if members}
 
 
 def _write(

@@ -56,7 +56,9 @@ def _problem(row: Row) -> Problem:
 def _test(line: str, entry_point: str) -> str:
     """The line as a golden test, normalized. Raises BadRow where it is none."""
     statements = parse(line, f"the test {line!r}").body
-    test = parse_test(statements[0], entry_point) if len(statements) == 1 else Rejected("not one statement")
+    test = (
+        parse_test(statements[0], entry_point, any_view=True) if len(statements) == 1 else Rejected("not one statement")
+    )
     if isinstance(test, Rejected):
         raise BadRow(f"the test {line!r}: {test.reason}")
     return f"assert {test.call} == {test.stated}"

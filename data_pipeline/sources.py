@@ -7,14 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, get_args
 
-from data_pipeline import bigcodebench, evalplus, evalplus_release, kodcode, micro, problem_files, unleaked
+from data_pipeline import bigcodebench, evalplus, evalplus_release, kodcode, micro, problem_files, storage, unleaked
 from data_pipeline.problem import Loaded, Problem
 from data_pipeline.rows import BadRow, Row, read_rows
 
 Split = Literal["train", "heldout", "all"]
 Reader = Callable[[Sequence[Row | BadRow]], Loaded]
 
-_HELD_OUT_IN_10 = 1
+_HELD_OUT = 0.1
 _FORMATS: tuple[tuple[str, frozenset[str], Reader], ...] = (
     ("KodCode", kodcode.FIELDS, kodcode.from_rows),
     ("problems", problem_files.FIELDS, problem_files.from_rows),
@@ -30,17 +30,19 @@ _FORMATS: tuple[tuple[str, frozenset[str], Reader], ...] = (
 def load(source: str, split: Split = "train", count: int | None = None, seed: int = 0) -> Loaded:
     """The problems of a split of "micro", of a file (or a folder of them), or of a prepared dataset's folder.
 
-    A file's problems are held out by a hash of their solution, one in ten; "all" parts nothing. With `count`,
-    that many are drawn by the seed (fewer where the source has fewer; the micro world always wants a count).
+    Files and folders may also lie in a bucket (gs://...). "all" is every problem; of a file one in ten is held out, of
+    a prepared dataset what was written as "heldout". With `count`, that many are drawn by the seed (fewer where the
+    source has fewer; the micro world always wants a count).
     Raises ValueError, in one line, for a source that is missing or unreadable and for an unknown split.
     """
     if split not in get_args(Split):
         raise ValueError(f"unknown split {split!r}; there are {', '.join(get_args(Split))}")
     if source == "micro":
         return _micro(split, count, seed)
-    loaded = (
-        _prepared(source, split) if (Path(source) / "dataset_info.json").is_file() else _parted(read(source), split)
-    )
+    storage.check(source, storage.preparation(source))
+    with storage.on_disk(source) as path:
+        prepared = (Path(path) / "dataset_info.json").is_file()
+        loaded = _prepared(path, split) if prepared else _split(read(path), split)
     problems = loaded.problems
     if count is not None and count < len(problems):
         problems = tuple(random.Random(f"{split} {seed}").sample(problems, count))
@@ -76,10 +78,22 @@ def _format(fields: frozenset[str]) -> tuple[str, Reader] | None:
     return next(((name, from_rows) for name, required, from_rows in _FORMATS if required <= fields), None)
 
 
-def split_of(problem: Problem) -> Split:
-    """The side of a file's problem, by its solution: two wordings of one problem fall on the same side."""
-    digest = hashlib.sha256(problem.solution.strip().encode()).digest()
-    return "heldout" if digest[0] % 10 < _HELD_OUT_IN_10 else "train"
+def hold_out(
+    problems: Sequence[Problem], share: float, at_most: int | None = None
+) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
+    """Training problems, and those held out: a share of all solutions, chosen by a hash, `at_most` that many.
+
+    Two wordings of a problem have one solution, so they are never on different sides.
+    """
+    places = {problem: _place(problem.solution) for problem in problems}
+    chosen = frozenset(sorted({place for place in places.values() if place < share})[:at_most])
+    train = tuple(problem for problem in problems if places[problem] not in chosen)
+    return train, tuple(problem for problem in problems if places[problem] in chosen)
+
+
+def _place(solution: str) -> float:
+    """Where in [0, 1) a hash puts a solution."""
+    return int.from_bytes(hashlib.sha256(solution.strip().encode()).digest()[:6]) / 2**48
 
 
 def _micro(split: Split, count: int | None, seed: int) -> Loaded:
@@ -88,15 +102,15 @@ def _micro(split: Split, count: int | None, seed: int) -> Loaded:
     return Loaded(micro.problems(split, count, seed))
 
 
-def _parted(loaded: Loaded, split: Split) -> Loaded:
-    return replace(loaded, problems=tuple(p for p in loaded.problems if split in ("all", split_of(p))))
+def _split(loaded: Loaded, split: Split) -> Loaded:
+    train, heldout = hold_out(loaded.problems, _HELD_OUT)
+    return replace(loaded, problems={"train": train, "heldout": heldout, "all": loaded.problems}[split])
 
 
 def _prepared(path: str, split: Split) -> Loaded:
-    """A split as it was written; of a dataset written in one piece, the part that a file would have."""
+    """A split as it was written, or all of them."""
     from data_pipeline import tfds_files  # noqa: PLC0415  (takes a second that most runs need not spend)
 
     written = tfds_files.read(path)
-    if split in written:
-        return Loaded(written[split])
-    return _parted(Loaded(tuple(problem for members in written.values() for problem in members)), split)
+    chosen = written.values() if split == "all" else [written.get(split, ())]
+    return Loaded(tuple(problem for members in chosen for problem in members))

@@ -66,7 +66,7 @@ class Problems(tfds.core.GeneratorBasedBuilder):
 
 
 def write(directory: str | Path, config: str, splits: Mapping[str, Sequence[Problem]]) -> Path:
-    """Write the splits below `directory` and give the dataset's own folder, which `read` takes.
+    """Write the splits to the folder `config` below `directory` and return its path, which `read` takes.
 
     A dataset already there is replaced only once the new one is whole.
     """
@@ -77,9 +77,7 @@ def write(directory: str | Path, config: str, splits: Mapping[str, Sequence[Prob
         builder = Problems(splits, config=config, data_dir=fresh)
         with contextlib.redirect_stdout(sys.stderr):  # TFDS prints what it does
             builder.download_and_prepare()
-        built = Path(builder.data_path)
-        target = Path(directory) / built.relative_to(fresh)
-        target.parent.mkdir(parents=True, exist_ok=True)
+        built, target = Path(builder.data_path), Path(directory) / config
         if target.exists():
             shutil.rmtree(target)
         built.rename(target)

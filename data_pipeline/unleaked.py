@@ -43,5 +43,5 @@ def _problem(row: Row) -> Problem:
 
 def _golden(lines: Sequence[str], entry_point: str) -> tuple[str, ...]:
     statements = [statement for line in lines for statement in parse(line, "the test code").body]
-    tests = [parse_test(statement, entry_point) for statement in statements]
+    tests = [parse_test(statement, entry_point, any_view=True) for statement in statements]
     return tuple(f"assert {test.call} == {test.stated}" for test in tests if isinstance(test, SuiteTest))

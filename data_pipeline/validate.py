@@ -1,15 +1,15 @@
 """Runs every solution against its own golden tests, in the sandbox, and refuses those that fail them.
 
-A solution must do with half the time that the programs will have which its answers judge, and must answer the same
-whatever it was asked before: what it says of a call is remembered.
+A solution must do with half of what the programs will have that its answers judge, and must answer the same when it is
+asked again: what it returns for a call is remembered.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
 
+from data_pipeline.golden import read_golden_tests
 from data_pipeline.problem import Loaded, Problem
-from sandbox import Execution, Job, Judge, Outcome, SuiteTest, encode_literal, parse_test, same
-from sandbox.syntax import parse_module
+from sandbox import Execution, Job, Judge, Outcome, SuiteTest, encode_literal, same
 
 
 def validate(loaded: Loaded, pool: Judge) -> Loaded:
@@ -23,7 +23,7 @@ def validate(loaded: Loaded, pool: Judge) -> Loaded:
 
 def failures(problems: Sequence[Problem], pool: Judge) -> list[str | None]:
     """For each problem why its solution is not to be trusted, or None. Raises as `validate` does."""
-    suites = [_suite(problem) for problem in problems]
+    suites = [read_golden_tests(problem) for problem in problems]
     limits = pool.limits.halved()
     jobs = [
         Job(problem.solution, tuple(test.call for test in suite), limits, problem.entry_point)
@@ -34,11 +34,6 @@ def failures(problems: Sequence[Problem], pool: Judge) -> list[str | None]:
     stated = _stated_values(suites, pool)
     cases = zip(suites, executions[: len(jobs)], executions[len(jobs) :], stated, strict=True)
     return [_why_not(suite, solved, values) or _fickle(suite, solved, again) for suite, solved, again, values in cases]
-
-
-def _suite(problem: Problem) -> tuple[SuiteTest, ...]:
-    tests = [parse_test(parse_module(line).body[0], problem.entry_point) for line in problem.golden_tests]
-    return tuple(test for test in tests if isinstance(test, SuiteTest))
 
 
 def _stated_values(suites: Sequence[Sequence[SuiteTest]], pool: Judge) -> list[list[str | None]]:

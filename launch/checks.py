@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from codea1_jax.sources import Source
+from data_pipeline.storage import BUCKET
 from launch.hardware import Slice
 from launch.job import Job
 from launch.shell import Answer, Command, Refused, ask
@@ -26,9 +29,10 @@ class Check:
 
 def perform(checks: Sequence[Check], skip: Collection[str]) -> None:
     """Performs all checks, saying what each found. Raises Refused if any stands in the way, or `skip` names none."""
-    unknown = set(skip) - {check.name for check in checks}
+    names = dict.fromkeys(check.name for check in checks)
+    unknown = set(skip) - names.keys()
     if unknown:
-        raise Refused(f"--skip {unknown.pop()}: the checks are {', '.join(check.name for check in checks)}")
+        raise Refused(f"--skip {unknown.pop()}: the checks are {', '.join(names)}")
     failed = []
     for check in checks:
         if check.name in skip:
@@ -38,7 +42,8 @@ def perform(checks: Sequence[Check], skip: Collection[str]) -> None:
         print(f"ok   {check.name}" if reason is None else f"FAIL {check.name}: {reason}", file=sys.stderr, flush=True)
         failed += [] if reason is None else [check.name]
     if failed:
-        raise Refused(f"refused by {', '.join(failed)}; nothing was started (--skip NAME leaves a check out)")
+        why = ", ".join(dict.fromkeys(failed))
+        raise Refused(f"refused by {why}; nothing was started (--skip NAME leaves a check out)")
 
 
 def _last_answer(commands: Sequence[Command]) -> Answer:
@@ -64,6 +69,25 @@ def tree() -> Check:
         return f"changes that workers would not get ({answer.out.split()[1]}, ...); commit them" if answer.out else None
 
     return Check("tree", (command,), verdict)
+
+
+def data(sources: Iterable[Source]) -> tuple[Check, ...]:
+    """Everything that questions are read from is there."""
+    return tuple(Check("data", (_look_for(source.place),), partial(_missing, source)) for source in sources)
+
+
+def _look_for(place: str) -> Command:
+    if place.startswith(BUCKET):
+        return Command(("gcloud", "storage", "ls", place))
+    return Command(("bash", "-c", 'compgen -G "$1"', "look", place))  # a path, or a pattern
+
+
+def _missing(source: Source, answer: Answer) -> str | None:
+    if answer.code == 0:
+        return None
+    if source.command is None:
+        return f"{source.key}: {source.place}: no such file"
+    return f"{source.key}: {source.place} does not exist; create it: {source.command}"
 
 
 def plan(job: Job, topology: str) -> Check:

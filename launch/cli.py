@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from codea1_jax.config import Config, SandboxConfig
 from codea1_jax.run.config import ConfigError, load
+from codea1_jax.sources import sources_of
 from launch import checks, gke, gpu, supervise, tpu
 from launch.checks import Check
 from launch.hardware import find_slice
@@ -104,7 +105,7 @@ def _tpu_steps(options: argparse.Namespace) -> Mapping[str, Step]:
 
     def everything() -> Sequence[Command]:
         look = tpu.describe(pod)
-        before = (look, *_commands_of(tpu.check(pod, sandbox)), tpu.create(pod), look)
+        before = (look, *_commands_of(tpu.check(pod, sandbox)), *job.upload(), tpu.create(pod), look)
         training = (*tpu.install(pod, sandbox), tpu.start(pod), tpu.logs(pod), tpu.status(pod))
         return (*before, *training, look, tpu.stop(pod), *tpu.copy(job), tpu.delete(pod), look)
 
@@ -112,7 +113,7 @@ def _tpu_steps(options: argparse.Namespace) -> Mapping[str, Step]:
         "check": _check(lambda: tpu.check(pod, sandbox), options),
         "create": Step(lambda: (tpu.create(pod), tpu.describe(pod)), lambda: supervise.acquire(pod, patience)),
         "install": Step(lambda: tpu.install(pod, sandbox)),
-        "start": Step(lambda: (tpu.start(pod),)),
+        "start": Step(lambda: (*job.upload(), tpu.start(pod))),
         "logs": Step(lambda: (tpu.logs(pod),)),
         "status": Step(lambda: (tpu.describe(pod), tpu.status(pod))),
         "stop": Step(lambda: (tpu.stop(pod),)),
@@ -151,13 +152,13 @@ def _gke_steps(options: argparse.Namespace) -> Mapping[str, Step]:
 
     def everything() -> Sequence[Command]:
         look = gke.describe(workload)
-        before = (look, *_commands_of(gke.check(workload, sandbox)), gke.submit(workload))
+        before = (look, *_commands_of(gke.check(workload, sandbox)), *job.upload(), gke.submit(workload))
         return (*before, look, gke.logs(workload), look, gke.delete(workload), *gke.copy(job))
 
     return {
         "check": _check(lambda: gke.check(workload, sandbox), options),
         "manifest": Step(lambda: (gke.submit(workload),), lambda: print(gke.manifest(workload), end="")),
-        "start": Step(lambda: (gke.submit(workload),)),
+        "start": Step(lambda: (*job.upload(), gke.submit(workload))),
         "logs": Step(lambda: (gke.logs(workload),)),
         "status": Step(lambda: (gke.describe(workload),), lambda: print(gke.read_state(ask(gke.describe(workload))))),
         "copy": Step(lambda: gke.copy(job)),
@@ -276,9 +277,10 @@ def _job(options: argparse.Namespace, needs_bucket: Sequence[str] = ()) -> tuple
     if options.bucket is not None and not re.fullmatch(r"gs://[^/]+/.*[^/]", options.bucket):
         raise Refused(f"--bucket: {options.bucket} is no gs://bucket/folder")
     slices = getattr(options, "slices", 1)
-    job = Job(options.name, options.preset or "", tuple(options.overrides), options.bucket, slices)
-    job.check_overrides()
     config = load(Config, options.preset, options.overrides) if options.preset else None
+    sources = sources_of(config.data) if config else ()
+    job = Job(options.name, options.preset or "", tuple(options.overrides), options.bucket, slices, sources)
+    job.check_overrides()
     return job, config
 
 

@@ -52,6 +52,7 @@ def check(workload: Workload, sandbox: SandboxConfig) -> tuple[Check, ...]:
     api = Command(("kubectl", "auth", "can-i", "create", "jobsets.jobset.x-k8s.io"), seconds=ASK_SECONDS)
     remote = sandbox.backend in ("http", "sandbox_fusion")
     return (
+        *checks.data(workload.job.sources),
         Check("cluster", (api,), _cluster_verdict),
         *((_image(workload.container),) if "docker.pkg.dev/" in workload.container else ()),
         checks.bucket(workload.job),
@@ -78,7 +79,7 @@ def manifest(workload: Workload) -> str:
         "service_account": workload.service_account,
         "node_selector": selector,
         "image": workload.container,
-        "command": ["codea1", *workload.job.train_arguments()],
+        "command": ["codea1", *workload.job.train_arguments(*workload.job.read_from_bucket())],
     }
     places = {"directory": workload.job.directory, "folder": workload.job.folder}
     texts = {key: json.dumps(value) for key, value in values.items()} | places
@@ -125,7 +126,7 @@ def up(workload: Workload, sandbox: SandboxConfig, patience: Patience, skip: Col
     """All steps. Raises LaunchError if the JobSet fails; it is deleted then, too."""
     if _state(workload, patience) == ABSENT:
         checks.perform(check(workload, sandbox), skip)
-        run(submit(workload))
+        run(*workload.job.upload(), submit(workload))
     try:
         while (state := _state(workload, patience)) == RUNNING:
             _follow(workload)

@@ -132,4 +132,9 @@ def queue(machine: Machine, checking: Sequence[Check], skip: Collection[str]) ->
 
 def _everywhere(job: Job, topology: str) -> tuple[Check, ...]:
     bucket = (checks.bucket(job), checks.writable(job)) if job.bucket is not None else ()
-    return (*bucket, checks.judge(job, "see `codea1 sandbox check`"), checks.plan(job, topology))
+    return (
+        *checks.data(job.sources),
+        *bucket,
+        checks.judge(job, "see `codea1 sandbox check`"),
+        checks.plan(job, topology),
+    )

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import PurePath
 
+from codea1_jax.sources import Source
+from data_pipeline.rows import SUFFIXES
+from data_pipeline.storage import BUCKET
 from launch.shell import Command, Refused
 
 CODEA1 = (sys.executable, "-m", "codea1_jax")
@@ -18,13 +23,17 @@ def codea1(*arguments: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Job:
-    """A run: its name, its preset with overrides, and where it is kept (gs://bucket/folder, or None: here)."""
+    """A run: its name, its preset with overrides, and where it is kept (gs://bucket/folder, or None: here).
+
+    sources: what it reads its questions from.
+    """
 
     name: str
     preset: str
     overrides: tuple[str, ...]
     bucket: str | None = None
     slices: int = 1
+    sources: tuple[Source, ...] = ()
 
     @property
     def directory(self) -> str:
@@ -36,14 +45,34 @@ class Job:
         """Where in the bucket everything of this run lies."""
         return f"{self.bucket}/{self.name}"
 
-    def train_arguments(self) -> tuple[str, ...]:
+    def train_arguments(self, *more: str) -> tuple[str, ...]:
         """Arguments of `codea1`. Training always goes on from the last checkpoint; where there is none, it begins."""
         own = [f"run.directory={self.directory}"]
         if self.bucket is not None:
             own.append(f"checkpoint.directory={self.folder}/checkpoints")
         if self.slices > 1:
             own.append(f"mesh.replica={self.slices}")
-        return ("train", self.preset, *self.overrides, *own, "--resume")
+        return ("train", self.preset, *self.overrides, *own, *more, "--resume")
+
+    @property
+    def copies(self) -> Mapping[Source, str]:
+        """What lies on this machine, each with its place in the bucket, from which workers read it."""
+        local = (source for source in self.sources if not source.place.startswith(BUCKET))
+        return {source: f"{self.folder}/{source.key}/{PurePath(source.place).name}" for source in local}
+
+    def read_from_bucket(self) -> tuple[str, ...]:
+        """Overrides by which workers read the copies."""
+        return tuple(f"{source.key}={copy}" for source, copy in self.copies.items())
+
+    def upload(self) -> tuple[Command, ...]:
+        """Makes the copies."""
+        storage = ("gcloud", "storage")
+        return tuple(
+            Command((*storage, "cp", source.place, copy))
+            if source.place.endswith(SUFFIXES)
+            else Command((*storage, "rsync", "--recursive", source.place, copy))
+            for source, copy in self.copies.items()
+        )
 
     def plan(self, topology: str) -> Command:
         """Says whether it fits one slice, or one set of GPUs. More slices repeat what a slice holds."""

@@ -78,6 +78,7 @@ def state_of(pod: Pod, patience: Patience) -> str:
 
 
 def _train(pod: Pod, sandbox: SandboxConfig, patience: Patience) -> None:
+    run(*pod.job.upload())
     failures = 0
     while True:
         acquire(pod, patience)

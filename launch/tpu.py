@@ -61,6 +61,7 @@ def check(pod: Pod, sandbox: SandboxConfig) -> tuple[Check, ...]:
     remote = sandbox.backend in ("http", "sandbox_fusion")
     return (
         checks.tree(),
+        *checks.data(pod.job.sources),
         checks.zone(pod.project, pod.zone, pod.shape),
         *(
             (checks.quota(pod.project, pod.zone, pod.shape, pod.job.slices, pod.capacity == "spot"),)
@@ -138,7 +139,9 @@ def install(pod: Pod, sandbox: SandboxConfig) -> tuple[Command, ...]:
 
 def start(pod: Pod) -> Command:
     """Starts training on every worker, where it does not run yet."""
-    return on_workers(pod, "start", pod.job.folder, pod.job.directory, *pod.job.train_arguments())
+    return on_workers(
+        pod, "start", pod.job.folder, pod.job.directory, *pod.job.train_arguments(*pod.job.read_from_bucket())
+    )
 
 
 def status(pod: Pod) -> Command:

@@ -53,6 +53,7 @@ train() {
     local folder=$1 run=$2 code=0 child next
     shift 2
     trap : TERM INT
+    ulimit -Sn hard # each worker of the judge holds descriptors, and there is about one for each core
     JAX_PLATFORMS=tpu "$root/venv/bin/codea1" "$@" &
     child=$!
     echo "$child" >"$state/codea1.pid"

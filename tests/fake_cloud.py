@@ -160,6 +160,7 @@ class Cloud:
             "artifacts docker images describe": lambda *_: _DONE,
             "storage buckets describe": lambda *_: (0, f"{self.script.location}\n", ""),
             "storage cp": lambda *_: _DONE,
+            "storage ls": lambda *_: _DONE,
             "storage rm": lambda *_: _DONE,
             "storage rsync": self._rsync,
         }
@@ -290,7 +291,9 @@ def _verb(call: list[str]) -> str | None:
         verb = call[4] if command is None else command.removeprefix("--command=bash worker.sh ").split()[0]
         return None if verb == "describe" else verb
     if line.startswith("gcloud storage rsync"):
-        return "copy" if call[-2].startswith("gs://") else "upload"
+        if call[-2].startswith("gs://"):
+            return "copy"
+        return "upload" if call[-1].endswith("/run") else None  # of data
     if call[0] in ("kubectl", "scancel"):
         return None if call[1] in ("get", "auth") else f"{call[0]} {call[1]}"
     return "sbatch" if call[0] == "sbatch" and "--test-only" not in call else None

@@ -65,6 +65,16 @@ def test_a_benchmark_that_is_not_there_is_told_before_any_question_is_checked(tm
         load_questions(config, prompts, closed)
 
 
+@pytest.mark.parametrize(("share", "at_most", "held_out"), [(0.1, 256, 1), (0.9, 2, 2), (0.9, 0, 0), (0.0, 256, 0)])
+def test_of_a_file_every_question_is_trained_on_or_held_out(share, at_most, held_out):
+    settings = (f"data.heldout_share={share}", f"data.heldout_problems={at_most}", "train.questions=1")
+    config = load(Config, "micro/a1", [f"data.source={ROOT}/docs/problems.jsonl", *settings])
+    prompts = make_prompts(config, make_policy(config))
+    with SandboxPool(1, "process") as pool:
+        questions = load_questions(config, prompts, pool)
+    assert (len(questions.train), len(questions.heldout)) == (8 - held_out, held_out)
+
+
 def sampler_of(preset, *overrides):
     config = load(Config, preset, overrides)
     policy = make_policy(load(Config, "micro/a1"))

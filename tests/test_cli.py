@@ -13,6 +13,7 @@ from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
+import jax
 import pytest
 import yaml
 from tiny_run import ROOT, start_codea1, train_arguments
@@ -181,6 +182,28 @@ LONG = GOOD | {"id": "too-long", "question": "very " * 2000, "solution": "def tw
 
 
 @pytest.mark.parametrize(
+    ("preset", "line"),
+    [
+        ("1.5b/a1_v5e", "data.source: data/kodcode does not exist; create it: codea1 data prepare kodcode"),
+        ("7b/a1_lora_h100", "data.source: data/kodcode does not exist; create it: codea1 data prepare kodcode"),
+        (
+            "micro/static_sft",
+            "data.golden_tests: runs/micro-suites-sft/problems.jsonl does not exist; create it: codea1 eval suites "
+            "--data QUESTIONS --model RUN --out runs/micro-suites-sft",
+        ),
+    ],
+)
+def test_questions_that_are_missing_are_one_line_before_anything_is_made_or_waited_for(
+    preset, line, capsys, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(jax.distributed, "initialize", lambda *_, **__: pytest.fail("other hosts are waited for"))
+    hosts = ("hosts.coordinator=10.0.0.1:1", "hosts.count=2", "hosts.index=0")
+    assert refused(capsys, "train", preset, *hosts) == f"codea1: {line}\n"
+    assert list(tmp_path.iterdir()) == []
+    assert cli.main(["train", preset, "--dry-run"]) == 0
+
+
+@pytest.mark.parametrize(
     ("content", "line"),
     [
         (None, "missing.jsonl"),
@@ -302,9 +325,22 @@ def test_a_moved_run_may_go_on_and_a_damaged_one_is_one_line(run_on_a_file, tmp_
 def test_what_a_table_takes_at_a_real_size_is_listed_and_not_begun(capsys, tmp_path):
     line = refused_after_a_list(capsys, "reproduce", "static", "--model", "1.5b")
     assert "--model 1.5b: " in line[1] and "python -m launch" in line[1]
-    named = [words.split()[2] for words in line[0].splitlines()]
-    assert named == ["1.5b/golden", "1.5b/static_base", "1.5b/static_sft", "1.5b/static_a1"]
-    assert f"_v5e {read_plans().hours['1.5b/golden_v5e']:.1f} h" in line[0].splitlines()[0]
+    commands = [shlex.split(words, comments=True)[1:] for words in line[0].splitlines()]
+    suites = ["eval", "suites", "--data", "data/kodcode", "--model"]
+    assert commands == [
+        ["data", "prepare", "kodcode"],
+        ["train", "1.5b/golden"],
+        ["train", "1.5b/base"],
+        [*suites, "runs/1.5b-base", "--out", "runs/1.5b-suites-base"],
+        ["train", "1.5b/static_base"],
+        ["train", "1.5b/sft"],
+        [*suites, "runs/1.5b-sft", "--out", "runs/1.5b-suites-sft"],
+        ["train", "1.5b/static_sft"],
+        ["train", "1.5b/a1"],
+        [*suites, "runs/1.5b-a1", "--out", "runs/1.5b-suites-a1"],
+        ["train", "1.5b/static_a1"],
+    ]
+    assert f"_v5e {read_plans().hours['1.5b/golden_v5e']:.1f} h" in line[0].splitlines()[1]
     assert cli.main(["reproduce", "static", "--model", "1.5b", "--dry-run"]) == 0
     assert list(tmp_path.iterdir()) == []
 

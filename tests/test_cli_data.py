@@ -2,11 +2,14 @@
 
 import json
 
+import huggingface_hub
 import pytest
 
 from codea1_jax.cli import main
-from codea1_jax.cli.data import DATASETS
-from data_pipeline import load, tfds_files
+from codea1_jax.cli.data import DATASETS, OUT
+from codea1_jax.config import Config
+from codea1_jax.run import config
+from data_pipeline import load, storage, tfds_files
 
 GOOD = {"id": "a", "question": "Add one.", "solution": "def f(x):\n    return x + 1", "entry_point": "f"}
 LINES = [
@@ -79,10 +82,58 @@ def test_kodcodes_hard_questions_are_prepared_unless_others_are_asked_for(tmp_pa
     assert "manifest.json there" in shown.err
 
 
+EVALUATED = kodcode_row("seven", "hard") | {"question": "Is it prime?"}
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch) -> dict[str, list[str]]:
+    """A Hub that has KodCode and the presets' benchmarks, one question in both; what is asked of it, by dataset."""
+    files = {
+        "KodCode/KodCode-V1": [kodcode_row("one", "hard"), kodcode_row("two", "easy"), EVALUATED],
+        "evalplus/humanevalplus": [EVALUATED | {"question_id": "six", "question": "Something else."}],
+        "evalplus/mbppplus": [EVALUATED],
+    }
+    asked: dict[str, list[str]] = {}
+
+    def download(name: str, repo_type: str, allow_patterns: list[str]) -> str:
+        asked[name] = allow_patterns
+        folder = tmp_path / "hub" / name
+        (folder / "data").mkdir(parents=True)
+        (folder / "data" / "train-00000-of-00001.json").write_text(json.dumps(files[name]))
+        (folder / "data" / "use_with_caution-00000-of-00001.json").write_text(json.dumps([kodcode_row("no", "hard")]))
+        return str(folder)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    return asked
+
+
+def test_one_command_creates_what_every_preset_of_real_size_trains_on(hub, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    source = config.load(Config, "1.5b/a1").data.source
+    with pytest.raises(ValueError, match=r"create it: codea1 data prepare kodcode$"):
+        load(source, "all")
+    assert main(["data", "prepare", "kodcode"]) == 0
+    assert hub["KodCode/KodCode-V1"] == ["data/train-*"]
+    assert hub.keys() == {"KodCode/KodCode-V1", *config.load(Config, "1.5b/a1").eval.datasets}
+    assert json.loads(capsys.readouterr().out)["dropped"] == {"difficulty easy": 1, "overlaps with kodcode": 1}
+    assert [problem.id for problem in load(source, "all").problems] == ["one"]
+
+
+def test_a_folder_that_holds_something_else_is_not_replaced(tmp_path, capsys):
+    (tmp_path / "problems").mkdir()
+    (tmp_path / "problems" / "mine.jsonl").write_text(LINES[0])
+    arguments = ("data", "prepare", "problems", "--source", str(tmp_path / "problems" / "mine.jsonl"))
+    assert main([*arguments, "--out", str(tmp_path)]) == 2
+    assert "holds something other than a prepared dataset" in capsys.readouterr().err
+    assert [path.name for path in (tmp_path / "problems").iterdir()] == ["mine.jsonl"]
+    for _ in range(2):  # but a prepared one is
+        assert main([*arguments, "--out", str(tmp_path / "out")]) == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (("kodcode",), "--source: kodcode is made from files"),
+        (("problems",), "--source: problems is made from files"),
         (("ult", "--source", "./none.json"), "--source: none.json: no such file"),
     ],
 )
@@ -94,3 +145,4 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path, monkeypatch, capsys, ar
 
 def test_every_kind_of_dataset_can_be_prepared_by_name():
     assert set(DATASETS) == set(tfds_files.CONFIGS)
+    assert OUT == storage.PREPARED

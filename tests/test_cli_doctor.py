@@ -11,6 +11,7 @@ from gcs_emulator import running_emulator
 from huggingface_hub import DryRunFileInfo
 from huggingface_hub.errors import DryRunError, LocalEntryNotFoundError
 from jax._src import hardware_utils
+from jax._src.clusters import cloud_tpu_cluster
 
 from codea1_jax import cli
 from codea1_jax.doctor import host, run
@@ -41,7 +42,7 @@ def examine(capsys: pytest.CaptureFixture[str], tmp_path: Path):
         assert list(tmp_path.iterdir()) == [] or arguments  # looking leaves nothing
         failed = [name for name, (sign, _, _) in found.items() if sign == "FAIL"]
         assert out.splitlines()[-1] == (f"missing: {', '.join(failed)}" if failed else "nothing is missing")
-        assert code == (1 if failed else 0)
+        assert code == (2 if {"data", "golden tests"} & set(failed) else 1 if failed else 0)
         return code, found
 
     return examine_
@@ -91,6 +92,48 @@ def test_an_accelerator_that_jax_does_not_use_is_told_of(asked, sign, examine, m
     assert found["devices"][2] == ("" if asked else "pip install 'codea1-jax[cuda12]'")
 
 
+# --- one of several hosts -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def no_meeting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever tries to meet other hosts fails instead of waiting for them."""
+
+    def meet(*_: object, **__: object) -> None:
+        raise AssertionError("other hosts are waited for")
+
+    monkeypatch.setattr(jax.distributed, "initialize", meet)
+
+
+HOSTS = ("hosts.coordinator=10.0.0.1:1234", "hosts.count=2", "hosts.index=1")
+
+
+def test_one_host_of_several_is_examined_without_the_others(no_meeting, examine, monkeypatch):
+    assert "on one of 2 hosts" in examine("micro/a1", *HOSTS)[1]["devices"][1]
+    _, found = examine("micro/a1", *HOSTS, "mesh.fsdp=2")
+    assert found["mesh"][:2] == ("ok", "replica 1, fsdp 2, tensor 1")
+    monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "4")
+    code, found = examine("micro/a1")
+    assert (code, found["mesh"][1]) == (0, "replica 1, fsdp 4, tensor 1")
+
+
+def test_one_host_of_a_pod_is_examined_without_starting_its_tpu(no_meeting, examine, monkeypatch):
+    chips = (4, hardware_utils.TpuVersion.v5e)
+    monkeypatch.setattr(hardware_utils, "num_available_tpu_chips_and_device_id", lambda: chips)
+    monkeypatch.setattr(cloud_tpu_cluster, "running_in_cloud_tpu_vm", True)
+    monkeypatch.setenv("TPU_WORKER_HOSTNAMES", "host0,host1,host2,host3")
+    monkeypatch.setenv("MEGASCALE_NUM_SLICES", "1")
+    platforms = []
+    monkeypatch.setattr(jax.config, "update", lambda key, value: platforms.append((key, value)))
+    _, found = examine("micro/a1", "hardware=v5e:4x4", "mesh.fsdp=16")
+    assert platforms == [("jax_platforms", "cpu")]  # whatever computes from here on leaves the TPU alone
+    assert found["devices"][0] == "ok" and "4 TPU chips, on one of 4 hosts" in found["devices"][1]
+    assert found["hardware"][:2] == ("ok", "made for v5e:4x4: 16 devices")
+    assert found["mesh"][0] == "ok"
+    _, found = examine("micro/a1", "hardware=v5e:8x8")
+    assert found["hardware"][:2] == ("FAIL", "made for v5e:8x8, 64 TPU devices; here: 16 of tpu")
+
+
 def test_a_backend_that_does_not_start_is_a_finding(examine, monkeypatch):
     def fail() -> None:
         raise RuntimeError("Unable to initialize backend 'cuda': no driver\nand more")
@@ -132,6 +175,26 @@ def test_a_judge_that_does_not_answer_and_a_package_that_is_not_here_are_told_of
     assert found["preload"][0] == "FAIL" and "nothing_like_it" in found["preload"][2]
 
 
+# --- its questions ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("overrides", "name", "line"),
+    [
+        ((), "data", "data/kodcode does not exist; create it: codea1 data prepare kodcode"),
+        (("data.source=here/kodcode",), "data", "create it: codea1 data prepare kodcode --out here"),
+        (("data.golden_tests=a/problems.jsonl",), "golden tests", "create it: codea1 eval suites --data data/kodcode"),
+    ],
+)
+def test_questions_that_are_missing_come_with_the_command_that_creates_them(
+    overrides, name, line, examine, monkeypatch
+):
+    monkeypatch.setattr(run, "snapshot_download", lambda *_, **__: [])
+    code, found = examine("1.5b/a1", *overrides)
+    assert (code, found[name][0]) == (2, "FAIL")
+    assert line in found[name][1]
+
+
 # --- a run --------------------------------------------------------------------------------------------
 
 
@@ -155,6 +218,7 @@ def test_everything_that_a_run_lacks_is_named_at_once(examine, tmp_path):
     failed = {name for name, (sign, _, _) in found.items() if sign == "FAIL"}
     assert failed == {"mesh", "wandb", "model", "data", "run directory", "checkpoints"}
     assert found["data"][1] == "absent.jsonl: no such file"
+    assert found["model"][2] and found["data"][2]
     assert "does not fit 1 devices" in found["mesh"][1]
     assert "was started with" in found["run directory"][1]
 

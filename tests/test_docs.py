@@ -1,8 +1,10 @@
 """The documentation: it builds, its links lead somewhere, its commands work, and it says what the code says."""
 
+import ast
 import importlib.metadata
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -51,7 +53,7 @@ PARSED = {
     "serve": "tests/serve/test_serve_http.py",
 }
 # Not ours: only that the shell understands them.
-FOREIGN = {"docker", "evalplus.evaluate", "pre-commit", "pytest"}
+FOREIGN = {"docker", "evalplus.evaluate", "gcloud", "pre-commit", "pytest"}
 # Of `python -m`.
 MODULES = {"venv": "tests/test_wheel.py"}
 
@@ -111,6 +113,46 @@ def test_every_codea1_command_runs_or_dry_runs_or_is_parsed(commands, elsewhere)
             options = cli._parse(words)
             if "overrides" in options:
                 load(Config, options.preset, options.overrides)
+
+
+def test_no_command_trains_a_pretrained_model_on_the_micro_world_unless_it_says_so(commands, elsewhere, capsys):
+    """Neither one of the pages, nor one that `reproduce` prints for a real size."""
+    chosen = [_preset_of(words) for words in commands]
+    for model in ("1.5b", "3b", "7b"):
+        assert cli.main(["reproduce", "all", "--model", model, "--dry-run"]) == 0
+        printed = [shlex.split(line, comments=True) for line in capsys.readouterr().out.splitlines()]
+        assert printed[0] == ["codea1", "data", "prepare", "kodcode"]
+        chosen += [_preset_of(words) for words in printed]
+    real = 0
+    for preset, overrides in filter(None, chosen):
+        config = load(Config, preset, overrides)
+        real += config.model.pretrained is not None
+        assert config.model.pretrained is None or config.data.source != "micro" or "data.source=micro" in overrides
+    assert real > 60
+
+
+def _preset_of(words: Sequence[str]) -> tuple[str, Sequence[str]] | None:
+    """The preset that a command names, with its overrides."""
+    if words[0] == "codea1":
+        options = cli._parse(words[1:])
+    elif words[:3] == ("python", "-m", "launch"):
+        make_parser, _ = launch_cli._PLATFORMS[words[3]]
+        options = make_parser().parse_intermixed_args(words[4:])
+    else:
+        return None
+    preset = getattr(options, "preset", None)
+    return None if preset is None else (preset, options.overrides)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_says_how_data_is_prepared_before_it_trains_a_real_model(page):
+    """Dry runs and plans need none."""
+    text = FENCE.sub(lambda block: block[0].replace("\\\n", " "), page.read_text())
+    trains = re.compile(
+        r"^(codea1 train|python -m launch \w+ (up|check|start) \S+) (1\.5b|3b|7b)/(?!.*--dry-run)", re.M
+    )
+    first = trains.search(text)
+    assert first is None or "codea1 data prepare kodcode\n" in text[: first.start()]
 
 
 def test_every_launch_can_be_dry_run(commands, elsewhere, capsys, monkeypatch):
@@ -218,6 +260,41 @@ def test_the_citation_is_whole_and_that_of_the_readme():
     assert paper["title"] in readme and paper["identifiers"][0]["value"] in readme
     for author in paper["authors"]:
         assert f"{author['family-names']}, {author['given-names']}" in readme
+
+
+# --- what imports what ----------------------------------------------------------------------------------
+
+# What docs/architecture.md names as its exceptions.
+UPWARDS = {("assemble", "plan"), ("reproduce", "cli")}
+
+
+def test_packages_import_only_what_the_architectures_table_has_below_them():
+    rows = re.findall(r"^\| `codea1_jax/(\w+)(?:/|\.py)` \|", (DOCS / "architecture.md").read_text(), re.MULTILINE)
+    parts = {path.stem for path in (ROOT / "codea1_jax").iterdir() if not path.name.startswith(("_", "py.typed"))}
+    assert (set(rows), len(rows)) == (parts, len(parts))
+    found = {(part, other) for part in parts for other in _imported(ROOT / "codea1_jax", part) & parts - {part}}
+    assert {(part, other) for part, other in found if rows.index(other) < rows.index(part)} == UPWARDS
+
+
+def test_data_and_execution_import_nothing_from_the_method():
+    assert "codea1_jax" not in _imported(ROOT, "data_pipeline") | _imported(ROOT, "sandbox")
+    assert "data_pipeline" not in _imported(ROOT, "sandbox")
+
+
+def _imported(folder: Path, part: str) -> set[str]:
+    """The parts of `folder` that a package or module in it imports; of the root's, packages."""
+    files = (folder / part).rglob("*.py") if (folder / part).is_dir() else [folder / f"{part}.py"]
+    inside = () if folder == ROOT else (folder.name,)
+    nodes = [node for file in files for node in ast.walk(ast.parse(file.read_text()))]
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [
+        f"{node.module}.{alias.name}"
+        for node in nodes
+        if isinstance(node, ast.ImportFrom) and node.module
+        for alias in node.names
+    ]
+    split = [tuple(name.split(".")) for name in names]
+    return {name[len(inside)] for name in split if name[: len(inside)] == inside and len(name) > len(inside)}
 
 
 # --- links ----------------------------------------------------------------------------------------------

@@ -119,9 +119,7 @@ def make_parts(config: Config, pool: Judge) -> Parts:
     mesh = make_mesh(config.mesh)
     prompts = make_prompts(config, policy)
     questions = load_questions(config, prompts, pool)
-    total_steps = config.train.steps
-    if total_steps is None:
-        total_steps = config.train.epochs * (len(questions.train) // config.train.questions)
+    total_steps = config.train.total_steps(len(questions.train))
     players = make_players(config, policy, prompts, questions, mesh)
     method = METHODS[config.method.name]
     return Parts(

@@ -14,9 +14,9 @@ from codea1_jax.game.sharing import gathered, is_mine
 from codea1_jax.methods import METHODS
 from codea1_jax.run.config import ConfigError
 from codea1_jax.run.telemetry import write_atomically
-from data_pipeline import Loaded, Problem, Refusal, micro, problem_files
+from data_pipeline import Loaded, Problem, Refusal, micro
 from data_pipeline.hub import local_path
-from data_pipeline.sources import split_of
+from data_pipeline.sources import hold_out
 from data_pipeline.validate import failures
 from sandbox import Judge
 
@@ -34,14 +34,15 @@ class Questions:
 def load_questions(config: Config, prompts: Prompts, pool: Judge) -> Questions:
     """Reads the source, refuses questions by reason, and parts training questions from held-out ones.
 
-    A file's held-out questions are one in ten, by a hash of the solution; the micro world's have programs of their
-    own and are the same for every seed, so that runs can be compared.
+    A file's held-out questions are chosen by a hash of the solution; the micro world's have programs of their own and
+    are the same for every seed, so that runs can be compared.
 
     Raises ConfigError for an unreadable source, or if too few questions are left to train on; then the reasons why
     they were refused are in a file beside the run's directory.
     """
     data = config.data
-    benchmark = _load_benchmarks(config) if config.eval.every else Loaded(())  # before anything that takes time
+    scored = config.eval.every > 0 and "code" in METHODS[config.method.name].roles
+    benchmark = _load_benchmarks(config) if scored else Loaded(())  # before anything that takes time
     refused: tuple[Refusal, ...] = ()
     if data.source == "micro":
         train = micro.problems("train", data.problems, config.run.seed)
@@ -49,8 +50,7 @@ def load_questions(config: Config, prompts: Prompts, pool: Judge) -> Questions:
     else:
         loaded = _load_file(data.source, pool)
         refused = loaded.refused
-        train = tuple(p for p in loaded.problems if split_of(p) == "train")
-        heldout = tuple(p for p in loaded.problems if split_of(p) == "heldout")[: data.heldout_problems]
+        train, heldout = hold_out(loaded.problems, data.heldout_share, data.heldout_problems)
     if data.golden_tests is not None:
         train, untested = _with_tests_of(data.golden_tests, train)
         refused += untested
@@ -105,7 +105,7 @@ def _load_file(source: str, pool: Judge) -> Loaded:
 def _with_tests_of(path: str, problems: Sequence[Problem]) -> tuple[tuple[Problem, ...], tuple[Refusal, ...]]:
     """The problems with the golden tests that a file of problems has for them, and those it has none for."""
     try:
-        given = {p.id: p.golden_tests for p in problem_files.read(path).problems if p.golden_tests}
+        given = {p.id: p.golden_tests for p in data_pipeline.load(path, "all").problems if p.golden_tests}
     except (ValueError, OSError) as error:
         raise ConfigError(f"data.golden_tests: {error}") from error
     tested = tuple(replace(p, golden_tests=given[p.id]) for p in problems if p.id in given)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,23 +15,34 @@ from codea1_jax.run.config import ConfigError
 
 if TYPE_CHECKING:
     from codea1_jax.cli.arguments import Commands
+    from data_pipeline.prepare import Recipe
 
 DATASETS = ("kodcode", "humanevalplus", "mbppplus", "bigcodebench", "ult", "micro", "problems")
 DIFFICULTIES = ("easy", "medium", "hard")
+OUT = Path("data")  # `data_pipeline.storage.PREPARED`, whose import takes a second
 
 
 def add(commands: Commands) -> None:
     """Registers the commands."""
     data = commands.add_parser("data", help="datasets of problems").add_subparsers(required=True, metavar="COMMAND")
     prepare = data.add_parser("prepare", help="clean and check a dataset's rows and write them as a TFDS dataset")
-    prepare.add_argument("dataset", choices=DATASETS, help="what it is; problems: one's own")
-    prepare.add_argument("--source", help="file, folder, pattern, or dataset of the Hub (owner/name[/files])")
-    prepare.add_argument("--out", type=Path, required=True, help="folder to write below")
+    prepare.add_argument("dataset", choices=DATASETS, help="what it is; problems: your own")
+    prepare.add_argument(
+        "--source",
+        help="file, folder, pattern, or dataset of the Hub (owner/name[/files]); default for kodcode: that of the Hub",
+    )
+    prepare.add_argument(
+        "--out", type=Path, default=OUT, help="the dataset is written to OUT/DATASET; default: %(default)s"
+    )
     prepare.add_argument(
         "--difficulty", nargs="+", choices=DIFFICULTIES, help="questions of KodCode to keep; default: hard"
     )
     prepare.add_argument(
-        "--against", nargs="+", default=(), metavar="SOURCE", help="evaluation sets that training sets may not overlap"
+        "--against",
+        nargs="*",
+        metavar="SOURCE",
+        help="evaluation sets that training sets may not overlap; default without --source: HumanEval+ and MBPP+ of "
+        "the Hub, else none",
     )
     prepare.add_argument("--json", action="store_true", help="print nothing but the manifest, on one line")
     prepare.set_defaults(run=_prepare)
@@ -42,13 +54,13 @@ def add(commands: Commands) -> None:
 
 
 def _prepare(options: argparse.Namespace) -> int:
-    from data_pipeline.prepare import Recipe, prepare
+    from data_pipeline.prepare import prepare
     from sandbox import SandboxPool
 
-    if options.source is None and options.dataset != "micro":
-        raise ConfigError(f"--source: {options.dataset} is made from files; name them, or a dataset of the Hub")
-    difficulties = options.difficulty or (["hard"] if options.dataset == "kodcode" else [])
-    recipe = Recipe(options.dataset, options.source or "", tuple(difficulties), tuple(options.against))
+    recipe = _recipe(options)
+    target = options.out / options.dataset
+    if target.exists() and not (target / "dataset_info.json").is_file():
+        raise ConfigError(f"--out: {target} holds something other than a prepared dataset; choose another folder")
     with SandboxPool() as pool, progress_bar("solutions checked") as progress:
         try:
             path, manifest = prepare(recipe, options.out, pool, progress)
@@ -61,6 +73,22 @@ def _prepare(options: argparse.Namespace) -> int:
     print(json.dumps({key: value for key, value in document.items() if key != "refused"}, indent=2))
     print(f"codea1: written to {path}; manifest.json there gives each refused row its reason", file=sys.stderr)
     return DONE
+
+
+def _recipe(options: argparse.Namespace) -> Recipe:
+    """What is asked for. Raises ConfigError if nothing says where its rows come from."""
+    from data_pipeline.prepare import KODCODE, Recipe
+
+    if options.source is None and options.dataset not in (KODCODE.name, "micro"):
+        raise ConfigError(f"--source: {options.dataset} is made from files; name them, or a dataset of the Hub")
+    default = KODCODE if options.dataset == KODCODE.name else Recipe(options.dataset, "")
+    if options.source is not None:
+        default = replace(default, source=options.source, against=())
+    return replace(
+        default,
+        difficulties=default.difficulties if options.difficulty is None else tuple(options.difficulty),
+        against=default.against if options.against is None else tuple(options.against),
+    )
 
 
 def _validate(options: argparse.Namespace) -> int:

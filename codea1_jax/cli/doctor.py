@@ -6,12 +6,14 @@ import argparse
 import logging
 from typing import TYPE_CHECKING
 
-from codea1_jax.cli.runtime import DONE, FAILED
+from codea1_jax.cli.runtime import BAD_INPUT, DONE, FAILED
 from codea1_jax.run.config import load
 
 if TYPE_CHECKING:
     from codea1_jax.cli.arguments import Commands
     from sandbox.doctor import Diagnosis
+
+_QUESTIONS = {"data", "golden tests"}  # findings for which `codea1 train` would refuse the run as well
 
 
 def add(commands: Commands) -> None:
@@ -26,16 +28,28 @@ def _run(options: argparse.Namespace) -> int:
     logging.getLogger("gcsfs").setLevel(logging.CRITICAL)  # its tracebacks: the findings say in one line what failed
     diagnosis = _diagnose(options.preset, options.overrides)
     print(diagnosis)
-    failures = ", ".join(dict.fromkeys(finding.name for finding in diagnosis.failures))
-    print(f"\nmissing: {failures}" if failures else "\nnothing is missing")
+    failures = dict.fromkeys(finding.name for finding in diagnosis.failures)
+    print(f"\nmissing: {', '.join(failures)}" if failures else "\nnothing is missing")
+    if _QUESTIONS & failures.keys():
+        return BAD_INPUT
     return FAILED if failures else DONE
 
 
 def _diagnose(preset: str | None, overrides: list[str]) -> Diagnosis:
-    """Looks at this host, and at what the preset's run needs of it. Raises ConfigError for an unknown preset."""
+    """Looks at this host, and at what the preset's run needs of it; contacts none of the run's other hosts.
+
+    Raises ConfigError for an unknown preset.
+    """
     from pathlib import Path
 
-    from codea1_jax.doctor.host import find_devices, find_disk, find_extras, find_memory, find_packages
+    from codea1_jax.doctor.host import (
+        count_hosts,
+        find_devices,
+        find_disk,
+        find_extras,
+        find_memory,
+        find_packages,
+    )
     from sandbox.doctor import Diagnosis, report
 
     packages = find_packages()
@@ -44,13 +58,12 @@ def _diagnose(preset: str | None, overrides: list[str]) -> Diagnosis:
     from codea1_jax.config import Config, SandboxConfig
     from codea1_jax.doctor.run import find_judge, find_needs
     from codea1_jax.evals.benchmark import PACKAGES
-    from codea1_jax.run.hosts import HostsConfig, joined
+    from codea1_jax.run.hosts import HostsConfig
 
     config = None if preset is None else load(Config, preset, overrides)
-    with joined(HostsConfig() if config is None else config.hosts):
-        devices = find_devices()
-        host = (packages, find_extras(), devices, find_memory())
-        if config is None:
-            return Diagnosis((*host, *find_judge(SandboxConfig()), find_disk(Path(), "this directory")))
-        judge = find_judge(config.sandbox, PACKAGES if config.eval.datasets else ())
-        return Diagnosis((*host, *judge, *find_needs(config, devices_work=devices.works is not False)))
+    found, devices = find_devices(count_hosts(HostsConfig() if config is None else config.hosts))
+    host = (packages, find_extras(), found, find_memory())
+    if config is None:
+        return Diagnosis((*host, *find_judge(SandboxConfig()), find_disk(Path(), "this directory")))
+    judge = find_judge(config.sandbox, PACKAGES if config.eval.datasets else ())
+    return Diagnosis((*host, *judge, *find_needs(config, devices)))

@@ -33,7 +33,7 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--top-p", type=float, default=0.95, help="default: %(default)s")
     parser.add_argument("--max-tokens", type=int, default=4096, help="longest response; default: %(default)s")
     parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
-    parser.add_argument("--workers", type=positive, help="jails; default: one per core")
+    parser.add_argument("--workers", type=positive, help="jails; default: seven for every eight cores")
     parser.add_argument("--out", type=Path, help="folder of the evaluation, to resume it too; default: below runs/")
     parser.add_argument("--json", action="store_true", help="print nothing but the results, on one line")
 

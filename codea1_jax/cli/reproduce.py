@@ -88,15 +88,21 @@ def _check_budget(works: Sequence[Work]) -> None:
 def _of_real_size(options: argparse.Namespace) -> int:
     """Prints what has to be trained. Raises ConfigError unless that was all that was asked for."""
     from codea1_jax.plan.planned import read_plans
+    from codea1_jax.reproduce.experiments import AUTHORS, STARTS
     from codea1_jax.reproduce.published import published
 
     papers, hours = published(), read_plans().hours
     chosen = list(papers.values()) if options.table == ALL else [papers[options.table]]
-    methods = dict.fromkeys(method for paper in chosen for row in paper.rows.values() for method in row)
-    for method in methods:
-        name = f"{options.model}/{method}"
+    shown = [each for paper in chosen for row in paper.rows.values() for each in row]
+    before = AUTHORS | STARTS  # the method whose run another learns or starts from
+    print("codea1 data prepare kodcode   # the questions, once")
+    for method in dict.fromkeys(name for each in shown for name in (before.get(each, each), each)):
+        name, runs = f"{options.model}/{method}", f"runs/{options.model}"
+        if method in AUTHORS:
+            author = AUTHORS[method]
+            print(f"codea1 eval suites --data data/kodcode --model {runs}-{author} --out {runs}-suites-{author}")
         on = ", ".join(f"_{kind} {hours[f'{name}_{kind}']:.1f} h" for kind in HARDWARE)
-        print(f"codea1 train {name}   # on {on}, at the least, for each of {options.seeds} seeds")
+        print(f"codea1 train {name}   # at least {on}, for each of {options.seeds} seeds")
     if options.dry_run:
         return DONE
     raise ConfigError(

@@ -40,7 +40,9 @@ def _run(options: argparse.Namespace) -> int:
         print(dump(config), end="")
         return DONE
     from codea1_jax.run.hosts import joined
+    from codea1_jax.sources import check_sources
 
+    check_sources(config.data)  # before the other hosts are waited for
     with joined(config.hosts):
         _train(config, options)
     return DONE

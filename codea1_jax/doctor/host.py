@@ -6,11 +6,17 @@ import importlib.metadata
 import os
 import shutil
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
+from codea1_jax.plan.hardware import CHIPS
 from sandbox.doctor import Finding
+
+if TYPE_CHECKING:
+    from codea1_jax.run.hosts import HostsConfig
 
 DISTRIBUTION = "codea1-jax"
 GIB = 2**30
@@ -41,29 +47,63 @@ def find_extras() -> Finding:
     return Finding("extras", None, detail)
 
 
-def find_devices() -> Finding:
-    """The devices that JAX sees, and whether it overlooks an accelerator. Imports JAX, and starts its backend."""
+@dataclass(frozen=True)
+class Devices:
+    """The devices of this host, one of `hosts` that are alike. platform: as JAX calls it."""
+
+    platform: str
+    here: int
+    hosts: int
+
+    @property
+    def count(self) -> int:
+        """Devices of all hosts."""
+        return self.here * self.hosts
+
+
+def count_hosts(settings: HostsConfig) -> int:
+    """How many hosts the run has by its configuration, by SLURM or by the TPU's environment; contacts none of them."""
+    from jax._src.clusters.cloud_tpu_cluster import GceTpuCluster, GkeTpuCluster  # noqa: PLC0415  no public name
+
+    if settings.count is not None:
+        return settings.count
+    pod = next((cluster for cluster in (GkeTpuCluster, GceTpuCluster) if cluster.is_env_present()), None)
+    return int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) if pod is None else pod.get_process_count()
+
+
+def find_devices(hosts: int) -> tuple[Finding, Devices | None]:
+    """The devices of this host, one of `hosts`, unless JAX overlooks an accelerator. Starts JAX's backend.
+
+    A TPU of several hosts is not started, since its runtime would wait for all of them: JAX is left to the CPU.
+    """
     import jax  # noqa: PLC0415  versions are checked before it is imported
 
+    chips, here = _tpus()
+    if hosts > 1 and chips:
+        jax.config.update("jax_platforms", "cpu")
+        detail = f"{chips} TPU chips, on one of {hosts} hosts (not started: that takes all hosts at once)"
+        return Finding("devices", True, detail), Devices("tpu", here, hosts)
     try:
         devices = jax.devices()
     except RuntimeError as error:
         asked = os.environ.get("JAX_PLATFORMS", "")
         mend = f"unset JAX_PLATFORMS (it is {asked!r}), or pip install 'codea1-jax[cuda12]' or 'codea1-jax[tpu]'"
-        return Finding("devices", False, str(error).strip().splitlines()[0], mend)
+        return Finding("devices", False, str(error).strip().splitlines()[0], mend), None
+    found = Devices(devices[0].platform, len(devices), hosts)
     kinds = sorted({device.device_kind for device in devices})
-    detail = f"{len(devices)} x {', '.join(kinds)} ({devices[0].platform})"
-    if jax.process_count() > 1:
-        detail += f" on {jax.process_count()} hosts; {jax.local_device_count()} of them here"
-    memory = [stats["bytes_limit"] for device in jax.local_devices() if (stats := device.memory_stats())]
+    detail = f"{len(devices)} x {', '.join(kinds)} ({found.platform})"
+    if hosts > 1:
+        detail += f", on one of {hosts} hosts"
+    memory = [stats["bytes_limit"] for device in devices if (stats := device.memory_stats())]
     if memory:
         detail += f", {min(memory) / GIB:.1f} GiB each"
-    extra = _overlooked(devices[0].platform)
+    extra = _overlooked(found.platform)
     if extra is None:
-        return Finding("devices", True, detail)
+        return Finding("devices", True, detail), found
     if os.environ.get("JAX_PLATFORMS") == "cpu":
-        return Finding("devices", None, f"{detail}; JAX_PLATFORMS=cpu leaves an accelerator unused")
-    return Finding("devices", False, f"{detail}; an accelerator is not used", f"pip install 'codea1-jax[{extra}]'")
+        return Finding("devices", None, f"{detail}; JAX_PLATFORMS=cpu leaves an accelerator unused"), found
+    mend = f"pip install 'codea1-jax[{extra}]'"
+    return Finding("devices", False, f"{detail}; an accelerator is not used", mend), None
 
 
 def find_memory() -> Finding:
@@ -128,5 +168,14 @@ def _overlooked(platform: str) -> str | None:
         return None
     if hardware_utils.has_visible_nvidia_gpu():
         return "cuda12"
-    chips, _ = hardware_utils.num_available_tpu_chips_and_device_id()
+    chips, _ = _tpus()
     return "tpu" if chips else None
+
+
+def _tpus() -> tuple[int, int]:
+    """The TPU chips on this host's bus, and how many devices they are."""
+    from jax._src import hardware_utils  # noqa: PLC0415  as above
+
+    chips, version = hardware_utils.num_available_tpu_chips_and_device_id()
+    known = CHIPS.get(version.name) if version is not None else None
+    return chips, chips * (known.cores if known else 1)

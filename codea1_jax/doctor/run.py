@@ -6,14 +6,13 @@ import importlib.util
 from dataclasses import replace
 from pathlib import Path
 
-import jax
 from huggingface_hub import DryRunFileInfo, snapshot_download
 
 import data_pipeline
 from codea1_jax.assemble import make_judge
 from codea1_jax.config import Config, SandboxConfig
-from codea1_jax.doctor.host import GIB, find_disk
-from codea1_jax.models.sharding import make_mesh
+from codea1_jax.doctor.host import GIB, Devices, find_disk
+from codea1_jax.models.layout import MESH_AXES
 from codea1_jax.models.stored import PARAMS
 from codea1_jax.models.weights import HUB_FILES, INDEX, SINGLE
 from codea1_jax.plan.arithmetic import parameters
@@ -23,15 +22,17 @@ from codea1_jax.plan.setup import model_shape
 from codea1_jax.run.config import ConfigError
 from codea1_jax.run.rundir import check_same_run, checkpoints_of
 from codea1_jax.run.storage import REMOTE, check_writable
+from codea1_jax.sources import Source, sources_of
+from data_pipeline import storage
 from data_pipeline.hub import hub_name
 from sandbox.doctor import Finding, attempt, report, try_out
 
 _VALIDATE = "codea1 data validate FILE"
 
 
-def find_needs(config: Config, devices_work: bool) -> list[Finding]:
+def find_needs(config: Config, devices: Devices | None) -> list[Finding]:
     """Everything a run of this configuration asks for; what it asks of devices only where there are any."""
-    of_devices = [_hardware(config), _mesh(config)] if devices_work else []
+    of_devices = [_hardware(config, devices), _mesh(config, devices)] if devices else []
     asked_for = filter(None, (*of_devices, _engine(config), _wandb(config)))
     return [*asked_for, _model(config), *_data(config), _directory(config), _saving(config)]
 
@@ -58,24 +59,24 @@ def _tried(settings: SandboxConfig, preload: tuple[str, ...]) -> str:
         return try_out(judge)
 
 
-def _hardware(config: Config) -> Finding | None:
+def _hardware(config: Config, devices: Devices) -> Finding | None:
     name = config.hardware
     if name is None:
         return None
-    wanted, here = find_hardware(name), jax.devices()
+    wanted = find_hardware(name)
     kind = "tpu" if wanted.is_tpu else "gpu"
-    if (here[0].platform, len(here)) == (kind, wanted.devices):
+    if (devices.platform, devices.count) == (kind, wanted.devices):
         return Finding("hardware", True, f"made for {name}: {wanted.devices} devices")
-    detail = f"made for {name}, {wanted.devices} {kind.upper()} devices; here: {len(here)} of {here[0].platform}"
+    detail = f"made for {name}, {wanted.devices} {kind.upper()} devices; here: {devices.count} of {devices.platform}"
     return Finding("hardware", False, detail, f"run it on {name}, or ask what fits elsewhere: codea1 plan --topology")
 
 
-def _mesh(config: Config) -> Finding:
+def _mesh(config: Config, devices: Devices) -> Finding:
     try:
-        sizes = make_mesh(config.mesh).shape
+        sizes = config.mesh.shape(devices.count)
     except ConfigError as error:
         return Finding("mesh", False, str(error))
-    return Finding("mesh", True, ", ".join(f"{axis} {size}" for axis, size in sizes.items()))
+    return Finding("mesh", True, ", ".join(f"{axis} {size}" for axis, size in zip(MESH_AXES, sizes, strict=True)))
 
 
 def _engine(config: Config) -> Finding | None:
@@ -109,20 +110,28 @@ def _model(config: Config) -> Finding:
 
 
 def _data(config: Config) -> list[Finding]:
-    data = config.data
-    sources = {"data": data.source, "golden tests": data.golden_tests}
-    found = [_problems(name, source, config) for name, source in sources.items() if source is not None]
+    made = f"micro: {config.data.problems} questions, made by the program itself"
+    found = [Finding("data", True, made)] if config.data.source == "micro" else []
     benchmarks = config.eval.datasets if config.eval.every else ()
-    return [*found, *(_problems("benchmark", source, config) for source in benchmarks)]
+    return [*found, *map(_source, sources_of(config.data)), *map(_benchmark, benchmarks)]
 
 
-def _problems(name: str, source: str, config: Config) -> Finding:
+def _source(source: Source) -> Finding:
+    name = {"data.source": "data", "data.golden_tests": "golden tests"}[source.key]
+    try:
+        storage.check(source.place, source.command)
+    except ValueError as error:
+        return Finding(name, False, str(error), "" if source.command else "name a file that is there")
+    return _problems(name, source.place)
+
+
+def _benchmark(source: str) -> Finding:
+    on_hub = hub_name(source)
+    return _problems("benchmark", source) if on_hub is None else _on_hub("benchmark", on_hub[0], "dataset", on_hub[1])
+
+
+def _problems(name: str, source: str) -> Finding:
     """A source of problems, read as a run reads it, but for the references, which are not run."""
-    if source == "micro":
-        return Finding(name, True, f"micro: {config.data.problems} questions, made by the program itself")
-    on_hub = hub_name(source) if name == "benchmark" else None
-    if on_hub is not None:
-        return _on_hub(name, on_hub[0], "dataset", on_hub[1])
     try:
         loaded = data_pipeline.load(source, "all")
     except ValueError as error:

@@ -17,6 +17,7 @@ from codea1_jax.reproduce.works import Work
 SUMMARY = "summary.json"
 
 AUTHORS = {"static_base": "base", "static_sft": "sft", "static_a1": "a1"}  # whose tests supervise these methods
+STARTS = {"a1_from_sft": "sft"}  # whose Test LLM these methods start from
 
 CODE = (("avg@8", "avg_at_n"), ("pass@8", "pass_at_8"))
 TESTS = (("pass@5", "pass_at_5"), ("mut@5", "mut_at_5"), ("Mul", "mul"))
@@ -126,9 +127,9 @@ def trained(lab: Laboratory, method: str, seed: int) -> Work:
     if method in AUTHORS:
         suites = _suites(lab, AUTHORS[method], seed)
         chosen, needs = (*chosen, f"data.golden_tests={suites.directory / 'problems.jsonl'}"), (*needs, suites)
-    if method == "a1_from_sft":
-        sft = trained(lab, "sft", seed)
-        chosen, needs = (*chosen, f"test.start={sft.directory}"), (*needs, sft)
+    if method in STARTS:
+        started_from = trained(lab, STARTS[method], seed)
+        chosen, needs = (*chosen, f"test.start={started_from.directory}"), (*needs, started_from)
     return Work(directory, ("train", f"micro/{method}", *chosen), SUMMARY, ("--resume",), needs)
 
 

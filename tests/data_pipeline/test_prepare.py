@@ -79,13 +79,15 @@ def test_the_manifest_accounts_for_every_row(recipe, tmp_path, pool):
     assert set(written["files_sha256"]) == set(files_of(path)) - {"manifest.json"}
 
 
-def test_a_prepared_dataset_is_a_source_with_its_own_splits(recipe, tmp_path, pool):
+def test_a_prepared_dataset_is_a_source_of_which_nothing_is_held_out(recipe, tmp_path, pool):
     path, manifest = prepare(recipe, tmp_path / "out", pool)
-    everything = data_pipeline.load(str(path), "all").problems
-    train, heldout = (data_pipeline.load(str(path), split).problems for split in ("train", "heldout"))
-    assert (len(train), len(heldout)) == (manifest.kept["train"], manifest.kept["heldout"])
+    assert path == tmp_path / "out" / "kodcode"
+    assert manifest.kept == {"train": 31}
+    everything, train, heldout = (
+        data_pipeline.load(str(path), split).problems for split in ("all", "train", "heldout")
+    )
     assert {problem.id for problem in everything} == {f"K{number}" for number in (*range(30), 36)}
-    assert set(train) | set(heldout) == set(everything)
+    assert (train, heldout) == (everything, ())
     assert next(p for p in everything if p.id == "K36").question == "Add 36.\n\ndef add(x):"
 
 

@@ -1,14 +1,17 @@
 """Files of problems: every row is read, or refused by its id with a reason."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow
 import pyarrow.parquet
 import pytest
+from gcs_emulator import running_emulator
 
 import data_pipeline
-from data_pipeline import Loaded, kodcode, micro, problem_files
+from data_pipeline import Loaded, Problem, kodcode, micro, problem_files, tfds_files
+from data_pipeline.sources import hold_out
 
 KODCODE_SAMPLE = Path(__file__).parents[2] / "../shared/data/kodcode_sample.json"
 
@@ -190,6 +193,51 @@ def test_splits_of_a_file_part_it_by_solution(tmp_path):
     assert len(drawn) == 7 and set(drawn) <= set(train)
     assert drawn == data_pipeline.load(source, "train", count=7, seed=1).problems
     assert drawn != data_pipeline.load(source, "train", count=7, seed=2).problems
+
+
+def problems_of(solutions: Sequence[str]) -> tuple[Problem, ...]:
+    return tuple(Problem(str(i), "?", solution, "f", ()) for i, solution in enumerate(solutions))
+
+
+def test_the_share_that_is_held_out_is_a_share_of_the_solutions_and_what_is_not_held_out_is_trained_on():
+    problems = problems_of([f"def f():\n    return {number // 2}" for number in range(8000)])  # each solution twice
+    for share in (0.0, 0.1, 0.5):
+        train, heldout = hold_out(problems, share)
+        assert sorted((*train, *heldout), key=lambda p: int(p.id)) == list(problems)
+        assert not {p.solution for p in train} & {p.solution for p in heldout}
+        # of 4,000 solutions, by a binomial distribution; five standard deviations
+        assert len(heldout) / 2 == pytest.approx(4000 * share, abs=5 * (4000 * share * (1 - share)) ** 0.5)
+    assert set(hold_out(problems, 0.1)[1]) < set(hold_out(problems, 0.5)[1])
+
+
+@pytest.mark.parametrize("at_most", [0, 1, 30])
+def test_what_exceeds_the_number_held_out_is_trained_on(at_most):
+    problems = problems_of([f"def f():\n    return {number}" for number in range(1000)])
+    train, heldout = hold_out(problems, 0.2, at_most)
+    assert (len(train), len(heldout)) == (1000 - at_most, at_most)
+    assert set(heldout) <= set(hold_out(problems, 0.2)[1])
+    assert hold_out(problems[::-1], 0.2, at_most)[1] == heldout[::-1]  # whatever the order of the file
+
+
+def test_files_and_prepared_datasets_are_read_from_a_bucket(tmp_path, monkeypatch):
+    own = write_jsonl(tmp_path / "own.jsonl", [OWN_ROW])
+    prepared = tfds_files.write(tmp_path, "kodcode", {"train": micro.problems("train", 5, seed=0)})
+    with running_emulator() as emulator:
+        for name, value in emulator.environment.items():
+            monkeypatch.setenv(name, value)
+        for file in (own, *prepared.iterdir()):
+            emulator.put("bucket", f"data/{file.relative_to(tmp_path)}", file.read_bytes())
+        assert data_pipeline.load("gs://bucket/data/own.jsonl", "all") == data_pipeline.load(str(own), "all")
+        assert data_pipeline.load("gs://bucket/data/kodcode", "all") == data_pipeline.load(str(prepared), "all")
+        with pytest.raises(ValueError, match=r"^gs://bucket/none\.jsonl: no such file$"):
+            data_pipeline.load("gs://bucket/none.jsonl")
+        upload = "codea1 data prepare kodcode && gcloud storage rsync --recursive data/kodcode gs://bucket/kodcode"
+        with pytest.raises(ValueError, match=f"^gs://bucket/kodcode does not exist; create it: {upload}$"):
+            data_pipeline.load("gs://bucket/kodcode")
+        emulator.private = True
+        monkeypatch.delenv("GOOGLE_AUTH_TOKEN_FOR_TESTING")
+        with pytest.raises(ValueError, match=r"^gs://bucket/data/own\.jsonl cannot be read: .*access"):
+            data_pipeline.load("gs://bucket/data/own.jsonl")
 
 
 @pytest.mark.shared_data

@@ -43,11 +43,18 @@ def test_good_problems_stay_and_bad_ones_are_refused_by_reason(pool):
     assert "f(2) gave nan" in reasons["nan"]
 
 
-FICKLE = """
+COUNTING = """
 asked = []
 def f(x):
     asked.append(x)
     return len(asked)
+"""
+FICKLE = """
+def f(x):
+    with open({file!r}, "a+") as file:
+        file.write("x")
+        file.seek(0)
+        return len(file.read())
 """
 SLOW = """
 import time
@@ -58,8 +65,14 @@ def f(x):
 """
 
 
-def test_a_solution_is_refused_that_depends_on_what_it_was_asked_before(pool):
-    problem = replace(GOOD, id="fickle", solution=FICKLE, golden_tests=("assert f(5) == 1", "assert f(7) == 2"))
+def test_a_solution_that_keeps_state_is_asked_each_question_afresh(pool):
+    problem = replace(GOOD, id="counts", solution=COUNTING, golden_tests=("assert f(5) == 1", "assert f(7) == 1"))
+    assert validate(Loaded((problem,)), pool).problems == (problem,)
+
+
+def test_a_solution_is_refused_that_answers_otherwise_when_asked_again(pool, tmp_path):
+    solution = FICKLE.format(file=str(tmp_path / "asked"))
+    problem = replace(GOOD, id="fickle", solution=solution, golden_tests=("assert f(5) == 1",))
     (refusal,) = validate(Loaded((problem,)), pool).refused
     assert refusal.reason == "the solution does not answer the same each time: f(5) gave 2 when asked anew"
 

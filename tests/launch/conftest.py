@@ -12,7 +12,9 @@ from launch import job
 
 @pytest.fixture
 def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cloud]:
-    """A cloud in which all is well, on PATH, and a directory to launch from."""
+    """A cloud in which all is well, on PATH, and a directory to launch from, in which data has been prepared."""
+    (tmp_path / "data" / "kodcode").mkdir(parents=True)
+    (tmp_path / "data" / "kodcode" / "dataset_info.json").write_text("{}")
     (tmp_path / "launch").symlink_to(ROOT / "launch")
     monkeypatch.chdir(tmp_path)
     with Cloud(tmp_path) as cloud:

@@ -1,5 +1,7 @@
 """Runs on a GKE cluster, against a kubectl that records its calls."""
 
+import shutil
+
 import pytest
 import yaml
 from fake_cloud import Cloud, Script
@@ -36,7 +38,8 @@ def test_the_manifest_is_what_is_applied_and_says_what_it_should(cloud, capsys):
     assert container["resources"]["limits"] == {"google.com/tpu": 4}
     assert container["command"] == [
         *("codea1", "train", "1.5b/a1_v5e", "data.source=a 'b'.jsonl", "run.directory=runs/first"),
-        *("checkpoint.directory=gs://mine/runs/first/checkpoints", "mesh.replica=2", "--resume"),
+        *("checkpoint.directory=gs://mine/runs/first/checkpoints", "mesh.replica=2"),
+        *("data.source=gs://mine/runs/first/data.source/a 'b'.jsonl", "--resume"),
     ]
     (upload,) = pod["initContainers"]
     assert upload["command"][-2:] == ["/work/runs/first", "gs://mine/runs/first/run"]
@@ -96,6 +99,16 @@ def test_what_cannot_work_is_refused(cloud, capsys, check, failing):
     assert up(cloud) == 2
     assert f"FAIL {check}: " in capsys.readouterr().err
     assert cloud.verbs == []
+
+
+def test_questions_are_copied_to_the_bucket_before_anything_starts_and_refused_if_missing(cloud, capsys):
+    assert up(cloud) == 0
+    copied = ["gcloud", "storage", "rsync", "--recursive", "data/kodcode", "gs://mine/runs/first/data.source/kodcode"]
+    applied = next(call for call in cloud.calls if call[:2] == ["kubectl", "apply"])
+    assert cloud.calls.index(copied) < cloud.calls.index(applied)
+    shutil.rmtree("data")
+    assert up(cloud) == 2
+    assert "FAIL data: data.source: data/kodcode does not exist" in capsys.readouterr().err
 
 
 def test_the_image_must_be_said(cloud, capsys):

@@ -1,6 +1,8 @@
 """Runs on GPUs: all of one machine, and several machines by SLURM."""
 
 import os
+import resource
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -35,6 +37,14 @@ def test_other_gpus_than_planned_are_refused(cloud, capsys, gpus):
     assert cloud.launch("gpu", "up", *RUN) == 2
     assert f"here are {gpus[0]}" in capsys.readouterr().err
     assert ["codea1", *TRAIN] not in cloud.calls
+
+
+@pytest.mark.parametrize("platform", ["gpu", "slurm"])
+def test_questions_that_are_missing_are_refused(cloud, capsys, platform):
+    shutil.rmtree("data")
+    assert cloud.launch(platform, "up", *RUN) == 2
+    assert "FAIL data: data.source: data/kodcode does not exist" in capsys.readouterr().err
+    assert ["codea1", *TRAIN] not in cloud.calls and cloud.verbs == []
 
 
 def test_training_that_fails_is_told(cloud):
@@ -87,17 +97,19 @@ def test_slurm_steps_alone(cloud, capsys):
 @pytest.mark.parametrize(("code", "requeued"), [(0, False), (1, False), (2, False), (130, True)])
 def test_the_batch_script_queues_itself_again_if_training_was_stopped(tmp_path: Path, code: int, requeued: bool):
     """130 is what `codea1 train` exits with when SIGTERM made it save."""
-    srun = 'printf "%s\\n" "$JAX_LOCAL_DEVICE_IDS" "$@" >srun.said; exit "$CODE"'
+    srun = 'printf "%s\\n" "$JAX_LOCAL_DEVICE_IDS" "$@" >srun.said; ulimit -Sn >limit.said; exit "$CODE"'
     for name, script in (("srun", srun), ("scontrol", 'echo "$@" >scontrol.said')):
         (tmp_path / name).write_text(f"#!/bin/bash\n{script}\n")
         (tmp_path / name).chmod(0o755)
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "CODE": str(code)}
     environment |= {"SLURM_GPUS_ON_NODE": "4", "SLURM_JOB_ID": "4711"}
-    script = ["bash", ROOT / "launch" / "slurm.sbatch", "/venv/bin/python", "train", "micro/a1", "--resume"]
+    script = ["bash", "-c", 'ulimit -Sn 256; bash "$@"', "bash", ROOT / "launch" / "slurm.sbatch"]
+    script += ["/venv/bin/python", "train", "micro/a1", "--resume"]
     assert subprocess.run(script, cwd=tmp_path, env=environment, check=False).returncode == code
     said = (tmp_path / "srun.said").read_text().splitlines()
     assert said[0] == "0,1,2,3"
     assert said[2:] == ["/venv/bin/python", "-m", "codea1_jax", "train", "micro/a1", "--resume"]
+    assert int((tmp_path / "limit.said").read_text()) == resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     assert (tmp_path / "scontrol.said").exists() == requeued
     if requeued:
         assert (tmp_path / "scontrol.said").read_text() == "requeue 4711\n"

@@ -1,6 +1,7 @@
 """Runs on Cloud TPU VMs, against a gcloud that records its calls and fails when it is told to."""
 
 import shlex
+import shutil
 import sys
 
 import pytest
@@ -31,6 +32,7 @@ def test_up_does_what_the_dry_run_prints_and_leaves_nothing_behind(cloud, capsys
     assert cloud.calls == []
     assert up(cloud) == 0
     ours = {"git", "codea1", "gcloud"}
+    assert (cloud.bucket("gs://mine/runs/first/data.source/kodcode") / "dataset_info.json").exists()
     assert _once(cloud.calls) == _once([words for words in printed if words[0] in ours])
     assert cloud.verbs == ["create", "scp", "install", "jail", "start", "logs", "status", *DONE]
     assert is_gone(cloud)
@@ -89,8 +91,25 @@ def test_training_is_told_where_to_keep_what_and_always_to_go_on(cloud):
     assert shlex.split(command.removeprefix("--command=")) == [
         *("bash", "worker.sh", "start", "gs://mine/runs/first", "runs/first"),
         *("train", "1.5b/a1_v5e", "data.source=a b.jsonl", "run.directory=runs/first"),
-        *("checkpoint.directory=gs://mine/runs/first/checkpoints", "mesh.replica=2", "--resume"),
+        *("checkpoint.directory=gs://mine/runs/first/checkpoints", "mesh.replica=2"),
+        *("data.source=gs://mine/runs/first/data.source/a b.jsonl", "--resume"),
     ]
+    copy = ["gcloud", "storage", "cp", "a b.jsonl", "gs://mine/runs/first/data.source/a b.jsonl"]
+    assert cloud.calls[0] == copy
+
+
+def test_every_file_of_questions_is_copied_to_where_all_workers_read_it(cloud, tmp_path):
+    """But for one that lies in a bucket already."""
+    suites = tmp_path / "runs" / "1.5b-suites-a1" / "problems.jsonl"
+    suites.parent.mkdir(parents=True)
+    suites.write_text("{}")
+    static = ("first", "1.5b/static_a1_v5e", *REQUIRED)
+    assert cloud.launch("tpu", "up", *static, "data.source=gs://ours/kodcode") == 0
+    assert ["gcloud", "storage", "ls", "gs://ours/kodcode"] in cloud.calls
+    copy = "gs://mine/runs/first/data.golden_tests/problems.jsonl"
+    assert ["gcloud", "storage", "cp", "runs/1.5b-suites-a1/problems.jsonl", copy] in cloud.calls
+    (started,) = [word for call in cloud.calls for word in call if word.startswith("--command=bash worker.sh start")]
+    assert f"data.golden_tests={copy}" in started and "data.source=gs://mine" not in started
 
 
 # --- refused before anything is billed ------------------------------------------------------------
@@ -122,6 +141,32 @@ def test_what_cannot_work_is_refused_unbilled(cloud, capsys, check, script, cure
     assert up(cloud, f"--skip={check}") == 0
 
 
+@pytest.mark.parametrize(
+    ("missing", "line"),
+    [
+        ((), "data.source: data/kodcode does not exist; create it: codea1 data prepare kodcode"),
+        (("data.source=other/kodcode",), "create it: codea1 data prepare kodcode --out other"),
+        (("data.source=mine.jsonl",), "data.source: mine.jsonl: no such file"),
+        (("data.golden_tests=suites/problems.jsonl",), "create it: codea1 eval suites --data data/kodcode --model RUN"),
+    ],
+)
+@pytest.mark.parametrize("step", ["check", "up"])
+def test_questions_that_are_missing_are_refused_unbilled(cloud, capsys, step, missing, line):
+    if not missing:
+        shutil.rmtree("data")
+    assert cloud.launch("tpu", step, *RUN, *missing) == 2
+    (failed,) = [each for each in capsys.readouterr().err.splitlines() if each.startswith("FAIL")]
+    assert failed.startswith("FAIL data: ") and line in failed
+    assert cloud.verbs == []
+    assert cloud.launch("tpu", step, *RUN, *missing, "--dry-run") == 0
+
+
+def test_questions_that_cannot_be_copied_leave_nothing_to_bill(cloud):
+    cloud.script = Script(failures={"storage rsync --recursive data/kodcode": (1, "connection reset", 1)})
+    assert up(cloud) == 1
+    assert "create" not in cloud.verbs and is_gone(cloud)
+
+
 def test_the_judges_services_are_tried_before_and_the_jail_is_not(cloud, capsys, monkeypatch):
     """Nobody listens on port 9."""
     services = ("sandbox.backend=http", "sandbox.addresses=[http://127.0.0.1:9]")
@@ -146,7 +191,7 @@ def test_the_judges_services_are_tried_before_and_the_jail_is_not(cloud, capsys,
         (("up", *RUN, "--tpu=tpu7x:2x2x1"), "use `python -m launch gke`"),
         (("up", *RUN, "run.directory=here"), "run.directory=here: leave it out"),
         (("up", *RUN, "--slices=2", "mesh.replica=4"), "mesh.replica=4: leave it out"),
-        (("up", *RUN, "--skip=nothing"), "--skip nothing: the checks are tree, zone"),
+        (("up", *RUN, "--skip=nothing"), "--skip nothing: the checks are tree, data"),
         (("up", "first", "1.5b/a1_v5e", *REQUIRED[:2]), "--bucket: say where"),
         (("copy", "first", *REQUIRED[:2], "--bucket=mine"), "mine is no gs://bucket/folder"),
         (("logs", "first"), "say --project and --zone"),
@@ -213,7 +258,7 @@ def test_whichever_step_fails_for_good_the_slices_are_deleted(cloud, capsys, ste
 
 
 @pytest.mark.parametrize(
-    "step", ["worker.sh logs", "worker.sh status", "scp", "describe", "worker.sh stop", "storage rsync"]
+    "step", ["worker.sh logs", "worker.sh status", "scp", "describe", "worker.sh stop", "rsync --recursive gs://"]
 )
 def test_a_step_that_fails_once_does_no_harm(cloud, step):
     cloud.script = Script(failures={step: (1, "connection reset", 255)})

@@ -16,6 +16,7 @@ from fake_worker import add_worker, wait_for
 TRAINING = """\
 echo "training with $* on $JAX_PLATFORMS"
 mkdir -p runs/first
+ulimit -Sn >limit
 trap 'echo saved; exit 130' TERM
 while [[ ! -s finish ]]; do sleep 0.05; done
 exit "$(cat finish)"
@@ -48,6 +49,12 @@ def test_training_is_detached_and_its_end_is_told(cloud, worker):
     (worker / "finish").write_text("1")
     assert do(cloud, "bash worker.sh logs") == "training with train micro/a1 --resume on tpu\n"
     assert do(cloud, "bash worker.sh status") == "training: exit 1\n"
+
+
+def test_training_may_open_as_many_files_as_the_hard_limit_allows(cloud, worker):
+    do(cloud, f"ulimit -Sn 256; {START}")
+    (worker / "finish").write_text("0")
+    assert do(cloud, "bash worker.sh logs; ulimit -Hn").splitlines()[1:] == [(worker / "limit").read_text().strip()]
 
 
 def test_started_twice_it_trains_once_and_after_its_end_again(cloud, worker):

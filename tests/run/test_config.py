@@ -7,6 +7,8 @@ from pydantic import Field
 
 from codea1_jax.config import Config
 from codea1_jax.run.config import PRESETS, ConfigError, Section, dump, load, preset_names
+from data_pipeline import Problem
+from data_pipeline.sources import hold_out
 
 
 class Inner(Section):
@@ -32,9 +34,15 @@ def refusal(preset: str, *overrides: str, schema: type[Section] = Config) -> str
     return str(caught.value)
 
 
-def test_every_shipped_preset_resolves():
-    for name in preset_names():
-        assert "$" not in load(Config, name).model_dump_json(), name
+@pytest.fixture(scope="module")
+def presets() -> dict[str, Config]:
+    """Every shipped preset, resolved."""
+    return {name: load(Config, name) for name in preset_names()}
+
+
+def test_every_shipped_preset_resolves(presets):
+    for name, config in presets.items():
+        assert "$" not in config.model_dump_json(), name
 
 
 @pytest.mark.parametrize("name", ["micro/a1_paper", "micro/sft", "1.5b/static_a1", "7b/a1_lora_v5e", "7b/golden_h200"])
@@ -59,6 +67,29 @@ def test_real_models_are_validated_while_they_train_as_in_the_paper(name):
     validation = load(Config, name).eval
     assert (validation.every, validation.temperature, validation.top_p) == (10, 0.7, 0.95)
     assert validation.datasets == ("evalplus/humanevalplus", "evalplus/mbppplus")
+
+
+def test_real_models_train_on_kodcode_and_models_of_the_micro_world_on_that(presets):
+    for name, config in presets.items():
+        source, real = config.data.source, config.model.pretrained is not None
+        assert (source, real) == (("micro", False) if name.startswith("micro/") else ("data/kodcode", True)), name
+
+
+def test_the_papers_questions_are_the_papers_steps(presets):
+    """3 epochs of 9,688 questions, 256 a step, the incomplete last batch dropped: 3 x 37."""
+    questions = tuple(Problem(str(i), "?", f"def f():\n    return {i}", "f", ()) for i in range(9688))
+    real = {name: config for name, config in presets.items() if config.model.pretrained is not None}
+    for share, at_most in {(config.data.heldout_share, config.data.heldout_problems) for config in real.values()}:
+        assert hold_out(questions, share, at_most) == (questions, ())
+    for name, config in real.items():
+        assert config.train.total_steps(9688) == (0 if "/base" in name else 111), name
+
+
+@pytest.mark.parametrize("data", ["", "data: {heldout_share: 0.0}"])
+def test_a_model_of_ones_own_says_what_it_trains_on(data, tmp_path):
+    preset = write(tmp_path, "mine.yaml", f"run: {{directory: x}}\nmodel: {{pretrained: some/model}}\n{data}")
+    assert refusal(preset) in ("data: Field required", "data.source: Field required")
+    assert load(Config, preset, ["data.source=micro"]).data.source == "micro"
 
 
 def test_a_method_is_the_same_at_every_size():
@@ -137,6 +168,7 @@ def test_later_parts_win_over_earlier_the_file_over_its_parts_and_overrides_over
         ("rewards.difficulty=hard", "rewards.difficulty: Input should be 'fraction' or 'any'"),
         ("model.pretrained=some/model", "set exactly one of model.pretrained and model.architecture"),
         ("model.architecture=null", "set exactly one of model.pretrained and model.architecture"),
+        ("model.attention=flash", "attention: flash needs compute_dtype: bfloat16"),
         ("prompts=chat", "prompts=chat needs the chat template of model.pretrained"),
         ("train.steps", "'train.steps' is no override; write key=value"),
         ("=3", "'=3' is no override"),

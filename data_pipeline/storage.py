@@ -1,0 +1,80 @@
+"""Where data lies, on this machine or in a bucket, and the command that creates it where it is missing."""
+
+import logging
+import shlex
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from data_pipeline.rows import files
+
+PREPARED = Path("data")  # where `codea1 data prepare` writes unless told otherwise
+BUCKET = "gs://"
+_KODCODE = "kodcode"
+
+
+def check(source: str, command: str | None) -> None:
+    """Raises ValueError, in one line that names the `command` which creates it, if nothing is at `source`.
+
+    Raises it as well if that cannot be told, since a bucket cannot be read.
+    """
+    if _exists(source):
+        return
+    if command is None:
+        raise ValueError(f"{source}: no such file")
+    raise ValueError(f"{source} does not exist; create it: {command}")
+
+
+def preparation(source: str) -> str | None:
+    """The command that creates the dataset at `source`; None for files that only their owner can have."""
+    folder, _, name = source.rstrip("/").rpartition("/")
+    if name != _KODCODE:
+        return None
+    local = f"codea1 data prepare {name}"
+    if source.startswith(BUCKET):
+        return f"{local} && gcloud storage rsync --recursive {PREPARED / name} {shlex.quote(source)}"
+    return local if Path(folder) == PREPARED else f"{local} --out {shlex.quote(folder or '.')}"
+
+
+@contextmanager
+def on_disk(source: str) -> Iterator[str]:
+    """The path of `source` on this machine: what lies in a bucket is copied, and the copy deleted on leaving.
+
+    Raises ValueError if the bucket cannot be read.
+    """
+    if not source.startswith(BUCKET):
+        yield source
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        copy = f"{folder}/{source.rstrip('/').rpartition('/')[2]}"
+        with _reading(source) as bucket:
+            bucket.get(source, copy, recursive=True)
+        yield copy
+
+
+def _exists(source: str) -> bool:
+    if source.startswith(BUCKET):
+        with _reading(source) as bucket:
+            return bucket.exists(source)
+    try:
+        return bool(files(source))
+    except ValueError:
+        return False
+
+
+@contextmanager
+def _reading(source: str) -> Iterator[Any]:
+    """Google Cloud Storage. Raises ValueError for whatever goes wrong inside."""
+    import gcsfs  # noqa: PLC0415  (half a second that few runs need to spend)
+
+    library = logging.getLogger("gcsfs")  # which logs what it raises
+    disabled, library.disabled = library.disabled, True
+    try:
+        yield gcsfs.GCSFileSystem()
+    except Exception as error:  # gcsfs, aiohttp and google.auth share no class of errors
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ValueError(f"{source} cannot be read: {reason}") from error
+    finally:
+        library.disabled = disabled
