@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: demo test test-all bench-sandbox bench-rollout lint venv docs docs-links notices screenshot lab-pictures wheel clean
+.PHONY: demo test test-all test-cuda lock bench-sandbox bench-rollout lint venv docs docs-links notices screenshot lab-pictures wheel clean
 
 # --- environments: .venv/base is a marker of what is installed ------------------------------------
 
@@ -21,7 +21,20 @@ export JAX_PLATFORMS ?= cpu
 		--editable '.[dev]'
 	touch $@
 
+# XLA's CUDA compiler (0.2 GB), beside .venv: no GPU and no driver needed.
+.venv-cuda/compiler: .venv/bin/uv requirements/lock.txt
+	rm -rf .venv-cuda
+	VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --no-deps --target .venv-cuda --constraint requirements/lock.txt \
+		jax-cuda12-pjrt jax-cuda12-plugin nvidia-cuda-nvcc-cu12
+	touch $@
+
 venv: .venv/base
+
+# Pins for `dev` and for the images of launch/, keeping the versions that still fit.
+lock: .venv/bin/uv
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate \
+		--override requirements/overrides.txt --extra dev --extra tpu --extra cuda12 --extra cuda13 \
+		--output-file requirements/lock.txt setup.cfg
 
 # --- what one does --------------------------------------------------------------------------------
 
@@ -39,7 +52,11 @@ test: lint
 	$(BIN)/pytest -n 2 --dist loadfile -m "not long and not gpu"
 
 test-all: lint
-	$(BIN)/pytest -m "not gpu"
+	$(BIN)/pytest -n 1 --dist loadfile -m "not gpu"
+
+# Compiles phases of the GPU presets for H100s that are not here.
+test-cuda: .venv/dev .venv-cuda/compiler
+	PYTHONPATH=.venv-cuda $(BIN)/pytest tests/cuda
 
 bench-sandbox: .venv/base
 	$(BIN)/python benches/bench_sandbox.py

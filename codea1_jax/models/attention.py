@@ -9,7 +9,7 @@ own.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import jax
@@ -18,13 +18,12 @@ from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float, Int
 
 from codea1_jax.models.blockwise import MASKED, Sight, blockwise_attention
+from codea1_jax.models.flash import flash_attention, flash_prompt_attention
 from codea1_jax.models.layout import platform
 from codea1_jax.models.splash import splash_attention
 
-# xla: plain XLA, everywhere. splash: Pallas, on TPU. cudnn: flash attention, on CUDA in half precision.
-KERNELS = ("auto", "xla", "splash", "cudnn")
-
-Mixer = Callable[[Array, Array, Array], Array]
+# xla: plain XLA, everywhere. splash: Pallas, on TPU. flash: cuDNN and Pallas, on CUDA in half precision.
+KERNELS = ("auto", "xla", "splash", "flash")
 
 
 @runtime_checkable
@@ -68,46 +67,43 @@ def masked_attention(
     return mixed.reshape(batch, query, heads, head_dim)
 
 
-def cudnn_attention(
-    mask: Bool[Array, "batch time time"],
-    q: Float[Array, "batch time heads head_dim"],
-    k: Float[Array, "batch time kv_heads head_dim"],
-    v: Float[Array, "batch time kv_heads head_dim"],
-) -> Float[Array, "batch time heads head_dim"]:
-    """cuDNN's flash attention, for CUDA and half precision only."""
-    return jax.nn.dot_product_attention(q, k, v, mask=mask[:, None], implementation="cudnn")
-
-
 def training_attention(segment_ids: Int[Array, "batch time"], kernel: str = "auto") -> Attend:
     """Causal attention inside each segment by one of `KERNELS`; keeps nothing."""
-    return Partial(_attend, causal_mixer(segment_ids, kernel))
+    return Partial(partial(_attend, kernel), segment_ids)
 
 
-def prefill_attention(segment_ids: Int[Array, "batch time"], kernel: str = "auto") -> Attend:
-    """Causal attention inside each segment by one of `KERNELS`; keeps every layer's (keys, values)."""
-    return Partial(_attend_keeping, causal_mixer(segment_ids, kernel))
+def prefill_attention(kernel: str = "auto") -> Attend:
+    """Causal attention of rows that are one prompt each, by one of `KERNELS`; keeps every layer's (keys, values).
+
+    Prompts are padded on the right: none of their tokens sees the padding, and nothing reads what the padding gets.
+    """
+    return Partial(partial(_attend_keeping, kernel))
 
 
-def causal_mixer(segment_ids: Int[Array, "batch time"], kernel: str) -> Mixer:
-    """(q, k, v) -> mixed values, by the named kernel; `auto` takes what suits the devices in use."""
-    if kernel == "auto":
-        kernel = {"tpu": "splash", "gpu": "auto_cuda", "cuda": "auto_cuda"}.get(platform(), "xla")
+def choose_kernel(kernel: str, dtype: Any) -> str:
+    """The kernel that is meant, for `auto` by the devices in use. Raises KeyError if `kernel` is none of `KERNELS`."""
+    if kernel not in KERNELS:
+        raise KeyError(kernel)
+    if kernel != "auto":
+        return kernel
+    on_cuda = "flash" if dtype in (jnp.bfloat16, jnp.float16) else "xla"
+    return {"tpu": "splash", "gpu": on_cuda, "cuda": on_cuda}.get(platform(), "xla")
+
+
+def _attend(kernel: str, segment_ids: Array, q: Array, k: Array, v: Array, kept: Any) -> tuple[Array, Any]:
+    return _mix(choose_kernel(kernel, q.dtype), segment_ids, q, k, v), kept
+
+
+def _attend_keeping(kernel: str, q: Array, k: Array, v: Array, _kept: Any) -> tuple[Array, Any]:
+    chosen = choose_kernel(kernel, q.dtype)
+    if chosen == "flash":
+        return flash_prompt_attention(q, k, v), (k, v)
+    return _mix(chosen, jnp.ones(q.shape[:2], jnp.int32), q, k, v), (k, v)
+
+
+def _mix(kernel: str, segment_ids: Array, q: Array, k: Array, v: Array) -> Array:
     if kernel == "splash":
-        return Partial(splash_attention, segment_ids)
-    if kernel == "xla":
-        return Partial(blockwise_attention, Sight.within(segment_ids))
-    mix = {"cudnn": cudnn_attention, "auto_cuda": _auto_cuda}[kernel]
-    return Partial(mix, causal_mask(segment_ids))
-
-
-def _attend(mix: Mixer, q: Array, k: Array, v: Array, kept: Any) -> tuple[Array, Any]:
-    return mix(q, k, v), kept
-
-
-def _attend_keeping(mix: Mixer, q: Array, k: Array, v: Array, _kept: Any) -> tuple[Array, Any]:
-    return mix(q, k, v), (k, v)
-
-
-def _auto_cuda(mask: Array, q: Array, k: Array, v: Array) -> Array:
-    half = q.dtype in (jnp.bfloat16, jnp.float16)
-    return cudnn_attention(mask, q, k, v) if half else masked_attention(q, k, v, mask)
+        return splash_attention(segment_ids, q, k, v)
+    if kernel == "flash":
+        return flash_attention(segment_ids, q, k, v)
+    return blockwise_attention(Sight.within(segment_ids), q, k, v)

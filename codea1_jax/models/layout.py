@@ -7,10 +7,12 @@ matrix's other side, and the batch; `replica` splits the batch alone (across the
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax.sharding import AbstractMesh, Mesh, PartitionSpec
 
 MESH_AXES = ("replica", "fsdp", "tensor")
@@ -70,6 +72,26 @@ def constrain(x: jax.Array, *axes: str | None) -> jax.Array:
 def everywhere(x: jax.Array) -> jax.Array:
     """Tells the compiler to leave all of `x` on every device of the mesh in use, if any."""
     return constrain(x, *[None] * x.ndim)
+
+
+def on_each_device(
+    mix: Callable[..., jax.Array], q: jax.Array, k: jax.Array, v: jax.Array, *rows: jax.Array
+) -> jax.Array:
+    """`mix(q, k, v, *rows)` on each device's part of the batch and the heads, for kernels that XLA cannot partition.
+
+    q, k, v: [batch, time, heads, head_dim]; k and v may have fewer heads. rows: [batch, time].
+    """
+    mesh = jax.sharding.get_abstract_mesh()
+    if mesh.empty:
+        return mix(q, k, v, *rows)
+    tensor, heads, kv_heads = mesh.shape["tensor"], q.shape[2], k.shape[2]
+    # Every device needs the keys of its own queries: where there are fewer key heads than devices, repeat them.
+    copies = math.lcm(kv_heads, tensor) // kv_heads if heads % tensor == 0 else 1
+    k, v = (jnp.repeat(x, copies, axis=2) for x in (k, v))
+    specs = [fitting_spec(("batch", "time", "heads", "head_dim"), x.shape, mesh) for x in (q, k, v)]
+    row_specs = [fitting_spec(("batch", "time"), x.shape, mesh) for x in rows]
+    sharded = jax.shard_map(mix, mesh=mesh, in_specs=(*specs, *row_specs), out_specs=specs[0], check_vma=False)
+    return sharded(q, k, v, *rows)
 
 
 def batch_shards() -> int:

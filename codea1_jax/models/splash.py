@@ -14,7 +14,7 @@ from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_ke
 from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_mask as masks
 from jaxtyping import Array, Float, Int
 
-from codea1_jax.models.layout import fitting_spec
+from codea1_jax.models.layout import on_each_device
 
 LANES = 128  # the kernel takes lengths in multiples of these
 BLOCK = 512  # tokens of queries, and of keys, that it works on at once
@@ -31,22 +31,10 @@ def splash_attention(
 
     `interpret` runs the kernel where there is no TPU.
     """
-    mesh = jax.sharding.get_abstract_mesh()
-    local = partial(_on_one_device, interpret=interpret)
-    if mesh.empty:
-        return local(segment_ids, q, k, v)
-    tensor, heads, kv_heads = mesh.shape["tensor"], q.shape[2], k.shape[2]
-    # Every device needs the keys of its own queries: where there are fewer key heads than devices, repeat them.
-    copies = math.lcm(kv_heads, tensor) // kv_heads if heads % tensor == 0 else 1
-    k, v = (jnp.repeat(x, copies, axis=2) for x in (k, v))
-    rows = fitting_spec(("batch", "time"), segment_ids.shape, mesh)
-    axes = ("batch", "time", "heads", "head_dim")
-    specs = [fitting_spec(axes, x.shape, mesh) for x in (q, k, v)]
-    sharded = jax.shard_map(local, mesh=mesh, in_specs=(rows, *specs), out_specs=specs[0], check_vma=False)
-    return sharded(segment_ids, q, k, v)
+    return on_each_device(partial(_on_one_device, interpret=interpret), q, k, v, segment_ids)
 
 
-def _on_one_device(segment_ids: Array, q: Array, k: Array, v: Array, *, interpret: bool) -> Array:
+def _on_one_device(q: Array, k: Array, v: Array, segment_ids: Array, *, interpret: bool) -> Array:
     time, heads, head_dim = q.shape[1:]
     kv_heads = k.shape[2]
     block = min(BLOCK, time + -time % LANES)

@@ -1,7 +1,7 @@
 """Run by test_sharding.py in processes of their own: what is computed on meshes against one device.
 
 On every mesh the parameters are drawn, written to files, read back, and used: for the loss of plain sequences and its
-gradient, for the learner's accumulated gradient and figures, and for sampling.
+gradient, for the learner's accumulated gradient and figures, for sampling, and for a kernel that XLA cannot partition.
 
 Prints one JSON line [[largest difference of each, relative to each array's largest value], ...]. Arguments: a folder
 for files, [[mesh, names of what to compute], ...] as JSON, then, for several processes, coordinator address, process
@@ -21,6 +21,7 @@ from jax.experimental import multihost_utils
 from codea1_jax.learn import GRPOConfig, Learner, OptimizerConfig, PackingConfig, Trajectory
 from codea1_jax.models.attention import training_attention
 from codea1_jax.models.config import Qwen2Config
+from codea1_jax.models.flash import flash_attention
 from codea1_jax.models.logprobs import token_logprobs
 from codea1_jax.models.lora import LoRAConfig
 from codea1_jax.models.qwen2 import Qwen2, output_table
@@ -105,7 +106,21 @@ def sampled(params, mesh):
     return tuple(np.concatenate([getattr(sample, field) for sample in samples]) for field in ("tokens", "logprobs"))
 
 
+def kernel(_params, mesh):
+    """Gradients through a kernel that XLA cannot partition."""
+    keys = jax.random.split(jax.random.key(4), 3)
+    heads = (CONFIG.num_heads, CONFIG.num_kv_heads, CONFIG.num_kv_heads)
+    arrays = [jax.random.normal(key, (2, 128, count, 8)) for key, count in zip(keys, heads, strict=True)]
+    segments = jnp.tile(1 + (jnp.arange(128) > 50), (2, 1))
+
+    def squares(q, k, v):
+        return jnp.sum(jnp.square(flash_attention(segments, q, k, v, interpret=True)))
+
+    return jit_on(mesh, jax.grad(squares, argnums=(0, 1, 2)), out_shardings=replicated(mesh))(*arrays)
+
+
 COMPUTE = {
+    "kernel": kernel,
     "loss": loss_and_gradient,
     "learner": partial(learned, share_prompts=False),
     "shared prompts": partial(learned, share_prompts=True),

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from jax.sharding import AbstractDevice, AbstractMesh
 
-from codea1_jax.models import attention
 from codea1_jax.models.attention import (
     KERNELS,
     causal_mask,
-    causal_mixer,
+    choose_kernel,
     masked_attention,
     prefill_attention,
     training_attention,
 )
 from codea1_jax.models.blockwise import Sight, blockwise_attention
+from codea1_jax.models.flash import flash_attention
 from codea1_jax.models.layout import MESH_AXES
 from codea1_jax.models.splash import splash_attention
 
@@ -35,6 +35,11 @@ def squares(mix):
         return jnp.sum(jnp.where(real, jnp.square(mix(q, k, v)), 0))
 
     return jax.jit(jax.value_and_grad(loss, argnums=(0, 1, 2)))
+
+
+def mixed_by(attend):
+    """What it mixes, without what it keeps."""
+    return lambda q, k, v: attend(q, k, v, None)[0]
 
 
 def check_equal(mix, segments, q, k, v, tolerance):
@@ -70,10 +75,20 @@ def test_splash_equals_the_reference_with_its_gradients(time):
     check_equal(mix, segments, q, k, v, tolerance=1e-5)
 
 
+@pytest.mark.parametrize("time", [150, 256])
+def test_flash_equals_the_reference_with_its_gradients(time):
+    segments, q, k, v = example(time)
+
+    def mix(q, k, v):
+        return flash_attention(segments, q, k, v, interpret=True)
+
+    check_equal(mix, segments, q, k, v, tolerance=1e-5)
+
+
 @pytest.mark.parametrize("time", [20, 128, 300])
 def test_blockwise_equals_the_reference_with_its_gradients(time):
     segments, q, k, v = example(time)
-    check_equal(causal_mixer(segments, "xla"), segments, q, k, v, tolerance=1e-5)
+    check_equal(mixed_by(training_attention(segments, "xla")), segments, q, k, v, tolerance=1e-5)
 
 
 def test_a_segment_sees_its_parent_before_it():
@@ -95,35 +110,47 @@ def on(platform):
 
 
 @pytest.mark.parametrize(
-    ("platform", "function"),
-    [("cpu", "blockwise_attention"), ("tpu", "splash_attention"), ("gpu", "_auto_cuda"), ("cuda", "_auto_cuda")],
+    ("platform", "half", "full"),
+    [("cpu", "xla", "xla"), ("tpu", "splash", "splash"), ("gpu", "flash", "xla"), ("cuda", "flash", "xla")],
 )
-def test_the_kernel_is_chosen_by_the_devices_in_use(platform, function):
-    segments = jnp.ones((1, 8), jnp.int32)
+def test_the_kernel_is_chosen_by_the_devices_in_use_and_the_precision(platform, half, full):
     with on(platform):
-        assert causal_mixer(segments, "auto").func is getattr(attention, function)
-        assert causal_mixer(segments, "xla").func is blockwise_attention
+        assert choose_kernel("auto", jnp.bfloat16) == choose_kernel("auto", jnp.float16) == half
+        assert choose_kernel("auto", jnp.float32) == full
+        for kernel in KERNELS[1:]:
+            assert choose_kernel(kernel, jnp.bfloat16) == choose_kernel(kernel, jnp.float32) == kernel
 
 
-def test_every_kernel_has_a_name_and_no_other_name_is_taken():
-    segments = jnp.ones((1, 8), jnp.int32)
-    for kernel in KERNELS:
-        causal_mixer(segments, kernel)
-    with pytest.raises(KeyError, match="flash"):
-        causal_mixer(segments, "flash")
+def test_an_unknown_kernel_is_refused():
+    with pytest.raises(KeyError, match="dense"):
+        choose_kernel("dense", jnp.float32)
 
 
 def test_prefill_keeps_keys_and_values_and_training_keeps_nothing_new():
-    segments, q, k, v = example(12)
-    mixed, kept = training_attention(segments)(q, k, v, None)
-    again, (keys, values) = prefill_attention(segments)(q, k, v, None)
+    _, q, k, v = example(12)
+    mixed, kept = training_attention(jnp.ones((2, 12), jnp.int32))(q, k, v, None)
+    again, (keys, values) = prefill_attention()(q, k, v, None)
     assert kept is None
     np.testing.assert_array_equal(mixed, again)
     np.testing.assert_array_equal(keys, k)
     np.testing.assert_array_equal(values, v)
 
 
+def test_a_prompt_is_prefilled_as_without_its_padding():
+    """Which may hold anything that is a number."""
+    _, q, k, v = example(40)
+    alone = masked_attention(q[:, :25], k[:, :25], v[:, :25], causal_mask(jnp.ones((2, 25), jnp.int32)))
+    np.testing.assert_allclose(mixed_by(prefill_attention())(q, k, v)[:, :25], alone, atol=1e-5)
+
+
 @pytest.mark.gpu
-def test_cudnn_equals_the_reference_with_its_gradients():
-    segments, q, k, v = example(256, jnp.bfloat16, head_dim=64)
-    check_equal(causal_mixer(segments, "cudnn"), segments, q, k, v, tolerance=0.03)
+def test_flash_equals_the_reference_with_its_gradients_on_a_gpu():
+    segments, q, k, v = example(384, jnp.bfloat16, head_dim=128)
+    check_equal(mixed_by(training_attention(segments, "flash")), segments, q, k, v, tolerance=0.03)
+
+
+@pytest.mark.gpu
+def test_flash_prefills_as_the_reference_on_a_gpu():
+    _, q, k, v = example(384, jnp.bfloat16, head_dim=128)
+    expected = masked_attention(q, k, v, causal_mask(jnp.ones((2, 384), jnp.int32)))
+    np.testing.assert_allclose(mixed_by(prefill_attention("flash"))(q, k, v), expected, atol=0.03)

@@ -71,7 +71,8 @@ def test_logits_and_chunked_logprobs_equal_transformers(name):
         case = load_case(name, kind)
         _, logits, logprobs, _ = run(model, params, inputs(case))
         real = case["segment_ids"] > 0
-        np.testing.assert_allclose(logits[real], case["logits"][real], atol=1e-5, rtol=0, err_msg=kind)
+        # Processors add up float32 in different orders: the error is in proportion to the logits, which reach 5.
+        np.testing.assert_allclose(logits[real], case["logits"][real], atol=1e-5, rtol=1e-5, err_msg=kind)
         masked = logprobs * predicts(case)
         np.testing.assert_allclose(masked, case["next_logprobs"], atol=1e-5, rtol=0, err_msg=kind)
 

@@ -17,6 +17,7 @@ from codea1_jax.run.config import ConfigError
 
 WORKER = Path(__file__).with_name("sharded_worker.py")
 ON_EIGHT_DEVICES = [({"fsdp": 4, "tensor": 2}, ["learner"])]
+KERNEL_ON_EIGHT_DEVICES = [({"fsdp": 2, "tensor": 4}, ["kernel"])]  # more than the two key/value heads
 ON_OTHER_MESHES = [
     ({"fsdp": 8}, ["loss"]),
     ({"fsdp": 4, "tensor": 2}, ["sampler", "adapters"]),
@@ -36,6 +37,11 @@ def test_an_update_on_eight_devices_equals_that_on_one(tmp_path):
     check_small(
         found_by(start_worker(WORKER, str(tmp_path), json.dumps(ON_EIGHT_DEVICES), devices=8)), ON_EIGHT_DEVICES
     )
+
+
+def test_a_kernel_that_xla_cannot_partition_gives_the_same_on_eight_devices(tmp_path):
+    cases = KERNEL_ON_EIGHT_DEVICES
+    check_small(found_by(start_worker(WORKER, str(tmp_path), json.dumps(cases), devices=8)), cases)
 
 
 @pytest.mark.long

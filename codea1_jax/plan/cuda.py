@@ -1,0 +1,99 @@
+"""Machines with NVIDIA GPUs that are not here, described for XLA's CUDA compiler.
+
+The compiler needs no driver and no GPU, only `jax-cuda12-pjrt`, `jax-cuda12-plugin` and `nvidia-cuda-nvcc-cu12`, and
+JAX_PLATFORMS=cpu in the environment, without which JAX looks for a driver.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from jax._src.cudnn import fused_attention_stablehlo as fused_attention
+from jax.experimental import topologies
+
+from codea1_jax.plan.hardware import KINDS, Hardware
+
+CUDNN = (9, 8)  # the oldest that jax-cuda12-plugin takes
+GPUS_PER_NODE = 8
+
+
+@dataclass(frozen=True)
+class Card:
+    """A GPU as its data sheet has it. memory: bytes. l2: bytes of cache. clock: GHz, boosted."""
+
+    multiprocessors: int
+    memory: int
+    l2: int
+    clock: float
+
+
+# NVIDIA's white paper on the H100's architecture (SXM5) and data sheets of the H100 SXM and H200 SXM.
+CARDS = {
+    "h100": Card(multiprocessors=132, memory=80 * 10**9, l2=50 * 2**20, clock=1.98),
+    "h200": Card(multiprocessors=132, memory=141 * 10**9, l2=50 * 2**20, clock=1.98),
+}
+
+# A GpuTargetConfigProto (xla/stream_executor/device_description.proto). What depends on the compute capability is from
+# the CUDA C++ Programming Guide, "Technical Specifications per Compute Capability", 9.0 (sm_90a).
+TARGET = """
+gpu_device_info {{
+  cuda_compute_capability {{ major: 9 feature_extension: ACCELERATED_FEATURES }}
+  threads_per_warp: 32
+  threads_per_block_limit: 1024
+  threads_per_core_limit: 2048
+  thread_dim_limit_x: 1024
+  thread_dim_limit_y: 1024
+  thread_dim_limit_z: 64
+  block_dim_limit_x: 2147483647
+  block_dim_limit_y: 65535
+  block_dim_limit_z: 65535
+  registers_per_core_limit: 65536
+  registers_per_block_limit: 65536
+  shared_memory_per_core: 233472
+  shared_memory_per_block: 49152
+  shared_memory_per_block_optin: 232448
+  fpus_per_core: 128
+  core_count: {card.multiprocessors}
+  clock_rate_ghz: {card.clock}
+  l2_cache_size: {card.l2}
+  device_memory_size: {card.memory}
+  memory_bandwidth: {bandwidth}
+}}
+platform_name: "CUDA"
+dnn_version_info {{ major: {cudnn[0]} minor: {cudnn[1]} }}
+device_description_str: "{name}"
+"""
+
+
+def target_config(hardware: Hardware) -> str:
+    """XLA's description of one of the GPUs, in protobuf's text form."""
+    kind = hardware.name.partition(":")[0]
+    (name,) = (name for name, known in KINDS.items() if known == kind)
+    bandwidth = int(hardware.chip.bandwidth)
+    return TARGET.format(card=CARDS[kind], bandwidth=bandwidth, cudnn=CUDNN, name=name)
+
+
+@contextmanager
+def compiling_for(hardware: Hardware) -> Iterator[Sequence[Any]]:
+    """Devices to trace and compile for, at most eight to a node.
+
+    Raises NotImplementedError if the compiler is not installed.
+    """
+    per_node = math.gcd(hardware.devices, GPUS_PER_NODE)
+    described = topologies.get_topology_desc(
+        platform="cuda",
+        topology_name="",
+        target_config=target_config(hardware),
+        topology=f"1x{hardware.devices // per_node}x{per_node}",  # slices, nodes, devices of a node
+    )
+    # JAX asks the cuDNN library (0.7 GB) for its version while tracing attention; compiling does not use it.
+    ask_library = fused_attention.check_cudnn_version
+    fused_attention.check_cudnn_version = lambda: 10_000 * CUDNN[0] + 100 * CUDNN[1]
+    try:
+        yield described.devices
+    finally:
+        fused_attention.check_cudnn_version = ask_library

@@ -1,0 +1,134 @@
+"""Phases of the GPU presets at their real lengths, compiled by XLA for GPUs that are not here; nothing is run.
+
+`make test-cuda` runs this folder, with XLA's CUDA compiler on the path.
+"""
+
+import re
+from dataclasses import dataclass
+
+import jax
+import pytest
+
+from codea1_jax.config import Config
+from codea1_jax.models.sharding import make_mesh
+from codea1_jax.plan.cuda import compiling_for
+from codea1_jax.plan.hardware import find_hardware
+from codea1_jax.plan.programs import make_programs
+from codea1_jax.plan.setup import make_setup
+from codea1_jax.plan.workload import fullest_batch
+from codea1_jax.run.config import load
+
+CALL = re.compile(r'= (\(.*?\)|\S+) custom-call\(.*custom_call_target="(\S+?)", operand_layout_constraints=\{(.*?\})\}')
+SHAPE = re.compile(r"\b\w+\[([\d,]*)\]")
+
+# Attention under a mask that is not split with the batch, and its backward pass, which computes the mask's gradient.
+MASKED = """
+  %f.0 = (bf16[1,12,8192,128]{3,1,2,0}, u8[0]{0}) custom-call(%q, %k, %v, %mask), \
+custom_call_target="__cudnn$fmhaScaleBiasSoftmax", operand_layout_constraints={bf16[1,8192,12,128]{3,2,1,0}, \
+bf16[1,8192,2,128]{3,2,1,0}, bf16[1,8192,2,128]{3,2,1,0}, bf16[8,1,8192,8192]{3,2,1,0}}, api_version=STATUS_RETURNING
+  %b.0 = (bf16[1,12,64,128]{3,1,2,0}, bf16[1,2,64,128]{3,1,2,0}, bf16[1,2,64,128]{3,1,2,0}, \
+bf16[1,1,64,64]{3,2,1,0}, u8[0]{0}) custom-call(%q, %k, %v, %sums, %change, /*index=5*/%mask, %mixed), \
+custom_call_target="__cudnn$fmhaScaleBiasSoftmaxBackward", operand_layout_constraints={bf16[1,64,12,128]{3,2,1,0}, \
+bf16[1,64,2,128]{3,2,1,0}, bf16[1,64,2,128]{3,2,1,0}, f32[1,12,64]{2,1,0}, bf16[1,64,12,128]{3,2,1,0}, \
+bf16[1,1,64,64]{3,2,1,0}, bf16[1,64,12,128]{3,2,1,0}}, api_version=STATUS_RETURNING
+"""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A kernel that is not XLA's own, and the shapes that it takes and gives. An attention takes its queries first."""
+
+    target: str
+    operands: list[tuple[int, ...]]
+    results: list[tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A program; rows of the longest sequences that it takes, and their length."""
+
+    text: str
+    rows: int
+    length: int
+
+
+def shapes(text):
+    return [tuple(int(size) for size in sizes.split(",") if size) for sizes in SHAPE.findall(text)]
+
+
+def attention_calls(text):
+    found = [Call(target, shapes(operands), shapes(results)) for results, target, operands in CALL.findall(text)]
+    return [call for call in found if call.target.startswith(("__cudnn$", "__gpu$xla.gpu.triton"))]
+
+
+def of_another_batch(call):
+    """Operands without the queries' batch."""
+    return [shape for shape in call.operands if shape[0] != call.operands[0][0]]
+
+
+def square(shapes, length):
+    """Those that hold something for every pair of places."""
+    return [shape for shape in shapes if shape.count(length) > 1]
+
+
+@pytest.fixture(autouse=True)
+def without_compilation_cache():
+    """What is compiled for absent devices cannot be read back from it."""
+    before = jax.config.jax_enable_compilation_cache
+    jax.config.update("jax_enable_compilation_cache", False)
+    yield
+    jax.config.update("jax_enable_compilation_cache", before)
+
+
+def compiled(preset, phase, *overrides):
+    config = load(Config, preset, overrides)
+    hardware = find_hardware(config.hardware)
+    setup = make_setup(config, hardware)
+    with compiling_for(hardware) as devices:
+        programs = {program.name: program for program in make_programs(setup, make_mesh(config.mesh, devices))}
+        text = programs[phase].lower().compile().as_text()
+    rows, length = fullest_batch(setup, "test").tokens.shape
+    return Compiled(text, rows // setup.parts, config.rollout.test_prompt_tokens if "prefill" in phase else length)
+
+
+def test_a_mask_that_is_not_split_and_its_gradient_are_noticed():
+    forward, backward = attention_calls(MASKED)
+    assert of_another_batch(forward) == [(8, 1, 8192, 8192)]
+    assert square(forward.operands, 8192) == [(8, 1, 8192, 8192)]
+    assert of_another_batch(backward) == []
+    assert square(backward.results, 64) == [(1, 1, 64, 64)]
+
+
+@pytest.mark.parametrize(
+    ("preset", "overrides"),
+    [
+        ("1.5b/a1_h100", ()),
+        ("1.5b/a1_h100", ("mesh={fsdp: 2, tensor: 4}",)),  # more than the two key/value heads
+        ("7b/a1_h100", ()),
+    ],
+)
+def test_prefill_gives_cudnn_each_gpu_s_own_prompts_and_no_mask(preset, overrides):
+    program = compiled(preset, "prefill test", *overrides)
+    calls = attention_calls(program.text)
+    assert [call.target for call in calls] == ["__cudnn$fmhaSoftmax"]
+    assert [call.operands[0][:2] for call in calls] == [(1, program.length)]
+    assert all(of_another_batch(call) == [] for call in calls)
+    assert square(shapes(program.text), program.length) == []
+
+
+@pytest.mark.parametrize("preset", ["1.5b/a1_h100", "7b/a1_h100"])
+def test_the_gradient_is_of_each_gpu_s_own_rows_and_of_no_mask(preset):
+    program = compiled(preset, "gradient test")
+    calls = attention_calls(program.text)
+    assert program.length == 12_288
+    assert {call.operands[0][:2] for call in calls} == {(program.rows, program.length)}
+    assert any(len(call.results) == 3 for call in calls)  # the gradients of queries, keys and values
+    assert all(of_another_batch(call) == [] for call in calls)
+    assert square(shapes(program.text), program.length) == []
+
+
+def test_absent_gpus_are_described_as_what_they_are():
+    with compiling_for(find_hardware("h100:16")) as devices:
+        assert {device.device_kind for device in devices} == {"NVIDIA H100 80GB HBM3"}
+        assert {device.compute_capability for device in devices} == {"9.0"}
+        assert [device.process_index for device in devices] == [0] * 8 + [1] * 8
