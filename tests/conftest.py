@@ -8,6 +8,8 @@ from pathlib import Path
 import jax
 import pytest
 
+pytest_plugins = ["watchdog"]
+
 ROOT = Path(__file__).parent.parent
 SHARED_DATA = ROOT.parent / "shared" / "data"
 

@@ -1,7 +1,9 @@
 """Scripts beside the tests that run in processes of their own, with devices of their own, and print a line of JSON."""
 
+import contextlib
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -40,6 +42,9 @@ def found_by(worker: subprocess.Popen[str]) -> Any:
 
 
 def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
+    """A port that is free now, below those that the system gives to connections: it is still free when it is used."""
+    for port in random.SystemRandom().sample(range(10_000, 30_000), 100):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise RuntimeError("no free port between 10000 and 30000")

@@ -128,7 +128,7 @@ def prompt_key_values(model: Qwen2, mesh: Mesh, params: Params, tokens: Int[Arra
     """
     positions = jnp.broadcast_to(jnp.arange(tokens.shape[1]), tokens.shape)
     with using(mesh):
-        attend = prefill_attention(jnp.ones_like(tokens), model.attention)
+        attend = prefill_attention(model.attention)
         nothing = (None,) * model.config.num_layers if _is_unrolled(params) else None
         _, kept = _forward(model, params, tokens, positions, attend, nothing)
     return tuple(KeyValues(*layer) for layer in kept) if _is_unrolled(params) else KeyValues(*kept)

@@ -6,14 +6,18 @@ where JetStream is not installed (extra `jetstream`).
 
 from __future__ import annotations
 
+import functools
 import logging
+import queue
 import sys
+import threading
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import jax
+import numpy as np
 
 
 @contextmanager
@@ -66,7 +70,68 @@ with _stand_in_for_seqio(), _root_logger_kept():
 protocol: Any = jetstream_pb2
 TokenizerParameters: Any = vars(tokenizer_pb2)["TokenizerParameters"]
 
+
+def _unless_reader_is_gone(send: Callable[..., None]) -> Any:
+    """JetStream's own raises in the Driver's thread once the event loop of its reader is closed.
+
+    That happens even to a reader that has its whole answer: `set_exception` calls the loop twice, and the first call
+    wakes the reader, which may close the loop before the second.
+    """
+
+    @functools.wraps(send)
+    def wrapped(channel: Any, content: Any) -> None:
+        try:
+            send(channel, content)
+        except RuntimeError:
+            if not channel._loop.is_closed():
+                raise
+
+    return wrapped
+
+
+def _generate_thread(self: Any, idx: int) -> None:
+    """Fills free slots and decodes a block, again and again. The same as JetStream's own but for one assertion.
+
+    JetStream's own looks for a request, then asserts that some slot is taken. The detokenizing thread may have freed
+    the last slot in between, and the assertion ended the process. A block that nobody waits for is harmless.
+    """
+    engine, params = self._generate_engines[idx], self._generate_params[idx]
+    free_slots, prefilled = self._generate_slots[idx], self._generate_backlogs[idx]
+    results = self._detokenize_backlogs[idx]
+    state = engine.init_decode_state()
+    step = 0
+    while self.live:
+        while not free_slots.empty():
+            idle = free_slots.qsize() == engine.max_concurrent_decodes
+            more_to_come = not self._prefill_backlog.empty() or not self._transfer_backlogs[idx].empty()
+            wait = idle or (self._interleaved_mode and more_to_come)
+            try:
+                request = prefilled.get(block=wait, timeout=1.0)
+            except queue.Empty:
+                if wait:
+                    continue
+                break
+            if request is None:  # the Driver stops
+                return
+            slot = free_slots.get()  # no other thread takes one
+            state = engine.insert(request.prefill_result, state, slot=slot)
+            orchestrator.delete_pytree(request.prefill_result)
+            request.generate_timestep_added = step
+            request.complete = np.zeros(engine.samples_per_slot, dtype=bool)
+            results.put((slot, request))
+        state, block = engine.generate(params, state)
+        block.copy_to_host_async()
+        results.put((step, block))
+        step += 1
+
+
 orchestrator.delete_pytree = _delete_pytree
+orchestrator.Driver._generate_thread = _generate_thread
+AsyncMultifuture.add_result = _unless_reader_is_gone(AsyncMultifuture.add_result)
+AsyncMultifuture.set_exception = _unless_reader_is_gone(AsyncMultifuture.set_exception)
+
+# JetStream's own thread kills the process where it fails: clients get no answer and the log says nothing.
+orchestrator.JetThread = threading.Thread
 
 # JetStream logs several lines for every block of tokens to the root logger; with a logger of its own they can be
 # asked for, and are not shown otherwise. A Logger answers to the functions of the module that it stands in for.

@@ -125,7 +125,7 @@ class Driver(orchestrator.Driver):
 
 
 class _Watch:
-    """Ends a thread that fails and tells why; JetStream would answer with SIGKILL to the process."""
+    """Ends a thread that fails, and reports why: JetStream would leave its clients without an answer."""
 
     def __init__(self, tell: Callable[[Exception], Any]) -> None:
         self._tell = tell

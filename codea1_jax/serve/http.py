@@ -5,6 +5,7 @@ With a token, requests under /v1 must carry ``Authorization: Bearer TOKEN``.
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import json
 import time
@@ -129,23 +130,29 @@ class _Service:
             self.metrics.drawn_tokens.inc(answer.usage.completion)
 
     async def _stream(self, request: web.Request, channel: Channel, answer: Answer, usage: bool) -> web.StreamResponse:
-        """Server-sent events. An error after the first one can only be told as another event."""
+        """Server-sent events, until the client closes the connection."""
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
-        await response.prepare(request)
-        begun: set[int] = set()
-        try:
-            async for pieces in channel:
-                answer.add(pieces)
-                for piece in pieces:
-                    await _send(response, answer.chunk(piece, first=piece.choice not in begun))
-                    begun.add(piece.choice)
-        except EngineFailure as error:
-            await _send(response, error_body(str(error), "server_error"))
-        else:
-            if usage:
-                await _send(response, answer.usage_chunk())
-            await response.write(b"data: [DONE]\n\n")
+        with contextlib.suppress(ConnectionResetError):
+            await response.prepare(request)
+            await _send_events(response, channel, answer, usage)
         return response
+
+
+async def _send_events(response: web.StreamResponse, channel: Channel, answer: Answer, usage: bool) -> None:
+    """The answer in pieces. An error after the first piece can only be reported as another event."""
+    begun: set[int] = set()
+    try:
+        async for pieces in channel:
+            answer.add(pieces)
+            for piece in pieces:
+                await _send(response, answer.chunk(piece, first=piece.choice not in begun))
+                begun.add(piece.choice)
+    except EngineFailure as error:
+        await _send(response, error_body(str(error), "server_error"))
+    else:
+        if usage:
+            await _send(response, answer.usage_chunk())
+        await response.write(b"data: [DONE]\n\n")
 
 
 async def _send(response: web.StreamResponse, event: dict[str, Any]) -> None:

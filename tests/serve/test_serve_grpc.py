@@ -83,7 +83,8 @@ def test_the_engine_runs_under_jetstreams_own_driver_and_orchestrator(stub):
         return decoded(found)[1]
 
     async def ask_all():
-        return await asyncio.gather(*(ask(content) for content in ("def f", "sort", "a", "xyz")))
+        asks = asyncio.gather(*(ask(content) for content in ("def f", "sort", "a", "xyz")))
+        return await asyncio.wait_for(asks, 60)
 
     try:
         answers = asyncio.run(ask_all())
