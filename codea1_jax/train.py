@@ -24,15 +24,15 @@ from codea1_jax.assemble import Parts, base_params, initial_params, own_start
 from codea1_jax.evals.code import benchmark_figures, evaluate_benchmark
 from codea1_jax.evals.heldout import code_figures, evaluate_code, evaluate_tests, suite_figures
 from codea1_jax.game.export import question_record, round_metrics
-from codea1_jax.learn import frozen
+from codea1_jax.learn import Wait, frozen
 from codea1_jax.methods import Played
 from codea1_jax.models.lora import attach
 from codea1_jax.models.qwen2 import Params
 from codea1_jax.models.sharding import abstract_sharded
+from codea1_jax.run.agreement import Interrupted, agreement
 from codea1_jax.run.config import ConfigError
 from codea1_jax.run.fingerprint import digest
-from codea1_jax.run.hosts import any_host
-from codea1_jax.run.interrupts import Interrupted, Interrupts
+from codea1_jax.run.interrupts import Interrupts
 from codea1_jax.run.offload import in_host_memory
 from codea1_jax.run.rundir import RunDir
 from codea1_jax.run.telemetry import Progress
@@ -52,7 +52,7 @@ def train(parts: Parts, state: State, run: RunDir) -> State:
     questions.set_state(state.data)
     total = parts.total_steps
     with (
-        Interrupts(any_host if jax.process_count() > 1 else None) as interrupts,
+        Interrupts(agreement()) as interrupts,
         Progress(total, done=state.step) as progress,
     ):
         try:
@@ -66,7 +66,7 @@ def train(parts: Parts, state: State, run: RunDir) -> State:
                 played = play(parts, state, next(questions))
                 run.check_saving()
                 with interrupts.shield():  # what donates the state and what records it is done whole
-                    state, metrics = learn(parts, state, played)
+                    state, metrics = learn(parts, state, played, _droppable(state, run, interrupts))
                     state = replace(state, data=questions.get_state())
                     run.log("train", state.step, metrics)
                     run.write_rollouts(state.step, records(parts, state.step, played))
@@ -83,12 +83,17 @@ def play(parts: Parts, state: State, problems: Sequence[Problem]) -> Played:
     return parts.method.play(parts.table(params(parts, state)), problems, state.book, (state.step,), parts.rules)
 
 
-def learn(parts: Parts, state: State, played: Played) -> tuple[State, dict[str, float]]:
-    """Updates the mistake book and every policy in turn. The policies of `state` are donated."""
+def learn(
+    parts: Parts, state: State, played: Played, wait: Wait = jax.block_until_ready
+) -> tuple[State, dict[str, float]]:
+    """Updates the mistake book and every policy in turn. The policies of `state` are donated.
+
+    `wait` gets what each micro-batch computes before the next one begins.
+    """
     policies, metrics, speeds, seconds = dict(state.policies), {}, {}, dict(played.seconds)
     for name, lessons in played.lessons.items():
         started = time.perf_counter()
-        policies[name], figures = parts.learners[name].update(policies[name], state.reference, lessons)
+        policies[name], figures = parts.learners[name].update(policies[name], state.reference, lessons, wait)
         seconds[f"update_{name}"] = time.perf_counter() - started
         speed = parts.update_speed(name, lessons, seconds[f"update_{name}"])
         speeds |= {f"{figure}/update_{name}": value for figure, value in speed.items()}
@@ -148,6 +153,19 @@ def check_best_metric(parts: Parts) -> None:
             f"checkpoint.best_metric: no evaluation of this run gives {settings.best_metric}; "
             f"it gives {', '.join(names) or 'nothing'}"
         )
+
+
+def _droppable(state: State, run: RunDir, interrupts: Interrupts) -> Wait:
+    """Waits in an update of `state`, which a signal may end as long as the step's beginning is whole here or saved."""
+    saved = run.has_saved(state.step)
+
+    def wait(arrays: Any) -> None:
+        if saved or not any(array.is_deleted() for array in jax.tree.leaves(state.policies)):
+            interrupts.wait(arrays)
+        else:
+            jax.block_until_ready(arrays)
+
+    return wait
 
 
 def _evaluate_if_due(parts: Parts, state: State, run: RunDir) -> None:

@@ -14,6 +14,7 @@ from codea1_jax.models.policy import Policy
 from codea1_jax.models.qwen2 import Params
 from codea1_jax.models.sharding import batch_parts
 from codea1_jax.rollout import Capacity, Sampler, Sampling
+from codea1_jax.run.agreement import wait
 from codea1_jax.run.config import ConfigError
 
 BLOCK = 8  # tokens decoded between two looks of the scheduler
@@ -71,9 +72,9 @@ def make_sampler(rollout: RolloutConfig, policy: Policy, seed: int, capacity: Ca
                 f"rollout.engine=jetstream: {error.name} is not installed; pip install 'codea1-jax[jetstream]', or "
                 "set rollout.engine=core, which draws the same"
             ) from error
-        return JetStreamSampler(policy.model, policy.tokenizer, seed=seed, capacity=capacity, mesh=mesh)
+        return JetStreamSampler(policy.model, policy.tokenizer, seed=seed, capacity=capacity, mesh=mesh, wait=wait)
     eos_ids, pad_id = policy.tokenizer.eos_ids, policy.tokenizer.pad_id
-    return Sampler(policy.model, eos_ids=eos_ids, pad_id=pad_id, seed=seed, capacity=capacity, mesh=mesh)
+    return Sampler(policy.model, eos_ids=eos_ids, pad_id=pad_id, seed=seed, capacity=capacity, mesh=mesh, wait=wait)
 
 
 def capacity_of(rollout: RolloutConfig, parts: int, groups: int, width: int, prompt: int, response: int) -> Capacity:

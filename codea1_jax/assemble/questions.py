@@ -98,7 +98,7 @@ def _load_file(source: str, pool: Judge) -> Loaded:
     except (ValueError, OSError) as error:
         raise ConfigError(f"data.source: {error}") from error
     mine = {i: problem for i, problem in enumerate(loaded.problems) if is_mine(i)}
-    reasons = gathered(dict(zip(mine, failures(tuple(mine.values()), pool), strict=True)))
+    reasons = gathered(lambda: dict(zip(mine, failures(tuple(mine.values()), pool), strict=True)))
     return loaded.refusing({loaded.problems[i].id: reason for i, reason in reasons.items() if reason is not None})
 
 

@@ -47,9 +47,7 @@ def check_samples(
     """
     pending: deque[Checks] = deque()
     for problem, programs in drawn:
-        limits = benchmark.limits[problem]
-        checks = {program: submit_check(pool, problem, program, limits) for program in dict.fromkeys(programs)}
-        pending.append((problem, programs, checks))
+        pending.append(_submit(benchmark, problem, programs, pool))
         while pending and all(check.done() for check in pending[0][2].values()):
             yield _result(*pending.popleft())
     while pending:
@@ -67,16 +65,12 @@ def evaluate_benchmark(table: Table, benchmark: Benchmark, samples: int, stream:
         return table.prompts.code(ask.question, ask.entry_point)
 
     model = Talker(PolicyModel(table.code, prompt, table.decode, stream))
-    mine: list[int] = []
-
-    def drawn() -> Iterator[tuple[Problem, Sequence[str]]]:
-        for i, programs in model.programs(benchmark.problems, samples):
-            if is_mine(i):
-                mine.append(i)
-                yield benchmark.problems[i], programs
-
-    results = tuple(check_samples(benchmark, drawn(), table.pool))
-    found = figures(tuple(gathered(dict(zip(mine, results, strict=True))).values()))
+    mine = {
+        i: _submit(benchmark, benchmark.problems[i], programs, table.pool)
+        for i, programs in model.programs(benchmark.problems, samples)
+        if is_mine(i)
+    }
+    found = figures(tuple(gathered(lambda: {i: _result(*checks) for i, checks in mine.items()}).values()))
     return {f"eval/{name}/{key}": value.value for name, values in found.items() for key, value in values.items()}
 
 
@@ -100,6 +94,15 @@ def _figures(results: Sequence[TaskResult]) -> dict[str, Estimate]:
     fewest = min(n for n, _ in counts)
     averages = {"avg_at_n": estimate([c / n for n, c in counts])}
     return averages | {f"pass_at_{k}": estimate([pass_at_k(n, c, k) for n, c in counts]) for k in KS if k <= fewest}
+
+
+def _submit(benchmark: Benchmark, problem: Problem, programs: Sequence[str], pool: Judge) -> Checks:
+    limits = benchmark.limits[problem]
+    return (
+        problem,
+        programs,
+        {program: submit_check(pool, problem, program, limits) for program in dict.fromkeys(programs)},
+    )
 
 
 def _result(problem: Problem, programs: Sequence[str], checks: Mapping[str, Future[CheckResult]]) -> TaskResult:

@@ -88,8 +88,9 @@ def evaluate_code(table: Table, heldout: HeldOut, samples: int, stream: tuple[in
                 for p in dict.fromkeys(programs)
             }
             asked[i] = [jobs[p] for p in programs]
-    mine = {i: sum(_agrees(testimony(a), heldout.answers[i]) for a in programs) for i, programs in asked.items()}
-    correct = gathered(mine).values()
+    correct = gathered(
+        lambda: {i: sum(_agrees(testimony(a), heldout.answers[i]) for a in programs) for i, programs in asked.items()}
+    ).values()
     figures = {f"eval/pass_at_{k}": 100 * fmean(pass_at_k(samples, c, k) for c in correct) for k in KS if k <= samples}
     return {"eval/avg_at_n": 100 * fmean(c / samples for c in correct), **figures}
 
@@ -185,18 +186,21 @@ class _Truth:
 
 
 def _truths(pool: Judge, problems: Sequence[Problem], tests: Sequence[Sequence[SuiteTest]]) -> list[_Truth]:
-    pending = {}
-    for i, (problem, own) in enumerate(zip(problems, tests, strict=True)):
-        if is_mine(i):
-            calls = tuple(dict.fromkeys(t.call for t in own))
-            reference = ask(pool, problem.solution, calls, problem.entry_point, is_reference=True)
-            asked = [reference, *(ask(pool, mutant, calls, problem.entry_point) for mutant in problem.mutants)]
-            pending[i] = asked, StatedAnswers(pool, [t.stated for t in own])
-    mine = {}
-    for i, (asked, stated) in pending.items():
-        reference, *mutants = map(testimony, asked)
-        mine[i] = _Truth(reference, tuple(mutants), stated.result())
-    return list(gathered(mine).values())
+    def judge() -> dict[int, _Truth]:
+        pending = {}
+        for i, (problem, own) in enumerate(zip(problems, tests, strict=True)):
+            if is_mine(i):
+                calls = tuple(dict.fromkeys(t.call for t in own))
+                reference = ask(pool, problem.solution, calls, problem.entry_point, is_reference=True)
+                asked = [reference, *(ask(pool, mutant, calls, problem.entry_point) for mutant in problem.mutants)]
+                pending[i] = asked, StatedAnswers(pool, [t.stated for t in own])
+        mine = {}
+        for i, (asked, stated) in pending.items():
+            reference, *mutants = map(testimony, asked)
+            mine[i] = _Truth(reference, tuple(mutants), stated.result())
+        return mine
+
+    return list(gathered(judge).values())
 
 
 def _one_per_round(rounds: Sequence[Sequence[SuiteTest]]) -> list[SuiteTest]:

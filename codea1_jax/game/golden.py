@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from codea1_jax.game.judging import PendingJudgement, StatedAnswers
+from codea1_jax.game.judging import Judgement, PendingJudgement, StatedAnswers
 from codea1_jax.game.round import Round, Rules, Table, sample_programs
 from codea1_jax.game.scoring import settle
 from codea1_jax.game.sharing import gathered, is_mine
@@ -26,15 +26,19 @@ def play_golden(table: Table, problems: Sequence[Problem], stream: tuple[int, ..
     started = time.perf_counter()
     groups = sample_programs(table, problems, stream, rules)
     sampled = time.perf_counter()
-    mine = [i for i in range(len(problems)) if is_mine(i)]
-    golden = golden_tests([problems[i] for i in mine], table.pool)
-    pending = [
-        (i, tests, PendingJudgement(table.pool, problems[i], groups[i], tests, rules.scoring.judging))
-        for i, tests in zip(mine, golden, strict=True)
-    ]
-    judged = gathered({i: (tests, judging.result()) for i, tests, judging in pending})
+
+    def judge() -> dict[int, tuple[tuple[Test, ...], Judgement]]:
+        mine = [i for i in range(len(problems)) if is_mine(i)]
+        golden = golden_tests([problems[i] for i in mine], table.pool)
+        pending = [
+            (i, tests, PendingJudgement(table.pool, problems[i], groups[i], tests, rules.scoring.judging))
+            for i, tests in zip(mine, golden, strict=True)
+        ]
+        return {i: (tests, judging.result()) for i, tests, judging in pending}
+
     questions = tuple(
-        settle(problems[i], {}, tests, groups[i], judgement, rules.scoring) for i, (tests, judgement) in judged.items()
+        settle(problems[i], {}, tests, groups[i], judgement, rules.scoring)
+        for i, (tests, judgement) in gathered(judge).items()
     )
     seconds = {"generate_code": sampled - started, "judge_wait": time.perf_counter() - sampled}
     return Round(questions, seconds)

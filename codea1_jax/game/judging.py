@@ -10,7 +10,6 @@ for its stated answers, and the programs have time for all calls.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from typing import TypeVar
 from codea1_jax.game.parsing import Suite
 from codea1_jax.game.records import Candidate
 from codea1_jax.game.validation import Repeats, ValidatedSuite, validate_suite
+from codea1_jax.run.agreement import in_thread
 from data_pipeline import Problem
 from data_pipeline.imports import with_imports
 from sandbox import Execution, Job, Judge, Limits, Outcome, Status, Test, encode_literal
@@ -117,7 +117,7 @@ class PendingJudgement:
         book: Sequence[Test],
         config: JudgingConfig,
     ) -> None:
-        self._judgement = _in_thread(lambda: judge_group(pool, problem, group, book, config))
+        self._judgement = in_thread(lambda: judge_group(pool, problem, group, book, config), name="judgement")
 
     def result(self) -> Judgement:
         """Waits for the last answer. Raises SandboxError if the judge fails."""
@@ -199,17 +199,3 @@ def _by_suite(
     each = [tuple(dict.fromkeys(suite)) for suite in suites]
     executions = {calls: pool.submit(job(calls)) for calls in dict.fromkeys(each) if calls}
     return [dict(zip(calls, executions[calls].result().outcomes, strict=True)) if calls else {} for calls in each]
-
-
-def _in_thread(function: Callable[[], T]) -> Future[T]:
-    """The future of `function`, called in a thread that does not keep the process alive."""
-    future: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(function())
-        except BaseException as error:  # noqa: BLE001  (whoever asks for the result gets it)
-            future.set_exception(error)
-
-    threading.Thread(target=run, name="judgement", daemon=True).start()
-    return future

@@ -102,7 +102,7 @@ def play_round(
             book_tests = retrieved(pages[i])
             pending[i] = PendingJudgement(table.pool, problems[i], group, book_tests, rules.scoring.judging)
     suites_done = time.perf_counter()
-    judgements = gathered({i: judging.result() for i, judging in pending.items()})
+    judgements = gathered(lambda: {i: judging.result() for i, judging in pending.items()})
     judged = time.perf_counter()
     questions = tuple(
         settle(problem, pages[i], retrieved(pages[i]), groups[i], judgements[i], rules.scoring)

@@ -15,6 +15,8 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
+from codea1_jax.run.agreement import agreement
+
 T = TypeVar("T")
 
 
@@ -23,16 +25,22 @@ def is_mine(index: int) -> bool:
     return index % jax.process_count() == jax.process_index()
 
 
-def gathered(mine: Mapping[int, T]) -> dict[int, T]:
-    """Everybody's shares together, by index in ascending order. All hosts must ask at the same point of the program."""
+def gathered(judge: Callable[[], Mapping[int, T]]) -> dict[int, T]:
+    """Everybody's shares together, by index in ascending order; `judge` gives this host's, and computes nothing with
+    other hosts.
+
+    All hosts must ask at the same point of the program. While a host judges, the run may be stopped: Interrupted.
+    """
+    together = agreement()
+    mine = judge() if together is None else together.work(judge)
     shares = [mine] if jax.process_count() == 1 else [pickle.loads(part) for part in _bytes_of_all(pickle.dumps(mine))]
-    together = {index: outcome for share in shares for index, outcome in share.items()}
-    return {index: together[index] for index in sorted(together)}
+    outcomes = {index: outcome for share in shares for index, outcome in share.items()}
+    return {index: outcomes[index] for index in sorted(outcomes)}
 
 
 def from_first(make: Callable[[], T]) -> T:
     """What the first host makes, on all, for work that is not worth parting."""
-    return gathered({0: make()} if is_mine(0) else {})[0]
+    return gathered(lambda: {0: make()} if is_mine(0) else {})[0]
 
 
 def _bytes_of_all(own: bytes) -> list[bytes]:

@@ -5,7 +5,7 @@ from codea1_jax.learn.config import GRPOConfig, OptimizerConfig, PackingConfig
 from codea1_jax.learn.imitation import Imitation
 from codea1_jax.learn.optimizer import PolicyState, frozen
 from codea1_jax.learn.supervised import SupervisedLearner, weighted_example
-from codea1_jax.learn.update import Groups, Learner
+from codea1_jax.learn.update import Groups, Learner, Wait
 
 __all__ = [
     "Example",
@@ -18,6 +18,7 @@ __all__ = [
     "PolicyState",
     "SupervisedLearner",
     "Trajectory",
+    "Wait",
     "frozen",
     "weighted_example",
 ]

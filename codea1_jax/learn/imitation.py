@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
 
 from codea1_jax.learn.batch import Trajectory, trajectory_example
 from codea1_jax.learn.optimizer import Params, PolicyState
@@ -29,10 +32,14 @@ class Imitation:
         return groups
 
     def update(
-        self, state: PolicyState, reference: Params | None, groups: Sequence[Sequence[Trajectory]]
+        self,
+        state: PolicyState,
+        reference: Params | None,
+        groups: Sequence[Sequence[Trajectory]],
+        wait: Callable[[Any], object] = jax.block_until_ready,
     ) -> tuple[PolicyState, dict[str, float]]:
         """One optimizer update; `state` is donated. With LoRA, `reference` is the base; without, it is not used.
 
-        Raises as `SupervisedLearner.update` does.
+        `wait` is as there. Raises as `SupervisedLearner.update` does.
         """
-        return self._learner.update(state, [trajectory_example(t) for group in groups for t in group], reference)
+        return self._learner.update(state, [trajectory_example(t) for group in groups for t in group], reference, wait)

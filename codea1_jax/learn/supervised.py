@@ -6,9 +6,10 @@ divided by the sum of the weights, whatever the packing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -125,9 +126,15 @@ class SupervisedLearner:
         return at_rest(self.phases.init.eval_shape(params), self._offload)
 
     def update(
-        self, state: PolicyState, examples: Sequence[Example], base: Params | None = None
+        self,
+        state: PolicyState,
+        examples: Sequence[Example],
+        base: Params | None = None,
+        wait: Callable[[Any], object] = jax.block_until_ready,
     ) -> tuple[PolicyState, dict[str, float]]:
         """One optimizer update, with LoRA of adapters on `base`; `state` is donated and must not be used again.
+
+        `wait` gets the loss of each micro-batch before the next one begins; if it raises, `state` is still whole.
 
         Raises:
             ValueError: no token of the examples has a weight.
@@ -140,6 +147,7 @@ class SupervisedLearner:
         for batch in pack(examples, self._packing, batch_parts(self._mesh)):
             placed = put(batch, batch_sharding(self._mesh))
             total = self.phases.accumulate(total, state.params, placed, np.float32(total_weight), base)
+            wait(total[0])  # whose buffer the next call takes
         state = replace(state, opt_state=in_device_memory(state.opt_state))
         state, norm = self.phases.apply(state, total[1])
         metrics = {"loss": float(total[0]), "grad_norm": float(norm)}

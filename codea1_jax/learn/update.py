@@ -12,11 +12,11 @@ pass for the old log-probabilities: they equal the current ones exactly, and its
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from itertools import chain
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -47,6 +47,7 @@ from codea1_jax.models.sharding import batch_parts, batch_sharding, jit_on, one_
 from codea1_jax.run.offload import OffloadConfig, in_device_memory
 
 Groups = Sequence[Sequence[Trajectory]]  # the trajectories of each question
+Wait = Callable[[Any], object]  # returns when the arrays of a tree are there
 
 
 class Accumulated(NamedTuple):
@@ -162,9 +163,12 @@ class Learner:
         return at_rest(self.phases.init.eval_shape(params), self._offload)
 
     def update(
-        self, state: PolicyState, reference: Params | None, groups: Groups
+        self, state: PolicyState, reference: Params | None, groups: Groups, wait: Wait = jax.block_until_ready
     ) -> tuple[PolicyState, dict[str, float]]:
         """One training step. `state` is donated: it must not be used again.
+
+        `wait` gets what each micro-batch computes before the next one begins. If it raises before a mini-batch is
+        complete, `state` is still whole.
 
         `reference` is needed unless kl_coef is 0 or the state has one of its own; with LoRA always, since it is the
         base. Means per token are over the tokens that were computed: with skip_zero_advantage those of responses
@@ -184,13 +188,13 @@ class Learner:
         mini_batches = [groups[start : start + size] for start in range(0, len(groups), size)]
         packed = [self._pack(mini) for mini in mini_batches]
         policy = attach(self._lora, base, state.params)
-        packed[1:] = [self._score(batches, policy, "old_logprobs") for batches in packed[1:]]
+        packed[1:] = [self._score(batches, policy, "old_logprobs", wait) for batches in packed[1:]]
         del policy  # whose arrays are donated
         if self._grpo.kl_coef > 0:
-            packed = self._score_by_reference(packed, reference, own)
+            packed = self._score_by_reference(packed, reference, own, wait)
         parts, norms = [], []
         for mini, batches in zip(mini_batches, packed, strict=True):
-            gradient, sums = self._gradient(state.params, batches, self._response_tokens(mini), base)
+            gradient, sums = self._gradient(state.params, batches, self._response_tokens(mini), base, wait)
             state = replace(state, opt_state=in_device_memory(state.opt_state))
             state, norm = self.phases.apply(state, gradient)
             state = at_rest(state, self._offload)
@@ -219,25 +223,37 @@ class Learner:
         batches = pack([trajectory_example(t) for t in trajectories], self._packing, batch_parts(self._mesh))
         return [put(batch, batch_sharding(self._mesh)) for batch in batches]
 
-    def _score(self, batches: list[PackedBatch], params: Params, field: str) -> list[PackedBatch]:
-        logprobs = self.phases.logprobs
-        assert logprobs is not None  # made above; supervised learning alone has none
-        return [replace(batch, **{field: logprobs(params, batch)}) for batch in batches]
+    def _score(
+        self, batches: list[PackedBatch], params: Params, field: str, wait: Wait = jax.block_until_ready
+    ) -> list[PackedBatch]:
+        assert self.phases.logprobs is not None  # made above; supervised learning alone has none
+        scored = []
+        for batch in batches:
+            logprobs = self.phases.logprobs(params, batch)
+            wait(logprobs)
+            scored.append(replace(batch, **{field: logprobs}))
+        return scored
 
     def _score_by_reference(
-        self, packed: list[list[PackedBatch]], shared: Params | None, own: Params | None
+        self, packed: list[list[PackedBatch]], shared: Params | None, own: Params | None, wait: Wait
     ) -> list[list[PackedBatch]]:
         """By the policy's own reference if it has one, else by the one that all share."""
         reference = in_device_memory(shared) if own is None else attach(self._lora, shared, in_device_memory(own))
-        return [self._score(batches, reference, "reference_logprobs") for batches in packed]
+        return [self._score(batches, reference, "reference_logprobs", wait) for batches in packed]
 
     def _gradient(
-        self, params: Params, batches: list[PackedBatch], tokens: int, base: Params | None = None
+        self,
+        params: Params,
+        batches: list[PackedBatch],
+        tokens: int,
+        base: Params | None = None,
+        wait: Wait = jax.block_until_ready,
     ) -> Accumulated:
         """The gradient of a mini-batch's token mean, and its sums; zeros if every response was skipped."""
         total = self.phases.nothing(params)
         for batch in batches:
             total = self.phases.accumulate(total, params, batch, np.float32(tokens), base)
+            wait(total.sums)  # whose buffers the next call takes
         return total
 
 

@@ -6,9 +6,11 @@ two hosts of a pod would make different ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
+import jax
 import numpy as np
 from jax.sharding import Mesh
 
@@ -25,11 +27,17 @@ class JetStreamSampler(Sampler):
     """Draws what `Sampler` draws, by the engine's prefill, insert and generate."""
 
     def __init__(
-        self, model: Qwen2, tokenizer: Tokenizer, *, seed: int, capacity: Capacity, mesh: Mesh | None = None
+        self,
+        model: Qwen2,
+        tokenizer: Tokenizer,
+        *,
+        seed: int,
+        capacity: Capacity,
+        mesh: Mesh | None = None,
+        wait: Callable[[Any], object] = jax.block_until_ready,
     ) -> None:
-        super().__init__(
-            model, eos_ids=tokenizer.eos_ids, pad_id=tokenizer.pad_id, seed=seed, capacity=capacity, mesh=mesh
-        )
+        eos_ids, pad_id = tokenizer.eos_ids, tokenizer.pad_id
+        super().__init__(model, eos_ids=eos_ids, pad_id=pad_id, seed=seed, capacity=capacity, mesh=mesh, wait=wait)
         self._engine = JetStreamEngine(model, tokenizer, capacity, self._mesh)
 
     def _run(

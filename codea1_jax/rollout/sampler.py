@@ -8,7 +8,7 @@ enter (`schedule`); what happens inside a block happens on the device (`decode`)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +52,7 @@ class Sampler:
     eos_ids: a completion ends with, and includes, the first of these tokens that it draws.
     pad_id: any token; it fills prompts up to their bucket and no attention sees it.
     mesh: where it decodes, by default the first device alone.
+    wait: gets the arrays of each block of tokens before the next one begins; what it raises ends the rollout.
     counters: work done so far.
     """
 
@@ -64,8 +65,10 @@ class Sampler:
         seed: int,
         capacity: Capacity,
         mesh: Mesh | None = None,
+        wait: Callable[[Any], object] = jax.block_until_ready,
     ) -> None:
         self.counters = Counters()
+        self._wait = wait
         self._model = model
         self._mesh = one_device_mesh() if mesh is None else mesh
         self._eos_ids = tuple(eos_ids)
@@ -134,6 +137,7 @@ class Sampler:
 
     def _fetch(self, block: Block) -> Block:
         """Waits for a block and counts it."""
+        self._wait(block)
         block = jax.device_get(block)
         if not np.isfinite(block.logprobs).all():
             raise FloatingPointError("the policy's logprobs are not finite: its parameters are broken")

@@ -20,9 +20,9 @@ from jax._src import distributed  # its client, which alone knows who is alive, 
 from jax.experimental import multihost_utils
 from pydantic import Field, model_validator
 
+from codea1_jax.run.agreement import Interrupted, agreeing
 from codea1_jax.run.config import ConfigError, Section
 from codea1_jax.run.device_memory import is_shortage
-from codea1_jax.run.interrupts import Interrupted
 
 T = TypeVar("T")
 
@@ -81,11 +81,12 @@ def joined(settings: HostsConfig) -> Iterator[None]:
         raise ConfigError(f"hosts: the other processes cannot be met ({reason})") from error
     threading.Thread(target=_watch, args=(over,), daemon=True).start()
     try:
-        yield
-        multihost_utils.sync_global_devices("the run is over")
+        with agreeing(_Board(), jax.process_index(), jax.process_count()):
+            yield
+            multihost_utils.sync_global_devices("the run is over")
         over.set()
         _wait_for_the_others_to_leave()
-    except (ConfigError, Interrupted):  # all hosts know of it (`on_all`, `any_host`) and leave by this door
+    except (ConfigError, Interrupted):  # all hosts know of it and leave by this door
         over.set()
         _wait_for_the_others_to_leave()
         raise
@@ -97,6 +98,24 @@ def joined(settings: HostsConfig) -> Iterator[None]:
     finally:
         over.set()
         jax.distributed.shutdown()
+
+
+class _Board:
+    """What hosts tell each other by JAX's coordination service, which runs in the first of them."""
+
+    def __init__(self) -> None:
+        client = distributed.global_state.client
+        assert client is not None
+        self._client = client
+
+    def write(self, key: str, text: str) -> None:
+        self._client.key_value_set(key, text, allow_overwrite=True)
+
+    def read(self, folder: str) -> dict[str, str]:
+        return dict(self._client.key_value_dir_get(folder + "/"))
+
+    def erase(self, folder: str) -> None:
+        self._client.key_value_delete(folder + "/")
 
 
 def is_writer() -> bool:

@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
+
+import jax
+
+from codea1_jax.run.agreement import Agreement, Interrupted
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-class Interrupted(Exception):
-    """The process was asked to stop; the message names the signal."""
-
-
 class Interrupts:
-    """While active, a signal raises `Interrupted`: at once, or at the end of a `shield` if one is up.
+    """While active, a signal raises `Interrupted`: at once, or in a `shield` at its end or where it waits.
 
     Another signal during a shield, or once `Interrupted` is raised, changes nothing, for schedulers send several; but
     a Ctrl-C after one that was held back raises KeyboardInterrupt there and then: the user really means it.
 
-    On several hosts all must stop at the same place, so there a signal raises only where a shield begins or ends:
-    `agree` then says whether any host has one pending. Use as a context manager, in the main thread.
+    On several hosts all must stop at the same place, so there a signal only asks for it, and `Interrupted` is raised by
+    a point of the `agreement`. Use as a context manager, in the main thread.
     """
 
-    def __init__(self, agree: Callable[[bool], bool] | None = None) -> None:
-        self._agree = agree
+    def __init__(self, agreement: Agreement | None = None) -> None:
+        self._agreement = agreement
         self._raised = False
         self._shielded = False
         self._pending: str | None = None
@@ -41,24 +42,35 @@ class Interrupts:
 
     @contextmanager
     def shield(self) -> Iterator[None]:
-        """Holds signals back: what is done inside is done whole."""
-        if self._agree is not None:
-            self._heed(self._agree)
+        """Holds signals back: what is done inside is done whole, unless it waits."""
+        self._pass_point()
         self._shielded = True
         try:
             yield
         finally:
             self._shielded = False
-        self._heed(self._agree or bool)
+        self._pass_point()
 
-    def _heed(self, agree: Callable[[bool], bool]) -> None:
-        if not self._raised and agree(self._pending is not None):
+    def wait(self, arrays: Any) -> None:
+        """Waits for arrays inside a shield, where what was begun may still be dropped. Raises Interrupted."""
+        if self._agreement is None:
+            jax.block_until_ready(arrays)
+            self._pass_point()
+        else:
+            self._agreement.wait(arrays)
+
+    def _pass_point(self) -> None:
+        if self._agreement is not None:
+            self._agreement.pass_point()
+        elif self._pending is not None and not self._raised:
             self._raised = True
-            raise Interrupted(self._pending or "a signal to another host")
+            raise Interrupted(self._pending)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         name = signal.Signals(number).name
-        if not (self._shielded or self._raised) and self._agree is None:
+        if self._agreement is not None:
+            self._agreement.ask(name)
+        elif not (self._shielded or self._raised):
             self._raised = True
             raise Interrupted(name)
         if self._pending is not None and number == signal.SIGINT:

@@ -4,7 +4,8 @@ import signal
 
 import pytest
 
-from codea1_jax.run.interrupts import SIGNALS, Interrupted, Interrupts
+from codea1_jax.run.agreement import Interrupted
+from codea1_jax.run.interrupts import SIGNALS, Interrupts
 
 
 def send(number: int) -> None:

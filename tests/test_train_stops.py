@@ -1,0 +1,60 @@
+"""A run on several hosts can be stopped at any point of a step, within seconds, and loses nothing but that step."""
+
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from tiny_run import assert_same_end, finish, start_script, train_arguments, wait_until, without_times
+from workers import free_port
+
+STEPS = ("train.steps=3", "checkpoint.every=1", "eval.every=0")
+
+
+def start_two(directory: Path, *more: str, slowed: tuple[str, ...] = ()):
+    """A tiny run of two processes; `slowed` are the first arguments of slowed_run.py."""
+    port = free_port()
+    script = ("-m", "tests.slowed_run", *slowed) if slowed else ("-m", "codea1_jax")
+    return [
+        start_script(
+            *script,
+            *train_arguments(directory, *STEPS, *more),
+            *(f"hosts.coordinator=127.0.0.1:{port}", "hosts.count=2", f"hosts.index={index}"),
+        )
+        for index in range(2)
+    ]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that nobody stopped."""
+    directory = tmp_path_factory.mktemp("whole")
+    for process in start_two(directory):
+        finish(process)
+    return directory
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("stage", "every"),
+    [("generation", 3), ("judging", 3), ("update of code", 3), ("update of test", 1)],
+    ids=["generation", "judging", "first update", "second update"],
+)
+def test_a_signal_within_a_step_saves_its_beginning_within_20_seconds(whole, tmp_path, stage, every):
+    """In the second update the step's beginning is gone; it was saved before, since every step is."""
+    run, marker = tmp_path / "run", tmp_path / "slow"
+    processes = start_two(run, f"checkpoint.every={every}", slowed=(stage, "1", str(marker)))
+    wait_until(marker.exists, processes[0])
+    assert (run / "checkpoints" / "1").exists() == (every == 1)
+    processes[1].send_signal(signal.SIGTERM)
+    asked = time.monotonic()
+    wait_until((run / "checkpoints" / "1").exists, processes[0])
+    for process in processes:
+        said = process.communicate(timeout=90)[1]
+        assert process.returncode == 130, said
+    assert time.monotonic() - asked < 20
+    assert "2" not in [path.name for path in (run / "checkpoints").iterdir()], "an unfinished step was saved"
+    for process in start_two(run, "--resume"):
+        finish(process)
+    assert_same_end(run / "checkpoints", whole / "checkpoints", step=3)
+    assert without_times(run) == without_times(whole)
