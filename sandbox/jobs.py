@@ -36,7 +36,6 @@ _MOST = {
     "memory_mb": 1 << 24,
     "processes": 200,
     "file_bytes": 1 << 40,
-    "output_bytes": 1 << 40,
     "recursion": 1 << 20,
 }
 _MOST_SECONDS = 86_400
@@ -57,8 +56,7 @@ class Limits:
     wall_factor: float = 5.0
     memory_mb: int = 512  # address space of each process
     processes: int = 8  # processes and threads alive at once, the program's own included
-    file_bytes: int = 1 << 20  # size of any one file that it writes
-    output_bytes: int = 1 << 23  # answers that one process may write; a fresh process continues after them
+    file_bytes: int = 1 << 23  # of any one file that it writes, and of one process's answers: a fresh one continues
     recursion: int = 1_000  # depth of Python's stack, unless the program sets it
 
     def __post_init__(self) -> None:

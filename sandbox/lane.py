@@ -103,7 +103,7 @@ class Lane(threading.Thread):
         self._running.popleft()
         try:
             with result:
-                task.progress.absorb(report, os.pread(result.fileno(), limits.output_bytes, 0))
+                task.progress.absorb(report, os.pread(result.fileno(), limits.file_bytes, 0))
             answer = task.progress.result() if task.progress.done else None
         except Exception as error:  # noqa: BLE001  (see _send)
             _fail(task, error)

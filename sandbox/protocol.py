@@ -142,7 +142,7 @@ class Batch:
             self.outcomes += [load] * self.left
             return
         self.outcomes += answers
-        out_of_room = bool(answers) and len(data) > self.limits.output_bytes - _MAX_EXACT_LINE
+        out_of_room = bool(answers) and len(data) > self.limits.file_bytes - _MAX_EXACT_LINE
         if len(answers) < asked and not out_of_room and not gives_up:
             self.outcomes.append(report.death())
         if self._cpu_left() <= 0 or self.wall_seconds >= self.limits.wall_factor * self.limits.program_seconds:
@@ -302,7 +302,7 @@ def _rlimits(limits: Limits, cpu_seconds: float, processes: int) -> tuple[tuple[
     return (
         (resource.RLIMIT_AS, limits.memory_mb << 20),
         (resource.RLIMIT_CPU, math.ceil(cpu_seconds) + 1),
-        (resource.RLIMIT_FSIZE, max(limits.file_bytes, limits.output_bytes)),
+        (resource.RLIMIT_FSIZE, limits.file_bytes),
         (resource.RLIMIT_NPROC, processes + 1),  # the zygote counts too
         (resource.RLIMIT_NOFILE, _OPEN_FILES),
         (resource.RLIMIT_CORE, 0),

@@ -44,9 +44,7 @@ def most_limits() -> Limits:
     """What a client may ask for: minutes, and the memory that this host has."""
     memory_mb = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
     seconds = {"call_seconds": 600, "load_seconds": 600, "program_seconds": 600}
-    return Limits(
-        **seconds, wall_factor=20, memory_mb=memory_mb, processes=64, file_bytes=1 << 28, output_bytes=1 << 28
-    )
+    return Limits(**seconds, wall_factor=20, memory_mb=memory_mb, processes=64, file_bytes=1 << 28)
 
 
 def serve(

@@ -52,7 +52,8 @@ def test_two_policies_learn_each_from_its_own_role(pool):
     assert completions(played) == {"code": [[RIGHT, WRONG]], "test": [[EASY, HARD]]}
     assert METHODS["a1"].policies == ("code", "test")
     # the right program passes the remembered test; the wrong one fails f(4)
-    assert played.pages == {PROBLEM.id: {Test("f(9)", "10"): 1, Test("f(4)", "5"): 1}}
+    page = [(test.call, test.expected, frequency) for test, frequency in played.pages[PROBLEM.id].items()]
+    assert page == [("f(9)", "10", 1), ("f(4)", "5", 1)]
 
 
 def test_the_one_policy_of_self_play_learns_from_both_roles_with_the_same_rewards(pool):

@@ -362,11 +362,18 @@ def test_one_suites_slow_tests_cost_no_other_suite_whoever_answers_them():
 
 
 def test_what_a_reference_has_answered_is_remembered_however_much_it_is_asked():
-    some, more = ("\n".join(f"assert f({x}) == {x + 1}" for x in range(count)) for count in (60, 61))
+    """Of K = 8 tests that were asked for, 2K are read."""
+    found = []
     with ReferenceCache(SandboxPool(workers=1, limits=LIMITS)) as own:
-        for suite in (some, more):
-            play(own, [RIGHT, WRONG], {RIGHT: [suite] * 2, WRONG: [suite] * 2})
-        assert (own.misses, own.hits) == (61, 60)
+        for count in (15, 16, 60):
+            suite = "\n".join(f"assert f({x}) == {x + 1}" for x in range(count))
+            question, _ = play(own, [RIGHT, WRONG], {RIGHT: [suite] * 2, WRONG: [suite] * 2})
+            found.append((own.misses, own.hits, counts(question)))
+    assert found == [
+        (15, 0, [[(15, 0)] * 2] * 2),
+        (16, 15, [[(16, 0)] * 2] * 2),
+        (16, 31, [[(16, 0)] * 2] * 2),
+    ]
 
 
 def test_an_outage_of_the_judge_is_an_error_and_never_a_reward(pool, monkeypatch):

@@ -160,7 +160,7 @@ def test_a_body_that_does_not_come_in_is_answered_408(jail: SandboxPool, monkeyp
 def test_an_answer_that_nobody_reads_is_dropped(jail: SandboxPool, monkeypatch):
     monkeypatch.setattr(service, "TRANSFER_SECONDS", 0.5)
     calls = tuple(f"f({index})" for index in range(4_000))
-    body = as_body(Job("def f(x):\n    return 'a' * 1900", calls, Limits(output_bytes=1 << 24, program_seconds=60)))
+    body = as_body(Job("def f(x):\n    return 'a' * 1900", calls, Limits(file_bytes=1 << 24, program_seconds=60)))
     request = b"POST /execute HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body)
     with running(make_app(jail)) as address, connect(address, request + body) as connection:
         connection.settimeout(None)
@@ -248,7 +248,7 @@ def test_a_job_whose_client_has_gone_is_not_started():
 # --- what a request may say -----------------------------------------------------------------------------
 
 FLOATS = ("call_seconds", "load_seconds", "program_seconds", "wall_factor")
-INTS = ("memory_mb", "processes", "file_bytes", "output_bytes")
+INTS = ("memory_mb", "processes", "file_bytes")
 NO_NUMBERS = (
     "NaN",
     "Infinity",
