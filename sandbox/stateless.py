@@ -8,10 +8,14 @@ hold state, and every way to reach one of these under another name.
 
 import ast
 import importlib
+import re
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterator
 from functools import lru_cache
 
 from sandbox.syntax import parse_module
+
+_MAX_PROGRAM = 20_000  # characters; longer ones are not read: parsing takes a hundred times their memory
 
 
 def _names(text: str) -> frozenset[str]:
@@ -19,9 +23,10 @@ def _names(text: str) -> frozenset[str]:
 
 
 # Modules whose public names keep nothing that another call could see. (`re` keeps compiled patterns.)
-_PURE_MODULES = _names("__future__ bisect collections heapq itertools math re")
+_PURE_MODULES = _names("bisect collections heapq itertools math re")
 # Of others these names: operator.attrgetter, string.Formatter and typing.get_type_hints, say, reach everything.
 _PURE_NAMES = {
+    "__future__": _names("annotations"),
     "functools": _names("cache cmp_to_key lru_cache partial reduce"),
     "operator": _names("add and_ eq floordiv ge gt itemgetter le lt mod mul ne neg or_ sub truediv xor"),
     "string": _names(
@@ -38,11 +43,27 @@ _IMPURE_NAMES = _names(
 )
 _READING_METHODS = _names("count get index items keys values")
 _READING_FUNCTIONS = _names("all any dict enumerate frozenset len list max min reversed set sorted sum tuple zip")
+_RELIED_ON = _READING_FUNCTIONS | {"float", "__name__"}  # names that must keep their meaning
+
+# Attributes of anything but modules: of values, not of frames, classes or functions. `format` reads any attribute.
+_VALUES = (
+    *(int, float, complex, str, bytes, bytearray, range, list, tuple, set, frozenset, dict),
+    *(Counter, OrderedDict, defaultdict, deque, re.Pattern, re.Match),
+)
+_ATTRIBUTES = frozenset(name for kind in _VALUES for name in dir(kind) if not name.startswith("_")) - {
+    "format",
+    "format_map",
+} | _names("args cache_clear cache_info close send")
+_READS_ATTRIBUTES = re.compile(r"\{[^{}:!]*[.\[]")
+
+
+def keeps_no_state(program: str) -> bool:
+    """Whether every call of the program's functions is sure to find what the first one found."""
+    return len(program) <= _MAX_PROGRAM and _keeps_no_state(program)
 
 
 @lru_cache(maxsize=2_048)
-def keeps_no_state(program: str) -> bool:
-    """Whether every call of the program's functions is sure to find what the first one found."""
+def _keeps_no_state(program: str) -> bool:
     try:
         module = parse_module(program)
         return _Reading(module).is_harmless()
@@ -75,15 +96,19 @@ class _Reading:
         return (
             all(map(_is_harmless_at_the_top, self._module.body))
             and all(map(_is_harmless, self._nodes))
-            and all(map(self._is_public, self._nodes))
+            and all(map(self._is_readable, self._nodes))
             and self._uses_names_as_intended()
         )
 
-    def _is_public(self, node: ast.AST) -> bool:
-        """Whether an attribute of a module is a part of its interface: others are modules that hold state."""
+    def _is_readable(self, node: ast.AST) -> bool:
+        """Whether an attribute, if it is one, is a part of a module's interface or of a value's."""
         match node:
             case ast.Attribute(value=ast.Name(id=name), attr=attribute) if name in self._modules:
                 return attribute in _public(self._modules[name])
+            case ast.Attribute(value=ast.Constant(value=str() as text), attr="format"):
+                return not _READS_ATTRIBUTES.search(text)
+            case ast.Attribute(attr=attribute):
+                return attribute in _ATTRIBUTES
             case _:
                 return True
 
@@ -166,18 +191,16 @@ def _is_harmless(node: ast.AST) -> bool:  # noqa: PLR0911
     match node:
         case ast.Global() | ast.ClassDef() | ast.AsyncFunctionDef() | ast.NamedExpr():
             return False
+        case ast.Match():  # whose patterns read attributes and bind names
+            return False
         case ast.Try():  # a generator that is never finished runs its `finally` in another call's time
             return not any(isinstance(inner, ast.Yield | ast.YieldFrom) for inner in ast.walk(node))
-        case ast.FunctionDef(name=name) | ast.arg(arg=name) | ast.alias(asname=str() as name) if (
-            name in _READING_FUNCTIONS
-        ):
+        case ast.FunctionDef(name=name) | ast.arg(arg=name) | ast.alias(asname=str() as name) if name in _RELIED_ON:
             return False  # no longer the builtin
-        case ast.Name(id=name, ctx=ast.Store() | ast.Del()) if name in _READING_FUNCTIONS:
+        case ast.Name(id=name, ctx=ast.Store() | ast.Del()) if name in _RELIED_ON:
             return False
         case ast.Attribute(ctx=ast.Store() | ast.Del()):
             return False
-        case ast.Attribute(attr=name):
-            return not name.startswith("_")
         case ast.Name(id=name):
             return name not in _IMPURE_NAMES and (not name.startswith("__") or name == "__name__")
         case ast.Import(names=names):
@@ -199,4 +222,4 @@ def _public(module: str) -> frozenset[str]:
 
 
 def _keeps_builtins(alias: ast.alias) -> bool:
-    return (alias.asname or alias.name) not in _READING_FUNCTIONS
+    return (alias.asname or alias.name) not in _RELIED_ON

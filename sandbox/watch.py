@@ -18,6 +18,7 @@ GRANT = struct.Struct("4dIB")
 NOT_CUT, CUT_BY_CPU, CUT_BY_WALL = range(3)
 
 PERIOD = 0.05  # seconds between two looks
+_PART = 1 << 20  # bytes of answers that are looked at at once
 # Of the time that passes: who uses less CPU time than that does nothing in the rest. Few looks may find any work of a
 # program that waits for its turn among busy neighbours, so that work counts against idle time before it, too.
 _WORKING_SHARE = 0.02
@@ -28,6 +29,7 @@ class Watch:
 
     def __init__(self, pid: int, result_fd: int, grant: bytes | bytearray) -> None:
         self.cut = NOT_CUT
+        self._is_looking = False
         self._pid = pid
         self._result_fd = result_fd
         self._load, self._call, self._total, self._factor, self._lines_expected, _ = GRANT.unpack(grant)
@@ -37,7 +39,7 @@ class Watch:
 
     def start(self) -> None:
         """Look every `PERIOD`, by SIGALRM."""
-        signal.signal(signal.SIGALRM, self._look)
+        signal.signal(signal.SIGALRM, self._ring)
         signal.setitimer(signal.ITIMER_REAL, PERIOD, PERIOD)
 
     def stop(self) -> None:
@@ -45,7 +47,14 @@ class Watch:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, signal.SIG_IGN)
 
-    def _look(self, _signal: int, _frame: object) -> None:
+    def _ring(self, _signal: int, _frame: object) -> None:
+        if self._is_looking:  # programs ring as well, faster than a long answer is read
+            return
+        self._is_looking = True
+        self._look()
+        self._is_looking = False
+
+    def _look(self) -> None:
         cpu, now = cpu_seconds(self._pid), time.monotonic()
         passed = min(now - self._looked, 2 * PERIOD)  # no more, or a machine that stood still would cost verdicts
         used = max(0.0, cpu - self._cpu)  # the account of a process that is no more says 0
@@ -64,10 +73,11 @@ class Watch:
         size = os.fstat(self._result_fd).st_size
         if size <= self._seen or self._lines >= self._lines_expected:
             return False
-        found = os.pread(self._result_fd, size - self._seen, self._seen).count(b"\n")
-        self._seen = size
-        self._lines += found
-        return found > 0
+        before = self._lines
+        while part := os.pread(self._result_fd, min(_PART, size - self._seen), self._seen):
+            self._seen += len(part)
+            self._lines += part.count(b"\n")
+        return self._lines > before
 
     def _end(self, cause: int) -> None:
         self.cut = cause

@@ -31,6 +31,23 @@ STATEFUL = {
     "final": "from typing import final\ndef g(): pass\ndef f(x):\n    try:\n        return '{0.__final__}'.format(g)\n"
     "    except AttributeError:\n        final(g)\n        return 'first'",
     "addresses": "def f(x):\n    a = [[i] for i in range(100_000 * (x == 1))]\n    return id([1, 2]), id('ab' * x)",
+    "a generator's frame": f"def f(x):\n    g = (0 for _ in ()).gi_frame.f_globals\n{KEEPS}",
+    "a cache that format shows": "import re\ndef f(x):\n    n = '{0.__globals__[_cache]}'.format(re.compile)\n"
+    "    re.compile(str(x))\n    return n",
+    "what format did not find": "def f(x):\n    try:\n        '{0.__globals__.n}'.format(f)\n"
+    f"    except AttributeError as e:\n        g = e.obj\n{KEEPS}",
+    "a pattern of a class": "def f(x):\n    o = int.mro()[-1]\n    match f:\n        case o(__globals__=g):\n"
+    f"            pass\n{KEEPS}",
+    "a pattern called list": "C = [1]\ndef f(x):\n    match (lambda t: t):\n        case list:\n            pass\n"
+    "    c = list(C)\n    c.append(x)\n    return len(c)",
+    "main by another name": "__name__ = '__main__'\nif __name__ == '__main__':\n    C = []\n"
+    "def f(x):\n    C.append(x)\n    return len(C)",
+    "a function called float": "def float(x):\n    return []\nC = float(1)\n"
+    "def f(x):\n    C.append(x)\n    return len(C)",
+    "a counter called float": "from collections import Counter as float\nC = float('a')\n"
+    "def f(x):\n    C[x] += 1\n    return len(C)",
+    "a list of features": "import __future__ as m\ndef f(x):\n    m.all_feature_names.append(x)\n"
+    "    return len(m.all_feature_names)",
     "code in a type hint": "from typing import get_type_hints\n"
     "def g(a: 'globals().update(n=globals().get(\"n\", 0) + 1)'): pass\n"
     "def f(x):\n    get_type_hints(g)\n    return n",
@@ -59,6 +76,16 @@ def test_a_program_that_keeps_state_is_seen_to_keep_it(jail: SandboxPool, name: 
     together, alone = jail.execute([Job(program, ("f(1)", "f(2)", "f(3)")), Job(program, ("f(3)",))])
     assert not keeps_no_state(program)
     assert together.outcomes[2] == alone.outcomes[0] or name == "addresses"  # which differ anyway
+
+
+def test_programs_of_millions_of_characters_are_neither_parsed_nor_kept():
+    tracemalloc.start()
+    for i in range(4):
+        assert not keeps_no_state(f"x = [{'1, ' * 500_000}]\ndef f():\n    return {i}")
+    kept, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 1 << 20
+    assert peak < 20 << 20
 
 
 def test_what_a_call_leaves_to_the_garbage_collector_costs_the_next_call_no_time(jail: SandboxPool):

@@ -107,7 +107,7 @@ def test_time_without_a_turn_is_not_idle(monkeypatch, tmp_path, turns, cut, afte
     watched = watch.Watch(0, answers.fileno(), watch.GRANT.pack(0.1, 0.1, 60.0, 6.0, 2, False))
     for used in itertools.islice(itertools.cycle(turns), 1000):
         now, cpu = now + watch.PERIOD, cpu + used
-        watched._look(0, None)
+        watched._look()
         if ended:
             break
     assert watched.cut == cut
@@ -119,8 +119,8 @@ def test_the_account_of_a_process_that_is_no_more_is_not_idle_time(monkeypatch, 
     monkeypatch.setattr(watch, "cpu_seconds", lambda _pid: next(accounts))
     with (tmp_path / "answers").open("w+b") as answers:
         watched = watch.Watch(0, answers.fileno(), watch.GRANT.pack(0.1, 0.1, 60.0, 6.0, 2, False))
-        watched._look(0, None)
-        watched._look(0, None)
+        watched._look()
+        watched._look()
     assert watched.cut == watch.NOT_CUT
 
 
@@ -128,3 +128,21 @@ def test_whoever_sleeps_is_ended_by_the_wall_clock_though_it_uses_no_time(jail: 
     program = "import time\ndef f(x):\n    while True: time.sleep(0.01)\n"
     (execution,) = jail.execute([Job(program, ("f(1)",), LIMITS)])
     assert (execution.outcomes[0].status, execution.outcomes[0].detail) == (Status.TIMED_OUT, "wall-clock time")
+
+
+def test_an_alarm_that_comes_while_answers_are_read_starts_no_second_reading(monkeypatch, tmp_path):
+    pread, readings = os.pread, []
+
+    def read_slowly(*place: int) -> bytes:
+        readings.append(place)
+        if len(readings) < 50:
+            watched._ring(0, None)  # as a program does, again and again
+        return pread(*place)
+
+    monkeypatch.setattr(watch.os, "pread", read_slowly)
+    monkeypatch.setattr(watch, "cpu_seconds", lambda _pid: 0.0)
+    with (tmp_path / "answers").open("w+b") as answers:
+        answers.truncate(8 << 20)
+        watched = watch.Watch(0, answers.fileno(), watch.GRANT.pack(0.1, 0.1, 60.0, 6.0, 2, False))
+        watched._ring(0, None)
+    assert len(readings) == 9  # a megabyte each, and nothing after them
