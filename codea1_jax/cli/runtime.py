@@ -2,19 +2,75 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import time
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 DONE = 0
 FAILED = 1
 BAD_INPUT = 2
 STOPPED = 130
 
+_FOLDER = "JAX_COMPILATION_CACHE_DIR"
+_LEAST_SECONDS = "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"
+
+logger = logging.getLogger(__name__)
+
 
 def keep_compiled_programs() -> None:
-    """Keeps compiled programs between runs, unless the user has said where."""
+    """Keeps every compiled program between runs: where `JAX_COMPILATION_CACHE_DIR` says, else in `.cache/jax`.
+
+    Several processes keep theirs only where the variable says, in a folder that all of them read: on disks of their
+    own the first would find what it needs and then wait for the others, which compile it again.
+    Must be called once the processes have met and before anything is compiled.
+    """
     import jax
 
-    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+    several = jax.process_count() > 1
+    if _FOLDER not in os.environ:
+        if several:
+            return
         jax.config.update("jax_compilation_cache_dir", str(Path(".cache/jax").absolute()))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+    if _LEAST_SECONDS not in os.environ:
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    if os.environ.get(_FOLDER, "").startswith("gs://"):
+        # JAX also names the place to XLA, for the autotuner of GPUs. XLA cannot open a bucket, and would fail.
+        jax.config.update("jax_persistent_cache_enable_xla_caches", "none")
+    if several:
+        _write_from_every_process()
+
+
+def _write_from_every_process() -> None:
+    """Lets each process write the programs that no other one looks up; JAX writes from the first process alone."""
+    from jax._src import compilation_cache, compiler, config  # which process writes cannot be set
+
+    compile_and_write = compiler._compile_and_write_cache
+
+    def compile_and_write_own(backend, computation, devices, options, callbacks, name, key):
+        started = time.monotonic()
+        executable = compile_and_write(backend, computation, devices, options, callbacks, name, key)
+        seconds = time.monotonic() - started
+        worth_it = seconds >= config.persistent_cache_min_compile_time_secs.value and not callbacks
+        if worth_it and _looked_up_here_alone(backend, devices):
+            try:
+                compilation_cache.put_executable_and_time(key, name, executable, backend, int(seconds))
+            except Exception as error:  # JAX, too, carries on: what is not kept is compiled again  # noqa: BLE001
+                logger.warning("%s is not kept for the next start: %s", name, error)
+        return executable
+
+    compiler._compile_and_write_cache = compile_and_write_own
+
+
+def _looked_up_here_alone(backend: Any, devices: Iterable[Any]) -> bool:
+    """Whether a program's key is this process's own, and this is not the first process, for which JAX writes.
+
+    A key depends on the devices that the program runs on, but not on GPUs. On CPUs it depends on all devices of the
+    process besides, so that every key is a process's own.
+    """
+    here = backend.process_index()
+    if here == 0 or backend.platform == "gpu":
+        return False
+    return backend.platform == "cpu" or all(device.process_index == here for device in devices)

@@ -19,6 +19,8 @@ from codea1_jax.run.agreement import agreement
 
 T = TypeVar("T")
 
+_LEAST_ROW = 1024  # bytes
+
 
 def is_mine(index: int) -> bool:
     """Whether this host judges the question of that index."""
@@ -44,9 +46,13 @@ def from_first(make: Callable[[], T]) -> T:
 
 
 def _bytes_of_all(own: bytes) -> list[bytes]:
-    """What each host has, in the order of the hosts: as long as the longest, then cut to its size."""
+    """What each host has, in the order of the hosts.
+
+    Rows are as long as the longest, rounded up to a power of two: every new length is a new program to compile.
+    """
     sizes = np.asarray(multihost_utils.process_allgather(np.array(len(own), np.int32)))
-    row = np.zeros(sizes.max(), np.uint8)
+    length = max(_LEAST_ROW, 1 << (int(sizes.max()) - 1).bit_length())
+    row = np.zeros(length, np.uint8)
     row[: len(own)] = np.frombuffer(own, np.uint8)
     rows = np.asarray(multihost_utils.process_allgather(row))
     return [line[:size].tobytes() for line, size in zip(rows, sizes, strict=True)]

@@ -2,12 +2,13 @@
 
 Prints one JSON line {"rewards": every program's and suite's, question by question, "jobs": programs judged here,
 "golden", "figures" and "questions": the golden tests played, an evaluation, and the questions trained on, where the
-second host is too slow for any program}.
+second host is too slow for any program; "shared" and "compiled": as `shared` says}.
 Arguments: process count, process index and the coordinator's address.
 """
 
 import json
 import sys
+from collections import Counter
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from codea1_jax.game import Rules, play_round
 from codea1_jax.game.golden import play_golden
 from codea1_jax.game.rewards import RewardConfig
 from codea1_jax.game.scoring import Scoring
+from codea1_jax.game.sharing import gathered, is_mine
 from codea1_jax.run.config import load
 from data_pipeline import Problem
 from sandbox import Execution, Outcome, SandboxPool, Status
@@ -79,6 +81,19 @@ def played() -> dict:
         return found | {"golden": [len(q.retrieved) for q in known], "figures": figures, "questions": trained_on}
 
 
+def shared() -> dict:
+    """Whether shares of many sizes, the second host's smaller, came through as they were, and the programs compiled."""
+    programs: Counter[str] = Counter()
+    jax.monitoring.register_event_duration_secs_listener(lambda event, *_, **__: programs.update([event]))
+    sizes = (1, 10, 100, 900, 1100, 1500, 1900, 2300, 4000)
+    came_through = []
+    for size in sizes:
+        shares = {index: "x" * (size // (index + 1)) for index in range(jax.process_count())}
+        mine = {index: share for index, share in shares.items() if is_mine(index)}
+        came_through.append(gathered(mine) == shares)
+    return {"shared": came_through, "compiled": programs["/jax/core/compile/backend_compile_duration"]}
+
+
 def questions(pool: SandboxPool) -> Questions:
     """Those of a file."""
     config = load(Config, "micro/a1", [f"data.source={ROOT / 'docs/problems.jsonl'}", "train.questions=1"])
@@ -88,4 +103,4 @@ def questions(pool: SandboxPool) -> Questions:
 if __name__ == "__main__":
     address, count, index = sys.argv[1:]
     jax.distributed.initialize(address, int(count), int(index))
-    print(json.dumps(played()))
+    print(json.dumps(shared() | played()))

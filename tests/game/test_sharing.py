@@ -1,15 +1,23 @@
 """A round that two hosts judge together is the round that one judges alone."""
 
 from pathlib import Path
+from typing import Any
 
+import pytest
 from sharing_worker import played
 from workers import found_by, start_two
 
 WORKER = Path(__file__).with_name("sharing_worker.py")
 
 
-def test_two_hosts_judge_a_share_each_and_know_the_same():
-    first, second = map(found_by, start_two(WORKER))
+@pytest.fixture(scope="module")
+def hosts() -> list[dict[str, Any]]:
+    """What two hosts have to tell."""
+    return [found_by(worker) for worker in start_two(WORKER)]
+
+
+def test_two_hosts_judge_a_share_each_and_know_the_same(hosts):
+    first, second = hosts
     alone = played()
     assert first["rewards"] == second["rewards"] == alone["rewards"]
     assert len({reward for rewards in alone["rewards"] for reward in rewards}) > 3
@@ -22,3 +30,9 @@ def test_two_hosts_judge_a_share_each_and_know_the_same():
     assert first["figures"]["eval/pass_at_5"] < alone["figures"]["eval/pass_at_5"]
     assert first["questions"] == second["questions"]
     assert 0 < len(first["questions"]) < len(alone["questions"])
+
+
+def test_shares_of_any_size_come_through_by_a_few_compiled_programs(hosts):
+    for host in hosts:
+        assert all(host["shared"])
+        assert host["compiled"] == 4  # one for the sizes, and for rows of 1,024, 2,048 and 4,096 bytes

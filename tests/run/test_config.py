@@ -75,6 +75,15 @@ def test_real_models_train_on_kodcode_and_models_of_the_micro_world_on_that(pres
         assert (source, real) == (("micro", False) if name.startswith("micro/") else ("data/kodcode", True)), name
 
 
+def test_what_is_made_for_hardware_that_may_be_taken_away_saves_after_every_step(presets):
+    """A stop drops the step it interrupts; its beginning must be saved by then, while the next one is written."""
+    made = [config for config in presets.values() if config.hardware is not None]
+    assert len(made) > 100
+    assert {config.checkpoint.every for config in made} == {1}
+    assert all(config.checkpoint.keep_last >= 2 for config in made)
+    assert {config.checkpoint.every for name, config in presets.items() if name.startswith("micro/")} == {25}
+
+
 def test_the_papers_questions_are_the_papers_steps(presets):
     """3 epochs of 9,688 questions, 256 a step, the incomplete last batch dropped: 3 x 37."""
     questions = tuple(Problem(str(i), "?", f"def f():\n    return {i}", "f", ()) for i in range(9688))

@@ -1,0 +1,99 @@
+"""Compiled programs outlive a start, for every process of a run: the next start compiles nothing."""
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import pytest
+from gcs_emulator import running_emulator
+from tiny_run import ROOT, start_script, train_arguments
+from workers import found_by, free_port, start_two
+
+from codea1_jax.cli.runtime import keep_compiled_programs
+
+WORKER = Path(__file__).with_name("compiled_programs_worker.py")
+NAMES = ("compilation_cache_dir", "persistent_cache_min_compile_time_secs", "persistent_cache_enable_xla_caches")
+
+
+def test_the_second_start_of_two_processes_compiles_nothing(tmp_path):
+    first = [found_by(process) for process in start_two(WORKER, str(tmp_path), devices=2)]
+    assert all(process["found"] < process["programs"] for process in first)
+    second = [found_by(process) for process in start_two(WORKER, str(tmp_path), devices=2)]
+    assert [process["programs"] for process in second] == [process["programs"] for process in first]
+    assert all(process["found"] == process["programs"] for process in second)
+
+
+def test_the_folder_may_lie_in_a_bucket(monkeypatch):
+    with running_emulator() as emulator:
+        for name, value in emulator.environment.items():
+            monkeypatch.setenv(name, value)
+        starts = [
+            [found_by(process) for process in start_two(WORKER, "gs://bucket/first/compiled", devices=2)]
+            for _ in range(2)
+        ]
+        written = emulator.names("bucket/first/compiled/")
+    assert len(written) == sum(process["programs"] for process in starts[0])
+    assert all(process["found"] == process["programs"] for process in starts[1])
+
+
+@pytest.mark.long
+def test_the_second_start_of_a_training_run_on_two_processes_compiles_nothing(tmp_path):
+    def start(name: str) -> list[dict[str, int]]:
+        port = free_port()
+        run = train_arguments(tmp_path / name, "train.steps=1", "checkpoint.every=1", "eval.every=1", "eval.suites=1")
+        hosts = (f"hosts.coordinator=127.0.0.1:{port}", "hosts.count=2")
+        flags = {"PYTHONPATH": str(ROOT), "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+        processes = [
+            start_script(str(WORKER), str(tmp_path / "compiled"), *run, *hosts, f"hosts.index={index}", **flags)
+            for index in range(2)
+        ]
+        return [found_by(process) for process in processes]
+
+    first, second = start("first"), start("second")
+    assert all(process["found"] < process["programs"] for process in first)
+    assert all(process["found"] == process["programs"] > 50 for process in second)
+
+
+# --- one process --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def settings(monkeypatch: pytest.MonkeyPatch):
+    """JAX's own settings, which are as they were afterwards."""
+    before = {f"jax_{name}": getattr(jax.config, f"jax_{name}") for name in NAMES}
+    for name in NAMES:
+        monkeypatch.delenv(f"JAX_{name.upper()}", raising=False)
+    yield jax.config
+    for name, value in before.items():
+        jax.config.update(name, value)
+
+
+def test_one_process_keeps_every_program_under_the_directory_it_starts_in(settings, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    keep_compiled_programs()
+    assert settings.jax_compilation_cache_dir == str(tmp_path / ".cache" / "jax")
+    assert settings.jax_persistent_cache_min_compile_time_secs == 0
+
+
+def test_what_the_user_has_set_stays(settings, monkeypatch):
+    def values() -> list[Any]:
+        return [getattr(settings, f"jax_{name}") for name in NAMES]
+
+    before = values()
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "/elsewhere")  # which JAX has read when it was imported
+    monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "7")
+    keep_compiled_programs()
+    assert values() == before
+
+
+def test_several_processes_without_a_folder_that_all_read_keep_nothing(settings, monkeypatch):
+    before = settings.jax_compilation_cache_dir
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    keep_compiled_programs()
+    assert settings.jax_compilation_cache_dir == before
+
+
+def test_a_bucket_is_not_named_to_xla_which_cannot_open_it(settings, monkeypatch):
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "gs://bucket/compiled")
+    keep_compiled_programs()
+    assert settings.jax_persistent_cache_enable_xla_caches == "none"
