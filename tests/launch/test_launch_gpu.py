@@ -94,25 +94,19 @@ def test_slurm_steps_alone(cloud, capsys):
 # --- the batch script -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("code", "requeued"), [(0, False), (1, False), (2, False), (130, True)])
-def test_the_batch_script_queues_itself_again_if_training_was_stopped(tmp_path: Path, code: int, requeued: bool):
-    """130 is what `codea1 train` exits with when SIGTERM made it save."""
-    srun = 'printf "%s\\n" "$JAX_LOCAL_DEVICE_IDS" "$@" >srun.said; ulimit -Sn >limit.said; exit "$CODE"'
-    for name, script in (("srun", srun), ("scontrol", 'echo "$@" >scontrol.said')):
-        (tmp_path / name).write_text(f"#!/bin/bash\n{script}\n")
-        (tmp_path / name).chmod(0o755)
-    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "CODE": str(code)}
-    environment |= {"SLURM_GPUS_ON_NODE": "4", "SLURM_JOB_ID": "4711"}
+def test_the_batch_script_gives_a_process_all_gpus_of_its_node_and_a_folder_of_programs_that_all_read(tmp_path: Path):
+    said = 'printf "%s\\n" "$JAX_LOCAL_DEVICE_IDS" "$JAX_COMPILATION_CACHE_DIR" "$(ulimit -Sn)" "${@: -5}" >srun.said'
+    (tmp_path / "srun").write_text(f"#!/bin/bash\n{said}\n")
+    (tmp_path / "srun").chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_GPUS_ON_NODE": "4"}
+    environment.pop("JAX_COMPILATION_CACHE_DIR", None)
     script = ["bash", "-c", 'ulimit -Sn 256; bash "$@"', "bash", ROOT / "launch" / "slurm.sbatch"]
-    script += ["/venv/bin/python", "train", "micro/a1", "--resume"]
-    assert subprocess.run(script, cwd=tmp_path, env=environment, check=False).returncode == code
-    said = (tmp_path / "srun.said").read_text().splitlines()
-    assert said[0] == "0,1,2,3"
-    assert said[2:] == ["/venv/bin/python", "-m", "codea1_jax", "train", "micro/a1", "--resume"]
-    assert int((tmp_path / "limit.said").read_text()) == resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    assert (tmp_path / "scontrol.said").exists() == requeued
-    if requeued:
-        assert (tmp_path / "scontrol.said").read_text() == "requeue 4711\n"
+    script += ["/venv/bin/python", "train", "micro/a1"]
+    limit = str(resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    command = ["/venv/bin/python", "-m", "codea1_jax", "train", "micro/a1"]
+    for more, folder in (({}, str(tmp_path / ".cache" / "jax")), ({"JAX_COMPILATION_CACHE_DIR": "/mine"}, "/mine")):
+        subprocess.run(script, cwd=tmp_path, env=environment | more, check=True)
+        assert (tmp_path / "srun.said").read_text().splitlines() == ["0,1,2,3", folder, limit, *command]
 
 
 # --- images ---------------------------------------------------------------------------------------

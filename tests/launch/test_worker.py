@@ -15,9 +15,9 @@ from fake_worker import add_worker, wait_for
 # Trains until there is a file `finish`, and exits with the code in it; saves when it is asked to stop.
 TRAINING = """\
 echo "training with $* on $JAX_PLATFORMS"
-mkdir -p runs/first
 ulimit -Sn >limit
 trap 'echo saved; exit 130' TERM
+mkdir -p runs/first
 while [[ ! -s finish ]]; do sleep 0.05; done
 exit "$(cat finish)"
 """
