@@ -25,11 +25,11 @@ class Workload:
 
     @property
     def tokens(self) -> int:
-        """Tokens that are asked for: those of no sequence that goes on after its end count."""
+        """Tokens that are asked for: those of no sequence that continues after its end count."""
         return sum(map(sum, self.lengths))
 
     def static_batches(self, size: int) -> Iterator[tuple[list[list[int]], int]]:
-        """The samples in their order, so many at a time: their prompts, and the length of the longest response."""
+        """The samples in their order, that many at a time: their prompts, and the length of the longest response."""
         samples = [(p, n) for p, lengths in zip(self.prompts, self.lengths, strict=True) for n in lengths]
         for start in range(0, len(samples), size):
             batch = samples[start : start + size]

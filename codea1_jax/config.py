@@ -110,7 +110,7 @@ class TrainConfig(Section):
     epochs: int = Field(default=3, ge=1, description="passes over the questions when steps is not set")
     questions: int = Field(default=256, ge=1, description="questions per step")
     update_n: int = Field(
-        default=1, ge=1, description="at most so many candidates a question are learned from by the Test LLM"
+        default=1, ge=1, description="at most this many candidates per question are learned from by the Test LLM"
     )
 
     def total_steps(self, questions: int) -> int:
@@ -145,7 +145,7 @@ class SandboxConfig(Section):
         description="http, sandbox_fusion: where the services are, as http://host:port; jobs go to them in turn",
     )
     fallback: Literal["none", "process"] = Field(
-        default="none", description="process: where backend=auto finds no jail, go on without one, with a warning"
+        default="none", description="process: where backend=auto finds no jail, continue without one, with a warning"
     )
     workers: int | None = Field(
         default=None,

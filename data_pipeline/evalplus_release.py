@@ -96,7 +96,7 @@ def _problem(row: Row) -> Problem:
 
 def _tolerance(row: Row) -> float:
     if not isinstance(row["atol"], int | float):
-        raise BadRow("atol is no number")
+        raise BadRow("atol is not a number")
     return float(row["atol"])
 
 
@@ -107,7 +107,7 @@ def _inputs(row: Row, entry_point: str) -> list[list[Any]]:
     for name in ("base_input", "plus_input"):
         calls = row[name] or []
         if not isinstance(calls, list) or not all(isinstance(call, list) for call in calls):
-            raise BadRow(f"{name} is no list of lists of arguments")
+            raise BadRow(f"{name} is not a list of lists of arguments")
         found += [restored(call, kinds) for call in calls]
     if not found:
         raise BadRow("no inputs")
@@ -150,7 +150,9 @@ def _restored(value: Any, place: int, depth: int, kinds: Kinds) -> Any:
         items = [_restored(item, place, depth + 1, kinds) for item in value]
         if set in seen:
             return set(items) or {}  # examples of sets have an empty dict where they mean none
-        nested = len(shown) > 2 and tuple in shown[-3] & shown[-2] and not seen & {list, tuple}  # may go on like that
+        nested = (
+            len(shown) > 2 and tuple in shown[-3] & shown[-2] and not seen & {list, tuple}
+        )  # may continue like that
         return tuple(items) if nested or (tuple in seen and list not in seen) else items
     return _number(value) if seen and seen <= {int, float, complex} else value
 

@@ -1,7 +1,7 @@
 """Turns a dataset's pytest functions into plain golden tests: lines `assert CALL == VALUE`.
 
 Within a test function, names are replaced by the expressions they were bound to; loops over literal lists
-and `pytest.mark.parametrize` are unrolled. An `assert EXPR` that is no equality becomes
+and `pytest.mark.parametrize` are unrolled. An `assert EXPR` that is not an equality becomes
 `assert bool(EXPR) == True`. What is then still outside the suite language (exceptions, mocks, objects of the
 solution's own classes) gives no golden test.
 """

@@ -37,5 +37,5 @@ def local_path(source: str) -> Path:
         root = huggingface_hub.snapshot_download(name, repo_type="dataset", allow_patterns=patterns)
     except (huggingface_hub.errors.HfHubHTTPError, huggingface_hub.errors.LocalEntryNotFoundError, OSError) as error:
         reason = " ".join(str(error).split())
-        raise ValueError(f"{source}: no such file, nor to be had from the Hub: {reason}") from None
+        raise ValueError(f"{source}: no such file, nor available from the Hub: {reason}") from None
     return Path(root) / ("" if patterns is _KNOWN_FILES else patterns[0])

@@ -48,7 +48,7 @@ def _candidates(row: Row, defined: Sequence[str]) -> list[str]:
     """The solution's functions, those that test_info names first."""
     infos = row.get("test_info") or []
     if not isinstance(infos, list) or not all(isinstance(info, dict) for info in infos):
-        raise BadRow("test_info is no list of objects")
+        raise BadRow("test_info is not a list of objects")
     named = [info.get("function_name") for info in infos]
     return list(dict.fromkeys([*(name for name in named if name in defined), *defined]))
 

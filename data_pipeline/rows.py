@@ -20,7 +20,7 @@ class BadRow(ValueError):
 
 
 def read_rows(path: str | Path) -> list[Row | BadRow]:
-    """The rows of the file in order; a line that is no JSON object stands as the reason why.
+    """The rows of the file in order; a line that is not a JSON object stands as the reason why.
 
     Several files are read one after the other. Raises ValueError, in one line, where there is no file, or one is of an
     unknown kind or unreadable as a whole.
@@ -94,7 +94,7 @@ def texts(row: Row, name: str) -> tuple[str, ...]:
     if value is None:
         return ()
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise BadRow(f"{name} is no list of texts")
+        raise BadRow(f"{name} is not a list of texts")
     return tuple(value)
 
 

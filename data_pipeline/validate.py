@@ -37,7 +37,7 @@ def failures(problems: Sequence[Problem], pool: Judge) -> list[str | None]:
 
 
 def _stated_values(suites: Sequence[Sequence[SuiteTest]], pool: Judge) -> list[list[str | None]]:
-    """The canonical values of the stated answers; what is no literal is evaluated in a process of its own."""
+    """The canonical values of the stated answers; what is not a literal is evaluated in a process of its own."""
     literals = [[encode_literal(test.stated) for test in suite] for suite in suites]
     jobs = [
         Job("", tuple(test.stated for test, value in zip(suite, values, strict=True) if value is None))

@@ -54,9 +54,9 @@ def _last_answer(commands: Sequence[Command]) -> Answer:
     return answer
 
 
-def _unless(cure: str) -> Callable[[Answer], str | None]:
+def _unless(fix: str) -> Callable[[Answer], str | None]:
     """The verdict of a command that has to succeed."""
-    return lambda answer: None if answer.code == 0 else f"{answer.reason}; {cure}"
+    return lambda answer: None if answer.code == 0 else f"{answer.reason}; {fix}"
 
 
 def tree() -> Check:
@@ -115,14 +115,14 @@ def quota(project: str, zone: str, slice_: Slice, slices: int, spot: bool) -> Ch
     words = ("gcloud", "beta", "quotas", "info", "describe", name, "--service=tpu.googleapis.com")
     command = Command((*words, f"--project={project}", "--format=json"))
     needed = slice_.units * slices
-    cure = f"ask for more of {name}: https://console.cloud.google.com/iam-admin/quotas?project={project}"
+    fix = f"ask for more of {name}: https://console.cloud.google.com/iam-admin/quotas?project={project}"
 
     def verdict(answer: Answer) -> str | None:
         if answer.code != 0:
             return f"{answer.reason}; gcloud services enable cloudquotas.googleapis.com --project={project}"
         granted = granted_quota(json.loads(answer.out), zone)
         # -1: unlimited
-        return None if granted == -1 or granted >= needed else f"{granted} granted in {zone}, {needed} needed; {cure}"
+        return None if granted == -1 or granted >= needed else f"{granted} granted in {zone}, {needed} needed; {fix}"
 
     return Check("quota", (command,), verdict)
 
@@ -166,11 +166,11 @@ def writable(job: Job) -> Check:
         Command(("gcloud", "storage", "cp", "-", probe), stdin="written by a check of access\n"),
         Command(("gcloud", "storage", "rm", probe)),
     )
-    cure = "grant roles/storage.objectAdmin on the bucket to this account, and to the workers' service account"
-    return Check("writable", commands, _unless(cure))
+    fix = "grant roles/storage.objectAdmin on the bucket to this account, and to the workers' service account"
+    return Check("writable", commands, _unless(fix))
 
 
-def judge(job: Job, cure: str) -> Check:
+def judge(job: Job, fix: str) -> Check:
     """The judge that the configuration asks for answers from here, and judges right."""
     command = Command((sys.executable, "-m", "launch.judge", job.preset, *job.overrides))
-    return Check("judge", (command,), _unless(cure))
+    return Check("judge", (command,), _unless(fix))

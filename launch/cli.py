@@ -254,7 +254,7 @@ def _parser(platform: str, description: str, steps: Sequence[str]) -> argparse.A
 
 def _add_slices(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tpu", metavar="KIND:SHAPE", help="the slice, as in v5e:4x4; default: the preset's hardware")
-    parser.add_argument("--slices", type=int, default=1, metavar="N", help="so many of them; sets mesh.replica")
+    parser.add_argument("--slices", type=int, default=1, metavar="N", help="how many of them; sets mesh.replica")
 
 
 def _add_supervision(parser: argparse.ArgumentParser) -> None:
@@ -275,7 +275,7 @@ def _job(options: argparse.Namespace, needs_bucket: Sequence[str] = ()) -> tuple
     if options.bucket is None and options.step in needs_bucket:
         raise Refused("--bucket: say where checkpoints and results go, as in gs://bucket/folder")
     if options.bucket is not None and not re.fullmatch(r"gs://[^/]+/.*[^/]", options.bucket):
-        raise Refused(f"--bucket: {options.bucket} is no gs://bucket/folder")
+        raise Refused(f"--bucket: {options.bucket} is not a gs://bucket/folder")
     slices = getattr(options, "slices", 1)
     config = load(Config, options.preset, options.overrides) if options.preset else None
     sources = sources_of(config.data) if config else ()

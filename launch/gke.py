@@ -170,5 +170,5 @@ def _cluster_verdict(answer: Answer) -> str | None:
 
 def _image(image: str) -> Check:
     command = Command(("gcloud", "artifacts", "docker", "images", "describe", image, "--format=value(image_summary)"))
-    cure = f"docker build -f launch/Dockerfile.tpu -t {image} . && docker push {image}"
-    return Check("image", (command,), lambda answer: None if answer.code == 0 else f"{answer.reason}; {cure}")
+    fix = f"docker build -f launch/Dockerfile.tpu -t {image} . && docker push {image}"
+    return Check("image", (command,), lambda answer: None if answer.code == 0 else f"{answer.reason}; {fix}")

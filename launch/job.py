@@ -46,7 +46,7 @@ class Job:
         return f"{self.bucket}/{self.name}"
 
     def train_arguments(self, *more: str) -> tuple[str, ...]:
-        """Arguments of `codea1`. Training always goes on from the last checkpoint; where there is none, it begins."""
+        """Arguments of `codea1`. Training always resumes from the last checkpoint; where there is none, it begins."""
         own = [f"run.directory={self.directory}"]
         if self.bucket is not None:
             own.append(f"checkpoint.directory={self.folder}/checkpoints")

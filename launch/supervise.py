@@ -91,12 +91,12 @@ def _train(pod: Pod, sandbox: SandboxConfig, patience: Patience) -> None:
             return
         reason = ", ".join(sorted(ends - {_DONE}))
         if state_of(pod, patience) in PREEMPTED:
-            say(f"the slices were taken away ({reason}); new ones go on from the last checkpoint")
+            say(f"the slices were taken away ({reason}); new ones resume from the last checkpoint")
             continue
         failures += 1
         if failures > patience.retries or _BAD_INPUT in ends:
             raise LaunchError(f"training failed: {reason}")
-        say(f"training failed ({reason}); it goes on from the last checkpoint, try {failures} of {patience.retries}")
+        say(f"training failed ({reason}); it resumes from the last checkpoint, try {failures} of {patience.retries}")
 
 
 def _follow(pod: Pod, patience: Patience) -> frozenset[str]:

@@ -13,7 +13,7 @@ program may use (seconds of CPU time, megabytes, processes, bytes), every `Verdi
 processes and files are held down by resource limits; no cgroup is needed.
 
 What fails because of the program is a verdict. What fails because of the judge raises: SandboxUnavailable where it
-cannot start, SandboxError where it broke down, OutsideLanguage for a call that is no expression of the suite language.
+cannot start, SandboxError where it broke down, OutsideLanguage for a call that the suite language does not have.
 
 Not protected against:
 - flaws of the kernel. Programs run native code on it, behind namespaces and a filter of system calls.

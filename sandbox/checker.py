@@ -51,11 +51,11 @@ def run(request_fd: int, result_fd: int) -> None:
 
 
 class _End(BaseException):
-    """The check cannot go on: how it ends is decided. No check code can catch it for good."""
+    """The check cannot continue: how it ends is decided. No check code can catch it for good."""
 
 
 class _Opaque:
-    """Stands for a value that is no plain data: it has the program's word for its truth, and equals nothing."""
+    """Stands for a value that is not plain data: it has the program's word for its truth, and equals nothing."""
 
     def __init__(self, kind: str, truth: bool) -> None:
         self._kind = kind

@@ -1,4 +1,4 @@
-"""Says what of the judge works on this host, and how to mend the rest: the text behind `codea1 sandbox check`."""
+"""Says what of the judge works on this host, and how to fix the rest: the text behind `codea1 sandbox check`."""
 
 import os
 import resource
@@ -20,12 +20,12 @@ EXPECTED = "[0, 1, 4, 9]"
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at. `works` is None where it is only information; `mend` says what to do where it fails."""
+    """One thing looked at. `works` is None where it is only information; `fix` says what to do where it fails."""
 
     name: str
     works: bool | None
     detail: str
-    mend: str = ""
+    fix: str = ""
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class Diagnosis:
         lines = []
         for finding in self.findings:
             lines.append(f"{signs[finding.works]} {finding.name:16} {finding.detail}")
-            if finding.works is False and finding.mend:
-                lines.append(f"{'':22}-> {finding.mend}")
+            if finding.works is False and finding.fix:
+                lines.append(f"{'':22}-> {finding.fix}")
         return "\n".join(lines)
 
 
@@ -83,18 +83,18 @@ def _nsjail() -> Finding:
 
 
 def _interpreter() -> Finding:
-    mend = "install the same version of Python where every user may read it"
-    return attempt("interpreter", lambda: str(find_interpreter().executable), mend)
+    fix = "install the same version of Python where every user may read it"
+    return attempt("interpreter", lambda: str(find_interpreter().executable), fix)
 
 
-def kernel_setting(name: str, path: str, bad: Callable[[int], bool], mend: str) -> Callable[[], Finding]:
+def kernel_setting(name: str, path: str, bad: Callable[[int], bool], fix: str) -> Callable[[], Finding]:
     """A look at a kernel setting; a kernel without it has nothing to forbid."""
 
     def look() -> Finding:
         text = _text(path).strip()
         if not text:
             return Finding(name, None, "no such setting in this kernel")
-        return Finding(name, not bad(int(text)), f"{path} = {text}", mend)
+        return Finding(name, not bad(int(text)), f"{path} = {text}", fix)
 
     return look
 
@@ -144,12 +144,12 @@ def _descriptors() -> Finding:
 
 
 def _jail() -> Finding:
-    mend = (
+    fix = (
         "in Docker: --security-opt seccomp=unconfined --security-opt apparmor=unconfined, or --privileged; "
         "on GKE: a node pool without GKE Sandbox and a privileged pod; "
         "else judge on another host (`codea1 sandbox serve` there), or without a jail (sandbox.backend=process)"
     )
-    return attempt("jail", lambda: _serve_once("nsjail"), mend)
+    return attempt("jail", lambda: _serve_once("nsjail"), fix)
 
 
 def _process() -> Finding:
@@ -172,12 +172,12 @@ def try_out(judge: Judge) -> str:
     return f"ran a program in {1e3 * (time.perf_counter() - start):.1f} ms"
 
 
-def attempt(name: str, look: Callable[[], str], mend: str) -> Finding:
-    """What `look` says; where it raises SandboxError, that and `mend`."""
+def attempt(name: str, look: Callable[[], str], fix: str) -> Finding:
+    """What `look` says; where it raises SandboxError, that and `fix`."""
     try:
         return Finding(name, True, look())
     except SandboxError as error:
-        return Finding(name, False, str(error), mend)
+        return Finding(name, False, str(error), fix)
 
 
 def _text(path: str) -> str:

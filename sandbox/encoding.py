@@ -35,7 +35,7 @@ _LARGEST = (1 << _INT_BITS) - 1
 _FLOAT_DIGITS, _FLOAT_EXPONENTS = (
     53,
     1_075,
-)  # bits of the largest numerator and denominator of a float that is no integer
+)  # bits of the largest numerator and denominator of a float that is not an integer
 _DECIMAL_DIGITS = 100_000  # before or after the point, up to which a Decimal is compared with other numbers
 _ARRAY_ITEMS = frozenset("biufcSUO")  # kinds of dtype whose items have Python values
 

@@ -43,7 +43,7 @@ _MOST_SECONDS = 86_400
 
 @dataclass(frozen=True)
 class Limits:
-    """What one program may use. Raises ValueError for a limit that is no number of its kind, not positive, or absurd.
+    """What one program may use. Raises ValueError for a limit that is not a positive number of its kind, or absurd.
 
     Seconds are of CPU time, as the kernel accounts for the program's process. Who uses less than a fiftieth of the
     clock's (asleep, or waiting for a process of its own) is ended after `wall_factor` times as many idle seconds; and,

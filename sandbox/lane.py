@@ -169,7 +169,7 @@ class Lane(threading.Thread):
 def _fail(task: Task, error: Exception) -> None:
     """Say what went wrong with one task to whoever waits for it; the lane judges on."""
     if isinstance(error, OSError):
-        task.future.set_exception(SandboxError(f"the host cannot go on judging: {error}"))
+        task.future.set_exception(SandboxError(f"the host cannot continue judging: {error}"))
     elif isinstance(error, OutsideLanguage | SandboxError):
         task.future.set_exception(error)
     else:

@@ -70,7 +70,7 @@ class SuiteTest:
 
 @dataclass(frozen=True)
 class Rejected:
-    """A statement that is no test of the language, and why."""
+    """A statement that is not a test of the language, and why."""
 
     reason: str
 

@@ -9,7 +9,7 @@ MAX_LITERAL = 20_000  # characters of source that are read
 
 
 def encode_literal(expression: str) -> str | None:
-    """The canonical text of a Python literal, found without running anything; None where it is no plain
+    """The canonical text of a Python literal, found without running anything; None where it is not plain
     literal.
     """
     if len(expression) > MAX_LITERAL:

@@ -81,7 +81,7 @@ def ratio_of(fraction: Any) -> tuple[int, int]:
     numerator, denominator = [slot.__get__(fraction) for slot in slots]
     if type(numerator) is int and type(denominator) is int and denominator > 0:
         return numerator, denominator
-    raise NotPlainData("a Fraction that is no ratio of integers")
+    raise NotPlainData("a Fraction that is not a ratio of integers")
 
 
 def python_value(scalar: Any) -> object:

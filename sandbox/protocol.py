@@ -24,7 +24,7 @@ from sandbox.stateless import keeps_no_state
 from sandbox.watch import CUT_BY_CPU, CUT_BY_WALL, GRANT
 from sandbox.zygote import REPORT
 
-MAX_LINE = 8_192  # characters of one answer that is no value to be looked into; longer ones are malformed
+MAX_LINE = 8_192  # characters of one answer that is not a value to be looked into; longer ones are malformed
 _MAX_EXACT_LINE = evaluation.MAX_EXACT + MAX_LINE
 _OPEN_FILES = 64
 _VIEWED_AT_ONCE = 4  # values that are looked into: they are kept whole until then

@@ -57,7 +57,7 @@ def serve(
     """Serve until interrupted or terminated; `ready` is called once requests are taken.
 
     Raises SandboxUnavailable where the service would be open to others without a token, or has no descriptors for
-    connections; OSError where the address is not to be had.
+    connections; OSError where the address is not available.
     """
     if host not in (LOOPBACK, "localhost", "::1") and not token:
         raise SandboxUnavailable(
@@ -180,7 +180,7 @@ class _Service:
 
 
 def _parsed(body: bytes) -> Any:
-    """Raises ValueError or RecursionError for what is no JSON, or too much of it."""
+    """Raises ValueError or RecursionError for what is not JSON, or too much of it."""
     text = body.decode()
     if text.count("[") + text.count("{") > _MAX_PARTS:
         raise ValueError(f"a job has at most {_MAX_PARTS} lists and objects, those in its texts included")

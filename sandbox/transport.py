@@ -24,7 +24,7 @@ MAX_FRAME = 4 << 20  # bytes; no honest frame is as long
 
 _FRAME = 1 << 16  # characters, about, after which a frame is sent
 _RUN = 1_000  # parts that are looked at, and sent, as one
-_SIZE = 16  # characters of a token, about, that is no text
+_SIZE = 16  # characters of a token, about, that is not text
 _LARGEST = 1 << 256  # integers from here on are sent in hexadecimal, whose reading takes no longer than they do
 _SCALARS = frozenset((type(None), bool, int, float, str))
 _FACTORIES = {kind.__name__: kind for kind in (bool, int, float, complex, str, bytes, list, tuple, set, dict)}
@@ -203,7 +203,7 @@ def _size_in_json(parts: Sequence[Any]) -> int:
 def _scalars(parts: Any) -> list[Any]:
     if set(map(type, parts)) <= _SCALARS:
         return parts
-    raise ValueError("a part that is no scalar")
+    raise ValueError("a part that is not a scalar")
 
 
 def _all(value: Any) -> _Apart:

@@ -11,7 +11,7 @@ ARGUMENTS = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--dis
 
 
 def open_browser(width: int, height: int) -> webdriver.Chrome:
-    """A window of so many pixels; a context manager that closes it."""
+    """A window of that many pixels; a context manager that closes it."""
     options = webdriver.ChromeOptions()
     options.binary_location = str(shutil.which("chromium"))
     for argument in (*ARGUMENTS, f"--window-size={width},{height}"):

@@ -47,7 +47,7 @@ class Caller:
 
 @dataclass
 class Script:
-    """What shall happen. Texts are parts of a call; what is said of them holds for the first so many such calls."""
+    """What shall happen. Texts are parts of a call; what is said of them holds for the first that many such calls."""
 
     failures: dict[str, tuple[int, str, int]] = field(default_factory=dict)  # how often, reason, exit code
     preemptions: dict[str, int] = field(default_factory=dict)  # how often

@@ -289,7 +289,7 @@ def test_every_question_is_trained_on_or_refused_by_name_and_reason(run_on_a_fil
 def test_a_directory_that_holds_a_run_is_only_gone_on_with_and_only_with_its_own_configuration(run_on_a_file, capsys):
     directory, arguments = run_on_a_file
     before = files(directory)
-    assert "is not empty; add --resume to go on with it" in refused(capsys, *arguments)
+    assert "is not empty; add --resume to continue it" in refused(capsys, *arguments)
     said = refused(capsys, *arguments, "rollout.top_p=0.9", "--resume")
     assert "rollout.top_p: the run in" in said and "was started with 1.0, not 0.9" in said
     assert files(directory) == before
@@ -300,7 +300,7 @@ def test_a_directory_that_holds_something_else_is_not_written_to(tmp_path, capsy
     (tmp_path / "mine" / "notes.txt").write_text("mine")
     arguments = train_arguments(tmp_path / "mine")
     assert "is not empty" in refused(capsys, *arguments)
-    assert "no run to resume" in refused(capsys, *arguments, "--resume")
+    assert "not a run to resume" in refused(capsys, *arguments, "--resume")
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["notes.txt"]
 
 

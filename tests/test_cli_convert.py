@@ -118,7 +118,7 @@ def test_wrong_sources_and_destinations_are_refused_in_a_line(model, tmp_path, c
     out = str(tmp_path / "out")
     assert "no such directory" in refusal(capsys, str(tmp_path / "nowhere"), out)
     assert "no config.json" in refusal(capsys, str(model.parent), out)
-    assert "is no run" in refusal(capsys, str(model), out, "--role", "code")
+    assert "is not a run" in refusal(capsys, str(model), out, "--role", "code")
     assert "something already" in refusal(capsys, str(model), str(model))
 
 

@@ -1,4 +1,4 @@
-"""`codea1 doctor`: what it finds, what it says mends it, and its exit code."""
+"""`codea1 doctor`: what it finds, what it says fixes it, and its exit code."""
 
 import shutil
 from pathlib import Path
@@ -25,7 +25,7 @@ def own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def examine(capsys: pytest.CaptureFixture[str], tmp_path: Path):
-    """The exit code and what is said of each thing, as (sign, detail, cure)."""
+    """The exit code and what is said of each thing, as (sign, detail, fix)."""
 
     def examine_(*arguments: str) -> tuple[int, dict[str, tuple[str, str, str]]]:
         code = cli.main(["doctor", *arguments])
@@ -65,11 +65,11 @@ def test_versions_that_do_not_go_together_are_named_with_what_to_install(examine
     wrong = {"flax": "0.12.13", "jaxlib": "0.11.0", "optax": "none"}
     monkeypatch.setattr(host, "version", lambda name: wrong.get(name, true_version(name)))
     code, found = examine()
-    sign, detail, cure = found["packages"]
+    sign, detail, fix = found["packages"]
     assert (code, sign) == (1, "FAIL")
     assert "flax<0.12.12,>=0.12.8 (here: 0.12.13)" in detail and "jaxlib<=0.10.2,>=0.10.1 (here: 0.11.0)" in detail
     assert "optax>=0.2.6 (here: none)" in detail
-    assert cure.startswith("pip install ") and "'flax<0.12.12,>=0.12.8'" in cure
+    assert fix.startswith("pip install ") and "'flax<0.12.12,>=0.12.8'" in fix
     assert "devices" not in found  # JAX may not even be importable
 
 
@@ -253,7 +253,7 @@ def test_a_bucket_is_written_to_and_left_clean_or_said_to_be_missing(examine, mo
         ([("a.safetensors", 3 * 2**30), ("b.json", 2**29)], "ok", "3.50 GiB to be downloaded"),
         ([("a.safetensors", None)], "ok", "downloaded already"),
         ("offline, cached", "", "here; the Hub was not asked whether all of it is"),
-        ("offline", "FAIL", "not here, nor to be had from the Hub: no connection"),
+        ("offline", "FAIL", "not here, nor available from the Hub: no connection"),
     ],
 )
 def test_a_model_of_the_hub_is_here_or_to_be_downloaded_or_missing(answer, sign, detail, examine, monkeypatch):

@@ -108,7 +108,7 @@ def test_a_port_that_is_none_is_refused(port, capsys):
     with pytest.raises(SystemExit) as stop:
         cli.main(["sandbox", "serve", f"--port={port}"])
     assert stop.value.code == 2
-    assert f"{port} is no port" in capsys.readouterr().err
+    assert f"{port} is not a port" in capsys.readouterr().err
 
 
 def test_a_port_that_is_taken_is_one_line(capsys):

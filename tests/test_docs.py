@@ -217,7 +217,7 @@ def test_every_error_message_is_in_troubleshooting_and_every_one_there_is_in_the
     missing = {message: place for message, place in raised.items() if message not in documented}
     assert not missing, "docs/troubleshooting.md needs a row for each of these"
     assert documented <= raised.keys(), "docs/troubleshooting.md has rows that the code never says"
-    assert all(cure.strip() for _, _, cure in rows)
+    assert all(fix.strip() for _, _, fix in rows)
 
 
 def test_the_configuration_reference_is_current():

@@ -1,4 +1,4 @@
-"""Whole training runs: what a step does, and that a stopped run goes on as if it had never stopped."""
+"""Whole training runs: what a step does, and that a stopped run continues as if it had never stopped."""
 
 import contextlib
 import json
@@ -232,7 +232,7 @@ def train_from(run: RunDir, parts: Parts) -> State:
 
 @contextlib.contextmanager
 def disk_that_fills_up() -> Iterator[Callable[[int], None]]:
-    """Gives a function after which no file grows past so many bytes, as on a full disk, for any user."""
+    """Gives a function after which no file grows past that many bytes, as on a full disk, for any user."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     try:

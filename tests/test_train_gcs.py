@@ -42,7 +42,7 @@ def test_a_run_killed_and_gone_on_with_elsewhere_ends_like_one_with_a_disk(emula
 
 
 def test_a_step_that_is_not_complete_is_no_step(emulator, tmp_path):
-    """All that was written of a step but the mark that it is complete: it is not gone on from."""
+    """All that was written of a step but the mark that it is complete: it is not continued from."""
     arguments = train_arguments(tmp_path / "run", BUCKET, "train.steps=2", "checkpoint.every=1", "eval.every=0")
     finish(start_codea1(*arguments, environment=emulator.environment))
     del emulator.objects["bucket", "runs/tiny/2/commit_success.txt"]
@@ -55,7 +55,7 @@ def test_a_step_that_is_not_complete_is_no_step(emulator, tmp_path):
     ("directory", "line"),
     [
         ("gs://nobodys/run", "gs://nobodys/run: there is no bucket nobodys; create the bucket"),
-        ("gs://bucket", "gs://bucket is no gs://bucket/path"),
+        ("gs://bucket", "gs://bucket is not a gs://bucket/path"),
     ],
 )
 def test_a_bucket_that_cannot_be_written_to_is_one_line_before_anything_else(directory, line, emulator, tmp_path):

@@ -1,4 +1,4 @@
-"""Runs of several processes, each with devices of its own, and runs that go on with others than they began on."""
+"""Runs of several processes, each with devices of its own, and runs that continue with others than they began on."""
 
 import re
 import signal
@@ -15,7 +15,7 @@ MORE = ("train.steps=3", "checkpoint.every=1", "eval.every=3", "eval.suites=1")
 
 
 def start(directory: Path, *more: str, processes: int, devices: int) -> list[subprocess.Popen[str]]:
-    """A tiny run in so many processes with so many devices each."""
+    """A tiny run in that many processes with that many devices each."""
     port = free_port()
     environment = {"XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}"}
     hosts = [

@@ -1,4 +1,4 @@
-"""A run that trains adapters over one frozen base: what it saves, how it goes on, and what is exported of it."""
+"""A run that trains adapters over one frozen base: what it saves, how it continues, and what is exported of it."""
 
 import shutil
 from pathlib import Path

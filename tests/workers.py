@@ -17,7 +17,7 @@ IN_ORDER = "--xla_cpu_enable_concurrency_optimized_scheduler=false"
 
 
 def start_worker(script: Path, *arguments: str, devices: int = 1) -> subprocess.Popen[str]:
-    """Starts one process with so many virtual devices."""
+    """Starts one process with that many virtual devices."""
     environment = os.environ | {
         "JAX_PLATFORMS": "cpu",
         "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices} {IN_ORDER}",

@@ -41,12 +41,12 @@ class Source:
 def open_source(name: str, role: str | None = None) -> Source:
     """A model directory, a Hub id, or the policy named `role` of a run's newest checkpoint.
 
-    Raises ConfigError if it is none of these, or if a role is given for what is no run, or a run has no such role.
+    Raises ConfigError if it is none of these, or if a role is given for what is not a run, or a run has no such role.
     """
     if (Path(name) / CONFIG_FILE).exists():
         return _of_run(Path(name), role)
     if role is not None:
-        raise ConfigError(f"--role={role}: {name} is no run; leave --role out")
+        raise ConfigError(f"--role={role}: {name} is not a run; leave --role out")
     directory = resolve(name)
     form: Form = "flax" if (directory / PARAMS).is_dir() else "hf"
 

@@ -78,7 +78,7 @@ def make_sampler(rollout: RolloutConfig, policy: Policy, seed: int, capacity: Ca
 
 
 def capacity_of(rollout: RolloutConfig, parts: int, groups: int, width: int, prompt: int, response: int) -> Capacity:
-    """Room for so many groups of so many samples, over a mesh that splits a batch into `parts`; lengths in tokens."""
+    """Room for `groups` of `width` samples, over a mesh that splits a batch into `parts`; lengths in tokens."""
     return Capacity(
         slots=-(-groups // parts) * parts,
         width=width,

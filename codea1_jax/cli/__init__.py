@@ -2,7 +2,7 @@
 
 Results go to standard output, everything else to standard error. Exit codes: 0 done, or stopped since nobody reads the
 results any more; 1 failed for an outer reason, such as a full disk or a judge that died (one line says which; what was
-saved is good); 2 bad input (one line says what and how to mend it); 130 stopped and resumable.
+saved is good); 2 bad input (one line says what and how to fix it); 130 stopped and resumable.
 
 Command modules import JAX and the rooms they need inside the function that runs, so that `codea1 --help` is quick and
 `codea1 sandbox` works on hosts without an accelerator stack.
@@ -67,7 +67,7 @@ def _run(options: argparse.Namespace) -> int:
         print(f"codea1: {error}", file=sys.stderr)
         return FAILED
     except Interrupted as error:
-        print(f"codea1: stopped by {error}; go on with the same command and --resume", file=sys.stderr)
+        print(f"codea1: stopped by {error}; continue with the same command and --resume", file=sys.stderr)
         return STOPPED
     except KeyboardInterrupt:
         print("codea1: stopped", file=sys.stderr)

@@ -18,12 +18,12 @@ def add_preset(parser: argparse.ArgumentParser) -> None:
 def port(text: str) -> int:
     """A TCP port. Raises ArgumentTypeError."""
     if not (text.isdecimal() and 0 < int(text) < 1 << 16):
-        raise argparse.ArgumentTypeError(f"{text} is no port")
+        raise argparse.ArgumentTypeError(f"{text} is not a port")
     return int(text)
 
 
 def positive(text: str) -> int:
     """A count. Raises ArgumentTypeError."""
     if not (text.isdecimal() and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"{text} is no positive number")
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
     return int(text)

@@ -38,5 +38,5 @@ def _size(text: str) -> float:
     """A positive number of gigabytes. Raises ArgumentTypeError."""
     size = float(text)
     if not size > 0:
-        raise argparse.ArgumentTypeError(f"{text} is no size")
+        raise argparse.ArgumentTypeError(f"{text} is not a size")
     return size

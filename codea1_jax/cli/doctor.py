@@ -1,4 +1,4 @@
-"""`codea1 doctor`: what is here, what is missing, and what mends it."""
+"""`codea1 doctor`: what is here, what is missing, and what fixes it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _QUESTIONS = {"data", "golden tests"}  # findings for which `codea1 train` would
 
 def add(commands: Commands) -> None:
     """Registers the command."""
-    parser = commands.add_parser("doctor", help="say what is here, what is missing, and what mends it")
+    parser = commands.add_parser("doctor", help="say what is here, what is missing, and what fixes it")
     parser.add_argument("preset", nargs="?", help="a preset's name or a YAML file: what its run needs, too")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="for example checkpoint.directory=gs://...")
     parser.set_defaults(run=_run)

@@ -32,7 +32,7 @@ def add(commands: Commands) -> None:
 def _share(text: str) -> float:
     share = float(text)
     if not 0 < share <= 1:
-        raise argparse.ArgumentTypeError(f"{text} is no share in (0, 1]")
+        raise argparse.ArgumentTypeError(f"{text} is not a share in (0, 1]")
     return share
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def add(commands: Commands) -> None:
     """Registers the commands."""
     judge = commands.add_parser("sandbox", help="the judge by itself").add_subparsers(required=True, metavar="COMMAND")
-    check = judge.add_parser("check", help="say what of the judge works on this host, and how to mend the rest")
+    check = judge.add_parser("check", help="say what of the judge works on this host, and how to fix the rest")
     check.set_defaults(run=_check)
 
     serve = judge.add_parser("serve", help="judge over HTTP, for runs with sandbox.backend=http")

@@ -27,7 +27,7 @@ def add(commands: Commands) -> None:
     """Registers the command."""
     parser = commands.add_parser("train", help="train both models")
     add_preset(parser)
-    parser.add_argument("--resume", action="store_true", help="go on from the run's last checkpoint")
+    parser.add_argument("--resume", action="store_true", help="resume from the run's last checkpoint")
     parser.add_argument("--dry-run", action="store_true", help="print the resolved configuration and stop")
     parser.set_defaults(run=_run)
 

@@ -87,8 +87,8 @@ def find_devices(hosts: int) -> tuple[Finding, Devices | None]:
         devices = jax.devices()
     except RuntimeError as error:
         asked = os.environ.get("JAX_PLATFORMS", "")
-        mend = f"unset JAX_PLATFORMS (it is {asked!r}), or pip install 'codea1-jax[cuda12]' or 'codea1-jax[tpu]'"
-        return Finding("devices", False, str(error).strip().splitlines()[0], mend), None
+        fix = f"unset JAX_PLATFORMS (it is {asked!r}), or pip install 'codea1-jax[cuda12]' or 'codea1-jax[tpu]'"
+        return Finding("devices", False, str(error).strip().splitlines()[0], fix), None
     found = Devices(devices[0].platform, len(devices), hosts)
     kinds = sorted({device.device_kind for device in devices})
     detail = f"{len(devices)} x {', '.join(kinds)} ({found.platform})"
@@ -102,8 +102,8 @@ def find_devices(hosts: int) -> tuple[Finding, Devices | None]:
         return Finding("devices", True, detail), found
     if os.environ.get("JAX_PLATFORMS") == "cpu":
         return Finding("devices", None, f"{detail}; JAX_PLATFORMS=cpu leaves an accelerator unused"), found
-    mend = f"pip install 'codea1-jax[{extra}]'"
-    return Finding("devices", False, f"{detail}; an accelerator is not used", mend), None
+    fix = f"pip install 'codea1-jax[{extra}]'"
+    return Finding("devices", False, f"{detail}; an accelerator is not used", fix), None
 
 
 def find_memory() -> Finding:
@@ -114,7 +114,7 @@ def find_memory() -> Finding:
 
 
 def find_disk(directory: Path, name: str, needed: float = 0.0) -> Finding:
-    """Whether a directory, or what it would be made in, can be written to and has room for so many bytes."""
+    """Whether a directory, or what it would be made in, can be written to and has room for that many bytes."""
     there = directory.absolute()
     while not there.exists():
         there = there.parent
@@ -123,8 +123,8 @@ def find_disk(directory: Path, name: str, needed: float = 0.0) -> Finding:
     if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
         return Finding(name, False, f"{directory}: nothing can be written in {there}", "choose another directory")
     if free < needed:
-        mend = "make room, keep fewer (checkpoint.keep_last=1), or save elsewhere (checkpoint.directory=...)"
-        return Finding(name, False, f"{detail}, {needed / GIB:.1f} needed", mend)
+        fix = "make room, keep fewer (checkpoint.keep_last=1), or save elsewhere (checkpoint.directory=...)"
+        return Finding(name, False, f"{detail}, {needed / GIB:.1f} needed", fix)
     return Finding(name, True, detail)
 
 

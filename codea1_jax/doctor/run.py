@@ -82,19 +82,19 @@ def _mesh(config: Config, devices: Devices) -> Finding:
 def _engine(config: Config) -> Finding | None:
     if config.rollout.engine != "jetstream" or importlib.util.find_spec("jetstream") is not None:
         return None
-    mend = "pip install 'codea1-jax[jetstream]', or set rollout.engine=core, which draws the same"
-    return Finding("engine", False, "rollout.engine=jetstream, which is not installed", mend)
+    fix = "pip install 'codea1-jax[jetstream]', or set rollout.engine=core, which draws the same"
+    return Finding("engine", False, "rollout.engine=jetstream, which is not installed", fix)
 
 
 def _wandb(config: Config) -> Finding | None:
     if config.run.wandb is None or importlib.util.find_spec("wandb") is not None:
         return None
-    mend = "pip install 'codea1-jax[wandb]', or leave run.wandb unset"
-    return Finding("wandb", False, f"run.wandb={config.run.wandb}, and wandb is not installed", mend)
+    fix = "pip install 'codea1-jax[wandb]', or leave run.wandb unset"
+    return Finding("wandb", False, f"run.wandb={config.run.wandb}, and wandb is not installed", fix)
 
 
 def _model(config: Config) -> Finding:
-    """The model's shape, and whether its weights are here or to be had."""
+    """The model's shape, and whether its weights are here or available."""
     try:
         size = f"{parameters(model_shape(config.model)) / 1e6:,.1f} million parameters"
     except ConfigError as error:
@@ -155,8 +155,8 @@ def _in_cache(name: str, repository: str, kind: str, patterns: list[str], proble
     try:
         place = snapshot_download(repository, repo_type=kind, allow_patterns=patterns, local_files_only=True)
     except OSError:
-        mend = "connect this host to huggingface.co, log in there (hf auth login), or name a directory"
-        return Finding(name, False, f"{repository}: not here, nor to be had from the Hub: {problem}", mend)
+        fix = "connect this host to huggingface.co, log in there (hf auth login), or name a directory"
+        return Finding(name, False, f"{repository}: not here, nor available from the Hub: {problem}", fix)
     return Finding(name, None, f"{place}: here; the Hub was not asked whether all of it is")
 
 
@@ -167,7 +167,7 @@ def _directory(config: Config) -> Finding:
     except ConfigError as error:
         return Finding("run directory", False, str(error))
     if path.exists() and any(path.iterdir()):
-        return Finding("run directory", None, f"{path} holds this run already: go on with it by --resume")
+        return Finding("run directory", None, f"{path} holds this run already: continue it with --resume")
     return find_disk(path, "run directory")
 
 

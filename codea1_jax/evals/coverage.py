@@ -42,7 +42,7 @@ def _trace(frame, event, argument):
         _lines[frame] = frame.f_lineno
     elif event == "return":
         following = code.co_code[at + 2 : at + 3]
-        if not following or following[0] != _RESUME:  # a yield goes on there
+        if not following or following[0] != _RESUME:  # a yield continues there
             _jumps.add((_lines[frame], -first))
         del _lines[frame]
     return _trace

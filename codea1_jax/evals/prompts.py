@@ -51,7 +51,7 @@ def chat_asks(tokenizer: Tokenizer, suite_size: int) -> AskPrompt:
 
 
 def plain_asks(tokenizer: Tokenizer, prompts: Prompts) -> AskPrompt:
-    """The bare texts of small models; tests written before are the beginning of the answer to go on with."""
+    """The bare texts of small models; tests written before are the beginning of the answer to continue with."""
 
     def prompt(ask: Problem | TestAsk) -> Prompt:
         if isinstance(ask, Problem):

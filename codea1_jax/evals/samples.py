@@ -22,7 +22,7 @@ ReadSamples = Callable[[str, Sequence[Problem]], tuple[Recorded, tuple[str, ...]
 def read_programs(path: str | Path, problems: Sequence[Problem]) -> tuple[Recorded, tuple[str, ...]]:
     """The programs of a file, and its tasks that are none of the problems.
 
-    Raises ConfigError naming the first line that is no sample.
+    Raises ConfigError naming the first line that is not a sample.
     """
     found, unknown = _read(path, problems, _programs)
     return Recorded(programs_of=found), unknown

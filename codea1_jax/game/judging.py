@@ -95,7 +95,7 @@ class Judgement:
 class JudgingConfig:
     """How a group is judged.
 
-    suite_size: K; a suite has the time of so many calls. answer_prediction: a test's stated answer counts; else the
+    suite_size: K; a suite has the time of that many calls. answer_prediction: a test's stated answer counts; else the
     reference fills in every answer. pooled: every program faces the tests of all its siblings. repeats: see
     `validate_suite`.
     """

@@ -21,7 +21,7 @@ MAX_TESTS = 1_000  # tests read of one suite, unless the reader asks for fewer
 MAX_NODES = 40_000  # syntax nodes read of one suite, those of bound names counted wherever they are used
 _ASSERTS_PER_TEST = 4  # asserts looked at for each test that may be read
 _JOINED_LINES = 50  # lines that one statement in brackets may take
-_PARSED_SHARE = 20  # a broken suite is parsed in pieces, in all so many times its length
+_PARSED_SHARE = 20  # a broken suite is parsed in pieces, in all that many times its length
 
 
 @dataclass(frozen=True)

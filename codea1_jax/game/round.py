@@ -3,7 +3,7 @@
     problems ──► Code LLM ──► programs ──► Test LLM ──► suites ──► judge ──► rewards, new pages of the book
 
 Judging runs in the sandbox's own processes: a question's jobs are submitted as soon as its last suite is sampled,
-while the Test LLM goes on with the next questions. What the host does between, such as reading programs and writing
+while the Test LLM continues with the next questions. What the host does between, such as reading programs and writing
 the Test LLM's prompts as soon as a group is complete, it does while the device decodes the next block. The two models'
 decoding is not mixed: they share the devices, so a block of one delays a block of the other by all it takes.
 """

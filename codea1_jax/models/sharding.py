@@ -29,7 +29,7 @@ class MeshConfig(Section):
     tensor: int = Field(default=1, description="devices that split heads, feed-forward and vocabulary")
 
     def shape(self, devices: int) -> tuple[int, int, int]:
-        """The sizes of (replica, fsdp, tensor) over so many devices. Raises ConfigError if they do not fit."""
+        """The sizes of (replica, fsdp, tensor) over that many devices. Raises ConfigError if they do not fit."""
         sizes = [self.replica, self.fsdp, self.tensor]
         stated = {name: size for name, size in zip(MESH_AXES, sizes, strict=True) if size != -1}
         wrong = [f"mesh.{name}={size}" for name, size in stated.items() if size < 1]

@@ -54,14 +54,14 @@ def resolve(name: str) -> Path:
         return Path(snapshot_download(name, allow_patterns=HUB_FILES))
     except (HfHubHTTPError, LocalEntryNotFoundError) as error:
         reason = str(error).strip().splitlines()[0]
-        raise ConfigError(f"{name}: no such directory, nor to be had from the Hub: {reason}") from error
+        raise ConfigError(f"{name}: no such directory, nor available from the Hub: {reason}") from error
 
 
 def read_config(directory: Path) -> Qwen2Config:
     """The architecture that a model directory's `config.json` states. Raises ConfigError if it states none of ours."""
     path = directory / "config.json"
     if not path.exists():
-        raise ConfigError(f"{directory}: no config.json, so it is no model directory")
+        raise ConfigError(f"{directory}: no config.json, so it is not a model directory")
     try:
         return Qwen2Config.from_hf(json.loads(path.read_text()))
     except (ValueError, KeyError) as error:
@@ -150,7 +150,7 @@ def load_params(directory: Path, model: Qwen2, shardings: Params | None = None) 
 
 
 def stored_dtype(directory: Path) -> str:
-    """The type of a model directory's tensors. Raises WeightsError if they have several, or one that is no float's."""
+    """The type of a model directory's tensors. Raises WeightsError if they have several, or one without fractions."""
     if (directory / PARAMS).is_dir():
         return dtype_of_stored(directory)
     with ExitStack() as stack:

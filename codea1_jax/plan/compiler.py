@@ -44,7 +44,7 @@ class CompilerError(OSError):
 class Compiled:
     """What the compiler says of one phase; sizes in bytes on one device.
 
-    resident: what lies there meanwhile and is no argument. received: from other devices in one call, by kind of
+    resident: what lies there meanwhile and is not an argument. received: from other devices in one call, by kind of
     collective.
     """
 
@@ -76,7 +76,7 @@ class Refused:
 
 
 def check_compiler() -> None:
-    """Raises ConfigError, with the cure, if libtpu is not installed."""
+    """Raises ConfigError, with the fix, if libtpu is not installed."""
     if importlib.util.find_spec("libtpu") is None:
         raise ConfigError("compiling for TPU needs libtpu: pip install 'codea1-jax[plan]'")
 

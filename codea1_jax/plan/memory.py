@@ -89,11 +89,11 @@ def refuse_what_cannot_fit(setup: Setup, hardware: Hardware) -> None:
         if needed > available:
             raise ConfigError(
                 f"does not fit {hardware.name}: {phase} needs at least {needed / GIB:.1f} of {available / GIB:.2f} GiB "
-                f"per chip, {resident(setup) / GIB:.1f} of them for what always stays; {cure(setup, phase, available)}"
+                f"per chip, {resident(setup) / GIB:.1f} of them for what always stays; {fix(setup, phase, available)}"
             )
 
 
-def cure(setup: Setup, phase: str, available: int) -> str:
+def fix(setup: Setup, phase: str, available: int) -> str:
     """What to change where a phase does not fit."""
     if resident(setup) + setup.kept > available:
         if setup.shards < setup.parts * setup.tensor:

@@ -9,7 +9,7 @@ from typing import Any
 from codea1_jax.config import Config
 from codea1_jax.plan.compiler import Compiled, Refused, Watch, compile_phases
 from codea1_jax.plan.hardware import GIB, Hardware
-from codea1_jax.plan.memory import cure, least_memory, refuse_what_cannot_fit, resident
+from codea1_jax.plan.memory import fix, least_memory, refuse_what_cannot_fit, resident
 from codea1_jax.plan.setup import make_setup
 from codea1_jax.plan.workload import Phase, Setup, phases, sampled_tokens
 
@@ -105,7 +105,7 @@ def _row(setup: Setup, hardware: Hardware, phase: Phase, compiled: Compiled | Re
     else:
         memory = None if isinstance(compiled, Refused) else least_memory(setup).get(phase.name, resident(setup))
     fits = memory is not None and memory <= chip.memory
-    return Row(phase, seconds, memory, compiled, None if fits else cure(setup, phase.name, chip.memory))
+    return Row(phase, seconds, memory, compiled, None if fits else fix(setup, phase.name, chip.memory))
 
 
 def as_document(plan: Plan) -> dict[str, Any]:

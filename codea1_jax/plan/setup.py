@@ -19,7 +19,7 @@ from data_pipeline import micro
 
 
 def make_setup(config: Config, hardware: Hardware) -> Setup:
-    """Raises ConfigError if the mesh does not fit the hardware, or the model's shape is not to be had."""
+    """Raises ConfigError if the mesh does not fit the hardware, or the model's shape is not available."""
     replica, fsdp, tensor = config.mesh.shape(hardware.devices)
     return Setup(config, model_shape(config.model), parts=replica * fsdp, shards=fsdp * tensor, tensor=tensor)
 

@@ -54,7 +54,7 @@ def update_flops(
 
 
 def _forward_flops(model: Qwen2Config, group: Sequence[Trajectory], *, shared: bool) -> Number:
-    """Of one pass over a group; `shared`: each prompt once. The last token of a response is no input."""
+    """Of one pass over a group; `shared`: each prompt once. The last token of a response is not an input."""
     prompts: dict[Any, list[int]] = {}
     for number, trajectory in enumerate(group):
         prompts.setdefault(trajectory.prompt if shared else number, []).append(number)

@@ -93,7 +93,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Talk:
-    """What a role says in a step, at the most: so many prompts, each answered `samples` times. Lengths in tokens."""
+    """What a role says in a step, at the most: that many prompts, each answered `samples` times. Lengths in tokens."""
 
     role: Role
     policy: str
@@ -105,7 +105,7 @@ class Talk:
 
 @dataclass(frozen=True)
 class Lesson:
-    """What a policy learns from in a step, at the most: so many groups of samples that share a prompt."""
+    """What a policy learns from in a step, at the most: that many groups of samples that share a prompt."""
 
     groups: int
     samples: int
@@ -251,7 +251,7 @@ def _learning(setup: Setup, policy: str, fill: float) -> list[Phase]:
 
 
 def _rows(setup: Setup, lesson: Lesson, policy: str, places: int, fill: float) -> Number:
-    """Rows of so many places that a lesson takes."""
+    """Rows of that many places that a lesson takes."""
     if learner_config(setup.config, policy).packing.share_prompts:
         return lesson.groups
     return lesson.groups * lesson.samples / max(1, int(places / (lesson.length * fill)))

@@ -17,7 +17,7 @@ RUN_SECONDS, WARM_START_SECONDS, EVALUATION_SECONDS = 41.0, 55.0, 30.0
 
 @dataclass(frozen=True)
 class Estimate:
-    """seconds: of all that is missing, so many commands at a time. measured: how many of these by others like them."""
+    """seconds: of all that is missing, run in parallel. measured: how many of these by others like them."""
 
     seconds: float
     measured: int

@@ -109,7 +109,7 @@ def run_all(works: Iterable[Work], at_once: int, tell: Callable[[Running], None]
 
 
 def _shares(cores: Sequence[int], count: int) -> list[str]:
-    """The cores, dealt out to so many commands; commands share a core where there are too few."""
+    """The cores, dealt out to that many commands; commands share a core where there are too few."""
     hands = [cores[i::count] or [cores[i % len(cores)]] for i in range(count)]
     return [",".join(map(str, hand)) for hand in hands]
 
@@ -132,7 +132,7 @@ def _check(work: Work, code: int) -> None:
     lines = work.log.read_text(errors="replace").strip().split("\n")
     raise ChildProcessError(
         f"{work.directory.name} ended with exit code {code}: {lines[-1][-LAST_WORDS:]} (all of it: {work.log}); "
-        "the same command goes on from here"
+        "the same command resumes from here"
     )
 
 

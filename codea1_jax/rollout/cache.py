@@ -53,6 +53,6 @@ def laid_out(store: KeyValues, axes: Sequence[str]) -> KeyValues:
 
 
 def columns_before(ends: Int[Array, "*batch"], columns: int) -> Bool[Array, "*batch columns"]:
-    """Which of so many columns come before each end."""
+    """Which of that many columns come before each end."""
     places = jax.lax.broadcasted_iota(jnp.int32, (*ends.shape, columns), ends.ndim)
     return places < ends[..., None]

@@ -30,7 +30,7 @@ class Rows(NamedTuple):
     prefix: prompt tokens in the slot's cache: all but the last one, which is the first input of every row.
     token: the row's next input.
     age: tokens the row has drawn so far, a multiple of the block length.
-    active: whether the row has a sample to go on with.
+    active: whether the row has a sample to continue with.
     key: the row's random key.
     """
 
@@ -171,7 +171,7 @@ def insert(
 
 @dataclass(frozen=True)
 class Decoder:
-    """The decoding program of one shape on one mesh, whose rows look at so many columns of the cache."""
+    """The decoding program of one shape on one mesh, whose rows look at that many columns of the cache."""
 
     model: Qwen2
     mesh: Mesh

@@ -45,7 +45,7 @@ class Draws:
 
 @dataclass(frozen=True, eq=False)
 class Prompt:
-    """Padded tokens, int32 [bucket], and how to go on from them: JetStream's prefill has no place for the second."""
+    """Padded tokens, int32 [bucket], and how to resume from them: JetStream's prefill has no place for the second."""
 
     tokens: np.ndarray
     draws: Draws
@@ -66,7 +66,7 @@ class Prefix:
 class Tenant:
     """What the host knows of a slot without asking the device: tokens of its prompt, and bounds of its samples'.
 
-    drawn: at most so many tokens were drawn so far, of `limit`.
+    drawn: at most that many tokens were drawn so far, of `limit`.
     """
 
     prompt: int
@@ -133,7 +133,7 @@ class JetStreamEngine(engine_api.Engine):
     ) -> Prefix:
         """Runs one right-padded prompt [bucket] of `true_length` tokens, or several [prompts, bucket], once each.
 
-        A bare array goes on greedily with one sample. Raises ValueError for a prompt that was cut, and for an
+        A bare array continues greedily with one sample. Raises ValueError for a prompt that was cut, and for an
         `existing_prefix`: no part of a prompt is shared with another one.
         """
         prompt = padded_tokens if isinstance(padded_tokens, Prompt) else self._greedy(np.asarray(padded_tokens))

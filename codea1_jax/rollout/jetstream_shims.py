@@ -1,6 +1,6 @@
 """google-jetstream 0.2.2, its last release, as it can be used here. Whatever is needed of it is imported from here.
 
-Each shim says what it mends; all of them are applied once, when this module is imported. Raises ModuleNotFoundError
+Each shim says what it fixes; all of them are applied once, when this module is imported. Raises ModuleNotFoundError
 where JetStream is not installed (extra `jetstream`).
 """
 

@@ -84,7 +84,7 @@ class Capacity:
     block: tokens decoded between two looks of the host.
     prefill_tokens: about how many prompt tokens one prefill takes: a bucket of b tokens takes prefill_tokens // b
         prompts at a time (at least one). Enough to keep the device busy is best: missing prompts are padding.
-    parts: into so many the mesh splits the slots, which must be a multiple. `prefill_tokens` are of each part.
+    parts: into that many the mesh splits the slots, which must be a multiple. `prefill_tokens` are of each part.
 
     At most len(prompt_buckets) prefill programs and, for each kind of sampling used (greedy, plain,
     filtered), len(prompt_buckets) * len(response_buckets) decoding programs are ever compiled.

@@ -73,7 +73,7 @@ def insert_prompts(cache: Cache, prefilled: Layers, slots: Int[Array, " prompts"
 
 
 class Unrolled:
-    """A block's attention over so many columns of prompts and of responses.
+    """A block's attention over that many columns of prompts and of responses.
 
     What the loop carries is every layer's block.
     """

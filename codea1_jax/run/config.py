@@ -144,7 +144,7 @@ def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
 def _apply(tree: dict[str, Any], override: str) -> None:
     key, equals, text = override.partition("=")
     if not equals or not key:
-        raise ConfigError(f"{override!r} is no override; write key=value, for example train.steps=10")
+        raise ConfigError(f"{override!r} is not an override; write key=value, for example train.steps=10")
     *parents, leaf = key.split(".")
     try:
         value = yaml.safe_load(text)

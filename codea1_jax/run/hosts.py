@@ -29,7 +29,7 @@ T = TypeVar("T")
 HEARTBEAT_SECONDS = 30  # who is silent for so long is dead
 _LOOK_SECONDS = 5.0
 _LINE_BYTES = 1024
-_GO_ON = "what was saved is good: go on with the same command and --resume, on as many hosts as there are"
+_GO_ON = "what was saved is good: continue with the same command and --resume, on as many hosts as there are"
 
 
 class HostLost(OSError):

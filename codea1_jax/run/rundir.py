@@ -22,7 +22,7 @@ CONFIG_FILE = "config.yaml"
 SUMMARY_FILE = "summary.json"
 REFUSED_FILE = "refused.jsonl"
 CHECKPOINTS_FOLDER = "checkpoints"
-# A run may be moved, and so may its judges; it may go on on other devices, and keep other checkpoints.
+# A run may be moved, and so may its judges; it may resume on other devices, and keep other checkpoints.
 MAY_CHANGE = (
     *("run.directory", "run.wandb", "checkpoint.", "sandbox.addresses", "sandbox.workers"),
     *("hardware", "mesh.", "hosts."),
@@ -32,7 +32,7 @@ MAY_CHANGE = (
 class RunDir:
     """Everything a run writes, by the first of its hosts; the others only know it. Use as a context manager.
 
-    `resume_step` is the step of the checkpoint to go on from, or None if the run begins. A run that goes on needs
+    `resume_step` is the step of the checkpoint to resume from, or None if the run begins. A run that continues needs
     nothing but that checkpoint: it holds the configuration and all figures, so the directory may be a fresh one.
     """
 
@@ -64,7 +64,7 @@ class RunDir:
         if self.resume_step is not None and not resume:
             raise ConfigError(
                 f"checkpoint.directory: {settings.directory} holds the checkpoints of a run; "
-                "add --resume to go on with it, or choose another"
+                "add --resume to continue it, or choose another"
             )
         self._lines: list[dict[str, Any]] = []
         self._metrics: telemetry.Metrics | None = None
@@ -183,10 +183,10 @@ def _check_directory(path: Path, config: BaseModel, resume: bool) -> None:
         return
     if not resume:
         raise ConfigError(
-            f"run.directory: {path} is not empty; add --resume to go on with it, or choose another run.directory"
+            f"run.directory: {path} is not empty; add --resume to continue it, or choose another run.directory"
         )
     if not (path / CONFIG_FILE).exists():
-        raise ConfigError(f"run.directory: {path} holds no {CONFIG_FILE}, so it is no run to resume; choose another")
+        raise ConfigError(f"run.directory: {path} holds no {CONFIG_FILE}, so it is not a run to resume; choose another")
     _refuse_another_run(yaml.safe_load((path / CONFIG_FILE).read_text()), config, f"the run in {path}")
 
 

@@ -41,7 +41,7 @@ def check_writable(directory: str) -> None:
         return
     bucket, _, folder = directory.removeprefix(REMOTE).partition("/")
     if not bucket or not folder.strip("/"):
-        raise ConfigError(f"checkpoint.directory: {directory} is no gs://bucket/path")
+        raise ConfigError(f"checkpoint.directory: {directory} is not a gs://bucket/path")
     name = f".writable-{uuid.uuid4().hex}"
     try:
         with _silent("gcsfs"):  # which logs what it raises, too

@@ -71,7 +71,7 @@ def write_atomically(path: Path, text: str) -> None:
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """The objects of a JSON-lines file; an unfinished last line (a crash while writing) is left out.
 
-    Raises FileNotFoundError, and ValueError naming the line if a finished line is no JSON object.
+    Raises FileNotFoundError, and ValueError naming the line if a finished line is not a JSON object.
     """
     lines = path.read_text(encoding="utf-8").split("\n")
     return [_parse_line(path, number, line) for number, line in enumerate(lines[:-1], start=1)]
@@ -104,7 +104,7 @@ def write_rollouts(run_dir: Path, step: int, records: Iterable[Mapping[str, Any]
 
 
 def rewind(run_dir: Path, step: int) -> None:
-    """Forgets what was logged after `step`, so that the run can go on from that step's checkpoint."""
+    """Forgets what was logged after `step`, so that the run can resume from that step's checkpoint."""
     path = run_dir / METRICS_FILE
     if path.exists():
         kept = [line for line in read_lines(path) if line["step"] <= step]
@@ -176,7 +176,7 @@ class Metrics:
 
 
 def _start_wandb(run_dir: Path, project: str, *, goes_on: bool) -> Any:
-    """The run's own record of this project: a new one, also beside equally named runs, unless the run goes on."""
+    """The run's own record of this project: a new one, also beside equally named runs, unless the run continues."""
     import wandb  # noqa: PLC0415  # an optional extra  # pyright: ignore[reportMissingImports]
 
     own = run_dir / WANDB_FILE

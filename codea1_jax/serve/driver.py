@@ -20,13 +20,13 @@ from codea1_jax.serve.orders import BadRequest, Busy, Limits, Order, sampling_of
 
 
 class EngineFailure(RuntimeError):
-    """The engine cannot go on; the message says why."""
+    """The engine cannot continue; the message says why."""
 
 
 class Driver(orchestrator.Driver):
     """Orders in, pieces out. JetStream's threads run as they are; what is changed is what they are given.
 
-    on_failure: called, in the thread that failed, if the engine cannot go on.
+    on_failure: called, in the thread that failed, if the engine cannot continue.
     """
 
     def __init__(

@@ -39,7 +39,7 @@ class Orchestrator(orchestrator.LLMOrchestrator):
 
 
 async def start_grpc(driver: Driver, host: str, port: int, token: str) -> tuple[grpc.aio.Server, int]:
-    """Listens, at any free port for 0; returns the server and its port. Raises OSError where that is not to be had."""
+    """Listens, at any free port for 0; returns the server and its port. Raises OSError where that is not available."""
     server = grpc.aio.server()
     jetstream_pb2_grpc.add_OrchestratorServicer_to_server(Orchestrator(driver, token), server)
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

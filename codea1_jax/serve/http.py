@@ -163,4 +163,4 @@ async def _json(request: web.Request) -> Any:
     try:
         return json.loads(await request.read())
     except ValueError as error:
-        raise BadRequest(f"the body is no JSON: {error}") from error
+        raise BadRequest(f"the body is not JSON: {error}") from error

@@ -78,7 +78,7 @@ class Server:
     async def run(self, ready: Callable[[Ports], None]) -> None:
         """Serves until `stop`; `ready` is called once requests are taken.
 
-        Raises OSError where the address is not to be had, and what the engine raised if it failed.
+        Raises OSError where the address is not available, and what the engine raised if it failed.
         """
         loop = asyncio.get_running_loop()
         driver = self._driver(lambda error: loop.call_soon_threadsafe(self._fail, driver, error))

@@ -75,9 +75,9 @@ def test_special_comparisons_are_evalplus_own(problem, right, wrong):
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"base_input": "x"}, "base_input is no list of lists"),
+        ({"base_input": "x"}, "base_input is not a list of lists"),
         ({"base_input": [], "plus_input": None}, "no inputs"),
-        ({"atol": None}, "atol is no number"),
+        ({"atol": None}, "atol is not a number"),
         ({"entry_point": "other"}, "the solution defines no function other"),
     ],
 )
@@ -101,7 +101,7 @@ def as_json(value):
 @pytest.mark.parametrize(
     ("example", "argument", "expected"),
     [
-        ("f((1, (2, 3)))", [1, [2, [3, [4]]]], (1, (2, (3, (4,))))),  # tuples in tuples may go on
+        ("f((1, (2, 3)))", [1, [2, [3, [4]]]], (1, (2, (3, (4,))))),  # tuples in tuples may continue
         ("f((1, 2))", [1, [2]], (1, [2])),
         ("f([(1, 2)])", [[1, [2]]], [(1, [2])]),
         ("f([[1], [2]])", [[1, [2]]], [[1, [2]]]),

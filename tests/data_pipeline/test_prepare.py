@@ -210,7 +210,7 @@ def test_a_hub_that_cannot_be_reached_is_one_clear_line(monkeypatch):
         raise huggingface_hub.errors.LocalEntryNotFoundError("no\nnetwork")
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
-    with pytest.raises(ValueError, match=r"^a/b: no such file, nor to be had from the Hub: no network$"):
+    with pytest.raises(ValueError, match=r"^a/b: no such file, nor available from the Hub: no network$"):
         local_path("a/b")
 
 

@@ -73,7 +73,7 @@ def test_the_entry_point_is_the_function_that_the_tests_call(infos):
         ({"test": "", "test_code": None}, "no test or test_code"),
         ({"test": "def test(:"}, "the test code does not parse"),
         ({"test": "def test_x():\n    assert add is not None"}, "no test of the form assert call == value"),
-        ({"test_info": "add"}, "test_info is no list of objects"),
+        ({"test_info": "add"}, "test_info is not a list of objects"),
     ],
 )
 def test_a_bad_kodcode_row_is_refused_by_id_and_reason(change, reason):
@@ -135,7 +135,7 @@ def test_own_problems_are_read_line_by_line(tmp_path):
     assert refused["row 3"] == "a list, not a JSON object"
     assert refused["mine/3"] == "the solution defines no function g"
     assert refused["mine/4"] == "the test 'print(f(1))': not an assert"
-    assert refused["mine/5"] == "tests is no list of texts"
+    assert refused["mine/5"] == "tests is not a list of texts"
 
 
 def test_load_tells_the_format_of_a_file_by_its_fields(tmp_path):

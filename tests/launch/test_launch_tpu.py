@@ -116,7 +116,7 @@ def test_every_file_of_questions_is_copied_to_where_all_workers_read_it(cloud, t
 
 
 @pytest.mark.parametrize(
-    ("check", "script", "cure"),
+    ("check", "script", "fix"),
     [
         ("tree", {"dirty": " M setup.cfg\n"}, "commit them"),
         ("zone", {"failures": {"accelerator-types": (9, "NOT_FOUND", 1)}}, "accelerator-types list"),
@@ -131,11 +131,11 @@ def test_every_file_of_questions_is_copied_to_where_all_workers_read_it(cloud, t
         ("plan", {"failures": {"codea1 plan": (9, "17.1 of 15.75 GiB", 1)}}, "does not fit v5e:4x4 (ERROR: 17.1"),
     ],
 )
-def test_what_cannot_work_is_refused_unbilled(cloud, capsys, check, script, cure):
+def test_what_cannot_work_is_refused_unbilled(cloud, capsys, check, script, fix):
     cloud.script = Script(**script)
     assert up(cloud) == 2
     said = capsys.readouterr().err
-    assert f"FAIL {check}: " in said and cure in said
+    assert f"FAIL {check}: " in said and fix in said
     assert f"refused by {check};" in said
     assert cloud.verbs == []
     assert up(cloud, f"--skip={check}") == 0
@@ -193,7 +193,7 @@ def test_the_judges_services_are_tried_before_and_the_jail_is_not(cloud, capsys,
         (("up", *RUN, "--slices=2", "mesh.replica=4"), "mesh.replica=4: leave it out"),
         (("up", *RUN, "--skip=nothing"), "--skip nothing: the checks are tree, data"),
         (("up", "first", "1.5b/a1_v5e", *REQUIRED[:2]), "--bucket: say where"),
-        (("copy", "first", *REQUIRED[:2], "--bucket=mine"), "mine is no gs://bucket/folder"),
+        (("copy", "first", *REQUIRED[:2], "--bucket=mine"), "mine is not a gs://bucket/folder"),
         (("logs", "first"), "say --project and --zone"),
     ],
 )

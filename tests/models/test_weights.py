@@ -192,7 +192,7 @@ def test_a_download_that_fails_is_one_line(monkeypatch):
         raise LocalEntryNotFoundError("no connection\nand a long story")
 
     monkeypatch.setattr("codea1_jax.models.weights.snapshot_download", download)
-    with pytest.raises(ConfigError, match=r"nor to be had from the Hub: no connection$"):
+    with pytest.raises(ConfigError, match=r"nor available from the Hub: no connection$"):
         resolve("Qwen/Qwen2.5-Coder-1.5B-Instruct")
 
 

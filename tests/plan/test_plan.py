@@ -171,7 +171,7 @@ def test_what_cannot_fit_is_refused_before_anything_is_compiled(capsys, monkeypa
 
 
 @pytest.mark.parametrize(
-    ("overrides", "cure"),
+    ("overrides", "fix"),
     [
         (["mesh={fsdp: 64}"], "raise mesh.tensor"),
         (["mesh={replica: 16, fsdp: 1, tensor: 4}"], "set mesh.replica=1"),
@@ -180,8 +180,8 @@ def test_what_cannot_fit_is_refused_before_anything_is_compiled(capsys, monkeypa
         (["code.packing.micro_batch_tokens=131072"], "lower code.packing.micro_batch_tokens"),
     ],
 )
-def test_a_refusal_says_what_to_change(overrides, cure, capsys):
-    assert cure in refused(capsys, "plan", "7b/a1_v5e", *overrides)
+def test_a_refusal_says_what_to_change(overrides, fix, capsys):
+    assert fix in refused(capsys, "plan", "7b/a1_v5e", *overrides)
 
 
 def test_unknown_hardware_is_refused_by_naming_what_is_known(capsys):

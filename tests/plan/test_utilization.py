@@ -22,7 +22,7 @@ def forward(tokens, seen, logits):
     return 3 * (2 * MATRICES * tokens + 2 * 2 * 2 * 4 * seen) + 2 * 50 * 8 * logits
 
 
-# A sequence's last token is no input: 4 and 6 of them, of which the n-th sees n.
+# A sequence's last token is not an input: 4 and 6 of them, of which the n-th sees n.
 APART = forward(4 + 6, 10 + 21, 2 + 4)
 # The prompt once (1 + 2 + 3), and 1 and 3 tokens that see it and those before them.
 SHARED = forward(3 + 1 + 3, 6 + 4 + (4 + 5 + 6), 2 + 4)

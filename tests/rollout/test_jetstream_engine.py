@@ -56,7 +56,7 @@ def test_slots_with_samplings_of_their_own_draw_what_the_sampler_draws_for_each_
             data = result.get_result_at_slot(slot)
             for sample in range(2):
                 drawn[index][sample].extend(data.tokens[sample][data.valid[sample].astype(bool)])
-        for index, slot in ((0, 2), (1, 1)):  # they come later, while the first goes on
+        for index, slot in ((0, 2), (1, 1)):  # they come later, while the first continues
             if index not in seats:
                 state = engine.insert(prefill(engine, params, index), state, slot)
                 seats[index] = slot

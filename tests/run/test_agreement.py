@@ -88,7 +88,7 @@ def test_all_stop_at_the_same_point_whoever_is_asked_and_wherever_they_are(seed)
 
     ends, _ = run_hosts([lambda agreement, index=i: program(agreement, index) for i in range(count)])
     assert [type(end) for end in ends] == [Interrupted] * count
-    assert len(set(places)) == 1, "a host went on to what the others will never do with it"
+    assert len(set(places)) == 1, "a host continued to what the others will never do with it"
     assert [str(end) for end in ends] == [
         "SIGTERM" if i == victim else "a signal to another host" for i in range(count)
     ]

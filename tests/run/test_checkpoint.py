@@ -161,7 +161,7 @@ def test_a_save_that_fails_in_the_background_is_told_at_once(tmp_path, monkeypat
         checkpoints.wait()
         checkpoints.check()
         with file_size_limit(4096):
-            with contextlib.suppress(CheckpointError):  # if it fails before it goes on in the background
+            with contextlib.suppress(CheckpointError):  # if it fails before it continues in the background
                 checkpoints.save(2, make_arrays(2), DOCUMENT)
             told = time.monotonic() + 30
             while "step 2 was not saved" not in caplog.text and time.monotonic() < told:

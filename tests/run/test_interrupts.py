@@ -17,7 +17,7 @@ def send(number: int) -> None:
 def test_a_signal_raises_at_once_and_names_itself(number):
     with pytest.raises(Interrupted, match=signal.Signals(number).name), Interrupts():
         send(number)
-        pytest.fail("went on after the signal")
+        pytest.fail("continued after the signal")
 
 
 def test_a_shield_is_finished_first():

@@ -155,7 +155,7 @@ def test_a_run_may_go_on_on_other_hardware(tmp_path):
 
 def test_a_directory_of_something_else_is_refused(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    for resume, line in ((False, "is not empty"), (True, "no run to resume")):
+    for resume, line in ((False, "is not empty"), (True, "not a run to resume")):
         with pytest.raises(ConfigError, match=line):
             open_run(tmp_path, resume=resume)
     assert files(tmp_path) == {"notes.txt": b"mine"}

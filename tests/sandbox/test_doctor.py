@@ -29,7 +29,7 @@ def test_a_forbidding_kernel_setting_is_named_with_its_remedy(tmp_path):
     setting = tmp_path / "max_user_namespaces"
     setting.write_text("0\n")
     look = doctor.kernel_setting("user namespaces", str(setting), lambda value: value == 0, "sudo sysctl ...")
-    assert (look().works, look().mend) == (False, "sudo sysctl ...")
+    assert (look().works, look().fix) == (False, "sudo sysctl ...")
     setting.write_text("1000\n")
     assert look().works
     setting.unlink()

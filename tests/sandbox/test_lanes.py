@@ -67,7 +67,7 @@ def test_a_host_without_descriptors_for_a_moment_fails_only_the_tasks_of_that_mo
     monkeypatch.setattr(lane, "memory_file", memory_file)
     errors = [future.exception(timeout=30) for future in [jail.submit(HONEST) for _ in range(20)]]
     assert sorted(map(type, errors), key=str) == [type(None)] * 18 + [SandboxError] * 2
-    assert any("cannot go on judging: [Errno 24]" in str(error) for error in errors)
+    assert any("cannot continue judging: [Errno 24]" in str(error) for error in errors)
     assert jail.execute([HONEST])[0].valid
 
 

@@ -23,7 +23,7 @@ DOUBLE = "def f(x):\n    return x * 2\n"
 
 @contextmanager
 def running(app: web.Application, most: int = 100) -> Iterator[str]:
-    """The address of an application that serves, over at most so many connections, while the block lasts."""
+    """The address of an application that serves, over at most that many connections, while the block lasts."""
     loop = asyncio.new_event_loop()
     serving = listening(app, "127.0.0.1", 0, most, at_once=1)
     host, port = loop.run_until_complete(serving.__aenter__())

@@ -74,7 +74,7 @@ def test_the_command_serves_a_directory_until_terminated(tmp_path):
         (["{}", "--host", "0.0.0.0"], "needs a token"),
         (["{}", "--prompt-tokens", "40000"], "more than the model's context of 32768"),
         (["{}", "--slots", "0"], "slots=0"),
-        (["{}", "--role", "code"], "is no run"),
+        (["{}", "--role", "code"], "is not a run"),
     ],
 )
 def test_what_cannot_be_served_is_refused_in_one_line(tmp_path, capsys, monkeypatch, arguments, says):

@@ -41,7 +41,7 @@ def read_runs(run_dirs: Sequence[Path], rollout_bytes: int) -> list[Run]:
     """Reads run directories; `rollout_bytes` of JSON are shared among their rollouts.
 
     Runs whose configurations differ only in their seed get the same `group`. Raises ConfigError for a
-    path that is no directory and ValueError for one whose files cannot be read.
+    path that is not a directory and ValueError for one whose files cannot be read.
     """
     paths = [path.resolve() for path in run_dirs]
     for path in paths:
