@@ -119,7 +119,7 @@ def logs(workload: Workload) -> Command:
 def delete(workload: Workload) -> Command:
     """Deletes the JobSet, and waits for its Pods: they save and upload."""
     words = ("kubectl", "delete", f"jobset/{workload.job.name}", "--ignore-not-found", "--cascade=foreground")
-    return Command(words, seconds=1200)
+    return Command(words, seconds=600)  # twice their grace period
 
 
 def up(workload: Workload, sandbox: SandboxConfig, patience: Patience, skip: Collection[str], keep: bool) -> None:

@@ -22,7 +22,7 @@ WORKER = "launch/worker.sh"
 ASK_SECONDS = 120
 CREATE_SECONDS = 600
 INSTALL_SECONDS = 3600
-STOP_SECONDS = 1500
+STOP_SECONDS = 420  # worker.sh waits 300, and many workers must be reached
 
 ABSENT, ACTIVE, FAILED, SUSPENDED = "ABSENT", "ACTIVE", "FAILED", "SUSPENDED"
 # Of a queued resource whose slices are gone, or going.

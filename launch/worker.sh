@@ -2,7 +2,8 @@
 # One worker's part of a launch; runs on a TPU VM, in the home directory that source.tar.gz was copied to:
 #   worker.sh install BACKEND                   the tree, its Python and its packages
 #   worker.sh jail                              whether the jail works here
-#   worker.sh start FOLDER RUN ARGUMENTS...     codea1 ARGUMENTS, detached; RUN is uploaded to FOLDER (gs://...)
+#   worker.sh start FOLDER RUN ARGUMENTS...     codea1 ARGUMENTS, detached; RUN is uploaded to FOLDER (gs://...), and
+#                                               compiled programs are kept there: a new slice has none
 #   worker.sh status | logs | stop
 # Whatever was done already is not done again.
 set -euo pipefail
@@ -10,6 +11,8 @@ set -euo pipefail
 root=${CODEA1_ROOT:-/opt/codea1} # no home directory: the jail must read Python, and homes are closed
 state=$HOME/.codea1-training     # log, pid of `train`, pid of codea1, exit code
 upload_every=300
+# Seconds. Training leaves within 20 of SIGTERM but for what it still uploads: up to 50 GB a host in the shipped presets.
+stop_within=300
 
 install() {
     local backend=$1 wanted
@@ -54,6 +57,7 @@ train() {
     shift 2
     trap : TERM INT
     ulimit -Sn hard # each worker of the judge holds descriptors, and there is about one for each core
+    export JAX_COMPILATION_CACHE_DIR="${JAX_COMPILATION_CACHE_DIR:-$folder/compiled}"
     JAX_PLATFORMS=tpu "$root/venv/bin/codea1" "$@" &
     child=$!
     echo "$child" >"$state/codea1.pid"
@@ -100,7 +104,7 @@ logs() {
 stop() {
     if ! is_running; then return; fi
     kill -TERM "$(cat "$state/codea1.pid")" 2>/dev/null || true
-    timeout 1200 tail -f --sleep-interval=0.5 --pid="$(cat "$state/train.pid")" /dev/null
+    timeout "$stop_within" tail -f --sleep-interval=0.5 --pid="$(cat "$state/train.pid")" /dev/null
 }
 
 "$@"

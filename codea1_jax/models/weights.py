@@ -150,7 +150,7 @@ def load_params(directory: Path, model: Qwen2, shardings: Params | None = None) 
 
 
 def stored_dtype(directory: Path) -> str:
-    """The type of a model directory's tensors. Raises WeightsError if they have several, or one without fractions."""
+    """The type of a model directory's tensors. Raises WeightsError if they have several, or one not floating."""
     if (directory / PARAMS).is_dir():
         return dtype_of_stored(directory)
     with ExitStack() as stack:

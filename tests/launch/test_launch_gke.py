@@ -41,6 +41,8 @@ def test_the_manifest_is_what_is_applied_and_says_what_it_should(cloud, capsys):
         *("checkpoint.directory=gs://mine/runs/first/checkpoints", "mesh.replica=2"),
         *("data.source=gs://mine/runs/first/data.source/a 'b'.jsonl", "--resume"),
     ]
+    compiled = {"name": "JAX_COMPILATION_CACHE_DIR", "value": "gs://mine/runs/first/compiled"}
+    assert compiled in container["env"]
     (upload,) = pod["initContainers"]
     assert upload["command"][-2:] == ["/work/runs/first", "gs://mine/runs/first/run"]
 

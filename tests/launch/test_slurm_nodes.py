@@ -140,7 +140,7 @@ def test_real_training_on_two_nodes_is_stopped_queued_again_once_and_resumes(slu
     monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".cache" / "jax"))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    settings = (*SETTINGS, "train.steps=3", "checkpoint.every=1", "eval.every=3", "eval.suites=1")
+    settings = (*SETTINGS, "train.steps=3", "checkpoint.every=1", "eval.every=0")
     assert main(("slurm", "start", "first", "micro/a1_paper", *settings, "--nodes=2", "--gpus=h100:1")) == 0
     slurm.start()
     run = Path("runs/first")
@@ -152,4 +152,4 @@ def test_real_training_on_two_nodes_is_stopped_queued_again_once_and_resumes(slu
     slurm.start()
     assert slurm.end() == 0, slurm.log
     assert [line["step"] for line in read_lines(run / "metrics.jsonl") if line["kind"] == "train"] == [1, 2, 3]
-    assert (run / "summary.json").exists() and slurm.requeues == ["job"]
+    assert slurm.requeues == ["job"]

@@ -15,6 +15,7 @@ from fake_worker import add_worker, wait_for
 # Trains until there is a file `finish`, and exits with the code in it; saves when it is asked to stop.
 TRAINING = """\
 echo "training with $* on $JAX_PLATFORMS"
+echo "$JAX_COMPILATION_CACHE_DIR" >compiled
 ulimit -Sn >limit
 trap 'echo saved; exit 130' TERM
 mkdir -p runs/first
@@ -55,6 +56,15 @@ def test_training_may_open_as_many_files_as_the_hard_limit_allows(cloud, worker)
     do(cloud, f"ulimit -Sn 256; {START}")
     (worker / "finish").write_text("0")
     assert do(cloud, "bash worker.sh logs; ulimit -Hn").splitlines()[1:] == [(worker / "limit").read_text().strip()]
+
+
+def test_compiled_programs_are_kept_in_the_bucket_unless_the_worker_says_where(cloud, worker, monkeypatch):
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+    (worker / "finish").write_text("0")
+    for setting, folder in (("", "gs://mine/runs/first/compiled\n"), ("JAX_COMPILATION_CACHE_DIR=/mine ", "/mine\n")):
+        do(cloud, f"{setting}{START}")
+        do(cloud, "bash worker.sh logs")
+        assert (worker / "compiled").read_text() == folder
 
 
 def test_started_twice_it_trains_once_and_after_its_end_again(cloud, worker):
