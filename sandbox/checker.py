@@ -27,6 +27,7 @@ from sandbox.guard import ENDS_OF_LOOPS, guarded, is_honest
 from sandbox.plain import NotPlainData
 from sandbox.watch import cpu_seconds
 
+CANNOT_START = 3  # exit status of the judge's process, which no program can give it
 PASSED, FAILED, RAISED, TIMED_OUT, OUT_OF_MEMORY, CRASHED, NOT_PLAIN_DATA = "pf!tmc?"
 
 _TIME_SIGNALS = (signal.SIGPROF, signal.SIGXCPU, signal.SIGALRM)
@@ -34,7 +35,10 @@ _TIME_SIGNALS = (signal.SIGPROF, signal.SIGXCPU, signal.SIGALRM)
 
 def run(request_fd: int, result_fd: int) -> None:
     """Answer a check request with two lines: the program's loading, and the verdict."""
-    program_process = _Program(request_fd, result_fd)  # forked before this process reads the request
+    try:
+        program_process = _Program(request_fd, result_fd)  # forked before this process reads the request
+    except OSError:
+        os._exit(CANNOT_START)
     request = evaluation.read_request(request_fd)
     program, check, entry_point, beside, rlimits, load_seconds, call_seconds, check_seconds = request
     evaluation.limit(rlimits)

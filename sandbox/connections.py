@@ -6,17 +6,20 @@ place. Where all places are held by requests that are being worked on, newcomers
 
 import asyncio
 import itertools
+import logging
 import os
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 MOST = 4_096  # connections at once
 IDLE_SECONDS = 20.0  # that a connection may stay without a complete request
 RETRY_SECONDS = 1
 
+_LOGGER = logging.getLogger(__name__)
 _HELD: web.AppKey[set[web.RequestHandler]] = web.AppKey("held")
 _WAITING = 1_024  # connections that the kernel keeps until they are taken in
 _LINGER_SECONDS = 5.0  # for the rest of a request that was answered before it was read
@@ -56,6 +59,7 @@ async def listening(
         lingering_time=_LINGER_SECONDS,
         auto_decompress=False,
         access_log=None,
+        logger=_LOGGER,
     )
     await runner.setup()
     server = runner.server
@@ -81,6 +85,14 @@ async def listening(
             listener.close()
     finally:
         await runner.cleanup()
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Whether an error is the service's own. With those of requests that are no HTTP, anybody could fill the disk."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
+_LOGGER.addFilter(_is_ours)
 
 
 class _Refusal(asyncio.Protocol):

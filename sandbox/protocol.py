@@ -2,6 +2,7 @@
 
 import marshal
 import math
+import os
 import resource
 import signal
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -15,19 +16,21 @@ from sandbox.jobs import (
     Job,
     Limits,
     Outcome,
+    SandboxError,
     Status,
     Verdict,
     VerdictStatus,
 )
-from sandbox.language import MARSHAL_VERSION, read_call
+from sandbox.language import MARSHAL_VERSION, ReadCall, read_call
 from sandbox.stateless import keeps_no_state
-from sandbox.watch import CUT_BY_CPU, CUT_BY_WALL, GRANT
+from sandbox.watch import CUT_BY_CPU, CUT_BY_WALL, GRANT, NOT_CUT
 from sandbox.zygote import REPORT
 
 MAX_LINE = 8_192  # characters of one answer that is not a value to be looked into; longer ones are malformed
 _MAX_EXACT_LINE = evaluation.MAX_EXACT + MAX_LINE
 _OPEN_FILES = 64
 _VIEWED_AT_ONCE = 4  # values that are looked into: they are kept whole until then
+_ROOM = evaluation.MAX_EXACT  # characters of computed arguments after which the calls are made that they are for
 OUT_OF_TIME = Outcome(Status.TIMED_OUT, detail="the program's time as a whole")
 
 _TIME_SIGNALS = (signal.SIGPROF, signal.SIGXCPU, signal.SIGALRM, signal.SIGVTALRM)
@@ -50,6 +53,8 @@ _VERDICT_OF_SIGN = {
     checker.NOT_PLAIN_DATA: VerdictStatus.NOT_PLAIN_DATA,
 }
 
+_KILLED = Verdict(VerdictStatus.CRASHED, None, f"signal {signal.SIGKILL:d}")
+
 
 @dataclass(frozen=True)
 class Report:
@@ -63,6 +68,11 @@ class Report:
     @classmethod
     def unpack(cls, data: bytes) -> "Report":
         return cls(*REPORT.unpack(data))
+
+    @property
+    def was_killed(self) -> bool:
+        """Whether somebody else than the zygote killed the child: itself, or the kernel for want of memory."""
+        return self.cut == NOT_CUT and self.wait_status & 0x7F == signal.SIGKILL
 
     def death(self) -> Outcome:
         """The outcome of the call during which the child ended."""
@@ -91,7 +101,9 @@ def _outcome(line: str) -> Outcome:
 class Batch:
     """Items for processes of one program (of none: ""), one process after another until each item has an outcome.
 
-    A process that dies costs the item at which it died, and nothing else.
+    A process that dies costs the item at which it died, and nothing else. One that is killed may have been killed for
+    what others did, so that another takes its place once. With `room`, items are left over where the outcomes before
+    them have more characters.
     """
 
     program: str
@@ -99,10 +111,12 @@ class Batch:
     limits: Limits
     alone: bool = False  # a process for each item
     tells_inputs: bool = False
+    room: int = 0
     loaded: Outcome | None = None
     outcomes: list[Outcome] = field(default_factory=list)
     cpu_seconds: float = 0.0
     wall_seconds: float = 0.0
+    _killed_at: int = -1  # how many outcomes there were when a process was last killed
 
     @property
     def left(self) -> int:
@@ -111,7 +125,7 @@ class Batch:
 
     @property
     def done(self) -> bool:
-        return self.loaded is not None and not self.left
+        return self.loaded is not None and (not self.left or self._is_full())
 
     def request(self) -> bytes:
         """What the next process reads: the program, its items, and the limits on itself."""
@@ -135,7 +149,11 @@ class Batch:
         self.wall_seconds += report.wall_seconds
         asked = self._asked()
         lines = data.decode("ascii", "replace").split("\n", asked + 2)[:-1]
-        load, *answers = [_outcome(line) for line in lines[: 1 + asked] if line != "~"] or [report.death()]
+        found = [_outcome(line) for line in lines[: 1 + asked] if line != "~"]
+        if len(found) < 1 + asked and self._tries_again(report, len(found)):
+            self.outcomes += found[1:]
+            return
+        load, *answers = found or [report.death()]
         gives_up = bool(answers) and lines[-1] == "~"  # a fresh process is to answer the rest
         self.loaded = self.loaded or load
         if load.status is not Status.RETURNED:
@@ -148,6 +166,17 @@ class Batch:
         if self._cpu_left() <= 0 or self.wall_seconds >= self.limits.wall_factor * self.limits.program_seconds:
             self.outcomes += [OUT_OF_TIME] * self.left
 
+    def _tries_again(self, report: Report, lines: int) -> bool:
+        """Whether a process was killed where none was before, and there is time for another."""
+        place = len(self.outcomes) + lines
+        if not report.was_killed or place == self._killed_at or self._cpu_left() <= 0:
+            return False
+        self._killed_at = place
+        return True
+
+    def _is_full(self) -> bool:
+        return bool(self.room) and sum(len(outcome.value or "") for outcome in self.outcomes) > self.room
+
     def _asked(self) -> int:
         """Items for the next process."""
         return min(self.left, 1) if self.alone else self.left
@@ -157,17 +186,18 @@ class Batch:
 
 
 class Progress:
-    """One job on its way, in up to three batches.
+    """One job on its way, in three kinds of batches.
 
     First what needs no program: arguments that are not literals, and expressions. Then the program's own calls, on
-    values. Last the views of what it returned, again without the program.
+    values. Last the views of what it returned, again without the program. Large values take turns, so that no process
+    is given more of them than leave it its memory.
     """
 
     def __init__(self, job: Job, limits: Limits) -> None:
         self.job = job
         self.limits = limits
         self.done = False
-        self._loaded = Outcome(Status.RETURNED, "None")
+        self._loaded: Outcome | None = None
         self._outcomes: dict[int, Outcome] = {}
         self._cpu_seconds = 0.0
         self._batches = self._planned()
@@ -195,31 +225,40 @@ class Progress:
 
     def result(self) -> Execution:
         outcomes = tuple(self._outcomes[i] for i in range(len(self.job.calls)))
-        return Execution(self._loaded, outcomes, self._cpu_seconds)
+        return Execution(self._loaded or Outcome(Status.RETURNED, "None"), outcomes, self._cpu_seconds)
 
     def _planned(self) -> Iterator[Batch]:
         """The batches, each planned by what those before it found."""
         job = self.job
         calls = [read_call(call, job.entry_point) for call in job.calls]
-        arguments: dict[int, bytes | str] = {
-            i: call.arguments for i, call in enumerate(calls) if isinstance(call.arguments, bytes) and call.function
+        items: dict[int, evaluation.Item] = {
+            i: _item(call, call.arguments)
+            for i, call in enumerate(calls)
+            if call.function and isinstance(call.arguments, bytes)
         }
         clean: dict[int, evaluation.Item] = {
             i: ("expression", call.arguments if call.function else call.view, call.function is not None)
             for i, call in enumerate(calls)
-            if i not in arguments
+            if i not in items
         }
-        found = (yield from self._answers("", clean)) if clean else {}
-        computed = {i: outcome.value for i, outcome in found.items() if calls[i].function and outcome.value is not None}
-        arguments |= computed
-        self._outcomes |= {i: outcome for i, outcome in found.items() if i not in computed}
-        if not job.program and not arguments and clean:
-            return
-        items: dict[int, evaluation.Item] = {
-            i: ("call", calls[i].function, arguments[i], calls[i].view is not None) for i in sorted(arguments)
-        }
-        for group in [items] if job.together else _in_groups(items):
-            returned = yield from self._answers(job.program, group)
+        while clean:
+            for i, outcome in (yield from self._answers("", clean)).items():
+                del clean[i]
+                if calls[i].function and outcome.value is not None:
+                    items[i] = _item(calls[i], outcome.value)
+                else:
+                    self._outcomes[i] = outcome
+            if clean and items and not job.together:
+                yield from self._calls(calls, items)
+                items = {}
+        if items or not calls or (job.program and self._loaded is None):
+            yield from self._calls(calls, items)
+
+    def _calls(self, calls: Sequence[ReadCall], items: dict[int, evaluation.Item]) -> Generator[Batch, None, None]:
+        """Makes some of the program's calls."""
+        items = dict(sorted(items.items()))
+        for group in [items] if self.job.together else _in_groups(items):
+            returned = yield from self._answers(self.job.program, group)
             self._outcomes |= returned
             views: dict[int, evaluation.Item] = {
                 i: ("view", view, outcome.value)
@@ -232,15 +271,20 @@ class Progress:
     def _answers(
         self, program: str, items: Mapping[int, evaluation.Item]
     ) -> Generator[Batch, None, dict[int, Outcome]]:
-        """What becomes of each item."""
+        """What becomes of each item, or of the first ones where they are expressions with large values."""
         job = self.job
         alone = bool(program) and not job.together and not keeps_no_state(program)
-        batch = Batch(program, tuple(items.values()), self.limits, alone, job.is_reference)
+        room = 0 if program else _ROOM
+        batch = Batch(program, tuple(items.values()), self.limits, alone, job.is_reference, room)
         yield batch
         if program:
             assert batch.loaded is not None
             self._loaded = batch.loaded
-        return dict(zip(items, batch.outcomes, strict=True))
+        return dict(zip(items, batch.outcomes, strict=not room))
+
+
+def _item(call: ReadCall, arguments: bytes | str) -> evaluation.Item:
+    return "call", call.function, arguments, call.view is not None
 
 
 def _in_groups(items: Mapping[int, evaluation.Item]) -> Iterator[dict[int, evaluation.Item]]:
@@ -254,11 +298,12 @@ def _in_groups(items: Mapping[int, evaluation.Item]) -> Iterator[dict[int, evalu
 
 @dataclass
 class CheckProgress:
-    """One check on its way."""
+    """One check on its way; once more where a process of it is killed, as in `Batch`."""
 
     job: CheckJob
     limits: Limits
     answer: CheckResult | None = None
+    _was_killed: bool = False
 
     @property
     def done(self) -> bool:
@@ -280,7 +325,9 @@ class CheckProgress:
         return GRANT.pack(total, total, total, self.limits.wall_factor, 2, True)
 
     def absorb(self, report: Report, data: bytes) -> None:
-        """Take in the two lines of the judge's process."""
+        """Take in the two lines of the judge's process. Raises SandboxError where it could start no other."""
+        if os.WIFEXITED(report.wait_status) and os.WEXITSTATUS(report.wait_status) == checker.CANNOT_START:
+            raise SandboxError("a check's program cannot be started: the host has no room for another process")
         load, *verdicts = data.decode("ascii", "replace").split("\n")[:-1] or [""]
         loaded = _outcome(load) if load else report.death()
         if loaded.status is not Status.RETURNED:
@@ -291,6 +338,9 @@ class CheckProgress:
         else:
             death = report.death()
             verdict = Verdict(VerdictStatus(death.status.value), None, death.detail)
+        if verdict == _KILLED and not self._was_killed:
+            self._was_killed = True
+            return
         self.answer = CheckResult(loaded, verdict, report.cpu_seconds)
 
     def result(self) -> CheckResult:

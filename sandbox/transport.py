@@ -156,7 +156,7 @@ class _Unpacker:
         try:
             for token in tokens:
                 self._take(token)
-        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, ImportError, SyntaxError) as error:
             raise Malformed(f"{type(error).__name__}: {error}") from None
 
     def _take(self, token: Any) -> None:

@@ -18,7 +18,7 @@ _FENCE = re.compile(r"^[ \t]*+```[ \t]*+(\w*+)[^\n]*+\n(.*?)(?:^[ \t]*+```|\Z)",
 MAX_RESPONSE = 100_000  # characters that are read of a response: 4,096 tokens are some 16,000
 MAX_REJECTED = 1_000  # characters kept of a rejected assert: a bound name may stand for much, many times
 MAX_TESTS = 1_000  # tests read of one suite, unless the reader asks for fewer
-MAX_NODES = 40_000  # syntax nodes read of one suite, those of bound names counted wherever they are used
+MAX_NODES = 40_000  # syntax nodes read of one suite; bound names count as theirs where used, and as one in each block
 _ASSERTS_PER_TEST = 4  # asserts looked at for each test that may be read
 _JOINED_LINES = 50  # lines that one statement in brackets may take
 _PARSED_SHARE = 20  # a broken suite is parsed in pieces, in all that many times its length
@@ -151,12 +151,24 @@ class _Reading:
         self._rejected: list[RejectedTest] = []
 
     def suite(self, statements: Sequence[ast.stmt]) -> Suite:
-        self._read(statements, {})
+        self._read(statements)
         return Suite(tuple(self._tests), tuple(self._rejected))
 
-    def _read(self, statements: Sequence[ast.stmt], outer: Mapping[str, ast.expr]) -> None:
-        """The asserts of a block and, in place, of the blocks in it: functions, classes, branches, loops."""
-        bound = dict(outer)
+    def _read(self, statements: Sequence[ast.stmt]) -> None:
+        """The asserts of the statements and, in place, of the blocks in them: functions, classes, branches, loops.
+
+        Without recursion, since each `elif` is a block in that of the one before.
+        """
+        open_blocks = [self._read_block(statements, {})]
+        while open_blocks:
+            inner = next(open_blocks[-1], None)
+            if inner is None:
+                open_blocks.pop()
+            else:
+                open_blocks.append(inner)
+
+    def _read_block(self, statements: Sequence[ast.stmt], bound: dict[str, ast.expr]) -> Iterator[Iterator]:
+        """The asserts of one block; gives the blocks in it where they are to be read."""
         for statement in statements:
             if self._is_enough():
                 return
@@ -171,10 +183,11 @@ class _Reading:
                         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
                             bound.pop(node.id, None)
                 case _:
-                    rebound = _rebound(statement)
-                    inner = {name: value for name, value in bound.items() if name not in rebound}
                     for block in _blocks(statement):
-                        self._read(block, inner)
+                        self._nodes -= len(bound)
+                        rebound = _rebound(statement)
+                        inner = {name: value for name, value in bound.items() if name not in rebound}
+                        yield self._read_block(block, inner)
 
     def _read_assert(self, statement: ast.Assert, bound: Mapping[str, ast.expr]) -> None:
         self._asserts -= 1

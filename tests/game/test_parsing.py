@@ -225,3 +225,16 @@ def test_without_answer_prediction_bare_calls_are_tests_and_stated_answers_count
     assert len(suite.rejected) == 1
     plain = extract_suite("Calls:\n f(1)\nf(2) is odd\ng(3)", "f", answers=False)
     assert [test.call for test in plain.tests] == ["f(1)"]
+
+
+def test_a_suite_of_two_thousand_branches_is_read_to_its_end():
+    branches = "if 0:0\n" + "elif 0:0\n" * 2_000
+    found = extract_suite(f"```python\n{branches}assert f(1) == 1\n```", "f")
+    assert [test.call for test in found.tests] == ["f(1)"]
+
+
+@pytest.mark.parametrize(("statement", "read"), [("0\n", 1), ("import a\n", 1), ("if 1:0\n", 0), ("def g():0\n", 0)])
+def test_names_that_are_bound_in_many_blocks_end_the_reading_of_a_suite(statement, read):
+    names = "".join(f"a{i} = 1\n" for i in range(1_000))
+    found = extract_suite(f"```python\n{names}{statement * 1_000}assert f(1) == 1\n```", "f")
+    assert len(found.tests) == read

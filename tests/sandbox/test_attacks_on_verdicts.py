@@ -165,6 +165,17 @@ def test_values_that_views_look_at_take_little_memory_of_the_host(jail: SandboxP
     assert peak < 20 << 20
 
 
+def test_large_arguments_of_one_call_leave_the_others_their_memory():
+    large = tuple(f"f(['{letter}{i}' * 1000] * 950)" for letter in "abcdef" for i in range(16))
+    tracemalloc.start()
+    with SandboxPool(workers=1, backend="nsjail", limits=Limits(memory_mb=128)) as pool:
+        (execution,) = pool.execute([Job("def f(xs):\n    return len(xs)", (*large, "f([1] * 1_000_000)", "f([1])"))])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert [o.value for o in execution.outcomes] == ["950"] * len(large) + ["1000000", "1"]
+    assert peak < 64 << 20
+
+
 def test_calls_that_were_read_take_less_than_half_a_gigabyte_of_the_host():
     size = language.read_call.cache_info().maxsize or 0
     tracemalloc.start()

@@ -3,12 +3,15 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import as_completed
 from pathlib import Path
 
 import pytest
+from test_hostile_programs import descendants
 
 from sandbox import (
+    CheckJob,
     Job,
     JudgeJob,
     Limits,
@@ -20,7 +23,8 @@ from sandbox import (
     Test,
     jail,
 )
-from sandbox.protocol import Progress
+from sandbox.protocol import CheckProgress, Progress, Report
+from sandbox.watch import NOT_CUT
 
 DOUBLE = "def f(x):\n    return x * 2\n"
 
@@ -157,8 +161,44 @@ def test_a_call_outside_the_language_is_refused_and_not_run(pool):
 
 def test_a_large_program_and_many_large_values_come_through(pool):
     program = "x = '" + "a" * 3_000_000 + "'\ndef f(n):\n    return list(range(n, n + 300))"
-    (execution,) = pool.execute([Job(program, tuple(f"f({index})" for index in range(2_000)))])
+    calls = tuple(f"f({index})" for index in range(2_000))
+    (execution,) = pool.execute([Job(program, calls, together=True)])
     assert statuses(execution) == ["returned"] * 2_000
+
+
+SLEEPS = "import time\ndef f(x):\n    time.sleep(0.4)\n    return x * 2\n"
+
+
+@pytest.mark.parametrize("kind", ["job", "check"])
+def test_a_program_that_the_kernel_kills_for_what_others_did_is_run_again(kind):
+    with SandboxPool(workers=1, backend="nsjail") as pool:
+        if kind == "job":
+            future = pool.submit_judge(JudgeJob(SLEEPS, (Test("f(1)", "2"), Test("f(2)", "4"))))
+        else:
+            future = pool.submit_check(CheckJob(SLEEPS, "assert f(1) == 2", "f"))
+        while len(processes := descendants(pool.worker_pids[0])) < (2 if kind == "job" else 3):
+            time.sleep(0.01)
+        os.kill(processes[-1], signal.SIGKILL)
+        result = future.result(timeout=60)
+        assert [v.status.value for v in getattr(result, "tests", None) or [result.verdict]] in (
+            ["passed"] * 2,
+            ["passed"],
+        )
+        assert pool.restarts == 0
+
+
+def test_a_check_whose_program_cannot_be_started_is_no_verdict():
+    script = """
+import os
+from sandbox import checker
+def refuse(): raise BlockingIOError("Resource temporarily unavailable")
+checker.os.fork = refuse
+checker.run(os.memfd_create("request"), os.memfd_create("result"))
+"""
+    ended = subprocess.run([sys.executable, "-c", script], check=False)
+    progress = CheckProgress(CheckJob(DOUBLE, "assert f(1) == 2", "f"), Limits())
+    with pytest.raises(SandboxError, match="no room for another process"):
+        progress.absorb(Report(ended.returncode << 8, 0.0, 0.0, NOT_CUT), b"")
 
 
 def test_submitting_waits_while_too_many_jobs_are_pending():

@@ -222,6 +222,32 @@ def test_requests_hold_no_more_memory_than_they_may(jail: SandboxPool, monkeypat
         assert judges(address)
 
 
+BROKEN = {
+    "a method that is none": b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n" + b"\0" * 50_000,
+    "a header that is none": b"GET /health HTTP/1.1\r\n\0: " + b"y" * 1_000 + b"\r\n\r\n",
+    "a long header": b"GET /health HTTP/1.1\r\nHost: " + b"y" * 50_000,
+    "a long address": b"GET /" + b"y" * 50_000,
+    "many headers": b"GET /health HTTP/1.1\r\n" + b"X: y\r\n" * 5_000,
+    "two lengths": b"POST /execute HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_requests_that_are_no_http_leave_nothing_in_the_log(jail: SandboxPool, caplog, name: str):
+    with running(make_app(jail)) as address:
+        with connect(address, BROKEN[name]) as connection:
+            assert hung_up(connection)
+        assert judges(address)
+    assert not caplog.records
+
+
+def test_an_error_of_the_services_own_is_in_the_log(jail: SandboxPool, caplog, monkeypatch):
+    monkeypatch.setattr(service, "_told", None)
+    with running(make_app(jail)) as address:
+        assert post(address, b"no job")[0] == 500
+    assert "NoneType" in caplog.text
+
+
 def test_a_body_without_its_length_or_too_long_is_not_read(jail: SandboxPool, monkeypatch):
     monkeypatch.setattr(service, "MAX_REQUEST", 1_000)
     start = b"POST /execute HTTP/1.1\r\nHost: a\r\n"
