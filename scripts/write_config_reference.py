@@ -28,7 +28,8 @@ codea1 train micro/a1 rollout.samples=4 train.steps=20 --dry-run
 ```
 
 A preset is named `MODEL/METHOD`, or `MODEL/METHOD_HARDWARE` where it is laid out for some: `micro/a1`, `7b/golden`,
-`7b/a1_v5e`. `codea1 presets` lists all of them. The path of a YAML file of one's own does as well.
+`7b/a1_v5e`. `codea1 presets` lists all of them. The path of a YAML file of one's own does as well. Presets for hardware
+save after every step (`checkpoint.every=1`), because a stop drops the step it interrupts.
 
 `--dry-run` prints the whole configuration as it is resolved, and loading that gives the same configuration. A preset's
 key `compose` lists presets to start from: later ones win over earlier ones, the file wins over them, and `key=value`
