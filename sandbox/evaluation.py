@@ -32,9 +32,7 @@ MAX_DETAIL = 200  # characters of an exception's text
 MAX_EXACT = 1 << 22  # characters of a value that is looked into elsewhere
 RETURNED = "_returned_"  # what a view calls the value
 
-_GROWTH = (
-    8  # the share of its memory, one in that many, by which a process may have grown before a fresh one takes over
-)
+_GROWTH = 8  # 1/8 of its memory is what a process may have grown by before a fresh one takes over
 
 Item = tuple
 
