@@ -24,6 +24,7 @@ def download(emulator: Emulator, directory: Path) -> Path:
     return directory / "runs" / "tiny"
 
 
+@pytest.mark.long
 def test_a_run_killed_and_gone_on_with_elsewhere_ends_like_one_with_a_disk(emulator, tmp_path):
     undisturbed = start_codea1(*train_arguments(tmp_path / "local"))
     arguments = train_arguments(tmp_path / "run", BUCKET)

@@ -1,8 +1,8 @@
 """A pytest plugin: a test that dies or is stuck ends the run and is named, and so ends every process it started.
 
-Where tests run, a timer of faulthandler's covers the collection of each file and each test's setup, call and teardown.
-When it runs out, it prints the stack of every thread and ends the process. It is a thread of C, so it also ends code
-that holds the interpreter's lock.
+Where tests run, a timer of faulthandler's covers the collection of each file, each fixture's setup, and each test's call
+and teardown. When it runs out, it prints the stack of every thread and ends the process. It is a thread of C, so it also
+ends code that holds the interpreter's lock.
 
 Where xdist distributes tests, the death of a worker ends the run. xdist alone would first run what the other workers
 have in their queues. With restarts it may wait for ever: under `--dist loadfile` it can give a replacement a file that
@@ -25,7 +25,7 @@ RUN_ID = "CODEA1_TEST_RUN"  # the environment variable by which a run finds the 
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addini("stuck_seconds", "a setup, a call, a teardown or a collection that takes longer ends the run")
+    parser.addini("stuck_seconds", "a fixture, a call, a teardown or a collection that takes longer ends the run")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -44,11 +44,14 @@ class _Timer:
         self._seconds = seconds
         self._stderr = os.dup(sys.__stderr__.fileno())  # pytest will replace the one that a test writes to
 
-    def _start(self, seconds: float | None = None) -> None:
-        faulthandler.dump_traceback_later(seconds or self._seconds, file=self._stderr, exit=True)
+        self._limit = seconds  # of what is running now
+
+    def _start(self) -> None:
+        faulthandler.dump_traceback_later(self._limit, file=self._stderr, exit=True)
 
     def _start_for(self, item: pytest.Item) -> None:
-        self._start(LONG_SECONDS if item.get_closest_marker("long") else None)
+        self._limit = LONG_SECONDS if item.get_closest_marker("long") else self._seconds
+        self._start()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collectstart(self) -> None:
@@ -61,6 +64,10 @@ class _Timer:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         self._start_for(item)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_fixture_setup(self) -> None:
+        self._start()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> None:
@@ -76,6 +83,7 @@ class _Timer:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
+        self._limit = self._seconds
         self._start()
 
     def pytest_unconfigure(self) -> None:
