@@ -1,8 +1,8 @@
 """A pytest plugin: a test that dies or is stuck ends the run and is named, and so ends every process it started.
 
-Where tests run, a timer of faulthandler's covers the collection of each file, each fixture's setup, and each test's call
-and teardown. When it runs out, it prints the stack of every thread and ends the process. It is a thread of C, so it also
-ends code that holds the interpreter's lock.
+Where tests run, a timer of faulthandler's covers the collection of each file, each fixture's setup, and each test's
+call and teardown. When it runs out, it prints the stack of every thread and ends the process. It is a thread of C, so
+it also ends code that holds the interpreter's lock.
 
 Where xdist distributes tests, the death of a worker ends the run. xdist alone would first run what the other workers
 have in their queues. With restarts it may wait for ever: under `--dist loadfile` it can give a replacement a file that

@@ -1,0 +1,87 @@
+"""A completion may use what its question's prompt or reference imports, as in the original, where all is one script."""
+
+import ast
+import math
+from collections import Counter
+
+import pyarrow.parquet as pq
+import pytest
+
+from data_pipeline import Problem
+from data_pipeline.imports import with_imports
+
+PROMPT = 'from typing import List\nimport math as m\n\n\ndef f(x: int) -> List[int]:\n    """Factors."""\n'
+
+
+def problem(question: str = "", solution: str = "def f(x): return x") -> Problem:
+    return Problem("q", question, solution, "f", ())
+
+
+def run(program: str) -> dict:
+    names: dict = {}
+    exec(compile(program, "<program>", "exec"), names)
+    return names
+
+
+def test_a_completion_uses_the_prompts_imports_without_repeating_them():
+    program = "def f(x: int) -> List[int]:\n    return [m.floor(x / 2)]"
+    with pytest.raises(NameError):
+        run(program)
+    assert run(with_imports(program, problem(PROMPT)))["f"](5) == [2]
+
+
+def test_those_of_the_reference_count_as_well_and_the_programs_own_win():
+    reference = "import json as j\nfrom collections import Counter\ndef f(x): return Counter(x)"
+    names = run(with_imports("import math as j\ndef f(x): return (Counter(x), j.pi)", problem("Count.", reference)))
+    assert names["f"]("aab") == (Counter("aab"), math.pi)
+    assert j_of(with_imports("def f(x): return j.loads(x)", problem("Read.", reference))) == [1]
+
+
+def j_of(program: str) -> object:
+    return run(program)["f"]("[1]")
+
+
+def test_future_imports_stay_first():
+    program = '"""About."""\nfrom __future__ import annotations\ndef f(x: Undefined) -> List[int]: return m.floor(x)'
+    whole = with_imports(program, problem(PROMPT))
+    assert run(whole)["f"](2.5) == 2
+    assert run(whole)["__doc__"] == "About."
+    # of a prompt they would change what the program means
+    assert "__future__" not in with_imports("def f(x): pass", problem("from __future__ import annotations\n" + PROMPT))
+
+
+def test_only_imports_of_the_modules_own_level_are_taken():
+    question = 'import os\n"""\nimport sys\n"""\ndef f(x):\n    import json\n    """from math import pi"""\n'
+    assert with_imports("def f(x): pass", problem(question)) == "import os\ndef f(x): pass"
+
+
+def test_of_prose_lines_that_are_imports_count():
+    question = "Write f. It may use:\nimport math\nfrom the left to the right\nfrom typing import List\nimport it.\n"
+    program = with_imports("def f(x: List) -> float: return math.sqrt(x)", problem(question))
+    assert run(program)["f"](4) == 2
+
+
+def test_lines_that_end_as_on_other_systems_are_not_torn_apart():
+    program = "from __future__ import annotations\r\ndef f(x):\r\n    return m.floor(x)\r\n"
+    assert run(with_imports(program, problem(PROMPT)))["f"](2.5) == 2
+
+
+@pytest.mark.parametrize("program", ["def f(x: return x", "", "x = '\0'", "(" * 5000])
+def test_a_program_that_does_not_parse_stays_what_it_is(program):
+    whole = with_imports(program, problem(PROMPT))
+    assert whole.endswith(program)
+    if program:
+        assert whole == program
+
+
+@pytest.mark.shared_data
+def test_every_prompt_of_the_benchmarks_gives_the_imports_that_the_dataset_says_it_has(shared_data):
+    carry = Counter()
+    for row in pq.read_table(shared_data / "evalplus_sample.parquet").to_pylist():
+        listed = [ast.unparse(statement) for statement in ast.parse(row["extra_info"]["imports"]).body]
+        given = [statement for statement in listed if statement in row["problem"]]  # else the solution's
+        whole = with_imports("", problem(row["problem"], ""))
+        assert whole.split("\n")[:-1] == given, row["extra_info"]["question_id"]
+        run(whole)
+        carry[row["data_source"]] += bool(given)
+    assert carry["humanevalplus"] > 10
