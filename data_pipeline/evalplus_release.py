@@ -6,6 +6,7 @@ which JSON does not have, are told by the problem's own example asserts.
 """
 
 import ast
+import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
@@ -95,20 +96,24 @@ def _problem(row: Row) -> Problem:
 
 
 def _tolerance(row: Row) -> float:
-    if not isinstance(row["atol"], int | float):
-        raise BadRow("atol is no number")
-    return float(row["atol"])
+    atol = row.get("atol")
+    if not isinstance(atol, int | float) or not 0 <= atol <= sys.float_info.max:
+        raise BadRow("atol is no number of 0 or more")
+    return float(atol)
 
 
 def _inputs(row: Row, entry_point: str) -> list[list[Any]]:
     """The arguments of every call, with the types that the example asserts show."""
-    kinds = example_kinds(row.get("assertion") or "", entry_point)
+    kinds = example_kinds(text(row, "assertion") if row.get("assertion") else "", entry_point)
     found = []
     for name in ("base_input", "plus_input"):
-        calls = row[name] or []
+        calls = row.get(name) or []
         if not isinstance(calls, list) or not all(isinstance(call, list) for call in calls):
             raise BadRow(f"{name} is no list of lists of arguments")
-        found += [restored(call, kinds) for call in calls]
+        try:
+            found += [restored(call, kinds) for call in calls]
+        except TypeError as error:  # a list where the examples show sets
+            raise BadRow(f"{name}: {error}") from None
     if not found:
         raise BadRow("no inputs")
     return found
@@ -122,7 +127,7 @@ def example_kinds(asserts: str, entry_point: str) -> Kinds:
             for place, argument in enumerate(node.args):
                 try:
                     _note(ast.literal_eval(argument), place, 0, kinds)
-                except ValueError:
+                except (ValueError, TypeError):
                     continue  # an expression, which shows no type
     return kinds
 

@@ -10,6 +10,7 @@ from data_pipeline.source_code import entry_function, parse
 from sandbox.language import Rejected, parse_test
 
 FIELDS = frozenset({"id", "question", "solution", "entry_point"})
+_SHOWN = 100  # characters of a test that a reason shows
 
 
 def read(path: str | Path) -> Loaded:
@@ -55,10 +56,11 @@ def _problem(row: Row) -> Problem:
 
 def _test(line: str, entry_point: str) -> str:
     """The line as a golden test, normalized. Raises BadRow where it is none."""
-    statements = parse(line, f"the test {line!r}").body
+    named = f"the test {line[:_SHOWN]!r}"
+    statements = parse(line, named).body
     test = (
         parse_test(statements[0], entry_point, any_view=True) if len(statements) == 1 else Rejected("not one statement")
     )
     if isinstance(test, Rejected):
-        raise BadRow(f"the test {line!r}: {test.reason}")
+        raise BadRow(f"{named}: {test.reason}")
     return f"assert {test.call} == {test.stated}"

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from data_pipeline.problem import Loaded, Problem, Refusal
 
 Row = dict[str, Any]
 SUFFIXES = (".json", ".jsonl", ".jsonl.gz", ".parquet")
+_LONGEST_REASON = 300  # characters
 
 
 class BadRow(ValueError):
@@ -53,7 +55,7 @@ def _rows_of(path: Path) -> list[Row | BadRow]:
             return [_parsed(line) for line in content.split(b"\n")] if content else []
         if path.name.endswith(".json"):
             return _items(json.loads(_bytes(path).decode()))
-    except (pyarrow.ArrowException, OSError, EOFError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (pyarrow.ArrowException, OSError, EOFError, zlib.error, ValueError, RecursionError) as error:
         raise ValueError(f"{path}: not readable as {path.suffix[1:]}: {_one_line(error)}") from None
     raise ValueError(f"{path}: unknown kind of file; known are {', '.join(SUFFIXES)}")
 
@@ -70,14 +72,18 @@ def collect(rows: Sequence[Row | BadRow], id_of: Callable[[Row], str], read: Cal
             name = id_of(row)
             if name in problems:
                 raise BadRow(f"row {number} has the id of an earlier row")
-            problems[name] = read(row)
+            problem = read(row)
+            _require_characters(problem)
+            problems[name] = problem
         except BadRow as error:
-            refused.append(Refusal(name, str(error)))
+            refused.append(Refusal(name, _one_line(error)))
+        except RecursionError:  # what a parser takes, a walk over its tree may not
+            refused.append(Refusal(name, "nested too deeply"))
     return Loaded(tuple(problems.values()), tuple(refused))
 
 
 def text(row: Row, *names: str) -> str:
-    """The first of these fields that the row has. Raises BadRow where none is a text with something in it."""
+    """The first of these fields that the row has. Raises BadRow where it is not a text with something in it."""
     for name in names:
         value = row.get(name)
         if value is not None:
@@ -98,6 +104,15 @@ def texts(row: Row, name: str) -> tuple[str, ...]:
     return tuple(value)
 
 
+def _require_characters(problem: Problem) -> None:
+    """Raise BadRow for halves of characters, which JSON can say and no file, program or prompt can hold."""
+    for name, value in vars(problem).items():
+        try:
+            "".join(value).encode()
+        except UnicodeEncodeError as error:
+            raise BadRow(f"its {name} holds half a character: {error.object[error.start]!a}") from None
+
+
 def _bytes(path: Path) -> bytes:
     data = path.read_bytes()
     return gzip.decompress(data) if path.name.endswith(".gz") else data
@@ -108,7 +123,7 @@ def _parsed(line: bytes) -> Row | BadRow:
         return _object(json.loads(line.decode()))
     except UnicodeDecodeError as error:
         return BadRow(f"not UTF-8: {_one_line(error)}")
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits; lists in lists in lists
         return BadRow(f"not JSON: {_one_line(error)}")
 
 
@@ -124,4 +139,4 @@ def _object(value: object) -> Row | BadRow:
 
 
 def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
+    return " ".join(str(error).split())[:_LONGEST_REASON]
