@@ -59,7 +59,9 @@ def make_benchmark(problems: Sequence[Problem], pool: Judge) -> Benchmark:
     for problem, future in checked:
         result = future.result()
         reason = f"{result.verdict.status}: {result.verdict.detail}".removesuffix(": ")
-        if result.passed:
+        if not _check(problem):
+            unsound.append(Refusal(problem.id, "it has neither a check nor tests"))
+        elif result.passed:
             limits[problem] = _limits(result.cpu_seconds)
         elif module := _MISSING.search(reason):
             missing.append(Refusal(problem.id, f"needs {module[1]}, which the judge's Python lacks"))
@@ -70,10 +72,13 @@ def make_benchmark(problems: Sequence[Problem], pool: Judge) -> Benchmark:
 
 def submit_check(pool: Judge, problem: Problem, program: str, limits: Limits) -> Future[CheckResult]:
     """Submits a program to a problem's own check; where there is none, to its golden tests."""
-    check = problem.check or "\n".join(problem.golden_tests)
     whole = problem.preamble + with_imports(program, problem)
-    job = CheckJob(whole, check, problem.entry_point, limits, problem.source in _BESIDE)
+    job = CheckJob(whole, _check(problem), problem.entry_point, limits, problem.source in _BESIDE)
     return pool.submit_check(job)
+
+
+def _check(problem: Problem) -> str:
+    return problem.check or "\n".join(problem.golden_tests)
 
 
 def _limits(reference_seconds: float) -> Limits:

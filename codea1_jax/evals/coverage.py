@@ -1,7 +1,8 @@
 """Which lines and branches of a function its tests run.
 
 The function runs in the jail under a tracer of our own, which notes jumps from line to line as coverage.py does; what
-could have been run, and so the shares, coverage.py works out here from the source and those jumps.
+could have been run, and so the shares, coverage.py works out here from the source and those jumps. No line or branch is
+left out, whatever its comments ask for.
 """
 
 from __future__ import annotations
@@ -20,8 +21,17 @@ from sandbox.syntax import one_at_a_time
 Jump = tuple[int, int]  # from line to line; -n for entering or leaving the code that begins in line n
 
 _CHUNK = 100  # jumps that one answer holds: longer answers are digests
-_CHUNKS = 20
+_JUMPS_PER_LINE = 10  # at the most
 _LIMITS = Limits(call_seconds=10.0, memory_mb=1024)  # tracing takes time
+
+# What coverage.py would leave out by default: `# pragma: no cover` and the like. The last has to match nothing, since
+# two empty lists together match everything.
+_NO_EXCLUSIONS = {
+    "report:exclude_lines": [],
+    "report:partial_branches": [],
+    "report:partial_branches_always": ["(?!)"],
+}
+_BLANK = "\n\n"  # before a program: an encoding is only declared in the first two lines
 
 _TRACER = """\
 import sys
@@ -73,7 +83,7 @@ def jumps(chunk):
 
 @dataclass(frozen=True)
 class Coverage:
-    """Shares, 0 to 1, of the lines that can be run and of the branches that can be taken (1 where there are none)."""
+    """Shares, 0 to 1, of the lines that can be run and of the branches that can be taken; 1 where there are none."""
 
     lines: float
     branches: float
@@ -83,9 +93,10 @@ class PendingCoverage:
     """A program's runs under the tracer, already with the pool: its loading, and each call in a process of its own."""
 
     def __init__(self, pool: Judge, program: str, calls: Sequence[str]) -> None:
-        self._program = program
-        tracer = _TRACER.format(program=program, size=_CHUNK)
-        reads = tuple(f"jumps({chunk})" for chunk in range(_CHUNKS))
+        self._program = _BLANK + program
+        tracer = _TRACER.format(program=self._program, size=_CHUNK)
+        jumps = _JUMPS_PER_LINE * (1 + self._program.count("\n"))
+        reads = tuple(f"jumps({chunk})" for chunk in range(-(-jumps // _CHUNK)))
         self._runs: list[Future[Execution]] = [
             pool.submit(Job(tracer, (*run, *reads), _LIMITS, together=True))
             for run in ((), *((f"run({call!r})",) for call in calls))
@@ -104,16 +115,22 @@ def measure(program: str, jumps: Iterable[Jump]) -> Coverage:
         raise ConfigError("coverage is measured by coverage.py: pip install 'codea1-jax[eval]'") from None
     with tempfile.TemporaryDirectory() as folder:
         source, report = Path(folder, "solution.py"), Path(folder, "report.json")
-        source.write_text(program)
+        source.write_text(program, encoding="utf-8")
         measured = coverage.Coverage(data_file=None, branch=True, config_file=False, messages=False)
+        for name, value in _NO_EXCLUSIONS.items():
+            measured.set_option(name, value)
         measured.get_data().add_arcs({str(source): list(jumps)})
         with one_at_a_time:
             measured.json_report(morfs=[str(source)], outfile=str(report), ignore_errors=False)
         totals = json.loads(report.read_text())["totals"]
     return Coverage(
-        lines=totals["covered_lines"] / totals["num_statements"],
-        branches=totals["covered_branches"] / totals["num_branches"] if totals["num_branches"] else 1.0,
+        lines=_share(totals["covered_lines"], totals["num_statements"]),
+        branches=_share(totals["covered_branches"], totals["num_branches"]),
     )
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 1.0
 
 
 def _jumps(execution: Execution) -> list[Jump]:

@@ -15,15 +15,17 @@ from dataclasses import asdict
 from multiprocessing import get_context
 from pathlib import Path
 
-from codea1_jax.evals.mutate import Mutant, mutate
+from codea1_jax.evals.mutate import Mutant, mutants_or_reason
 from codea1_jax.run.config import ConfigError
 from codea1_jax.run.telemetry import write_atomically
 
 CACHE = Path(".cache/mutants")
 
 
-def make_mutants(programs: Sequence[str], cache: Path = CACHE, workers: int | None = None) -> list[tuple[Mutant, ...]]:
-    """The mutants of each program, from the cache where it knows them.
+def make_mutants(
+    programs: Sequence[str], cache: Path = CACHE, workers: int | None = None
+) -> list[tuple[Mutant, ...] | str]:
+    """The mutants of each program, or why there are none; from the cache where it knows them.
 
     Raises ConfigError where cosmic-ray is not installed.
     """
@@ -32,9 +34,14 @@ def make_mutants(programs: Sequence[str], cache: Path = CACHE, workers: int | No
     todo = {program: path for program, path in zip(programs, paths, strict=True) if not path.exists()}
     if todo:
         with ProcessPoolExecutor(workers, get_context("spawn")) as processes:
-            for path, mutants in zip(todo.values(), processes.map(mutate, todo), strict=True):
-                write_atomically(path, json.dumps([asdict(mutant) for mutant in mutants]))
-    return [tuple(Mutant(**mutant) for mutant in json.loads(path.read_text())) for path in paths]
+            for path, made in zip(todo.values(), processes.map(mutants_or_reason, todo), strict=True):
+                write_atomically(path, json.dumps(made if isinstance(made, str) else list(map(asdict, made))))
+    return [_read(path) for path in paths]
+
+
+def _read(path: Path) -> tuple[Mutant, ...] | str:
+    made = json.loads(path.read_text())
+    return made if isinstance(made, str) else tuple(Mutant(**mutant) for mutant in made)
 
 
 def _version() -> str:

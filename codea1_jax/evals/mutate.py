@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
+
+MOST = 100_000_000  # characters of all mutants of a program: minutes of work; a real function's are some 5 million
+
+# What cosmic-ray may raise over a function, as no outage does.
+_FAULTS = (AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
 @dataclass(frozen=True)
@@ -15,19 +22,41 @@ class Mutant:
 
 
 def mutate(program: str) -> tuple[Mutant, ...]:
-    """All mutants of one program, in cosmic-ray's order."""
+    """All mutants of one program, in cosmic-ray's order. Raises ValueError where they would be too many."""
+    places = list(_places(program))
+    if len(places) * len(program) > MOST:
+        raise ValueError(f"{len(places)} mutants of {len(program)} characters each are too many")
+    mutants = ((name, i, _mutated(program, operator, i)) for name, operator, i in places)
+    return tuple(Mutant(name, i, mutant) for name, i, mutant in mutants if mutant is not None)
+
+
+def mutants_or_reason(program: str) -> tuple[Mutant, ...] | str:
+    """The mutants of one program, or why there are none."""
+    try:
+        return mutate(program)
+    except _FAULTS as error:
+        return f"cosmic-ray cannot mutate it: {type(error).__name__}: {error}"
+
+
+def _places(program: str) -> Iterator[tuple[str, Any, int]]:
+    """Every operator's name, the operator, and the number of each place where it applies."""
     from cosmic_ray import plugins  # noqa: PLC0415  (an optional dependency)
     from cosmic_ray.ast import ast_nodes, get_ast  # noqa: PLC0415
-    from cosmic_ray.mutating import mutate_code  # noqa: PLC0415
 
     nodes = tuple(ast_nodes(get_ast(program)))
-    mutants = []
     for name in plugins.operator_names():
         kind = plugins.get_operator(name)
-        if kind.arguments():
-            continue
-        operator = kind()
-        places = sum(1 for node in nodes for _ in operator.mutation_positions(node))
-        changed = (mutate_code(program, operator, i) for i in range(places))
-        mutants += [Mutant(name, i, mutant) for i, mutant in enumerate(changed) if mutant is not None]
-    return tuple(mutants)
+        if not kind.arguments():
+            operator = kind()
+            places = sum(1 for node in nodes for _ in operator.mutation_positions(node))
+            yield from ((name, operator, i) for i in range(places))
+
+
+def _mutated(program: str, operator: Any, occurrence: int) -> str | None:
+    """The mutant; None where the operator makes none."""
+    from cosmic_ray.mutating import mutate_code  # noqa: PLC0415
+
+    try:
+        return mutate_code(program, operator, occurrence)
+    except AttributeError:  # the exceptions' operator takes only plain names: not `except (json.JSONDecodeError, ...)`
+        return None

@@ -9,10 +9,11 @@ from typing import Any
 from codea1_jax.evals.generators import Generator
 from codea1_jax.evals.journal import Journal
 from codea1_jax.evals.mutants import make_mutants
+from codea1_jax.evals.mutate import Mutant
 from codea1_jax.evals.run_code import RESULTS_FILE, Progress
 from codea1_jax.evals.unleaked import ROUNDS, FunctionResult, figures, play_round, score, spelled
 from codea1_jax.game.parsing import extract_suite
-from data_pipeline import Problem, Refusal
+from data_pipeline import Problem
 from sandbox import Job, Judge, SuiteTest
 
 TESTS_FILE = "tests.jsonl"
@@ -21,32 +22,39 @@ TESTS_FILE = "tests.jsonl"
 def evaluate_tests(
     problems: Sequence[Problem], generator: Generator, pool: Judge, journal: Journal, progress: Progress
 ) -> dict[str, Any]:
-    """Figures over functions, and what was left out: functions that do not even load.
+    """Figures over functions, and what was left out: functions that do not even load, or that have no mutants.
 
     Raises SandboxError if the judge fails, ConfigError where cosmic-ray or coverage.py is missing, and what the
     generator raises.
     """
-    loaded = pool.execute([Job(problem.solution) for problem in problems])
-    unsound = [
-        Refusal(problem.id, f"does not execute: {run.loaded.status} {run.loaded.detail}".strip())
-        for problem, run in zip(problems, loaded, strict=True)
-        if not run.valid
-    ]
-    sound = [problem for problem, run in zip(problems, loaded, strict=True) if run.valid]
-    written = _written(sound, generator, journal)
+    sound, unsound = _sound(problems, pool)
+    written = _written(tuple(sound), generator, journal)
     results = {line["task_id"]: _result(line) for line in journal.lines(RESULTS_FILE)}
-    todo = [problem for problem in sound if problem.id not in results]
-    mutants = dict(zip(todo, make_mutants([problem.solution for problem in todo]), strict=True))
     progress(len(results), len(sound))
-    for result in score({problem: written[problem] for problem in todo}, mutants, pool):
+    todo = {problem: tests for problem, tests in written.items() if problem.id not in results}
+    for result in score(todo, sound, pool):
         journal.add(RESULTS_FILE, [asdict(result)])
         results[result.task_id] = result
         progress(len(results), len(sound))
     found = figures([results[problem.id] for problem in sound])
     return {
         "benchmarks": {"tests": {"problems": len(sound)} | {name: asdict(value) for name, value in found.items()}},
-        "unsound": {refusal.id: refusal.reason for refusal in unsound},
+        "unsound": unsound,
     }
+
+
+def _sound(problems: Sequence[Problem], pool: Judge) -> tuple[dict[Problem, tuple[Mutant, ...]], dict[str, str]]:
+    """The mutants of every function that can be judged, and by id why the others cannot."""
+    runs = pool.execute([Job(problem.solution) for problem in problems])
+    loads = [problem for problem, run in zip(problems, runs, strict=True) if run.valid]
+    made = dict(zip(loads, make_mutants([problem.solution for problem in loads]), strict=True))
+    unsound = {
+        problem.id: f"does not execute: {run.loaded.status} {run.loaded.detail}".strip()
+        for problem, run in zip(problems, runs, strict=True)
+        if not run.valid
+    }
+    unsound |= {problem.id: mutants for problem, mutants in made.items() if isinstance(mutants, str)}
+    return {problem: mutants for problem, mutants in made.items() if not isinstance(mutants, str)}, unsound
 
 
 def _written(
@@ -56,8 +64,8 @@ def _written(
     written: dict[Problem, list[SuiteTest | None]] = {problem: [] for problem in problems}
     by_id = {problem.id: problem for problem in problems}
     for line in journal.lines(TESTS_FILE):
-        problem = by_id[line["task_id"]]
-        written[problem].append(_test(line["test"], problem.entry_point))
+        if problem := by_id.get(line["task_id"]):
+            written[problem].append(_test(line["test"], problem.entry_point))
     for round_ in range(ROUNDS):
         for problem, test in play_round(generator, written, round_):
             journal.add(TESTS_FILE, [{"task_id": problem.id, "round": round_, "test": spelled(test) if test else ""}])

@@ -126,7 +126,12 @@ class _Pending:
 
 
 def figures(results: Sequence[FunctionResult]) -> dict[str, Estimate]:
-    """pass@5, mut@5, Mul and coverage, in percent. Functions without mutants count for no mut@5 and no Mul."""
+    """pass@5, mut@5, Mul and coverage, in percent; nothing of no results.
+
+    Functions without mutants count for no mut@5 and no Mul.
+    """
+    if not results:
+        return {}
     mutated = [result for result in results if result.mutants]
     killed = [result.killed / result.mutants for result in mutated]
     found = {"pass_at_5": estimate([result.right for result in results])}

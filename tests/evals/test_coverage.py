@@ -6,7 +6,7 @@ import textwrap
 import coverage
 import pytest
 
-from codea1_jax.evals.coverage import Coverage, PendingCoverage
+from codea1_jax.evals.coverage import Coverage, PendingCoverage, measure
 from codea1_jax.game.parsing import extract_suite
 from data_pipeline import unleaked
 from sandbox import SandboxPool
@@ -84,6 +84,45 @@ def test_shares_are_those_of_coverage_py(pool, tmp_path, count):
 def test_a_call_that_dies_costs_only_itself_and_a_program_without_branches_has_all_of_them(pool):
     program = "import os\n\ndef f(x):\n    return os._exit(0) if x else 1"
     assert PendingCoverage(pool, program, ["f(0)", "f(1)"]).result() == Coverage(1.0, 1.0)
+
+
+STEP = "{}\ndef f(x):{}\n    if x > 0:{}\n        return 1{}\n    return 0"
+EXCUSES = {
+    "the function": ("", "  # pragma: no cover", "", ""),
+    "a branch": ("", "", "  # pragma: no branch", ""),
+    "a branch and what is in it": ("", "", "  # pragma: no cover", ""),
+    "a constant test in a comment": ("", "", "  # if True:", ""),
+    "a line": ("", "", "", "  # pragma: no cover"),
+    "an encoding that does not exist": ("# coding: nothing-like-it", "", "", ""),
+}
+
+
+@pytest.mark.parametrize("name", EXCUSES)
+def test_no_comment_changes_a_figure(pool, name):
+    program = STEP.format(*EXCUSES[name])
+    assert PendingCoverage(pool, program, []).result() == Coverage(1 / 4, 0.0)
+    assert PendingCoverage(pool, program, ["f(0)"]).result() == Coverage(3 / 4, 1 / 2)
+    assert PendingCoverage(pool, program, ["f(0)", "f(1)"]).result() == Coverage(1.0, 1.0)
+    if "coding" not in program:
+        assert measure(program, [(-1, 2), (2, -1), (-2, 3), (3, 5), (5, -2)]) == Coverage(3 / 4, 1 / 2)
+
+
+def test_what_coverage_py_leaves_out_by_default_counts():
+    checking = "if TYPE_CHECKING:\n    import math\ndef f(x): ...\n"
+    assert measure(checking, [(-1, 1), (1, 3), (3, -1)]) == Coverage(2 / 3, 1 / 2)
+    assert measure("while True:\n    if x:\n        break\n", [(-1, 1), (1, 2), (2, 1)]) == Coverage(2 / 3, 1 / 2)
+
+
+@pytest.mark.parametrize("program", ["", "# nothing", "\n\n"])
+def test_of_a_program_without_a_line_all_of_them_are_run(program):
+    assert measure(program, []) == Coverage(1.0, 1.0)
+
+
+def test_all_jumps_of_a_long_function_are_told(pool, tmp_path):
+    program = "def f(x):\n" + "".join(f"    if x != {i}:\n        x += 1\n" for i in range(1_200)) + "    return x"
+    ours = PendingCoverage(pool, program, ["f(0)", "f(-1)"]).result()
+    assert ours == by_coverage(tmp_path, program, ["f(0)", "f(-1)"])
+    assert ours.lines > 0.99
 
 
 @pytest.mark.shared_data

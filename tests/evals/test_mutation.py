@@ -98,7 +98,24 @@ def test_mutants_are_made_once_and_kept(tmp_path, monkeypatch):
     first = make_mutants([CLAMP.solution, "x = 1"], tmp_path, workers=1)
     assert first == [mutate(CLAMP.solution), mutate("x = 1")]
     assert all(mutant.program != CLAMP.solution for mutant in first[0])
-    monkeypatch.setattr(mutants_module, "mutate", lambda program: pytest.fail("made again"))
+    monkeypatch.setattr(mutants_module, "mutants_or_reason", lambda program: pytest.fail("made again"))
     assert make_mutants(["x = 1", CLAMP.solution], tmp_path) == first[::-1]
     assert len(list(tmp_path.iterdir())) == 2
     assert json.loads(next(tmp_path.iterdir()).read_text())
+
+
+def test_a_function_that_cannot_be_mutated_costs_no_other_its_mutants(tmp_path):
+    nested = f"def f(x):\n    return {'not ' * 900}x"
+    long = "def f(x):\n" + "".join(f"    if x == {i}:\n        return {i}\n" for i in range(3_000))
+    for _ in range(2):  # made, and read again
+        deep, short, many = make_mutants([nested, "x = 1", long], tmp_path, workers=1)
+        assert isinstance(deep, str) and deep.startswith("cosmic-ray cannot mutate it: RecursionError: ")
+        assert short == mutate("x = 1")
+        assert isinstance(many, str) and f"mutants of {len(long)} characters each are too many" in many
+
+
+def test_where_cosmic_rays_own_operator_fails_there_is_no_mutant():
+    tried = "def f(x):\n    try:\n        return x\n    except {}:\n        return 0"
+    plain, dotted = (mutate(tried.format(kinds)) for kinds in ("(ValueError, KeyError)", "(json.Error, KeyError)"))
+    operators = [[mutant.operator for mutant in mutants] for mutants in (plain, dotted)]
+    assert [sum("ExceptionReplacer" in name for name in names) for names in operators] == [2, 1]

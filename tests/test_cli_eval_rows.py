@@ -1,0 +1,133 @@
+"""No row of a benchmark and no sample ends `codea1 eval`: each is scored, or named with the reason why not."""
+
+import json
+
+import pytest
+
+from codea1_jax.cli import main
+
+STEP = "def f(x):\n    if x > 0:\n        return 1\n    return 0"
+NESTED = f"def f(x):\n    return {'not ' * 900}x"  # which Python takes, and cosmic-ray does not
+
+
+def row(name, solution=STEP, tests=("assert f(1) == 1",)):
+    return {"id": name, "question": "Do it.", "solution": solution, "entry_point": "f", "tests": list(tests)}
+
+
+TESTED = (
+    row("plain"),
+    row("excuses itself", "def f(x):  # pragma: no cover\n    return x"),
+    row("has no branch", "def f(x): ...", ["assert f(1) == None"]),
+    row("names an encoding", f"# coding: nothing-like-it\n{STEP}"),
+    row("has no mutant", "def f(x):\n    return x"),
+    row("is long", f"{STEP}\n# {'x' * 200_000}"),
+)
+UNTESTED = (row("empty tests", tests=[]), row("no tests") | {"tests": None})
+BROKEN = {  # rows that are read, and what their own solution does
+    "does not compile": (f"{STEP}\nreturn 5", "SyntaxError: 'return' outside function"),
+    "ends": (f"{STEP}\nraise SystemExit", "SystemExit"),
+    "dies": (f"{STEP}\nimport os\nos.abort()", "signal 6"),
+    "cannot say why": (f"{STEP}\nraise ValueError('\\ud800')", "ValueError: "),
+}
+REFUSED = {
+    "does not parse": (row("does not parse", "def f(x:"), "'(' was never closed"),
+    "null": (row("null", f"{STEP}\0"), "null bytes"),
+    "half a character": (
+        row("half a character") | {"question": "\ud800"},
+        "question holds half a character: '\\ud800'",
+    ),
+    "half a name \ud800": (row("half a name \ud800"), "its id holds half a character"),
+    "half a test": (row("half a test", tests=["assert f('\ud800') == 1"]), "surrogates not allowed"),
+    "deep test": (row("deep test", tests=[f"assert f(1) == {'[' * 400}{']' * 400}"]), "does not parse"),
+    "long test": (row("long test", tests=[f"assert f({'1, ' * 9_000}) == 1"]), "longer than 10000 characters"),
+    "no such function": (row("no such function", "f = 1"), "defines no function f"),
+    "number": (row("number") | {"solution": 5}, "solution is of type int"),
+    "row 23": ("not JSON", "not JSON"),
+    "row 24": ("[1]", "a list, not a JSON object"),
+    "row 25": (f'{{"id": {"9" * 5_000}}}', "Exceeds the limit"),
+    "row 26": (f'{{"id": {"[" * 100_000}', "maximum recursion depth"),
+    "row 27": ('{"id": "\xff"}', "not UTF-8"),
+}
+SAMPLES = (STEP, "\ud800", "x\0", "", NESTED, f"def f(x):\n    return {'(' * 150}1{')' * 150}", "x" * 200_000)
+TESTS = (
+    "assert f(2) == 1",
+    "\ud800",
+    "assert f('\ud800') == 1",
+    f"assert f(1) == {'[' * 900}{']' * 900}",
+    f"assert f({'9' * 5_000}) == 1",
+    "assert f({[]: 1}) == -'a'",
+    "x" * 200_000,
+)
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    broken = [row(name, solution) for name, (solution, _) in BROKEN.items()]
+    rows = [*TESTED, *UNTESTED, *broken, row("is nested", NESTED, ["assert f(0) == False"])]
+    lines = [line if isinstance(line, str) else json.dumps(line) for line in (*rows, *(r for r, _ in REFUSED.values()))]
+    (tmp_path / "data.jsonl").write_text("\n".join(lines), encoding="latin-1")
+    names = [line["id"] for line in rows] + ["\ud800"]
+    for file, field, samples in (("programs.jsonl", "solution", SAMPLES), ("tests.jsonl", "tests", [TESTS])):
+        written = [json.dumps({"task_id": name, field: sample}) for name in names for sample in samples]
+        (tmp_path / file).write_text("\n".join(written))
+
+
+def results(capsys, *arguments):
+    assert main(["eval", *arguments, "--data", "data.jsonl", "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def assert_named(found, reasons):
+    assert found.keys() == reasons.keys()
+    assert not [(name, reason) for name, reason in reasons.items() if reason not in found[name]]
+
+
+def assert_left_out(found, **others):
+    """What every evaluation leaves out, and what this one does."""
+    assert_named(found["refused"], {name: reason for name, (_, reason) in REFUSED.items()})
+    assert_named(found["unsound"], {name: reason for name, (_, reason) in BROKEN.items()} | others)
+
+
+def test_each_function_is_tested_or_left_out_by_name(data, capsys):
+    found = results(capsys, "tests", "--samples", "reference")
+    assert_left_out(found, **{"is nested": "cosmic-ray cannot mutate it: RecursionError"})
+    figures = found["benchmarks"]["tests"]
+    assert figures["problems"] == len(TESTED) + len(UNTESTED)
+    assert figures["pass_at_5"]["value"] == pytest.approx(100 * len(TESTED) / 5 / figures["problems"])
+    # `f(1)` runs 3 of the 4 lines of STEP and one of its two ways, its definition 1 and none; the others have one line
+    # and run 2 of 2, 1 of 1 and 2 of 2
+    assert figures["line_coverage"]["value"] == pytest.approx(100 * (3 * 3 / 4 + 3 + 2 * 1 / 4) / 8)
+    assert figures["branch_coverage"]["value"] == pytest.approx(100 * (3 * 1 / 2 + 3 + 2 * 0) / 8)
+
+
+def test_each_problem_is_scored_or_left_out_by_name(data, capsys):
+    none = {name: "it has neither a check nor tests" for name in ("empty tests", "no tests")}
+    own = results(capsys, "code", "--samples", "reference")
+    assert_left_out(own, **none)
+    figures = own["benchmarks"]["problems"]
+    assert (figures["problems"], figures["avg_at_n"]["value"]) == (len(TESTED) + 1, 100)
+    both = results(capsys, "collaboration", "--samples", "programs.jsonl", "--test-samples", "tests.jsonl")
+    assert_left_out(both, **none)
+    assert both["benchmarks"]["problems"]["problems"] == len(TESTED) + 1
+    assert both["unknown_samples"] == ["\ud800", "\ud800"]
+
+
+def test_each_problem_gets_a_suite_or_is_named(data, capsys):
+    found = results(capsys, "suites", "--samples", "tests.jsonl")
+    assert_named(found["refused"], {name: reason for name, (_, reason) in REFUSED.items()})
+    figures = found["benchmarks"]["static suites"]
+    assert figures["problems"] == figures["tests"]
+    assert found["without_samples"] == ["excuses itself", "has no branch", "has no mutant", *BROKEN]
+
+
+@pytest.mark.parametrize(("kind", "figures"), [("tests", {"tests": {"problems": 0}}), ("code", {})])
+def test_where_nothing_is_sound_there_is_no_figure(kind, figures, data, capsys, tmp_path):
+    rows = [json.dumps(row(name, solution)) for name, (solution, _) in BROKEN.items()]
+    (tmp_path / "data.jsonl").write_text("\n".join(rows))
+    found = results(capsys, kind, "--samples", "reference")
+    assert found["benchmarks"] == figures
+    assert found["unsound"].keys() == BROKEN.keys()
+    assert main(["eval", kind, "--samples", "reference", "--data", "data.jsonl"]) == 0
+    said = capsys.readouterr().err
+    assert all(f"left out: {name}: " in said for name in BROKEN)
