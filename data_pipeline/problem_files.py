@@ -10,7 +10,7 @@ from data_pipeline.source_code import entry_function, parse
 from sandbox.language import Rejected, parse_test
 
 FIELDS = frozenset({"id", "question", "solution", "entry_point"})
-_SHOWN = 200  # characters of a test that a reason shows
+_SHOWN = 100  # characters of a test that a reason shows
 
 
 def read(path: str | Path) -> Loaded:

@@ -14,6 +14,7 @@ from data_pipeline.problem import Loaded, Problem, Refusal
 
 Row = dict[str, Any]
 SUFFIXES = (".json", ".jsonl", ".jsonl.gz", ".parquet")
+_LONGEST_REASON = 300  # characters
 
 
 class BadRow(ValueError):
@@ -75,7 +76,7 @@ def collect(rows: Sequence[Row | BadRow], id_of: Callable[[Row], str], read: Cal
             _require_characters(problem)
             problems[name] = problem
         except BadRow as error:
-            refused.append(Refusal(name, str(error)))
+            refused.append(Refusal(name, _one_line(error)))
         except RecursionError:  # what a parser takes, a walk over its tree may not
             refused.append(Refusal(name, "nested too deeply"))
     return Loaded(tuple(problems.values()), tuple(refused))
@@ -138,4 +139,4 @@ def _object(value: object) -> Row | BadRow:
 
 
 def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
+    return " ".join(str(error).split())[:_LONGEST_REASON]

@@ -53,29 +53,32 @@ def read(path: str, difficulties: Sequence[str] = ()) -> Loaded:
     """Every row of a file or folder; of KodCode, if `difficulties` are given, only those. Raises as `load` does."""
     rows = read_rows(path)
     fields = _fields(rows)
-    if fields is None:
+    if not fields:
         raise ValueError(f"{path}: not one row is an object with fields")
     name, from_rows = _format(fields) or (None, None)
     if from_rows is None:
         known = "; ".join(f"{name} ({', '.join(sorted(required))})" for name, required, _ in _FORMATS)
-        raise ValueError(f"{path}: fields {', '.join(sorted(fields))} are of no known format: {known}")
+        raise ValueError(f"{path}: fields {', '.join(sorted(fields[0]))} are of no known format: {known}")
     if difficulties and name != "KodCode":
         raise ValueError(f"{path}: {name} has no difficulties to choose from")
     return kodcode.from_rows(rows, difficulties) if difficulties else from_rows(rows)
 
 
 def reader_of(rows: Sequence[Row | BadRow]) -> Reader:
-    """What reads rows like the first one; rows of no known format are read as somebody's own problems."""
-    found = _format(_fields(rows) or frozenset())
+    """What reads rows like the first of a known format; without one, they are read as somebody's own problems."""
+    found = _format(_fields(rows))
     return found[1] if found else problem_files.from_rows
 
 
-def _fields(rows: Sequence[Row | BadRow]) -> frozenset[str] | None:
-    return next((frozenset(row) for row in rows if isinstance(row, dict)), None)
+def _fields(rows: Sequence[Row | BadRow]) -> list[frozenset[str]]:
+    """Of each row that has some."""
+    return [frozenset(row) for row in rows if isinstance(row, dict)]
 
 
-def _format(fields: frozenset[str]) -> tuple[str, Reader] | None:
-    return next(((name, from_rows) for name, required, from_rows in _FORMATS if required <= fields), None)
+def _format(fields: Sequence[frozenset[str]]) -> tuple[str, Reader] | None:
+    """That of the first row which has a known one."""
+    known = ((name, read) for row in fields for name, required, read in _FORMATS if required <= row)
+    return next(known, None)
 
 
 def hold_out(

@@ -27,7 +27,7 @@ BROKEN = {  # rows that are read, and what their own solution does
     "does not compile": (f"{STEP}\nreturn 5", "SyntaxError: 'return' outside function"),
     "ends": (f"{STEP}\nraise SystemExit", "SystemExit"),
     "dies": (f"{STEP}\nimport os\nos.abort()", "signal 6"),
-    "cannot say why": (f"{STEP}\nraise ValueError('\\ud800')", "ValueError: \\ud800"),
+    "cannot say why": (f"{STEP}\nraise ValueError('\\ud800')", "ValueError: "),
 }
 REFUSED = {
     "does not parse": (row("does not parse", "def f(x:"), "'(' was never closed"),
@@ -42,11 +42,11 @@ REFUSED = {
     "long test": (row("long test", tests=[f"assert f({'1, ' * 9_000}) == 1"]), "longer than 10000 characters"),
     "no such function": (row("no such function", "f = 1"), "defines no function f"),
     "number": (row("number") | {"solution": 5}, "solution is of type int"),
-    "row 20": ("not JSON", "not JSON"),
-    "row 21": ("[1]", "a list, not a JSON object"),
-    "row 22": (f'{{"id": {"9" * 5_000}}}', "Exceeds the limit"),
-    "row 23": (f'{{"id": {"[" * 100_000}', "maximum recursion depth"),
-    "row 24": ('{"id": "\xff"}', "not UTF-8"),
+    "row 23": ("not JSON", "not JSON"),
+    "row 24": ("[1]", "a list, not a JSON object"),
+    "row 25": (f'{{"id": {"9" * 5_000}}}', "Exceeds the limit"),
+    "row 26": (f'{{"id": {"[" * 100_000}', "maximum recursion depth"),
+    "row 27": ('{"id": "\xff"}', "not UTF-8"),
 }
 SAMPLES = (STEP, "\ud800", "x\0", "", NESTED, f"def f(x):\n    return {'(' * 150}1{')' * 150}", "x" * 200_000)
 TESTS = (
@@ -129,4 +129,5 @@ def test_where_nothing_is_sound_there_is_no_figure(kind, figures, data, capsys, 
     assert found["benchmarks"] == figures
     assert found["unsound"].keys() == BROKEN.keys()
     assert main(["eval", kind, "--samples", "reference", "--data", "data.jsonl"]) == 0
-    assert all(f"left out: {name}: " in capsys.readouterr().err for name in list(BROKEN)[:1])
+    said = capsys.readouterr().err
+    assert all(f"left out: {name}: " in said for name in BROKEN)

@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-MOST = (
-    100_000_000  # characters of all mutants of a program: minutes of cosmic-ray's; a real function has up to 5 million
-)
+MOST = 100_000_000  # characters of all mutants of a program: minutes of work; a real function's are some 5 million
 
 # What cosmic-ray may raise over a function, as no outage does.
 _FAULTS = (AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)

@@ -1,0 +1,88 @@
+"""A row with anything in any field is a problem or is refused by name; no row keeps the others from being read."""
+
+import pytest
+
+from data_pipeline.sources import load, reader_of
+
+FUNCTION = "def f(x):\n    return x"
+CHECK = "def check(candidate):\n    assert candidate(1) == 1"
+UNITTEST = "import unittest\nclass TestCases(unittest.TestCase):\n    def test(self): pass"
+PYTEST = "from solution import f\ndef test_f():\n    assert f(1) == 1"
+SPLIT = {"prompt": "def f(x):\n", "canonical_solution": "    return x", "entry_point": "f"}
+ROWS = {
+    "problems": {"id": "1", "question": "?", "solution": FUNCTION, "entry_point": "f", "tests": ["assert f(1) == 1"]},
+    "KodCode": {"question_id": "1", "question": "?", "solution": FUNCTION, "test": PYTEST}
+    | {"test_info": [{"function_name": "f"}], "gpt_difficulty": "hard"},
+    "BigCodeBench": {"task_id": "B/1", "complete_prompt": "def f(x):\n", "canonical_solution": "    return x"}
+    | {"test": UNITTEST, "entry_point": "f", "code_prompt": "def f(x):"},
+    "evalplus as released": SPLIT
+    | {"task_id": "Mbpp/1", "base_input": [[[1]]], "plus_input": [[[2]]], "atol": 0, "assertion": "assert f({1}) == 1"},
+    "HumanEval+": SPLIT | {"task_id": "HumanEval/1", "test": CHECK},
+    "MBPP+": {"task_id": "1", "prompt": "?", "code": FUNCTION}
+    | {"test_list": ["assert f(1) == 1"], "test": "assert f(1) == 1"},
+    "evalplus for training": {"problem": "?", "GT_code": FUNCTION, "test": CHECK, "data_source": "d"}
+    | {"extra_info": {"question_id": "1", "function_name": "f"}},
+    "UnLeakedTestBench": {"task_id": "1", "func_name": "f", "code": FUNCTION, "prompt": "?"}
+    | {"test_list": ["assert f(1) == 1"]},
+}
+NAMES = ("id", "question_id", "task_id")
+
+
+def nested(depth):
+    value: list = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+SUM = f"1{' + 1' * 950}"  # Python parses it, and a walk over its tree ends in RecursionError
+TEXTS = (
+    *("", " ", "\ud800", "x\0y", "9" * 5_000, "f.g", "def", "assert f({[]: 1}) == 1", "@" * 900 + FUNCTION),
+    *(f"# coding: nothing-like-it\n{FUNCTION}", f"\ufeff{FUNCTION}", f"{'x = ' * 2_000}1", f"assert f({SUM}) == 1"),
+    *(f"def f(x):\n    return {value}" for value in (SUM, "9" * 5_000, "not " * 900 + "x")),
+    *(f"def f(x={SUM}):\n    return x", f"def check(f):\n    assert {SUM}"),
+)
+VALUES = (
+    *TEXTS,
+    *([text] for text in TEXTS),
+    *(None, 5, -1, 1.5, float("nan"), 10**400, True, [], {}, [None], [5], [{}], [[]], [[1, [2]]], [[[[1]]]]),
+    *(
+        nested(900),
+        [[{"a": []}]],
+        {"a": 1},
+        {"question_id": 5, "function_name": []},
+        {"question_id": "1", "imports": 5},
+    ),
+)
+
+
+def named(row, name):
+    """The row under another id."""
+    extra = {"extra_info": row["extra_info"] | {"question_id": name}} if "extra_info" in row else {}
+    return row | {field: name for field in NAMES if field in row} | extra
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_nothing_in_a_row_ends_the_reading(name):
+    good = ROWS[name]
+    read, first = reader_of([good]), named(good, "first")
+    assert len(read([first, good]).problems) == 2
+    for field in good:
+        without = {key: value for key, value in good.items() if key != field}
+        for row in (without, *(without | {field: value} for value in VALUES)):
+            loaded = read([first, row])
+            assert len(loaded.problems) + len(loaded.refused) == 2, row
+            assert all(refusal.reason and "\n" not in refusal.reason for refusal in loaded.refused), row
+            assert loaded.problems[:1] == read([first]).problems
+
+
+def test_of_json_that_python_cannot_read_each_line_is_refused(tmp_path):
+    good = '{"id": "1", "question": "?", "solution": "def f(x): return x", "entry_point": "f"}'
+    bad = ['{"id": ' + "9" * 5_000 + "}", '{"id": ' + "[" * 100_000, '{"id": "\\ud800"}', "NaN", "", "{"]
+    (tmp_path / "rows.jsonl").write_text("\n".join([*bad, good]))
+    loaded = load(str(tmp_path / "rows.jsonl"), "all")
+    assert [problem.id for problem in loaded.problems] == ["1"]
+    assert len(loaded.refused) == len(bad)
+    (tmp_path / "rows.json").write_text(bad[0])
+    with pytest.raises(ValueError, match=r"rows.json: not readable as json: Exceeds the limit"):
+        load(str(tmp_path / "rows.json"), "all")
