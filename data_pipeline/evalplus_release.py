@@ -98,7 +98,7 @@ def _problem(row: Row) -> Problem:
 def _tolerance(row: Row) -> float:
     atol = row.get("atol")
     if not isinstance(atol, int | float) or not 0 <= atol <= sys.float_info.max:
-        raise BadRow("atol is no number of 0 or more")
+        raise BadRow("atol is not a number of 0 or more")
     return float(atol)
 
 
@@ -109,7 +109,7 @@ def _inputs(row: Row, entry_point: str) -> list[list[Any]]:
     for name in ("base_input", "plus_input"):
         calls = row.get(name) or []
         if not isinstance(calls, list) or not all(isinstance(call, list) for call in calls):
-            raise BadRow(f"{name} is no list of lists of arguments")
+            raise BadRow(f"{name} is not a list of lists of arguments")
         try:
             found += [restored(call, kinds) for call in calls]
         except TypeError as error:  # a list where the examples show sets
