@@ -46,9 +46,9 @@ is_running() {
 start() {
     if is_running; then return; fi
     mkdir -p "$state"
-    rm -f "$state/exit"
+    rm -f "$state/exit" "$state/train.pid"
     setsid nohup bash "$0" train "$@" >>"$state/log" 2>&1 </dev/null &
-    echo $! >"$state/train.pid"
+    until [[ -s $state/train.pid ]]; do sleep 0.05; done
 }
 
 # Runs detached. A signal to all processes, as at a preemption, must not end the shell before its child.
@@ -56,6 +56,7 @@ train() {
     local folder=$1 run=$2 code=0 child next
     shift 2
     trap : TERM INT
+    echo $$ >"$state/train.pid" # not before: a process that is still becoming this one has no command line for a moment
     ulimit -Sn hard # each worker of the judge holds descriptors, and there is about one for each core
     export JAX_COMPILATION_CACHE_DIR="${JAX_COMPILATION_CACHE_DIR:-$folder/compiled}"
     JAX_PLATFORMS=tpu "$root/venv/bin/codea1" "$@" &
