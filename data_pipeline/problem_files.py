@@ -56,11 +56,10 @@ def _problem(row: Row) -> Problem:
 
 def _test(line: str, entry_point: str) -> str:
     """The line as a golden test, normalized. Raises BadRow where it is none."""
-    named = f"the test {line[:_SHOWN]!r}"
-    statements = parse(line, named).body
+    statements = parse(line, f"the test {line[:_SHOWN]!r}").body
     test = (
         parse_test(statements[0], entry_point, any_view=True) if len(statements) == 1 else Rejected("not one statement")
     )
     if isinstance(test, Rejected):
-        raise BadRow(f"{named}: {test.reason}")
+        raise BadRow(f"the test {line[:_SHOWN]!r}: {test.reason}")
     return f"assert {test.call} == {test.stated}"
