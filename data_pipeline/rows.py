@@ -72,14 +72,24 @@ def collect(rows: Sequence[Row | BadRow], id_of: Callable[[Row], str], read: Cal
             name = id_of(row)
             if name in problems:
                 raise BadRow(f"row {number} has the id of an earlier row")
-            problem = read(row)
-            _require_characters(problem)
-            problems[name] = problem
+            problems[name] = _problem(row, read)
         except BadRow as error:
             refused.append(Refusal(name, _one_line(error)))
-        except RecursionError:  # what a parser takes, a walk over its tree may not
-            refused.append(Refusal(name, "nested too deeply"))
     return Loaded(tuple(problems.values()), tuple(refused))
+
+
+def _problem(row: Row, read: Callable[[Row], Problem]) -> Problem:
+    """The row as a problem that every file, program and prompt can hold. Raises BadRow."""
+    try:
+        problem = read(row)
+    except RecursionError:  # what a parser takes, a walk over its tree may not
+        raise BadRow("nested too deeply") from None
+    for name, value in vars(problem).items():
+        try:
+            "".join(value).encode()
+        except UnicodeEncodeError as error:  # JSON can say that
+            raise BadRow(f"its {name} holds half a character: {error.object[error.start]!a}") from None
+    return problem
 
 
 def text(row: Row, *names: str) -> str:
@@ -102,15 +112,6 @@ def texts(row: Row, name: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise BadRow(f"{name} is not a list of texts")
     return tuple(value)
-
-
-def _require_characters(problem: Problem) -> None:
-    """Raise BadRow for halves of characters, which JSON can say and no file, program or prompt can hold."""
-    for name, value in vars(problem).items():
-        try:
-            "".join(value).encode()
-        except UnicodeEncodeError as error:
-            raise BadRow(f"its {name} holds half a character: {error.object[error.start]!a}") from None
 
 
 def _bytes(path: Path) -> bytes:
