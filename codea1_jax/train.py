@@ -29,8 +29,9 @@ from codea1_jax.methods import Played
 from codea1_jax.models.lora import attach
 from codea1_jax.models.qwen2 import Params
 from codea1_jax.models.sharding import abstract_sharded
-from codea1_jax.run.agreement import Interrupted, agreement
+from codea1_jax.run.agreement import agreement
 from codea1_jax.run.config import ConfigError
+from codea1_jax.run.errors import Interrupted
 from codea1_jax.run.fingerprint import digest
 from codea1_jax.run.interrupts import Interrupts
 from codea1_jax.run.offload import in_host_memory

@@ -29,8 +29,8 @@ from codea1_jax.assemble import Parts, make_judge, make_parts, policies
 from codea1_jax.config import Config
 from codea1_jax.models.policy import Policy, save_policy
 from codea1_jax.models.qwen2 import init_params
-from codea1_jax.run.agreement import Interrupted
 from codea1_jax.run.config import load
+from codea1_jax.run.errors import Interrupted
 from codea1_jax.run.rundir import RunDir
 from codea1_jax.run.telemetry import rollout_steps, rollouts_path
 from codea1_jax.state import State, pack_state, unpack_state

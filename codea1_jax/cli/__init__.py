@@ -34,9 +34,9 @@ from codea1_jax.cli import (
 )
 from codea1_jax.cli.output import Output, ReaderGone
 from codea1_jax.cli.runtime import BAD_INPUT, DONE, FAILED, STOPPED
-from codea1_jax.run.agreement import Interrupted
 from codea1_jax.run.config import ConfigError
 from codea1_jax.run.device_memory import shortage_named
+from codea1_jax.run.errors import Interrupted
 from sandbox import SandboxError, SandboxUnavailable
 
 # In the order of --help.

@@ -21,15 +21,13 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import jax
 
+from codea1_jax.run.errors import Interrupted
+
 T = TypeVar("T")
 
 _LOOK_SECONDS = 0.25  # at the board
 _DEVICE_LOOK_SECONDS = 0.005  # at arrays that are being computed
 _WANTED, _PASSED, _MET = "codea1/stop/wanted", "codea1/stop/passed", "codea1/met"
-
-
-class Interrupted(Exception):
-    """The process was asked to stop; the message names the signal."""
 
 
 @runtime_checkable

@@ -20,9 +20,10 @@ from jax._src import distributed  # its client, which alone knows who is alive, 
 from jax.experimental import multihost_utils
 from pydantic import Field, model_validator
 
-from codea1_jax.run.agreement import Interrupted, agreeing
+from codea1_jax.run.agreement import agreeing
 from codea1_jax.run.config import ConfigError, Section
 from codea1_jax.run.device_memory import is_shortage
+from codea1_jax.run.errors import Interrupted
 
 T = TypeVar("T")
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import jax
 
-from codea1_jax.run.agreement import Agreement, Interrupted
+from codea1_jax.run.agreement import Agreement
+from codea1_jax.run.errors import Interrupted
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 

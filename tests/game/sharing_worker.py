@@ -11,6 +11,7 @@ import sys
 from collections import Counter
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -90,7 +91,7 @@ def shared() -> dict:
     for size in sizes:
         shares = {index: "x" * (size // (index + 1)) for index in range(jax.process_count())}
         mine = {index: share for index, share in shares.items() if is_mine(index)}
-        came_through.append(gathered(mine) == shares)
+        came_through.append(gathered(partial(dict, mine)) == shares)
     return {"shared": came_through, "compiled": programs["/jax/core/compile/backend_compile_duration"]}
 
 

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from codea1_jax.run.agreement import Interrupted
+from codea1_jax.run.errors import Interrupted
 from codea1_jax.run.interrupts import SIGNALS, Interrupts
 
 

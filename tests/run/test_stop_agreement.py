@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from codea1_jax.run.agreement import Agreement, Interrupted
+from codea1_jax.run.agreement import Agreement
+from codea1_jax.run.errors import Interrupted
 
 
 class Shelf:
