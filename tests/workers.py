@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import socket
 import subprocess
 import sys
@@ -35,10 +36,12 @@ def start_two(script: Path, *arguments: str, devices: int = 1) -> list[subproces
 
 
 def found_by(worker: subprocess.Popen[str]) -> Any:
-    """What a process printed last, once it has ended well."""
+    """The JSON that a process printed, once it has ended well; Gloo's threads may print into the same line."""
     out, errors = worker.communicate(timeout=500)
     assert worker.returncode == 0, errors
-    return json.loads(out.splitlines()[-1])
+    begin = re.search(r"\{\"|\[\[", out)
+    assert begin is not None, out
+    return json.JSONDecoder().raw_decode(out[begin.start() :])[0]
 
 
 def free_port() -> int:
