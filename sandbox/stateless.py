@@ -71,12 +71,22 @@ def _keeps_no_state(program: str) -> bool:
         return False
 
 
+# The kinds of nodes that any of the rules below is about: looking at all of them would take twice as long.
+_LOOKED_AT = frozenset(
+    {
+        *(ast.Global, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef, ast.Match, ast.Try, ast.TryStar),
+        *(ast.Import, ast.ImportFrom, ast.alias, ast.arg, ast.Name, ast.NamedExpr, ast.Attribute, ast.Subscript),
+        *(ast.Compare, ast.Call, ast.For, ast.comprehension),
+    }
+)
+
+
 class _Reading:
     """A program, the modules that it imports by name, and its tables: containers of constants, which are only read."""
 
     def __init__(self, module: ast.Module) -> None:
         self._module = module
-        self._nodes = list(ast.walk(module))
+        self._nodes = [node for node in ast.walk(module) if type(node) in _LOOKED_AT]
         self._modules = {
             alias.asname or alias.name: alias.name
             for node in self._nodes
@@ -96,31 +106,28 @@ class _Reading:
         return (
             all(map(_is_harmless_at_the_top, self._module.body))
             and all(map(_is_harmless, self._nodes))
-            and all(map(self._is_readable, self._nodes))
+            and all(self._is_readable(node) for node in self._nodes if isinstance(node, ast.Attribute))
             and self._uses_names_as_intended()
         )
 
-    def _is_readable(self, node: ast.AST) -> bool:
-        """Whether an attribute, if it is one, is a part of a module's interface or of a value's."""
-        match node:
-            case ast.Attribute(value=ast.Name(id=name), attr=attribute) if name in self._modules:
-                return attribute in _public(self._modules[name])
-            case ast.Attribute(value=ast.Constant(value=str() as text), attr="format"):
+    def _is_readable(self, node: ast.Attribute) -> bool:
+        """Whether an attribute is a part of a module's interface or of a value's."""
+        match node.value:
+            case ast.Name(id=name) if name in self._modules:
+                return node.attr in _public(self._modules[name])
+            case ast.Constant(value=str() as text) if node.attr == "format":
                 return not _READS_ATTRIBUTES.search(text)
-            case ast.Attribute(attr=attribute):
-                return attribute in _ATTRIBUTES
             case _:
-                return True
+                return node.attr in _ATTRIBUTES
 
     def _uses_names_as_intended(self) -> bool:
         """Whether modules and tables are used in place only, never passed on under another name."""
-        intended = {id(name) for node in self._nodes for name in self._read_by(node)}
         reserved = self._tables | set(self._modules)
-        return all(
-            id(node) in intended or isinstance(node.ctx, ast.Store)
-            for node in self._nodes
-            if isinstance(node, ast.Name) and node.id in reserved
-        )
+        names = [node for node in self._nodes if isinstance(node, ast.Name)]
+        uses = [name for name in names if name.id in reserved and not isinstance(name.ctx, ast.Store)]
+        others = (node for node in self._nodes if not isinstance(node, ast.Name)) if uses else ()
+        intended = {id(name) for node in others for name in self._read_by(node)}
+        return all(id(name) in intended for name in uses)
 
     def _read_by(self, node: ast.AST) -> Iterator[ast.AST]:
         """The names that a node does nothing to but read from."""
@@ -189,20 +196,20 @@ def _is_table(value: ast.expr) -> bool:
 
 def _is_harmless(node: ast.AST) -> bool:  # noqa: PLR0911
     match node:
+        case ast.Name(id=name, ctx=ast.Store() | ast.Del()) if name in _RELIED_ON:
+            return False  # no longer the builtin
+        case ast.Name(id=name):
+            return name not in _IMPURE_NAMES and (not name.startswith("__") or name == "__name__")
         case ast.Global() | ast.ClassDef() | ast.AsyncFunctionDef() | ast.NamedExpr():
             return False
         case ast.Match():  # whose patterns read attributes and bind names
             return False
-        case ast.Try():  # a generator that is never finished runs its `finally` in another call's time
+        case ast.Try() | ast.TryStar():  # a generator that is never finished runs its `finally` in another call's time
             return not any(isinstance(inner, ast.Yield | ast.YieldFrom) for inner in ast.walk(node))
         case ast.FunctionDef(name=name) | ast.arg(arg=name) | ast.alias(asname=str() as name) if name in _RELIED_ON:
-            return False  # no longer the builtin
-        case ast.Name(id=name, ctx=ast.Store() | ast.Del()) if name in _RELIED_ON:
             return False
         case ast.Attribute(ctx=ast.Store() | ast.Del()):
             return False
-        case ast.Name(id=name):
-            return name not in _IMPURE_NAMES and (not name.startswith("__") or name == "__name__")
         case ast.Import(names=names):
             return all(alias.name in _PURE_MODULES | _PURE_NAMES.keys() and _keeps_builtins(alias) for alias in names)
         case ast.ImportFrom(module=str() as module, names=names, level=0):
