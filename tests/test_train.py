@@ -40,11 +40,17 @@ from codea1_jax.train import EVAL_STREAM, learn, play, resume, start, train
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """A run straight through, and one that met Ctrl-C after step 1 and kill -9 after step 3."""
-    straight, stopped = (tmp_path_factory.mktemp(name) for name in ("straight", "stopped"))
-    undisturbed = start_codea1(*train_arguments(straight))
+def run_straight_through(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that nobody stops, which compiles what the other one needs."""
+    directory = tmp_path_factory.mktemp("straight")
+    finish(start_codea1(*train_arguments(directory)))
+    return directory
 
+
+@pytest.fixture(scope="module")
+def runs(run_straight_through: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """A run straight through, and one that met Ctrl-C after step 1 and kill -9 after step 3."""
+    stopped = tmp_path_factory.mktemp("stopped")
     process = start_codea1(*train_arguments(stopped))
     wait_until(lambda: steps_done(stopped) >= 1, process)
     process.send_signal(signal.SIGINT)
@@ -58,8 +64,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     after_kill = {"code": process.returncode, "steps": steps_done(stopped)}
 
     finish(start_codea1(*train_arguments(stopped, "--resume")))
-    finish(undisturbed)
-    return {"straight": straight, "stopped": stopped, "after_interrupt": after_interrupt, "after_kill": after_kill}
+    after = {"after_interrupt": after_interrupt, "after_kill": after_kill}
+    return {"straight": run_straight_through, "stopped": stopped, **after}
 
 
 def test_ctrl_c_saves_and_says_how_to_go_on(runs):
