@@ -21,7 +21,7 @@ export JAX_PLATFORMS ?= cpu
 		--editable '.[dev]'
 	touch $@
 
-# XLA's CUDA compiler (0.2 GB), beside .venv: no GPU and no driver needed.
+# XLA's CUDA compiler (0.2 GB), next to .venv: no GPU and no driver needed.
 .venv-cuda/compiler: .venv/bin/uv requirements/lock.txt
 	rm -rf .venv-cuda
 	VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --no-deps --target .venv-cuda --constraint requirements/lock.txt \

@@ -21,7 +21,7 @@ from sandbox.syntax import one_at_a_time
 Jump = tuple[int, int]  # from line to line; -n for entering or leaving the code that begins in line n
 
 _CHUNK = 100  # jumps that one answer holds: longer answers are digests
-_JUMPS_PER_LINE = 10  # at the most
+_JUMPS_PER_LINE = 10  # at most
 _LIMITS = Limits(call_seconds=10.0, memory_mb=1024)  # tracing takes time
 
 # What coverage.py would leave out by default: `# pragma: no cover` and the like. The last has to match nothing, since

@@ -93,7 +93,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Talk:
-    """What a role says in a step, at the most: that many prompts, each answered `samples` times. Lengths in tokens."""
+    """The most that a role samples in a step: prompts, each answered `samples` times. Lengths in tokens."""
 
     role: Role
     policy: str
@@ -105,7 +105,7 @@ class Talk:
 
 @dataclass(frozen=True)
 class Lesson:
-    """What a policy learns from in a step, at the most: that many groups of samples that share a prompt."""
+    """The most that a policy learns from in a step: groups of samples that share a prompt."""
 
     groups: int
     samples: int

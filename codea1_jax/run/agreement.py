@@ -8,6 +8,9 @@ accelerators, so it works while they are busy.
 
 What a host does while it waits for its devices or its judge is its own affair: nobody else waits for it before the next
 point. So if that is the agreed one, the host stops without waiting any longer.
+
+JAX's own preemption sync point answers only at a point, and only to SIGTERM: a host that waits could not learn from it
+that the next point is the last.
 """
 
 from __future__ import annotations
@@ -76,6 +79,7 @@ class Agreement:
     def pass_point(self) -> None:
         """Passes a point, or raises Interrupted if it is the last one. After that it does nothing."""
         with self._changed:
+            self._raise_failure()
             while self._held and self._last is None:
                 self._changed.wait(_LOOK_SECONDS)
                 self._raise_failure()

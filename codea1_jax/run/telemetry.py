@@ -176,7 +176,7 @@ class Metrics:
 
 
 def _start_wandb(run_dir: Path, project: str, *, goes_on: bool) -> Any:
-    """The run's own record of this project: a new one, also beside equally named runs, unless the run continues."""
+    """The run's own record of this project: a new one, even if other runs have its name, unless the run continues."""
     import wandb  # noqa: PLC0415  # an optional extra  # pyright: ignore[reportMissingImports]
 
     own = run_dir / WANDB_FILE

@@ -4,24 +4,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from judged_group import PROBLEM, RIGHT, played
 
-from codea1_jax.game.judging import judge_group
 from codea1_jax.game.mistake_book import retrieved, updated
 from codea1_jax.game.parsing import extract_suite
-from codea1_jax.game.records import Candidate, PlayedQuestion, Response
-from codea1_jax.game.rewards import RewardConfig
-from codea1_jax.game.scoring import Scoring, settle
 from codea1_jax.game.validation import validate_suite
-from codea1_jax.rollout import Completion
 from data_pipeline import Problem
 from data_pipeline.imports import with_imports
 from sandbox import Limits, Outcome, SandboxPool, Status
 
 LIMITS = Limits(call_seconds=0.3, load_seconds=0.8, program_seconds=4.0, wall_factor=2.5, memory_mb=256)
-CONFIG = RewardConfig()
-RIGHT = "def f(x, y=0):\n    return [x + y, x]"
 WRONG = "def f(x, y=0):\n    return [0, 0]"
-PROBLEM = Problem("p", "?", RIGHT, "f", ())
 
 
 @pytest.fixture(scope="module")
@@ -32,19 +25,6 @@ def pool() -> Iterator[SandboxPool]:
 
 def suite(*tests: str) -> str:
     return "\n".join(f"assert {test}" for test in tests)
-
-
-def played(pool, programs, suites, problem=PROBLEM, **rewards) -> PlayedQuestion:
-    def response(text: str) -> Response:
-        return Response((), Completion((), (), True), text)
-
-    group = [
-        Candidate(response(program), program, i, tuple((response(t), extract_suite(t, "f", most=16)) for t in texts))
-        for i, (program, texts) in enumerate(zip(programs, suites, strict=True))
-    ]
-    scoring = Scoring(CONFIG.model_copy(update=rewards), update_n=1)
-    judgement = judge_group(pool, problem, group, (), scoring.judging)
-    return settle(problem, {}, (), group, judgement, scoring)
 
 
 @pytest.mark.parametrize(

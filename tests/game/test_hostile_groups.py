@@ -1,24 +1,17 @@
 """What a hostile suite can do to the rewards of a group: nothing to others', and nothing good to its own."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from judged_group import PROBLEM, RIGHT, played
 
-from codea1_jax.game.judging import judge_group
 from codea1_jax.game.parsing import extract_suite
-from codea1_jax.game.records import Candidate, PlayedQuestion, Response
-from codea1_jax.game.rewards import RewardConfig
-from codea1_jax.game.scoring import Scoring, settle
-from codea1_jax.rollout import Completion
-from data_pipeline import Problem
+from codea1_jax.game.records import PlayedQuestion
 from sandbox import Limits, SandboxPool
 
 LIMITS = Limits(call_seconds=0.3, load_seconds=0.2, program_seconds=4.0, wall_factor=2.5, memory_mb=256)
-CONFIG = RewardConfig()
-PROBLEM = Problem("p", "?", "def f(x, y=0):\n    return [x + y, x]", "f", ())
-RIGHT = "def f(x, y=0):\n    return [x + y, x]"
 WRONG = "def f(x, y=0):\n    return [x + y, x] if x < 3 else [0]"
 # Right, but it remembers: whatever one call does to its memory, time or state, the next must not feel.
 CACHED = """
@@ -59,27 +52,6 @@ HOSTILE = {
 def pool() -> Iterator[SandboxPool]:
     with SandboxPool(workers=2, limits=LIMITS) as pool:
         yield pool
-
-
-def played(
-    pool: SandboxPool,
-    programs: Sequence[str],
-    suites: Sequence[Sequence[str]],
-    problem: Problem = PROBLEM,
-    **rewards: bool | str,
-) -> PlayedQuestion:
-    """A question's group: each program with its suites' texts."""
-
-    def response(text: str) -> Response:
-        return Response((), Completion((), (), True), text)
-
-    group = [
-        Candidate(response(program), program, i, tuple((response(t), extract_suite(t, "f", most=16)) for t in texts))
-        for i, (program, texts) in enumerate(zip(programs, suites, strict=True))
-    ]
-    scoring = Scoring(CONFIG.model_copy(update=rewards), update_n=1)
-    judgement = judge_group(pool, problem, group, (), scoring.judging)
-    return settle(problem, {}, (), group, judgement, scoring)
 
 
 def results(question: PlayedQuestion, suites: int) -> list:

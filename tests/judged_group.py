@@ -1,0 +1,36 @@
+"""A question's group whose programs and suites are given as texts: judged and rewarded as in training."""
+
+from collections.abc import Sequence
+
+from codea1_jax.game.judging import judge_group
+from codea1_jax.game.parsing import extract_suite
+from codea1_jax.game.records import Candidate, PlayedQuestion, Response
+from codea1_jax.game.rewards import RewardConfig
+from codea1_jax.game.scoring import Scoring, settle
+from codea1_jax.rollout import Completion
+from data_pipeline import Problem
+from sandbox import SandboxPool
+
+RIGHT = "def f(x, y=0):\n    return [x + y, x]"
+PROBLEM = Problem("p", "?", RIGHT, "f", ())
+
+
+def played(
+    pool: SandboxPool,
+    programs: Sequence[str],
+    suites: Sequence[Sequence[str]],
+    problem: Problem = PROBLEM,
+    **rewards: bool | str,
+) -> PlayedQuestion:
+    """The group after judging: each program with its suites' texts; `rewards` differ from the defaults."""
+
+    def response(text: str) -> Response:
+        return Response((), Completion((), (), True), text)
+
+    group = [
+        Candidate(response(program), program, i, tuple((response(t), extract_suite(t, "f", most=16)) for t in texts))
+        for i, (program, texts) in enumerate(zip(programs, suites, strict=True))
+    ]
+    scoring = Scoring(RewardConfig().model_copy(update=rewards), update_n=1)
+    judgement = judge_group(pool, problem, group, (), scoring.judging)
+    return settle(problem, {}, (), group, judgement, scoring)
