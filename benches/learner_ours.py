@@ -6,7 +6,8 @@ from pathlib import Path
 
 from contenders import turns
 
-from codea1_jax.learn import GRPOConfig, Learner, OptimizerConfig, PackingConfig, Trajectory
+from codea1_jax.config import GRPOConfig, OptimizerConfig, PackingConfig
+from codea1_jax.learn import GRPO, Learner, Trajectory
 from codea1_jax.learn.advantages import group_advantages
 from codea1_jax.models.qwen2 import Qwen2
 from codea1_jax.models.weights import load_params, read_config
@@ -18,7 +19,7 @@ def main() -> None:
     model = Qwen2(read_config(directory))
     reference = load_params(directory, model)
     packing = PackingConfig(row_length=512, micro_batch_tokens=1024)
-    learner = Learner(model, GRPOConfig(), OptimizerConfig(), packing, total_steps=100)
+    learner = Learner(model, GRPO(GRPOConfig()), OptimizerConfig(), packing, total_steps=100)
     state = learner.init(reference)
     groups = [
         [

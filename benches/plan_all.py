@@ -14,14 +14,13 @@ from pathlib import Path
 from rich.console import Console
 
 from codea1_jax.cli.plan import progress
-from codea1_jax.config import Config
-from codea1_jax.plan.hardware import find_hardware
+from codea1_jax.config import Config, load, preset_names
+from codea1_jax.models.chips import find_hardware
 from codea1_jax.plan.plan import least_seconds, make_plan
 from codea1_jax.plan.planned import Planned, Plans, markdown, markdown_phases, read_plans, write_plans
-from codea1_jax.plan.setup import make_setup
+from codea1_jax.plan.planned_run import make_planned_run
 from codea1_jax.plan.table import conclusion, planned, rich_table
 from codea1_jax.plan.workload import phases
-from codea1_jax.run.config import load, preset_names
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "plan.md"
 FILL = 0.25  # mean length of prompts and responses, as a share of the longest allowed
@@ -68,10 +67,10 @@ def hours(plans: Mapping[str, Planned]) -> dict[str, float]:
         if config.hardware is None:
             continue
         hardware = find_hardware(config.hardware)
-        setup = make_setup(config, hardware)
-        alike = (hardware, setup.model, tuple(phases(setup, FILL)))
+        run = make_planned_run(config, hardware)
+        alike = (hardware, run.model, tuple(phases(run, FILL)))
         if alike not in known:
-            known[alike] = plans[name].seconds if name in plans else least_seconds(setup, hardware, FILL)
+            known[alike] = plans[name].seconds if name in plans else least_seconds(run, hardware, FILL)
         found[name] = round(config.train.total_steps(QUESTIONS) * known[alike] / 3600, 1)
     return {name: found[name] for name in sorted(found)}
 

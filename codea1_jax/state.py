@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from codea1_jax.game import Page
+from codea1_jax.game.rollouts import Page
 from codea1_jax.learn import PolicyState
 from codea1_jax.models.qwen2 import Params
 from sandbox import Test

@@ -14,9 +14,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from codea1_jax.config import Config, SandboxConfig
-from codea1_jax.run.config import ConfigError, load
-from codea1_jax.sources import sources_of
+from codea1_jax.build.sources import sources_of
+from codea1_jax.config import Config, SandboxConfig, load
+from codea1_jax.errors import UserError
 from launch import checks, gke, gpu, supervise, tpu
 from launch.checks import Check
 from launch.hardware import find_slice
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             run(*step.commands())
         else:
             step.perform()
-    except (Refused, ConfigError) as error:
+    except (Refused, UserError) as error:
         print(f"launch: {error}", file=sys.stderr)
         return 2
     except LaunchError as error:

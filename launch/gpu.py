@@ -6,8 +6,8 @@ import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from codea1_jax.plan.hardware import find_hardware
-from codea1_jax.run.config import ConfigError
+from codea1_jax.errors import UserError
+from codea1_jax.models.chips import find_hardware
 from launch import checks
 from launch.checks import Check
 from launch.job import Job, codea1
@@ -41,7 +41,7 @@ def find_gpus(name: str) -> tuple[str, int]:
     """Kind and count of KIND:COUNT. Raises Refused if there is no such GPU."""
     try:
         hardware = find_hardware(name)
-    except ConfigError as error:
+    except UserError as error:
         raise Refused(f"--gpus {name}: {error}") from error
     if hardware.is_tpu:
         raise Refused(f"--gpus {name}: that is a TPU; use `python -m launch tpu`")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from codea1_jax.assemble.judges import make_judge
-from codea1_jax.config import Config
-from codea1_jax.run.config import ConfigError, load
+from codea1_jax.build.judges import make_judge
+from codea1_jax.config import Config, load
+from codea1_jax.errors import UserError
 from sandbox import SandboxError, SandboxUnavailable
 from sandbox.doctor import try_out
 
@@ -16,7 +16,7 @@ def main(preset: str, *overrides: str) -> int:
     try:
         with make_judge(load(Config, preset, overrides).sandbox) as judge:
             print(try_out(judge), file=sys.stderr)
-    except (ConfigError, SandboxError, SandboxUnavailable) as error:
+    except (UserError, SandboxError, SandboxUnavailable) as error:
         print(error, file=sys.stderr)
         return 2
     return 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from codea1_jax.reproduce.experiments import Laboratory, micro_tables
+from codea1_jax.reproduce.experiments import MicroBudget, micro_tables
 from codea1_jax.reproduce.results import figures, mean
 from codea1_jax.reproduce.write import spelled
 
@@ -20,8 +20,8 @@ if __name__ == "__main__":
     parser.add_argument("--lab", type=Path, default=Path("runs/lab"))
     parser.add_argument("--seeds", type=int, default=5)
     options = parser.parse_args()
-    table = micro_tables(Laboratory(options.lab))[options.table]
-    rows = {row.name: [figures(row.work(seed)) for seed in range(options.seeds)] for row in table.rows}
+    table = micro_tables(MicroBudget(options.lab))[options.table]
+    rows = {row.name: [figures(row.command(seed)) for seed in range(options.seeds)] for row in table.rows}
     for title, key in table.columns:
         pairs = zip(rows[options.row], rows[options.other], strict=True)
         differences = [mine[key] - other[key] for mine, other in pairs if key in mine and key in other]

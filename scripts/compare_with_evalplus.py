@@ -23,9 +23,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from codea1_jax.evals.mutate import mutate
-from codea1_jax.evals.run_code import RESULTS_FILE, SAMPLES_FILE
-from codea1_jax.evals.samples import sample_line
+from codea1_jax.evals.answers.samples import sample_line
+from codea1_jax.evals.commands.code import RESULTS_FILE, SAMPLES_FILE
+from codea1_jax.evals.scores.mutate import mutate
 from data_pipeline import Problem, evalplus
 
 BENCHMARKS = {  # evalplus' name of each, and the setting by which it reads another file than its own

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from browser import open_browser
 
-from codea1_jax.run.report import build_report
+from codea1_jax.report import build_report
 
 SIZE = (1280, 1460)
 # The held-out curves, and below them programs that tests have killed.

@@ -26,23 +26,28 @@ from statistics import fmean
 
 import jax
 
-from codea1_jax.assemble import Parts, make_judge, make_parts, make_policy
-from codea1_jax.cli.runtime import keep_compiled_programs
-from codea1_jax.config import Config
-from codea1_jax.evals.heldout import HeldOut
-from codea1_jax.game.judging import ask, testimony
-from codea1_jax.game.warm_start import WarmStartConfig, transcript_example
-from codea1_jax.learn import PackingConfig, SupervisedLearner
+from codea1_jax.build.judges import make_judge
+from codea1_jax.build.policies import make_policy
+from codea1_jax.build.state import start
+from codea1_jax.build.training import Training, make_training
+from codea1_jax.build.warm_start import WarmStartConfig, transcript_example
+from codea1_jax.cli._runtime import keep_compiled_programs
+from codea1_jax.config import Config, PackingConfig, load
+from codea1_jax.console import log_to_stderr
+from codea1_jax.evals.scores.heldout import HeldOut
+from codea1_jax.files import read_lines
+from codea1_jax.game.judging import submit_calls
+from codea1_jax.learn import CrossEntropy, Learner
 from codea1_jax.models.policy import save_policy
 from codea1_jax.models.sharding import init_sharded, make_mesh
 from codea1_jax.reproduce.dynamics import HEIGHT, LEFT, WIDTH, Curves, charts
 from codea1_jax.reproduce.results import Mean
-from codea1_jax.run.config import load
 from codea1_jax.run.rundir import RunDir
-from codea1_jax.run.telemetry import METRICS_FILE, log_to_stderr, read_lines, rollouts_path
-from codea1_jax.train import start, train
+from codea1_jax.run.telemetry import METRICS_FILE, rollouts_path
+from codea1_jax.train import train
 from data_pipeline import micro
 from data_pipeline.micro import Transcript
+from sandbox import Judge
 
 logger = logging.getLogger("codea1_jax.train_attacker")
 
@@ -95,30 +100,30 @@ def cheating(transcripts: Sequence[Transcript], seed: int) -> list[Transcript]:
 def teach_to_cheat(config: Config, directory: Path) -> None:
     """Writes the policy that both models start from."""
     lessons = WarmStartConfig(packing=PackingConfig(micro_batch_tokens=1536))
-    policy, mesh, seed = make_policy(config), make_mesh(config.mesh), config.run.seed
+    policy, mesh, seed = make_policy(config.model), make_mesh(config.mesh), config.run.seed
     corpus = cheating(micro.warm_start(LESSONS * lessons.batch, seed), seed)
     examples = [transcript_example(transcript, policy.tokenizer, lessons) for transcript in corpus]
-    learner = SupervisedLearner(policy.model, lessons.optimizer, lessons.packing, total_steps=LESSONS, mesh=mesh)
+    learner = Learner(policy.model, CrossEntropy(), lessons.optimizer, lessons.packing, total_steps=LESSONS, mesh=mesh)
     state = learner.init(init_sharded(policy.model, jax.random.key(seed), mesh))
     for update in range(LESSONS):
-        state, metrics = learner.update(state, examples[update * lessons.batch : (update + 1) * lessons.batch])
+        state, metrics = learner.update(state, None, [examples[update * lessons.batch : (update + 1) * lessons.batch]])
         if update % 50 == 49:
             logger.info("warm start: step %d/%d, loss %.3f", update + 1, LESSONS, metrics["loss"])
     save_policy(directory, policy, state.params)
 
 
-def on_hard_mutants(parts: Parts) -> Parts:
+def on_hard_mutants(training: Training, judge: Judge) -> Training:
     """Evaluation on the held-out questions that have hard mutants, and on those mutants alone."""
-    kept = []
-    for problem, answers in zip(parts.heldout.problems, parts.heldout.answers, strict=True):
-        asked = [ask(parts.pool, mutant, answers, problem.entry_point) for mutant in problem.mutants]
-        outcomes = [testimony(each).outcomes for each in asked]
+    heldout, kept = training.evaluation.heldout, []
+    for problem, answers in zip(heldout.problems, heldout.answers, strict=True):
+        pending = [submit_calls(judge, mutant, answers, problem.entry_point) for mutant in problem.mutants]
+        outcomes = [each.result().by_call for each in pending]
         kills = [fmean(each[call].value != answer for call, answer in answers.items()) for each in outcomes]
         hard = tuple(mutant for mutant, share in zip(problem.mutants, kills, strict=True) if share <= HARD)
         if hard:
             kept.append((replace(problem, mutants=hard), answers))
     problems, answers = zip(*kept, strict=True)
-    return replace(parts, heldout=HeldOut(problems, answers))
+    return replace(training, evaluation=replace(training.evaluation, heldout=HeldOut(problems, answers)))
 
 
 def train_attacker(directory: Path, overrides: Sequence[str]) -> None:
@@ -133,9 +138,9 @@ def train_attacker(directory: Path, overrides: Sequence[str]) -> None:
     start_there = ("model.architecture=null", f"model.pretrained={taught}", "warm_start=null")
     config = load(Config, "micro/a1_paper", [*settings, *start_there])
     with make_judge(config.sandbox) as judge:
-        parts = on_hard_mutants(make_parts(config, judge))
+        training = on_hard_mutants(make_training(config, judge), judge)
         with RunDir(directory, config, config.checkpoint, resume=False) as run:
-            train(parts, start(parts), run)
+            train(training, start(training), run)
 
 
 def cheating_shares(directory: Path, step: int) -> dict[str, float]:

@@ -5,8 +5,12 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import jax
 import pytest
+
+# Read when JAX is imported, here and in the processes that tests start. Compiling is what tests spend their time on.
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+
+import jax
 
 pytest_plugins = ["watchdog"]
 

@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from codea1_jax.run.config import ConfigError, Section
+from codea1_jax.config import Section
+from codea1_jax.errors import UserError
 from codea1_jax.serve.orders import BadRequest, Busy
 from data_pipeline.rows import BadRow
 from launch.shell import LaunchError
@@ -20,7 +21,7 @@ PACKAGES = ("codea1_jax", "data_pipeline", "launch", "sandbox")
 GAP = "…"
 
 # What the two command lines print as one line, and argparse; what refuses a row of data, or a client of a server.
-REFUSALS = (ConfigError, SandboxError, OSError, FloatingPointError, LaunchError, BadRow, BadRequest, Busy)
+REFUSALS = (UserError, SandboxError, OSError, FloatingPointError, LaunchError, BadRow, BadRequest, Busy)
 ARGPARSE = "argparse.ArgumentTypeError"
 # Modules whose ValueErrors are printed behind the name of the option or key that was wrong.
 VALUE_ERRORS = {

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
+from codea1_jax.config import RewardConfig
 from codea1_jax.game.judging import judge_group
 from codea1_jax.game.parsing import extract_suite
-from codea1_jax.game.records import Candidate, PlayedQuestion, Response
-from codea1_jax.game.rewards import RewardConfig
-from codea1_jax.game.scoring import Scoring, settle
-from codea1_jax.rollout import Completion
+from codea1_jax.game.players import Response
+from codea1_jax.game.rollouts import Candidate, QuestionRollout
+from codea1_jax.game.scoring import ScoringConfig, score_question
 from data_pipeline import Problem
 from sandbox import SandboxPool
 
@@ -21,16 +21,16 @@ def played(
     suites: Sequence[Sequence[str]],
     problem: Problem = PROBLEM,
     **rewards: bool | str,
-) -> PlayedQuestion:
+) -> QuestionRollout:
     """The group after judging: each program with its suites' texts; `rewards` differ from the defaults."""
 
     def response(text: str) -> Response:
-        return Response((), Completion((), (), True), text)
+        return Response(text)
 
     group = [
         Candidate(response(program), program, i, tuple((response(t), extract_suite(t, "f", most=16)) for t in texts))
         for i, (program, texts) in enumerate(zip(programs, suites, strict=True))
     ]
-    scoring = Scoring(RewardConfig().model_copy(update=rewards), update_n=1)
+    scoring = ScoringConfig(RewardConfig().model_copy(update=rewards), update_n=1)
     judgement = judge_group(pool, problem, group, (), scoring.judging)
-    return settle(problem, {}, (), group, judgement, scoring)
+    return score_question(problem, {}, (), group, judgement, scoring)

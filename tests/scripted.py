@@ -2,14 +2,18 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from codea1_jax.game import Table
+from codea1_jax.config import RewardConfig
+from codea1_jax.game.players import PolicyPlayer
 from codea1_jax.game.prompts import Prompt, plain_prompts
+from codea1_jax.game.round import Game, RoundConfig
+from codea1_jax.game.scoring import ScoringConfig
 from codea1_jax.models.tokenizer import micro_tokenizer
 from codea1_jax.rollout import Completion, Request
 from sandbox import Judge
 
 TOKENIZER = micro_tokenizer(["def ", "return ", "assert "])
 PROMPTS = plain_prompts(TOKENIZER)
+CONFIG = RoundConfig(2, 2, share_programs=False, scoring=ScoringConfig(RewardConfig(), 1))
 
 
 class Scripted:
@@ -34,20 +38,26 @@ def _completion(text: str) -> Completion:
     return Completion(tokens, (0.0,) * len(tokens), finished)
 
 
-def scripted_table(
-    pool: Judge,
+def scripted_game(
+    judge: Judge,
     programs: Mapping[str, Sequence[str]],
     suites: Mapping[tuple[str, str], Sequence[str]],
-) -> Table:
+    config: RoundConfig = CONFIG,
+    longest_prompt: int = 10_000,
+) -> Game:
     """Two scripted models and a real judge.
 
     `programs` maps a question's text to the Code LLM's responses; `suites` maps (question, program) to the Test
     LLM's: it can only find them if it is shown the question and the program.
     """
-    return Table(
-        code=Scripted({PROMPTS.code(question, ""): said for question, said in programs.items()}),
-        test=Scripted({PROMPTS.test(question, "", program): said for (question, program), said in suites.items()}),
-        prompts=PROMPTS,
-        decode=TOKENIZER.decode,
-        pool=pool,
-    )
+    code = Scripted({PROMPTS.code(question, ""): said for question, said in programs.items()})
+    test = Scripted({PROMPTS.test(question, "", program): said for (question, program), said in suites.items()})
+    players = (PolicyPlayer(sample, PROMPTS, TOKENIZER.decode, longest_prompt) for sample in (code, test))
+    return Game(*players, judge, config, PROMPTS)
+
+
+def requests_of(player: PolicyPlayer | None) -> list[Request]:
+    """What a scripted player was asked so far."""
+    assert player is not None
+    assert isinstance(player.sample, Scripted)
+    return player.sample.asked

@@ -11,9 +11,9 @@ from pathlib import Path
 import codea1_jax.train
 from codea1_jax.cli import main
 from codea1_jax.game.judging import PendingJudgement
+from codea1_jax.hosts import agreement
 from codea1_jax.learn import Learner
 from codea1_jax.rollout.decode import Decoder
-from codea1_jax.run import agreement
 
 MINUTE = 60.0
 
@@ -32,9 +32,9 @@ def slow(stage: str, steps: int, marker: Path) -> None:
             marker.touch()
         return begins
 
-    def slow_learn(parts, state, *arguments):
-        policies.update({learner: name for name, learner in parts.learners.items()})
-        learned.append(learn(parts, state, *arguments))
+    def slow_learn(training, state, *arguments):
+        policies.update({learner: name for name, learner in training.policies.learners.items()})
+        learned.append(learn(training, state, *arguments))
         return learned[-1]
 
     def slow_decode(self, *arguments):

@@ -6,13 +6,15 @@ import sys
 import pytest
 from tiny_run import ROOT
 
-from codea1_jax.assemble import judges, make_judge, make_policy, make_prompts
-from codea1_jax.assemble.players import buckets, capacity_of, make_sampler
-from codea1_jax.assemble.questions import load_questions
-from codea1_jax.config import Config, RolloutConfig
+from codea1_jax.build import judges
+from codea1_jax.build.judges import make_judge
+from codea1_jax.build.players import buckets, capacity_of, make_sampler
+from codea1_jax.build.policies import make_policy, make_prompts
+from codea1_jax.build.questions import load_questions
+from codea1_jax.config import Config, RolloutConfig, load, preset_names
+from codea1_jax.errors import UserError
 from codea1_jax.models.sharding import one_device_mesh
-from codea1_jax.rollout.jetstream_sampler import JetStreamSampler
-from codea1_jax.run.config import ConfigError, load, preset_names
+from codea1_jax.rollout.jetstream.sampler import JetStreamSampler
 from sandbox import Job, SandboxPool, SandboxUnavailable
 
 
@@ -51,17 +53,17 @@ def test_the_last_bucket_is_the_longest_prompt_rounded_up_and_all_are_ascending(
 
 @pytest.mark.parametrize(("response", "lengths"), [(40, (40,)), (512, (128, 256, 512)), (1001, (128, 256, 512, 1008))])
 def test_response_buckets_double_from_128_tokens_on(response, lengths):
-    capacity = capacity_of(RolloutConfig(), parts=1, groups=1, width=1, prompt=16, response=response)
+    capacity = capacity_of(RolloutConfig(), shards=1, groups=1, width=1, prompt=16, response=response)
     assert capacity.response_buckets == lengths
 
 
 def test_a_benchmark_that_is_not_there_is_told_before_any_question_is_checked(tmp_path):
     settings = (f"data.source={ROOT}/docs/problems.jsonl", f"eval.datasets=[{tmp_path}/none.parquet]")
     config = load(Config, "micro/a1", settings)
-    prompts = make_prompts(config, make_policy(config))
+    prompts = make_prompts(config, make_policy(config.model))
     with SandboxPool(1, "process") as closed:
         pass
-    with pytest.raises(ConfigError, match=r"^eval\.datasets: .*/none\.parquet: no such file$"):
+    with pytest.raises(UserError, match=r"^eval\.datasets: .*/none\.parquet: no such file$"):
         load_questions(config, prompts, closed)
 
 
@@ -69,7 +71,7 @@ def test_a_benchmark_that_is_not_there_is_told_before_any_question_is_checked(tm
 def test_of_a_file_every_question_is_trained_on_or_held_out(share, at_most, held_out):
     settings = (f"data.heldout_share={share}", f"data.heldout_problems={at_most}", "train.questions=1")
     config = load(Config, "micro/a1", [f"data.source={ROOT}/docs/problems.jsonl", *settings])
-    prompts = make_prompts(config, make_policy(config))
+    prompts = make_prompts(config, make_policy(config.model))
     with SandboxPool(1, "process") as pool:
         questions = load_questions(config, prompts, pool)
     assert (len(questions.train), len(questions.heldout)) == (8 - held_out, held_out)
@@ -77,8 +79,8 @@ def test_of_a_file_every_question_is_trained_on_or_held_out(share, at_most, held
 
 def sampler_of(preset, *overrides):
     config = load(Config, preset, overrides)
-    policy = make_policy(load(Config, "micro/a1"))
-    capacity = capacity_of(config.rollout, parts=1, groups=1, width=1, prompt=16, response=8)
+    policy = make_policy(load(Config, "micro/a1").model)
+    capacity = capacity_of(config.rollout, shards=1, groups=1, width=1, prompt=16, response=8)
     return make_sampler(config.rollout, policy, 0, capacity, one_device_mesh())
 
 
@@ -88,6 +90,6 @@ def test_the_presets_of_accelerators_sample_through_jetstream_and_the_micro_ones
 
 
 def test_without_jetstream_the_sampler_over_it_is_refused_in_one_line(monkeypatch):
-    monkeypatch.setitem(sys.modules, "codea1_jax.rollout.jetstream_sampler", None)
-    with pytest.raises(ConfigError, match="pip install 'codea1-jax\\[jetstream\\]'"):
+    monkeypatch.setitem(sys.modules, "codea1_jax.rollout.jetstream.sampler", None)
+    with pytest.raises(UserError, match="pip install 'codea1-jax\\[jetstream\\]'"):
         sampler_of("micro/a1", "rollout.engine=jetstream")

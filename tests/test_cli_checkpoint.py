@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import pytest
 
 from codea1_jax import cli
-from codea1_jax.run.config import Section
+from codea1_jax.config import Section
 from codea1_jax.run.rundir import RunDir
 
 

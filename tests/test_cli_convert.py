@@ -12,14 +12,13 @@ import pytest
 from safetensors.numpy import load_file
 from tiny_run import SETTINGS
 
-from codea1_jax.assemble import make_policy
+from codea1_jax.build.policies import make_policy
 from codea1_jax.cli import main
-from codea1_jax.config import Config
+from codea1_jax.config import Config, load
 from codea1_jax.learn import PolicyState
 from codea1_jax.models.policy import Policy, pretrained_policy, save_policy
 from codea1_jax.models.qwen2 import init_params
 from codea1_jax.models.weights import load_params
-from codea1_jax.run.config import load
 from codea1_jax.run.rundir import RunDir
 
 
@@ -33,7 +32,7 @@ def tensors_of(directory: Path) -> dict[str, tuple[str, tuple[int, ...], bytes]]
 @pytest.fixture(scope="module")
 def policy() -> Policy:
     config = load(Config, "micro/a1_paper", [*SETTINGS, "run.directory=unused"])
-    return make_policy(config)
+    return make_policy(config.model)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 from codea1_jax.cli import main
 from codea1_jax.cli.data import DATASETS, OUT
 from codea1_jax.config import Config
-from codea1_jax.run import config
+from codea1_jax.config import load as load_config
 from data_pipeline import load, storage, tfds_files
 
 GOOD = {"id": "a", "question": "Add one.", "solution": "def f(x):\n    return x + 1", "entry_point": "f"}
@@ -109,12 +109,12 @@ def hub(tmp_path, monkeypatch) -> dict[str, list[str]]:
 
 def test_one_command_creates_what_every_preset_of_real_size_trains_on(hub, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    source = config.load(Config, "1.5b/a1").data.source
+    source = load_config(Config, "1.5b/a1").data.source
     with pytest.raises(ValueError, match=r"create it: codea1 data prepare kodcode$"):
         load(source, "all")
     assert main(["data", "prepare", "kodcode"]) == 0
     assert hub["KodCode/KodCode-V1"] == ["data/train-*"]
-    assert hub.keys() == {"KodCode/KodCode-V1", *config.load(Config, "1.5b/a1").eval.datasets}
+    assert hub.keys() == {"KodCode/KodCode-V1", *load_config(Config, "1.5b/a1").eval.datasets}
     assert json.loads(capsys.readouterr().out)["dropped"] == {"difficulty easy": 1, "overlaps with kodcode": 1}
     assert [problem.id for problem in load(source, "all").problems] == ["one"]
 

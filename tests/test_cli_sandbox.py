@@ -6,17 +6,15 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from scripted import scripted_table
+from scripted import scripted_game
 from tiny_run import start_codea1, train_arguments
 from workers import free_port
 
 from codea1_jax import cli
-from codea1_jax.assemble import make_judge
-from codea1_jax.config import Config
-from codea1_jax.game import Rules, play_round
-from codea1_jax.game.rewards import RewardConfig
-from codea1_jax.game.scoring import Scoring
-from codea1_jax.run.config import dump, load
+from codea1_jax.build.judges import make_judge
+from codea1_jax.config import Config, RewardConfig, dump, load
+from codea1_jax.game.round import RoundConfig, play_round
+from codea1_jax.game.scoring import ScoringConfig
 from codea1_jax.run.rundir import check_same_run
 from data_pipeline import Problem
 from sandbox import Job, Limits, SandboxError, SandboxUnavailable, Status, Test, doctor, jail
@@ -141,15 +139,15 @@ DOUBLE = Problem(
 LAZY = "def f(x):\n    while x == 3:\n        pass\n    return 2 * x"
 PROGRAMS = [DOUBLE.solution, "def f(x): return x + 1", "def f(x) return x", LAZY]
 SUITES = ["assert f(1) == 2\nassert f(3) == 6\nassert f([0]) == [0, 0]", "assert f(0) == 0\nassert f('a') == 2\nf(1)"]
-RULES = Rules(samples=4, suites=2, share_programs=False, test_prompt_tokens=1000, scoring=Scoring(RewardConfig(), 1))
+RULES = RoundConfig(samples=4, suites=2, share_programs=False, scoring=ScoringConfig(RewardConfig(), 1))
 
 
 def play(config: Config):
     """A round of scripted models, whose programs are right, wrong, no programs and endless."""
     suites = {(DOUBLE.question, program): SUITES for program in PROGRAMS}
     with make_judge(config.sandbox) as pool:
-        table = scripted_table(pool, {DOUBLE.question: PROGRAMS}, suites)
-        return play_round(table, [DOUBLE], {DOUBLE.id: {Test("f(7)", "14"): 1}}, (0,), RULES).questions
+        game = scripted_game(pool, {DOUBLE.question: PROGRAMS}, suites, RULES)
+        return play_round(game, [DOUBLE], {DOUBLE.id: {Test("f(7)", "14"): 1}}, (0,)).questions
 
 
 def test_a_round_judged_over_http_is_the_round_judged_here(served, monkeypatch):
@@ -195,7 +193,7 @@ def test_programs_may_import_what_the_configuration_preloads():
 
 def test_training_without_its_judge_stops_in_one_line_and_never_falls_back(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(cli.train, "keep_compiled_programs", lambda: None)
-    monkeypatch.setattr("codea1_jax.run.telemetry.log_to_stderr", lambda *_: None)
+    monkeypatch.setattr("codea1_jax.console.log_to_stderr", lambda *_: None)
     judge = ("sandbox.backend=http", f"sandbox.addresses=[{NOBODY}]", "sandbox.fallback=process")
     said = refused(capsys, *train_arguments(tmp_path / "run", *judge))
     assert f"no judge answers at {NOBODY}" in said

@@ -20,8 +20,7 @@ from packaging.requirements import Requirement
 from tiny_run import ROOT
 
 from codea1_jax import cli
-from codea1_jax.config import Config
-from codea1_jax.run.config import load
+from codea1_jax.config import Config, load
 from launch import cli as launch_cli
 from scripts import write_config_reference, write_third_party
 
@@ -90,7 +89,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "docs").mkdir()
     shutil.copy(DOCS / "problems.jsonl", tmp_path / "docs")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("codea1_jax.run.telemetry.log_to_stderr", lambda *_: None)
+    monkeypatch.setattr("codea1_jax.console.log_to_stderr", lambda *_: None)
     return tmp_path
 
 
@@ -196,7 +195,7 @@ def _check_install(arguments: Sequence[str]) -> None:
 
 
 def test_commands_named_in_the_text_exist():
-    parser_commands = {module.__name__.rpartition(".")[2] for module in cli.COMMANDS} - {"evaluate"} | {"eval"}
+    parser_commands = {module.__name__.rpartition(".")[2] for module in cli.COMMANDS}
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for page in PAGES:
         text = FENCE.sub("", page.read_text())

@@ -4,16 +4,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
-from scripted import PROMPTS, TOKENIZER, scripted_table
+from scripted import PROMPTS, TOKENIZER, scripted_game
 
-from codea1_jax.game import Rules
-from codea1_jax.game.rewards import RewardConfig
-from codea1_jax.game.scoring import Scoring
-from codea1_jax.methods import METHODS, Played
+from codea1_jax.config import METHODS, RewardConfig
+from codea1_jax.game.round import RoundConfig
+from codea1_jax.game.scoring import ScoringConfig
+from codea1_jax.methods import PLAY, StepRollouts
 from data_pipeline import Problem
 from sandbox import Limits, SandboxPool, Test
 
-RULES = Rules(2, 2, share_programs=False, test_prompt_tokens=10_000, scoring=Scoring(RewardConfig(suite_size=3), 1))
+RULES = RoundConfig(2, 2, share_programs=False, scoring=ScoringConfig(RewardConfig(suite_size=3), 1))
 GOLDEN = ("assert f(0) == 1", "assert f(1) == 2", "assert f(3) == sum([3, 1])", "assert f(7) == 8")
 PROBLEM = Problem("plus-one", "Write f(x): return x + 1.", "def f(x):\n    return x + 1", "f", GOLDEN)
 RIGHT, WRONG = "def f(x): return x + 1", "def f(x): return 1"
@@ -29,21 +29,22 @@ def pool() -> Iterator[SandboxPool]:
 
 def play(
     pool: SandboxPool, method: str, said: Sequence[str] = (), suites: Mapping[str, Sequence[str]] | None = None
-) -> Played:
-    table = scripted_table(
+) -> StepRollouts:
+    game = scripted_game(
         pool,
         {PROBLEM.question: said} if said else {},
         {(PROBLEM.question, program): written for program, written in (suites or {}).items()},
+        RULES,
     )
     book = {PROBLEM.id: {Test("f(9)", "10"): 2}}
-    return METHODS[method].play(table, [PROBLEM], book, (3,), RULES)
+    return PLAY[method](game, [PROBLEM], book, (3,))
 
 
-def completions(played: Played) -> dict[str, list[list[str]]]:
+def completions(played: StepRollouts) -> dict[str, list[list[str]]]:
     """By policy, the texts of every group that it learns from, without their end of text."""
     return {
         policy: [[TOKENIZER.decode(t.completion) for t in group] for group in groups]
-        for policy, groups in played.lessons.items()
+        for policy, groups in played.groups.items()
     }
 
 
@@ -52,16 +53,16 @@ def test_two_policies_learn_each_from_its_own_role(pool):
     assert completions(played) == {"code": [[RIGHT, WRONG]], "test": [[EASY, HARD]]}
     assert METHODS["a1"].policies == ("code", "test")
     # the right program passes the remembered test; the wrong one fails f(4)
-    page = [(test.call, test.expected, frequency) for test, frequency in played.pages[PROBLEM.id].items()]
+    page = [(test.call, test.expected, frequency) for test, frequency in played.book_updates[PROBLEM.id].items()]
     assert page == [("f(9)", "10", 1), ("f(4)", "5", 1)]
 
 
 def test_the_one_policy_of_self_play_learns_from_both_roles_with_the_same_rewards(pool):
     apart, together = (play(pool, method, [RIGHT, WRONG], SUITES) for method in ("a1", "self_play"))
     assert completions(together) == {"code": [[RIGHT, WRONG, EASY, HARD]]}
-    [group] = together.lessons["code"]
-    assert group == [*apart.lessons["code"][0], *apart.lessons["test"][0]]
-    assert together.pages == apart.pages
+    [group] = together.groups["code"]
+    assert group == [*apart.groups["code"][0], *apart.groups["test"][0]]
+    assert together.book_updates == apart.book_updates
     assert METHODS["self_play"].policies == ("code",)
 
 
@@ -72,25 +73,23 @@ def test_the_golden_method_rewards_a_program_by_the_share_of_golden_tests_it_pas
     assert question.retrieved == (Test("f(0)", "1"), Test("f(1)", "2"), Test("f(3)", "4"), Test("f(7)", "8"))
     assert completions(played) == {"code": [[RIGHT, WRONG]]}
     # two different rewards: (d/2)/(d/sqrt 2)
-    assert [t.advantage for t in played.lessons["code"][0]] == pytest.approx([0.707107, -0.707107], abs=1e-5)
-    assert played.pages == {}
+    assert [t.advantage for t in played.groups["code"][0]] == pytest.approx([0.707107, -0.707107], abs=1e-5)
+    assert played.book_updates == {}
 
 
 def test_supervised_learning_answers_the_reference_with_some_golden_tests_others_in_every_step(pool):
     first, again = play(pool, "sft"), play(pool, "sft")
     assert first == again
-    [[trajectory]] = first.lessons["test"]
+    [[trajectory]] = first.groups["test"]
     assert trajectory.prompt == PROMPTS.test(PROBLEM.question, "f", PROBLEM.solution)
     assert trajectory.completion[-1] in TOKENIZER.eos_ids
     assert trajectory.advantage == 1
     [[text]] = completions(first)["test"]
     assert len(set(text.split("\n"))) == 3
     assert set(text.split("\n")) < set(GOLDEN)
-    table = scripted_table(pool, {}, {})
-    drawn = {
-        METHODS["sft"].play(table, [PROBLEM], {}, (step,), RULES).lessons["test"][0][0].completion for step in range(9)
-    }
+    game = scripted_game(pool, {}, {}, RULES)
+    drawn = {PLAY["sft"](game, [PROBLEM], {}, (step,)).groups["test"][0][0].completion for step in range(9)}
     assert len(drawn) > 1
     assert METHODS["sft"].supervised
-    blind = METHODS["sft"].play(table, [PROBLEM], {}, (3,), replace(RULES, white_box=False)).lessons["test"][0][0]
+    blind = PLAY["sft"](replace(game, config=replace(RULES, white_box=False)), [PROBLEM], {}, (3,)).groups["test"][0][0]
     assert blind == replace(trajectory, prompt=PROMPTS.test(PROBLEM.question, "f", None))

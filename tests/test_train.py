@@ -25,16 +25,19 @@ from tiny_run import (
     without_times,
 )
 
-from codea1_jax.assemble import Parts, make_judge, make_parts, policies
-from codea1_jax.config import Config
+from codea1_jax.build import policies
+from codea1_jax.build.judges import make_judge
+from codea1_jax.build.state import resume, start
+from codea1_jax.build.training import Training, make_training
+from codea1_jax.config import Config, load
+from codea1_jax.errors import Interrupted
+from codea1_jax.evals.during_training import EVAL_STREAM
 from codea1_jax.models.policy import Policy, save_policy
 from codea1_jax.models.qwen2 import init_params
-from codea1_jax.run.config import load
-from codea1_jax.run.errors import Interrupted
 from codea1_jax.run.rundir import RunDir
 from codea1_jax.run.telemetry import rollout_steps, rollouts_path
 from codea1_jax.state import State, pack_state, unpack_state
-from codea1_jax.train import EVAL_STREAM, learn, play, resume, start, train
+from codea1_jax.train import learn, play, train
 
 # --- stopped runs -------------------------------------------------------------------------------------
 
@@ -123,27 +126,29 @@ def test_the_runs_were_no_empty_exercise(runs):
 # --- a step -------------------------------------------------------------------------------------------
 
 
+CONFIG = load(Config, "micro/a1_paper", [*SETTINGS, "run.directory=unused", "eval.every=0"])
+
+
 @pytest.fixture(scope="module")
-def parts() -> Iterator[Parts]:
-    config = load(Config, "micro/a1_paper", [*SETTINGS, "run.directory=unused", "eval.every=0"])
-    with make_judge(config.sandbox) as pool:
-        yield make_parts(config, pool)
+def training() -> Iterator[Training]:
+    with make_judge(CONFIG.sandbox) as judge:
+        yield make_training(CONFIG, judge)
 
 
 def changed(before: Any, after: Any) -> bool:
     return any((a != b).any() for a, b in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True))
 
 
-def test_a_step_by_the_papers_settings_changes_both_policies_apart_and_the_reference_never(parts):
-    state = start(parts)
-    grpo = parts.config.code.grpo
-    assert (grpo.kl_coef, grpo.mini_batch_questions, parts.config.train.update_n) == (0.001, 1, 1)
+def test_a_step_by_the_papers_settings_changes_both_policies_apart_and_the_reference_never(training):
+    state = start(training)
+    grpo = CONFIG.code.grpo
+    assert (grpo.kl_coef, grpo.mini_batch_questions, CONFIG.train.update_n) == (0.001, 1, 1)
     before = jax.device_get(state.reference)
-    questions = parts.loader()
+    questions = training.loader()
     for step in (1, 2):
-        played = play(parts, state, next(questions))
-        responses = {name: sum(map(len, groups)) for name, groups in played.lessons.items()}
-        state, metrics = learn(parts, state, played)
+        played = play(training, state, next(questions))
+        responses = {name: sum(map(len, groups)) for name, groups in played.groups.items()}
+        state, metrics = learn(training, state, played)
         assert (state.step, state.policies["code"].step, state.policies["test"].step) == (step, step, step)
     assert not changed(before, jax.device_get(state.reference))
     assert changed(before, state.policies["code"].params)
@@ -160,10 +165,10 @@ def test_a_step_by_the_papers_settings_changes_both_policies_apart_and_the_refer
     assert not any(name.startswith("mfu/") for name in metrics)  # a CPU's peak is not known
 
 
-def test_the_state_survives_its_own_packing(parts):
-    state = start(parts)
-    questions = parts.loader()
-    state, _ = learn(parts, state, play(parts, state, next(questions)))
+def test_the_state_survives_its_own_packing(training):
+    state = start(training)
+    questions = training.loader()
+    state, _ = learn(training, state, play(training, state, next(questions)))
     state = replace(state, data=questions.get_state())
     assert state.book
     arrays, document = pack_state(state)
@@ -174,33 +179,34 @@ def test_the_state_survives_its_own_packing(parts):
     }
 
 
-def test_nothing_is_trained_on_held_out_problems(parts):
-    trained, held_out = parts.questions.train, parts.questions.heldout
+def test_nothing_is_trained_on_held_out_problems(training):
+    trained, held_out = training.questions.train, training.questions.heldout
     assert len(trained) == 6
     assert len(held_out) == 2
     for of in (lambda p: p.id, lambda p: p.solution):
         assert not {of(p) for p in trained} & {of(p) for p in held_out}
-    questions = parts.loader()
-    seen = {problem.id for _ in range(2 * parts.total_steps) for problem in next(questions)}
+    questions = training.loader()
+    seen = {problem.id for _ in range(2 * training.total_steps) for problem in next(questions)}
     assert seen == {problem.id for problem in trained}
 
 
-def test_two_runs_may_make_the_same_warm_start_at_once(parts, tmp_path, monkeypatch):
+def test_two_runs_may_make_the_same_warm_start_at_once(training, tmp_path, monkeypatch):
     def save_as_another_run_finishes(directory: Path, policy: Policy, params: Any) -> None:
         save_policy(directory, policy, params)
         shutil.copytree(directory, directory.with_name(directory.name.partition(".")[0]))
 
-    config = parts.config.model_copy(update={"warm_start_cache": str(tmp_path)})
-    made = init_params(parts.policy.model, jax.random.key(1))
+    ours = training.policies
+    weights = replace(ours.weights, cache=tmp_path)
+    made = init_params(ours.policy.model, jax.random.key(1))
     monkeypatch.setattr(policies, "warm_start", lambda *_: made)
     monkeypatch.setattr(policies, "save_policy", save_as_another_run_finishes)
-    assert not changed(made, policies.initial_params(config, parts.policy, parts.mesh))
-    assert not changed(made, policies.initial_params(config, parts.policy, parts.mesh))  # the second time it is found
+    assert not changed(made, weights.params(ours.policy, ours.mesh))
+    assert not changed(made, weights.params(ours.policy, ours.mesh))  # the second time it is found
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_no_step_samples_from_the_streams_of_an_evaluation(parts):
-    assert parts.total_steps < EVAL_STREAM
+def test_no_step_samples_from_the_streams_of_an_evaluation(training):
+    assert training.total_steps < EVAL_STREAM
 
 
 @pytest.mark.shared_data
@@ -209,17 +215,17 @@ def test_real_questions_are_all_used_or_refused_by_name_and_a_step_on_them_is_wh
     rows = {row["question_id"] for row in json.loads(source.read_text())}
     chosen = [f"data.source={source}", f"data.heldout_problems={len(rows)}", "eval.every=0", "run.directory=unused"]
     config = load(Config, "micro/a1_paper", [*SETTINGS, *chosen])
-    with make_judge(config.sandbox) as pool:
-        parts = make_parts(config, pool)
-        questions = parts.questions
+    with make_judge(config.sandbox) as judge:
+        training = make_training(config, judge)
+        questions = training.questions
         used = [problem.id for problem in (*questions.train, *questions.heldout)]
         refused = [refusal.id for refusal in questions.refused]
         assert sorted(used + refused) == sorted(rows)
         assert len(used) > 4 * len(refused)
         assert all(refusal.reason for refusal in questions.refused)
-        state = start(parts)
-        round_ = play(parts, state, next(parts.loader()))
-        state, metrics = learn(parts, state, round_)
+        state = start(training)
+        round_ = play(training, state, next(training.loader()))
+        state, metrics = learn(training, state, round_)
     assert (state.step, state.policies["code"].step, state.policies["test"].step) == (1, 1, 1)
     assert metrics["code/reward"] < 0.5  # of a model this small
     assert all(np.isfinite(value) for value in metrics.values())
@@ -228,12 +234,12 @@ def test_real_questions_are_all_used_or_refused_by_name_and_a_step_on_them_is_wh
 # --- saving -------------------------------------------------------------------------------------------
 
 
-def open_run(directory: Path, parts: Parts, *, again: bool = False) -> RunDir:
-    return RunDir(directory, parts.config, parts.config.checkpoint, resume=again)
+def open_run(directory: Path, *, again: bool = False) -> RunDir:
+    return RunDir(directory, CONFIG, CONFIG.checkpoint, resume=again)
 
 
-def train_from(run: RunDir, parts: Parts) -> State:
-    return train(parts, start(parts) if run.resume_step is None else resume(parts, run), run)
+def train_from(run: RunDir, training: Training) -> State:
+    return train(training, start(training) if run.resume_step is None else resume(training, run), run)
 
 
 @contextlib.contextmanager
@@ -254,18 +260,18 @@ def same_state(one: State, other: State) -> bool:
 
 
 @pytest.fixture(scope="module")
-def straight(parts: Parts, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, State]:
+def straight(training: Training, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, State]:
     """A run that nothing disturbed, and its last state."""
     directory = tmp_path_factory.mktemp("undisturbed")
-    with open_run(directory, parts) as run:
-        return directory, train_from(run, parts)
+    with open_run(directory) as run:
+        return directory, train_from(run, training)
 
 
 # Orbax abandons its own coroutines when a write fails.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(("method", "room"), [("save", 20_000), ("log", 6_000)])
 def test_a_full_disk_is_a_clear_error_and_the_run_goes_on_once_there_is_room(
-    method, room, parts, straight, tmp_path, monkeypatch
+    method, room, training, straight, tmp_path, monkeypatch
 ):
     """At step 4 the weights cannot be saved; or, already in step 3 or 4, a line of figures cannot be written."""
     works = getattr(RunDir, method)
@@ -280,16 +286,16 @@ def test_a_full_disk_is_a_clear_error_and_the_run_goes_on_once_there_is_room(
 
         patch.setattr(RunDir, method, fails_late)
         error = pytest.raises(OSError, match=r"cannot save to .*\[2\]|too large")
-        with error, open_run(tmp_path, parts) as run:
-            train_from(run, parts)
-    with open_run(tmp_path, parts, again=True) as run:
+        with error, open_run(tmp_path) as run:
+            train_from(run, training)
+    with open_run(tmp_path, again=True) as run:
         assert run.resume_step == 2
-        assert same_state(train_from(run, parts), straight[1])
+        assert same_state(train_from(run, training), straight[1])
     assert without_times(tmp_path) == without_times(straight[0])
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_ctrl_c_during_a_save_neither_loses_nor_repeats_it(late, parts, straight, tmp_path, monkeypatch):
+def test_ctrl_c_during_a_save_neither_loses_nor_repeats_it(late, training, straight, tmp_path, monkeypatch):
     save, saves = RunDir.save, []
 
     def interrupted_save(run: RunDir, step: int, *state: Any) -> None:
@@ -302,9 +308,9 @@ def test_ctrl_c_during_a_save_neither_loses_nor_repeats_it(late, parts, straight
 
     with monkeypatch.context() as patch:
         patch.setattr(RunDir, "save", interrupted_save)
-        with pytest.raises(Interrupted, match="SIGINT"), open_run(tmp_path, parts) as run:
-            train_from(run, parts)
+        with pytest.raises(Interrupted, match="SIGINT"), open_run(tmp_path) as run:
+            train_from(run, training)
     assert saves == [2]
-    with open_run(tmp_path, parts, again=True) as run:
+    with open_run(tmp_path, again=True) as run:
         assert run.resume_step == 2
-        assert same_state(train_from(run, parts), straight[1])
+        assert same_state(train_from(run, training), straight[1])

@@ -9,15 +9,18 @@ import numpy as np
 import pytest
 from tiny_run import SETTINGS, saved
 
-from codea1_jax.assemble import Parts, make_judge, make_parts
-from codea1_jax.assemble.convert import convert, open_source
-from codea1_jax.config import Config
+from codea1_jax.build.convert import convert, open_source
+from codea1_jax.build.judges import make_judge
+from codea1_jax.build.policies import InitialWeights
+from codea1_jax.build.state import resume, start
+from codea1_jax.build.training import Training, make_training
+from codea1_jax.config import Config, load
+from codea1_jax.errors import UserError
 from codea1_jax.models.lora import attach, merge
 from codea1_jax.models.weights import load_params
-from codea1_jax.run.config import ConfigError, load
 from codea1_jax.run.rundir import RunDir
 from codea1_jax.state import State, pack_state
-from codea1_jax.train import params, resume, start, train
+from codea1_jax.train import params, train
 
 # Everything that moves or is made anew between steps: a reference of its own, moments in host memory.
 LORA = (
@@ -31,18 +34,22 @@ LORA = (
 )
 
 
-def run_to_the_end(directory: Path, parts: Parts, *, again: bool = False) -> State:
-    with RunDir(directory, parts.config, parts.config.checkpoint, resume=again) as run:
-        return train(parts, resume(parts, run) if again else start(parts), run)
+def configured(directory: Path | str) -> Config:
+    return load(Config, "micro/a1_paper", [*SETTINGS, *LORA, f"run.directory={directory}"])
+
+
+def run_to_the_end(directory: Path, config: Config, training: Training, *, again: bool = False) -> State:
+    with RunDir(directory, config, config.checkpoint, resume=again) as run:
+        return train(training, resume(training, run) if again else start(training), run)
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Any:
     directory = tmp_path_factory.mktemp("adapters") / "run"
-    config = load(Config, "micro/a1_paper", [*SETTINGS, *LORA, f"run.directory={directory}"])
-    with make_judge(config.sandbox) as pool:
-        parts = make_parts(config, pool)
-        yield directory, parts, run_to_the_end(directory, parts)
+    config = configured(directory)
+    with make_judge(config.sandbox) as judge:
+        training = make_training(config, judge)
+        yield directory, training, run_to_the_end(directory, config, training)
 
 
 def bytes_of(tree: Any) -> list[bytes]:
@@ -50,10 +57,10 @@ def bytes_of(tree: Any) -> list[bytes]:
 
 
 def test_both_policies_learn_adapters_of_their_own_and_the_base_stays(trained):
-    _, parts, state = trained
-    first = start(parts)
+    _, training, state = trained
+    first = start(training)
     assert bytes_of(state.reference) == bytes_of(first.reference)
-    spoken = params(parts, state)
+    spoken = params(training, state)
     for name in ("code", "test"):
         moved = jax.tree.map(lambda x, y: (x != y).any(), state.policies[name].params, first.policies[name].params)
         assert all(jax.tree.leaves(moved))
@@ -71,10 +78,10 @@ def test_a_checkpoint_holds_adapters_their_moments_and_the_fingerprint_of_the_ba
 
 
 def test_a_run_that_goes_on_ends_in_the_same_state_bit_for_bit(trained, tmp_path):
-    directory, parts, state = trained
+    directory, training, state = trained
     shutil.copytree(directory, tmp_path / "run")
     shutil.rmtree(tmp_path / "run" / "checkpoints" / "2")
-    arrays, document = pack_state(run_to_the_end(tmp_path / "run", parts, again=True))
+    arrays, document = pack_state(run_to_the_end(tmp_path / "run", configured(directory), training, again=True))
     others, expected = pack_state(state)
     assert bytes_of(arrays) == bytes_of(others)
     assert document == expected
@@ -82,21 +89,20 @@ def test_a_run_that_goes_on_ends_in_the_same_state_bit_for_bit(trained, tmp_path
 
 
 def test_an_exported_policy_is_the_merged_one(trained, tmp_path):
-    directory, parts, state = trained
+    directory, training, state = trained
     source = open_source(str(directory), "code")
     convert(source, tmp_path / "hf", "hf", None, 10**9)
     exported = load_params(tmp_path / "hf", source.policy.model)
-    merged = merge(attach(parts.config.lora, state.reference, state.policies["code"].params))
+    merged = merge(attach(training.policies.learning.lora, state.reference, state.policies["code"].params))
     assert bytes_of(exported) == bytes_of(merged)
     assert bytes_of(exported) != bytes_of(state.reference)
 
 
 def test_adapters_are_never_put_on_another_base(trained, monkeypatch):
-    directory, parts, state = trained
+    directory, training, state = trained
     other = jax.tree.map(lambda x: x * 2, state.reference)
-    monkeypatch.setattr("codea1_jax.assemble.policies.initial_params", lambda *_: other)
-    wrong = pytest.raises(
-        ConfigError, match=r"lora: the warm start in \S+ is not what this run's adapters were trained"
-    )
-    with wrong, RunDir(directory, parts.config, parts.config.checkpoint, resume=True) as run:
-        resume(parts, run)
+    monkeypatch.setattr(InitialWeights, "params", lambda *_: other)
+    config = configured(directory)
+    wrong = pytest.raises(UserError, match=r"lora: the warm start in \S+ is not what this run's adapters were trained")
+    with wrong, RunDir(directory, config, config.checkpoint, resume=True) as run:
+        resume(training, run)

@@ -18,25 +18,12 @@ from contextlib import redirect_stdout, suppress
 from importlib.metadata import version
 from typing import TextIO, cast
 
-from codea1_jax.cli import (
-    checkpoint,
-    convert,
-    data,
-    doctor,
-    evaluate,
-    plan,
-    presets,
-    report,
-    reproduce,
-    sandbox,
-    serve,
-    train,
-)
-from codea1_jax.cli.output import Output, ReaderGone
-from codea1_jax.cli.runtime import BAD_INPUT, DONE, FAILED, STOPPED
-from codea1_jax.run.config import ConfigError
-from codea1_jax.run.device_memory import shortage_named
-from codea1_jax.run.errors import Interrupted
+from codea1_jax.cli import checkpoint, convert, data, doctor, plan, presets, report, reproduce, sandbox, serve, train
+from codea1_jax.cli import eval as evaluate
+from codea1_jax.cli._output import Output, ReaderGone
+from codea1_jax.cli._runtime import BAD_INPUT, DONE, FAILED, STOPPED
+from codea1_jax.errors import Interrupted, UserError
+from codea1_jax.hosts.device_memory import shortage_named
 from sandbox import SandboxError, SandboxUnavailable
 
 # In the order of --help.
@@ -60,7 +47,7 @@ def _run(options: argparse.Namespace) -> int:
     try:
         with shortage_named():
             return options.run(options)
-    except (ConfigError, SandboxUnavailable) as error:
+    except (UserError, SandboxUnavailable) as error:
         print(f"codea1: {error}", file=sys.stderr)
         return BAD_INPUT
     except (OSError, SandboxError, FloatingPointError) as error:

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codea1_jax.cli.runtime import DONE
-from codea1_jax.run.config import ConfigError
+from codea1_jax.cli._runtime import DONE
+from codea1_jax.errors import UserError
 
 if TYPE_CHECKING:
-    from codea1_jax.cli.arguments import Commands
-    from codea1_jax.run.checkpoint import Checkpoints
+    from codea1_jax.checkpoint.checkpoints import Checkpoints
+    from codea1_jax.cli._arguments import Commands
 
 
 def add(commands: Commands) -> None:
@@ -68,17 +68,17 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _open(place: str) -> Checkpoints:
-    """The checkpoints, to be looked at only. Raises ConfigError if there are none."""
-    from codea1_jax.run.checkpoint import Checkpoints
+    """The checkpoints, to be looked at only. Raises UserError if there are none."""
+    from codea1_jax.checkpoint.checkpoints import Checkpoints
+    from codea1_jax.checkpoint.storage import REMOTE, locate
     from codea1_jax.run.rundir import recorded_checkpoints
-    from codea1_jax.run.storage import REMOTE, locate
 
     directory = place if place.startswith(REMOTE) else recorded_checkpoints(Path(place)) or place
     if not locate(directory).exists():
-        raise ConfigError(f"{place}: no such run")
+        raise UserError(f"{place}: no such run")
     checkpoints = Checkpoints(directory, read_only=True)
     if not checkpoints.steps():
-        raise ConfigError(f"{place}: nothing is saved there")
+        raise UserError(f"{place}: nothing is saved there")
     return checkpoints
 
 

@@ -6,10 +6,10 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codea1_jax.cli.runtime import DONE
+from codea1_jax.cli._runtime import DONE
 
 if TYPE_CHECKING:
-    from codea1_jax.cli.arguments import Commands
+    from codea1_jax.cli._arguments import Commands
 
 
 def add(commands: Commands) -> None:
@@ -25,7 +25,7 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from codea1_jax.assemble.convert import convert, open_source
+    from codea1_jax.build.convert import convert, open_source
 
     source = open_source(options.source, options.role)
     form = options.to or ("flax" if source.form == "hf" else "hf")

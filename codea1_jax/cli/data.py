@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codea1_jax.cli.progress import progress_bar
-from codea1_jax.cli.runtime import BAD_INPUT, DONE
-from codea1_jax.run.config import ConfigError
+from codea1_jax.cli._runtime import BAD_INPUT, DONE
+from codea1_jax.console import progress_bar
+from codea1_jax.errors import UserError
 
 if TYPE_CHECKING:
-    from codea1_jax.cli.arguments import Commands
+    from codea1_jax.cli._arguments import Commands
     from data_pipeline.prepare import Recipe
 
 DATASETS = ("kodcode", "humanevalplus", "mbppplus", "bigcodebench", "ult", "micro", "problems")
@@ -60,12 +60,12 @@ def _prepare(options: argparse.Namespace) -> int:
     recipe = _recipe(options)
     target = options.out / options.dataset
     if target.exists() and not (target / "dataset_info.json").is_file():
-        raise ConfigError(f"--out: {target} holds something other than a prepared dataset; choose another folder")
+        raise UserError(f"--out: {target} holds something other than a prepared dataset; choose another folder")
     with SandboxPool() as pool, progress_bar("solutions checked") as progress:
         try:
             path, manifest = prepare(recipe, options.out, pool, progress)
         except ValueError as error:
-            raise ConfigError(f"--source: {error}") from error
+            raise UserError(f"--source: {error}") from error
     document = manifest.as_document()
     if options.json:
         print(json.dumps({"path": str(path)} | document))
@@ -76,11 +76,11 @@ def _prepare(options: argparse.Namespace) -> int:
 
 
 def _recipe(options: argparse.Namespace) -> Recipe:
-    """What is asked for. Raises ConfigError if nothing says where its rows come from."""
+    """What is asked for. Raises UserError if nothing says where its rows come from."""
     from data_pipeline.prepare import KODCODE, Recipe
 
     if options.source is None and options.dataset not in (KODCODE.name, "micro"):
-        raise ConfigError(f"--source: {options.dataset} is made from files; name them, or a dataset of the Hub")
+        raise UserError(f"--source: {options.dataset} is made from files; name them, or a dataset of the Hub")
     default = KODCODE if options.dataset == KODCODE.name else Recipe(options.dataset, "")
     if options.source is not None:
         default = replace(default, source=options.source, against=())
@@ -99,7 +99,7 @@ def _validate(options: argparse.Namespace) -> int:
         with SandboxPool() as pool:
             report = find_faults(options.file, pool)
     except ValueError as error:
-        raise ConfigError(str(error)) from error
+        raise UserError(str(error)) from error
     if options.json:
         faults = [vars(fault) for fault in report.faults]
         print(json.dumps({"file": str(options.file), "problems": report.problems, "faults": faults}))

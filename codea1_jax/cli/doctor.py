@@ -6,11 +6,11 @@ import argparse
 import logging
 from typing import TYPE_CHECKING
 
-from codea1_jax.cli.runtime import BAD_INPUT, DONE, FAILED
-from codea1_jax.run.config import load
+from codea1_jax.cli._runtime import BAD_INPUT, DONE, FAILED
+from codea1_jax.config import load
 
 if TYPE_CHECKING:
-    from codea1_jax.cli.arguments import Commands
+    from codea1_jax.cli._arguments import Commands
     from sandbox.doctor import Diagnosis
 
 _QUESTIONS = {"data", "golden tests"}  # findings for which `codea1 train` would refuse the run as well
@@ -38,7 +38,7 @@ def _run(options: argparse.Namespace) -> int:
 def _diagnose(preset: str | None, overrides: list[str]) -> Diagnosis:
     """Looks at this host, and at what the preset's run needs of it; contacts none of the run's other hosts.
 
-    Raises ConfigError for an unknown preset.
+    Raises UserError for an unknown preset.
     """
     from pathlib import Path
 
@@ -55,10 +55,9 @@ def _diagnose(preset: str | None, overrides: list[str]) -> Diagnosis:
     packages = find_packages()
     if packages.works is False:  # nothing below could be imported
         return Diagnosis((packages, *report().findings))
-    from codea1_jax.config import Config, SandboxConfig
+    from codea1_jax.config import Config, HostsConfig, SandboxConfig
     from codea1_jax.doctor.run import find_judge, find_needs
-    from codea1_jax.evals.benchmark import PACKAGES
-    from codea1_jax.run.hosts import HostsConfig
+    from codea1_jax.evals.scores.benchmark import PACKAGES
 
     config = None if preset is None else load(Config, preset, overrides)
     found, devices = find_devices(count_hosts(HostsConfig() if config is None else config.hosts))

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from codea1_jax.cli.arguments import add_preset
-from codea1_jax.cli.runtime import DONE, FAILED
-from codea1_jax.run.config import ConfigError, load
+from codea1_jax.cli._arguments import add_preset
+from codea1_jax.cli._runtime import DONE, FAILED
+from codea1_jax.config import load
+from codea1_jax.errors import UserError
 
 if TYPE_CHECKING:
-    from codea1_jax.cli.arguments import Commands
+    from codea1_jax.cli._arguments import Commands
     from codea1_jax.plan.compiler import Watch
 
 
@@ -40,15 +41,15 @@ def _run(options: argparse.Namespace) -> int:
     from rich.console import Console
 
     from codea1_jax.config import Config
+    from codea1_jax.models.chips import find_hardware
     from codea1_jax.plan.compiler import check_compiler
-    from codea1_jax.plan.hardware import find_hardware
     from codea1_jax.plan.plan import as_document, make_plan
     from codea1_jax.plan.table import conclusion, rich_table
 
     config = load(Config, options.preset, options.overrides)
     name = options.topology or config.hardware
     if name is None:
-        raise ConfigError(f"{options.preset} is made for no particular hardware: say --topology v5e:4x4, say")
+        raise UserError(f"{options.preset} is made for no particular hardware: say --topology v5e:4x4, say")
     hardware = find_hardware(name)
     if hardware.is_tpu:
         check_compiler()

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from codea1_jax.cli.runtime import DONE
-from codea1_jax.run.config import load, preset_names
+from codea1_jax.cli._runtime import DONE
+from codea1_jax.config import load, preset_names
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from codea1_jax.cli.arguments import Commands
+    from codea1_jax.cli._arguments import Commands
     from codea1_jax.plan.planned import Plans
     from codea1_jax.reproduce.published import Published
 

@@ -6,10 +6,10 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codea1_jax.cli.runtime import DONE
+from codea1_jax.cli._runtime import DONE
 
 if TYPE_CHECKING:
-    from codea1_jax.cli.arguments import Commands
+    from codea1_jax.cli._arguments import Commands
 
 
 def add(commands: Commands) -> None:
@@ -22,7 +22,7 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from codea1_jax.run.report import build_report, follow_report
+    from codea1_jax.report import build_report, follow_report
 
     write = follow_report if options.follow else build_report
     print(write(options.runs, options.out))

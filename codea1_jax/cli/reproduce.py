@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codea1_jax.cli.evaluation import positive
+from codea1_jax.cli._evaluation import positive
+from codea1_jax.cli._runtime import DONE
 from codea1_jax.cli.presets import HARDWARE, MODELS
-from codea1_jax.cli.runtime import DONE
-from codea1_jax.run.config import ConfigError
+from codea1_jax.errors import UserError
 
 if TYPE_CHECKING:
-    from codea1_jax.cli.arguments import Commands
-    from codea1_jax.reproduce.experiments import Laboratory, Table
-    from codea1_jax.reproduce.works import Work
+    from codea1_jax.cli._arguments import Commands
+    from codea1_jax.reproduce.commands import Command
+    from codea1_jax.reproduce.experiments import MicroBudget, Table
 
 ALL, DYNAMICS = "all", "dynamics"
 
@@ -44,49 +44,49 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from codea1_jax.reproduce.experiments import Laboratory, micro_tables
-    from codea1_jax.reproduce.works import in_order
+    from codea1_jax.reproduce.commands import in_order
+    from codea1_jax.reproduce.experiments import MicroBudget, micro_tables
 
-    lab = Laboratory(options.out, options.steps, options.questions, options.questions)
+    lab = MicroBudget(options.out, options.steps, options.questions, options.questions)
     tables = micro_tables(lab)
     if options.table not in (*tables, ALL):
-        raise ConfigError(f"no table {options.table!r}; there are {', '.join(tables)} and {ALL}")
+        raise UserError(f"no table {options.table!r}; there are {', '.join(tables)} and {ALL}")
     if options.model != "micro":
         return _of_real_size(options)
     chosen = list(tables.values()) if options.table == ALL else [tables[options.table]]
     seeds = range(options.seeds)
-    works = in_order(row.work(seed) for table in chosen for seed in seeds for row in table.rows)
-    _check_budget(works)
+    commands = in_order(row.command(seed) for table in chosen for seed in seeds for row in table.rows)
+    _check_budget(commands)
     if options.dry_run:
-        print("\n".join(shlex.join(["codea1", *work.arguments]) for work in works if not work.finished))
+        print("\n".join(shlex.join(["codea1", *command.arguments]) for command in commands if not command.finished))
         return DONE
     _prepare(lab, seeds)
-    _work(works, options.steps, options.at_once)
+    _run_missing(commands, options.steps, options.at_once)
     _write(chosen, seeds, options)
     return DONE
 
 
-def _check_budget(works: Sequence[Work]) -> None:
-    """Raises ConfigError if a finished run was trained for other steps, or on other questions, than it would be now."""
+def _check_budget(commands: Sequence[Command]) -> None:
+    """Raises UserError if a finished run was trained for other steps, or on other questions, than it would be now."""
     import yaml
 
     from codea1_jax.run.rundir import CONFIG_FILE
 
-    for work in works:
-        if not work.finished or work.arguments[0] != "train":
+    for command in commands:
+        if not command.finished or command.arguments[0] != "train":
             continue
-        chosen = dict(override.split("=", 1) for override in work.arguments[2:])
-        recorded = yaml.safe_load((work.directory / CONFIG_FILE).read_text())
+        chosen = dict(override.split("=", 1) for override in command.arguments[2:])
+        recorded = yaml.safe_load((command.directory / CONFIG_FILE).read_text())
         for section, name in (("train", "steps"), ("data", "problems"), ("data", "heldout_problems")):
             if str(recorded[section][name]) != chosen[f"{section}.{name}"]:
-                raise ConfigError(
-                    f"--out: {work.directory} was trained with {section}.{name}={recorded[section][name]}; choose "
+                raise UserError(
+                    f"--out: {command.directory} was trained with {section}.{name}={recorded[section][name]}; choose "
                     "another folder, or what its runs were trained with"
                 )
 
 
 def _of_real_size(options: argparse.Namespace) -> int:
-    """Prints what has to be trained. Raises ConfigError unless that was all that was asked for."""
+    """Prints what has to be trained. Raises UserError unless that was all that was asked for."""
     from codea1_jax.plan.planned import read_plans
     from codea1_jax.reproduce.experiments import AUTHORS, STARTS
     from codea1_jax.reproduce.published import published
@@ -105,13 +105,13 @@ def _of_real_size(options: argparse.Namespace) -> int:
         print(f"codea1 train {name}   # at least {on}, for each of {options.seeds} seeds")
     if options.dry_run:
         return DONE
-    raise ConfigError(
+    raise UserError(
         f"--model {options.model}: trained here is --model micro alone; these presets are for accelerators: start them "
         "with `python -m launch` (docs/tables.md)"
     )
 
 
-def _prepare(lab: Laboratory, seeds: Sequence[int]) -> None:
+def _prepare(lab: MicroBudget, seeds: Sequence[int]) -> None:
     """Writes the questions that evaluating commands read."""
     from codea1_jax.reproduce.experiments import problems_file
     from data_pipeline import micro, problem_files
@@ -122,55 +122,39 @@ def _prepare(lab: Laboratory, seeds: Sequence[int]) -> None:
         problem_files.write(problems_file(lab, "train", seed), micro.problems("train", lab.problems, seed))
 
 
-def _work(works: Sequence[Work], steps: int, at_once: int) -> None:
-    """Runs what is missing, saying beforehand how much that is, and shows how far it is."""
+def _run_missing(commands: Sequence[Command], steps: int, at_once: int) -> None:
+    """Runs the missing commands; prints beforehand how much that is, and shows how far it is."""
+    from codea1_jax.reproduce.commands import Running, run_all
     from codea1_jax.reproduce.estimate import estimate
-    from codea1_jax.reproduce.works import Running, run_all
 
-    missing = [work for work in works if not work.finished]
-    trainings = sum(work.arguments[0] == "train" for work in missing)
-    expected = estimate(works, steps, at_once)
+    missing = [command for command in commands if not command.finished]
+    trainings = sum(command.arguments[0] == "train" for command in missing)
+    expected = estimate(commands, steps, at_once)
     print(
-        f"codea1: {len(works) - len(missing)} of {len(works)} commands are done; missing: {trainings} training runs, "
-        f"{len(missing) - trainings} evaluations, about {expected.seconds / 60:.0f} minutes ({expected.measured} of "
-        f"{len(missing)} by finished ones, the others by a first guess)",
+        f"codea1: {len(commands) - len(missing)} of {len(commands)} commands are done; missing: {trainings} training "
+        f"runs, {len(missing) - trainings} evaluations, about {expected.seconds / 60:.0f} minutes "
+        f"({expected.measured} of {len(missing)} by finished ones, the others by a first guess)",
         file=sys.stderr,
     )
 
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from codea1_jax.console import progress_bar
 
-    columns = (
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.description}"),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("", total=len(works), completed=len(works) - len(missing))
+    with progress_bar("", total=len(commands), done=len(commands) - len(missing)) as show:
 
-        def tell(running: Running) -> None:
-            names = ", ".join(work.directory.name for work in running.works)
-            bar.update(task, completed=running.done, description=names)
+        def on_progress(running: Running) -> None:
+            names = ", ".join(command.directory.name for command in running.commands)
+            show(running.done, len(commands), names)
 
-        run_all(works, at_once, tell)
+        run_all(commands, at_once, on_progress)
 
 
 def _write(tables: Sequence[Table], seeds: Sequence[int], options: argparse.Namespace) -> None:
+    from codea1_jax.files import write_atomically
     from codea1_jax.reproduce.dynamics import by_step, charts, ends, read_dynamics
     from codea1_jax.reproduce.page import page
     from codea1_jax.reproduce.published import published
     from codea1_jax.reproduce.results import read_table
     from codea1_jax.reproduce.write import comma_separated, latex, markdown, published_markdown
-    from codea1_jax.run.telemetry import write_atomically
 
     papers = published()
     results = [(ends if table.name == DYNAMICS else read_table)(table, seeds) for table in tables]

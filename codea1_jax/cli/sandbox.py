@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codea1_jax.cli.arguments import port, positive
-from codea1_jax.cli.runtime import BAD_INPUT, DONE
+from codea1_jax.cli._arguments import port, positive
+from codea1_jax.cli._runtime import BAD_INPUT, DONE
 from sandbox import SandboxPool, SandboxUnavailable
 from sandbox.bearer import VARIABLE, read_token
 
 if TYPE_CHECKING:
-    from codea1_jax.cli.arguments import Commands
+    from codea1_jax.cli._arguments import Commands
 
 
 def add(commands: Commands) -> None:

@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codea1_jax.cli.arguments import port
-from codea1_jax.cli.runtime import DONE, keep_compiled_programs
-from codea1_jax.run.config import ConfigError
+from codea1_jax.cli._arguments import port
+from codea1_jax.cli._runtime import DONE, keep_compiled_programs
+from codea1_jax.errors import UserError
 from sandbox.bearer import read_token
 
 if TYPE_CHECKING:
-    from codea1_jax.cli.arguments import Commands
+    from codea1_jax.cli._arguments import Commands
     from codea1_jax.models.config import Qwen2Config
     from codea1_jax.models.policy import Policy
     from codea1_jax.models.qwen2 import Params
@@ -51,8 +51,8 @@ def _run(options: argparse.Namespace) -> int:
     try:
         from codea1_jax.serve.server import Address, Server, run_until_signalled
     except ModuleNotFoundError as error:
-        raise ConfigError(f"serving needs {error.name}: pip install 'codea1-jax[serve,jetstream]'") from error
-    from codea1_jax.run.telemetry import log_to_stderr
+        raise UserError(f"serving needs {error.name}: pip install 'codea1-jax[serve,jetstream]'") from error
+    from codea1_jax.console import log_to_stderr
 
     log_to_stderr()
     keep_compiled_programs()
@@ -77,7 +77,7 @@ def _load(place: str, role: str | None) -> tuple[Policy, Params]:
     import jax
     import jax.numpy as jnp
 
-    from codea1_jax.assemble.convert import open_source
+    from codea1_jax.build.convert import open_source
     from codea1_jax.models.sharding import one_device_mesh
 
     source = open_source(place, role)
@@ -88,15 +88,15 @@ def _load(place: str, role: str | None) -> tuple[Policy, Params]:
 
 
 def _capacity(options: argparse.Namespace, model: Qwen2Config) -> Capacity:
-    """What the options ask for. Raises ConfigError if it is impossible, or more than the model's context."""
-    from codea1_jax.assemble.players import BLOCK, buckets
+    """What the options ask for. Raises UserError if it is impossible, or more than the model's context."""
+    from codea1_jax.build.players import BLOCK, buckets
     from codea1_jax.rollout import Capacity
 
     asked, most = options.prompt_tokens + options.response_tokens, model.max_position_embeddings
     if min(options.prompt_tokens, options.response_tokens) < 1:
-        raise ConfigError("--prompt-tokens and --response-tokens must be at least 1")
+        raise UserError("--prompt-tokens and --response-tokens must be at least 1")
     if asked > most:
-        raise ConfigError(f"--prompt-tokens + --response-tokens = {asked} is more than the model's context of {most}")
+        raise UserError(f"--prompt-tokens + --response-tokens = {asked} is more than the model's context of {most}")
     try:
         return Capacity(
             slots=options.slots,
@@ -107,4 +107,4 @@ def _capacity(options: argparse.Namespace, model: Qwen2Config) -> Capacity:
             prefill_tokens=PREFILL_TOKENS,
         )
     except ValueError as error:
-        raise ConfigError(f"--slots, --samples-per-slot: {error}") from error
+        raise UserError(f"--slots, --samples-per-slot: {error}") from error

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codea1_jax.cli.arguments import add_preset
-from codea1_jax.cli.runtime import DONE, keep_compiled_programs
-from codea1_jax.run.config import dump, load
+from codea1_jax.cli._arguments import add_preset
+from codea1_jax.cli._runtime import DONE, keep_compiled_programs
+from codea1_jax.config import dump, load
 
 if TYPE_CHECKING:
-    from codea1_jax.cli.arguments import Commands
+    from codea1_jax.cli._arguments import Commands
     from codea1_jax.config import Config
     from codea1_jax.run.rundir import RunDir
     from data_pipeline import Refusal
@@ -39,8 +39,8 @@ def _run(options: argparse.Namespace) -> int:
     if options.dry_run:
         print(dump(config), end="")
         return DONE
-    from codea1_jax.run.hosts import joined
-    from codea1_jax.sources import check_sources
+    from codea1_jax.build.sources import check_sources
+    from codea1_jax.hosts.join import joined
 
     check_sources(config.data)  # before the other hosts are waited for
     with joined(config.hosts):
@@ -49,13 +49,15 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _train(config: Config, options: argparse.Namespace) -> None:
-    from codea1_jax.assemble import make_judge, make_parts
-    from codea1_jax.evals.benchmark import PACKAGES
-    from codea1_jax.run.hosts import is_writer, on_all
+    from codea1_jax.build.judges import make_judge
+    from codea1_jax.build.state import resume, start
+    from codea1_jax.build.training import make_training
+    from codea1_jax.checkpoint.storage import check_writable
+    from codea1_jax.console import log_to_stderr
+    from codea1_jax.evals.scores.benchmark import PACKAGES
+    from codea1_jax.hosts.gather import is_writer, on_all
     from codea1_jax.run.rundir import RunDir, check_same_run, checkpoints_of
-    from codea1_jax.run.storage import check_writable
-    from codea1_jax.run.telemetry import log_to_stderr
-    from codea1_jax.train import check_best_metric, resume, start, train
+    from codea1_jax.train import check_best_metric, train
 
     log_to_stderr(logging.INFO if is_writer() else logging.WARNING)
     keep_compiled_programs()
@@ -64,22 +66,22 @@ def _train(config: Config, options: argparse.Namespace) -> None:
     directory = Path(config.run.directory)
     check_same_run(directory, config, options.resume)  # before anything that takes time
     on_all(lambda: check_writable(checkpoints_of(directory, config.checkpoint)))
-    with make_judge(config.sandbox, PACKAGES if config.eval.datasets else ()) as pool:
-        parts = make_parts(config, pool)
-        check_best_metric(parts)
+    with make_judge(config.sandbox, PACKAGES if config.eval.datasets else ()) as judge:
+        training = make_training(config, judge)
+        check_best_metric(training)
         with RunDir(directory, config, config.checkpoint, resume=options.resume, wandb=config.run.wandb) as run:
-            _tell_refused((*parts.questions.refused, *parts.benchmark.left_out), run)
-            state = start(parts) if run.resume_step is None else resume(parts, run)
+            _report_refused((*training.questions.refused, *training.evaluation.benchmark.left_out), run)
+            state = start(training) if run.resume_step is None else resume(training, run)
             ready = time.perf_counter()
-            train(parts, state, run)
+            train(training, state, run)
             finished = time.perf_counter()
-            training = finished - ready + _seconds_until(run, run.resume_step)
-            seconds = {"before_training": ready - started, "training": training, "total": ready - started + training}
+            took = finished - ready + _seconds_until(run, run.resume_step)
+            seconds = {"before_training": ready - started, "training": took, "total": ready - started + took}
             if run.writes:
                 _conclude(run, seconds, config.eval.samples, Path(options.preset).stem)
 
 
-def _tell_refused(refused: Sequence[Refusal], run: RunDir) -> None:
+def _report_refused(refused: Sequence[Refusal], run: RunDir) -> None:
     run.write_refused([vars(refusal) for refusal in refused])
     for reason, count in Counter(refusal.reason for refusal in refused).most_common():
         logger.warning("%d questions refused: %s", count, reason)
@@ -95,8 +97,8 @@ def _seconds_until(run: RunDir, step: int | None) -> float:
 def _conclude(run: RunDir, seconds: dict[str, float], samples: int, trained: str) -> None:
     from rich.console import Console
 
-    from codea1_jax.run.report import build_report
-    from codea1_jax.summary import summarize, table
+    from codea1_jax.report import build_report
+    from codea1_jax.run.summary import summarize, table
 
     evaluations = run.figures("eval")
     if evaluations:

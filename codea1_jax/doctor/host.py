@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
-from codea1_jax.plan.hardware import CHIPS
+from codea1_jax.models.chips import CHIPS
 from sandbox.doctor import Finding
 
 if TYPE_CHECKING:
-    from codea1_jax.run.hosts import HostsConfig
+    from codea1_jax.config import HostsConfig
 
 DISTRIBUTION = "codea1-jax"
 GIB = 2**30

@@ -9,20 +9,20 @@ from pathlib import Path
 from huggingface_hub import DryRunFileInfo, snapshot_download
 
 import data_pipeline
-from codea1_jax.assemble import make_judge
+from codea1_jax.build.judges import make_judge
+from codea1_jax.build.sources import Source, sources_of
+from codea1_jax.checkpoint.storage import REMOTE, check_writable
 from codea1_jax.config import Config, SandboxConfig
 from codea1_jax.doctor.host import GIB, Devices, find_disk
+from codea1_jax.errors import UserError
+from codea1_jax.models.chips import find_hardware
+from codea1_jax.models.flops import parameters
 from codea1_jax.models.layout import MESH_AXES
 from codea1_jax.models.stored import PARAMS
 from codea1_jax.models.weights import HUB_FILES, INDEX, SINGLE
-from codea1_jax.plan.arithmetic import parameters
-from codea1_jax.plan.hardware import find_hardware
 from codea1_jax.plan.memory import saved
-from codea1_jax.plan.setup import model_shape
-from codea1_jax.run.config import ConfigError
+from codea1_jax.plan.planned_run import model_shape
 from codea1_jax.run.rundir import check_same_run, checkpoints_of
-from codea1_jax.run.storage import REMOTE, check_writable
-from codea1_jax.sources import Source, sources_of
 from data_pipeline import storage
 from data_pipeline.hub import hub_name
 from sandbox.doctor import Finding, attempt, report, try_out
@@ -74,7 +74,7 @@ def _hardware(config: Config, devices: Devices) -> Finding | None:
 def _mesh(config: Config, devices: Devices) -> Finding:
     try:
         sizes = config.mesh.shape(devices.count)
-    except ConfigError as error:
+    except UserError as error:
         return Finding("mesh", False, str(error))
     return Finding("mesh", True, ", ".join(f"{axis} {size}" for axis, size in zip(MESH_AXES, sizes, strict=True)))
 
@@ -97,7 +97,7 @@ def _model(config: Config) -> Finding:
     """The model's shape, and whether its weights are here or available."""
     try:
         size = f"{parameters(model_shape(config.model)) / 1e6:,.1f} million parameters"
-    except ConfigError as error:
+    except UserError as error:
         return Finding("model", False, str(error), "a directory in Hugging Face's form, or a Hub id (owner/name)")
     name = config.model.pretrained
     if name is None:
@@ -164,7 +164,7 @@ def _directory(config: Config) -> Finding:
     path = Path(config.run.directory)
     try:
         check_same_run(path, config, resume=True)
-    except ConfigError as error:
+    except UserError as error:
         return Finding("run directory", False, str(error))
     if path.exists() and any(path.iterdir()):
         return Finding("run directory", None, f"{path} holds this run already: continue it with --resume")
@@ -177,12 +177,12 @@ def _saving(config: Config) -> Finding:
     if directory.startswith(REMOTE):
         try:
             check_writable(directory)
-        except ConfigError as error:
+        except UserError as error:
             return Finding("checkpoints", False, str(error))
         return Finding("checkpoints", True, f"{directory}: written to, and cleaned up")
     try:
         size = float(saved(config, model_shape(config.model)))
-    except ConfigError:
+    except UserError:
         size = 0.0  # of a model that is not there: said above
     kept = config.checkpoint.keep_last + config.checkpoint.keep_best + 1  # one more while it is being written
     found = find_disk(Path(directory), "checkpoints", size * kept)

@@ -6,25 +6,27 @@ from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
 from typing import Any
 
-from codea1_jax.game.records import PlayedProgram, PlayedQuestion, PlayedSuite, Response
+from codea1_jax.game.players import Response
+from codea1_jax.game.rollouts import ProgramRollout, QuestionRollout, SuiteRollout
 from codea1_jax.learn import Trajectory
 from sandbox import Test, Verdict
 
 
-def code_groups(questions: Iterable[PlayedQuestion]) -> list[list[Trajectory]]:
+def code_groups(questions: Iterable[QuestionRollout]) -> list[list[Trajectory]]:
     """Per question, what the Code LLM learns from: its n programs."""
     return [[_trajectory(p.response, p.advantage) for p in q.programs] for q in questions]
 
 
-def test_groups(questions: Iterable[PlayedQuestion]) -> list[list[Trajectory]]:
-    """Per question, what the Test LLM learns from: the m suites of each elected candidate."""
+def test_groups(questions: Iterable[QuestionRollout]) -> list[list[Trajectory]]:
+    """Per question, what the Test LLM learns from: the m suites of each selected candidate."""
     return [
-        [_trajectory(s.response, s.advantage) for p in q.programs for s in p.suites if s.learned] for q in questions
+        [_trajectory(s.response, s.advantage) for p in q.programs for s in p.suites if s.trained_on] for q in questions
     ]
 
 
 def _trajectory(response: Response, advantage: float) -> Trajectory:
     completion = response.completion
+    assert completion is not None  # only policies learn, and they answer in tokens
     return Trajectory(
         response.prompt,
         completion.tokens,
@@ -34,7 +36,7 @@ def _trajectory(response: Response, advantage: float) -> Trajectory:
     )
 
 
-def round_metrics(questions: Sequence[PlayedQuestion]) -> dict[str, float]:
+def round_metrics(questions: Sequence[QuestionRollout]) -> dict[str, float]:
     """Means over the round; `pass_rate` is of kept tests on programs that execute."""
     programs = [p for q in questions for p in q.programs]
     suites = [s for p in programs for s in p.suites]
@@ -59,7 +61,7 @@ def _mean(values: Iterable[float | bool]) -> float:
 Decode = Callable[[Sequence[int]], str]
 
 
-def question_record(step: int, question: PlayedQuestion, decode: Decode) -> dict[str, Any]:
+def question_record(step: int, question: QuestionRollout, decode: Decode) -> dict[str, Any]:
     """One line of `rollouts/step_N.jsonl`: everything that one can read of a question's round."""
     problem = question.problem
     return {
@@ -76,7 +78,7 @@ def question_record(step: int, question: PlayedQuestion, decode: Decode) -> dict
     }
 
 
-def _program_record(index: int, program: PlayedProgram, book: Sequence[Test], decode: Decode) -> dict[str, Any]:
+def _program_record(index: int, program: ProgramRollout, book: Sequence[Test], decode: Decode) -> dict[str, Any]:
     return {
         "index": index,
         "prompt": decode(program.response.prompt),
@@ -90,7 +92,7 @@ def _program_record(index: int, program: PlayedProgram, book: Sequence[Test], de
     }
 
 
-def _suite_record(index: int, suite: PlayedSuite, decode: Decode) -> dict[str, Any]:
+def _suite_record(index: int, suite: SuiteRollout, decode: Decode) -> dict[str, Any]:
     return {
         "index": index,
         "prompt": decode(suite.response.prompt),
@@ -101,7 +103,7 @@ def _suite_record(index: int, suite: PlayedSuite, decode: Decode) -> dict[str, A
         "adversarial": suite.reward.adversarial,
         "invalid": suite.validated.invalid,
         "rejected": [{"text": r.text, "reason": r.reason} for r in suite.suite.rejected],
-        "trained": suite.learned,
+        "trained": suite.trained_on,
         "tests": _verdict_records(suite.validated.kept, suite.verdicts),
     }
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from codea1_jax.game.parsing import Suite
-from codea1_jax.game.records import Candidate
+from codea1_jax.game.rollouts import Candidate
 from codea1_jax.game.validation import Repeats, ValidatedSuite, validate_suite
-from codea1_jax.run.agreement import in_thread
+from codea1_jax.hosts.agreement import in_thread
 from data_pipeline import Problem
 from data_pipeline.imports import with_imports
 from sandbox import Execution, Job, Judge, Limits, Outcome, Status, Test, encode_literal
@@ -27,30 +27,37 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Testimony:
-    """One program's answers: did it execute, and what did each call do."""
+class ProgramOutcomes:
+    """What one program did: whether it executed, and what each call gave, by the call's text."""
 
     valid: bool
-    outcomes: Mapping[str, Outcome]
+    by_call: Mapping[str, Outcome]
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Calls on their way through the judge."""
+class PendingOutcomes:
+    """Calls of one program that the judge is working on."""
 
     calls: tuple[str, ...]
     execution: Future[Execution]
 
+    def result(self) -> ProgramOutcomes:
+        """Waits for the outcomes. Raises SandboxError if the judge fails: an outage is never a verdict."""
+        execution = self.execution.result()
+        return ProgramOutcomes(execution.valid, dict(zip(self.calls, execution.outcomes, strict=True)))
 
-def ask(pool: Judge, program: str, calls: Iterable[str], entry_point: str, *, is_reference: bool = False) -> Asked:
+
+def submit_calls(
+    judge: Judge, program: str, calls: Iterable[str], entry_point: str, *, is_reference: bool = False
+) -> PendingOutcomes:
     """Submits a program and the calls to evaluate, each distinct one once.
 
-    It has the time of loading and of one call for every call: one slow test must not cost another.
+    The program's budget is the time of loading and of one call for every call: one slow test must not cost another.
     """
     distinct = tuple(dict.fromkeys(calls))
-    seconds = max(pool.limits.program_seconds, _seconds(pool.limits, len(distinct) + 1))
-    limits = replace(pool.limits, program_seconds=seconds)
-    return Asked(distinct, pool.submit(Job(program, distinct, limits, entry_point, is_reference)))
+    seconds = max(judge.limits.program_seconds, _seconds(judge.limits, len(distinct) + 1))
+    limits = replace(judge.limits, program_seconds=seconds)
+    return PendingOutcomes(distinct, judge.submit(Job(program, distinct, limits, entry_point, is_reference)))
 
 
 def _seconds(limits: Limits, calls: int) -> float:
@@ -58,25 +65,19 @@ def _seconds(limits: Limits, calls: int) -> float:
     return calls * (limits.load_seconds + limits.call_seconds)
 
 
-def testimony(asked: Asked) -> Testimony:
-    """Waits for the answers. Raises SandboxError if the judge fails: an outage is never a verdict."""
-    execution = asked.execution.result()
-    return Testimony(execution.valid, dict(zip(asked.calls, execution.outcomes, strict=True)))
-
-
 class StatedAnswers:
     """The canonical values of stated answers: literals are read here, other expressions computed in a jail."""
 
-    def __init__(self, pool: Judge, expressions: Iterable[str]) -> None:
+    def __init__(self, judge: Judge, expressions: Iterable[str]) -> None:
         self._values = {expression: encode_literal(expression) for expression in expressions}
         computed = [expression for expression, value in self._values.items() if value is None]
-        self._asked = ask(pool, "", computed, "") if computed else None
+        self._pending = submit_calls(judge, "", computed, "") if computed else None
 
     def result(self) -> Mapping[str, str | None]:
         """By expression; None where it has no plain-data value."""
-        if self._asked is None:
+        if self._pending is None:
             return self._values
-        computed = {e: outcome.value for e, outcome in testimony(self._asked).outcomes.items()}
+        computed = {e: outcome.value for e, outcome in self._pending.result().by_call.items()}
         return self._values | computed
 
 
@@ -84,11 +85,11 @@ class StatedAnswers:
 class Judgement:
     """All answers about one question's group.
 
-    Both are keyed by a candidate's `twin`; its suites are in the order of sampling.
+    Both are keyed by a candidate's `duplicate_of`; its suites are in the order of sampling.
     """
 
     suites: Mapping[int, tuple[ValidatedSuite, ...]]
-    programs: Mapping[int, Testimony]
+    programs: Mapping[int, ProgramOutcomes]
 
 
 @dataclass(frozen=True)
@@ -111,13 +112,13 @@ class PendingJudgement:
 
     def __init__(
         self,
-        pool: Judge,
+        judge: Judge,
         problem: Problem,
         group: Sequence[Candidate],
         book: Sequence[Test],
         config: JudgingConfig,
     ) -> None:
-        self._judgement = in_thread(lambda: judge_group(pool, problem, group, book, config), name="judgement")
+        self._judgement = in_thread(lambda: judge_group(judge, problem, group, book, config), name="judgement")
 
     def result(self) -> Judgement:
         """Waits for the last answer. Raises SandboxError if the judge fails."""
@@ -125,35 +126,35 @@ class PendingJudgement:
 
 
 def judge_group(
-    pool: Judge, problem: Problem, group: Sequence[Candidate], book: Sequence[Test], config: JudgingConfig
+    judge: Judge, problem: Problem, group: Sequence[Candidate], book: Sequence[Test], config: JudgingConfig
 ) -> Judgement:
     """Validates the suites of a question's group, then runs every program on its own kept tests and the book's.
 
     Raises SandboxError if the judge fails.
     """
-    written = {c.twin: [suite for _, suite in c.suites] for c in group}
-    suites = _validated(pool, problem, [suite for own in written.values() for suite in own], config)
-    validated = {twin: tuple(suites[suite] for suite in own) for twin, own in written.items()}
-    kept = {twin: [test.call for suite in own for test in suite.kept] for twin, own in validated.items()}
-    every = [call for calls in kept.values() for call in calls]
+    written = {c.duplicate_of: [suite for _, suite in c.suites] for c in group}
+    suites = _validated(judge, problem, [suite for own in written.values() for suite in own], config)
+    validated = {index: tuple(suites[suite] for suite in own) for index, own in written.items()}
+    kept = {index: [test.call for suite in own for test in suite.kept] for index, own in validated.items()}
+    everyones = [call for calls in kept.values() for call in calls]
     remembered = [test.call for test in book]
-    asked = {
-        twin: ask(
-            pool,
-            with_imports(group[twin].program, problem),
-            [*remembered, *(every if config.pooled else calls)],
+    pending = {
+        index: submit_calls(
+            judge,
+            with_imports(group[index].program, problem),
+            [*remembered, *(everyones if config.pooled else calls)],
             problem.entry_point,
         )
-        for twin, calls in kept.items()
+        for index, calls in kept.items()
     }
-    return Judgement(validated, {twin: testimony(own) for twin, own in asked.items()})
+    return Judgement(validated, {index: program.result() for index, program in pending.items()})
 
 
 def _validated(
-    pool: Judge, problem: Problem, suites: Sequence[Suite], config: JudgingConfig
+    judge: Judge, problem: Problem, suites: Sequence[Suite], config: JudgingConfig
 ) -> dict[Suite, ValidatedSuite]:
     """Every suite, validated against the reference."""
-    half = pool.limits.halved()
+    half = judge.limits.halved()
     limits = replace(half, program_seconds=_seconds(half, config.suite_size))
 
     def reference(calls: tuple[str, ...]) -> Job:
@@ -165,8 +166,8 @@ def _validated(
     literals = {test.stated: encode_literal(test.stated) for suite in suites for test in suite.tests}
     calls = [[test.call for test in suite.tests] for suite in suites]
     computed = [[test.stated for test in suite.tests if literals[test.stated] is None] for suite in suites]
-    outcomes = _by_suite(pool, reference, calls)
-    answers = _by_suite(pool, stated, computed if config.answer_prediction else [[] for _ in suites])
+    outcomes = _by_suite(judge, reference, calls)
+    answers = _by_suite(judge, stated, computed if config.answer_prediction else [[] for _ in suites])
     validated = {}
     for suite, known, found in zip(suites, outcomes, answers, strict=True):
         values = {**literals, **{expression: outcome.value for expression, outcome in found.items()}}
@@ -183,7 +184,7 @@ def _validated(
 
 
 def _by_suite(
-    pool: Judge, job: Callable[[tuple[str, ...]], Job], suites: Sequence[Sequence[str]]
+    judge: Judge, job: Callable[[tuple[str, ...]], Job], suites: Sequence[Sequence[str]]
 ) -> list[dict[str, Outcome]]:
     """What each suite's expressions give within the suite's own time.
 
@@ -193,9 +194,9 @@ def _by_suite(
     together = tuple(dict.fromkeys(expression for suite in suites for expression in suite))
     if not together:
         return [{} for _ in suites]
-    found = dict(zip(together, pool.submit(job(together)).result().outcomes, strict=True))
+    found = dict(zip(together, judge.submit(job(together)).result().outcomes, strict=True))
     if not any(outcome.status is Status.TIMED_OUT for outcome in found.values()):
         return [{expression: found[expression] for expression in suite} for suite in suites]
     each = [tuple(dict.fromkeys(suite)) for suite in suites]
-    executions = {calls: pool.submit(job(calls)) for calls in dict.fromkeys(each) if calls}
+    executions = {calls: judge.submit(job(calls)) for calls in dict.fromkeys(each) if calls}
     return [dict(zip(calls, executions[calls].result().outcomes, strict=True)) if calls else {} for calls in each]

@@ -1,6 +1,8 @@
 """What the two models are asked. The Test LLM sees the question and the program under test (white box), or the question
 alone (black box).
 
+UnLeakedTestBench asks for one test at a time instead of a suite.
+
 Two styles: chat prompts for pretrained models, and the bare texts on which small models are warm-started.
 """
 
@@ -34,17 +36,32 @@ Program:
 {program}
 ```"""
 
+NEXT_TEST_USER = """Below are a function's description and its code. Write one test that holds for this \
+function{different}.
+Give it in one ```python block, exactly of the form
+assert {entry_point}(arguments) == expected_value
+
+Description:
+{question}
+
+Code:
+```python
+{program}
+```{known}"""
+
 
 @dataclass(frozen=True)
 class Prompts:
     """Builds the token prompts of both roles.
 
     `code(question, entry_point)` is the Code LLM's prompt; `test(question, entry_point, program)` the Test LLM's, with
-    no program (None) in black-box play. `suite(tests)` is the response that gives these tests, to its end of text.
+    no program (None) in black-box play. `next_test(question, entry_point, program, known)` asks for one more test than
+    those known. `suite(tests)` is the response that gives these tests, to its end of text.
     """
 
     code: Callable[[str, str], Prompt]
     test: Callable[[str, str, str | None], Prompt]
+    next_test: Callable[[str, str, str, Sequence[str]], Prompt]
     suite: Callable[[Sequence[str]], Prompt]
 
 
@@ -58,10 +75,14 @@ def plain_prompts(tokenizer: Tokenizer) -> Prompts:
     def test(question: str, entry_point: str, program: str | None) -> Prompt:
         return tokenizer.encode(f"{question}\n") + tokenizer.encode(program or "") + end
 
+    def next_test(question: str, entry_point: str, program: str, known: Sequence[str]) -> Prompt:
+        # The tests written before are the beginning of the answer.
+        return test(question, entry_point, program) + tokenizer.encode("".join(f"{line}\n" for line in known))
+
     def suite(tests: Sequence[str]) -> Prompt:
         return tokenizer.encode("\n".join(tests)) + end
 
-    return Prompts(code, test, suite)
+    return Prompts(code, test, next_test, suite)
 
 
 def chat_prompts(tokenizer: Tokenizer, suite_size: int, *, answers: bool = True) -> Prompts:
@@ -73,10 +94,13 @@ def chat_prompts(tokenizer: Tokenizer, suite_size: int, *, answers: bool = True)
     def test(question: str, entry_point: str, program: str | None) -> Prompt:
         return tokenizer.encode_chat(test_messages(question, entry_point, program, suite_size, answers=answers))
 
+    def next_test(question: str, entry_point: str, program: str, known: Sequence[str]) -> Prompt:
+        return tokenizer.encode_chat(next_test_messages(question, entry_point, program, known))
+
     def suite(tests: Sequence[str]) -> Prompt:
         return (*tokenizer.encode("\n".join(["```python", *tests, "```"])), tokenizer.eos_ids[0])
 
-    return Prompts(code, test, suite)
+    return Prompts(code, test, next_test, suite)
 
 
 def code_messages(question: str, entry_point: str) -> list[Message]:
@@ -102,6 +126,19 @@ def test_messages(
     if program is not None:
         request += TEST_PROGRAM.format(program=program.strip("\n"))
     return conversation(TEST_SYSTEM, request)
+
+
+def next_test_messages(question: str, entry_point: str, program: str, known: Sequence[str]) -> list[Message]:
+    """The conversation that asks for one more test of a function (UnLeakedTestBench, arXiv 2508.00408)."""
+    written = "\n".join(known)
+    user = NEXT_TEST_USER.format(
+        different=", different from those written before" if written else "",
+        entry_point=entry_point,
+        question=question,
+        program=program.strip("\n"),
+        known=f"\n\nWritten before:\n```python\n{written}\n```" if written else "",
+    )
+    return conversation(TEST_SYSTEM, user)
 
 
 def conversation(system: str, user: str) -> list[Message]:

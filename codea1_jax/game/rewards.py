@@ -9,38 +9,8 @@ import string
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Literal
 
-from pydantic import Field
-
-from codea1_jax.run.config import Section
-
-
-class RewardConfig(Section):
-    """What a suite is worth. The defaults are the paper's."""
-
-    alpha: float = Field(default=0.5, ge=0, le=1, description="weight of validity against difficulty")
-    suite_size: int = Field(default=8, ge=1, description="K: tests asked for in one suite")
-    difficulty: Literal["fraction", "any"] = Field(
-        default="fraction",
-        description="gen_fail: the fraction of the suite that fails the program, or 1 if any test does (departure)",
-    )
-    passing: Literal["fraction", "all"] = Field(
-        default="fraction",
-        description="a program earns the fraction of the tests that it passes, or 1 for all of them (departure)",
-    )
-    pool_tests: bool = Field(
-        default=False,
-        description="score each program on the valid tests of all its siblings (departure; never the paper's)",
-    )
-    repeats: Literal["value", "text"] = Field(
-        default="value",
-        description="a test repeats another of its suite if it has the same inputs, however its call is spelled; text: "
-        "if it is written the same, as in the original (a policy learns to respell)",
-    )
-    scale_advantages: bool = Field(
-        default=True, description="divide a group's centred rewards by their standard deviation (Dr. GRPO: do not)"
-    )
+from codea1_jax.config import RewardConfig
 
 
 @dataclass(frozen=True)

@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from codea1_jax.game.judging import Judgement, JudgingConfig, Testimony
+from codea1_jax.config import RewardConfig
+from codea1_jax.game.judging import Judgement, JudgingConfig, ProgramOutcomes
 from codea1_jax.game.mistake_book import updated
-from codea1_jax.game.parsing import Suite
-from codea1_jax.game.records import Candidate, Page, PlayedProgram, PlayedQuestion, PlayedSuite, Response
-from codea1_jax.game.rewards import (
-    BookScore,
-    RewardConfig,
-    SuiteScore,
-    code_reward,
-    nonprintable_share,
-    suite_reward,
-)
+from codea1_jax.game.rewards import BookScore, SuiteReward, SuiteScore, code_reward, nonprintable_share, suite_reward
+from codea1_jax.game.rollouts import Candidate, Page, ProgramRollout, QuestionRollout, SuiteRollout
 from codea1_jax.game.selection import most_contested
-from codea1_jax.game.validation import ValidatedSuite
 from codea1_jax.learn.advantages import group_advantages
 from data_pipeline import Problem
 from sandbox import Test, Verdict, verdict_on
 
 
 @dataclass(frozen=True)
-class Scoring:
+class ScoringConfig:
     """How a question is scored.
 
     update_n: how many candidates' suites are learned from. answer_prediction: a test's stated answer counts; else the
@@ -43,99 +35,116 @@ class Scoring:
         return JudgingConfig(rewards.suite_size, self.answer_prediction, rewards.pool_tests, rewards.repeats)
 
 
-def settle(
+@dataclass(frozen=True)
+class _Scored:
+    """One candidate's verdicts on the book's tests and, suite by suite, on the kept tests; and its suites' rewards."""
+
+    valid: bool
+    book: tuple[Verdict, ...]
+    verdicts: tuple[tuple[Verdict, ...], ...]
+    rewards: tuple[SuiteReward, ...]
+
+    @property
+    def book_score(self) -> BookScore:
+        return BookScore(sum(verdict.passed for verdict in self.book), len(self.book))
+
+
+def score_question(
     problem: Problem,
     page: Page,
     book: Sequence[Test],
     group: Sequence[Candidate],
     judgement: Judgement,
-    scoring: Scoring,
-) -> PlayedQuestion:
+    config: ScoringConfig,
+) -> QuestionRollout:
     """Rewards, advantages, the suites to learn from and the new page, for one question's group.
 
     `book` are the page's tests that every program faced; `group` is in the order of sampling.
     """
-    programs = [_play(c, book, judgement, scoring) for c in group]
-    if scoring.rewards.pool_tests:
-        programs = _rescore_on_pool(programs, group, judgement, scoring.rewards)
-    elected = _elect(programs, group, scoring.update_n)
-    advantages = group_advantages([p.reward for p in programs], scale=scoring.rewards.scale_advantages)
-    programs = [
-        replace(p, advantage=float(advantage), suites=tuple(replace(s, learned=i in elected) for s in p.suites))
-        for i, (p, advantage) in enumerate(zip(programs, advantages, strict=True))
-    ]
-    return PlayedQuestion(problem, page, _next_page(page, book, programs), tuple(book), tuple(programs))
+    scored = [_score(candidate, book, judgement, config.rewards) for candidate in group]
+    rewards = _code_rewards(scored, group, judgement, config.rewards)
+    advantages = _advantages(rewards, config.rewards)
+    selected = _select_for_training(scored, group, config.update_n)
+    programs = tuple(
+        ProgramRollout(
+            response=candidate.response,
+            program=candidate.program,
+            valid=own.valid,
+            book=own.book,
+            suites=_suite_rollouts(candidate, own, judgement, config.rewards, trained_on=i in selected),
+            reward=reward,
+            advantage=advantage,
+        )
+        for i, (candidate, own, reward, advantage) in enumerate(zip(group, scored, rewards, advantages, strict=True))
+    )
+    return QuestionRollout(problem, page, _next_page(page, book, programs), tuple(book), programs)
 
 
-def _play(candidate: Candidate, book: Sequence[Test], judgement: Judgement, scoring: Scoring) -> PlayedProgram:
-    """A candidate against its own suites and the book; its own advantage is not known yet."""
-    testimony = judgement.programs[candidate.twin]
-    remembered = verdicts_on(testimony, book)
+def _score(candidate: Candidate, book: Sequence[Test], judgement: Judgement, config: RewardConfig) -> _Scored:
+    outcomes = judgement.programs[candidate.duplicate_of]
+    remembered = verdicts_on(outcomes, book)
     book_score = BookScore(sum(v.passed for v in remembered), len(book))
-    suites = [
-        _play_suite(response, suite, validated, testimony, book_score, scoring)
-        for (response, suite), validated in zip(candidate.suites, judgement.suites[candidate.twin], strict=True)
+    validated = judgement.suites[candidate.duplicate_of]
+    verdicts = tuple(verdicts_on(outcomes, suite.kept) for suite in validated)
+    scores = [
+        SuiteScore(_failed(on_suite), suite.invalid, nonprintable_share(response.text))
+        for (response, _), suite, on_suite in zip(candidate.suites, validated, verdicts, strict=True)
     ]
-    advantages = group_advantages([s.reward.reward for s in suites], scale=scoring.rewards.scale_advantages)
-    return PlayedProgram(
-        response=candidate.response,
-        program=candidate.program,
-        valid=testimony.valid,
-        book=remembered,
-        suites=tuple(replace(s, advantage=float(a)) for s, a in zip(suites, advantages, strict=True)),
-        reward=code_reward([_score(s) for s in suites], book_score, scoring.rewards),
-        advantage=0.0,
+    rewards = (suite_reward(score, book_score, code_valid=outcomes.valid, config=config) for score in scores)
+    return _Scored(outcomes.valid, remembered, verdicts, tuple(rewards))
+
+
+def _code_rewards(
+    scored: Sequence[_Scored], group: Sequence[Candidate], judgement: Judgement, config: RewardConfig
+) -> list[float]:
+    """Each program's reward: on its own suites, or on the distinct valid tests of the whole group; and on the book."""
+    if not config.pool_tests:
+        return [
+            code_reward([SuiteScore(_failed(verdicts), 0) for verdicts in own.verdicts], own.book_score, config)
+            for own in scored
+        ]
+    everyones = (suite.kept for candidate in group for suite in judgement.suites[candidate.duplicate_of])
+    pooled = tuple(dict.fromkeys(test for kept in everyones for test in kept))
+    rewards = []
+    for own, candidate in zip(scored, group, strict=True):
+        verdicts = verdicts_on(judgement.programs[candidate.duplicate_of], pooled)
+        rewards.append(code_reward([SuiteScore(_failed(verdicts), 0)], own.book_score, config))
+    return rewards
+
+
+def _suite_rollouts(
+    candidate: Candidate, scored: _Scored, judgement: Judgement, config: RewardConfig, *, trained_on: bool
+) -> tuple[SuiteRollout, ...]:
+    validated = judgement.suites[candidate.duplicate_of]
+    advantages = _advantages([reward.reward for reward in scored.rewards], config)
+    suites = zip(candidate.suites, validated, scored.verdicts, scored.rewards, advantages, strict=True)
+    return tuple(
+        SuiteRollout(response, suite, kept, verdicts, reward, advantage, trained_on)
+        for (response, suite), kept, verdicts, reward, advantage in suites
     )
 
 
-def _play_suite(
-    response: Response,
-    suite: Suite,
-    validated: ValidatedSuite,
-    testimony: Testimony,
-    book: BookScore,
-    scoring: Scoring,
-) -> PlayedSuite:
-    verdicts = verdicts_on(testimony, validated.kept)
-    score = SuiteScore(_failed(verdicts), validated.invalid, nonprintable_share(response.text))
-    reward = suite_reward(score, book, code_valid=testimony.valid, config=scoring.rewards)
-    return PlayedSuite(response, suite, validated, verdicts, reward, advantage=0.0, learned=False)
-
-
-def verdicts_on(testimony: Testimony, tests: Iterable[Test]) -> tuple[Verdict, ...]:
+def verdicts_on(outcomes: ProgramOutcomes, tests: Iterable[Test]) -> tuple[Verdict, ...]:
     """One program's verdicts on given tests."""
-    return tuple(verdict_on(testimony.outcomes[test.call], test.expected) for test in tests)
+    return tuple(verdict_on(outcomes.by_call[test.call], test.expected) for test in tests)
 
 
 def _failed(verdicts: Iterable[Verdict]) -> tuple[bool, ...]:
     return tuple(not verdict.passed for verdict in verdicts)
 
 
-def _score(suite: PlayedSuite) -> SuiteScore:
-    return SuiteScore(_failed(suite.verdicts), suite.validated.invalid)
+def _advantages(rewards: Sequence[float], config: RewardConfig) -> list[float]:
+    return group_advantages(rewards, scale=config.scale_advantages).tolist()
 
 
-def _rescore_on_pool(
-    programs: Sequence[PlayedProgram], group: Sequence[Candidate], judgement: Judgement, config: RewardConfig
-) -> list[PlayedProgram]:
-    """The same programs, each rewarded on the distinct valid tests of the whole group and on the book."""
-    pool = tuple(dict.fromkeys(test for p in programs for s in p.suites for test in s.validated.kept))
-    rescored = []
-    for program, candidate in zip(programs, group, strict=True):
-        verdicts = verdicts_on(judgement.programs[candidate.twin], pool)
-        book = BookScore(sum(v.passed for v in program.book), len(program.book))
-        rescored.append(replace(program, reward=code_reward([SuiteScore(_failed(verdicts), 0)], book, config)))
-    return rescored
+def _select_for_training(scored: Sequence[_Scored], group: Sequence[Candidate], count: int) -> frozenset[int]:
+    """The candidates whose suites are learned from. Of duplicates, which share their suites, only the first counts."""
+    eligible = [i for i, c in enumerate(group) if c.duplicate_of == i and c.suites]
+    rewards = [[reward.reward for reward in scored[i].rewards] for i in eligible]
+    return frozenset(eligible[k] for k in most_contested(rewards, count))
 
 
-def _elect(programs: Sequence[PlayedProgram], group: Sequence[Candidate], count: int) -> frozenset[int]:
-    """The candidates whose suites are learned from; of twins, which share their suites, only the first stands."""
-    standing = [i for i, c in enumerate(group) if c.twin == i and c.suites]
-    rewards = [[s.reward.reward for s in programs[i].suites] for i in standing]
-    return frozenset(standing[k] for k in most_contested(rewards, count))
-
-
-def _next_page(page: Page, book: Sequence[Test], programs: Iterable[PlayedProgram]) -> Page:
+def _next_page(page: Page, book: Sequence[Test], programs: Iterable[ProgramRollout]) -> Page:
     valid = [p for p in programs if p.valid]
     passed = [test for p in valid for test, verdict in zip(book, p.book, strict=True) if verdict.passed]
     failed = [

@@ -1,22 +1,17 @@
-"""How a policy learns: GRPO in two jitted phases, supervised learning, packing and the optimizer."""
+"""How a policy learns: one Learner and its objectives, packing, advantages and the optimizer."""
 
-from codea1_jax.learn.batch import Example, Trajectory
-from codea1_jax.learn.config import GRPOConfig, OptimizerConfig, PackingConfig
-from codea1_jax.learn.imitation import Imitation
+from codea1_jax.learn.batch import Example, Trajectory, weighted_example
+from codea1_jax.learn.learner import Learner, Wait
+from codea1_jax.learn.objectives import GRPO, CrossEntropy, Groups
 from codea1_jax.learn.optimizer import PolicyState, frozen
-from codea1_jax.learn.supervised import SupervisedLearner, weighted_example
-from codea1_jax.learn.update import Groups, Learner, Wait
 
 __all__ = [
+    "GRPO",
+    "CrossEntropy",
     "Example",
-    "GRPOConfig",
     "Groups",
-    "Imitation",
     "Learner",
-    "OptimizerConfig",
-    "PackingConfig",
     "PolicyState",
-    "SupervisedLearner",
     "Trajectory",
     "Wait",
     "frozen",

@@ -1,7 +1,7 @@
 """What is learned from, and the static-shape batches that the jitted phases take.
 
-Only the tokens that are learned have a *slot*: the place whose hidden state predicts the token, the token, and
-its weight. So prompts reach neither the loss nor the vocabulary projection.
+Only the tokens that are learned are *targets*: each with its weight and the index of the place whose hidden state
+predicts it. So prompts reach neither the loss nor the vocabulary projection.
 """
 
 from __future__ import annotations
@@ -65,6 +65,16 @@ def trajectory_example(trajectory: Trajectory) -> Example:
     return Example(trajectory.prompt, completion, (trajectory.advantage,) * len(completion), trajectory.logprobs)
 
 
+def weighted_example(tokens: Sequence[int], weights: Sequence[float]) -> Example:
+    """A sequence whose tokens weigh `weights`; those before the first with a weight are context.
+
+    Raises:
+        ValueError: lengths differ, or the first token, which nothing predicts, has a weight.
+    """
+    first = next((index for index, weight in enumerate(weights) if weight), len(tokens))
+    return Example(tokens[:first], tokens[first:], weights[first:])
+
+
 @dataclass(frozen=True)
 class Blocks:
     """How rows of shared prompts are cut: `prompt` places of prompt, then blocks of `completion` places each."""
@@ -76,10 +86,10 @@ class Blocks:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class PackedBatch:
-    """Rows of tokens and their slots. Slots past a row's last have mask 0 and point at place 0.
+    """Rows of tokens and their targets. Targets past a row's last have mask 0 and point at place 0.
 
     Segments number what lies in a row from 1; padding is segment 0. `weights` are advantages, or loss weights.
-    `sequences` numbers the responses of a row from 1, slot by slot. `rollout_logprobs` are NaN where the sampler
+    `sequences` numbers the responses of a row from 1, target by target. `rollout_logprobs` are NaN where the sampler
     said none; the other log-probabilities come from passes of their own. `blocks` is None where segments are
     independent.
     """
@@ -87,28 +97,28 @@ class PackedBatch:
     tokens: Int[Any, "rows time"]
     positions: Int[Any, "rows time"]
     segment_ids: Int[Any, "rows time"]
-    places: Int[Any, "rows slots"]
-    targets: Int[Any, "rows slots"]
-    mask: Float[Any, "rows slots"]
-    weights: Float[Any, "rows slots"]
-    sequences: Int[Any, "rows slots"]
-    rollout_logprobs: Float[Any, "rows slots"]
-    old_logprobs: Float[Any, "rows slots"] | None = None
-    reference_logprobs: Float[Any, "rows slots"] | None = None
+    target_index: Int[Any, "rows targets"]
+    targets: Int[Any, "rows targets"]
+    mask: Float[Any, "rows targets"]
+    weights: Float[Any, "rows targets"]
+    sequences: Int[Any, "rows targets"]
+    rollout_logprobs: Float[Any, "rows targets"]
+    old_logprobs: Float[Any, "rows targets"] | None = None
+    reference_logprobs: Float[Any, "rows targets"] | None = None
     blocks: Blocks | None = field(default=None, metadata={"static": True})
 
 
 class BatchWriter:
-    """An empty batch to be filled by segments and slots."""
+    """An empty batch to be filled by segments and targets; `width` targets a row."""
 
-    def __init__(self, rows: int, time: int, slots: int, blocks: Blocks | None = None) -> None:
+    def __init__(self, rows: int, time: int, width: int, blocks: Blocks | None = None) -> None:
         tokens, positions, segment_ids = (np.zeros((rows, time), np.int32) for _ in range(3))
-        places, targets, sequences = (np.zeros((rows, slots), np.int32) for _ in range(3))
-        mask, weights = (np.zeros((rows, slots), np.float32) for _ in range(2))
-        unknown = np.full((rows, slots), np.nan, np.float32)
+        target_index, targets, sequences = (np.zeros((rows, width), np.int32) for _ in range(3))
+        mask, weights = (np.zeros((rows, width), np.float32) for _ in range(2))
+        unknown = np.full((rows, width), np.nan, np.float32)
         self._used, self._responses = [0] * rows, [0] * rows
         self.batch = PackedBatch(
-            tokens, positions, segment_ids, places, targets, mask, weights, sequences, unknown, blocks=blocks
+            tokens, positions, segment_ids, target_index, targets, mask, weights, sequences, unknown, blocks=blocks
         )
 
     def place(self, row: int, start: int, tokens: Sequence[int], *, position: int, segment: int) -> None:
@@ -119,10 +129,10 @@ class BatchWriter:
         self.batch.segment_ids[row, here] = segment
 
     def learn(self, row: int, places: Sequence[int] | np.ndarray, example: Example) -> None:
-        """Gives every learned token of an example the next slot of the row; `places` predict them."""
+        """Gives every learned token of an example the next target of the row; `places` predict them."""
         start = self._used[row]
         here = slice(start, start + len(example.learned))
-        self.batch.places[row, here] = places
+        self.batch.target_index[row, here] = places
         self.batch.targets[row, here] = example.learned
         self.batch.mask[row, here] = 1
         self.batch.weights[row, here] = example.weights

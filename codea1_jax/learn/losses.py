@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from codea1_jax.learn.config import GRPOConfig
+from codea1_jax.config import GRPOConfig
 
 # Log-ratios are cut here before they are exponentiated, so that no token overflows float32.
 MAX_LOG_RATIO = 20.0
@@ -39,10 +39,10 @@ def importance_ratio(
 
 
 def sequence_ratio(
-    logprobs: Float[Array, "rows slots"],
-    old_logprobs: Float[Array, "rows slots"],
-    sequences: Int[Array, "rows slots"],
-) -> Float[Array, "rows slots"]:
+    logprobs: Float[Array, "rows targets"],
+    old_logprobs: Float[Array, "rows targets"],
+    sequences: Int[Array, "rows targets"],
+) -> Float[Array, "rows targets"]:
     """At each token the geometric mean of its response's ratios (GSPO, arXiv 2507.18071, equation 7).
 
     Here a response weighs in the loss by its number of tokens, as everywhere in the token mean; in GSPO's own

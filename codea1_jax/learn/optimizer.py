@@ -12,11 +12,11 @@ from jax.sharding import Mesh
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int
 
-from codea1_jax.learn.config import OptimizerConfig
-from codea1_jax.models.lora import LoRAConfig, trained_shapes, trained_shardings
+from codea1_jax.config import LoRAConfig, OffloadConfig, OptimizerConfig
+from codea1_jax.models.lora import trained_shapes, trained_shardings
+from codea1_jax.models.offload import in_host_memory
 from codea1_jax.models.qwen2 import Qwen2
 from codea1_jax.models.sharding import replicated
-from codea1_jax.run.offload import OffloadConfig, in_host_memory
 
 Params = Any  # a nested dict of arrays
 

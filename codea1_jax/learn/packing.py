@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from codea1_jax.config import PackingConfig
 from codea1_jax.learn.batch import BatchWriter, Blocks, Example, PackedBatch
-from codea1_jax.learn.config import PackingConfig
 
 # Sizes that depend on the data are rounded up, so that few shapes are ever compiled: prompts and responses to
 # a multiple of 16 tokens, rows and their slots to a multiple of a quarter of the most there can be.
@@ -21,18 +21,22 @@ GRAIN = 16
 SHAPE_STEPS = 4
 
 
-def pack(examples: Sequence[Example], config: PackingConfig, parts: int = 1) -> list[PackedBatch]:
+def pack(examples: Sequence[Example], config: PackingConfig, batch_shards: int = 1) -> list[PackedBatch]:
     """Micro-batches of one shape that hold every example with something to learn; deterministic.
 
-    Rows are a multiple of `parts`, into which the mesh splits a batch; `micro_batch_tokens` are of each part.
+    Rows are a multiple of `batch_shards`, into which the mesh splits a batch; `micro_batch_tokens` are of each part.
     """
     kept = [example for example in examples if example.learned]
     if not kept:
         return []
-    return pack_shared_prompts(kept, config, parts) if config.share_prompts else pack_segments(kept, config, parts)
+    return (
+        pack_shared_prompts(kept, config, batch_shards)
+        if config.share_prompts
+        else pack_segments(kept, config, batch_shards)
+    )
 
 
-def pack_segments(examples: Sequence[Example], config: PackingConfig, parts: int = 1) -> list[PackedBatch]:
+def pack_segments(examples: Sequence[Example], config: PackingConfig, batch_shards: int = 1) -> list[PackedBatch]:
     """Rows of independent segments; the row length is doubled as long as an example does not fit."""
     row_length = config.row_length
     while row_length < max(example.length for example in examples):
@@ -40,7 +44,7 @@ def pack_segments(examples: Sequence[Example], config: PackingConfig, parts: int
     rows = _first_fit_decreasing(examples, row_length)
     most = max(sum(len(example.learned) for example in row) for row in rows)
     slots = _in_quarters(most, row_length)
-    batch_rows = _rows_per_batch(len(rows), row_length, config, parts)
+    batch_rows = _rows_per_batch(len(rows), row_length, config, batch_shards)
 
     def fill(rows: Sequence[Sequence[Example]]) -> PackedBatch:
         writer = BatchWriter(batch_rows, row_length, slots)
@@ -57,7 +61,7 @@ def pack_segments(examples: Sequence[Example], config: PackingConfig, parts: int
     return [fill(rows[start : start + batch_rows]) for start in range(0, len(rows), batch_rows)]
 
 
-def pack_shared_prompts(examples: Sequence[Example], config: PackingConfig, parts: int = 1) -> list[PackedBatch]:
+def pack_shared_prompts(examples: Sequence[Example], config: PackingConfig, batch_shards: int = 1) -> list[PackedBatch]:
     """One row per context; `row_length` is not used: a row is as long as the longest context and responses ask."""
     by_context: dict[tuple[int, ...], list[Example]] = {}
     for example in examples:
@@ -67,7 +71,7 @@ def pack_shared_prompts(examples: Sequence[Example], config: PackingConfig, part
     samples = max(map(len, by_context.values()))
     row_length = prompt + samples * block
     rows = list(by_context.items())
-    batch_rows = _rows_per_batch(len(rows), row_length, config, parts)
+    batch_rows = _rows_per_batch(len(rows), row_length, config, batch_shards)
 
     def fill(rows: Sequence[tuple[tuple[int, ...], list[Example]]]) -> PackedBatch:
         writer = BatchWriter(batch_rows, row_length, samples * block, Blocks(prompt, block))
@@ -95,11 +99,11 @@ def _first_fit_decreasing(examples: Sequence[Example], row_length: int) -> list[
     return [row for row in rows if row]
 
 
-def _rows_per_batch(rows: int, row_length: int, config: PackingConfig, parts: int) -> int:
-    """Rows of each micro-batch when all are shared out evenly to as few micro-batches, and parts, as possible."""
+def _rows_per_batch(rows: int, row_length: int, config: PackingConfig, batch_shards: int) -> int:
+    """Rows of each micro-batch when all are shared out evenly to as few micro-batches, and shards, as possible."""
     most = max(1, config.micro_batch_tokens // row_length)
-    batches = -(-rows // (most * parts))
-    return parts * _in_quarters(-(-rows // (batches * parts)), most)
+    batches = -(-rows // (most * batch_shards))
+    return batch_shards * _in_quarters(-(-rows // (batches * batch_shards)), most)
 
 
 def _in_quarters(size: int, most: int) -> int:

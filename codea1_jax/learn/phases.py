@@ -10,21 +10,21 @@ Jitted = Any  # jax.jit's result has no public type
 
 @dataclass(frozen=True)
 class Phases:
-    """Called with arrays they compute; lowered from placed shapes they say what a device would have to do.
+    """Called with arrays, they compute; lowered from placed shapes, they show what a device would have to do.
 
     `trained` are parameters or adapters, `base` what adapters are added to, None where there are none.
 
     init: parameters -> a state of its own.
-    nothing: trained -> what is accumulated over no micro-batch.
-    accumulate: (accumulated, trained, batch, total, base) -> accumulated; the first is donated.
+    empty: trained -> what is accumulated over no micro-batch.
+    accumulate: (accumulated, trained, batch, normalizer, base) -> accumulated; the first is donated.
     apply: (state, gradient) -> (state, the gradient's norm); the first is donated.
-    logprobs: (parameters, batch) -> those of the batch's slots; None where learning weighs no probabilities.
-    freeze: trained -> a reference; None where none is ever made.
+    logprobs: (parameters, batch) -> those of the batch's targets.
+    freeze: trained -> a reference.
     """
 
     init: Jitted
-    nothing: Jitted
+    empty: Jitted
     accumulate: Jitted
     apply: Jitted
-    logprobs: Jitted = None
-    freeze: Jitted = None
+    logprobs: Jitted
+    freeze: Jitted

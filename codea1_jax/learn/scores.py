@@ -17,17 +17,17 @@ from codea1_jax.models.logprobs import token_logprobs
 from codea1_jax.models.qwen2 import Qwen2, output_table
 
 Scores = Callable[[Params, PackedBatch], tuple[Array, Array]]
-"""(parameters, batch) -> the log-probability of every slot's token and the entropy (nats) of its
-distribution, both Float[Array, "rows slots"]."""
+"""(parameters, batch) -> the log-probability of every target's token and the entropy (nats) of its
+distribution, both Float[Array, "rows targets"]."""
 
 
-def slot_scores(model: Qwen2, *, logit_chunk: int, temperature: float = 1.0) -> Scores:
+def target_scores(model: Qwen2, *, logit_chunk: int, temperature: float = 1.0) -> Scores:
     """The scores of a Qwen2 model sampled at `temperature`."""
 
     def scores(params: Params, batch: PackedBatch) -> tuple[Array, Array]:
         hidden, _ = model.apply({"params": params}, batch.tokens, batch.positions, _attention(batch, model.attention))
         # Only the states that predict a learned token meet the vocabulary.
-        states = jnp.take_along_axis(hidden, batch.places[..., None], axis=1)
+        states = jnp.take_along_axis(hidden, batch.target_index[..., None], axis=1)
         table = output_table(params, model.config)
         return token_logprobs(states, table, batch.targets, chunk=logit_chunk, temperature=temperature)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -20,33 +20,11 @@ import jax.numpy as jnp
 from flax import traverse_util
 from jax.sharding import AbstractMesh, Mesh
 from jaxtyping import Array, Float
-from pydantic import Field, field_validator
 
+from codea1_jax.config import LoRAConfig
 from codea1_jax.models.qwen2 import LORA_A, LORA_B, Params, Qwen2, abstract_params, logical_params
 from codea1_jax.models.sharding import logical_shardings, param_shardings, with_shardings
 from codea1_jax.models.stored import flatten
-from codea1_jax.run.config import Section
-
-Target = Literal["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
-
-
-class LoRAConfig(Section):
-    """Which matrices have adapters, and how large they are."""
-
-    rank: int = Field(default=16, ge=1, description="columns of A, rows of B")
-    alpha: float = Field(default=32.0, gt=0, description="A B is weighed by alpha / rank")
-    targets: tuple[Target, ...] = Field(
-        default=("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"),
-        min_length=1,
-        description="the matrices of every layer that have adapters",
-    )
-
-    @field_validator("targets")
-    @classmethod
-    def _each_once(cls, targets: tuple[Target, ...]) -> tuple[Target, ...]:
-        if len(set(targets)) < len(targets):
-            raise ValueError(f"{', '.join(targets)}: one is named twice")
-        return targets
 
 
 def logical_adapters(model: Qwen2, lora: LoRAConfig) -> Params:
@@ -68,7 +46,7 @@ def trained_shapes(model: Qwen2, lora: LoRAConfig | None) -> Params:
 
 
 def trained_shardings(model: Qwen2, lora: LoRAConfig | None, mesh: Mesh | AbstractMesh) -> Params:
-    """A tree like it, of NamedShardings. Raises ConfigError as `param_shardings` does."""
+    """A tree like it, of NamedShardings. Raises UserError as `param_shardings` does."""
     if lora is None:
         return param_shardings(model, mesh)
     return logical_shardings(logical_adapters(model, lora), model.config, mesh)

@@ -13,34 +13,12 @@ import numpy as np
 from jax.experimental import mesh_utils
 from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
-from pydantic import Field
 
+from codea1_jax.config import MeshConfig
+from codea1_jax.errors import UserError
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.layout import MESH_AXES, TABLE, spec, using
 from codea1_jax.models.qwen2 import Params, Qwen2, abstract_params, init_params, logical_params
-from codea1_jax.run.config import ConfigError, Section
-
-
-class MeshConfig(Section):
-    """How the devices are arranged. One size may be -1: as many as there are left."""
-
-    replica: int = Field(default=1, description="copies of the model, over which the batch is split; slices divide it")
-    fsdp: int = Field(default=-1, description="devices that split parameters, optimizer state and batch")
-    tensor: int = Field(default=1, description="devices that split heads, feed-forward and vocabulary")
-
-    def shape(self, devices: int) -> tuple[int, int, int]:
-        """The sizes of (replica, fsdp, tensor) over that many devices. Raises ConfigError if they do not fit."""
-        sizes = [self.replica, self.fsdp, self.tensor]
-        stated = {name: size for name, size in zip(MESH_AXES, sizes, strict=True) if size != -1}
-        wrong = [f"mesh.{name}={size}" for name, size in stated.items() if size < 1]
-        if wrong or len(stated) < 2:
-            raise ConfigError(f"{', '.join(wrong) or 'mesh'}: sizes are positive, and one of them may be -1")
-        product = math.prod(stated.values())
-        if devices % product or (len(stated) == 3 and product != devices):
-            settings = " x ".join(f"mesh.{name}={size}" for name, size in stated.items())
-            raise ConfigError(f"{settings} does not fit {devices} devices: change one of them, or set one to -1")
-        replica, fsdp, tensor = (devices // product if size == -1 else size for size in sizes)
-        return replica, fsdp, tensor
 
 
 def make_mesh(config: MeshConfig, devices: Sequence[Any] | None = None) -> Mesh:
@@ -51,7 +29,7 @@ def make_mesh(config: MeshConfig, devices: Sequence[Any] | None = None) -> Mesh:
     if slices == 1:
         grid = mesh_utils.create_device_mesh(shape, devices, allow_split_physical_axes=True)
     elif shape[0] % slices:
-        raise ConfigError(f"mesh.replica={shape[0]} must be a multiple of the {slices} slices")
+        raise UserError(f"mesh.replica={shape[0]} must be a multiple of the {slices} slices")
     else:
         inner = (shape[0] // slices, *shape[1:])
         grid = mesh_utils.create_hybrid_device_mesh(inner, (slices, 1, 1), devices, allow_split_physical_axes=True)
@@ -64,7 +42,7 @@ def one_device_mesh() -> Mesh:
 
 
 def check_divisible(config: Qwen2Config, mesh: Mesh | AbstractMesh) -> None:
-    """Raises ConfigError naming the mesh setting that does not divide the model.
+    """Raises UserError naming the mesh setting that does not divide the model.
 
     Key/value heads and the vocabulary need not be divisible: where they are not, every device of the tensor axis
     holds them all.
@@ -78,13 +56,13 @@ def check_divisible(config: Qwen2Config, mesh: Mesh | AbstractMesh) -> None:
         count = mesh.shape[axis]
         if size % count:
             better = max(n for n in range(1, count) if size % n == 0)
-            raise ConfigError(
+            raise UserError(
                 f"mesh.{axis}={count} does not divide {name}={size}: set mesh.{axis} to {better} or another divisor"
             )
 
 
 def param_shardings(model: Qwen2, mesh: Mesh | AbstractMesh) -> Params:
-    """A tree like the parameters, of NamedShardings. Raises ConfigError as `check_divisible` does."""
+    """A tree like the parameters, of NamedShardings. Raises UserError as `check_divisible` does."""
     return logical_shardings(logical_params(model), model.config, mesh)
 
 
@@ -99,7 +77,7 @@ def logical_shardings(
 ) -> Params:
     """Where arrays in boxes that name their axes lie; no device splits the axes in `whole`.
 
-    Raises ConfigError as `check_divisible` does.
+    Raises UserError as `check_divisible` does.
     """
     check_divisible(config, mesh)
     sizes = {"kv_heads": config.num_kv_heads, "vocab": config.vocab_size}
@@ -136,7 +114,7 @@ def replicated(mesh: Mesh) -> NamedSharding:
     return NamedSharding(mesh, P())
 
 
-def batch_parts(mesh: Mesh) -> int:
+def batch_shards(mesh: Mesh) -> int:
     """Parts in which the mesh splits a batch."""
     return math.prod(mesh.shape[axis] for axis in TABLE["batch"])
 

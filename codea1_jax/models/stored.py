@@ -12,9 +12,9 @@ from typing import Any, cast
 import jax
 from flax import traverse_util
 
+from codea1_jax.checkpoint.checkpoints import Checkpoints
 from codea1_jax.models.qwen2 import Params, Qwen2, abstract_params
 from codea1_jax.models.sharding import with_shardings
-from codea1_jax.run.checkpoint import Checkpoints
 
 PARAMS = "params"  # the folder in a model directory
 STEP = 0

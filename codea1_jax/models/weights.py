@@ -23,11 +23,11 @@ from jax.experimental import multihost_utils
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
+from codea1_jax.errors import UserError
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.qwen2 import Params, Qwen2, abstract_params
 from codea1_jax.models.sharding import one_device_mesh, param_shardings
 from codea1_jax.models.stored import PARAMS, dtype_of_stored, flatten, read_stored
-from codea1_jax.run.config import ConfigError
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
@@ -36,36 +36,36 @@ DTYPES = {"F32": "float32", "BF16": "bfloat16", "F16": "float16"}
 HUB_FILES = ["*.safetensors", "*.json", "*.txt", "*.jinja"]
 
 
-class WeightsError(ConfigError):
+class WeightsError(UserError):
     """A checkpoint's tensors are not those of the model; the message names them."""
 
 
 def resolve(name: str) -> Path:
     """A local model directory as it is; a Hub id (like `Qwen/Qwen2.5-Coder-1.5B`) downloaded, or cached.
 
-    Raises ConfigError if it is neither, or cannot be downloaded.
+    Raises UserError if it is neither, or cannot be downloaded.
     """
     local = Path(name).expanduser()
     if local.is_dir():
         return local
     if local.is_absolute() or name.count("/") != 1 or name.startswith("."):
-        raise ConfigError(f"{name}: no such directory, and not a Hub id (owner/name)")
+        raise UserError(f"{name}: no such directory, and not a Hub id (owner/name)")
     try:
         return Path(snapshot_download(name, allow_patterns=HUB_FILES))
     except (HfHubHTTPError, LocalEntryNotFoundError) as error:
         reason = str(error).strip().splitlines()[0]
-        raise ConfigError(f"{name}: no such directory, nor available from the Hub: {reason}") from error
+        raise UserError(f"{name}: no such directory, nor available from the Hub: {reason}") from error
 
 
 def read_config(directory: Path) -> Qwen2Config:
-    """The architecture that a model directory's `config.json` states. Raises ConfigError if it states none of ours."""
+    """The architecture that a model directory's `config.json` states. Raises UserError if it states none of ours."""
     path = directory / "config.json"
     if not path.exists():
-        raise ConfigError(f"{directory}: no config.json, so it is not a model directory")
+        raise UserError(f"{directory}: no config.json, so it is not a model directory")
     try:
         return Qwen2Config.from_hf(json.loads(path.read_text()))
     except (ValueError, KeyError) as error:
-        raise ConfigError(f"{path}: {error}") from error
+        raise UserError(f"{path}: {error}") from error
 
 
 def write_config(directory: Path, config: Qwen2Config, dtype: str) -> None:

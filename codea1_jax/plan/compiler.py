@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from codea1_jax.config import Config
-from codea1_jax.plan.hardware import GIB, Hardware, unknown_hardware
-from codea1_jax.run.config import ConfigError
+from codea1_jax.errors import UserError
+from codea1_jax.models.chips import GIB, Hardware, unknown_hardware
 
 # libtpu looks for a TPU's metadata server unless it is told all of this; the type need not be that of the topology.
 ENVIRONMENT = {
@@ -76,9 +76,9 @@ class Refused:
 
 
 def check_compiler() -> None:
-    """Raises ConfigError, with the fix, if libtpu is not installed."""
+    """Raises UserError, with the fix, if libtpu is not installed."""
     if importlib.util.find_spec("libtpu") is None:
-        raise ConfigError("compiling for TPU needs libtpu: pip install 'codea1-jax[plan]'")
+        raise UserError("compiling for TPU needs libtpu: pip install 'codea1-jax[plan]'")
 
 
 def compile_phases(
@@ -87,7 +87,7 @@ def compile_phases(
     """Compiles these phases of a step, one after another.
 
     Raises:
-        ConfigError: libtpu knows no such topology.
+        UserError: libtpu knows no such topology.
         CompilerError: the compiler failed for another reason than memory.
     """
     results: dict[str, Compiled | Refused] = {}

@@ -15,7 +15,7 @@ from typing import Any
 from jax._src.cudnn import fused_attention_stablehlo as fused_attention
 from jax.experimental import topologies
 
-from codea1_jax.plan.hardware import KINDS, Hardware
+from codea1_jax.models.chips import KINDS, Hardware
 
 CUDNN = (9, 8)  # the oldest that jax-cuda12-plugin takes
 GPUS_PER_NODE = 8

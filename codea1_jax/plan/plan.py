@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from codea1_jax.config import Config
+from codea1_jax.models.chips import GIB, Hardware
 from codea1_jax.plan.compiler import Compiled, Refused, Watch, compile_phases
-from codea1_jax.plan.hardware import GIB, Hardware
 from codea1_jax.plan.memory import fix, least_memory, refuse_what_cannot_fit, resident
-from codea1_jax.plan.setup import make_setup
-from codea1_jax.plan.workload import Phase, Setup, phases, sampled_tokens
+from codea1_jax.plan.planned_run import make_planned_run
+from codea1_jax.plan.workload import Phase, PlannedRun, phases, sampled_tokens
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Row:
 class Plan:
     """All phases of a step. fill: mean length of prompts and responses, as a share of the longest allowed."""
 
-    setup: Setup
+    run: PlannedRun
     hardware: Hardware
     rows: tuple[Row, ...]
     fill: float
@@ -61,7 +61,7 @@ class Plan:
     @property
     def tokens_per_second(self) -> float:
         """Tokens drawn in a step, by the step's seconds."""
-        return sampled_tokens(self.setup.config, self.fill) / self.seconds
+        return sampled_tokens(self.run.config, self.fill) / self.seconds
 
     @property
     def utilization(self) -> float:
@@ -74,21 +74,21 @@ def make_plan(config: Config, hardware: Hardware, fill: float, watch: Watch) -> 
     """Compiles every phase for a TPU; for other hardware, by arithmetic alone.
 
     Raises:
-        ConfigError: it cannot fit, said before anything is compiled; the mesh does not suit hardware or model; libtpu
+        UserError: it cannot fit, said before anything is compiled; the mesh does not suit hardware or model; libtpu
             does not know the topology.
         CompilerError: the compiler failed for another reason than memory.
     """
-    setup = make_setup(config, hardware)
-    refuse_what_cannot_fit(setup, hardware)
-    planned = phases(setup, fill)
+    run = make_planned_run(config, hardware)
+    refuse_what_cannot_fit(run, hardware)
+    planned = phases(run, fill)
     compiled = compile_phases(config, hardware, [phase.name for phase in planned], watch) if hardware.is_tpu else {}
-    rows = tuple(_row(setup, hardware, phase, compiled.get(phase.name)) for phase in planned)
-    return Plan(setup, hardware, rows, fill)
+    rows = tuple(_row(run, hardware, phase, compiled.get(phase.name)) for phase in planned)
+    return Plan(run, hardware, rows, fill)
 
 
-def least_seconds(setup: Setup, hardware: Hardware, fill: float) -> float:
+def least_seconds(run: PlannedRun, hardware: Hardware, fill: float) -> float:
     """What a step takes at the least by arithmetic alone, which knows no interconnect."""
-    return sum(phase.calls * max(_seconds(phase, hardware).values()) for phase in phases(setup, fill))
+    return sum(phase.calls * max(_seconds(phase, hardware).values()) for phase in phases(run, fill))
 
 
 def _seconds(phase: Phase, hardware: Hardware) -> dict[str, float]:
@@ -97,15 +97,15 @@ def _seconds(phase: Phase, hardware: Hardware) -> dict[str, float]:
     return {"compute": phase.flops / (chip.flops * hardware.devices), "memory": phase.traffic / chip.bandwidth}
 
 
-def _row(setup: Setup, hardware: Hardware, phase: Phase, compiled: Compiled | Refused | None) -> Row:
+def _row(run: PlannedRun, hardware: Hardware, phase: Phase, compiled: Compiled | Refused | None) -> Row:
     chip, seconds = hardware.chip, _seconds(phase, hardware)
     if isinstance(compiled, Compiled):
         seconds["interconnect"] = sum(compiled.received.values()) / chip.interconnect
         memory = float(compiled.memory)
     else:
-        memory = None if isinstance(compiled, Refused) else least_memory(setup).get(phase.name, resident(setup))
+        memory = None if isinstance(compiled, Refused) else least_memory(run).get(phase.name, resident(run))
     fits = memory is not None and memory <= chip.memory
-    return Row(phase, seconds, memory, compiled, None if fits else fix(setup, phase.name, chip.memory))
+    return Row(phase, seconds, memory, compiled, None if fits else fix(run, phase.name, chip.memory))
 
 
 def as_document(plan: Plan) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def as_document(plan: Plan) -> dict[str, Any]:
         "devices": plan.hardware.devices,
         "compiled": plan.hardware.is_tpu,
         "memory_per_device": plan.hardware.chip.memory,
-        "resident": resident(plan.setup),
+        "resident": resident(plan.run),
         "fill": plan.fill,
         "step_seconds_at_least": plan.seconds,
         "tokens_per_second_at_most": plan.tokens_per_second,

@@ -16,18 +16,18 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 from jax.stages import Lowered
 
-from codea1_jax.assemble.policies import make_learners, shares_reference
-from codea1_jax.learn import Imitation, Learner, PolicyState
+from codea1_jax.build.policies import Learning
+from codea1_jax.config import METHODS
+from codea1_jax.learn import Learner, PolicyState
 from codea1_jax.learn.batch import PackedBatch
-from codea1_jax.methods import METHODS
 from codea1_jax.models.lora import beside
+from codea1_jax.models.offload import HOST, in_device_memory, in_host_memory
 from codea1_jax.models.qwen2 import Params, Qwen2
 from codea1_jax.models.sharding import abstract_sharded, batch_sharding, serving_shardings, with_shardings
 from codea1_jax.models.stored import flatten
-from codea1_jax.plan.workload import Setup, Talk, fullest_batch, phases, talk_capacity, talks
+from codea1_jax.plan.workload import PlannedRun, SamplingLoad, fullest_batch, load_capacity, phases, sampling_loads
 from codea1_jax.rollout.decode import Decoder, Rows, abstract_cache, insert, prefill, prompt_key_values
-from codea1_jax.rollout.sampling import Controls, Method
-from codea1_jax.run.offload import HOST, in_device_memory, in_host_memory
+from codea1_jax.rollout.sampling import Controls, SamplingKind
 
 EOS = (0,)  # any token ends a completion as well as another
 
@@ -53,26 +53,30 @@ def outputs(function: Any, *arguments: Any) -> Any:
     return with_shardings(compiled.out_info, compiled.output_shardings)
 
 
-def make_programs(setup: Setup, mesh: Mesh) -> list[Program]:
+def make_programs(run: PlannedRun, mesh: Mesh) -> list[Program]:
     """Every phase of a step, in its order."""
-    config = setup.config
+    config = run.config
     dtype = jnp.dtype(config.model.compute_dtype)
-    model = Qwen2(setup.model, dtype, jnp.dtype("float32"), config.model.remat, config.model.attention)
+    model = Qwen2(run.model, dtype, jnp.dtype("float32"), config.model.remat, config.model.attention)
     params = abstract_sharded(model, mesh)
-    method = METHODS[config.method.name]
-    learners = make_learners(config, method, model, 1, mesh)
-    shared = abstract_sharded(model.clone(param_dtype=dtype), mesh) if shares_reference(config, method) else None
+    learning = Learning.of(config, METHODS[config.method.name])
+    learners = learning.learners(model, 1, mesh)
+    shared = abstract_sharded(model.clone(param_dtype=dtype), mesh) if learning.shares_reference else None
     shared = in_host_memory(shared) if config.offload.reference else shared
     states = {name: learner.abstract(params) for name, learner in learners.items()}
     always = device_bytes((shared, states))
-    programs = [program for talk in talks(config) for program in _sampling(setup, talk, model, params, mesh, always)]
+    programs = [
+        program for load in sampling_loads(config) for program in _sampling(run, load, model, params, mesh, always)
+    ]
     for name, learner in learners.items():
-        programs += _learning(setup, name, learner, states[name], shared, mesh, always)
+        programs += _learning(run, name, learner, states[name], shared, mesh, always)
     return programs
 
 
-def _sampling(setup: Setup, talk: Talk, model: Qwen2, params: Params, mesh: Mesh, always: int) -> Iterator[Program]:
-    rollout, capacity = setup.config.rollout, talk_capacity(setup, talk)
+def _sampling(
+    run: PlannedRun, load: SamplingLoad, model: Qwen2, params: Params, mesh: Mesh, always: int
+) -> Iterator[Program]:
+    rollout, capacity = run.config.rollout, load_capacity(run, load)
     copied = jax.tree.map(lambda x: _shape(x.shape, model.dtype), params)
     copied = with_shardings(copied, serving_shardings(model, mesh))
     cache = abstract_cache(model, capacity, mesh, apart=False)
@@ -83,21 +87,21 @@ def _sampling(setup: Setup, talk: Talk, model: Qwen2, params: Params, mesh: Mesh
     if rollout.engine == "jetstream":  # prompts are prefilled apart from the cache, and every row has its own controls
         controls = _controls((capacity.slots, width))
         prefix = partial(prompt_key_values.lower, model, mesh, copied, tokens)
-        newcomers = (_rows(prompts, width), _controls((prompts, width)))
+        inserted = (_rows(prompts, width), _controls((prompts, width)))
 
         def lower_insert() -> Lowered:
             key_values = outputs(prompt_key_values, model, mesh, copied, tokens)
-            return insert.lower(mesh, cache, (rows, controls), key_values, slots, newcomers)
+            return insert.lower(mesh, cache, (rows, controls), key_values, slots, inserted)
 
-        yield Program(f"prefill {talk.role}", prefix, always + device_bytes(cache))
-        yield Program(f"insert {talk.role}", lower_insert, always + device_bytes(copied))
+        yield Program(f"prefill {load.role}", prefix, always + device_bytes(cache))
+        yield Program(f"insert {load.role}", lower_insert, always + device_bytes(copied))
     else:
         controls = _controls(())
-        yield Program(f"prefill {talk.role}", partial(prefill.lower, model, mesh, copied, cache, tokens, slots), always)
-    method = Method.FILTERED if rollout.top_p < 1 else Method.PLAIN
+        yield Program(f"prefill {load.role}", partial(prefill.lower, model, mesh, copied, cache, tokens, slots), always)
+    method = SamplingKind.FILTERED if rollout.top_p < 1 else SamplingKind.PLAIN
     decoder = Decoder(model, mesh, capacity, EOS, method, bucket, capacity.kept_responses)
     lower_decode = partial(Decoder.__call__.lower, decoder, copied, cache, rows, controls)
-    yield Program(f"decode {talk.role}", lower_decode, always)
+    yield Program(f"decode {load.role}", lower_decode, always)
 
 
 def _shape(shape: tuple[int, ...], dtype: Any) -> Any:
@@ -110,7 +114,7 @@ def _rows(slots: int, width: int) -> Rows:
     return Rows(
         prefix=_shape((slots,), jnp.int32),
         token=_shape(rows, jnp.int32),
-        age=_shape(rows, jnp.int32),
+        num_generated=_shape(rows, jnp.int32),
         active=_shape(rows, jnp.bool_),
         key=_shape((*rows, 2), jnp.uint32),
     )
@@ -122,17 +126,17 @@ def _controls(shape: tuple[int, ...]) -> Controls:
 
 
 def _learning(
-    setup: Setup,
+    run: PlannedRun,
     name: str,
-    learner: Learner | Imitation,
+    learner: Learner,
     state: PolicyState,
     shared: Params | None,
     mesh: Mesh,
     always: int,
 ) -> Iterator[Program]:
-    jitted, lora = learner.phases, setup.config.lora
-    planned = {phase.name: phase for phase in phases(setup)}
-    batch = _placed(fullest_batch(setup, name), mesh)
+    jitted, lora = learner.phases, run.config.lora
+    planned = {phase.name: phase for phase in phases(run)}
+    batch = _placed(fullest_batch(run, name), mesh)
     # A step's batches are all on the devices before the first is learned from.
     batches = math.ceil(planned[f"gradient {name}"].calls) * device_bytes(batch)
     own, state = state.reference, replace(state, reference=None)
@@ -142,15 +146,14 @@ def _learning(
 
     scored = {"old": adapted(state.params), "ref": shared if own is None else adapted(own)}
     for scoring, params in scored.items():
-        if f"score-{scoring} {name}" in planned and jitted.logprobs is not None:
+        if f"score-{scoring} {name}" in planned:
             lower = partial(jitted.logprobs.lower, in_device_memory(params), batch)
             yield Program(f"score-{scoring} {name}", lower, always - device_bytes(params) + batches)
     base = None if lora is None else shared
-    total, tokens = outputs(jitted.nothing, state.params), jax.ShapeDtypeStruct((), jnp.float32)
+    total, tokens = outputs(jitted.empty, state.params), jax.ShapeDtypeStruct((), jnp.float32)
     lower = partial(jitted.accumulate.lower, total, state.params, batch, tokens, base)
     yield Program(f"gradient {name}", lower, always - device_bytes((state.params, base)) + batches)
-    gradient = total.gradient if isinstance(learner, Learner) else total[1]
-    lower = partial(jitted.apply.lower, in_device_memory(state), gradient)
+    lower = partial(jitted.apply.lower, in_device_memory(state), total.gradient)
     yield Program(f"update {name}", lower, always - device_bytes(state))
 
 

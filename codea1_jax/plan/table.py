@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from codea1_jax.models.chips import GIB
 from codea1_jax.plan.compiler import Compiled, Refused
-from codea1_jax.plan.hardware import GIB
 from codea1_jax.plan.plan import Plan, Row, gib
 from codea1_jax.plan.planned import PHASE_COLUMNS, Planned
 

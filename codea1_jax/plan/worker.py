@@ -17,11 +17,11 @@ from jax.experimental import topologies
 from jax.stages import Lowered
 
 from codea1_jax.config import Config
+from codea1_jax.models.chips import find_hardware
 from codea1_jax.models.sharding import make_mesh
 from codea1_jax.plan.collectives import received_bytes
-from codea1_jax.plan.hardware import find_hardware
+from codea1_jax.plan.planned_run import make_planned_run
 from codea1_jax.plan.programs import make_programs
-from codea1_jax.plan.setup import make_setup
 
 
 def main() -> None:
@@ -41,7 +41,7 @@ def main() -> None:
     config = Config.model_validate(job["config"])
     mesh = make_mesh(config.mesh, devices)
     known: dict[str, dict[str, Any]] = {}
-    for program in make_programs(make_setup(config, find_hardware(job["topology"])), mesh):
+    for program in make_programs(make_planned_run(config, find_hardware(job["topology"])), mesh):
         if program.name in job["phases"]:
             say(phase=program.name)
             lowered = program.lower()

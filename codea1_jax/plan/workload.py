@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from codea1_jax.assemble.players import capacity_of
-from codea1_jax.config import Config, LearnerConfig
+from codea1_jax.build.players import capacity_of
+from codea1_jax.config import METHODS, Config, LearnerConfig, Role
 from codea1_jax.learn.batch import Example, PackedBatch
 from codea1_jax.learn.packing import pack
-from codea1_jax.methods import METHODS, Role
 from codea1_jax.models.config import Qwen2Config
-from codea1_jax.plan.arithmetic import (
+from codea1_jax.models.flops import (
     Number,
     adapter_parameters,
     cache_bytes,
@@ -47,15 +46,15 @@ class Phase:
 
 
 @dataclass(frozen=True)
-class Setup:
+class PlannedRun:
     """A configuration, the shape of its model, and how the mesh splits them.
 
-    parts: of a batch. shards: of parameters where they are kept. tensor: of the copy that is sampled from.
+    batch_shards: of a batch. shards: of parameters where they are kept. tensor: of the copy that is sampled from.
     """
 
     config: Config
     model: Qwen2Config
-    parts: int
+    batch_shards: int
     shards: int
     tensor: int
 
@@ -88,11 +87,11 @@ class Setup:
     def cache(self, capacity: Capacity) -> float:
         """Bytes of a rollout's keys and values on a device."""
         columns = capacity.prompt_buckets[-1] + capacity.width * capacity.kept_responses
-        return capacity.slots * columns * cache_bytes(self.model, self.itemsize) / (self.parts * self.head_parts)
+        return capacity.slots * columns * cache_bytes(self.model, self.itemsize) / (self.batch_shards * self.head_parts)
 
 
 @dataclass(frozen=True)
-class Talk:
+class SamplingLoad:
     """The most that a role samples in a step: prompts, each answered `samples` times. Lengths in tokens."""
 
     role: Role
@@ -104,7 +103,7 @@ class Talk:
 
 
 @dataclass(frozen=True)
-class Lesson:
+class TrainingLoad:
     """The most that a policy learns from in a step: groups of samples that share a prompt."""
 
     groups: int
@@ -118,7 +117,7 @@ class Lesson:
         return self.prompt + self.response - 1
 
 
-def talks(config: Config) -> list[Talk]:
+def sampling_loads(config: Config) -> list[SamplingLoad]:
     """What is sampled in a step, role by role."""
     method, rollout, questions = METHODS[config.method.name], config.rollout, config.train.questions
     if method.supervised:
@@ -127,26 +126,26 @@ def talks(config: Config) -> list[Talk]:
         "code": (questions, rollout.samples, rollout.code_prompt_tokens, rollout.code_tokens),
         "test": (questions * rollout.samples, rollout.suites, rollout.test_prompt_tokens, rollout.test_tokens),
     }
-    return [Talk(role, policy, *lengths[role]) for role, policy in method.roles.items()]
+    return [SamplingLoad(role, policy, *lengths[role]) for role, policy in method.roles.items()]
 
 
-def lessons(config: Config) -> dict[str, list[Lesson]]:
+def training_loads(config: Config) -> dict[str, list[TrainingLoad]]:
     """What every policy learns from in a step."""
-    found: dict[str, list[Lesson]] = {}
-    for talk in talks(config):
-        groups = config.train.questions * (config.train.update_n if talk.role == "test" else 1)
-        found.setdefault(talk.policy, []).append(Lesson(groups, talk.samples, talk.prompt, talk.response))
+    found: dict[str, list[TrainingLoad]] = {}
+    for load in sampling_loads(config):
+        groups = config.train.questions * (config.train.update_n if load.role == "test" else 1)
+        found.setdefault(load.policy, []).append(TrainingLoad(groups, load.samples, load.prompt, load.response))
     if METHODS[config.method.name].supervised:
         rollout = config.rollout
-        found["test"] = [Lesson(config.train.questions, 1, rollout.test_prompt_tokens, rollout.test_tokens)]
+        found["test"] = [TrainingLoad(config.train.questions, 1, rollout.test_prompt_tokens, rollout.test_tokens)]
     return found
 
 
-def talk_capacity(setup: Setup, talk: Talk) -> Capacity:
+def load_capacity(run: PlannedRun, load: SamplingLoad) -> Capacity:
     """What is resident while a role speaks."""
-    rollout = setup.config.rollout
-    groups = min(rollout.groups, talk.prompts)
-    return capacity_of(rollout, setup.parts, groups, talk.samples, talk.prompt, talk.response)
+    rollout = run.config.rollout
+    groups = min(rollout.groups, load.prompts)
+    return capacity_of(rollout, run.batch_shards, groups, load.samples, load.prompt, load.response)
 
 
 def learner_config(config: Config, policy: str) -> LearnerConfig:
@@ -154,87 +153,87 @@ def learner_config(config: Config, policy: str) -> LearnerConfig:
     return {"code": config.code, "test": config.test}[policy]
 
 
-def fullest_batch(setup: Setup, policy: str) -> PackedBatch:
-    """The largest micro-batch that the packer can make of a policy's lessons: its real rows, and all their slots."""
-    packing, those = learner_config(setup.config, policy).packing, lessons(setup.config)[policy]
-    longest = max(lesson.length for lesson in those)
-    rows = setup.parts * max(1, packing.micro_batch_tokens // longest)
+def fullest_batch(run: PlannedRun, policy: str) -> PackedBatch:
+    """The largest micro-batch that the packer can make of a policy's loads: its real rows, and all their targets."""
+    packing, those = learner_config(run.config, policy).packing, training_loads(run.config)[policy]
+    longest = max(load.length for load in those)
+    rows = run.batch_shards * max(1, packing.micro_batch_tokens // longest)
     if packing.share_prompts:
-        lesson = max(those, key=lambda lesson: lesson.prompt + lesson.samples * lesson.response)
-        prompts = [range(number, number + lesson.prompt) for number in range(rows)]
-        examples = [_example(prompt, lesson.response) for prompt in prompts for _ in range(lesson.samples)]
+        load = max(those, key=lambda load: load.prompt + load.samples * load.response)
+        prompts = [range(number, number + load.prompt) for number in range(rows)]
+        examples = [_example(prompt, load.response) for prompt in prompts for _ in range(load.samples)]
     else:
         # The longest sequence says how long rows are; responses to hardly any prompt fill them with slots.
-        lesson = next(lesson for lesson in those if lesson.length == longest)
-        examples = [_example(range(lesson.prompt), lesson.response)]
-        examples += [_example(range(1), lesson.response)] * (2 * rows * -(-longest // lesson.response))
-    return pack(examples, packing, setup.parts)[0]
+        load = next(load for load in those if load.length == longest)
+        examples = [_example(range(load.prompt), load.response)]
+        examples += [_example(range(1), load.response)] * (2 * rows * -(-longest // load.response))
+    return pack(examples, packing, run.batch_shards)[0]
 
 
 def _example(prompt: Sequence[int], response: int) -> Example:
     return Example(prompt, range(response), (1.0,) * response)
 
 
-def phases(setup: Setup, fill: float = 1.0) -> list[Phase]:
+def phases(run: PlannedRun, fill: float = 1.0) -> list[Phase]:
     """Every phase of a step, in the order of the step.
 
     fill: mean length of prompts and responses, as a share of the longest allowed.
     """
-    found = [phase for talk in talks(setup.config) for phase in _sampling(setup, talk, fill)]
-    return found + [phase for policy in lessons(setup.config) for phase in _learning(setup, policy, fill)]
+    found = [phase for load in sampling_loads(run.config) for phase in _sampling(run, load, fill)]
+    return found + [phase for policy in training_loads(run.config) for phase in _learning(run, policy, fill)]
 
 
-def _sampling(setup: Setup, talk: Talk, fill: float) -> list[Phase]:
-    model, capacity = setup.model, talk_capacity(setup, talk)
+def _sampling(run: PlannedRun, load: SamplingLoad, fill: float) -> list[Phase]:
+    model, capacity = run.model, load_capacity(run, load)
     bucket, rows = capacity.prompt_buckets[-1], capacity.prefill_rows(capacity.prompt_buckets[-1])
-    prompt, response, samples = talk.prompt * fill, talk.response * fill, talk.prompts * talk.samples
+    prompt, response, samples = load.prompt * fill, load.response * fill, load.prompts * load.samples
     drawn = capacity.slots * capacity.width * capacity.block
     columns = bucket + capacity.kept_responses + capacity.block + 1
     said = layers_flops(model, samples * response, samples * (response * prompt + causal(response)))
-    calls = talk.prompts / rows
+    calls = load.prompts / rows
     found = [
         Phase(
-            f"prefill {talk.role}",
+            f"prefill {load.role}",
             calls=calls,
             flops=layers_flops(model, rows * bucket, rows * causal(bucket)),
-            useful=layers_flops(model, talk.prompts * prompt, talk.prompts * causal(prompt)),
-            traffic=setup.gathered,
+            useful=layers_flops(model, load.prompts * prompt, load.prompts * causal(prompt)),
+            traffic=run.gathered,
         ),
         Phase(
-            f"decode {talk.role}",
+            f"decode {load.role}",
             calls=samples * response / drawn,
             flops=layers_flops(model, drawn, drawn * columns) + vocabulary_flops(model, drawn),
             useful=said + vocabulary_flops(model, samples * response),
-            traffic=capacity.block * (setup.gathered + setup.cache(capacity)),
+            traffic=capacity.block * (run.gathered + run.cache(capacity)),
         ),
     ]
-    if setup.config.rollout.engine == "jetstream":
-        inserted = rows * bucket * cache_bytes(model, setup.itemsize) / (setup.parts * setup.head_parts)
-        found.insert(1, Phase(f"insert {talk.role}", calls, flops=0, useful=0, traffic=2 * inserted))
+    if run.config.rollout.engine == "jetstream":
+        inserted = rows * bucket * cache_bytes(model, run.itemsize) / (run.batch_shards * run.head_parts)
+        found.insert(1, Phase(f"insert {load.role}", calls, flops=0, useful=0, traffic=2 * inserted))
     return found
 
 
-def _learning(setup: Setup, policy: str, fill: float) -> list[Phase]:
-    config, model = setup.config, setup.model
+def _learning(run: PlannedRun, policy: str, fill: float) -> list[Phase]:
+    config, model = run.config, run.model
     grpo, supervised = learner_config(config, policy).grpo, METHODS[config.method.name].supervised
-    batch = fullest_batch(setup, policy)
+    batch = fullest_batch(run, policy)
     rows, places = batch.tokens.shape
     forward = layers_flops(model, rows * places, rows * causal(places))
     scored = vocabulary_flops(model, rows * batch.targets.shape[1])
-    those = lessons(config)[policy]
-    calls = sum(_rows(setup, lesson, policy, places, fill) for lesson in those) / rows
-    useful = sum(_useful(model, lesson, fill) for lesson in those)
+    those = training_loads(config)[policy]
+    calls = sum(_rows(run, load, policy, places, fill) for load in those) / rows
+    useful = sum(_useful(model, load, fill) for load in those)
     updates = 1 if supervised else -(-config.train.questions // grpo.mini_batch_questions)
     # Until the first update of a step the policy is the old one, so the first mini-batch is not scored again.
     scorings = {"score-old": 1 - 1 / updates, "score-ref": float(grpo.kl_coef > 0 and not supervised)}
     # A backward pass is two forward ones: for the gradients of activations, and of the matrices, which LoRA spares but
     # for the adapters. Logits are computed again in it, whatever the policy.
     again, backward = RECOMPUTED[config.model.remat], 2 if config.lora is None else 1
-    adapters = 0 if config.lora is None else 2 * rows * places * setup.trained
+    adapters = 0 if config.lora is None else 2 * rows * places * run.trained
     passes = 1 + again + backward
     return [
         *(
-            Phase(f"{name} {policy}", calls * share, forward + scored, useful * share, setup.gathered)
+            Phase(f"{name} {policy}", calls * share, forward + scored, useful * share, run.gathered)
             for name, share in scorings.items()
             if share
         ),
@@ -243,26 +242,26 @@ def _learning(setup: Setup, policy: str, fill: float) -> list[Phase]:
             calls=calls,
             flops=passes * forward + (2 + backward) * scored + (3 + again) * adapters,
             useful=(1 + backward) * useful,
-            traffic=passes * setup.gathered + 2 * setup.kept,
+            traffic=passes * run.gathered + 2 * run.kept,
         ),
         # AdamW reads gradient, parameters and two moments, and writes the last three.
-        Phase(f"update {policy}", calls=updates, flops=0, useful=0, traffic=7 * setup.kept),
+        Phase(f"update {policy}", calls=updates, flops=0, useful=0, traffic=7 * run.kept),
     ]
 
 
-def _rows(setup: Setup, lesson: Lesson, policy: str, places: int, fill: float) -> Number:
-    """Rows of that many places that a lesson takes."""
-    if learner_config(setup.config, policy).packing.share_prompts:
-        return lesson.groups
-    return lesson.groups * lesson.samples / max(1, int(places / (lesson.length * fill)))
+def _rows(run: PlannedRun, load: TrainingLoad, policy: str, places: int, fill: float) -> Number:
+    """Rows of that many places that a load takes."""
+    if learner_config(run.config, policy).packing.share_prompts:
+        return load.groups
+    return load.groups * load.samples / max(1, int(places / (load.length * fill)))
 
 
-def _useful(model: Qwen2Config, lesson: Lesson, fill: float) -> Number:
-    """FLOPs of a forward pass over a lesson's sequences, each without padding."""
-    sequences, length = lesson.groups * lesson.samples, lesson.length * fill
-    return sequences * (layers_flops(model, length, causal(length)) + vocabulary_flops(model, lesson.response * fill))
+def _useful(model: Qwen2Config, load: TrainingLoad, fill: float) -> Number:
+    """FLOPs of a forward pass over a load's sequences, each without padding."""
+    sequences, length = load.groups * load.samples, load.length * fill
+    return sequences * (layers_flops(model, length, causal(length)) + vocabulary_flops(model, load.response * fill))
 
 
 def sampled_tokens(config: Config, fill: float = 1.0) -> Number:
     """Tokens that are drawn in a step."""
-    return sum(talk.prompts * talk.samples * talk.response * fill for talk in talks(config))
+    return sum(load.prompts * load.samples * load.response * fill for load in sampling_loads(config))

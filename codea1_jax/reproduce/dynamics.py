@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from codea1_jax.files import read_lines
+from codea1_jax.reproduce.commands import Command
 from codea1_jax.reproduce.experiments import Table
 from codea1_jax.reproduce.results import Cell, Line, Mean, Result, mean
-from codea1_jax.reproduce.works import Work
-from codea1_jax.run.telemetry import METRICS_FILE, read_lines
+from codea1_jax.run.telemetry import METRICS_FILE
 
 WIDTH, HEIGHT, LEFT = 520, 200, 44  # pixels of a chart: its curves, and room for the scale
 SHARE = 5  # the beginning and the end of a run are this part of its steps
@@ -50,7 +51,7 @@ class Chart:
 
 def read_dynamics(table: Table, seeds: Sequence[int]) -> tuple[Curves, ...]:
     """Every column of the table, from its rows' finished runs. Rows without the figure are left out."""
-    runs = {row.name: [_steps(row.work(seed)) for seed in seeds] for row in table.rows}
+    runs = {row.name: [_steps(row.command(seed)) for seed in seeds] for row in table.rows}
     found = []
     for title, key in table.columns:
         having = {name: logged for name, logged in runs.items() if all(key in step for run in logged for step in run)}
@@ -62,9 +63,9 @@ def read_dynamics(table: Table, seeds: Sequence[int]) -> tuple[Curves, ...]:
     return tuple(found)
 
 
-def _steps(work: Work) -> list[dict[str, float]]:
+def _steps(command: Command) -> list[dict[str, float]]:
     """What a run logged of its steps; shares in percent. Of tests, nothing where none were asked for."""
-    lines = [line for line in read_lines(work.directory / METRICS_FILE) if line["kind"] == "train"]
+    lines = [line for line in read_lines(command.directory / METRICS_FILE) if line["kind"] == "train"]
     asked = any(line.get("test/validity") for line in lines)
     return [
         {
@@ -89,10 +90,10 @@ def ends(table: Table, seeds: Sequence[int]) -> Result:
 
     lines = []
     for row in table.rows:
-        works = [row.work(seed) for seed in seeds]
-        runs = [_steps(work) for work in works]
+        commands = [row.command(seed) for seed in seeds]
+        runs = [_steps(command) for command in commands]
         cells = tuple(cell(runs, key) for _, key in table.columns)
-        lines.append(Line(row.name, cells, tuple(work.directory.name for work in works)))
+        lines.append(Line(row.name, cells, tuple(command.directory.name for command in commands)))
     titles = tuple(title for title, _ in table.columns)
     return Result(table.name, table.title, titles, tuple(lines), tuple(seeds), "the first fifth of the steps")
 

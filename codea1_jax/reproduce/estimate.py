@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from codea1_jax.reproduce.works import Work
+from codea1_jax.reproduce.commands import Command
 
 # First guesses, of one processor core: a step of training by method, what a run takes besides, and an evaluation.
 # On a 2-core AMD EPYC machine, 256 questions held out: micro/a1 took 69.5 s of its cores for 12 steps, 46.1 s for 2.
@@ -23,26 +23,26 @@ class Estimate:
     measured: int
 
 
-def estimate(works: Sequence[Work], steps: int, at_once: int) -> Estimate:
+def estimate(commands: Sequence[Command], steps: int, at_once: int) -> Estimate:
     """Of those that are not finished: by finished ones that differ in their seed alone, else by a first guess."""
     known: dict[str, list[float]] = {}
-    for work in works:
-        if work.finished and work.seconds is not None:
-            known.setdefault(kind(work), []).append(work.seconds)
-    missing = [work for work in works if not work.finished]
-    seconds = [fmean(known[kind(work)]) if kind(work) in known else guess(work, steps) for work in missing]
-    return Estimate(sum(seconds) / at_once, sum(kind(work) in known for work in missing))
+    for command in commands:
+        if command.finished and command.seconds is not None:
+            known.setdefault(kind(command), []).append(command.seconds)
+    missing = [command for command in commands if not command.finished]
+    seconds = [fmean(known[kind(command)]) if kind(command) in known else guess(command, steps) for command in missing]
+    return Estimate(sum(seconds) / at_once, sum(kind(command) in known for command in missing))
 
 
-def kind(work: Work) -> str:
+def kind(command: Command) -> str:
     """What a command has in common with those for other seeds."""
-    return work.directory.name.rpartition("-seed")[0]
+    return command.directory.name.rpartition("-seed")[0]
 
 
-def guess(work: Work, steps: int) -> float:
+def guess(command: Command, steps: int) -> float:
     """Seconds of a command that nothing like it has been run of."""
-    if work.arguments[0] != "train":
+    if command.arguments[0] != "train":
         return EVALUATION_SECONDS
-    if kind(work) == "base":
+    if kind(command) == "base":
         return RUN_SECONDS + WARM_START_SECONDS
-    return RUN_SECONDS + steps * STEP_SECONDS.get(kind(work), STEP_SECONDS_OF_TWO_ROLES)
+    return RUN_SECONDS + steps * STEP_SECONDS.get(kind(command), STEP_SECONDS_OF_TWO_ROLES)

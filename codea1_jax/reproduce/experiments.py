@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from codea1_jax.reproduce.commands import Command
 from codea1_jax.reproduce.published import Published, published
-from codea1_jax.reproduce.works import Work
 
 SUMMARY = "summary.json"
 
@@ -43,7 +43,7 @@ COLUMNS = {
 
 
 @dataclass(frozen=True)
-class Laboratory:
+class MicroBudget:
     """The micro world's shared budget: every method trains for `steps` on the same questions, from the same start.
 
     black_box: share of the warm start's transcripts that ask for tests without showing a program, so that self-play
@@ -85,7 +85,7 @@ class Row:
     """A line of a table: the command, by seed, whose figures it shows."""
 
     name: str
-    work: Callable[[int], Work]
+    command: Callable[[int], Command]
 
 
 @dataclass(frozen=True)
@@ -98,12 +98,12 @@ class Table:
     rows: tuple[Row, ...]
 
 
-def micro_tables(lab: Laboratory) -> dict[str, Table]:
+def micro_tables(lab: MicroBudget) -> dict[str, Table]:
     """Every table by name, with the paper's rows."""
     return {name: _table(lab, name, paper) for name, paper in published().items()}
 
 
-def _table(lab: Laboratory, name: str, paper: Published) -> Table:
+def _table(lab: MicroBudget, name: str, paper: Published) -> Table:
     rows = {row: methods for row, methods in paper.rows.items() if name != "collaboration" or len(methods) == 2}
     return Table(
         name,
@@ -116,7 +116,7 @@ def _table(lab: Laboratory, name: str, paper: Published) -> Table:
     )
 
 
-def trained(lab: Laboratory, method: str, seed: int) -> Work:
+def trained(lab: MicroBudget, method: str, seed: int) -> Command:
     """A method's training run, after what it needs: the warm start of its seed, and what it learns or starts from."""
     directory = lab.folder / f"{method}-seed{seed}"
     chosen, needs = (*lab.overrides(seed), f"run.directory={directory}"), ()
@@ -130,10 +130,10 @@ def trained(lab: Laboratory, method: str, seed: int) -> Work:
     if method in STARTS:
         started_from = trained(lab, STARTS[method], seed)
         chosen, needs = (*chosen, f"test.start={started_from.directory}"), (*needs, started_from)
-    return Work(directory, ("train", f"micro/{method}", *chosen), SUMMARY, ("--resume",), needs)
+    return Command(directory, ("train", f"micro/{method}", *chosen), SUMMARY, ("--resume",), needs)
 
 
-def _suites(lab: Laboratory, author: str, seed: int) -> Work:
+def _suites(lab: MicroBudget, author: str, seed: int) -> Command:
     """Tests that a method's Test LLM writes, once and for all, for the training questions."""
     writer = trained(lab, author, seed)
     source = problems_file(lab, "train", seed)
@@ -142,7 +142,7 @@ def _suites(lab: Laboratory, author: str, seed: int) -> Work:
     )
 
 
-def _collaboration(lab: Laboratory, coder: str, tester: str, seed: int) -> Work:
+def _collaboration(lab: MicroBudget, coder: str, tester: str, seed: int) -> Command:
     """Of N sampled programs the one that passes the most generated tests."""
     code, test = trained(lab, coder, seed), trained(lab, tester, seed)
     models = ("--model", str(code.directory), "--test-model", str(test.directory), "--n", str(lab.programs))
@@ -150,14 +150,14 @@ def _collaboration(lab: Laboratory, coder: str, tester: str, seed: int) -> Work:
     return _evaluation(lab, "collaboration", name, problems_file(lab, "heldout", seed), models, (code, test))
 
 
-def problems_file(lab: Laboratory, split: str, seed: int) -> Path:
+def problems_file(lab: MicroBudget, split: str, seed: int) -> Path:
     """Where a seed's questions are written for the evaluating commands; held-out ones are the same for every seed."""
     return lab.folder / ("heldout.jsonl" if split == "heldout" else f"train-seed{seed}.jsonl")
 
 
 def _evaluation(
-    lab: Laboratory, kind: str, name: str, source: Path, options: tuple[str, ...], needs: tuple[Work, ...]
-) -> Work:
+    lab: MicroBudget, kind: str, name: str, source: Path, options: tuple[str, ...], needs: tuple[Command, ...]
+) -> Command:
     directory = lab.folder / name
     arguments = ("eval", kind, "--data", str(source), *options, "--out", str(directory), "--workers", "1")
-    return Work(directory, arguments, SUMMARY, needs=needs)
+    return Command(directory, arguments, SUMMARY, needs=needs)

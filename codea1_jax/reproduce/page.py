@@ -50,7 +50,7 @@ def page(
     The same figures give the same text.
     """
     folder = resources.files("codea1_jax")
-    style = [(folder / place).read_text("utf-8") for place in ("run/report/assets/base.css", "reproduce/page.css")]
+    style = [(folder / place).read_text("utf-8") for place in ("report/assets/base.css", "reproduce/page.css")]
     template = jinja2.Environment(autoescape=True, trim_blocks=True, undefined=jinja2.StrictUndefined).from_string(
         (folder / "reproduce/page.html").read_text("utf-8")
     )

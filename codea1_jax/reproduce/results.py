@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any
 
+from codea1_jax.files import read_lines
+from codea1_jax.reproduce.commands import Command
 from codea1_jax.reproduce.experiments import Table
-from codea1_jax.reproduce.works import Work
-from codea1_jax.run.telemetry import METRICS_FILE, read_lines
+from codea1_jax.run.telemetry import METRICS_FILE
 
 # The 97.5% quantile of Student's t distribution with 1, 2, ... degrees of freedom.
 T975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
@@ -74,7 +75,7 @@ def mean(values: Sequence[float]) -> Mean:
 
 def read_table(table: Table, seeds: Sequence[int]) -> Result:
     """The table's figures from its finished runs. Raises FileNotFoundError if one is not finished."""
-    found = {row.name: [figures(row.work(seed)) for seed in seeds] for row in table.rows}
+    found = {row.name: [figures(row.command(seed)) for seed in seeds] for row in table.rows}
     first = table.rows[0].name
 
     def cell(name: str, key: str) -> Cell | None:
@@ -89,7 +90,7 @@ def read_table(table: Table, seeds: Sequence[int]) -> Result:
         Line(
             row.name,
             tuple(cell(row.name, key) for _, key in table.columns),
-            tuple(row.work(seed).directory.name for seed in seeds),
+            tuple(row.command(seed).directory.name for seed in seeds),
         )
         for row in table.rows
     )
@@ -101,18 +102,18 @@ def _column(runs: Sequence[Mapping[str, float]], key: str) -> list[float] | None
     return [run[key] for run in runs] if all(key in run for run in runs) else None
 
 
-def figures(work: Work) -> dict[str, float]:
+def figures(command: Command) -> dict[str, float]:
     """What a finished command measured, in percent: a run's last evaluation, or an evaluation's own figures."""
-    read: Callable[[Work], dict[str, float]] = _trained if work.arguments[0] == "train" else _evaluated
-    return read(work)
+    read: Callable[[Command], dict[str, float]] = _trained if command.arguments[0] == "train" else _evaluated
+    return read(command)
 
 
-def _trained(work: Work) -> dict[str, float]:
-    last = [line for line in read_lines(work.directory / METRICS_FILE) if line["kind"] == "eval"][-1]
+def _trained(command: Command) -> dict[str, float]:
+    last = [line for line in read_lines(command.directory / METRICS_FILE) if line["kind"] == "eval"][-1]
     return {name.removeprefix("eval/"): value for name, value in last.items() if name.startswith("eval/")}
 
 
-def _evaluated(work: Work) -> dict[str, float]:
-    summary: dict[str, Any] = json.loads((work.directory / work.done).read_text())
+def _evaluated(command: Command) -> dict[str, float]:
+    summary: dict[str, Any] = json.loads((command.directory / command.done).read_text())
     [found] = summary["benchmarks"].values()
     return {name: value["value"] for name, value in found.items() if isinstance(value, dict)}

@@ -3,7 +3,7 @@
 A prompt's keys and values are stored once per slot, whatever the number of its rows; a row's own tokens are stored for
 that row. While a block is decoded the cache is only read: every row writes the same column of a small store of the
 block's own, so no step scatters or copies a cache, and after the block each row's new columns are written at the row's
-age. Stale columns of earlier tenants are masked; they are finite, so a weight of zero silences them.
+num_generated. Stale columns of earlier slot_states are masked; they are finite, so a weight of zero silences them.
 
 There is a form for each way to hold the parameters (`models.unrolled`); both give the same numbers up to rounding.
 

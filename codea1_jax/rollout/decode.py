@@ -16,10 +16,10 @@ from codea1_jax.models.attention import Attend, prefill_attention
 from codea1_jax.models.layout import everywhere, fitting_spec, using
 from codea1_jax.models.qwen2 import Params, Qwen2, output_table
 from codea1_jax.models.unrolled import apply_unrolled
-from codea1_jax.rollout import residence, stacked, unrolled
+from codea1_jax.rollout import decode_params, stacked, unrolled
 from codea1_jax.rollout.cache import Cache, KeyValues, Visible, columns_before
 from codea1_jax.rollout.requests import Capacity
-from codea1_jax.rollout.sampling import Controls, Method, draw_tokens, row_uniforms
+from codea1_jax.rollout.sampling import Controls, SamplingKind, draw_tokens, row_uniforms
 from codea1_jax.rollout.stacked import Stacked
 from codea1_jax.rollout.unrolled import Unrolled
 
@@ -29,19 +29,19 @@ class Rows(NamedTuple):
 
     prefix: prompt tokens in the slot's cache: all but the last one, which is the first input of every row.
     token: the row's next input.
-    age: tokens the row has drawn so far, a multiple of the block length.
+    num_generated: tokens the row has drawn so far, a multiple of the block length.
     active: whether the row has a sample to continue with.
     key: the row's random key.
     """
 
     prefix: Int[Array, " slots"]
     token: Int[Array, "slots width"]
-    age: Int[Array, "slots width"]
+    num_generated: Int[Array, "slots width"]
     active: Bool[Array, "slots width"]
     key: UInt32[Array, "slots width 2"]
 
 
-class Block(NamedTuple):
+class DecodedBlock(NamedTuple):
     """What a block drew. A row's tokens are its first `count` columns; `active` rows have more to come.
 
     steps: how many steps the device ran.
@@ -68,7 +68,7 @@ class _Progress(NamedTuple):
 
     token: Int[Array, "slots width"]
     block: Any
-    drawn: Block
+    drawn: DecodedBlock
 
 
 def _is_unrolled(params: Params) -> bool:
@@ -104,11 +104,11 @@ def abstract_cache(model: Qwen2, capacity: Capacity, mesh: Mesh, *, apart: bool)
 
 
 def new_cache(model: Qwen2, capacity: Capacity, mesh: Mesh) -> Cache:
-    """A cache of zeros, for parameters as `residence` leaves them, made where the programs keep it.
+    """A cache of zeros, for parameters as `decode_params` leaves them, made where the programs keep it.
 
     No device ever holds the whole.
     """
-    apart = residence.unrolls(mesh)
+    apart = decode_params.unrolls(mesh)
     return _cache_maker(model, capacity, mesh, apart)()  # pyright: ignore[reportArgumentType]  flax modules are hashable
 
 
@@ -158,13 +158,13 @@ def prefill(
 def insert(
     mesh: Mesh,
     cache: Cache,
-    seats: PyTree[Array],
+    slot_inputs: PyTree[Array],
     key_values: Any,
     slots: Int[Array, " prompts"],
-    newcomers: PyTree[Array],
+    inserted: PyTree[Array],
 ) -> tuple[Cache, PyTree[Array]]:
-    """Prompts into the cache, and what their rows start from into the seats (leaves [slots, ...])."""
-    seated = jax.tree.map(lambda store, new: store.at[slots].set(new, mode="drop"), seats, newcomers)
+    """Prompts into the cache, and what their rows start from into the slot_inputs (leaves [slots, ...])."""
+    seated = jax.tree.map(lambda store, new: store.at[slots].set(new, mode="drop"), slot_inputs, inserted)
     with using(mesh):
         return _insert_prompts(cache, key_values, slots), seated
 
@@ -177,13 +177,13 @@ class Decoder:
     mesh: Mesh
     capacity: Capacity
     eos_ids: tuple[int, ...]
-    method: Method
+    kind: SamplingKind
     prompt_columns: int
     response_columns: int
 
     @partial(jax.jit, static_argnames="self", donate_argnames="cache")
-    def __call__(self, params: Params, cache: Cache, rows: Rows, controls: Controls) -> tuple[Cache, Block]:
-        """Draws up to `block` tokens per row and stops early once no row is active.
+    def __call__(self, params: Params, cache: Cache, rows: Rows, controls: Controls) -> tuple[Cache, DecodedBlock]:
+        """SampleKeys up to `block` tokens per row and stops early once no row is active.
 
         Every row draws its token in the same step, so rows that ended keep computing, unseen, until all have.
         """
@@ -197,11 +197,11 @@ class Decoder:
             step = partial(self._step, _Given(params, held, rows, controls))
             end = jax.lax.while_loop(go_on, step, self._start(rows, held))
             drawn = jax.tree.map(everywhere, end.drawn)  # for every host to read
-            return held.appended(end.block, rows.age), drawn
+            return held.appended(end.block, rows.num_generated), drawn
 
     def _start(self, rows: Rows, held: Stacked | Unrolled) -> _Progress:
         shape = (self.capacity.block, *rows.token.shape)
-        drawn = Block(
+        drawn = DecodedBlock(
             tokens=jnp.zeros(shape, jnp.int32),
             logprobs=jnp.zeros(shape, jnp.float32),
             count=jnp.zeros(rows.token.shape, jnp.int32),
@@ -212,20 +212,22 @@ class Decoder:
 
     def _step(self, given: _Given, progress: _Progress) -> _Progress:
         rows, drawn, step = given.rows, progress.drawn, progress.drawn.steps
-        age = rows.age + step
+        num_generated = rows.num_generated + step
         visible = Visible(
             prompts=columns_before(rows.prefix, self.prompt_columns),
-            responses=columns_before(rows.age, self.response_columns),
+            responses=columns_before(rows.num_generated, self.response_columns),
         )
         attend, kept = given.held.attention(progress.block, visible, step)
-        tokens, positions = progress.token.reshape(-1, 1), (rows.prefix[:, None] + age).reshape(-1, 1)
+        tokens, positions = progress.token.reshape(-1, 1), (rows.prefix[:, None] + num_generated).reshape(-1, 1)
         hidden, new = _forward(self.model, given.params, tokens, positions, attend, kept)
         table = output_table(given.params, self.model.config)
         logits = jnp.einsum("rtd,vd->rtv", hidden, table, preferred_element_type=jnp.float32)
-        logits = logits.reshape(*age.shape, -1)
-        token, logprobs = draw_tokens(logits, row_uniforms(rows.key, age), self.method, given.controls)
-        ended = jnp.isin(token, jnp.array(self.eos_ids, jnp.int32)) | (age + 1 >= given.controls.max_new_tokens)
-        drawn = Block(
+        logits = logits.reshape(*num_generated.shape, -1)
+        token, logprobs = draw_tokens(logits, row_uniforms(rows.key, num_generated), self.kind, given.controls)
+        ended = jnp.isin(token, jnp.array(self.eos_ids, jnp.int32)) | (
+            num_generated + 1 >= given.controls.max_new_tokens
+        )
+        drawn = DecodedBlock(
             tokens=drawn.tokens.at[step].set(token),
             logprobs=drawn.logprobs.at[step].set(logprobs),
             count=drawn.count + drawn.active,

@@ -84,7 +84,7 @@ class Capacity:
     block: tokens decoded between two looks of the host.
     prefill_tokens: about how many prompt tokens one prefill takes: a bucket of b tokens takes prefill_tokens // b
         prompts at a time (at least one). Enough to keep the device busy is best: missing prompts are padding.
-    parts: into that many the mesh splits the slots, which must be a multiple. `prefill_tokens` are of each part.
+    batch_shards: into that many the mesh splits the slots, which must be a multiple. `prefill_tokens` are of each part.
 
     At most len(prompt_buckets) prefill programs and, for each kind of sampling used (greedy, plain,
     filtered), len(prompt_buckets) * len(response_buckets) decoding programs are ever compiled.
@@ -96,18 +96,18 @@ class Capacity:
     response_buckets: tuple[int, ...]
     block: int
     prefill_tokens: int
-    parts: int = 1
+    batch_shards: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("slots", "width", "block", "prefill_tokens", "parts"):
+        for name in ("slots", "width", "block", "prefill_tokens", "batch_shards"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
         for name in ("prompt_buckets", "response_buckets"):
             buckets = getattr(self, name)
             if not buckets or min(buckets) < 1 or list(buckets) != sorted(set(buckets)):
                 raise ValueError(f"{name}={buckets} must be ascending positive lengths")
-        if self.slots % self.parts:
-            raise ValueError(f"slots={self.slots} must be a multiple of parts={self.parts}")
+        if self.slots % self.batch_shards:
+            raise ValueError(f"slots={self.slots} must be a multiple of batch_shards={self.batch_shards}")
         if any(bucket % self.block for bucket in self.response_buckets):
             raise ValueError(f"response_buckets={self.response_buckets} must be multiples of block={self.block}")
 
@@ -118,7 +118,7 @@ class Capacity:
 
     def prefill_rows(self, bucket: int) -> int:
         """Prompts of one prefill at this bucket."""
-        return min(self.slots, self.parts * max(1, self.prefill_tokens // bucket))
+        return min(self.slots, self.batch_shards * max(1, self.prefill_tokens // bucket))
 
 
 def bucket_of(length: int, buckets: tuple[int, ...]) -> int:

@@ -19,10 +19,10 @@ from jax.sharding import Mesh
 from codea1_jax.models.qwen2 import Params, Qwen2
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.rollout.cache import Cache
-from codea1_jax.rollout.decode import Block, Decoder, new_cache, prefill
+from codea1_jax.rollout.decode import DecodedBlock, Decoder, new_cache, prefill
+from codea1_jax.rollout.decode_params import to_decode_params
 from codea1_jax.rollout.requests import Capacity, Completion, Request, Sampling
-from codea1_jax.rollout.residence import residence
-from codea1_jax.rollout.sampling import Controls, Method
+from codea1_jax.rollout.sampling import Controls, SamplingKind
 from codea1_jax.rollout.schedule import Admission, Schedule
 
 
@@ -43,7 +43,7 @@ class Counters:
 
 
 class Sampler:
-    """Draws completions from a policy.
+    """SampleKeys completions from a policy.
 
     A sample's tokens depend on the parameters, the seed, the request's stream and prompt and the sample's
     index in the request; not on the other requests, on `capacity`, or on the order in which slots are filled
@@ -76,7 +76,7 @@ class Sampler:
         self._seed = seed
         self._capacity = capacity
         self._programs: set[Any] = set()
-        self._reside = residence(model, self._mesh)
+        self._to_decode_params = to_decode_params(model, self._mesh)
 
     @property
     def programs(self) -> int:
@@ -110,7 +110,7 @@ class Sampler:
     ) -> Iterator[tuple[int, tuple[Completion, ...]]]:
         schedule = Schedule(requests, self._capacity, eos_ids=self._eos_ids, pad_id=self._pad_id, seed=self._seed)
         controls = Controls.of(sampling)
-        params = self._reside(params)
+        params = self._to_decode_params(params)
         cache = new_cache(self._model, self._capacity, self._mesh)
         finished = []
         while True:
@@ -118,7 +118,7 @@ class Sampler:
                 cache = self._prefill(params, cache, admission)
             if not schedule.busy:
                 break
-            decoder = self._decoder(Method.of(sampling), schedule.columns())
+            decoder = self._decoder(SamplingKind.of(sampling), schedule.columns())
             limits = np.minimum(schedule.limits(), sampling.max_new_tokens)
             cache, block = decoder(params, cache, schedule.rows(), controls._replace(max_new_tokens=limits))
             yield from finished  # while the device works
@@ -130,12 +130,12 @@ class Sampler:
         self.counters.prefilled += admission.prefilled
         return prefill(self._model, self._mesh, params, cache, admission.tokens, admission.slots)
 
-    def _decoder(self, method: Method, columns: tuple[int, int]) -> Decoder:
-        decoder = Decoder(self._model, self._mesh, self._capacity, self._eos_ids, method, *columns)
+    def _decoder(self, kind: SamplingKind, columns: tuple[int, int]) -> Decoder:
+        decoder = Decoder(self._model, self._mesh, self._capacity, self._eos_ids, kind, *columns)
         self._programs.add(decoder)
         return decoder
 
-    def _fetch(self, block: Block) -> Block:
+    def _fetch(self, block: DecodedBlock) -> DecodedBlock:
         """Waits for a block and counts it."""
         self._wait(block)
         block = jax.device_get(block)

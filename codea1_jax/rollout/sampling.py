@@ -23,7 +23,7 @@ _PIECE = 128
 _ZERO_BITS, _ABOVE_ONE_BITS, _HALVINGS = 0, 0x3F800001, 30
 
 
-class Method(StrEnum):
+class SamplingKind(StrEnum):
     """Which program draws the tokens; each is compiled only if used."""
 
     GREEDY = "greedy"
@@ -31,7 +31,7 @@ class Method(StrEnum):
     FILTERED = "filtered"
 
     @classmethod
-    def of(cls, sampling: Sampling) -> Method:
+    def of(cls, sampling: Sampling) -> SamplingKind:
         if sampling.temperature == 0:
             return cls.GREEDY
         return cls.FILTERED if sampling.top_k or sampling.top_p < 1 else cls.PLAIN
@@ -40,7 +40,7 @@ class Method(StrEnum):
 class Controls(NamedTuple):
     """The numbers of a `Sampling`, traced: changing them compiles nothing. Scalars, or one number for each row.
 
-    Rows that differ are all drawn by `Method.FILTERED`, where top_k = 1 is greedy.
+    Rows that differ are all drawn by `SamplingKind.FILTERED`, where top_k = 1 is greedy.
     """
 
     temperature: Float[Array, "*rows"]
@@ -71,21 +71,21 @@ def row_uniforms(keys: UInt32[Array, "*rows 2"], positions: Int[Array, "*rows"])
 def draw_tokens(
     logits: Float[Array, "*rows vocab"],
     uniforms: Float[Array, "*rows"],
-    method: Method,
+    kind: SamplingKind,
     controls: Controls,
 ) -> tuple[Int[Array, "*rows"], Float[Array, "*rows"]]:
     """Tokens, and their log-softmax at the sampling temperature over the whole vocabulary (float32)."""
     scaled = logits.astype(jnp.float32) / _per_row(controls.temperature, logits)[..., None]
     top = jnp.max(scaled, axis=-1, keepdims=True)
     weights = jnp.exp(scaled - top)
-    if method is Method.GREEDY:
+    if kind is SamplingKind.GREEDY:
         tokens = jnp.argmax(scaled, axis=-1)
     else:
         allowed = weights
-        if method is Method.FILTERED:
+        if kind is SamplingKind.FILTERED:
             allowed = keep_top_p(keep_top_k(weights, controls.top_k), controls.top_p)
         tokens = invert_cumulative(allowed, uniforms)
-        if method is Method.FILTERED:
+        if kind is SamplingKind.FILTERED:
             tokens = _take_likeliest(tokens, scaled, controls.top_k == 1)
     chosen = jnp.take_along_axis(scaled, tokens[..., None], axis=-1)
     logprobs = chosen - top - jnp.log(jnp.sum(weights, axis=-1, keepdims=True))

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from codea1_jax.rollout.decode import Block, Rows
+from codea1_jax.rollout.decode import DecodedBlock, Rows
 from codea1_jax.rollout.requests import Capacity, Completion, Request, bucket_of
 
 _NO_LIMIT = np.iinfo(np.int32).max
@@ -82,7 +82,7 @@ class Schedule:
         shape = (capacity.slots, capacity.width)
         self._prefix = np.zeros(capacity.slots, np.int32)
         self._token = np.full(shape, pad_id, np.int32)
-        self._age = np.zeros(shape, np.int32)
+        self._num_generated = np.zeros(shape, np.int32)
         self._active = np.zeros(shape, bool)
         self._key = np.zeros((*shape, 2), np.uint32)
         self._limit = np.full(shape, _NO_LIMIT, np.int32)
@@ -97,7 +97,7 @@ class Schedule:
 
     def rows(self) -> Rows:
         """What the next block starts from."""
-        host: Any = (self._prefix, self._token, self._age, self._active, self._key)
+        host: Any = (self._prefix, self._token, self._num_generated, self._active, self._key)
         return Rows(*(array.copy() for array in host))  # a device may read them while they change here
 
     def limits(self) -> np.ndarray:
@@ -107,7 +107,7 @@ class Schedule:
     def columns(self) -> tuple[int, int]:
         """The prompt and response columns that the next block's rows need to look at."""
         prompt = max(self._bucket(group.request) for group in self._groups.values())
-        longest = int(self._age[self._active].max()) + self._capacity.block
+        longest = int(self._num_generated[self._active].max()) + self._capacity.block
         return prompt, bucket_of(longest, self._capacity.response_buckets) - self._capacity.block
 
     def admit(self) -> list[Admission]:
@@ -135,7 +135,7 @@ class Schedule:
         group = self._groups[slot]
         request = self._requests[group.request]
         self._active[slot, row] = group.begun < request.samples
-        self._age[slot, row] = 0
+        self._num_generated[slot, row] = 0
         group.rows[row] = None
         if self._active[slot, row]:
             group.rows[row] = _Sample(group.begun)
@@ -153,7 +153,7 @@ class Schedule:
         padded = slots + [self._capacity.slots] * (size - len(slots))
         return Admission(tokens, np.array(padded, np.int32), int(self._prefix[slots].sum()))
 
-    def record(self, block: Block) -> list[Finished]:
+    def record(self, block: DecodedBlock) -> list[Finished]:
         """Takes in a block's tokens, moves every row on and returns the requests that are now complete."""
         tokens = np.asarray(block.tokens).transpose(1, 2, 0)  # [slots, width, block]
         logprobs = np.asarray(block.logprobs).transpose(1, 2, 0)
@@ -175,7 +175,7 @@ class Schedule:
             self._begin_sample(slot, row)
         else:
             self._token[slot, row] = sample.tokens[-1]
-            self._age[slot, row] = len(sample.tokens)
+            self._num_generated[slot, row] = len(sample.tokens)
 
     def _complete(self, slot: int) -> bool:
         group = self._groups[slot]

@@ -79,21 +79,23 @@ class Stacked:
 
         return laid_out(jax.tree.map(put, block, new), AXES)
 
-    def appended(self, block: KeyValues, ages: Int[Array, "slots width"]) -> Cache:
-        """The cache with each row's block at the row's age.
+    def appended(self, block: KeyValues, num_generated: Int[Array, "slots width"]) -> Cache:
+        """The cache with each row's block after the tokens it has generated.
 
         A row without room for it clamps over its own last columns: its response is full, so nobody reads them
         again.
         """
         responses = self._cache.responses
 
-        def put_row(store: Array, new: Array, age: Array) -> Array:
-            return jax.lax.dynamic_update_slice_in_dim(store, new, age, axis=2)
+        def put_row(store: Array, new: Array, num_generated: Array) -> Array:
+            return jax.lax.dynamic_update_slice_in_dim(store, new, num_generated, axis=2)
 
         # [layers, slots, kv_heads, width, columns, head_dim], mapped over slots and width
         put = jax.vmap(jax.vmap(put_row, in_axes=(2, 2, 0), out_axes=2), in_axes=(1, 1, 0), out_axes=1)
         if responses.keys.shape[4] > 0:
-            responses = laid_out(jax.tree.map(lambda store, new: put(store, new, ages), responses, block), AXES)
+            responses = laid_out(
+                jax.tree.map(lambda store, new: put(store, new, num_generated), responses, block), AXES
+            )
         return Cache(self._cache.prompts, responses)
 
 

@@ -101,8 +101,8 @@ class Unrolled:
         """The blocks that the layers wrote into."""
         return new
 
-    def appended(self, blocks: Layers, ages: Int[Array, "slots width"]) -> Cache:
-        """The cache with each row's block at the row's age.
+    def appended(self, blocks: Layers, num_generated: Int[Array, "slots width"]) -> Cache:
+        """The cache with each row's block after the tokens it has generated.
 
         A row without room for it clamps over its own last columns: its response is full, so nobody reads them
         again.
@@ -110,7 +110,7 @@ class Unrolled:
 
         def put(store: Array, new: Array, axis: int) -> Array:
             each = jax.vmap(jax.vmap(jax.vmap(partial(_write, axis=axis)), in_axes=(0, 0, None)))
-            return each(store, new, ages)  # mapped over slots, kv_heads and width
+            return each(store, new, num_generated)  # mapped over slots, kv_heads and width
 
         responses = self._cache.responses
         if responses[0].values.shape[-2] > 0:

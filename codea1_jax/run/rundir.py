@@ -11,12 +11,13 @@ from typing import Any, SupportsFloat
 import yaml
 from pydantic import BaseModel
 
+from codea1_jax.checkpoint.checkpoints import Checkpoints
+from codea1_jax.checkpoint.storage import check_shared
+from codea1_jax.config import CheckpointConfig, dump
+from codea1_jax.errors import UserError
+from codea1_jax.files import write_atomically
+from codea1_jax.hosts.gather import is_writer, on_all
 from codea1_jax.run import telemetry
-from codea1_jax.run.checkpoint import Checkpoints
-from codea1_jax.run.config import ConfigError, dump
-from codea1_jax.run.hosts import is_writer, on_all
-from codea1_jax.run.keep import CheckpointConfig
-from codea1_jax.run.storage import check_shared
 
 CONFIG_FILE = "config.yaml"
 SUMMARY_FILE = "summary.json"
@@ -47,10 +48,10 @@ class RunDir:
     ) -> None:
         """Opens the directory; figures also go to the Weights & Biases project `wandb`.
 
-        Raises what `check_same_run` raises, and ConfigError if wandb is asked for but not installed.
+        Raises what `check_same_run` raises, and UserError if wandb is asked for but not installed.
         """
         if wandb is not None and importlib.util.find_spec("wandb") is None:
-            raise ConfigError("run.wandb: wandb is not installed; pip install 'codea1-jax[wandb]', or leave it unset")
+            raise UserError("run.wandb: wandb is not installed; pip install 'codea1-jax[wandb]', or leave it unset")
         settings = settings or CheckpointConfig()
         check_same_run(path, config, resume)
         self.path = path
@@ -62,7 +63,7 @@ class RunDir:
         on_all(lambda: check_shared(checkpoints_of(path, settings)))
         self.resume_step = self._checkpoints.latest()
         if self.resume_step is not None and not resume:
-            raise ConfigError(
+            raise UserError(
                 f"checkpoint.directory: {settings.directory} holds the checkpoints of a run; "
                 "add --resume to continue it, or choose another"
             )
@@ -95,12 +96,12 @@ class RunDir:
         """Records the questions that were not used, each with its reason."""
         lines = (json.dumps(refusal) + "\n" for refusal in refused)
         if self.writes:
-            telemetry.write_atomically(self.path / REFUSED_FILE, "".join(lines))
+            write_atomically(self.path / REFUSED_FILE, "".join(lines))
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Writes the figures that the run ends with."""
         if self.writes:
-            telemetry.write_atomically(self.path / SUMMARY_FILE, json.dumps(summary, indent=2) + "\n")
+            write_atomically(self.path / SUMMARY_FILE, json.dumps(summary, indent=2) + "\n")
 
     def has_saved(self, step: int) -> bool:
         """Whether there is a checkpoint of this step."""
@@ -122,7 +123,7 @@ class RunDir:
     def restore(self, like: Any) -> tuple[Any, Mapping[str, Any]]:
         """The arrays (of the shapes and placement of `like`) and the document of `resume_step`.
 
-        Raises CheckpointError if they cannot be read, ConfigError if they are those of another run.
+        Raises CheckpointError if they cannot be read, UserError if they are those of another run.
         """
         assert self.resume_step is not None
         arrays, content = self._checkpoints.restore(self.resume_step, like)
@@ -135,10 +136,10 @@ class RunDir:
         """Writes what the run is, and its figures so far."""
         if not self.writes:
             return
-        telemetry.write_atomically(self.path / CONFIG_FILE, dump(self._config))
+        write_atomically(self.path / CONFIG_FILE, dump(self._config))
         telemetry.write_versions(self.path)
         lines = "".join(json.dumps(line) + "\n" for line in self._lines)
-        telemetry.write_atomically(self.path / telemetry.METRICS_FILE, lines)
+        write_atomically(self.path / telemetry.METRICS_FILE, lines)
         self._metrics = telemetry.Metrics(self.path, self.resume_step, wandb_project=self._wandb)
 
     def _score(self, step: int) -> float | None:
@@ -171,7 +172,7 @@ def recorded_checkpoints(path: Path) -> str | None:
 
 
 def check_same_run(path: Path, config: BaseModel, resume: bool) -> None:
-    """Raises ConfigError if the directory holds a run and `resume` is not set, or a run of another configuration.
+    """Raises UserError if the directory holds a run and `resume` is not set, or a run of another configuration.
 
     Only the first host looks, and tells the others.
     """
@@ -182,11 +183,11 @@ def _check_directory(path: Path, config: BaseModel, resume: bool) -> None:
     if not path.exists() or not any(path.iterdir()):
         return
     if not resume:
-        raise ConfigError(
+        raise UserError(
             f"run.directory: {path} is not empty; add --resume to continue it, or choose another run.directory"
         )
     if not (path / CONFIG_FILE).exists():
-        raise ConfigError(f"run.directory: {path} holds no {CONFIG_FILE}, so it is not a run to resume; choose another")
+        raise UserError(f"run.directory: {path} holds no {CONFIG_FILE}, so it is not a run to resume; choose another")
     _refuse_another_run(yaml.safe_load((path / CONFIG_FILE).read_text()), config, f"the run in {path}")
 
 
@@ -196,7 +197,7 @@ def _refuse_another_run(saved: Any, config: BaseModel, name: str) -> None:
     differing = sorted(key for key in changed if not key.startswith(MAY_CHANGE))
     if differing:
         key = differing[0]
-        raise ConfigError(
+        raise UserError(
             f"{key}: {name} was started with {before.get(key)!r}, not {now.get(key)!r}; "
             "resume it with its own configuration, or choose another run.directory"
         )

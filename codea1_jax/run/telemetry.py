@@ -1,4 +1,4 @@
-"""What a run leaves behind and shows while it works: metrics, rollouts, versions and progress.
+"""What a run leaves behind: metrics, rollouts and versions.
 
 A run directory is written by one process (the first host). The loop logs everything of a step *before*
 it saves that step's checkpoint; resuming from the checkpoint then rewinds the files to that step, and the
@@ -15,17 +15,16 @@ import os
 import platform
 import secrets
 import shutil
-import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, SupportsFloat, TextIO
+from typing import Any, SupportsFloat
 
 import jax
-import rich.progress
-from rich.console import Console
 from tensorboardX import SummaryWriter
+
+from codea1_jax.files import read_lines, write_atomically
 
 METRICS_FILE = "metrics.jsonl"
 ROLLOUTS_FOLDER = "rollouts"
@@ -48,43 +47,7 @@ _PACKAGES = (
 logger = logging.getLogger(__name__)
 
 
-# --- files ----------------------------------------------------------------------------------------
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Writes a whole UTF-8 file or none: a reader, or a crash, never sees half of it.
-
-    Raises OSError (a full disk, say) and leaves the previous file as it was.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The objects of a JSON-lines file; an unfinished last line (a crash while writing) is left out.
-
-    Raises FileNotFoundError, and ValueError naming the line if a finished line is not a JSON object.
-    """
-    lines = path.read_text(encoding="utf-8").split("\n")
-    return [_parse_line(path, number, line) for number, line in enumerate(lines[:-1], start=1)]
-
-
-def _parse_line(path: Path, number: int, line: str) -> dict[str, Any]:
-    try:
-        value = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path}, line {number}: not JSON ({error})") from error
-    if not isinstance(value, dict):
-        raise ValueError(f"{path}, line {number}: not a JSON object")
-    return value
+# --- rollouts -------------------------------------------------------------------------------------
 
 
 def rollouts_path(run_dir: Path, step: int) -> Path:
@@ -142,8 +105,8 @@ class Metrics:
         rewind(run_dir, -1 if resume_step is None else resume_step)
         self._file = (run_dir / METRICS_FILE).open("a", encoding="utf-8", newline="\n")
         self._board = SummaryWriter(str(board_dir), purge_step=None if resume_step is None else resume_step + 1)
-        goes_on = resume_step is not None
-        self._wandb = None if wandb_project is None else _start_wandb(run_dir, wandb_project, goes_on=goes_on)
+        resumed = resume_step is not None
+        self._wandb = None if wandb_project is None else _start_wandb(run_dir, wandb_project, resumed=resumed)
 
     def log(self, kind: str, step: int, values: Mapping[str, SupportsFloat]) -> None:
         """Appends one line, on disk when this returns."""
@@ -175,12 +138,12 @@ class Metrics:
         self.close()
 
 
-def _start_wandb(run_dir: Path, project: str, *, goes_on: bool) -> Any:
+def _start_wandb(run_dir: Path, project: str, *, resumed: bool) -> Any:
     """The run's own record of this project: a new one, even if other runs have its name, unless the run continues."""
     import wandb  # noqa: PLC0415  # an optional extra  # pyright: ignore[reportMissingImports]
 
     own = run_dir / WANDB_FILE
-    if not (goes_on and own.exists()):
+    if not (resumed and own.exists()):
         write_atomically(own, secrets.token_hex(8))
     return wandb.init(project=project, id=own.read_text(), name=run_dir.name, dir=str(run_dir), resume="allow")
 
@@ -205,106 +168,3 @@ def write_versions(run_dir: Path) -> Path:
     path = run_dir / VERSIONS_FILE
     write_atomically(path, json.dumps(versions(), indent=2) + "\n")
     return path
-
-
-# --- what one sees --------------------------------------------------------------------------------
-
-
-class _StderrHandler(logging.StreamHandler[TextIO]):
-    """Looks standard error up at every record, so that lines go above a progress bar that has captured it."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.stream = sys.stderr
-        super().emit(record)
-
-
-def log_to_stderr(level: int = logging.INFO) -> None:
-    """Sends this package's log records to standard error; calling it again changes the level."""
-    package = logging.getLogger("codea1_jax")
-    package.setLevel(level)
-    package.propagate = False
-    for old in [handler for handler in package.handlers if isinstance(handler, _StderrHandler)]:
-        package.removeHandler(old)
-    handler = _StderrHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
-    package.addHandler(handler)
-
-
-_PHASES = {
-    "code": "seconds/generate_code",
-    "tests": "seconds/generate_tests",
-    "judge": "seconds/judge_wait",
-    "learn code": "seconds/update_code",
-    "learn tests": "seconds/update_test",
-}
-_SHOWN = (
-    ("code", "code/reward", "{:.3f}"),
-    ("test", "test/reward", "{:.3f}"),
-    ("passed", "pass_rate", "{:.0%}"),
-)
-
-
-def describe(values: Mapping[str, SupportsFloat]) -> list[str]:
-    """One step's figures in words; those that are missing are left out."""
-    figures = [f"{label} {form.format(float(values[name]))}" for label, name, form in _SHOWN if name in values]
-    if "seconds/step" in values:
-        figures.append(f"{float(values['seconds/step']):.1f} s")
-    phases = [f"{label} {float(values[name]):.1f}" for label, name in _PHASES.items() if name in values]
-    return [*figures, ", ".join(phases)] if phases else figures
-
-
-class Progress:
-    """Shows how far training is: a bar on a terminal, otherwise one log line per step. A context manager.
-
-    `done` is the number of steps an earlier, resumed run has done.
-    """
-
-    def __init__(
-        self,
-        total: int,
-        *,
-        done: int = 0,
-        console: Console | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        console = Console(stderr=True) if console is None else console
-        self._total, self._first, self._clock = total, done, clock
-        self._started = clock()
-        self._bar = _make_bar(console) if console.is_terminal else None
-        self._task = self._bar.add_task("", total=total, completed=done, eta="--:--") if self._bar else None
-
-    def update(self, step: int, values: Mapping[str, SupportsFloat]) -> None:
-        """Shows that `step` steps are done, with the metrics of the last."""
-        eta = self._eta(step)
-        if self._bar is None or self._task is None:
-            logger.info(" | ".join([f"step {step}/{self._total}", *describe(values), f"{eta} left"]))
-        else:
-            self._bar.update(self._task, completed=step, description=" | ".join(describe(values)), eta=eta)
-
-    def _eta(self, step: int) -> str:
-        if step <= self._first:
-            return "--:--"
-        left = (self._clock() - self._started) / (step - self._first) * (self._total - step)
-        minutes, seconds = divmod(round(left), 60)
-        hours, minutes = divmod(minutes, 60)
-        return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
-
-    def __enter__(self) -> Progress:
-        if self._bar is not None:
-            self._bar.start()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-
-def _make_bar(console: Console) -> rich.progress.Progress:
-    return rich.progress.Progress(
-        rich.progress.TextColumn("step"),
-        rich.progress.MofNCompleteColumn(),
-        rich.progress.BarColumn(bar_width=20),
-        rich.progress.TextColumn("{task.fields[eta]} left", style="cyan"),
-        rich.progress.TextColumn("{task.description}", markup=False),
-        console=console,
-    )

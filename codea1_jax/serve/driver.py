@@ -11,9 +11,9 @@ import numpy as np
 
 from codea1_jax.models.qwen2 import Params
 from codea1_jax.models.tokenizer import Tokenizer
-from codea1_jax.rollout.jetstream import Draws, JetStreamEngine, Prompt
-from codea1_jax.rollout.jetstream_shims import AsyncMultifuture, orchestrator
-from codea1_jax.rollout.jetstream_tokenizer import EngineTokenizer
+from codea1_jax.rollout.jetstream.engine import JetStreamEngine, Prompt, SampleKeys
+from codea1_jax.rollout.jetstream.shims import AsyncMultifuture, orchestrator
+from codea1_jax.rollout.jetstream.tokenizer import EngineTokenizer
 from codea1_jax.rollout.schedule import sample_key
 from codea1_jax.serve.jobs import Channel, Job
 from codea1_jax.serve.orders import BadRequest, Busy, Limits, Order, sampling_of
@@ -105,7 +105,7 @@ class Driver(orchestrator.Driver):
         order = request.order
         samples = range(order.first, order.first + order.samples)
         keys = np.stack([sample_key(order.seed, order.stream, sample) for sample in samples])
-        return Prompt(tokenizer.pad(order.prompt), Draws(order.sampling, keys)), len(order.prompt)
+        return Prompt(tokenizer.pad(order.prompt), SampleKeys(order.sampling, keys)), len(order.prompt)
 
     def _prefill_thread(self, idx: int) -> None:
         with self._watch:

@@ -8,7 +8,7 @@ from typing import Any
 
 import grpc
 
-from codea1_jax.rollout.jetstream_shims import jetstream_pb2_grpc, orchestrator
+from codea1_jax.rollout.jetstream.shims import jetstream_pb2_grpc, orchestrator
 from codea1_jax.serve.driver import Driver, EngineFailure
 from codea1_jax.serve.orders import BadRequest
 

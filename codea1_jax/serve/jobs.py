@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from codea1_jax.rollout.jetstream_results import Token
-from codea1_jax.rollout.jetstream_shims import AsyncMultifuture, ReturnSample, orchestrator
+from codea1_jax.rollout.jetstream.results import Token
+from codea1_jax.rollout.jetstream.shims import AsyncMultifuture, ReturnSample, orchestrator
 from codea1_jax.serve.orders import Order
 from codea1_jax.serve.text import TextStream
 
@@ -64,7 +64,7 @@ class Job(orchestrator.ActiveRequest):
 
     def enqueue_samples(self, generated_samples: list[ReturnSample]) -> None:
         """Takes in what a block drew for each row of the slot. The Driver has marked the rows that are complete."""
-        assert self.complete is not None  # set by the Driver when it seats a job
+        assert self.complete is not None  # set by the Driver when it gives a job its slot
         if self.return_channel.cancelled():
             self.complete[:] = True
         else:

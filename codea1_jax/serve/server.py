@@ -10,12 +10,12 @@ from typing import Any
 
 from aiohttp import web
 
+from codea1_jax.errors import UserError
+from codea1_jax.hosts.interrupts import SIGNALS
 from codea1_jax.models.policy import Policy
 from codea1_jax.models.qwen2 import Params
-from codea1_jax.rollout.jetstream import JetStreamEngine
+from codea1_jax.rollout.jetstream.engine import JetStreamEngine
 from codea1_jax.rollout.requests import Capacity
-from codea1_jax.run.config import ConfigError
-from codea1_jax.run.interrupts import SIGNALS
 from codea1_jax.serve.driver import Driver
 from codea1_jax.serve.grpc_service import start_grpc
 from codea1_jax.serve.http import Served, make_app
@@ -31,7 +31,7 @@ WAITING = 1024  # orders that may wait for a slot
 class Address:
     """Where to listen; port 0 is any free one. `token` is asked of clients unless empty.
 
-    Raises ConfigError for an address that others reach, without a token.
+    Raises UserError for an address that others reach, without a token.
     """
 
     host: str
@@ -42,7 +42,7 @@ class Address:
     def __post_init__(self) -> None:
         if self.host not in LOOPBACK and not self.token:
             where = self.host or "every address"
-            raise ConfigError(f"listening on {where} needs a token that clients must send: see --token-file")
+            raise UserError(f"listening on {where} needs a token that clients must send: see --token-file")
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Server:
             samples=self._capacity.width,
             waiting=WAITING,
         )
-        return Driver(engine, engine.reside(self._params), tokenizer, limits, on_failure)
+        return Driver(engine, engine.decode_params(self._params), tokenizer, limits, on_failure)
 
     def _fail(self, driver: Driver, error: Exception) -> None:
         logger.error("the engine failed: %s", error)

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 import jax
 import pytest
 
-from codea1_jax.config import Config
+from codea1_jax.config import Config, load
+from codea1_jax.models.chips import find_hardware
 from codea1_jax.models.sharding import make_mesh
 from codea1_jax.plan.cuda import compiling_for
-from codea1_jax.plan.hardware import find_hardware
+from codea1_jax.plan.planned_run import make_planned_run
 from codea1_jax.plan.programs import make_programs
-from codea1_jax.plan.setup import make_setup
 from codea1_jax.plan.workload import fullest_batch
-from codea1_jax.run.config import load
 
 CALL = re.compile(r'= (\(.*?\)|\S+) custom-call\(.*custom_call_target="(\S+?)", operand_layout_constraints=\{(.*?\})\}')
 SHAPE = re.compile(r"\b\w+\[([\d,]*)\]")
@@ -83,12 +82,12 @@ def without_compilation_cache():
 def compiled(preset, phase, *overrides):
     config = load(Config, preset, overrides)
     hardware = find_hardware(config.hardware)
-    setup = make_setup(config, hardware)
+    run = make_planned_run(config, hardware)
     with compiling_for(hardware) as devices:
-        programs = {program.name: program for program in make_programs(setup, make_mesh(config.mesh, devices))}
+        programs = {program.name: program for program in make_programs(run, make_mesh(config.mesh, devices))}
         text = programs[phase].lower().compile().as_text()
-    rows, length = fullest_batch(setup, "test").tokens.shape
-    return Compiled(text, rows // setup.parts, config.rollout.test_prompt_tokens if "prefill" in phase else length)
+    rows, length = fullest_batch(run, "test").tokens.shape
+    return Compiled(text, rows // run.batch_shards, config.rollout.test_prompt_tokens if "prefill" in phase else length)
 
 
 def test_a_mask_that_is_not_split_and_its_gradient_are_noticed():

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from codea1_jax.evals.benchmark import make_benchmark
-from codea1_jax.evals.code import check_samples
-from codea1_jax.evals.mutate import mutate
+from codea1_jax.evals.scores.benchmark import make_benchmark
+from codea1_jax.evals.scores.code import check_samples
+from codea1_jax.evals.scores.mutate import mutate
 from data_pipeline import evalplus
 from sandbox import SandboxPool, VerdictStatus
 

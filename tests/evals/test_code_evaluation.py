@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from codea1_jax.evals.benchmark import make_benchmark
-from codea1_jax.evals.code import TaskResult, benchmark_figures, figures
-from codea1_jax.evals.generators import Recorded
-from codea1_jax.evals.journal import Journal
-from codea1_jax.evals.run_code import evaluate_code
+from codea1_jax.evals.answers.recorded import RecordedPlayer
+from codea1_jax.evals.commands.code import evaluate_code
+from codea1_jax.evals.commands.journal import Journal
+from codea1_jax.evals.scores.benchmark import make_benchmark
+from codea1_jax.evals.scores.code import TaskResult, benchmark_metrics, metrics_of
 from data_pipeline import Problem, bigcodebench
 from sandbox import Limits, SandboxPool
 
@@ -60,9 +60,9 @@ def silent(done, total):
 def test_sound_problems_are_scored_and_all_others_are_left_out_by_name(pool, tmp_path):
     benchmark = make_benchmark([GROW, UNSOUND, MISSING, MINE, BIGCODE], pool)
     assert [problem.id for problem in benchmark.problems] == [GROW.id, "mine", BIGCODE.id]
-    own = Recorded({p.id: (p.solution,) for p in (GROW, UNSOUND, MINE, BIGCODE)})
+    own = RecordedPlayer({p.id: (p.solution,) for p in (GROW, UNSOUND, MINE, BIGCODE)})
     results = evaluate_code(benchmark, own, 1, pool, journal(tmp_path), silent)
-    assert set(benchmark_figures(benchmark, 1)) == {
+    assert set(benchmark_metrics(benchmark, 1)) == {
         f"eval/{source}/{name}" for source, found in results["benchmarks"].items() for name in found if "_at_" in name
     }
     assert {source: found["avg_at_n"]["value"] for source, found in results["benchmarks"].items()} == {
@@ -82,7 +82,7 @@ def test_sound_problems_are_scored_and_all_others_are_left_out_by_name(pool, tmp
 
 def test_empty_broken_and_hostile_samples_score_nothing(pool, tmp_path):
     benchmark = make_benchmark([GROW], pool)
-    samples = Recorded({GROW.id: tuple(HOSTILE.values())})
+    samples = RecordedPlayer({GROW.id: tuple(HOSTILE.values())})
     results = evaluate_code(benchmark, samples, len(HOSTILE), pool, journal(tmp_path), silent)
     found = results["benchmarks"]["humanevalplus"]
     assert (found["avg_at_n"]["value"], found["pass_at_1"]["value"], found["pass_at_8"]["value"]) == (0, 0, 0)
@@ -93,16 +93,16 @@ def test_empty_broken_and_hostile_samples_score_nothing(pool, tmp_path):
 def test_a_bigcodebench_sample_may_count_on_the_questions_imports(pool, tmp_path):
     benchmark = make_benchmark([BIGCODE], pool)
     programs = ("def task_func(x):\n    return x + random.choice([1])", "def task_func(x):\n    return random")
-    results = evaluate_code(benchmark, Recorded({BIGCODE.id: programs}), 2, pool, journal(tmp_path), silent)
+    results = evaluate_code(benchmark, RecordedPlayer({BIGCODE.id: programs}), 2, pool, journal(tmp_path), silent)
     assert results["benchmarks"]["bigcodebench"]["avg_at_n"]["value"] == 50
 
 
-class Counting(Recorded):
+class Counting(RecordedPlayer):
     """A model that remembers for which problems it was asked, and is cut off after the first of them."""
 
-    def programs(self, problems, samples):
-        asked.extend(problem.id for problem in problems)
-        for i, programs in super().programs(problems, samples):
+    def programs(self, requests):
+        asked.extend(request.problem.id for request in requests)
+        for i, programs in super().programs(requests):
             yield i, programs
             if interrupted:
                 raise KeyboardInterrupt
@@ -116,7 +116,7 @@ def test_an_interrupted_evaluation_draws_and_checks_only_what_is_left(pool, tmp_
     problems = [*(replace(GROW, id=f"HumanEval/{k}") for k in range(3)), UNSOUND]
     benchmark = make_benchmark(problems, pool)
     programs = {p.id: (GROW.solution, f"def grow(x): return {k}") for k, p in enumerate(problems)}
-    whole = evaluate_code(benchmark, Recorded(programs), 2, pool, journal(tmp_path, "whole"), silent)
+    whole = evaluate_code(benchmark, RecordedPlayer(programs), 2, pool, journal(tmp_path, "whole"), silent)
     interrupted.append(True)
     with pytest.raises(KeyboardInterrupt):
         evaluate_code(benchmark, Counting(programs), 2, pool, journal(tmp_path), silent)
@@ -138,7 +138,7 @@ def test_figures_are_per_benchmark_and_pass_at_k_ends_at_the_fewest_samples():
     def result(name, source, *passed):
         return TaskResult(name, source, tuple("passed" if p else "failed" for p in passed), ("",) * len(passed))
 
-    found = figures([result("a", "x", 1, 0, 0, 1), result("b", "x", 0, 1), result("c", "y", 0)])
+    found = metrics_of([result("a", "x", 1, 0, 0, 1), result("b", "x", 0, 1), result("c", "y", 0)])
     assert found["x"]["avg_at_n"].value == 50
     assert found["x"]["pass_at_2"].value == pytest.approx(100 * ((1 - 1 / 6) + 1) / 2)
     assert "pass_at_4" not in found["x"]

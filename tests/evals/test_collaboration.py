@@ -2,13 +2,14 @@
 
 import pytest
 
-from codea1_jax.evals.benchmark import make_benchmark
-from codea1_jax.evals.collaboration import PendingChoice
-from codea1_jax.evals.generators import Recorded, Talker
-from codea1_jax.evals.journal import Journal
-from codea1_jax.evals.run_collaboration import evaluate_collaboration
-from codea1_jax.evals.run_suites import write_dataset
+from codea1_jax.evals.answers.recorded import RecordedPlayer
+from codea1_jax.evals.commands.collaboration import evaluate_collaboration
+from codea1_jax.evals.commands.journal import Journal
+from codea1_jax.evals.commands.suites import write_dataset
+from codea1_jax.evals.scores.benchmark import make_benchmark
+from codea1_jax.evals.scores.collaboration import PendingChoice
 from codea1_jax.game.parsing import extract_suite
+from codea1_jax.game.players import TextPlayer
 from data_pipeline import Problem, load
 from sandbox import SandboxPool
 
@@ -43,15 +44,17 @@ def test_the_first_of_the_programs_that_pass_most_is_chosen_by_the_stated_answer
 def test_collaboration_shows_each_different_program_once_and_is_resumed(pool, tmp_path):
     shown = []
 
-    def respond(asks, samples):
-        shown.extend((ask.problem.id, ask.program) for ask in asks)
+    def respond(requests):
+        shown.extend((request.problem.id, request.program) for request in requests)
         right = {"double": "assert f(2) == 4", "negate": "assert f(1) == 0"}  # the latter is wrong
-        yield from ((i, (right[ask.problem.id],)) for i, ask in enumerate(asks))
+        yield from ((i, (right[request.problem.id],)) for i, request in enumerate(requests))
 
     def run():
         journal = Journal(tmp_path / "out", {})
         benchmark = make_benchmark([DOUBLE, NEGATE], pool)
-        return evaluate_collaboration(benchmark, Recorded(PROGRAMS), Talker(respond), 4, pool, journal, silent)
+        return evaluate_collaboration(
+            benchmark, RecordedPlayer(PROGRAMS), TextPlayer(respond), 4, pool, journal, silent
+        )
 
     found = run()["benchmarks"]["problems"]
     assert sorted(shown) == sorted({(name, p) for name, programs in PROGRAMS.items() for p in programs})
@@ -68,12 +71,12 @@ def test_static_suites_are_golden_tests_that_hold_and_a_source_to_train_on(pool,
         "negate": ("assert f(1) == 1", "nothing"),
     }
 
-    def respond(asks, samples):
-        assert samples == 2
-        yield from ((i, written[ask.problem.id]) for i, ask in enumerate(asks))
+    def respond(requests):
+        assert {request.samples for request in requests} == {2}
+        yield from ((i, written[request.problem.id]) for i, request in enumerate(requests))
 
     journal = Journal(tmp_path / "out", {})
-    results = write_dataset([DOUBLE, NEGATE], Talker(respond), 2, pool, journal, silent)
+    results = write_dataset([DOUBLE, NEGATE], TextPlayer(respond), 2, pool, journal, silent)
     assert results["benchmarks"]["static suites"] == {"problems": 1, "tests": 2, "wrong": 2}
     assert results["without_samples"] == ["negate"]
     (problem,) = load(str(tmp_path / "out" / "problems.jsonl"), "all").problems

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 import pytest
-from scripted import Scripted, scripted_table
+from scripted import requests_of, scripted_game
 
-from codea1_jax.evals.heldout import code_figures, evaluate_code, evaluate_tests, prepare, suite_figures
+from codea1_jax.evals.scores.heldout import code_metrics, evaluate_code, evaluate_tests, prepare, suite_metrics
 from data_pipeline import Problem
 from sandbox import Limits, SandboxPool
 
@@ -63,8 +63,8 @@ def test_a_program_is_correct_if_it_agrees_on_every_call_that_the_reference_answ
     }
     heldout = prepare(PROBLEMS, pool)
     assert [len(answers) for answers in heldout.answers] == [7, 4, 2]
-    figures = evaluate_code(scripted_table(pool, programs, {}), heldout, 4, stream=(0,))
-    assert tuple(figures) == code_figures(4)
+    figures = evaluate_code(scripted_game(pool, programs, {}).code, pool, heldout, 4, stream=(0,))
+    assert tuple(figures) == code_metrics(4)
     # correct of 4: 3, 2, 1 (2 ** 1 and 2 ** 2 are right, and the golden tests are all there is)
     assert figures == pytest.approx(
         {
@@ -118,9 +118,9 @@ def test_validity_kill_rate_and_the_five_rounds(pool):
         (ROOT.question, ROOT.solution): ROOT_ROUNDS,
         (NO_MUTANTS.question, NO_MUTANTS.solution): DOUBLE_ROUNDS,  # without mutants it is shown whole
     }
-    table, heldout = scripted_table(pool, {}, suites), prepare(PROBLEMS, pool)
-    figures = evaluate_tests(table, heldout, suites=2, suite_size=3, stream=(0,))
-    assert set(figures) == set(suite_figures(heldout))
+    game, heldout = scripted_game(pool, {}, suites), prepare(PROBLEMS, pool)
+    figures = evaluate_tests(game.test, pool, heldout, suites=2, suite_size=3, stream=(0,))
+    assert set(figures) == set(suite_metrics(heldout))
     assert figures == pytest.approx(
         {
             "eval/test_validity": 100 * (2 / 3 + 1 / 3 + 2 / 3 + 0 + 1 / 3 + 1 / 3) / 6,
@@ -133,20 +133,18 @@ def test_validity_kill_rate_and_the_five_rounds(pool):
 
 
 def test_without_any_mutant_there_is_no_kill_rate(pool):
-    table = scripted_table(pool, {}, {(NO_MUTANTS.question, NO_MUTANTS.solution): DOUBLE_ROUNDS})
+    game = scripted_game(pool, {}, {(NO_MUTANTS.question, NO_MUTANTS.solution): DOUBLE_ROUNDS})
     heldout = prepare([NO_MUTANTS], pool)
-    figures = evaluate_tests(table, heldout, suites=2, suite_size=3, stream=(0,))
-    assert set(figures) == set(suite_figures(heldout))
+    figures = evaluate_tests(game.test, pool, heldout, suites=2, suite_size=3, stream=(0,))
+    assert set(figures) == set(suite_metrics(heldout))
     assert figures == pytest.approx({"eval/test_validity": 100 / 3, "eval/pass_at_5": 20})
 
 
 def test_the_samples_of_an_evaluation_are_streams_of_their_own(pool):
     suites = {(NO_MUTANTS.question, NO_MUTANTS.solution): DOUBLE_ROUNDS}
-    table = scripted_table(pool, {NO_MUTANTS.question: [NO_MUTANTS.solution]}, suites)
+    game = scripted_game(pool, {NO_MUTANTS.question: [NO_MUTANTS.solution]}, suites)
     heldout = prepare([NO_MUTANTS], pool)
-    evaluate_code(table, heldout, 1, stream=(9, 0))
-    evaluate_tests(table, heldout, suites=2, suite_size=3, stream=(9, 1))
-    assert isinstance(table.code, Scripted)
-    assert isinstance(table.test, Scripted)
-    streams = [request.stream for request in (*table.code.asked, *table.test.asked)]
+    evaluate_code(game.code, pool, heldout, 1, stream=(9, 0))
+    evaluate_tests(game.test, pool, heldout, suites=2, suite_size=3, stream=(9, 1))
+    streams = [request.stream for request in (*requests_of(game.code), *requests_of(game.test))]
     assert len(set(streams)) == len(streams) == 3

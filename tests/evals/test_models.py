@@ -1,74 +1,87 @@
-"""Models under evaluation: policies of ours and endpoints answer the same asks."""
+"""Models under evaluation: policies and endpoints answer the same requests."""
 
 import json
 import threading
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from scripted import PROMPTS, TOKENIZER, Scripted
 
-from codea1_jax.evals import endpoint
-from codea1_jax.evals.endpoint import EndpointError, find_endpoint
-from codea1_jax.evals.generators import Talker, TestAsk
-from codea1_jax.evals.policies import PolicyModel
-from codea1_jax.evals.prompts import chat_asks, messages, plain_asks
+from codea1_jax.errors import UserError
+from codea1_jax.evals.answers import endpoint
+from codea1_jax.evals.answers.endpoint import EndpointError, find_endpoint, messages
+from codea1_jax.evals.answers.requests import next_test_request, program_requests, suite_request
+from codea1_jax.game.players import PolicyPlayer, TextPlayer
+from codea1_jax.game.prompts import chat_prompts
 from codea1_jax.rollout import Sampling
-from codea1_jax.run.config import ConfigError
 from data_pipeline import Problem
 
 PROBLEM = Problem("p", "Add one.", "def f(x):\n    return x + 1", "f", ())
 OTHER = Problem("q", "Add two.", "def f(x):\n    return x + 2", "f", ())
-SUITE = TestAsk(PROBLEM, "def f(x): return x")
-ROUND = TestAsk(PROBLEM, PROBLEM.solution, ("assert f(1) == 2", "assert f(2) == 3"), 2)
+KNOWN = ("assert f(1) == 2", "assert f(2) == 3")
+PROGRAMS = program_requests([PROBLEM, OTHER], 5)
+SUITE = suite_request(PROBLEM, "def f(x): return x")
+ROUND = next_test_request(PROBLEM, KNOWN, 2)
 SAMPLING = Sampling(64, 0.7, 0.95)
 
 
 def test_a_round_shows_the_function_and_the_tests_written_before():
     system, user = messages(ROUND, 8)
     assert (system["role"], user["role"]) == ("system", "user")
-    for part in (PROBLEM.question, PROBLEM.solution, *(ROUND.known or ()), "different from those written before"):
+    for part in (PROBLEM.question, PROBLEM.solution, *KNOWN, "different from those written before"):
         assert part in user["content"]
-    first = messages(TestAsk(PROBLEM, PROBLEM.solution, ()), 8)[1]["content"]
+    first = messages(next_test_request(PROBLEM, (), 0), 8)[1]["content"]
     assert "before" not in first
     assert "8 different tests" in messages(SUITE, 8)[1]["content"]
-    assert "`f`" in messages(PROBLEM, 8)[1]["content"]
+    assert "`f`" in messages(PROGRAMS[0], 8)[1]["content"]
 
 
-def test_small_models_go_on_with_the_tests_written_before():
-    prompt = plain_asks(TOKENIZER, PROMPTS)
-    assert prompt(PROBLEM) == PROMPTS.code("Add one.", "f")
-    assert prompt(SUITE) == PROMPTS.test("Add one.", "f", SUITE.program)
+def test_small_models_continue_the_tests_written_before():
     before = PROMPTS.test("Add one.", "f", PROBLEM.solution)
-    assert TOKENIZER.decode(prompt(ROUND)[len(before) :]) == "assert f(1) == 2\nassert f(2) == 3\n"
-    assert prompt(ROUND)[: len(before)] == before
+    prompt = PROMPTS.next_test("Add one.", "f", PROBLEM.solution, KNOWN)
+    assert prompt[: len(before)] == before
+    assert TOKENIZER.decode(prompt[len(before) :]) == "assert f(1) == 2\nassert f(2) == 3\n"
 
 
-def test_a_policys_random_stream_is_the_asks_own_whatever_else_is_asked():
-    prompt = plain_asks(TOKENIZER, PROMPTS)
-    asks = [PROBLEM, OTHER, SUITE, ROUND]
-    speaker = Scripted({prompt(ask): [f"response {i}", "another"] for i, ask in enumerate(asks)})
-    model = PolicyModel(speaker, prompt, TOKENIZER.decode, (7,))
-    assert dict(model(asks, 2)) == {i: (f"response {i}", "another") for i in range(4)}
-    together = {request.prompt: request.stream for request in speaker.asked}
+def test_a_policys_random_stream_is_the_requests_own_whatever_else_is_requested():
+    prompts = {
+        "one": PROMPTS.code("Add one.", "f"),
+        "two": PROMPTS.code("Add two.", "f"),
+        "suite": PROMPTS.test("Add one.", "f", SUITE.program),
+        "next": PROMPTS.next_test("Add one.", "f", PROBLEM.solution, KNOWN),
+    }
+    sample = Scripted({prompt: [f"response to {name}"] * 2 for name, prompt in prompts.items()})
+    player = PolicyPlayer(sample, PROMPTS, TOKENIZER.decode)
+    written = dict(player.programs(program_requests([PROBLEM, OTHER], 2, (7,))))
+    assert [[each.response.text for each in written[i]] for i in (0, 1)] == [
+        ["response to one"] * 2,
+        ["response to two"] * 2,
+    ]
+    suites = dict(player.suites([SUITE, ROUND]))
+    assert [suites[i][0].response.text for i in (0, 1)] == ["response to suite", "response to next"]
+    together = {request.prompt: request.stream for request in sample.asked}
     assert len(set(together.values())) == 4
-    assert all(stream[0] == 7 for stream in together.values())
-    speaker.asked.clear()
-    list(model([OTHER], 2))
-    assert speaker.asked[0].stream == together[prompt(OTHER)]
+    assert together[prompts["one"]][0] == together[prompts["two"]][0] == 7
+    sample.asked.clear()
+    list(player.programs(program_requests([OTHER], 2, (7,))))
+    assert sample.asked[0].stream == together[prompts["two"]]
 
 
 def test_responses_are_read_as_in_the_game():
-    def respond(asks, samples):
-        yield 0, ("Here:\n```python\nx = 1\n```",) * samples
-        yield 1, ("assert f(1) == 2\nassert g(1) == 2",) * samples
+    def respond(requests):
+        yield 0, ("Here:\n```python\nx = 1\n```",) * requests[0].samples
+        yield 1, ("assert f(1) == 2\nassert g(1) == 2",) * requests[1].samples
 
-    assert dict(Talker(respond).programs([PROBLEM, OTHER], 1))[0] == ("x = 1\n",)
-    ((test,),) = dict(Talker(respond).tests([SUITE, ROUND], 1))[1]
-    assert (test.call, test.stated) == ("f(1)", "2")
+    assert {each.program for each in dict(TextPlayer(respond).programs(PROGRAMS))[0]} == {"x = 1\n"}
+    (written,) = dict(TextPlayer(respond).suites([SUITE, ROUND]))[1]
+    assert [(test.call, test.stated) for test in written.suite.tests] == [("f(1)", "2")]
 
 
 def test_conversations_become_tokens_by_the_chat_template():
-    assert chat_asks(TOKENIZER, 8)(PROBLEM) == TOKENIZER.encode_chat(messages(PROBLEM, 8))
+    prompts = chat_prompts(TOKENIZER, 8)
+    assert prompts.code("Add one.", "f") == TOKENIZER.encode_chat(messages(PROGRAMS[0], 8))
+    assert prompts.next_test("Add one.", "f", PROBLEM.solution, KNOWN) == TOKENIZER.encode_chat(messages(ROUND, 8))
 
 
 class Server(ThreadingHTTPServer):
@@ -125,24 +138,24 @@ def address(server):
 def test_an_endpoint_is_asked_until_it_has_given_every_sample(server):
     server.given, server.busy = 2, 2
     model = find_endpoint(address(server), None, SAMPLING, 8, "secret")
-    answers = dict(model([PROBLEM, OTHER, ROUND], 5))
+    answers = dict(model.respond([*PROGRAMS, replace(ROUND, samples=5)]))
     assert [len(answers[i]) for i in range(3)] == [5, 5, 5]
     assert len({text for texts in answers.values() for text in texts}) == 15  # other seeds, other texts
     assert {(r["model"], r["temperature"], r["top_p"], r["max_tokens"]) for r in server.requests} == {
         ("served", 0.7, 0.95, 64)
     }
     assert set(server.keys) == {"Bearer secret"}
-    assert messages(PROBLEM, 8) in [request["messages"] for request in server.requests]
+    assert messages(PROGRAMS[0], 8) in [request["messages"] for request in server.requests]
 
 
 def test_an_endpoint_that_refuses_says_why_and_one_that_is_away_is_an_outage(server):
     model = find_endpoint(f"{address(server)}/v1/", "mine", SAMPLING, 8)
     server.status = 404
-    with pytest.raises(ConfigError, match="refuses: 404"):
-        list(model([PROBLEM], 1))
+    with pytest.raises(UserError, match="refuses: 404"):
+        list(model.respond(program_requests([PROBLEM], 1)))
     server.status, server.given = 200, 0
     with pytest.raises(EndpointError, match="without choices"):
-        list(model([PROBLEM], 1))
+        list(model.respond(program_requests([PROBLEM], 1)))
     server.busy = 100
     with pytest.raises(EndpointError, match="does not answer: 503"):
-        list(model([PROBLEM], 1))
+        list(model.respond(program_requests([PROBLEM], 1)))

@@ -8,11 +8,11 @@ from cosmic_ray.mutating import mutate_and_test
 from cosmic_ray.work_item import MutationSpec
 from cosmic_ray.work_item import TestOutcome as Outcome
 
-from codea1_jax.evals import mutants as mutants_module
-from codea1_jax.evals.mutants import make_mutants
-from codea1_jax.evals.mutate import mutate
-from codea1_jax.evals.mutation import PendingMutation
-from codea1_jax.evals.unleaked import holding
+from codea1_jax.evals.scores import mutants as mutants_module
+from codea1_jax.evals.scores.mutants import make_mutants
+from codea1_jax.evals.scores.mutate import mutate
+from codea1_jax.evals.scores.mutation import PendingMutation
+from codea1_jax.evals.scores.unleaked import holding
 from codea1_jax.game.parsing import extract_suite
 from data_pipeline import Problem, unleaked
 from sandbox import SandboxPool

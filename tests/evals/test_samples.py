@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from codea1_jax.evals.samples import read_programs, read_tests, references, sample_line
-from codea1_jax.run.config import ConfigError
+from codea1_jax.errors import UserError
+from codea1_jax.evals.answers.samples import read_programs, read_tests, references, sample_line
+from codea1_jax.game.players import ProgramRequest
 from data_pipeline import Problem
 
 GROW = Problem("MBPP/2", "def grow(x):\n", "def grow(x):\n    return x + 1", "grow", ("assert grow(1) == 2",))
@@ -17,6 +18,12 @@ def write(path, *rows):
     return path
 
 
+def programs_of(recorded, problems):
+    """By problem, what is recorded for it."""
+    requests = [ProgramRequest(problem, samples=1) for problem in problems]
+    return {i: tuple(each.program for each in written) for i, written in recorded.programs(requests)}
+
+
 def test_solutions_and_completions_are_read_in_order_and_unknown_tasks_are_told(tmp_path):
     path = write(
         tmp_path / "samples.jsonl",
@@ -26,11 +33,10 @@ def test_solutions_and_completions_are_read_in_order_and_unknown_tasks_are_told(
         {"task_id": "Mbpp/999", "solution": "x"},
     )
     recorded, unknown = read_programs(path, [GROW, STAY])
-    assert dict(
-        recorded.programs(  # by the index of the problem
-            [GROW, STAY], 1
-        )
-    ) == {0: ("def grow(x): return 3", ""), 1: ("def stay(x):\n    return x",)}
+    assert programs_of(recorded, [GROW, STAY]) == {
+        0: ("def grow(x): return 3", ""),
+        1: ("def stay(x):\n    return x",),
+    }
     assert unknown == ("Mbpp/999",)
 
 
@@ -38,7 +44,7 @@ def test_what_is_written_is_read_again(tmp_path):
     lines = [sample_line(GROW, "a = 1\n"), sample_line(STAY, "é"), sample_line(GROW, "")]
     assert [line["task_id"] for line in lines] == ["Mbpp/2", "HumanEval/0", "Mbpp/2"]  # as the benchmark spells it
     recorded, _ = read_programs(write(tmp_path / "samples.jsonl", *lines), [GROW, STAY])
-    assert dict(recorded.programs([GROW, STAY], 1)) == {0: ("a = 1\n", ""), 1: ("é",)}
+    assert programs_of(recorded, [GROW, STAY]) == {0: ("a = 1\n", ""), 1: ("é",)}
 
 
 @pytest.mark.parametrize(
@@ -53,9 +59,9 @@ def test_what_is_written_is_read_again(tmp_path):
 )
 def test_a_line_that_is_no_sample_is_named(tmp_path, line, reason):
     path = write(tmp_path / "samples.jsonl", sample_line(GROW, "x"), line)
-    with pytest.raises(ConfigError, match=reason):
+    with pytest.raises(UserError, match=reason):
         read_programs(path, [GROW])
-    with pytest.raises(ConfigError, match=r"--samples: .*no such file"):
+    with pytest.raises(UserError, match=r"--samples: .*no such file"):
         read_programs(tmp_path / "none.jsonl", [GROW])
 
 

@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from codea1_jax.evals.generators import Recorded, Talker, TestAsk
-from codea1_jax.evals.journal import Journal
-from codea1_jax.evals.mutate import Mutant
-from codea1_jax.evals.run_tests import evaluate_tests
-from codea1_jax.evals.unleaked import FunctionResult, figures, score
+from codea1_jax.evals.answers.recorded import RecordedPlayer
+from codea1_jax.evals.commands.journal import Journal
+from codea1_jax.evals.commands.tests import evaluate_tests
+from codea1_jax.evals.scores.mutate import Mutant
+from codea1_jax.evals.scores.unleaked import FunctionResult, metrics_of, score
 from codea1_jax.game.parsing import extract_suite
+from codea1_jax.game.players import SuiteRequest, TextPlayer
 from data_pipeline import Problem
 from sandbox import SandboxPool
 
@@ -30,12 +31,13 @@ class Model:
     """Answers by the round; remembers what it was asked."""
 
     def __init__(self) -> None:
-        self.asked: list[TestAsk] = []
-        self.talker = Talker(self._respond)
+        self.asked: list[SuiteRequest] = []
+        self.player = TextPlayer(self._respond)
 
-    def _respond(self, asks, samples):
-        self.asked.extend(asks)
-        yield from ((i, (ROUNDS[ask.number],) * samples) for i, ask in reversed(list(enumerate(asks))))
+    def _respond(self, requests):
+        self.asked.extend(requests)
+        answers = [(i, (ROUNDS[request.number],) * request.samples) for i, request in enumerate(requests)]
+        yield from reversed(answers)
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +61,8 @@ def silent(done, total):
 
 
 def test_each_round_asks_for_a_test_that_differs_from_those_before(pool, folder):
-    model, twin = Model(), replace(STEP, id="ULT/2")
-    evaluate_tests([STEP, twin], model.talker, pool, journal(folder), silent)
+    model, again = Model(), replace(STEP, id="ULT/2")
+    evaluate_tests([STEP, again], model.player, pool, journal(folder), silent)
     known = [ask.known for ask in model.asked if ask.problem == STEP]
     assert known == [(), (WRITTEN[0],), (WRITTEN[0], WRITTEN[1]), (WRITTEN[0], WRITTEN[1]), (*WRITTEN[:2], WRITTEN[3])]
     assert all(ask.program == STEP.solution for ask in model.asked)
@@ -91,7 +93,7 @@ def test_figures_are_means_over_functions():
         outcomes = ("correct",) * right + ("wrong",) * (5 - right)
         return FunctionResult(name, ("t",) * 5, outcomes, mutants, killed, lines=0.5, branches=0.25)
 
-    found = figures([result("a", 5, 10, 5), result("b", 1, 4, 4), result("c", 3, 0, 0)])
+    found = metrics_of([result("a", 5, 10, 5), result("b", 1, 4, 4), result("c", 3, 0, 0)])
     values = {name: estimate.value for name, estimate in found.items()}
     assert values == pytest.approx(
         {"pass_at_5": 60, "mut_at_5": 75, "mul": 60 * 75 / 100, "line_coverage": 50, "branch_coverage": 25}
@@ -99,17 +101,17 @@ def test_figures_are_means_over_functions():
 
 
 def test_an_interrupted_evaluation_asks_only_for_what_is_left(pool, folder):
-    whole = evaluate_tests([STEP], Model().talker, pool, journal(folder, "whole"), silent)
+    whole = evaluate_tests([STEP], Model().player, pool, journal(folder, "whole"), silent)
     begun = journal(folder)
     begun.add("tests.jsonl", journal(folder, "whole").lines("tests.jsonl")[:3])
     model = Model()
-    assert evaluate_tests([STEP], model.talker, pool, begun, silent) == whole
+    assert evaluate_tests([STEP], model.player, pool, begun, silent) == whole
     assert [ask.number for ask in model.asked] == [3, 4]
 
 
 def test_a_function_that_does_not_execute_is_left_out_by_name(pool, folder):
     broken = replace(STEP, id="ULT/2", solution="import nothing_of_this_name\ndef f(x):\n    return x")
-    own = Recorded(tests_of={STEP.id: ("assert f(0) == 0", "def test():\n    x = 1\n    assert f(x) == 1")})
+    own = RecordedPlayer(tests_of={STEP.id: ("assert f(0) == 0", "def test():\n    x = 1\n    assert f(x) == 1")})
     results = evaluate_tests([STEP, broken], own, pool, journal(folder), silent)
     assert results["benchmarks"]["tests"]["problems"] == 1
     assert results["benchmarks"]["tests"]["pass_at_5"]["value"] == 40

@@ -18,25 +18,22 @@ import jax
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from scripted import PROMPTS, scripted_table
+from scripted import PROMPTS, scripted_game
 
-from codea1_jax.assemble import Questions
-from codea1_jax.assemble.questions import load_questions
-from codea1_jax.config import Config
-from codea1_jax.evals.heldout import evaluate_code, evaluate_tests, prepare
-from codea1_jax.game import Rules, play_round
+from codea1_jax.build.questions import Questions, load_questions
+from codea1_jax.config import Config, RewardConfig, load
+from codea1_jax.evals.scores.heldout import evaluate_code, evaluate_tests, prepare
 from codea1_jax.game.golden import play_golden
-from codea1_jax.game.rewards import RewardConfig
-from codea1_jax.game.scoring import Scoring
-from codea1_jax.game.sharing import gathered, is_mine
-from codea1_jax.run.config import load
+from codea1_jax.game.round import RoundConfig, play_round
+from codea1_jax.game.scoring import ScoringConfig
+from codea1_jax.hosts.gather import gathered, is_mine
 from data_pipeline import Problem
 from sandbox import Execution, Outcome, SandboxPool, Status
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ["def f(x): return x + {}", "def f(x): return x * x + {}", "def f(x) return x"]
 SUITES = ["assert f(1) == 2\nassert f(0) == 3\nassert f('a') == 1", "assert f(2) == 5\nassert f(2) == 5"]
-RULES = Rules(samples=3, suites=2, share_programs=False, test_prompt_tokens=1000, scoring=Scoring(RewardConfig(), 1))
+RULES = RoundConfig(samples=3, suites=2, share_programs=False, scoring=ScoringConfig(RewardConfig(), 1))
 
 
 TOO_SLOW = Outcome(Status.TIMED_OUT)
@@ -64,8 +61,8 @@ def played() -> dict:
     programs = {problem.question: [p.format(n) for p in PROGRAMS] for n, problem in enumerate(problems)}
     suites = {(question, program): SUITES for question, written in programs.items() for program in written}
     with Counting(workers=1, backend="process") as pool:
-        table = scripted_table(pool, programs, suites)
-        rounds = [play_round(table, problems, {}, (0,), RULES), play_golden(table, problems, (0,), RULES)]
+        game = scripted_game(pool, programs, suites, RULES)
+        rounds = [play_round(game, problems, {}, (0,)), play_golden(game, problems, (0,))]
         judged = [program for each in rounds for question in each.questions for program in question.programs]
         rewards = [[program.reward, *(suite.reward.reward for suite in program.suites)] for program in judged]
         found = {"rewards": rewards, "jobs": pool.jobs}
@@ -75,9 +72,10 @@ def played() -> dict:
         computed = [
             replace(problem, golden_tests=(*golden, f"assert f(2) == sum([2, {problem.id}])")) for problem in problems
         ]
-        known = play_golden(table, computed, (0,), RULES).questions
-        evaluated = scripted_table(pool, programs, shown)
-        figures = evaluate_code(evaluated, heldout, 3, (0,)) | evaluate_tests(evaluated, heldout, 2, 2, (0,))
+        known = play_golden(game, computed, (0,)).questions
+        evaluated = scripted_game(pool, programs, shown)
+        figures = evaluate_code(evaluated.code, pool, heldout, 3, (0,))
+        figures |= evaluate_tests(evaluated.test, pool, heldout, 2, 2, (0,))
         trained_on = [p.id for p in questions(pool).train]
         return found | {"golden": [len(q.retrieved) for q in known], "figures": figures, "questions": trained_on}
 

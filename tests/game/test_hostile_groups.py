@@ -8,7 +8,7 @@ import pytest
 from judged_group import PROBLEM, RIGHT, played
 
 from codea1_jax.game.parsing import extract_suite
-from codea1_jax.game.records import PlayedQuestion
+from codea1_jax.game.rollouts import QuestionRollout
 from sandbox import Limits, SandboxPool
 
 LIMITS = Limits(call_seconds=0.3, load_seconds=0.2, program_seconds=4.0, wall_factor=2.5, memory_mb=256)
@@ -54,7 +54,7 @@ def pool() -> Iterator[SandboxPool]:
         yield pool
 
 
-def results(question: PlayedQuestion, suites: int) -> list:
+def results(question: QuestionRollout, suites: int) -> list:
     """All that the first suites of every program are worth, and each program's verdicts on them."""
     return [
         [(suite.reward, suite.validated, [v.status for v in suite.verdicts]) for suite in program.suites[:suites]]

@@ -1,15 +1,8 @@
 import pytest
 from parity import load_parity
 
-from codea1_jax.game.rewards import (
-    BookScore,
-    RewardConfig,
-    SuiteScore,
-    code_reward,
-    nonprintable_share,
-    pair_reward,
-    suite_reward,
-)
+from codea1_jax.config import RewardConfig
+from codea1_jax.game.rewards import BookScore, SuiteScore, code_reward, nonprintable_share, pair_reward, suite_reward
 
 CASES = load_parity()["rewards"]
 

@@ -7,18 +7,20 @@ from pathlib import Path
 
 import pytest
 import yaml
-from scripted import PROMPTS, Scripted, scripted_table
+from scripted import PROMPTS, requests_of, scripted_game
 
 import data_pipeline
-from codea1_jax.game import Page, PlayedQuestion, Rules, export, play_round
+from codea1_jax.config import RewardConfig
+from codea1_jax.game import export
 from codea1_jax.game.parsing import extract_program
-from codea1_jax.game.rewards import RewardConfig
-from codea1_jax.game.scoring import Scoring
+from codea1_jax.game.rollouts import Page, QuestionRollout
+from codea1_jax.game.round import RoundConfig, play_round
+from codea1_jax.game.scoring import ScoringConfig
 from data_pipeline import Problem
 from sandbox import Execution, Job, Judge, Limits, ReferenceCache, SandboxError, SandboxPool, Test
 
 LIMITS = Limits(call_seconds=0.2, load_seconds=0.8, program_seconds=4, memory_mb=256)
-PAPER = Rules(samples=4, suites=2, share_programs=False, test_prompt_tokens=10_000, scoring=Scoring(RewardConfig(), 1))
+PAPER = RoundConfig(samples=4, suites=2, share_programs=False, scoring=ScoringConfig(RewardConfig(), 1))
 GCD, SEARCH, SECOND = QUESTIONS = ("Prefill_00000185_C", "Prefill_00000073_C", "Prefill_00000062_C")
 
 
@@ -32,16 +34,16 @@ def pool() -> Iterator[SandboxPool]:
 
 
 @pytest.fixture(scope="module")
-def rounds(shared_data: Path, pool: SandboxPool) -> list[dict[str, PlayedQuestion]]:
+def rounds(shared_data: Path, pool: SandboxPool) -> list[dict[str, QuestionRollout]]:
     """Both rounds of the script; the second is played with the book that the first one left."""
     loaded = data_pipeline.load(str(shared_data / "kodcode_sample.json"), "all")
     real = {problem.id: problem for problem in loaded.problems if problem.id in QUESTIONS}
     script = yaml.safe_load(Path(__file__).with_name("scripted_responses.yaml").read_text())
-    played: list[dict[str, PlayedQuestion]] = []
+    played: list[dict[str, QuestionRollout]] = []
     book: dict[str, Page] = {}
     for step, said in enumerate(script):
         problems = [real[name] for name in said]
-        table = scripted_table(
+        game = scripted_game(
             pool,
             {real[name].question: [line["program"] for line in lines] for name, lines in said.items()},
             {
@@ -49,46 +51,47 @@ def rounds(shared_data: Path, pool: SandboxPool) -> list[dict[str, PlayedQuestio
                 for name, lines in said.items()
                 for line in lines
             },
+            PAPER,
         )
-        round_ = play_round(table, problems, book, (step,), PAPER)
+        round_ = play_round(game, problems, book, (step,))
         book |= {q.problem.id: q.page_after for q in round_.questions}
         played.append({q.problem.id: q for q in round_.questions})
     return played
 
 
-def rewards(question: PlayedQuestion) -> list[float]:
+def rewards(question: QuestionRollout) -> list[float]:
     return [program.reward for program in question.programs]
 
 
-def advantages(question: PlayedQuestion) -> list[float]:
+def advantages(question: QuestionRollout) -> list[float]:
     return [program.advantage for program in question.programs]
 
 
-def valid(question: PlayedQuestion) -> list[bool]:
+def valid(question: QuestionRollout) -> list[bool]:
     return [program.valid for program in question.programs]
 
 
-def counts(question: PlayedQuestion) -> list[list[tuple[int, int]]]:
+def counts(question: QuestionRollout) -> list[list[tuple[int, int]]]:
     """Of every suite: kept and invalid."""
     return [[(len(s.validated.kept), s.validated.invalid) for s in p.suites] for p in question.programs]
 
 
-def suite_figures(question: PlayedQuestion) -> list[list[tuple[float, float, float]]]:
+def suite_figures(question: QuestionRollout) -> list[list[tuple[float, float, float]]]:
     """Of every suite: validity, adversarial, reward."""
     return [[(s.reward.validity, s.reward.adversarial, s.reward.reward) for s in p.suites] for p in question.programs]
 
 
-def verdicts(question: PlayedQuestion, program: int) -> list[str]:
+def verdicts(question: QuestionRollout, program: int) -> list[str]:
     """Of one program on its own suites, one line a suite."""
     return [", ".join(verdict.status for verdict in suite.verdicts) for suite in question.programs[program].suites]
 
 
-def book_verdicts(question: PlayedQuestion) -> list[str]:
+def book_verdicts(question: QuestionRollout) -> list[str]:
     return [", ".join(verdict.status for verdict in program.book) for program in question.programs]
 
 
-def elected(question: PlayedQuestion) -> list[int]:
-    return [i for i, program in enumerate(question.programs) if all(suite.learned for suite in program.suites)]
+def selected(question: QuestionRollout) -> list[int]:
+    return [i for i, program in enumerate(question.programs) if all(suite.trained_on for suite in program.suites)]
 
 
 def page(tests: Mapping[tuple[str, str], int]) -> list[tuple[tuple[str, str], int]]:
@@ -117,7 +120,7 @@ def test_a_right_a_wrong_a_leaving_and_a_broken_program(rounds):
         [(1 / 8, 1 / 8, 2 / 16), (0, 0, 0)],
         [(1 / 8, 1 / 8, 0), (0, 0, 0)],  # does not execute
     ]
-    assert elected(question) == [1]  # spreads 0, 3/32, 2/32, 0
+    assert selected(question) == [1]  # spreads 0, 3/32, 2/32, 0
     # (1 + 1)/2, (1/2 + 0/3)/2, (0/1 + nothing)/2, 0; in quarters 4, 1, 0, 0: mean 5/4,
     # deviations 11/4, -1/4, -5/4, -5/4, squares (121 + 1 + 25 + 25)/16 = 172/16, over 3: std = sqrt(172/48) = 1.892969
     assert rewards(question) == [1, 1 / 4, 0, 0]
@@ -147,7 +150,7 @@ def test_an_always_equal_object_an_endless_loop_and_a_malformed_response(rounds)
     ]
     rejected = question.programs[1].suites[1].suite.rejected
     assert [test.text for test in rejected] == ["assert binary_search([5], 3) == unknown_name"]
-    assert elected(question) == [1]  # spreads 1/32, 2/32, 2/32, 0: the tie goes to the lower index
+    assert selected(question) == [1]  # spreads 1/32, 2/32, 2/32, 0: the tie goes to the lower index
     # 1, 0, (2/3 + 0)/2, 0: mean 1/3, deviations 2/3, -1/3, 0, -1/3, squares 6/9, over 3: std = sqrt(2)/3
     assert rewards(question) == pytest.approx([1, 0, 1 / 3, 0])
     assert advantages(question) == pytest.approx([1.414214, -0.707107, 0, -0.707107], abs=1e-5)
@@ -177,7 +180,7 @@ def test_a_suite_longer_than_asked_for_and_a_call_that_the_reference_cannot_answ
         [(1 / 8, 1 / 8, 2 / 16), (0, 0, 0)],
         [(1 / 8, 0, 1 / 16), (1 / 8, 0, 1 / 16)],
     ]
-    assert elected(question) == [0]  # spreads 7/32, 1/32, 2/32, 0
+    assert selected(question) == [0]  # spreads 7/32, 1/32, 2/32, 0
     # (5/9 + 1)/2, (1/2 + 0)/2, 0, 1; in 36ths 28, 9, 0, 36: mean 73/4, deviations 39/4, -37/4, -73/4, 71/4,
     # squares (1521 + 1369 + 5329 + 5041)/16 = 13260/16, over 3: std = sqrt(4420/16) = 16.620770
     assert rewards(question) == pytest.approx([28 / 36, 9 / 36, 0, 1])
@@ -216,7 +219,7 @@ def test_the_second_round_faces_the_mistakes_of_the_first(rounds):
         [(1 / 8, 0, 1 / 16), (2 / 8, 1 / 16, 5 / 32)],  # (0 - 1 + 1)/2; (1/8 - 1 + 1)/2
         [(1 / 8, 1 / 16, 0), (1 / 8, 1 / 16, -2 / 64)],  # not valid; 2 of the 64 characters are not ASCII
     ]
-    assert elected(question) == [1]  # spreads 0, 5/64, 3/64, 1/64
+    assert selected(question) == [1]  # spreads 0, 5/64, 3/64, 1/64
     # 1; ((1/4 + 0)/2 + 1/4)/2; ((0 + 1)/2 + (0 + 1/2)/2)/2; 0. In 16ths 16, 3, 6, 0: mean 25/4,
     # deviations 39/4, -13/4, -1/4, -25/4, squares (1521 + 169 + 1 + 625)/16 = 2316/16, over 3:
     # std = sqrt(772/16) = 6.946222
@@ -232,7 +235,7 @@ def test_where_no_suite_has_a_test_the_book_alone_rewards(rounds):
     assert valid(question) == [True, True, True, False]
     assert book_verdicts(question)[2] == "failed, passed, failed, passed, passed"
     assert suite_figures(question) == [[(0, 0, 0)] * 2] * 4
-    assert elected(question) == [0]  # all spreads are 0
+    assert selected(question) == [0]  # all spreads are 0
     # in fifths 5, 5, 3, 0: mean 13/4, deviations 7/4, 7/4, -1/4, -13/4, squares (49 + 49 + 1 + 169)/16 = 268/16,
     # over 3: std = sqrt(268/48) = 2.362908
     assert rewards(question) == [1, 1, 3 / 5, 0]
@@ -274,17 +277,17 @@ def play(
     suites: Mapping[str, Sequence[str]],
     book: Page | None = None,
     *,
-    scoring: Scoring = PAPER.scoring,
+    scoring: ScoringConfig = PAPER.scoring,
     share_programs: bool = False,
-    test_prompt_tokens: int = PAPER.test_prompt_tokens,
+    longest_prompt: int = 10_000,
     white_box: bool = True,
-) -> tuple[PlayedQuestion, int]:
+) -> tuple[QuestionRollout, int]:
     """A round of the small question, and how many programs the Test LLM was shown."""
-    table = scripted_table(pool, {SMALL.question: said}, {(SMALL.question, p): s for p, s in suites.items()})
-    rules = Rules(len(said), 2, share_programs, test_prompt_tokens, scoring, white_box=white_box)
-    round_ = play_round(table, [SMALL], {"small": book or {}}, (0,), rules)
-    assert isinstance(table.test, Scripted)
-    return round_.questions[0], len(table.test.asked)
+    config = RoundConfig(len(said), 2, share_programs, scoring, white_box=white_box)
+    shown = {(SMALL.question, program): written for program, written in suites.items()}
+    game = scripted_game(pool, {SMALL.question: said}, shown, config, longest_prompt)
+    round_ = play_round(game, [SMALL], {"small": book or {}}, (0,))
+    return round_.questions[0], len(requests_of(game.test))
 
 
 def test_twins_share_one_set_of_suites_and_only_the_first_stands_for_election(pool):
@@ -299,16 +302,16 @@ def test_twins_share_one_set_of_suites_and_only_the_first_stands_for_election(po
         [EASY, HARD],
         [EASY] * 2,
     ]
-    assert elected(shared) == [1]
-    two = Scoring(RewardConfig(), 2)
-    assert elected(play(pool, said, suites, share_programs=True, scoring=two)[0]) == [0, 1]
-    assert elected(play(pool, said, suites, scoring=two)[0]) == [1, 2]
+    assert selected(shared) == [1]
+    two = ScoringConfig(RewardConfig(), 2)
+    assert selected(play(pool, said, suites, share_programs=True, scoring=two)[0]) == [0, 1]
+    assert selected(play(pool, said, suites, scoring=two)[0]) == [1, 2]
 
 
 def test_pooled_tests_score_a_program_on_the_valid_tests_of_all_its_siblings(pool):
     suites = {RIGHT: ["assert f(1) == 2\nassert f(2) == 0", EASY], WRONG: [EASY, HARD]}
     own, _ = play(pool, [RIGHT, WRONG], suites)
-    pooled, _ = play(pool, [RIGHT, WRONG], suites, scoring=Scoring(RewardConfig(pool_tests=True), 1))
+    pooled, _ = play(pool, [RIGHT, WRONG], suites, scoring=ScoringConfig(RewardConfig(pool_tests=True), 1))
     assert rewards(own) == [1, 3 / 4]
     # the distinct kept tests are f(1), f(2), f(0), f(4); the wrong program passes f(0)
     assert rewards(pooled) == [1, 1 / 4]
@@ -320,12 +323,12 @@ def test_a_program_too_long_to_be_shown_gets_no_suites_and_is_scored_by_the_book
     long = f"{WRONG}  # {'very ' * 50}"
     fits = max(len(PROMPTS.test(SMALL.question, "f", program)) for program in (RIGHT, WRONG))
     book = {Test("f(0)", "1"): 3, Test("f(9)", "10"): 1}
-    question, shown = play(pool, [RIGHT, long], {RIGHT: [EASY, HARD]}, book, test_prompt_tokens=fits)
+    question, shown = play(pool, [RIGHT, long], {RIGHT: [EASY, HARD]}, book, longest_prompt=fits)
     assert shown == 1
     assert question.programs[1].suites == ()
     assert rewards(question) == [1, 1 / 2]
-    assert [i for i, p in enumerate(question.programs) if any(s.learned for s in p.suites)] == [0]
-    everyone, shown = play(pool, [long, long], {}, test_prompt_tokens=fits)
+    assert [i for i, p in enumerate(question.programs) if any(s.trained_on for s in p.suites)] == [0]
+    everyone, shown = play(pool, [long, long], {}, longest_prompt=fits)
     assert (shown, rewards(everyone), export.test_groups([everyone])) == (0, [0, 0], [[]])
 
 
@@ -338,7 +341,7 @@ def test_a_black_box_test_prompt_shows_the_question_alone(pool):
 
 def test_without_answer_prediction_the_reference_fills_in_the_answers(pool):
     suites = {RIGHT: ["f(0)\nf(4)"] * 2, WRONG: ["f(0)\nassert f(4) == 99", "f(4)\nf(4)"]}
-    question, _ = play(pool, [RIGHT, WRONG], suites, scoring=Scoring(RewardConfig(), 1, answer_prediction=False))
+    question, _ = play(pool, [RIGHT, WRONG], suites, scoring=ScoringConfig(RewardConfig(), 1, answer_prediction=False))
     assert counts(question) == [[(2, 0), (2, 0)], [(2, 0), (1, 1)]]  # a repeated call is invalid all the same
     kept = question.programs[1].suites[0].validated.kept
     assert [(test.call, test.expected) for test in kept] == [("f(0)", "1"), ("f(4)", "5")]
@@ -354,9 +357,9 @@ def test_one_suites_slow_tests_cost_no_other_suite_whoever_answers_them():
     limits = Limits(call_seconds=1, load_seconds=0.2, program_seconds=0.3, memory_mb=256)
     suites = ["\n".join(f"assert f({x}) == {x + 1} + 0 * sum(range(10**7))" for x in half) for half in SIXTEEN]
     with SandboxPool(workers=1, limits=limits) as own:
-        table = scripted_table(own, {SMALL.question: [SLOW] * 2}, {(SMALL.question, SLOW): suites})
-        rules = replace(PAPER, samples=2)
-        [question] = play_round(table, [replace(SMALL, solution=SLOW)], {}, (0,), rules).questions
+        shown = {(SMALL.question, SLOW): suites}
+        game = scripted_game(own, {SMALL.question: [SLOW] * 2}, shown, replace(PAPER, samples=2))
+        [question] = play_round(game, [replace(SMALL, solution=SLOW)], {}, (0,)).questions
     assert counts(question) == [[(8, 0)] * 2] * 2
     assert rewards(question) == [1, 1]
 

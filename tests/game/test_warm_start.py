@@ -6,14 +6,13 @@ import jax
 import numpy as np
 import pytest
 
-from codea1_jax.assemble.policies import make_policy
-from codea1_jax.config import Config
-from codea1_jax.game.warm_start import warm_start
+from codea1_jax.build.policies import make_policy
+from codea1_jax.build.warm_start import warm_start
+from codea1_jax.config import Config, load
 from codea1_jax.learn.batch import Example
 from codea1_jax.learn.packing import pack
-from codea1_jax.learn.scores import slot_scores
+from codea1_jax.learn.scores import target_scores
 from codea1_jax.models.sharding import one_device_mesh
-from codea1_jax.run.config import load
 from data_pipeline import micro
 from data_pipeline.micro.generate import programs
 from data_pipeline.micro.programs import Comparison, boundary_bugs
@@ -27,10 +26,10 @@ ASKED = 400
 def test_the_warm_start_tells_inclusive_from_strict(seed):
     """Else reinforcement learning must find out alone, and whether it does within a run is chance."""
     config = load(Config, "micro/a1")
-    start, policy = config.warm_start, make_policy(config)
+    start, policy = config.warm_start, make_policy(config.model)
     assert start is not None
     params = warm_start(policy, start, seed, one_device_mesh())
-    scores = jax.jit(slot_scores(policy.model, logit_chunk=start.packing.logit_chunk))
+    scores = jax.jit(target_scores(policy.model, logit_chunk=start.packing.logit_chunk))
 
     def logprob(question: str, code: str) -> float:
         response = policy.tokenizer.encode(code)

@@ -11,7 +11,7 @@ from fake_worker import wait_for
 from slurm_programs import CANCELLED, COMPLETED, PENDING
 from tiny_run import ROOT, SETTINGS, steps_done
 
-from codea1_jax.run.telemetry import read_lines
+from codea1_jax.files import read_lines
 from launch.cli import main
 
 # Five steps of training, as `codea1` does them: the first node counts them in `steps`. It is asked to stop at the third

@@ -10,7 +10,7 @@ from fake_worker import add_worker, wait_for
 from tiny_run import ROOT, SETTINGS, steps_done
 from workers import free_port
 
-from codea1_jax.run.telemetry import read_lines
+from codea1_jax.files import read_lines
 
 # A TPU tells a process who the others are, and its bucket is there from everywhere; here two settings and a path do.
 TRAINING = """\

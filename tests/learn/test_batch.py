@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from codea1_jax.config import PackingConfig
 from codea1_jax.learn.batch import Example, Trajectory, trajectory_example
-from codea1_jax.learn.config import PackingConfig
 from codea1_jax.learn.packing import pack
 
 EXAMPLES = st.lists(
@@ -25,9 +25,9 @@ def unpack(batches):
         for row in range(len(batch.tokens)):
             for segment in range(1, batch.segment_ids[row].max() + 1):
                 inside = batch.segment_ids[row] == segment
-                slots = (batch.mask[row] == 1) & inside[batch.places[row]]
+                slots = (batch.mask[row] == 1) & inside[batch.target_index[row]]
                 np.testing.assert_array_equal(batch.positions[row][inside], np.arange(inside.sum()))
-                at = batch.positions[row][batch.places[row][slots]]
+                at = batch.positions[row][batch.target_index[row][slots]]
                 found.append(
                     (
                         tuple(batch.tokens[row][inside].tolist()),
@@ -90,7 +90,7 @@ def test_a_trajectory_learns_its_whole_completion_and_nothing_of_its_prompt():
     (batch,) = pack([example], PackingConfig(row_length=8, micro_batch_tokens=8))
     assert batch.tokens[0].tolist() == [5, 6, 7, 8, 9, 0, 0, 0]
     assert batch.targets[0][batch.mask[0] == 1].tolist() == [8, 9, 1]
-    assert batch.places[0][batch.mask[0] == 1].tolist() == [2, 3, 4]
+    assert batch.target_index[0][batch.mask[0] == 1].tolist() == [2, 3, 4]
     assert batch.weights[0][batch.mask[0] == 1].tolist() == [-0.5] * 3
 
 

@@ -5,7 +5,8 @@ from functools import partial
 import jax
 import pytest
 
-from codea1_jax.learn import GRPOConfig, Learner, OptimizerConfig, PackingConfig, Trajectory
+from codea1_jax.config import GRPOConfig, OptimizerConfig, PackingConfig
+from codea1_jax.learn import GRPO, Learner, Trajectory
 from codea1_jax.learn.advantages import group_advantages
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.qwen2 import Qwen2, init_params
@@ -34,7 +35,7 @@ CAPACITY = Capacity(
 def test_the_answer_that_is_rewarded_becomes_the_likeliest(share_prompts):
     learner = Learner(
         MODEL,
-        GRPOConfig(kl_coef=0.0),
+        GRPO(GRPOConfig(kl_coef=0.0)),
         OptimizerConfig(learning_rate=2e-2, warmup_steps=0, weight_decay=0.0),
         PackingConfig(share_prompts=share_prompts, row_length=64, micro_batch_tokens=512),
         total_steps=STEPS,

@@ -5,14 +5,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from codea1_jax.learn import GRPOConfig, Learner, OptimizerConfig, PackingConfig, Trajectory
+from codea1_jax.config import GRPOConfig, LoRAConfig, OptimizerConfig, PackingConfig
+from codea1_jax.learn import GRPO, Learner, Trajectory
 from codea1_jax.models.attention import training_attention
 from codea1_jax.models.config import Qwen2Config
-from codea1_jax.models.lora import LoRAConfig, attach, init_adapters, merge
+from codea1_jax.models.lora import attach, init_adapters, merge
 from codea1_jax.models.qwen2 import Qwen2, init_params
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.models.stored import flatten
-from codea1_jax.rollout.residence import residence
+from codea1_jax.rollout.decode_params import to_decode_params
 
 SHAPE = {"vocab_size": 31, "hidden_size": 16, "intermediate_size": 24, "num_heads": 4, "num_kv_heads": 2, "head_dim": 8}
 MODEL = Qwen2(Qwen2Config(**SHAPE, num_layers=2, rope_theta=1e4))
@@ -85,7 +86,7 @@ def test_adapted_and_merged_parameters_say_the_same(base, adapters):
 
 def test_a_sampler_holds_merged_parameters(base, adapters):
     """Each layer apart, as on a CPU."""
-    resident = residence(MODEL, one_device_mesh())(attach(LORA, base, adapters))
+    resident = to_decode_params(MODEL, one_device_mesh())(attach(LORA, base, adapters))
     by_hand = merged_by_hand(base, adapters)
     for number, layer in enumerate(resident["layers"]):
         for path, leaf in flatten(layer).items():
@@ -95,7 +96,7 @@ def test_a_sampler_holds_merged_parameters(base, adapters):
 def learner(lora=LORA, **grpo):
     optimizer = OptimizerConfig(learning_rate=0.01, warmup_steps=0, schedule="constant", weight_decay=0.0)
     packing = PackingConfig(row_length=32, micro_batch_tokens=64)
-    return Learner(MODEL, GRPOConfig(**grpo), optimizer, packing, total_steps=10, lora=lora, seed=7)
+    return Learner(MODEL, GRPO(GRPOConfig(**grpo)), optimizer, packing, total_steps=10, lora=lora, seed=7)
 
 
 GROUPS = [
@@ -107,9 +108,9 @@ GROUPS = [
 def test_gradients_follow_from_those_of_the_merged_matrices(base, adapters):
     """With W' = W + s A B: dA = s dW' Bᵀ and dB = s Aᵀ dW'."""
     ours, full = learner(kl_coef=0), learner(lora=None, kl_coef=0)
-    found = flatten(ours._gradient(adapters, ours._pack(GROUPS), 13, base).gradient)
+    found = flatten(ours._gradient(adapters, ours._pack(GROUPS), 13.0, base).gradient)
     merged = merge(attach(LORA, base, adapters))
-    whole = flatten(full._gradient(merged, full._pack(GROUPS), 13).gradient)
+    whole = flatten(full._gradient(merged, full._pack(GROUPS), 13.0).gradient)
     small = flatten(adapters)
     assert max(np.abs(leaf).max() for leaf in found.values()) > 0.01
     for path in found:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from parity import load_parity
 
-from codea1_jax.learn.config import GRPOConfig
+from codea1_jax.config import GRPOConfig
 from codea1_jax.learn.losses import (
     TokenSums,
     clipped_policy_loss,

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from codea1_jax.learn.config import OptimizerConfig
+from codea1_jax.config import OptimizerConfig
 from codea1_jax.learn.optimizer import apply_gradient, initial_state, learning_rate, make_optimizer
 
 

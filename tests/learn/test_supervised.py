@@ -4,8 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from codea1_jax.learn.config import OptimizerConfig, PackingConfig
-from codea1_jax.learn.supervised import SupervisedLearner, weighted_example
+from codea1_jax.config import OptimizerConfig, PackingConfig
+from codea1_jax.learn import CrossEntropy, Learner, weighted_example
 from codea1_jax.models.attention import training_attention
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.qwen2 import Qwen2, output_table
@@ -47,18 +47,18 @@ def test_the_loss_is_the_weighted_mean_cross_entropy(params):
     logprobs = padded_logprobs(params, rows)
     expected = -(weights[:, 1:] * logprobs).sum() / weights.sum()
     for packing in (PackingConfig(row_length=16), PackingConfig(row_length=4, micro_batch_tokens=4)):
-        learner = SupervisedLearner(MODEL, OPTIMIZER, packing, total_steps=5)
+        learner = Learner(MODEL, CrossEntropy(), OPTIMIZER, packing, total_steps=5)
         examples = [weighted_example(*sequence) for sequence in SEQUENCES]
-        _, metrics = learner.update(learner.init(params), examples)
+        _, metrics = learner.update(learner.init(params), None, [examples])
         assert metrics["loss"] == pytest.approx(float(expected), abs=1e-5)
 
 
 def test_training_learns_the_weighted_tokens_and_counts_its_steps(params):
-    learner = SupervisedLearner(MODEL, OPTIMIZER, PackingConfig(row_length=8), total_steps=30)
+    learner = Learner(MODEL, CrossEntropy(), OPTIMIZER, PackingConfig(row_length=8), total_steps=30)
     examples = [weighted_example(*sequence) for sequence in SEQUENCES]
     state, losses = learner.init(params), []
     for _ in range(30):
-        state, metrics = learner.update(state, examples)
+        state, metrics = learner.update(state, None, [examples])
         losses.append(metrics["loss"])
     assert losses[-1] < 0.1 < losses[0]
     assert state.step == 30
@@ -76,6 +76,6 @@ def test_a_weight_on_the_first_token_is_refused():
 
 
 def test_nothing_to_learn_is_refused(params):
-    learner = SupervisedLearner(MODEL, OPTIMIZER, PackingConfig(row_length=8), total_steps=1)
+    learner = Learner(MODEL, CrossEntropy(), OPTIMIZER, PackingConfig(row_length=8), total_steps=1)
     with pytest.raises(ValueError, match="weight"):
-        learner.update(learner.init(params), [weighted_example([3, 4], [0.0, 0.0])])
+        learner.update(learner.init(params), None, [[weighted_example([3, 4], [0.0, 0.0])]])

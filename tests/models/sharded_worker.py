@@ -18,17 +18,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
 
-from codea1_jax.learn import GRPOConfig, Learner, OptimizerConfig, PackingConfig, Trajectory
+from codea1_jax.config import GRPOConfig, LoRAConfig, MeshConfig, OptimizerConfig, PackingConfig
+from codea1_jax.learn import GRPO, Learner, Trajectory
 from codea1_jax.models.attention import training_attention
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.flash import flash_attention
 from codea1_jax.models.logprobs import token_logprobs
-from codea1_jax.models.lora import LoRAConfig
 from codea1_jax.models.qwen2 import Qwen2, output_table
 from codea1_jax.models.sharding import (
-    MeshConfig,
-    batch_parts,
     batch_sharding,
+    batch_shards,
     init_sharded,
     jit_on,
     make_mesh,
@@ -87,7 +86,7 @@ def learned(params, mesh, share_prompts, lora=None):
     """The state after a step of several micro-batches, with the gradient in its moments, and the step's figures."""
     packing = PackingConfig(row_length=32, micro_batch_tokens=64, share_prompts=share_prompts)
     optimizer = OptimizerConfig(learning_rate=1e-3, epsilon=1e-2)
-    learner = Learner(MODEL, GRPOConfig(kl_coef=0.5), optimizer, packing, total_steps=4, mesh=mesh, lora=lora)
+    learner = Learner(MODEL, GRPO(GRPOConfig(kl_coef=0.5)), optimizer, packing, total_steps=4, mesh=mesh, lora=lora)
     reference = jax.tree.map(lambda x: x * 1.1, params)
     state, metrics = learner.update(learner.init(params), reference, groups())
     assert jax.tree.map(lambda x: x.sharding, state) == learner.state_shardings
@@ -96,9 +95,9 @@ def learned(params, mesh, share_prompts, lora=None):
 
 def sampled(params, mesh):
     """Tokens and logprobs of requests that need more slots than there are."""
-    parts = batch_parts(mesh)
+    parts = batch_shards(mesh)
     slots = -(-2 // parts) * parts
-    capacity = Capacity(slots, 2, (16,), (4,), block=4, prefill_tokens=16, parts=parts)
+    capacity = Capacity(slots, 2, (16,), (4,), block=4, prefill_tokens=16, batch_shards=parts)
     sampler = Sampler(MODEL, eos_ids=(1,), pad_id=0, seed=3, capacity=capacity, mesh=mesh)
     requests = [Request(tuple(range(2, 4 + 2 * index)), (index,), samples=3) for index in range(6)]
     found = dict(sampler.generate(params, requests, Sampling(4, temperature=0.8)))

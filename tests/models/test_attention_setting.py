@@ -3,24 +3,23 @@
 import jax
 import pytest
 
-from codea1_jax.assemble import make_policy
-from codea1_jax.config import Config
-from codea1_jax.learn import Example, PackingConfig
+from codea1_jax.build.policies import make_policy
+from codea1_jax.config import Config, PackingConfig, load
+from codea1_jax.learn import Example
 from codea1_jax.learn.packing import pack
-from codea1_jax.learn.scores import slot_scores
+from codea1_jax.learn.scores import target_scores
 from codea1_jax.models.sharding import abstract_sharded, one_device_mesh
 from codea1_jax.rollout.decode import prompt_key_values
-from codea1_jax.run.config import load
 
 
 def test_the_attention_that_the_configuration_names_is_used_in_training_and_prefill():
-    policy = make_policy(load(Config, "micro/a1", ["model.attention=splash"]))
+    policy = make_policy(load(Config, "micro/a1", ["model.attention=splash"]).model)
     assert policy.model.attention == "splash"
     model = policy.model.clone(attention="no kernel's name")
     mesh = one_device_mesh()
     params, tokens = abstract_sharded(model, mesh), jax.ShapeDtypeStruct((1, 16), jax.numpy.int32)
     (batch,) = pack([Example((1, 2), (3,), (1.0,))], PackingConfig(row_length=16))
     with pytest.raises(KeyError, match="no kernel's name"):
-        jax.eval_shape(slot_scores(model, logit_chunk=16), params, batch)
+        jax.eval_shape(target_scores(model, logit_chunk=16), params, batch)
     with pytest.raises(KeyError, match="no kernel's name"):
         prompt_key_values.eval_shape(model, mesh, params, tokens)

@@ -9,11 +9,12 @@ import pytest
 from jax.sharding import AbstractMesh, PartitionSpec
 from workers import found_by, start_two, start_worker
 
+from codea1_jax.config import MeshConfig
+from codea1_jax.errors import UserError
 from codea1_jax.models.layout import MESH_AXES, TABLE, batch_shards, constrain, fitting_spec, spec
 from codea1_jax.models.published import QWEN25
 from codea1_jax.models.qwen2 import Qwen2
-from codea1_jax.models.sharding import MeshConfig, check_divisible, make_mesh, param_shardings, serving_shardings
-from codea1_jax.run.config import ConfigError
+from codea1_jax.models.sharding import check_divisible, make_mesh, param_shardings, serving_shardings
 
 WORKER = Path(__file__).with_name("sharded_worker.py")
 ON_EIGHT_DEVICES = [({"fsdp": 4, "tensor": 2}, ["learner"])]
@@ -87,7 +88,7 @@ def test_replicas_lie_on_slices_of_their_own():
         mesh = make_mesh(MeshConfig(replica=replica, tensor=tensor), devices)
         slices = [{device.slice_index for device in row.flat} for row in mesh.devices]
         assert slices == [{0}] * (replica // 2) + [{1}] * (replica // 2)
-    with pytest.raises(ConfigError, match=r"mesh\.replica=1 must be a multiple of the 2 slices"):
+    with pytest.raises(UserError, match=r"mesh\.replica=1 must be a multiple of the 2 slices"):
         make_mesh(MeshConfig(), devices)
 
 

@@ -13,6 +13,7 @@ import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError
 from safetensors.numpy import load_file, save_file
 
+from codea1_jax.errors import UserError
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.published import QWEN25
 from codea1_jax.models.qwen2 import Qwen2, abstract_params, init_params
@@ -27,7 +28,6 @@ from codea1_jax.models.weights import (
     save_params,
     stored_dtype,
 )
-from codea1_jax.run.config import ConfigError
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "qwen2"
 MODELS = ("mha_tied", "gqa2_untied", "gqa7_tied", "gqa7_untied")
@@ -168,9 +168,9 @@ def test_reading_never_holds_the_model_twice_on_the_host(tmp_path):
 
 def test_a_local_directory_is_itself_and_a_wrong_path_is_refused(tmp_path):
     assert resolve(str(tmp_path)) == tmp_path
-    with pytest.raises(ConfigError, match="no such directory"):
+    with pytest.raises(UserError, match="no such directory"):
         resolve(str(tmp_path / "nowhere"))
-    with pytest.raises(ConfigError, match="not a Hub id"):
+    with pytest.raises(UserError, match="not a Hub id"):
         resolve("nowhere")
 
 
@@ -192,15 +192,15 @@ def test_a_download_that_fails_is_one_line(monkeypatch):
         raise LocalEntryNotFoundError("no connection\nand a long story")
 
     monkeypatch.setattr("codea1_jax.models.weights.snapshot_download", download)
-    with pytest.raises(ConfigError, match=r"nor available from the Hub: no connection$"):
+    with pytest.raises(UserError, match=r"nor available from the Hub: no connection$"):
         resolve("Qwen/Qwen2.5-Coder-1.5B-Instruct")
 
 
 def test_what_is_no_model_directory_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match=r"no config\.json"):
+    with pytest.raises(UserError, match=r"no config\.json"):
         read_config(tmp_path)
     (tmp_path / "config.json").write_text('{"model_type": "llama"}')
-    with pytest.raises(ConfigError, match="only 'qwen2' is supported"):
+    with pytest.raises(UserError, match="only 'qwen2' is supported"):
         read_config(tmp_path)
 
 

@@ -7,17 +7,17 @@ import sys
 import pytest
 
 from codea1_jax import cli
-from codea1_jax.config import Config
+from codea1_jax.config import Config, load, preset_names
+from codea1_jax.errors import UserError
+from codea1_jax.models.chips import CHIPS, GIB, find_hardware
 from codea1_jax.plan import compiler
 from codea1_jax.plan.compiler import Compiled, CompilerError, Refused, compile_phases
-from codea1_jax.plan.hardware import CHIPS, GIB, find_hardware
 from codea1_jax.plan.memory import least_memory, refuse_what_cannot_fit, resident, saved
 from codea1_jax.plan.plan import make_plan
 from codea1_jax.plan.planned import markdown
-from codea1_jax.plan.setup import make_setup
+from codea1_jax.plan.planned_run import make_planned_run
 from codea1_jax.plan.table import conclusion, planned
 from codea1_jax.plan.workload import phases
-from codea1_jax.run.config import ConfigError, load, preset_names
 
 # All dimensions are multiples of what a TPU's memory is tiled by, so that arrays take what their shapes say.
 SMALL = (
@@ -82,7 +82,7 @@ def test_memory_is_that_of_the_shapes(small_plan):
 def test_the_bound_is_never_above_what_the_compiler_needs(small_plan):
     plan, _ = small_plan
     rows = {row.phase.name: row for row in plan.rows}
-    for phase, least in least_memory(plan.setup).items():
+    for phase, least in least_memory(plan.run).items():
         assert least <= rows[phase].memory
 
 
@@ -106,10 +106,10 @@ def test_the_plan_says_how_fast_a_step_can_be(small_plan):
 
 def test_shorter_responses_make_shorter_steps_of_the_same_programs():
     config = load(Config, "1.5b/a1_v5e")
-    setup = make_setup(config, find_hardware("v5e:4x4"))
-    for whole, half in zip(phases(setup, 1.0), phases(setup, 0.5), strict=True):
+    run = make_planned_run(config, find_hardware("v5e:4x4"))
+    for whole, half in zip(phases(run, 1.0), phases(run, 0.5), strict=True):
         assert (whole.name, whole.flops, whole.traffic) == (half.name, half.flops, half.traffic)
-    calls = {phase.name: phase.calls for phase in phases(setup, 0.5)}
+    calls = {phase.name: phase.calls for phase in phases(run, 0.5)}
     assert calls["decode code"] == 256 * 8 * 2048 / (32 * 8 * 8)
     assert calls["gradient test"] == 256 * 8 / 2 / 16  # two sequences a row, a row a chip
 
@@ -118,14 +118,14 @@ def test_adapters_over_one_base_fit_where_two_whole_policies_do_not():
     presets = ("7b/a1_lora_v5e", "v5e:2x4"), ("7b/a1_lora_h100", "h100:1")
     for preset, topology in presets:
         config, hardware = load(Config, preset), find_hardware(topology)
-        setup = make_setup(config, hardware)
-        refuse_what_cannot_fit(setup, hardware)
+        run = make_planned_run(config, hardware)
+        refuse_what_cannot_fit(run, hardware)
         # Rank 16, 28 layers: attention, three matrices of the feed-forward. A policy has two moments besides.
         sides = 2 * (3584 + 3584) + 2 * (3584 + 512) + 3 * (3584 + 18_944)
         adapters = 28 * 16 * sides
-        assert resident(setup) == (2 * 7_615_616_512 + 2 * 3 * 4 * adapters) / hardware.devices
-        with pytest.raises(ConfigError, match="does not fit"):
-            refuse_what_cannot_fit(make_setup(config.model_copy(update={"lora": None}), hardware), hardware)
+        assert resident(run) == (2 * 7_615_616_512 + 2 * 3 * 4 * adapters) / hardware.devices
+        with pytest.raises(UserError, match="does not fit"):
+            refuse_what_cannot_fit(make_planned_run(config.model_copy(update={"lora": None}), hardware), hardware)
 
 
 @pytest.mark.long
@@ -145,7 +145,7 @@ def test_learning_adapters_takes_no_more_memory_than_their_shapes_say():
 def test_what_waits_in_host_memory_is_not_on_the_devices():
     hardware = find_hardware("h100:8")
     settings = ("offload.optimizer=true", "offload.reference=true")
-    here, there = (make_setup(load(Config, "7b/a1_h100", chosen), hardware) for chosen in ((), settings))
+    here, there = (make_planned_run(load(Config, "7b/a1_h100", chosen), hardware) for chosen in ((), settings))
     assert resident(here) == 7_615_616_512 * (2 * 12 + 2) / 8
     assert resident(there) == 7_615_616_512 * 2 * 4 / 8
     assert least_memory(there)["update code"] == 7_615_616_512 * (2 * 4 + 4 + 8) / 8
@@ -157,7 +157,7 @@ def test_every_shipped_hardware_preset_passes_the_bound_of_its_hardware():
     for name in (name for name in preset_names() if re.fullmatch(r".*/a1(_lora|_from_sft)?_[vh]\d+\w", name)):
         config = load(Config, name)
         hardware = find_hardware(config.hardware)
-        refuse_what_cannot_fit(make_setup(config, hardware), hardware)
+        refuse_what_cannot_fit(make_planned_run(config, hardware), hardware)
 
 
 # --- what is refused ----------------------------------------------------------------------------------
@@ -256,5 +256,5 @@ def test_a_compiler_that_fails_otherwise_says_how(monkeypatch):
 
 def test_a_topology_that_libtpu_does_not_know_is_refused(monkeypatch):
     worker(monkeypatch, "print(json.dumps({'unknown': 'not divisible'}))")
-    with pytest.raises(ConfigError, match="v5e:2x2: unknown"):
+    with pytest.raises(UserError, match="v5e:2x2: unknown"):
         compile_phases(CONFIG, HARDWARE, ["a"], silent)

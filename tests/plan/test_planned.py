@@ -3,12 +3,11 @@
 import pytest
 from tiny_run import ROOT
 
-from codea1_jax.config import Config
-from codea1_jax.plan.hardware import GIB, find_hardware
+from codea1_jax.config import Config, load, preset_names
+from codea1_jax.models.chips import GIB, find_hardware
 from codea1_jax.plan.memory import resident
 from codea1_jax.plan.planned import COLUMNS, Planned, Plans, markdown, read_plans, write_plans
-from codea1_jax.plan.setup import make_setup
-from codea1_jax.run.config import load, preset_names
+from codea1_jax.plan.planned_run import make_planned_run
 
 
 def test_every_preset_for_some_hardware_has_hours_and_every_plan_is_of_its_hardware():
@@ -18,7 +17,7 @@ def test_every_preset_for_some_hardware_has_hours_and_every_plan_is_of_its_hardw
         hardware = find_hardware(load(Config, name).hardware)
         assert (plan.hardware, plan.compiled) == (hardware.name, hardware.is_tpu), name
         assert plan.fits and plan.memory <= plan.available == round(hardware.chip.memory / GIB, 2), name
-        assert plan.memory >= resident(make_setup(load(Config, name), hardware)) / GIB, name
+        assert plan.memory >= resident(make_planned_run(load(Config, name), hardware)) / GIB, name
         # The paper's 9,688 questions, 256 a step, three times.
         assert plans.hours[name] == pytest.approx(111 * plan.seconds / 3600, abs=0.06), name
 

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from scipy import stats
 
+from codea1_jax.reproduce.commands import Command
 from codea1_jax.reproduce.dynamics import HEIGHT, by_step, charts, ends, read_dynamics
 from codea1_jax.reproduce.experiments import Row, Table
 from codea1_jax.reproduce.page import page
-from codea1_jax.reproduce.works import Work
 
 STEPS, SEEDS = 10, range(3)
 COLUMNS = (("reward", "code/reward"), ("validity", "test/validity"), ("length", "code/response_tokens"))
 
 
-def run(folder: Path, name: str, seed: int, validity: float | None) -> Work:
+def run(folder: Path, name: str, seed: int, validity: float | None) -> Command:
     """The reward of step s is (s + seed)/20; responses get one token longer in every step."""
     directory = folder / f"{name}-{seed}"
     directory.mkdir(parents=True)
@@ -27,14 +27,14 @@ def run(folder: Path, name: str, seed: int, validity: float | None) -> Work:
         figures = {"code/reward": (step + seed) / 20, "code/response_tokens": 30.0 + step}
         lines.append({"kind": "train", "step": step, "test/validity": validity or 0.0, "pass_rate": 0.0} | figures)
     (directory / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return Work(directory, ("train",), "summary.json")
+    return Command(directory, ("train",), "summary.json")
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
     """Two methods, of which golden asks for no tests."""
-    works = {name: [run(tmp_path, name, s, v) for s in SEEDS] for name, v in (("golden", None), ("a1", 0.5))}
-    return Table("dynamics", "Curves", COLUMNS, tuple(Row(name, found.__getitem__) for name, found in works.items()))
+    commands = {name: [run(tmp_path, name, s, v) for s in SEEDS] for name, v in (("golden", None), ("a1", 0.5))}
+    return Table("dynamics", "Curves", COLUMNS, tuple(Row(name, found.__getitem__) for name, found in commands.items()))
 
 
 def test_every_step_is_a_mean_over_seeds_with_students_interval(table):

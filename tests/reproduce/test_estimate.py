@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from codea1_jax.reproduce.commands import Command
 from codea1_jax.reproduce.estimate import EVALUATION_SECONDS, estimate, guess
-from codea1_jax.reproduce.works import Work
 
 
-def work(folder: Path, name: str, *, took: float | None = None, command: str = "train") -> Work:
-    made = Work(folder / name, (command,), "done.json")
+def command(folder: Path, name: str, *, took: float | None = None, kind: str = "train") -> Command:
+    made = Command(folder / name, (kind,), "done.json")
     if took is not None:
         made.directory.mkdir(parents=True)
         (made.directory / made.done).touch()
@@ -18,17 +18,17 @@ def work(folder: Path, name: str, *, took: float | None = None, command: str = "
 
 
 def test_what_is_missing_takes_as_long_as_its_like_did(tmp_path):
-    done = [work(tmp_path, "a1-seed0", took=100.0), work(tmp_path, "a1-seed1", took=140.0)]
-    missing = [work(tmp_path, f"a1-seed{seed}") for seed in (2, 3, 4)]
+    done = [command(tmp_path, "a1-seed0", took=100.0), command(tmp_path, "a1-seed1", took=140.0)]
+    missing = [command(tmp_path, f"a1-seed{seed}") for seed in (2, 3, 4)]
     expected = estimate([*done, *missing], 60, 2)
     assert (expected.seconds, expected.measured) == (3 * 120 / 2, 3)
     assert estimate(done, 60, 2).seconds == 0
 
 
 def test_what_has_no_like_is_guessed_by_its_steps(tmp_path):
-    missing = [work(tmp_path, "golden-seed0"), work(tmp_path, "suites-a1-seed0", command="eval")]
+    missing = [command(tmp_path, "golden-seed0"), command(tmp_path, "suites-a1-seed0", kind="eval")]
     expected = estimate(missing, 60, 1)
     assert expected.measured == 0
     assert expected.seconds == pytest.approx(guess(missing[0], 60) + EVALUATION_SECONDS)
     per_step = guess(missing[0], 61) - guess(missing[0], 60)
-    assert 0 < per_step < guess(work(tmp_path, "a1-seed0"), 61) - guess(work(tmp_path, "a1-seed0"), 60)
+    assert 0 < per_step < guess(command(tmp_path, "a1-seed0"), 61) - guess(command(tmp_path, "a1-seed0"), 60)

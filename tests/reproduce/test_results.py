@@ -10,16 +10,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from codea1_jax.config import Config
-from codea1_jax.evals.heldout import code_figures
-from codea1_jax.reproduce.experiments import Laboratory, Row, Table, micro_tables
+from codea1_jax.config import Config, load
+from codea1_jax.evals.scores.heldout import code_metrics
+from codea1_jax.reproduce.commands import Command, in_order
+from codea1_jax.reproduce.experiments import MicroBudget, Row, Table, micro_tables
 from codea1_jax.reproduce.page import page
 from codea1_jax.reproduce.published import published
 from codea1_jax.reproduce.results import Result, mean, read_table
-from codea1_jax.reproduce.works import Work, in_order
 from codea1_jax.reproduce.write import comma_separated, latex, markdown
-from codea1_jax.run.config import load
-from codea1_jax.summary import FIGURES
+from codea1_jax.run.summary import FIGURES
 
 
 @pytest.mark.parametrize("count", [2, 3, 5, 16])
@@ -37,13 +36,13 @@ def test_one_seed_has_no_interval_and_none_no_mean():
         mean([])
 
 
-def run(folder: Path, name: str, seed: int, **figures: float) -> Work:
+def run(folder: Path, name: str, seed: int, **figures: float) -> Command:
     directory = folder / f"{name}-{seed}"
     directory.mkdir(parents=True, exist_ok=True)
     early = {"kind": "eval", "step": 0, **dict.fromkeys(figures, 0.0)}
     last = {"kind": "eval", "step": 9, **{f"eval/{key}": value for key, value in figures.items()}}
     (directory / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in (early, last)))
-    return Work(directory, ("train",), "summary.json")
+    return Command(directory, ("train",), "summary.json")
 
 
 @pytest.fixture
@@ -113,28 +112,28 @@ def test_the_papers_tables_have_a_figure_for_every_column_and_add_up():
 
 
 def test_every_command_of_every_table_is_one_that_can_be_given(tmp_path):
-    lab = Laboratory(tmp_path)
-    works = in_order(row.work(0) for table in micro_tables(lab).values() for row in table.rows)
-    assert len({work.directory for work in works}) == len(works)
-    for work in works:
-        if work.arguments[0] == "train":
-            _, preset, *overrides = work.arguments
+    lab = MicroBudget(tmp_path)
+    commands = in_order(row.command(0) for table in micro_tables(lab).values() for row in table.rows)
+    assert len({command.directory for command in commands}) == len(commands)
+    for command in commands:
+        if command.arguments[0] == "train":
+            _, preset, *overrides = command.arguments
             config = load(Config, preset, overrides)
             assert config.run.seed == 0
             assert config.train.steps == (0 if preset == "micro/base" else lab.steps)
 
 
 def test_every_column_is_a_figure_that_an_evaluation_gives(tmp_path):
-    known = {*FIGURES, *(name.removeprefix("eval/") for name in code_figures(8)), "best_of_n"}
-    for table in micro_tables(Laboratory(tmp_path)).values():
+    known = {*FIGURES, *(name.removeprefix("eval/") for name in code_metrics(8)), "best_of_n"}
+    for table in micro_tables(MicroBudget(tmp_path)).values():
         assert table.name == "dynamics" or {key for _, key in table.columns} <= known, table.name
 
 
 def test_every_run_of_a_seed_starts_from_the_same_weights(tmp_path):
-    lab = Laboratory(tmp_path)
+    lab = MicroBudget(tmp_path)
     starts = set()
-    for work in in_order(row.work(3) for table in micro_tables(lab).values() for row in table.rows):
-        if work.arguments[0] == "train":
-            config = load(Config, work.arguments[1], work.arguments[2:])
+    for command in in_order(row.command(3) for table in micro_tables(lab).values() for row in table.rows):
+        if command.arguments[0] == "train":
+            config = load(Config, command.arguments[1], command.arguments[2:])
             starts.add((config.run.seed, config.model, config.warm_start, config.data.problems))
     assert len(starts) == 1

@@ -11,12 +11,13 @@ from dataclasses import replace
 import jax
 import numpy as np
 
+from codea1_jax.config import MeshConfig
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.qwen2 import Qwen2
-from codea1_jax.models.sharding import MeshConfig, init_sharded, make_mesh
+from codea1_jax.models.sharding import init_sharded, make_mesh
 from codea1_jax.models.tokenizer import micro_tokenizer
-from codea1_jax.rollout import Capacity, Request, Sampler, Sampling, residence
-from codea1_jax.rollout.jetstream_sampler import JetStreamSampler
+from codea1_jax.rollout import Capacity, Request, Sampler, Sampling, decode_params
+from codea1_jax.rollout.jetstream.sampler import JetStreamSampler
 
 CONFIG = Qwen2Config(64, 32, 48, 2, 8, 2, 8, rope_theta=1e4, tie_embeddings=False)
 MODEL = Qwen2(CONFIG)
@@ -36,7 +37,7 @@ def sampler_on(mesh, *, jetstream):
 
 
 def drawn_on(mesh, *, unrolls=True, jetstream=False):
-    residence.unrolls = lambda mesh: unrolls  # as on CPUs, or as on accelerators
+    decode_params.unrolls = lambda mesh: unrolls  # as on CPUs, or as on accelerators
     params = jax.tree.map(lambda x: 6 * x if x.ndim > 1 else x, init_sharded(MODEL, jax.random.key(1), mesh))
     results = dict(sampler_on(mesh, jetstream=jetstream).generate(params, requests(), Sampling(12)))
     return [[completion.tokens for completion in results[i]] for i in range(len(results))]

@@ -3,8 +3,8 @@ import pytest
 from tiny_policy import tiny_policy
 
 from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
-from codea1_jax.rollout.jetstream import Draws, JetStreamEngine, Prompt
-from codea1_jax.rollout.jetstream_sampler import JetStreamSampler
+from codea1_jax.rollout.jetstream.engine import JetStreamEngine, Prompt, SampleKeys
+from codea1_jax.rollout.jetstream.sampler import JetStreamSampler
 from codea1_jax.rollout.schedule import sample_key
 
 CAPACITY = Capacity(3, 2, prompt_buckets=(16,), response_buckets=(8, 16), block=4, prefill_tokens=32)
@@ -36,7 +36,7 @@ def expected(policy):
 
 def prompt_of(engine, index):
     keys = np.stack([sample_key(SEED, (index,), sample) for sample in range(2)])
-    return Prompt(engine.build_tokenizer(None).pad(PROMPTS[index]), Draws(SAMPLINGS[index], keys))
+    return Prompt(engine.build_tokenizer(None).pad(PROMPTS[index]), SampleKeys(SAMPLINGS[index], keys))
 
 
 def prefill(engine, params, index):
@@ -44,22 +44,22 @@ def prefill(engine, params, index):
 
 
 def test_slots_with_samplings_of_their_own_draw_what_the_sampler_draws_for_each_alone(engine, policy, expected):
-    params = engine.reside(policy[1])
+    params = engine.decode_params(policy[1])
     state = engine.init_decode_state()
     drawn = {index: ([], []) for index in range(3)}
-    seats = {2: 0}
+    slot_inputs = {2: 0}
     state = engine.insert(prefill(engine, params, 2), state, slot=0)
     for _ in range(7):
         state, result = engine.generate(params, state)
         result = result.convert_to_numpy()
-        for index, slot in seats.items():
+        for index, slot in slot_inputs.items():
             data = result.get_result_at_slot(slot)
             for sample in range(2):
                 drawn[index][sample].extend(data.tokens[sample][data.valid[sample].astype(bool)])
         for index, slot in ((0, 2), (1, 1)):  # they come later, while the first continues
-            if index not in seats:
+            if index not in slot_inputs:
                 state = engine.insert(prefill(engine, params, index), state, slot)
-                seats[index] = slot
+                slot_inputs[index] = slot
                 break
     for index, completions in enumerate(expected):
         for tokens, completion in zip(drawn[index], completions, strict=True):
@@ -68,9 +68,9 @@ def test_slots_with_samplings_of_their_own_draw_what_the_sampler_draws_for_each_
 
 
 def test_prompts_prefilled_together_are_inserted_together(engine, policy, expected):
-    params = engine.reside(policy[1])
+    params = engine.decode_params(policy[1])
     tokens = np.stack([engine.build_tokenizer(None).pad(PROMPTS[index]) for index in (0, 2)])
-    draws = Draws(Sampling(4, temperature=0.0), np.zeros((1, 2), np.uint32))
+    draws = SampleKeys(Sampling(4, temperature=0.0), np.zeros((1, 2), np.uint32))
     lengths = np.array([len(PROMPTS[0]), len(PROMPTS[2])])
     together = engine.prefill(params=params, padded_tokens=Prompt(tokens, draws), true_length=lengths)
     _, result = engine.generate(params, engine.insert(together, engine.init_decode_state(), np.array([2, 0])))
@@ -83,11 +83,11 @@ def test_prompts_prefilled_together_are_inserted_together(engine, policy, expect
 
 def test_a_prompt_that_was_cut_is_refused(engine, policy):
     with pytest.raises(ValueError, match="17 tokens was cut to 16"):
-        engine.prefill(params=engine.reside(policy[1]), padded_tokens=np.zeros(16, np.int32), true_length=17)
+        engine.prefill(params=engine.decode_params(policy[1]), padded_tokens=np.zeros(16, np.int32), true_length=17)
 
 
 def test_broken_parameters_are_reported(engine, policy):
-    params = engine.reside(policy[1])
+    params = engine.decode_params(policy[1])
     broken = {**params, "embed_tokens": params["embed_tokens"] * np.nan}
     state = engine.insert(prefill(engine, broken, 0), engine.init_decode_state(), slot=1)
     with pytest.raises(FloatingPointError, match="not finite"):

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from codea1_jax.rollout.jetstream_shims import AsyncMultifuture, engine_api, orchestrator, protocol
+from codea1_jax.rollout.jetstream.shims import AsyncMultifuture, engine_api, orchestrator, protocol
 
 
 class Engine:
@@ -43,10 +43,10 @@ class Engine:
     def generate(self, _params, state):
         self.decoded = True
         token_valid_length = np.tile(np.array([7, 0, 1]), (self.max_concurrent_decodes, 1))
-        return state, Block(token_valid_length, (0, 1), (1, 2), (2, 3), self.samples_per_slot, self.readable)
+        return state, DecodedBlock(token_valid_length, (0, 1), (1, 2), (2, 3), self.samples_per_slot, self.readable)
 
 
-class Block(engine_api.ResultTokens):
+class DecodedBlock(engine_api.ResultTokens):
     def __init__(self, data, tokens, valid, length, samples, readable):
         super().__init__(data, tokens, valid, length, samples)
         object.__setattr__(self, "readable", readable)

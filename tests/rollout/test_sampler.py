@@ -10,7 +10,7 @@ from scipy.special import log_softmax
 from codea1_jax.models.attention import training_attention
 from codea1_jax.models.qwen2 import output_table
 from codea1_jax.models.sharding import one_device_mesh, serving_shardings
-from codea1_jax.rollout import Capacity, Request, Sampler, Sampling, residence
+from codea1_jax.rollout import Capacity, Request, Sampler, Sampling, decode_params
 
 NO_EOS = (-1,)
 SMALL = Capacity(3, 2, prompt_buckets=(20,), response_buckets=(12,), block=4, prefill_tokens=40)
@@ -62,7 +62,7 @@ def test_greedy_tokens_equal_a_naive_loop_of_full_forward_passes(model, params, 
 def held(request, monkeypatch):
     """Both ways to hold layers: on CPUs they are held apart, on accelerators in their stack."""
     if request.param == "layers stacked":
-        monkeypatch.setattr(residence, "unrolls", lambda mesh: False)
+        monkeypatch.setattr(decode_params, "unrolls", lambda mesh: False)
 
 
 @pytest.mark.usefixtures("held")
@@ -245,11 +245,11 @@ def test_a_policy_that_gives_nan_raises(model, params):
 def test_parameters_are_used_where_they_lie_if_precision_and_sharding_agree(model, params):
     mesh = one_device_mesh()
     shardings = serving_shardings(model, mesh)
-    same = residence.reside(model.dtype, shardings, params)
+    same = decode_params.place(model.dtype, shardings, params)
     assert all(x is y for x, y in zip(jax.tree.leaves(same), jax.tree.leaves(params), strict=True))
-    rounded = residence.reside(jnp.bfloat16, shardings, params)
+    rounded = decode_params.place(jnp.bfloat16, shardings, params)
     assert {x.dtype for x in jax.tree.leaves(rounded)} == {jnp.dtype(jnp.bfloat16)}
-    apart = residence.residence(model, mesh)(params)
+    apart = decode_params.to_decode_params(model, mesh)(params)
     assert all(apart[name] is params[name] for name in ("embed_tokens", "lm_head"))
     restacked = jax.tree.map(lambda *layers: jnp.stack(layers), *apart["layers"])
     jax.tree.map(np.testing.assert_array_equal, restacked, params["layers"])

@@ -8,7 +8,7 @@ import pytest
 
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.rollout import Capacity, Request, stacked, unrolled
-from codea1_jax.rollout.decode import Block
+from codea1_jax.rollout.decode import DecodedBlock
 from codea1_jax.rollout.schedule import Schedule, sample_key
 
 CAPACITY = Capacity(2, 2, prompt_buckets=(4, 8), response_buckets=(4, 12), block=4, prefill_tokens=8)
@@ -22,7 +22,7 @@ def schedule_of(requests, capacity=CAPACITY):
 def block_of(schedule, counts, active):
     """A block in which every row draws the token 7, `counts` times."""
     shape = (CAPACITY.block, *schedule.rows().token.shape)
-    return Block(np.full(shape, 7), np.zeros(shape), np.array(counts), np.array(active, bool), np.int32(4))
+    return DecodedBlock(np.full(shape, 7), np.zeros(shape), np.array(counts), np.array(active, bool), np.int32(4))
 
 
 def test_longest_prompts_enter_first_and_requests_of_a_bucket_in_their_order():
@@ -64,7 +64,7 @@ def test_samples_beyond_the_width_stream_through_the_rows_of_their_group():
     assert schedule.admit() == []
     rows = schedule.rows()
     np.testing.assert_array_equal(rows.token[0], [7, 8])  # the second row starts again at the prompt's last token
-    np.testing.assert_array_equal(rows.age[0], [4, 0])
+    np.testing.assert_array_equal(rows.num_generated[0], [4, 0])
     np.testing.assert_array_equal(rows.key[0], [first.key[0, 0], sample_key(0, (0,), 2)])
     ((request, completions),) = schedule.record(block_of(schedule, [[1, 2], [0, 0]], np.zeros((2, 2))))
     assert request == 0

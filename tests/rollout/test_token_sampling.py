@@ -7,7 +7,7 @@ from scipy import stats
 from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
 from codea1_jax.rollout.sampling import (
     Controls,
-    Method,
+    SamplingKind,
     draw_tokens,
     invert_cumulative,
     keep_top_k,
@@ -50,7 +50,7 @@ def draws_of(logits, sampling, count=20_000):
     keys = np.stack([sample_key(0, (1, 2), sample) for sample in range(count)])
     uniforms = row_uniforms(jnp.array(keys), jnp.zeros(count, jnp.int32))
     rows = jnp.broadcast_to(jnp.asarray(logits), (count, len(logits)))
-    tokens, _ = jax.jit(draw_tokens, static_argnums=2)(rows, uniforms, Method.of(sampling), Controls.of(sampling))
+    tokens, _ = jax.jit(draw_tokens, static_argnums=2)(rows, uniforms, SamplingKind.of(sampling), Controls.of(sampling))
     return np.asarray(tokens)
 
 
@@ -126,7 +126,7 @@ def test_logprobs_are_those_of_the_tempered_softmax_before_filters():
     logits = np.random.default_rng(2).normal(0, 2, (9, 50)).astype(np.float32)
     sampling = Sampling(1, temperature=0.7, top_p=0.5, top_k=10)
     uniforms = jnp.linspace(0, 0.99, 9)
-    tokens, logprobs = draw_tokens(jnp.array(logits), uniforms, Method.of(sampling), Controls.of(sampling))
+    tokens, logprobs = draw_tokens(jnp.array(logits), uniforms, SamplingKind.of(sampling), Controls.of(sampling))
     truth = np.log(softmax(logits / 0.7))[np.arange(9), np.asarray(tokens)]
     np.testing.assert_allclose(logprobs, truth, atol=1e-5)
 
@@ -134,7 +134,7 @@ def test_logprobs_are_those_of_the_tempered_softmax_before_filters():
 def test_greedy_takes_the_likeliest_token_with_its_logprob_at_temperature_one():
     logits = np.random.default_rng(2).normal(0, 2, (9, 50)).astype(np.float32)
     sampling = Sampling(1, temperature=0.0)
-    tokens, logprobs = draw_tokens(jnp.array(logits), jnp.zeros(9), Method.of(sampling), Controls.of(sampling))
+    tokens, logprobs = draw_tokens(jnp.array(logits), jnp.zeros(9), SamplingKind.of(sampling), Controls.of(sampling))
     np.testing.assert_array_equal(tokens, logits.argmax(-1))
     np.testing.assert_allclose(logprobs, np.log(softmax(logits)).max(-1), atol=1e-5)
 
@@ -160,9 +160,9 @@ def test_rows_with_controls_of_their_own_draw_as_if_alone():
     logits = jnp.array(random.normal(0, 2, (len(samplings), 200)).astype(np.float32)).at[0, 7].set(9).at[0, 150].set(9)
     uniforms = jnp.array(random.uniform(size=len(samplings)).astype(np.float32))
     each = Controls(*map(jnp.stack, zip(*map(Controls.of, samplings), strict=True)))
-    tokens, logprobs = draw_tokens(logits, uniforms, Method.FILTERED, each)
+    tokens, logprobs = draw_tokens(logits, uniforms, SamplingKind.FILTERED, each)
     for row, sampling in enumerate(samplings):
         one = slice(row, row + 1)
-        alone = draw_tokens(logits[one], uniforms[one], Method.of(sampling), Controls.of(sampling))
+        alone = draw_tokens(logits[one], uniforms[one], SamplingKind.of(sampling), Controls.of(sampling))
         assert (tokens[one], logprobs[one]) == alone
     assert tokens[0] == 7

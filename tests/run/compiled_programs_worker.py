@@ -19,8 +19,9 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 from codea1_jax.cli import main
-from codea1_jax.cli.runtime import keep_compiled_programs
-from codea1_jax.run.hosts import HostsConfig, joined
+from codea1_jax.cli._runtime import keep_compiled_programs
+from codea1_jax.config import HostsConfig
+from codea1_jax.hosts.join import joined
 
 
 def run_two_programs(hosts: HostsConfig) -> int:

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from codea1_jax.run.checkpoint import CheckpointError, Checkpoints
-from codea1_jax.run.fingerprint import fingerprint
+from codea1_jax.checkpoint.checkpoints import CheckpointError, Checkpoints
+from codea1_jax.checkpoint.fingerprint import fingerprint
 
 DOCUMENT = {"book": {"q/1": [["f(1)", "2", 3]]}, "rng": 7, "loss": 0.1 + 0.2, "text": "é\n", "none": None}
 
@@ -175,7 +175,7 @@ def test_a_save_that_fails_in_the_background_is_told_at_once(tmp_path, monkeypat
 SAVER = """
 import sys
 import jax.numpy as jnp
-from codea1_jax.run.checkpoint import Checkpoints
+from codea1_jax.checkpoint.checkpoints import Checkpoints
 checkpoints = Checkpoints(sys.argv[1], keep_last=2)
 step = (checkpoints.latest() or 0) + 1
 while True:

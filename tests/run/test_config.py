@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from pydantic import Field
 
-from codea1_jax.config import Config
-from codea1_jax.run.config import PRESETS, ConfigError, Section, dump, load, preset_names
+from codea1_jax.config import PRESETS, Config, Section, dump, load, preset_names
+from codea1_jax.errors import UserError
 from data_pipeline import Problem
 from data_pipeline.sources import hold_out
 
@@ -28,7 +28,7 @@ def write(folder: Path, name: str, text: str) -> str:
 
 
 def refusal(preset: str, *overrides: str, schema: type[Section] = Config) -> str:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(UserError) as caught:
         load(schema, preset, overrides)
     assert "\n" not in str(caught.value)
     return str(caught.value)

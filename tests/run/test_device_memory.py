@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 from codea1_jax import cli
-from codea1_jax.run.device_memory import shortage_named
+from codea1_jax.hosts.device_memory import shortage_named
 
 TOO_MUCH = 1 << 58  # bytes
 

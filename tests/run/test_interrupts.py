@@ -4,8 +4,8 @@ import signal
 
 import pytest
 
-from codea1_jax.run.errors import Interrupted
-from codea1_jax.run.interrupts import SIGNALS, Interrupts
+from codea1_jax.errors import Interrupted
+from codea1_jax.hosts.interrupts import SIGNALS, Interrupts
 
 
 def send(number: int) -> None:

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from example_run import HOSTILE, write_example_run
 
-from codea1_jax.run.config import ConfigError
-from codea1_jax.run.report import build_report, follow_report
-from codea1_jax.run.report.page import embed_json
+from codea1_jax.errors import UserError
+from codea1_jax.report import build_report, follow_report
+from codea1_jax.report.page import embed_json
 from codea1_jax.run.telemetry import Metrics
 
-ASSETS = resources.files("codea1_jax.run.report.assets")
+ASSETS = resources.files("codea1_jax.report.assets")
 
 
 class Page(HTMLParser):
@@ -155,7 +155,7 @@ def test_gaps_and_a_line_being_written_are_left_out(tmp_path: Path) -> None:
 
 
 def test_a_path_that_is_no_run_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"no run directory at .*nowhere"):
+    with pytest.raises(UserError, match=r"no run directory at .*nowhere"):
         build_report([tmp_path / "nowhere"])
     with pytest.raises(ValueError, match="at least one run"):
         build_report([])

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import pytest
 import yaml
 
-from codea1_jax.run.config import ConfigError, Section
-from codea1_jax.run.keep import CheckpointConfig
+from codea1_jax.config import CheckpointConfig, Section
+from codea1_jax.errors import UserError
 from codea1_jax.run.rundir import RunDir
 
 
@@ -86,11 +86,11 @@ def test_a_run_goes_on_in_a_fresh_directory_from_its_checkpoints_alone(tmp_path)
         assert run.has_logged("eval", 2)
     lines = [(tmp_path / name / "metrics.jsonl").read_text() for name in ("lost", "fresh")]
     assert lines[0] == lines[1]
-    with pytest.raises(ConfigError, match=r"checkpoint\.directory: .*apart holds the checkpoints of a run"):
+    with pytest.raises(UserError, match=r"checkpoint\.directory: .*apart holds the checkpoints of a run"):
         RunDir(tmp_path / "third", Settings(), apart, resume=False)
     with (
         RunDir(tmp_path / "fourth", Settings(steps=4), apart, resume=True) as run,
-        pytest.raises(ConfigError, match="steps: step 2 was started with 3, not 4"),
+        pytest.raises(UserError, match="steps: step 2 was started with 3, not 4"),
     ):
         run.restore({"w": jnp.zeros(3, int)})
 
@@ -133,7 +133,7 @@ def test_another_run_is_refused_and_nothing_is_touched(settings, resume, line, t
     with open_run(tmp_path) as run:
         run.log("train", 1, {"x": 1})
     before = files(tmp_path)
-    with pytest.raises(ConfigError, match=line):
+    with pytest.raises(UserError, match=line):
         open_run(tmp_path, settings, resume=resume)
     assert files(tmp_path) == before
 
@@ -156,12 +156,12 @@ def test_a_run_may_go_on_on_other_hardware(tmp_path):
 def test_a_directory_of_something_else_is_refused(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     for resume, line in ((False, "is not empty"), (True, "not a run to resume")):
-        with pytest.raises(ConfigError, match=line):
+        with pytest.raises(UserError, match=line):
             open_run(tmp_path, resume=resume)
     assert files(tmp_path) == {"notes.txt": b"mine"}
 
 
 def test_wandb_that_is_not_installed_is_refused_with_the_cure(tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=r"run\.wandb.*pip install"):
+    with pytest.raises(UserError, match=r"run\.wandb.*pip install"):
         RunDir(tmp_path / "run", Settings(), resume=False, wandb="project")

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from codea1_jax.run.agreement import Agreement
-from codea1_jax.run.errors import Interrupted
+from codea1_jax.errors import Interrupted
+from codea1_jax.hosts.agreement import Agreement
 
 
 class Shelf:

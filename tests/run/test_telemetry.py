@@ -13,8 +13,11 @@ import pytest
 from rich.console import Console
 from tensorboardX.proto.event_pb2 import Event
 
+from codea1_jax import console, files
+from codea1_jax.console import TrainingProgress
+from codea1_jax.files import read_lines
 from codea1_jax.run import telemetry
-from codea1_jax.run.telemetry import Metrics, Progress
+from codea1_jax.run.telemetry import Metrics
 
 
 def log_steps(metrics: Metrics, steps: range) -> None:
@@ -25,7 +28,7 @@ def log_steps(metrics: Metrics, steps: range) -> None:
 
 
 def without_times(run_dir: Path) -> list[dict]:
-    lines = telemetry.read_lines(run_dir / "metrics.jsonl")
+    lines = read_lines(run_dir / "metrics.jsonl")
     return [{name: value for name, value in line.items() if name != "time"} for line in lines]
 
 
@@ -128,14 +131,14 @@ def test_a_broken_line_in_the_middle_is_named(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     path.write_text('{"step": 1}\nnonsense\n{"step": 2}\n')
     with pytest.raises(ValueError, match=r"metrics\.jsonl, line 2: not JSON"):
-        telemetry.read_lines(path)
+        read_lines(path)
 
 
 def test_rollouts_round_trip_whatever_the_models_wrote(tmp_path: Path) -> None:
     hostile = "</script>\u2028\n\0 \ud800 é 🎲"
     path = telemetry.write_rollouts(tmp_path, 10, [{"step": 10, "question": hostile}, {"step": 10}])
     assert path == tmp_path / "rollouts" / "step_000010.jsonl"
-    assert telemetry.read_lines(path) == [{"step": 10, "question": hostile}, {"step": 10}]
+    assert read_lines(path) == [{"step": 10, "question": hostile}, {"step": 10}]
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path: Path, monkeypatch) -> None:
@@ -144,10 +147,10 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path: Path, monkeyp
     def full_disk(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(telemetry.os, "fsync", full_disk)
+    monkeypatch.setattr(files.os, "fsync", full_disk)
     with pytest.raises(OSError, match="No space left"):
         telemetry.write_rollouts(tmp_path, 1, [{"step": 2}])
-    assert telemetry.read_lines(path) == [{"step": 1}]
+    assert read_lines(path) == [{"step": 1}]
     assert list(path.parent.iterdir()) == [path]
 
 
@@ -172,7 +175,7 @@ def test_off_a_terminal_progress_is_one_log_line_per_step(caplog) -> None:
     clock = iter([100.0, 110.0, 120.0])
     with (
         caplog.at_level(logging.INFO),
-        Progress(60, done=10, console=Console(file=io.StringIO()), clock=lambda: next(clock)) as progress,
+        TrainingProgress(60, done=10, console=Console(file=io.StringIO()), clock=lambda: next(clock)) as progress,
     ):
         progress.update(11, STEP)
         progress.update(12, {})
@@ -182,7 +185,7 @@ def test_off_a_terminal_progress_is_one_log_line_per_step(caplog) -> None:
 
 def test_on_a_terminal_progress_is_a_bar_with_the_same_figures() -> None:
     screen = io.StringIO()
-    with Progress(60, console=Console(file=screen, force_terminal=True, width=160)) as progress:
+    with TrainingProgress(60, console=Console(file=screen, force_terminal=True, width=160)) as progress:
         progress.update(7, STEP)
     shown = screen.getvalue()
     assert "7/60" in shown
@@ -191,16 +194,16 @@ def test_on_a_terminal_progress_is_a_bar_with_the_same_figures() -> None:
 
 def test_a_long_wait_is_shown_in_hours() -> None:
     clock = iter([0.0, 100.0])
-    assert Progress(111, console=Console(file=io.StringIO()), clock=lambda: next(clock))._eta(1) == "3:03:20"
+    assert TrainingProgress(111, console=Console(file=io.StringIO()), clock=lambda: next(clock))._eta(1) == "3:03:20"
 
 
 def test_logging_goes_to_standard_error_once(capsys) -> None:
     package = logging.getLogger("codea1_jax")
     before = (package.level, package.propagate, list(package.handlers))
     try:
-        telemetry.log_to_stderr()
-        telemetry.log_to_stderr()
-        telemetry.logger.info("hello")
+        console.log_to_stderr()
+        console.log_to_stderr()
+        console.logger.info("hello")
     finally:
         package.level, package.propagate, package.handlers = before
     out, err = capsys.readouterr()

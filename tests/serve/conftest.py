@@ -8,7 +8,7 @@ import pytest
 from tiny_policy import tiny_policy
 from tiny_server import Running, running
 
-from codea1_jax.rollout.jetstream_shims import jetstream_pb2_grpc
+from codea1_jax.rollout.jetstream.shims import jetstream_pb2_grpc
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,8 @@ from tiny_policy import tiny_policy
 from tiny_server import TOKEN
 
 from codea1_jax.rollout import Capacity
-from codea1_jax.rollout.jetstream import JetStreamEngine
-from codea1_jax.rollout.jetstream_shims import orchestrator, protocol
+from codea1_jax.rollout.jetstream.engine import JetStreamEngine
+from codea1_jax.rollout.jetstream.shims import orchestrator, protocol
 
 BEARER = (("authorization", f"Bearer {TOKEN}"),)
 
@@ -73,7 +73,7 @@ def test_the_engine_runs_under_jetstreams_own_driver_and_orchestrator(stub):
     policy, params = tiny_policy()
     capacity = Capacity(2, 1, prompt_buckets=(32, 64), response_buckets=(64,), block=8, prefill_tokens=64)
     engine = JetStreamEngine(policy.model, policy.tokenizer, capacity)
-    resident = engine.reside(params)
+    resident = engine.decode_params(params)
     driver = orchestrator.Driver([engine], [engine], [resident], [resident], interleaved_mode=True, jax_padding=False)
 
     async def ask(content):

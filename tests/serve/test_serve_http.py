@@ -11,7 +11,7 @@ from aiohttp import ClientConnectionResetError, web
 from tiny_server import CAPACITY, TOKEN
 
 from codea1_jax.rollout import Request, Sampler, Sampling
-from codea1_jax.rollout.jetstream import JetStreamEngine
+from codea1_jax.rollout.jetstream.engine import JetStreamEngine
 from codea1_jax.serve.jobs import Channel
 
 GREEDY = {"model": "tiny", "temperature": 0}

@@ -1,0 +1,102 @@
+"""From what a user names as a model to a player that is evaluated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import yaml
+from jax.sharding import Mesh
+
+from codea1_jax.build.convert import Source, open_source
+from codea1_jax.build.players import capacity_of
+from codea1_jax.config import METHODS, Config, MeshConfig, Role, RolloutConfig
+from codea1_jax.errors import UserError
+from codea1_jax.evals.answers.endpoint import find_endpoint
+from codea1_jax.game.players import Player, PolicyPlayer, TextPlayer
+from codea1_jax.game.prompts import Prompts, chat_prompts, plain_prompts
+from codea1_jax.models.policy import Policy
+from codea1_jax.models.qwen2 import Params
+from codea1_jax.models.sharding import batch_shards, make_mesh
+from codea1_jax.models.tokenizer import Tokenizer
+from codea1_jax.rollout import Completion, Request, Sampler, Sampling
+from codea1_jax.run.rundir import CONFIG_FILE
+
+SUITE_SIZE = 8  # K, tests asked for in one suite
+ROWS = 256  # samples decoded at once, about
+
+
+def make_player(model: str, role: Role, served: str | None, key: str, sampling: Sampling, seed: int) -> Player:
+    """The player that `model` names: http://..., a run's directory, a model's directory, or a Hub id.
+
+    A run plays with its policy of that `role`. Raises UserError if `model` names nothing that can be sampled.
+    """
+    if model.startswith(("http://", "https://")):
+        return TextPlayer(find_endpoint(model, served, sampling, SUITE_SIZE, key).respond)
+    config = _config_of_run(Path(model))
+    try:
+        source = open_source(model, None if config is None else _policy_name(config, role))
+    except OSError as error:
+        raise UserError(f"--model: {' '.join(str(error).split())}") from error
+    return _loaded(source, sampling, seed, config)
+
+
+def _config_of_run(directory: Path) -> Config | None:
+    path = directory / CONFIG_FILE
+    return Config.model_validate(yaml.safe_load(path.read_text())) if path.is_file() else None
+
+
+def _policy_name(config: Config, role: Role) -> str:
+    roles = METHODS[config.method.name].roles
+    if role not in roles:
+        raise UserError(f"--model: a run of {config.method.name} trains no {role} policy")
+    return roles[role]
+
+
+def _prompts(tokenizer: Tokenizer, config: Config | None) -> Prompts:
+    """As the run itself asks, but that tests always state their answers."""
+    if config is None:
+        return chat_prompts(tokenizer, SUITE_SIZE)
+    if config.prompts == "plain":
+        return plain_prompts(tokenizer)
+    return chat_prompts(tokenizer, config.rewards.suite_size)
+
+
+def _loaded(source: Source, sampling: Sampling, seed: int, config: Config | None) -> PolicyPlayer:
+    """The policy over the devices at hand; on accelerators it computes in bfloat16."""
+    dtype = jnp.dtype("float32" if jax.default_backend() == "cpu" else "bfloat16")
+    model = source.policy.model.clone(dtype=dtype, param_dtype=dtype)
+    devices = jax.devices()
+    mesh = make_mesh(MeshConfig(), devices[: math.gcd(len(devices), model.config.hidden_size)])
+    policy, tokenizer = Policy(model, source.policy.tokenizer), source.policy.tokenizer
+    sampler = _FittingSampler(policy, source.read(model, mesh), mesh, sampling, seed)
+    return PolicyPlayer(sampler.sample, _prompts(tokenizer, config), tokenizer.decode)
+
+
+class _FittingSampler:
+    """A policy whose caches are made to measure for the requests of each call."""
+
+    def __init__(self, policy: Policy, params: Params, mesh: Mesh, sampling: Sampling, seed: int) -> None:
+        self._policy, self._params, self._mesh, self._sampling, self._seed = policy, params, mesh, sampling, seed
+
+    def sample(self, requests: Sequence[Request]) -> Iterator[tuple[int, tuple[Completion, ...]]]:
+        """As `Sampler.generate`."""
+        if not requests:
+            return
+        width = max(request.samples for request in requests)
+        groups = max(1, min(len(requests), ROWS // width))
+        longest, shards = max(len(request.prompt) for request in requests), batch_shards(self._mesh)
+        capacity = capacity_of(RolloutConfig(), shards, groups, width, longest, self._sampling.max_new_tokens)
+        tokenizer = self._policy.tokenizer
+        sampler = Sampler(
+            self._policy.model,
+            eos_ids=tokenizer.eos_ids,
+            pad_id=tokenizer.pad_id,
+            seed=self._seed,
+            capacity=capacity,
+            mesh=self._mesh,
+        )
+        yield from sampler.generate(self._params, requests, self._sampling)

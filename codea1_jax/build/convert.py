@@ -1,0 +1,114 @@
+"""Policies from one form on disk to another: Hugging Face's directories, the Flax form, and the runs they come from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+import yaml
+from jax.sharding import Mesh
+
+from codea1_jax.build.policies import InitialWeights, make_policy
+from codea1_jax.config import Config
+from codea1_jax.models.lora import abstract_trained, attach, merge
+from codea1_jax.models.policy import Policy, pretrained_policy, save_flax_policy, save_policy
+from codea1_jax.models.qwen2 import Params, Qwen2
+from codea1_jax.config import MeshConfig
+from codea1_jax.models.sharding import abstract_sharded, make_mesh, param_shardings
+from codea1_jax.models.stored import PARAMS, read_part
+from codea1_jax.models.weights import load_params, resolve, stored_dtype
+from codea1_jax.checkpoint.checkpoints import Checkpoints
+from codea1_jax.errors import UserError
+from codea1_jax.run.rundir import CONFIG_FILE, recorded_checkpoints
+
+Form = Literal["hf", "flax", "run"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A policy on disk: its form, the type its parameters are kept in, and what reads them for a model onto a mesh."""
+
+    policy: Policy
+    form: Form
+    dtype: str
+    read: Callable[[Qwen2, Mesh], Params]
+
+
+def open_source(name: str, role: str | None = None) -> Source:
+    """A model directory, a Hub id, or the policy named `role` of a run's newest checkpoint.
+
+    Raises UserError if it is none of these, or if a role is given for what is not a run, or a run has no such role.
+    """
+    if (Path(name) / CONFIG_FILE).exists():
+        return _of_run(Path(name), role)
+    if role is not None:
+        raise UserError(f"--role={role}: {name} is not a run; leave --role out")
+    directory = resolve(name)
+    form: Form = "flax" if (directory / PARAMS).is_dir() else "hf"
+
+    def read(model: Qwen2, mesh: Mesh) -> Params:
+        return load_params(directory, model, param_shardings(model, mesh))
+
+    return Source(pretrained_policy(directory), form, stored_dtype(directory), read)
+
+
+def own_start(start: str | None, name: str, policy: Policy, mesh: Mesh) -> Params | None:
+    """What the policy of this name starts from, if `start` says that it does not start from what the others do.
+
+    Raises UserError if it is neither a run nor a model, or one of another shape.
+    """
+    if start is None:
+        return None
+    source = open_source(start, name if (Path(start) / CONFIG_FILE).exists() else None)
+    if source.policy.model.config != policy.model.config:
+        raise UserError(f"{name}.start: {start} is a model of another shape")
+    return source.read(policy.model, mesh)
+
+
+def convert(source: Source, destination: Path, form: Form, dtype: str | None, file_bytes: int) -> None:
+    """Writes the policy to a fresh directory; over the devices at hand, each of which holds its part of it once.
+
+    Raises UserError if there is something at the destination, or the parameters are not as the source states them.
+    """
+    if destination.exists() and (not destination.is_dir() or any(destination.iterdir())):
+        raise UserError(f"{destination}: there is something already; choose a fresh directory")
+    model = source.policy.model.clone(param_dtype=jnp.dtype(dtype or source.dtype))
+    devices = jax.devices()
+    mesh = make_mesh(MeshConfig(), devices[: math.gcd(len(devices), model.config.hidden_size)])
+    params = source.read(model, mesh)
+    policy = replace(source.policy, model=model)
+    if form == "flax":
+        save_flax_policy(destination, policy, params)
+    else:
+        save_policy(destination, policy, params, file_bytes)
+
+
+def _of_run(run: Path, role: str | None) -> Source:
+    config = Config.model_validate(yaml.safe_load((run / CONFIG_FILE).read_text()))
+    where = recorded_checkpoints(run)
+    assert where is not None  # a run has recorded its configuration
+    with Checkpoints(where, read_only=True) as checkpoints:
+        step = checkpoints.latest()
+        if step is None:
+            raise UserError(f"{run}: the run has no checkpoint yet")
+        arrays, document = checkpoints.look(step)
+    kept = {name.split("/")[0]: dtype for name, (dtype, *_) in arrays.items() if name.split("/")[1] == "params"}
+    if role not in kept:
+        raise UserError(f"{run} is a run: choose one of its policies by --role={'|'.join(sorted(kept))}")
+
+    policy, lora = make_policy(config.model), config.lora
+
+    def read(model: Qwen2, mesh: Mesh) -> Params:
+        with Checkpoints(where, read_only=True) as checkpoints:
+            if lora is None:
+                return read_part(checkpoints, step, (role, "params"), abstract_sharded(model, mesh))
+            adapters = read_part(checkpoints, step, (role, "params"), abstract_trained(policy.model, lora, mesh))
+        base = InitialWeights.of(config).lora_base(policy, mesh, document["state"]["base"])
+        return jax.tree.map(lambda x: x.astype(model.param_dtype), merge(attach(lora, base, adapters)))
+
+    return Source(policy, "run", kept[role] if lora is None else policy.model.dtype.name, read)

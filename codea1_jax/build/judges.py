@@ -1,0 +1,37 @@
+"""The judge a configuration asks for."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from codea1_jax.config import SandboxConfig
+from sandbox import Judge, Limits, ReferenceCache, SandboxPool, SandboxUnavailable
+from sandbox.bearer import read_token
+from sandbox.fusion import FusionJudge
+from sandbox.remote import RemoteJudge
+
+logger = logging.getLogger(__name__)
+
+
+def make_judge(settings: SandboxConfig, preload: Sequence[str] = ()) -> Judge:
+    """The judge, which remembers what references answer; programs in local jails may also import `preload`.
+
+    Raises SandboxUnavailable, saying what is missing, if it cannot run here or nobody answers there.
+    """
+    return ReferenceCache(_judge(settings, tuple(dict.fromkeys((*settings.preload, *preload)))))
+
+
+def _judge(settings: SandboxConfig, preload: Sequence[str]) -> Judge:
+    limits = Limits(call_seconds=settings.call_seconds, memory_mb=settings.memory_mb)
+    if settings.backend == "http":
+        return RemoteJudge(settings.addresses, read_token(), limits, settings.workers)
+    if settings.backend == "sandbox_fusion":
+        return FusionJudge(settings.addresses, limits, settings.workers)
+    try:
+        return SandboxPool(settings.workers, settings.backend, limits, preload)
+    except SandboxUnavailable as error:
+        if settings.fallback == "none":
+            raise
+        logger.warning("no jail here (%s); sandbox.fallback=process: programs are judged WITHOUT a jail", error)
+        return SandboxPool(settings.workers, "process", limits, preload)

@@ -1,0 +1,111 @@
+"""Both roles' samplers, sized by the questions they will be asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jax.sharding import Mesh
+
+from codea1_jax.build.questions import Questions
+from codea1_jax.config import RolloutConfig
+from codea1_jax.errors import UserError
+from codea1_jax.game.players import PolicyPlayer
+from codea1_jax.game.prompts import Prompts
+from codea1_jax.hosts.agreement import wait
+from codea1_jax.models.policy import Policy
+from codea1_jax.models.qwen2 import Params
+from codea1_jax.models.sharding import batch_shards
+from codea1_jax.rollout import Capacity, Sampler, Sampling
+
+BLOCK = 8  # tokens decoded between two looks of the scheduler
+
+
+@dataclass(frozen=True)
+class RoleSampler:
+    """A role's sampler, and the most tokens that it takes and gives; parameters make it a player."""
+
+    sampler: Sampler
+    prompts: Prompts
+    policy: Policy
+    longest_prompt: int
+    max_new_tokens: int
+
+    def player(self, params: Params, temperature: float, top_p: float) -> PolicyPlayer:
+        """This role, played with these parameters."""
+        sampling = Sampling(self.max_new_tokens, temperature, top_p)
+        return PolicyPlayer(
+            lambda requests: self.sampler.generate(params, requests, sampling),
+            self.prompts,
+            self.policy.tokenizer.decode,
+            self.longest_prompt,
+        )
+
+
+def make_role_samplers(
+    rollout: RolloutConfig,
+    policy: Policy,
+    prompts: Prompts,
+    questions: Questions,
+    mesh: Mesh,
+    *,
+    questions_per_step: int,
+    seed: int,
+) -> dict[str, RoleSampler]:
+    """The Code LLM's and the Test LLM's sampler, with caches no longer than these questions need."""
+    problems = (*questions.train, *questions.heldout)
+    code = max(len(prompts.code(p.question, p.entry_point)) for p in (*problems, *questions.benchmark))
+    bare = max(len(prompts.test(p.question, p.entry_point, "")) for p in problems)
+    shown = max(
+        len(prompts.test(p.question, p.entry_point, program)) for p in problems for program in (p.solution, *p.mutants)
+    )
+    # A sampled program may take more tokens when it is read back than when it was written: leave it some room.
+    # One that needs still more gets no suites.
+    test = min(max(shown, bare + 2 * rollout.code_tokens), rollout.test_prompt_tokens)
+
+    def role(groups: int, width: int, prompt: int, response: int, seed: int) -> RoleSampler:
+        capacity = capacity_of(rollout, batch_shards(mesh), groups, width, prompt, response)
+        return RoleSampler(make_sampler(rollout, policy, seed, capacity, mesh), prompts, policy, prompt, response)
+
+    at_once = min(rollout.groups, questions_per_step)
+    return {
+        "code": role(at_once, rollout.samples, code, rollout.code_tokens, 2 * seed),
+        "test": role(rollout.groups, rollout.suites, test, rollout.test_tokens, 2 * seed + 1),
+    }
+
+
+def make_sampler(rollout: RolloutConfig, policy: Policy, seed: int, capacity: Capacity, mesh: Mesh) -> Sampler:
+    """The sampler the configuration asks for. Raises UserError if it needs what is not installed."""
+    if rollout.engine == "jetstream":
+        try:
+            from codea1_jax.rollout.jetstream.sampler import JetStreamSampler  # noqa: PLC0415  an extra
+        except ModuleNotFoundError as error:
+            raise UserError(
+                f"rollout.engine=jetstream: {error.name} is not installed; pip install 'codea1-jax[jetstream]', or "
+                "set rollout.engine=core, which draws the same"
+            ) from error
+        return JetStreamSampler(policy.model, policy.tokenizer, seed=seed, capacity=capacity, mesh=mesh, wait=wait)
+    eos_ids, pad_id = policy.tokenizer.eos_ids, policy.tokenizer.pad_id
+    return Sampler(policy.model, eos_ids=eos_ids, pad_id=pad_id, seed=seed, capacity=capacity, mesh=mesh, wait=wait)
+
+
+def capacity_of(rollout: RolloutConfig, shards: int, groups: int, width: int, prompt: int, response: int) -> Capacity:
+    """Room for `groups` of `width` samples, over a mesh that splits a batch into `shards`; lengths in tokens."""
+    return Capacity(
+        slots=-(-groups // shards) * shards,
+        width=width,
+        prompt_buckets=buckets(prompt),
+        response_buckets=buckets(response, multiple=BLOCK),
+        block=BLOCK,
+        prefill_tokens=rollout.prefill_tokens,
+        batch_shards=shards,
+    )
+
+
+def buckets(longest: int, *, smallest: int = 128, multiple: int = 16) -> tuple[int, ...]:
+    """Powers of two from `smallest` on that are below `longest`, and `longest` rounded up to a multiple.
+
+    Each bucket costs a compilation, so short sequences share one.
+    """
+    last = -(-longest // multiple) * multiple
+    below = (2**power for power in range(smallest.bit_length() - 1, last.bit_length()))
+    return (*(length for length in below if length < last), last)

@@ -1,0 +1,179 @@
+"""The policy that both roles share, what its parameters start from, and how it learns."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh
+
+from codea1_jax.build.warm_start import warm_start
+from codea1_jax.checkpoint import fingerprint
+from codea1_jax.config import Config, LearnerConfig, LoRAConfig, Method, ModelConfig, OffloadConfig, WarmStartConfig
+from codea1_jax.errors import UserError
+from codea1_jax.game.prompts import Prompts, chat_prompts, plain_prompts
+from codea1_jax.hosts.gather import any_host, is_writer
+from codea1_jax.learn import GRPO, CrossEntropy, Learner, frozen
+from codea1_jax.models.config import Qwen2Config
+from codea1_jax.models.policy import Policy, pretrained_policy, save_policy
+from codea1_jax.models.qwen2 import Params, Qwen2
+from codea1_jax.models.sharding import init_sharded, param_shardings
+from codea1_jax.models.tokenizer import micro_tokenizer
+from codea1_jax.models.weights import load_params, resolve
+from data_pipeline import micro
+
+logger = logging.getLogger(__name__)
+
+NEVER = 2**31 - 1  # more steps than any run has
+
+
+def make_policy(config: ModelConfig) -> Policy:
+    """The architecture and tokenizer that both roles share."""
+    dtype = jnp.dtype(config.compute_dtype)
+    if config.pretrained is not None:
+        directory = resolve(config.pretrained)
+        return pretrained_policy(directory, dtype=dtype, remat=config.remat, attention=config.attention)
+    assert config.architecture is not None  # the configuration has exactly one source
+    tokenizer = micro_tokenizer(micro.WORDS)
+    try:
+        shape = Qwen2Config(vocab_size=tokenizer.vocab_size, **config.architecture.model_dump())
+    except ValueError as error:
+        raise UserError(f"model.architecture: {error}") from error
+    return Policy(Qwen2(shape, dtype, jnp.dtype("float32"), config.remat, config.attention), tokenizer)
+
+
+def make_prompts(config: Config, policy: Policy) -> Prompts:
+    """The prompts of both roles in the configured style."""
+    if config.prompts == "plain":
+        return plain_prompts(policy.tokenizer)
+    return chat_prompts(policy.tokenizer, config.rewards.suite_size, answers=config.method.answer_prediction)
+
+
+@dataclass(frozen=True)
+class InitialWeights:
+    """What all policies start from: pretrained weights, a warm start (cached by what made it), or random weights.
+
+    Under LoRA no update changes them: they are in the type that is computed with.
+    """
+
+    model: ModelConfig
+    warm_start: WarmStartConfig | None
+    cache: Path
+    seed: int
+    lora: LoRAConfig | None
+
+    @classmethod
+    def of(cls, config: Config) -> InitialWeights:
+        """As a configuration says."""
+        return cls(config.model, config.warm_start, Path(config.warm_start_cache), config.run.seed, config.lora)
+
+    def params(self, policy: Policy, mesh: Mesh) -> Params:
+        """The parameters on a mesh."""
+        if self.model.pretrained is not None:
+            model = policy.model if self.lora is None else policy.model.clone(param_dtype=policy.model.dtype)
+            return load_params(resolve(self.model.pretrained), model, param_shardings(policy.model, mesh))
+        params = self._trained_from_scratch(policy, mesh)
+        return params if self.lora is None else frozen(params, policy.model.dtype)
+
+    def lora_base(self, policy: Policy, mesh: Mesh, digest: str | None) -> Params:
+        """LoRA's base, found again. Raises UserError unless it is the one of this digest, that the run began with."""
+        params = self.params(policy, mesh)
+        if fingerprint.digest(params) != digest:
+            source = self.model.pretrained or f"the warm start in {self.cache}"
+            raise UserError(
+                f"lora: {source} is not what this run's adapters were trained on; put the same weights there"
+            )
+        return params
+
+    def _trained_from_scratch(self, policy: Policy, mesh: Mesh) -> Params:
+        if self.warm_start is None:
+            return init_sharded(policy.model, jax.random.key(self.seed), mesh)
+        cached = self.cache / self._digest(self.warm_start)
+        if not any_host(not cached.exists()):
+            logger.info("warm start: found in %s", cached)
+            return load_params(cached, policy.model, param_shardings(policy.model, mesh))
+        params = warm_start(policy, self.warm_start, self.seed, mesh)
+        unfinished = cached.with_name(f"{cached.name}.{os.getpid()}.tmp")
+        save_policy(unfinished, policy, params)
+        if is_writer():
+            _finish(unfinished, cached)
+        return params
+
+    def _digest(self, config: WarmStartConfig) -> str:
+        """Of all that a warm start depends on."""
+        made_by = {
+            "warm_start": config.model_dump(mode="json"),
+            "model": self.model.model_dump(mode="json"),
+            "vocabulary": micro.WORDS,
+            "corpus": [vars(transcript) for transcript in micro.warm_start(100, self.seed)],
+            "seed": self.seed,
+        }
+        return hashlib.sha256(json.dumps(made_by, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _finish(unfinished: Path, cached: Path) -> None:
+    try:
+        unfinished.rename(cached)
+    except OSError:
+        if not cached.exists():
+            raise
+        shutil.rmtree(unfinished)  # another run made the same in the meantime
+
+
+@dataclass(frozen=True)
+class Learning:
+    """How each policy of a method learns: the sections of its policies, by name, and what they share."""
+
+    method: Method
+    sections: Mapping[str, LearnerConfig]
+    lora: LoRAConfig | None
+    offload: OffloadConfig
+    temperature: float
+    seed: int
+
+    @classmethod
+    def of(cls, config: Config, method: Method) -> Learning:
+        """As a configuration says. A policy that starts elsewhere keeps a reference of its own."""
+        sections = {"code": config.code, "test": config.test}
+        own = {name: _near_its_start(sections[name]) for name in method.policies}
+        return cls(method, own, config.lora, config.offload, config.rollout.temperature, config.run.seed)
+
+    @property
+    def shares_reference(self) -> bool:
+        """Whether the policy at step 0 is kept: as LoRA's base, or because a policy in training has to stay near it."""
+        if self.lora is not None:
+            return True
+        near = (each.grpo.kl_coef > 0 and not each.grpo.reference_every for each in self.sections.values())
+        return not self.method.supervised and any(near)
+
+    def learners(self, model: Qwen2, total_steps: int, mesh: Mesh) -> dict[str, Learner]:
+        """Every policy's learner, by its name, over the devices of a mesh, which may be of a TPU that is not here."""
+        return {
+            name: Learner(
+                model,
+                CrossEntropy() if self.method.supervised else GRPO(section.grpo),
+                section.optimizer,
+                section.packing,
+                total_steps=total_steps,
+                temperature=1.0 if self.method.supervised else self.temperature,
+                mesh=mesh,
+                offload=self.offload,
+                lora=self.lora,
+                seed=len(self.sections) * self.seed + number,  # every policy's adapters are drawn from a seed of their own
+            )
+            for number, (name, section) in enumerate(self.sections.items())
+        }
+
+
+def _near_its_start(learner: LearnerConfig) -> LearnerConfig:
+    if learner.start is None or not learner.grpo.kl_coef or learner.grpo.reference_every:
+        return learner
+    return learner.model_copy(update={"grpo": learner.grpo.model_copy(update={"reference_every": NEVER})})

@@ -1,0 +1,41 @@
+"""What a run reads its questions from: whether it is there, and the command that creates it where it is not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from codea1_jax.config import DataConfig
+from codea1_jax.errors import UserError
+from data_pipeline import storage
+
+
+@dataclass(frozen=True)
+class Source:
+    """Questions, or their golden tests, at a path or in a bucket.
+
+    key: of the configuration. command: creates what is missing; None for files that only their owner can have.
+    """
+
+    key: str
+    place: str
+    command: str | None
+
+
+def sources_of(data: DataConfig) -> tuple[Source, ...]:
+    """Everything that is read; the micro world needs nothing."""
+    found = [] if data.source == "micro" else [Source("data.source", data.source, storage.preparation(data.source))]
+    if data.golden_tests is not None:
+        folder = data.golden_tests.rpartition("/")[0] or "."
+        questions = "QUESTIONS" if data.source == "micro" else data.source
+        command = f"codea1 eval suites --data {questions} --model RUN --out {folder}"
+        found.append(Source("data.golden_tests", data.golden_tests, command))
+    return tuple(found)
+
+
+def check_sources(data: DataConfig) -> None:
+    """Raises UserError, naming the command that creates it, if anything that is read is missing."""
+    for source in sources_of(data):
+        try:
+            storage.check(source.place, source.command)
+        except ValueError as error:
+            raise UserError(f"{source.key}: {error}") from error

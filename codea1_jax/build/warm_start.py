@@ -1,0 +1,71 @@
+"""The supervised start of a model that has no pretrained weights.
+
+One sequence teaches both roles: question, (often buggy) program, end of text, tests, end of text. It is the form
+in which `prompts.plain_prompts` asks; after it the two policies part.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import jax
+from jax.sharding import Mesh
+from pydantic import Field
+
+from codea1_jax.config import WarmStartConfig
+from codea1_jax.learn import CrossEntropy, Example, Learner, weighted_example
+from codea1_jax.config import OptimizerConfig, PackingConfig
+from codea1_jax.models.policy import Policy
+from codea1_jax.models.qwen2 import Params
+from codea1_jax.models.sharding import init_sharded
+from codea1_jax.models.tokenizer import Tokenizer
+from codea1_jax.config import Section
+from data_pipeline import micro
+
+logger = logging.getLogger(__name__)
+
+EQUALS = " == "
+LOG_EVERY = 100
+
+
+
+
+def warm_start(policy: Policy, config: WarmStartConfig, seed: int, mesh: Mesh) -> Params:
+    """Trains the policy's model from random weights; no transcript is seen twice, none is of a held-out program."""
+    transcripts = micro.warm_start(config.steps * config.batch, seed)
+    blind = [int((i + 1) * config.black_box) > int(i * config.black_box) for i in range(len(transcripts))]
+    examples = [
+        transcript_example(t, policy.tokenizer, config, white_box=not without)
+        for t, without in zip(transcripts, blind, strict=True)
+    ]
+    learner = Learner(policy.model, CrossEntropy(), config.optimizer, config.packing, total_steps=config.steps, mesh=mesh)
+    state = learner.init(init_sharded(policy.model, jax.random.key(seed), mesh))
+    for step in range(config.steps):
+        batch = examples[step * config.batch : (step + 1) * config.batch]
+        state, metrics = learner.update(state, None, [batch])
+        if (step + 1) % LOG_EVERY == 0 or step + 1 == config.steps:
+            logger.info("warm start: step %d/%d, loss %.3f", step + 1, config.steps, metrics["loss"])
+    return state.params
+
+
+def transcript_example(
+    transcript: micro.Transcript, tokenizer: Tokenizer, config: WarmStartConfig, *, white_box: bool = True
+) -> Example:
+    """The tokens of a transcript and what each weighs; the question's weigh nothing.
+
+    The two ends of text are learned like the program and like a test: they are how a response stops. Without
+    `white_box` the program is left out, and the end of text in its place is not learned.
+    """
+    end = (tokenizer.eos_ids[0],)
+    pieces = [
+        (tokenizer.encode(f"{transcript.question}\n"), 0.0),
+        (tokenizer.encode(transcript.program) + end, config.code_weight) if white_box else (end, 0.0),
+    ]
+    for i, test in enumerate(transcript.tests):
+        call, equals, answer = test.rpartition(EQUALS)
+        line_end = "\n" if i + 1 < len(transcript.tests) else ""
+        pieces.append((tokenizer.encode(call + equals), config.test_weight))
+        pieces.append((tokenizer.encode(answer + line_end), config.answer_weight))
+    pieces.append((end, config.test_weight))
+    tokens = [token for piece, _ in pieces for token in piece]
+    return weighted_example(tokens, [weight for piece, weight in pieces for _ in piece])

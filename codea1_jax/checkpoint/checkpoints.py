@@ -1,0 +1,250 @@
+"""All training state in one atomic Orbax checkpoint per step: arrays, and a JSON document.
+
+A step is complete or it does not count: in a directory it is written under a temporary name and renamed, in a bucket
+its last object is the mark that it is complete. So a process killed at any instant leaves the whole step or none of it.
+Orbax finds a missing or a shortened file by itself, but not a flipped bit; so every array has a fingerprint, and the
+document a digest, verified when a step is restored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import shutil
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import orbax.checkpoint as ocp
+
+from codea1_jax.checkpoint.fingerprint import describe, shapes
+from codea1_jax.checkpoint.retention import Keep, Score
+from codea1_jax.checkpoint.storage import locate
+
+ARRAYS = "arrays"
+DOCUMENT = "document"
+
+_TEMPORARY = "*.orbax-checkpoint-tmp*"
+
+logger = logging.getLogger(__name__)
+
+
+class CheckpointError(OSError):
+    """A step that was not saved, or cannot be restored; the message says which, why, and what is left."""
+
+
+class _Unreadable(Exception):
+    """A saved step that does not read back as it was saved; names the item."""
+
+
+class Checkpoints:
+    """The checkpoints of one run, in a directory or at gs://bucket/path. A context manager.
+
+    The newest `keep_last` stay, and the `keep_best` with the highest `score`. What an interrupted save has left is
+    removed in the background after opening, and the next save waits for that; with `read_only` nothing is touched.
+    """
+
+    def __init__(
+        self,
+        directory: str | Path,
+        keep_last: int = 2,
+        keep_best: int = 0,
+        score: Score = lambda step: None,
+        *,
+        read_only: bool = False,
+    ) -> None:
+        self._directory = locate(str(directory))
+        options = ocp.CheckpointManagerOptions(
+            preservation_policy=Keep(keep_last, keep_best, score),
+            cleanup_tmp_directories=not read_only,
+            read_only=read_only,
+        )
+        self._manager = ocp.CheckpointManager(self._directory, options=options)
+        self._watcher: threading.Thread | None = None
+        self._failed = False
+
+    def steps(self) -> tuple[int, ...]:
+        """The saved steps, oldest first."""
+        return tuple(sorted(self._manager.all_steps()))
+
+    def latest(self) -> int | None:
+        """The newest saved step, or None."""
+        return max(self.steps(), default=None)
+
+    def save(self, step: int, arrays: Any, document: Mapping[str, Any]) -> None:
+        """Starts saving; returns when `arrays` may be overwritten, while `wait` returns when all is on disk.
+
+        `arrays` is a pytree of JAX arrays, `document` what JSON can hold.
+
+        Raises:
+            CheckpointError: this save or the one before failed (a full disk, say). Earlier steps are intact.
+        """
+        self.wait()
+        content = {"arrays": describe(arrays), "document": document, "digest": _digest(document)}
+        items = {ARRAYS: ocp.args.StandardSave(arrays), DOCUMENT: ocp.args.JsonSave(content)}
+        with self._naming_failed_saves():
+            self._manager.save(step, args=ocp.args.Composite(**items), force=True)
+        self._watcher = threading.Thread(target=self._watch, args=(step,), daemon=True)
+        self._watcher.start()
+
+    def check(self) -> None:
+        """Raises what `wait` raises if the save in progress has failed already; does not wait."""
+        if self._failed:
+            self.wait()
+
+    def wait(self) -> None:
+        """Returns when no save is in progress.
+
+        Raises:
+            CheckpointError: the save that was in progress failed. Earlier steps are intact.
+        """
+        if self._watcher is not None:
+            self._watcher.join()
+        with self._naming_failed_saves():
+            self._manager.wait_until_finished()
+
+    def restore(self, step: int, like: Any) -> tuple[Any, dict[str, Any]]:
+        """The arrays and the document of a saved step, bit for bit.
+
+        `like` is a pytree of arrays or `jax.ShapeDtypeStruct`s: the shapes, types and shardings wanted.
+
+        Raises:
+            CheckpointError: there is no such step, its arrays are others than `like`, or it is damaged:
+                then the message names the item, and the newest earlier step that is good.
+        """
+        self._refuse_missing(step)
+        try:
+            return self._read(step, like)
+        except _Unreadable as error:
+            raise CheckpointError(
+                f"step {step} in {self._directory} is damaged: {error}; {self._advice(step, like)}"
+            ) from error
+
+    def restore_part(self, step: int, like: Mapping[str, Any]) -> Any:
+        """Some arrays of a saved step, bit for bit: those at the places of `like`, a nested dict of what is wanted.
+
+        Raises CheckpointError as `restore` does.
+        """
+        self._refuse_missing(step)
+        try:
+            return self._read(step, like, whole=False)[0]
+        except _Unreadable as error:
+            raise CheckpointError(f"step {step} in {self._directory} is damaged: {error}") from error
+
+    def look(self, step: int) -> tuple[dict[str, list[Any]], dict[str, Any]]:
+        """Type, shape and fingerprint of a step's arrays by path, and its document. Raises CheckpointError."""
+        self._refuse_missing(step)
+        try:
+            content = self._content(step)
+        except _Unreadable as error:
+            raise CheckpointError(f"step {step} in {self._directory} is damaged: {error}") from error
+        return content["arrays"], content["document"]
+
+    def close(self) -> None:
+        """Waits for the save in progress, raising what `wait` raises, and lets go of the directory."""
+        try:
+            self.wait()
+        finally:
+            self._manager.close()
+
+    def __enter__(self) -> Checkpoints:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def _watch(self, step: int) -> None:
+        """Says at once that a save failed, however long it takes until somebody waits for it."""
+        try:
+            self._manager.wait_until_finished()
+        except Exception as error:  # reported here, raised by wait()  # noqa: BLE001
+            self._failed = True
+            logger.error("step %d was not saved: %s; training stops", step, _reason(error))
+
+    @contextmanager
+    def _naming_failed_saves(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # Orbax reports a failed write as whatever its threads met
+            self._failed = False
+            if isinstance(self._directory, Path):  # nothing is being saved now; give the space back
+                for rest in self._directory.glob(_TEMPORARY):
+                    shutil.rmtree(rest, ignore_errors=True)
+            saved = list(self.steps()) or "none"
+            raise CheckpointError(
+                f"cannot save to {self._directory}: {_reason(error)} (steps that are saved: {saved})"
+            ) from error
+
+    def _refuse_missing(self, step: int) -> None:
+        if step not in self.steps():
+            raise CheckpointError(f"{self._directory} has no step {step}; it has {list(self.steps())}")
+
+    def _read(self, step: int, like: Any, *, whole: bool = True) -> tuple[Any, dict[str, Any]]:
+        content, wanted = self._content(step), shapes(like)
+        saved: dict[str, Any] = content["arrays"]
+        if not whole:
+            saved = {name: description for name, description in saved.items() if name in wanted}
+        _refuse_differences(step, saved, wanted)
+        arrays = self._read_item(step, ARRAYS, ocp.args.StandardRestore(like) if whole else _partial(like))
+        _refuse_damage(saved, arrays)
+        return arrays, content["document"]
+
+    def _content(self, step: int) -> dict[str, Any]:
+        content = self._read_item(step, DOCUMENT, ocp.args.JsonRestore())
+        if not isinstance(content, dict) or content.get("digest") != _digest(content.get("document")):
+            raise _Unreadable(f"'{DOCUMENT}' is not what was saved")
+        return content
+
+    def _read_item(self, step: int, item: str, args: Any) -> Any:
+        try:
+            return self._manager.restore(step, args=ocp.args.Composite(**{item: args}))[item]
+        except Exception as error:  # Orbax raises a bare Exception for a chunk that cannot be read
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise _Unreadable(f"'{item}' cannot be read ({reason})") from error
+
+    def _advice(self, step: int, like: Any) -> str:
+        for earlier in reversed([saved for saved in self.steps() if saved < step]):
+            try:
+                self._read(earlier, like)
+            except _Unreadable:
+                continue
+            return f"step {earlier} is good"
+        return "no earlier step is good"
+
+
+def _partial(like: Mapping[str, Any]) -> ocp.args.PyTreeRestore:
+    restore_args = ocp.checkpoint_utils.construct_restore_args(like)
+    return ocp.args.PyTreeRestore(like, restore_args=restore_args, partial_restore=True)
+
+
+def _reason(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[-1]
+
+
+def _digest(document: Any) -> str:
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+
+def _refuse_differences(step: int, saved: Mapping[str, list[Any]], wanted: Mapping[str, list[Any]]) -> None:
+    """Raises CheckpointError if a step holds other arrays than are wanted: another model or method."""
+    for name in sorted(saved.keys() | wanted.keys()):
+        have = _spelled(saved[name]) if name in saved else "nothing"
+        want = _spelled(wanted[name]) if name in wanted else "nothing"
+        if have != want:
+            raise CheckpointError(f"step {step} holds {have} at '{name}' where {want} is wanted")
+
+
+def _refuse_damage(saved: Mapping[str, list[Any]], arrays: Any) -> None:
+    """Raises _Unreadable if restored arrays are not those that were saved."""
+    restored = describe(arrays)
+    for name, description in saved.items():
+        if restored[name] != description:
+            raise _Unreadable(f"'{ARRAYS}/{name}' is not what was saved")
+
+
+def _spelled(description: list[Any]) -> str:
+    dtype, shape, *_ = description
+    return f"{dtype}{shape}"

@@ -1,0 +1,170 @@
+"""What the evaluating commands share: options, data, sources of samples, and results."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from codea1_jax.cli._arguments import positive
+from codea1_jax.cli._runtime import DONE, keep_compiled_programs
+from codea1_jax.errors import UserError
+
+if TYPE_CHECKING:
+    from codea1_jax.config import Role
+    from codea1_jax.evals.answers.samples import ReadSamples
+    from codea1_jax.game.players import Player
+    from data_pipeline import Loaded, Problem
+    from sandbox import SandboxPool
+
+REFERENCE = "reference"
+
+
+def add_common(parser: argparse.ArgumentParser) -> None:
+    """Data, sampling, and where results go."""
+    parser.add_argument("--data", required=True, help="file, folder, or dataset of the Hub")
+    parser.add_argument("--temperature", type=float, default=0.7, help="default: %(default)s")
+    parser.add_argument("--top-p", type=float, default=0.95, help="default: %(default)s")
+    parser.add_argument("--max-tokens", type=int, default=4096, help="longest response; default: %(default)s")
+    parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
+    parser.add_argument("--workers", type=positive, help="jails; default: seven for every eight cores")
+    parser.add_argument("--out", type=Path, help="folder of the evaluation, to resume it too; default: below runs/")
+    parser.add_argument("--json", action="store_true", help="print nothing but the results, on one line")
+
+
+def add_source(parser: argparse.ArgumentParser, samples: str, prefix: str = "") -> None:
+    """A file of samples, or a model to draw them from; with a prefix, of another role."""
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument(f"--{prefix}samples", metavar="FILE", help=samples)
+    source.add_argument(
+        f"--{prefix}model", help="a Hugging Face directory, a run's directory, a Hub id, or http://host:port"
+    )
+    parser.add_argument(f"--{prefix}served-model", help="of an endpoint; default: the first it serves")
+
+
+def load_data(source: str) -> Loaded:
+    """The problems to measure by. Raises UserError if there is none."""
+    from data_pipeline import load
+    from data_pipeline.hub import local_path
+
+    try:
+        loaded = load(str(local_path(source)), "all")
+    except ValueError as error:
+        raise UserError(f"--data: {error}") from error
+    if not loaded.problems:
+        reasons = "; ".join(f"{refusal.id}: {refusal.reason}" for refusal in loaded.refused[:3])
+        raise UserError(f"--data: {source} holds no problem that can be used ({reasons})")
+    return loaded
+
+
+def make_pool(options: argparse.Namespace) -> SandboxPool:
+    """The jails, with what the benchmarks' checks import."""
+    from codea1_jax.evals.scores.benchmark import PACKAGES
+    from sandbox import SandboxPool
+
+    return SandboxPool(options.workers, preload=PACKAGES)
+
+
+def describe(options: argparse.Namespace, command: str, prefixes: Sequence[str] = ("",)) -> dict[str, Any]:
+    """What figures depend on; an evaluation is only ever resumed with the same."""
+    from data_pipeline.hub import local_path
+    from data_pipeline.rows import files
+
+    config: dict[str, Any] = {"command": f"eval {command}", "data": options.data}
+    config["data_sha256"] = _sha256(*files(local_path(options.data)))
+    sampled = False
+    for prefix in prefixes:
+        samples = getattr(options, f"{prefix}samples")
+        if samples is None:
+            sampled = True
+            config |= {name: getattr(options, name) for name in (f"{prefix}model", f"{prefix}served_model")}
+        else:
+            config[f"{prefix}samples"] = samples
+            if samples != REFERENCE:
+                config[f"{prefix}samples_sha256"] = _sha256(Path(samples))
+    if sampled:
+        names = ("n", "temperature", "top_p", "max_tokens", "seed")
+        config |= {name: getattr(options, name) for name in names if name in options}
+    return config
+
+
+def folder_of(options: argparse.Namespace, config: Mapping[str, Any]) -> Path:
+    """Where the evaluation is kept: asked for, or named by what it is."""
+    digest = hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:12]
+    return options.out or Path("runs", f"{config['command'].replace(' ', '-')}-{digest}")
+
+
+def make_source(
+    options: argparse.Namespace, problems: Sequence[Problem], read: ReadSamples, role: Role, prefix: str = ""
+) -> tuple[Player, tuple[str, ...]]:
+    """Where samples come from, and the tasks of a file (which `read` reads) that the data does not have.
+
+    `role` is the policy taken of a run's two. Raises UserError.
+    """
+    from codea1_jax.evals.answers.samples import references
+
+    samples = getattr(options, f"{prefix}samples")
+    if samples == REFERENCE:
+        return references(problems), ()
+    if samples:
+        return read(samples, problems)
+    from codea1_jax.build.answers import make_player
+    from codea1_jax.rollout import Sampling
+
+    keep_compiled_programs()
+    try:
+        sampling = Sampling(options.max_tokens, options.temperature, options.top_p)
+    except ValueError as error:
+        raise UserError(f"--{error}") from error
+    key = os.environ.get("OPENAI_API_KEY", "")
+    model, served = getattr(options, f"{prefix}model"), getattr(options, f"{prefix}served_model")
+    return make_player(model, role, served, key, sampling, options.seed), ()
+
+
+def account(loaded: Loaded, config: Mapping[str, Any], started: float) -> dict[str, Any]:
+    """What results carry beside figures."""
+    from codea1_jax.run.telemetry import versions
+
+    return {
+        "refused": {refusal.id: refusal.reason for refusal in loaded.refused},
+        "config": dict(config),
+        "versions": versions(),
+        "seconds": round(time.perf_counter() - started, 1),
+    }
+
+
+def print_results(results: Mapping[str, Any], folder: Path, *, as_json: bool) -> int:
+    """The figures, and by name everything that they leave out."""
+    if as_json:
+        print(json.dumps(results))
+        return DONE
+    from rich.console import Console
+
+    from codea1_jax.evals.commands.tables import results_table
+
+    Console().print(results_table(results["benchmarks"]))
+    sys.stdout.flush()
+    for name in ("unsound", "missing_dependencies", "refused"):
+        for task, reason in results.get(name, {}).items():
+            print(f"left out: {task}: {reason}", file=sys.stderr)
+    for name in ("without_samples", "unknown_samples"):
+        if results.get(name):
+            print(f"{name.replace('_', ' ')}: {', '.join(results[name])}", file=sys.stderr)
+    print(f"codea1: everything is in {folder}", file=sys.stderr)
+    return DONE
+
+
+def _sha256(*paths: Path) -> str:
+    digest = hashlib.sha256()
+    try:
+        for path in paths:
+            digest.update(path.read_bytes())
+    except OSError as error:
+        raise UserError(f"{error.filename}: {error.strerror}") from error
+    return digest.hexdigest()

@@ -1,0 +1,146 @@
+"""`codea1 eval`: measure programs and tests on the benchmarks."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from codea1_jax.cli._evaluation import (
+    account,
+    add_common,
+    add_source,
+    describe,
+    folder_of,
+    load_data,
+    make_pool,
+    make_source,
+    positive,
+    print_results,
+)
+from codea1_jax.console import progress_bar
+
+if TYPE_CHECKING:
+    from codea1_jax.cli._arguments import Commands
+    from codea1_jax.config import Role
+    from codea1_jax.evals.commands.journal import Journal
+    from codea1_jax.game.players import Player
+    from data_pipeline import Problem
+    from sandbox import Judge
+
+    Sources = Sequence[tuple[str, Role, Callable[..., Any]]]
+
+Results = dict[str, Any]
+_PROGRAMS = "programs: a file of evalplus' or bigcodebench's form, or 'reference' for the data's own"
+_TESTS = "tests: JSONL of {task_id, tests}, or 'reference' for the data's own"
+
+
+def add(commands: Commands) -> None:
+    """Registers the commands."""
+    kinds = commands.add_parser("eval", help="measure programs and tests on benchmarks")
+    kinds = kinds.add_subparsers(required=True, metavar="COMMAND")
+
+    code = kinds.add_parser("code", help="programs: HumanEval+, MBPP+, BigCodeBench, or any problems with tests")
+    add_source(code, _PROGRAMS)
+    code.add_argument("--n", type=positive, default=32, help="programs drawn per problem; default: %(default)s")
+    code.set_defaults(run=_code)
+
+    tests = kinds.add_parser("tests", help="tests: five rounds on the functions of UnLeakedTestBench")
+    add_source(tests, _TESTS)
+    tests.set_defaults(run=_tests)
+
+    both = kinds.add_parser("collaboration", help="of N programs, the one that passes the most generated tests")
+    add_source(both, _PROGRAMS)
+    add_source(both, _TESTS, "test-")
+    both.add_argument("--n", type=positive, default=32, help="programs drawn per problem; default: %(default)s")
+    both.set_defaults(run=_collaboration)
+
+    suites = kinds.add_parser("suites", help="write a Test LLM's tests as golden tests of the problems, to train on")
+    add_source(suites, _TESTS)
+    suites.add_argument("--n", type=positive, default=1, help="suites drawn per problem; default: %(default)s")
+    suites.set_defaults(run=_suites)
+
+    for parser in (code, tests, both, suites):
+        add_common(parser)
+
+
+def _code(options: argparse.Namespace) -> int:
+    from codea1_jax.evals.answers.samples import read_programs
+    from codea1_jax.evals.commands.code import evaluate_code
+    from codea1_jax.evals.scores.benchmark import make_benchmark
+
+    def measure(task: Task, coder: Player) -> Results:
+        benchmark = make_benchmark(task.problems, task.judge)
+        return evaluate_code(benchmark, coder, options.n, task.judge, task.journal, task.progress)
+
+    return _evaluate(options, "code", "problems", [("", "code", read_programs)], measure)
+
+
+def _tests(options: argparse.Namespace) -> int:
+    from codea1_jax.evals.answers.samples import read_tests
+    from codea1_jax.evals.commands.tests import evaluate_tests
+
+    def measure(task: Task, tester: Player) -> Results:
+        return evaluate_tests(task.problems, tester, task.judge, task.journal, task.progress)
+
+    return _evaluate(options, "tests", "functions", [("", "test", read_tests)], measure)
+
+
+def _collaboration(options: argparse.Namespace) -> int:
+    from codea1_jax.evals.answers.samples import read_programs, read_tests
+    from codea1_jax.evals.commands.collaboration import evaluate_collaboration
+    from codea1_jax.evals.scores.benchmark import make_benchmark
+
+    def measure(task: Task, coder: Player, tester: Player) -> Results:
+        benchmark = make_benchmark(task.problems, task.judge)
+        return evaluate_collaboration(benchmark, coder, tester, options.n, task.judge, task.journal, task.progress)
+
+    sources: Sources = [("", "code", read_programs), ("test_", "test", read_tests)]
+    return _evaluate(options, "collaboration", "problems", sources, measure)
+
+
+def _suites(options: argparse.Namespace) -> int:
+    from codea1_jax.evals.answers.samples import read_tests
+    from codea1_jax.evals.commands.suites import write_dataset
+
+    def measure(task: Task, tester: Player) -> Results:
+        return write_dataset(task.problems, tester, options.n, task.judge, task.journal, task.progress)
+
+    return _evaluate(options, "suites", "problems", [("", "test", read_tests)], measure)
+
+
+class Task(NamedTuple):
+    """What every evaluation works with."""
+
+    problems: Sequence[Problem]
+    judge: Judge
+    journal: Journal
+    progress: Callable[[int, int], None]
+
+
+def _evaluate(
+    options: argparse.Namespace,
+    kind: str,
+    unit: str,
+    sources: Sources,
+    measure: Callable[..., Results],
+) -> int:
+    """Reads the data, finds who answers, measures, and writes the results beside their journal.
+
+    sources: of each who answers, the prefix of its options, its role, and what reads its samples from a file.
+    measure: (task, *those who answer) -> figures.
+    """
+    from codea1_jax.evals.commands.journal import Journal
+
+    started = time.perf_counter()
+    loaded = load_data(options.data)
+    config = describe(options, kind, tuple(prefix for prefix, _, _ in sources))
+    journal = Journal(folder_of(options, config), config)
+    found = [make_source(options, loaded.problems, read, role, prefix) for prefix, role, read in sources]
+    with make_pool(options) as judge, progress_bar(unit) as progress:
+        results = measure(Task(loaded.problems, judge, journal, progress), *(player for player, _ in found))
+    unknown = [sample for _, samples in found for sample in samples]
+    results |= {"unknown_samples": unknown} | account(loaded, config, started)
+    journal.finish(results)
+    return print_results(results, journal.path, as_json=options.json)

@@ -1,0 +1,30 @@
+"""Which questions a run trains on, and which it holds out."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from codea1_jax.config.section import Section
+
+
+class DataConfig(Section):
+    """Questions to train on and held-out questions to measure by."""
+
+    source: str = Field(
+        ...,
+        description="'micro', or problems: a file or folder (KodCode, evalplus, JSONL), or what `codea1 data prepare` "
+        "wrote; here or in a bucket (gs://...)",
+    )
+    golden_tests: str | None = Field(
+        default=None, description="a file of problems whose tests stand in for the golden tests of the same questions"
+    )
+    problems: int = Field(default=256, ge=1, description="micro: questions in the training pool")
+    heldout_share: float = Field(
+        default=0.1, ge=0, lt=1, description="share of a file's questions that is held out, chosen by a hash; 0: none"
+    )
+    heldout_problems: int = Field(
+        default=256,
+        ge=0,
+        description="held-out questions evaluated on: of micro this many more; of a file at most this many, and all "
+        "others are trained on",
+    )

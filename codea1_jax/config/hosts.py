@@ -1,0 +1,21 @@
+"""How the processes of a run find each other."""
+
+from __future__ import annotations
+
+from pydantic import Field, model_validator
+
+from codea1_jax.config.section import Section
+
+
+class HostsConfig(Section):
+    """How the processes of a run find each other; unset, as a SLURM step or a TPU pod says, else there is one."""
+
+    coordinator: str | None = Field(default=None, description="address of the first process, as host:port")
+    count: int | None = Field(default=None, ge=1, description="processes")
+    index: int | None = Field(default=None, ge=0, description="this process, from 0")
+
+    @model_validator(mode="after")
+    def _all_or_none(self) -> HostsConfig:
+        if len({value is None for value in (self.coordinator, self.count, self.index)}) > 1:
+            raise ValueError("set all of hosts.coordinator, hosts.count and hosts.index, or none")
+        return self

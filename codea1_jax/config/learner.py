@@ -1,0 +1,93 @@
+"""How a policy learns: the GRPO objective, the optimizer, and how trajectories are packed."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from codea1_jax.config.section import Section
+
+
+class GRPOConfig(Section):
+    """The objective; the defaults are the paper's."""
+
+    clip_low: float = Field(default=0.20, ge=0, lt=1, description="the ratio is clipped below at 1 - clip_low")
+    clip_high: float = Field(default=0.28, ge=0, description="the ratio is clipped above at 1 + clip_high")
+    dual_clip: float = Field(
+        default=10.0, gt=1, description="bound of a token's loss at a negative advantage, in units of -advantage"
+    )
+    ratio: Literal["token", "sequence"] = Field(
+        default="token",
+        description="what is clipped: each token's ratio, or its response's geometric mean of them (GSPO)",
+    )
+    importance_cap: float | None = Field(
+        default=None,
+        gt=0,
+        description="weigh tokens by policy / sampler probability, at most this (truncated importance sampling)",
+    )
+    kl_coef: float = Field(default=0.001, ge=0, description="weight of the KL to the reference; 0: no reference")
+    reference_every: int = Field(
+        default=0,
+        ge=0,
+        description="steps after which the reference becomes the policy as it is then (iterative GRPO); 0: never",
+    )
+    entropy_coef: float = Field(default=0.0, ge=0, description="weight of the entropy bonus")
+    mask_truncated: bool = Field(
+        default=False, description="learn nothing from responses cut off at the longest length (overlong filtering)"
+    )
+    mini_batch_questions: int = Field(default=128, ge=1, description="questions per optimizer update")
+    skip_zero_advantage: bool = Field(
+        default=False,
+        description="do not compute responses of advantage 0; exact when kl_coef and entropy_coef are 0",
+    )
+
+    @model_validator(mode="after")
+    def _has_what_it_refreshes(self) -> GRPOConfig:
+        if self.reference_every and not self.kl_coef:
+            raise ValueError("reference_every: with kl_coef=0 there is no reference; set it to 0, or kl_coef")
+        return self
+
+
+class OptimizerConfig(Section):
+    """AdamW; the defaults are the paper's."""
+
+    learning_rate: float = Field(default=1e-6, gt=0, description="peak of the schedule")
+    schedule: Literal["cosine", "constant"] = Field(default="cosine", description="what follows the warm-up")
+    warmup_steps: int = Field(default=10, ge=0, description="training steps in which the rate rises linearly")
+    beta1: float = Field(default=0.9, ge=0, lt=1, description="decay of the first moment")
+    beta2: float = Field(default=0.999, ge=0, lt=1, description="decay of the second moment")
+    epsilon: float = Field(default=1e-8, gt=0, description="added to the root of the second moment")
+    first_moment_dtype: Literal["float32", "bfloat16"] = Field(
+        default="float32",
+        description="type in which the first moment is kept; the second, whose steps bfloat16 would lose, is float32",
+    )
+    weight_decay: float = Field(default=0.1, ge=0, description="decoupled weight decay, on every parameter")
+    clip_norm: float = Field(default=1.0, gt=0, description="bound of the gradient's global norm")
+
+
+class PackingConfig(Section):
+    """The static shapes that trajectories are packed into."""
+
+    row_length: int = Field(
+        default=128, ge=2, description="tokens per row; doubled as long as a trajectory does not fit"
+    )
+    share_prompts: bool = Field(
+        default=False, description="a row holds one prompt and its responses, and the prompt is computed once"
+    )
+    micro_batch_tokens: int = Field(
+        default=4096, ge=2, description="tokens (padding included) computed at once by each part of a batch's split"
+    )
+    logit_chunk: int = Field(default=1024, ge=1, description="tokens whose logits exist at once")
+
+
+class LearnerConfig(Section):
+    """How one policy learns."""
+
+    start: str | None = Field(
+        default=None,
+        description="a finished run, whose policy of the same name this one starts from, or a model; default: `model`",
+    )
+    grpo: GRPOConfig = GRPOConfig()
+    optimizer: OptimizerConfig = OptimizerConfig()
+    packing: PackingConfig = PackingConfig()

@@ -1,0 +1,46 @@
+"""Which model both policies start from."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from codea1_jax.config.section import Section
+
+
+class ArchitectureConfig(Section):
+    """Shape of a Qwen2 model trained from scratch; the vocabulary is the tokenizer's."""
+
+    hidden_size: int = Field(default=96, ge=8, description="width of the residual stream")
+    intermediate_size: int = Field(default=256, ge=8, description="width of the feed-forward layer")
+    num_layers: int = Field(default=4, ge=1, description="decoder layers")
+    num_heads: int = Field(default=4, ge=1, description="query heads")
+    num_kv_heads: int = Field(default=2, ge=1, description="key/value heads")
+    head_dim: int = Field(default=24, ge=2, description="width of one head")
+    rope_theta: float = Field(default=10_000.0, gt=0, description="base of the rotary embedding")
+
+
+class ModelConfig(Section):
+    """Where both policies start from: a pretrained directory or Hub id, or an architecture trained here."""
+
+    pretrained: str | None = Field(default=None, description="local directory or Hub id of a Qwen2 model")
+    architecture: ArchitectureConfig | None = Field(default=None, description="shape of a model trained from scratch")
+    compute_dtype: Literal["float32", "bfloat16"] = Field(default="bfloat16", description="type of activations")
+    remat: Literal["none", "full", "dots"] = Field(default="none", description="what the backward pass recomputes")
+    attention: Literal["auto", "xla", "splash", "flash"] = Field(
+        default="auto",
+        description="kernel of training and prefill; auto: splash on TPU, flash on CUDA in bfloat16, else xla",
+    )
+
+    @model_validator(mode="after")
+    def _one_source(self) -> ModelConfig:
+        if (self.pretrained is None) == (self.architecture is None):
+            raise ValueError("set exactly one of model.pretrained and model.architecture")
+        return self
+
+    @model_validator(mode="after")
+    def _flash_is_for_half_precision(self) -> ModelConfig:
+        if self.attention == "flash" and self.compute_dtype != "bfloat16":
+            raise ValueError("attention: flash needs compute_dtype: bfloat16; set that, or attention: auto")
+        return self

@@ -1,0 +1,159 @@
+"""Typed configuration: YAML presets that compose, dotted overrides, and errors of one line.
+
+A preset is a YAML file under `configs/`. Its optional key `compose` lists other presets to start from, in order;
+later ones win, the file itself wins over them, and `key=value` overrides win over everything.
+
+Presets that are no files are composed by their names: `MODEL/METHOD`, or `MODEL/METHOD_HARDWARE` for hardware that the
+model is laid out for. Their parts are under `configs/parts`; in a method's, `$model` stands for the model's name.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+import configs
+from codea1_jax.errors import UserError
+
+PRESETS = Path(configs.__file__).parent
+PARTS = PRESETS / "parts"
+
+
+S = TypeVar("S", bound=BaseModel)
+
+
+def load(schema: type[S], preset: str, overrides: Iterable[str] = ()) -> S:
+    """The resolved configuration of a preset (a path, or a name under `configs/`) with `key=value` overrides.
+
+    Raises:
+        UserError: an unknown preset or key, a wrong type, or an impossible combination.
+    """
+    tree = _tree(preset, Path.cwd(), ())
+    for override in overrides:
+        _apply(tree, override)
+    try:
+        return schema.model_validate(tree)
+    except ValidationError as error:
+        raise UserError("; ".join(_one_line(schema, e) for e in error.errors())) from error
+
+
+def dump(config: BaseModel) -> str:
+    """The configuration as YAML; loading it gives the same configuration."""
+    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)
+
+
+@cache
+def preset_names() -> tuple[str, ...]:
+    """Every shipped preset that can be trained: files two levels down, and what models, methods and hardware make."""
+    files = (path.relative_to(PRESETS).with_suffix("").as_posix() for path in PRESETS.glob("*/*.yaml"))
+    return tuple(sorted({*(name for name in files if not name.startswith("parts/")), *_compositions()}))
+
+
+@cache
+def _compositions() -> dict[str, tuple[str, ...]]:
+    """The parts of every preset that is composed by its name; the model's first, then the method's."""
+    return dict(_combinations())
+
+
+def _combinations() -> Iterator[tuple[str, tuple[str, ...]]]:
+    for model in (path.stem for path in PARTS.glob("models/*.yaml")):
+        layouts = [path.stem for path in PARTS.glob(f"hardware/{model}_*.yaml")]
+        for method in (path.stem for path in PARTS.glob("methods/*.yaml")):
+            parts = (f"parts/models/{model}", f"parts/methods/{method}")
+            yield f"{model}/{method}", parts
+            for layout in layouts:
+                yield f"{model}/{method}{layout.removeprefix(model)}", (*parts, f"parts/hardware/{layout}")
+
+
+def _tree(preset: str, relative_to: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
+    """The keys of a preset, as a file or by its name."""
+    for path in (relative_to / preset, PRESETS / f"{preset}.yaml", PRESETS / preset):
+        if path.is_file():
+            return _read(path, seen)
+    if preset in _compositions():
+        return _filled(_composed(_compositions()[preset], PRESETS, seen), preset.partition("/")[0])
+    near = difflib.get_close_matches(preset, preset_names(), n=1)
+    hint = f"did you mean {near[0]}?" if near else "`codea1 presets` lists them"
+    raise UserError(f"no preset {preset!r}; {hint}")
+
+
+def _composed(parts: Iterable[str], relative_to: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for part in parts:
+        tree = _merge(tree, _tree(part, relative_to, seen))
+    return tree
+
+
+def _filled(tree: dict[str, Any], model: str) -> dict[str, Any]:
+    """The tree, with the model's name in place of `$model`."""
+
+    def fill(value: Any) -> Any:
+        if isinstance(value, dict):
+            return _filled(value, model)
+        return value.replace("$model", model) if isinstance(value, str) else value
+
+    return {key: fill(value) for key, value in tree.items()}
+
+
+def _read(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
+    if path.resolve() in seen:
+        raise UserError(f"{path}: presets compose each other in a circle")
+    try:
+        own = yaml.safe_load(path.read_text()) or {}
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(own, dict):
+        raise UserError(f"{path}: a preset is a mapping of keys, not a {type(own).__name__}")
+    parts = own.pop("compose", [])
+    if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
+        raise UserError(f"{path}: compose: a list of presets is wanted, not {parts!r}")
+    return _merge(_composed(parts, path.parent, (*seen, path.resolve())), own)
+
+
+def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(below)
+    for key, value in above.items():
+        old = merged.get(key)
+        merged[key] = _merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def _apply(tree: dict[str, Any], override: str) -> None:
+    key, equals, text = override.partition("=")
+    if not equals or not key:
+        raise UserError(f"{override!r} is not an override; write key=value, for example train.steps=10")
+    *parents, leaf = key.split(".")
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise UserError(f"{key}: {text!r} is not a YAML value") from error
+    for parent in parents:
+        if not isinstance(tree.get(parent), dict):
+            tree[parent] = {}
+        tree = tree[parent]
+    tree[leaf] = value
+
+
+def _one_line(schema: type[BaseModel], error: Any) -> str:
+    key = ".".join(map(str, error["loc"]))
+    if error["type"] != "extra_forbidden":
+        message = " ".join(error["msg"].removeprefix("Value error, ").split())
+        return f"{key}: {message}" if key else message
+    near = difflib.get_close_matches(key, _keys(schema), n=1)
+    return f"unknown key {key}" + (f"; did you mean {near[0]}?" if near else "")
+
+
+def _keys(schema: type[BaseModel], prefix: str = "") -> list[str]:
+    keys = []
+    for name, field in schema.model_fields.items():
+        keys.append(prefix + name)
+        for kind in (field.annotation, *getattr(field.annotation, "__args__", ())):
+            if isinstance(kind, type) and issubclass(kind, BaseModel):
+                keys += _keys(kind, f"{prefix}{name}.")
+    return keys

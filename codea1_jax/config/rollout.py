@@ -1,0 +1,32 @@
+"""How both models are sampled."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from codea1_jax.config.section import Section
+
+
+class RolloutConfig(Section):
+    """How both models are sampled."""
+
+    samples: int = Field(default=8, ge=2, description="n: programs per question")
+    suites: int = Field(default=8, ge=2, description="m: test suites per program")
+    temperature: float = Field(default=1.0, gt=0, description="softmax temperature")
+    top_p: float = Field(default=1.0, gt=0, le=1, description="nucleus of the distribution that is sampled")
+    code_prompt_tokens: int = Field(default=4096, ge=1, description="longer Code LLM prompts are filtered out")
+    test_prompt_tokens: int = Field(default=8192, ge=1, description="longer Test LLM prompts are filtered out")
+    code_tokens: int = Field(default=4096, ge=1, description="longest program response")
+    test_tokens: int = Field(default=4096, ge=1, description="longest suite response")
+    groups: int = Field(default=64, ge=1, description="prompts decoded at once, each with its samples")
+    prefill_tokens: int = Field(default=8192, ge=1, description="prompt tokens in one prefill, about")
+    engine: Literal["core", "jetstream"] = Field(
+        default="core",
+        description="what the sampler drives: the rollout's programs, or the same ones as a JetStream engine (extra "
+        "`jetstream`); both draw the same tokens",
+    )
+    share_programs: bool = Field(
+        default=False, description="identical programs of a question share one set of suites (departure)"
+    )

@@ -1,0 +1,51 @@
+"""Where and how programs are judged."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints, model_validator
+
+from codea1_jax.config.section import Section
+
+
+class SandboxConfig(Section):
+    """The judge."""
+
+    backend: Literal["auto", "nsjail", "process", "http", "sandbox_fusion"] = Field(
+        default="auto",
+        description="auto: nsjail, or stop and say what is missing; process: no jail, by name only; http: hosts that "
+        "run `codea1 sandbox serve`; sandbox_fusion: SandboxFusion services, WEAKER: nothing but what such a service "
+        "does by itself keeps programs from each other and from its host",
+    )
+    addresses: tuple[Annotated[str, StringConstraints(pattern="^https?://[^/]")], ...] = Field(
+        default=(),
+        description="http, sandbox_fusion: where the services are, as http://host:port; jobs go to them in turn",
+    )
+    fallback: Literal["none", "process"] = Field(
+        default="none", description="process: where backend=auto finds no jail, continue without one, with a warning"
+    )
+    workers: int | None = Field(
+        default=None,
+        ge=1,
+        description="jails kept; default: seven for every eight cores, the rest for JAX. With services: jobs at "
+        "once, default 16",
+    )
+    call_seconds: float = Field(default=1.0, gt=0, description="CPU time of one call")
+    memory_mb: int = Field(default=1024, ge=64, description="address space of one program")
+    preload: tuple[str, ...] = Field(
+        default=(),
+        description="packages of this environment that programs may import, loaded once per jail (numpy, ...); a "
+        "service preloads its own (`codea1 sandbox serve --preload`)",
+    )
+
+    @model_validator(mode="after")
+    def _addresses_where_services_judge(self) -> SandboxConfig:
+        remote = self.backend in ("http", "sandbox_fusion")
+        if remote and not self.addresses:
+            raise ValueError(f"backend={self.backend} needs sandbox.addresses=[http://host:port, ...]")
+        if self.addresses and not remote:
+            raise ValueError(f"addresses are for backend=http or sandbox_fusion; backend={self.backend} judges here")
+        if self.preload and remote:
+            raise ValueError(f"backend={self.backend} judges elsewhere: preload there")
+        return self

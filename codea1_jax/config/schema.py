@@ -1,0 +1,73 @@
+"""The whole configuration as one typed tree, and the checks that need more than one section."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from codea1_jax.config.checkpoint import CheckpointConfig
+from codea1_jax.config.data import DataConfig
+from codea1_jax.config.evaluation import EvalConfig
+from codea1_jax.config.hosts import HostsConfig
+from codea1_jax.config.learner import LearnerConfig
+from codea1_jax.config.lora import LoRAConfig
+from codea1_jax.config.mesh import MeshConfig
+from codea1_jax.config.method import METHODS, MethodConfig
+from codea1_jax.config.model import ModelConfig
+from codea1_jax.config.offload import OffloadConfig
+from codea1_jax.config.rewards import RewardConfig
+from codea1_jax.config.rollout import RolloutConfig
+from codea1_jax.config.run import RunConfig
+from codea1_jax.config.sandbox import SandboxConfig
+from codea1_jax.config.section import Section
+from codea1_jax.config.train import TrainConfig
+from codea1_jax.config.warm_start import WarmStartConfig
+
+
+class Config(Section):
+    """One training run."""
+
+    run: RunConfig
+    method: MethodConfig = MethodConfig()
+    model: ModelConfig
+    lora: LoRAConfig | None = Field(
+        default=None, description="train adapters of every policy over one frozen base, instead of all parameters"
+    )
+    mesh: MeshConfig = MeshConfig()
+    hosts: HostsConfig = HostsConfig()
+    hardware: str | None = Field(
+        default=None, description="what it is laid out for, as `codea1 plan --topology` names it: v5e:4x4, h100:8"
+    )
+    warm_start: WarmStartConfig | None = Field(default=None, description="for a model trained from scratch")
+    warm_start_cache: str = Field(default=".cache/warm_start", description="finished warm starts, by content hash")
+    data: DataConfig
+    prompts: Literal["plain", "chat"] = Field(default="chat", description="plain text (micro), or the chat template")
+    rollout: RolloutConfig = RolloutConfig()
+    rewards: RewardConfig = RewardConfig()
+    code: LearnerConfig = LearnerConfig()
+    test: LearnerConfig = LearnerConfig()
+    train: TrainConfig = TrainConfig()
+    eval: EvalConfig = EvalConfig()
+    sandbox: SandboxConfig = SandboxConfig()
+    checkpoint: CheckpointConfig = CheckpointConfig()
+    offload: OffloadConfig = OffloadConfig()
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Config:
+        if self.warm_start is not None and self.model.architecture is None:
+            raise ValueError("warm_start: a pretrained model needs none; remove it or set model.architecture")
+        if self.prompts == "chat" and self.model.architecture is not None:
+            raise ValueError("prompts=chat needs the chat template of model.pretrained; use prompts=plain")
+        if self.lora is not None and self.offload.reference:
+            raise ValueError("offload.reference: under lora the reference is the base, which is always at work")
+        if self.lora is not None and (self.code.start or self.test.start):
+            raise ValueError("start: under lora every policy starts from the one base; leave it out")
+        for name, settings in (("code", self.code), ("test", self.test)):
+            if settings.start is not None and name not in METHODS[self.method.name].policies:
+                raise ValueError(
+                    f"{name}.start: method.name={self.method.name} trains no policy of that name; leave it out"
+                )
+        if self.checkpoint.keep_best and not self.eval.every:
+            raise ValueError("checkpoint.keep_best: nothing says which is best; set eval.every")
+        return self

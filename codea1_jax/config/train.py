@@ -1,0 +1,24 @@
+"""The outer loop: steps, epochs, questions per step."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from codea1_jax.config.section import Section
+
+
+class TrainConfig(Section):
+    """The outer loop."""
+
+    steps: int | None = Field(
+        default=None, ge=0, description="training steps; default: as many as the epochs hold; 0: evaluate and save"
+    )
+    epochs: int = Field(default=3, ge=1, description="passes over the questions when steps is not set")
+    questions: int = Field(default=256, ge=1, description="questions per step")
+    update_n: int = Field(
+        default=1, ge=1, description="at most this many candidates per question are learned from by the Test LLM"
+    )
+
+    def total_steps(self, questions: int) -> int:
+        """Steps of a run on this many questions; an epoch's incomplete last batch is dropped."""
+        return self.epochs * (questions // self.questions) if self.steps is None else self.steps

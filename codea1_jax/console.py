@@ -1,0 +1,142 @@
+"""What people see on standard error while a command works: the log, and how far it is."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Protocol, SupportsFloat, TextIO
+
+import rich.progress
+from rich.console import Console
+
+logger = logging.getLogger(__name__)
+
+
+class _StderrHandler(logging.StreamHandler[TextIO]):
+    """Looks standard error up at every record, so that lines go above a progress bar that has captured it."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.stream = sys.stderr
+        super().emit(record)
+
+
+def log_to_stderr(level: int = logging.INFO) -> None:
+    """Sends this package's log records to standard error; calling it again changes the level."""
+    package = logging.getLogger("codea1_jax")
+    package.setLevel(level)
+    package.propagate = False
+    for old in [handler for handler in package.handlers if isinstance(handler, _StderrHandler)]:
+        package.removeHandler(old)
+    handler = _StderrHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
+    package.addHandler(handler)
+
+
+_PHASES = {
+    "code": "seconds/generate_code",
+    "tests": "seconds/generate_tests",
+    "judge": "seconds/judge_wait",
+    "learn code": "seconds/update_code",
+    "learn tests": "seconds/update_test",
+}
+_SHOWN = (
+    ("code", "code/reward", "{:.3f}"),
+    ("test", "test/reward", "{:.3f}"),
+    ("passed", "pass_rate", "{:.0%}"),
+)
+
+
+def describe(values: Mapping[str, SupportsFloat]) -> list[str]:
+    """One step's figures in words; those that are missing are left out."""
+    figures = [f"{label} {form.format(float(values[name]))}" for label, name, form in _SHOWN if name in values]
+    if "seconds/step" in values:
+        figures.append(f"{float(values['seconds/step']):.1f} s")
+    phases = [f"{label} {float(values[name]):.1f}" for label, name in _PHASES.items() if name in values]
+    return [*figures, ", ".join(phases)] if phases else figures
+
+
+class TrainingProgress:
+    """Shows how far training is: a bar on a terminal, otherwise one log line per step. A context manager.
+
+    `done` is the number of steps an earlier, resumed run has done.
+    """
+
+    def __init__(
+        self,
+        total: int,
+        *,
+        done: int = 0,
+        console: Console | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        console = Console(stderr=True) if console is None else console
+        self._total, self._first, self._clock = total, done, clock
+        self._started = clock()
+        self._bar = _make_bar(console) if console.is_terminal else None
+        self._task = self._bar.add_task("", total=total, completed=done, eta="--:--") if self._bar else None
+
+    def update(self, step: int, values: Mapping[str, SupportsFloat]) -> None:
+        """Shows that `step` steps are done, with the metrics of the last."""
+        eta = self._eta(step)
+        if self._bar is None or self._task is None:
+            logger.info(" | ".join([f"step {step}/{self._total}", *describe(values), f"{eta} left"]))
+        else:
+            self._bar.update(self._task, completed=step, description=" | ".join(describe(values)), eta=eta)
+
+    def _eta(self, step: int) -> str:
+        if step <= self._first:
+            return "--:--"
+        left = (self._clock() - self._started) / (step - self._first) * (self._total - step)
+        minutes, seconds = divmod(round(left), 60)
+        hours, minutes = divmod(minutes, 60)
+        return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
+
+    def __enter__(self) -> TrainingProgress:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def _make_bar(console: Console) -> rich.progress.Progress:
+    return rich.progress.Progress(
+        rich.progress.TextColumn("step"),
+        rich.progress.MofNCompleteColumn(),
+        rich.progress.BarColumn(bar_width=20),
+        rich.progress.TextColumn("{task.fields[eta]} left", style="cyan"),
+        rich.progress.TextColumn("{task.description}", markup=False),
+        console=console,
+    )
+
+
+class ShowProgress(Protocol):
+    """Shows how far a command is, with a note on what it is doing."""
+
+    def __call__(self, done: int, total: int, note: str = "", /) -> None: ...
+
+
+@contextmanager
+def progress_bar(title: str, *, total: int | None = None, done: int = 0) -> Iterator[ShowProgress]:
+    """A bar on standard error; nothing unless that is a terminal."""
+    columns = (
+        rich.progress.TextColumn("{task.description}"),
+        rich.progress.BarColumn(),
+        rich.progress.MofNCompleteColumn(),
+        rich.progress.TimeElapsedColumn(),
+        rich.progress.TimeRemainingColumn(),
+        rich.progress.TextColumn("{task.fields[note]}", markup=False),
+    )
+    console = Console(stderr=True)
+    with rich.progress.Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task(title, total=total, completed=done, note="")
+
+        def show(done: int, total: int, note: str = "", /) -> None:
+            bar.update(task, completed=done, total=total, note=note)
+
+        yield show

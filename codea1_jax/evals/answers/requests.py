@@ -1,0 +1,34 @@
+"""What players are asked in an evaluation.
+
+Every request has a random stream of its own, so what a player writes for it does not depend on the other requests.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from codea1_jax.game.players import ProgramRequest, SuiteRequest
+from data_pipeline import Problem
+
+_PROGRAM, _SUITE, _NEXT_TEST = range(3)  # kinds of requests, for their random streams
+
+
+def program_requests(problems: Sequence[Problem], samples: int, stream: tuple[int, ...] = ()) -> list[ProgramRequest]:
+    """`samples` programs for each problem."""
+    return [ProgramRequest(p, samples, (*stream, _PROGRAM, 0, _number_of(p))) for p in problems]
+
+
+def suite_request(problem: Problem, program: str, samples: int = 1, number: int = 0) -> SuiteRequest:
+    """`samples` suites against a program, the problem's candidate of that number."""
+    return SuiteRequest(problem, program, samples, (_SUITE, number, _number_of(problem)), number=number)
+
+
+def next_test_request(problem: Problem, known: Sequence[str], round_: int) -> SuiteRequest:
+    """One more test of the problem's function, which is shown, than those known."""
+    stream = (_NEXT_TEST, round_, _number_of(problem))
+    return SuiteRequest(problem, problem.solution, 1, stream, tuple(known), round_)
+
+
+def _number_of(problem: Problem) -> int:
+    return int.from_bytes(hashlib.sha256(problem.id.encode()).digest()[:4], "big") >> 1

@@ -1,0 +1,52 @@
+"""`codea1 eval suites`: a Test LLM's tests as a dataset of problems with golden tests, written resumably.
+
+Such a dataset is a source like any other (`data.source=FOLDER/problems.jsonl`), so that a Code LLM can be trained on
+the tests without the model that wrote them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from codea1_jax.evals.answers.requests import suite_request
+from codea1_jax.evals.commands.code import Progress
+from codea1_jax.evals.commands.journal import Journal
+from codea1_jax.evals.scores.unleaked import holding, spelled
+from codea1_jax.game.players import Player
+from data_pipeline import Problem, problem_files
+from sandbox import Judge
+
+SUITES_FILE = "suites.jsonl"
+DATASET_FILE = "problems.jsonl"
+
+
+def write_dataset(
+    problems: Sequence[Problem], player: Player, suites: int, judge: Judge, journal: Journal, progress: Progress
+) -> dict[str, Any]:
+    """Writes the problems, each with every different generated test that its solution passes; counts the others.
+
+    The Test LLM is shown the problem's solution and writes `suites` suites for it. Problems left without a test are
+    left out, by name. Raises SandboxError if the judge fails, and what the player raises.
+    """
+    known = {line["task_id"]: line for line in journal.lines(SUITES_FILE)}
+    requests = [suite_request(p, p.solution, suites) for p in problems if p.id not in known]
+    for i, written in player.suites(requests):
+        problem = requests[i].problem
+        tests = tuple(dict.fromkeys(test for each in written for test in each.suite.tests))
+        kept = [spelled(test) for test in holding(judge, problem, tests)]
+        known[problem.id] = {"task_id": problem.id, "tests": kept, "wrong": len(tests) - len(kept)}
+        journal.add(SUITES_FILE, [known[problem.id]])
+        progress(len(known), len(problems))
+    tested = [replace(p, golden_tests=tuple(known[p.id]["tests"])) for p in problems if known[p.id]["tests"]]
+    problem_files.write(journal.path / DATASET_FILE, tested)
+    figures = {
+        "problems": len(tested),
+        "tests": sum(len(problem.golden_tests) for problem in tested),
+        "wrong": sum(line["wrong"] for line in known.values()),
+    }
+    return {
+        "benchmarks": {"static suites": figures},
+        "without_samples": [problem.id for problem in problems if not known[problem.id]["tests"]],
+    }

@@ -1,0 +1,79 @@
+"""`codea1 eval tests`: five rounds and their scoring, resumably, in one folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from codea1_jax.evals.commands.code import RESULTS_FILE, Progress
+from codea1_jax.evals.commands.journal import Journal
+from codea1_jax.evals.scores.mutants import make_mutants
+from codea1_jax.evals.scores.mutate import Mutant
+from codea1_jax.evals.scores.unleaked import ROUNDS, FunctionResult, metrics_of, play_round, score, spelled
+from codea1_jax.game.parsing import extract_suite
+from codea1_jax.game.players import Player
+from data_pipeline import Problem
+from sandbox import Job, Judge, SuiteTest
+
+TESTS_FILE = "tests.jsonl"
+
+
+def evaluate_tests(
+    problems: Sequence[Problem], player: Player, judge: Judge, journal: Journal, progress: Progress
+) -> dict[str, Any]:
+    """Figures over functions, and what was left out: functions that do not even load, or that have no mutants.
+
+    Raises SandboxError if the judge fails, UserError where cosmic-ray or coverage.py is missing, and what the
+    player raises.
+    """
+    sound, unsound = _sound(problems, judge)
+    written = _written(tuple(sound), player, journal)
+    results = {line["task_id"]: _result(line) for line in journal.lines(RESULTS_FILE)}
+    progress(len(results), len(sound))
+    todo = {problem: tests for problem, tests in written.items() if problem.id not in results}
+    for result in score(todo, sound, judge):
+        journal.add(RESULTS_FILE, [asdict(result)])
+        results[result.task_id] = result
+        progress(len(results), len(sound))
+    found = metrics_of([results[problem.id] for problem in sound])
+    return {
+        "benchmarks": {"tests": {"problems": len(sound)} | {name: asdict(value) for name, value in found.items()}},
+        "unsound": unsound,
+    }
+
+
+def _sound(problems: Sequence[Problem], judge: Judge) -> tuple[dict[Problem, tuple[Mutant, ...]], dict[str, str]]:
+    """The mutants of every function that can be judged, and by id why the others cannot."""
+    runs = judge.execute([Job(problem.solution) for problem in problems])
+    loads = [problem for problem, run in zip(problems, runs, strict=True) if run.valid]
+    made = dict(zip(loads, make_mutants([problem.solution for problem in loads]), strict=True))
+    unsound = {
+        problem.id: f"does not execute: {run.loaded.status} {run.loaded.detail}".strip()
+        for problem, run in zip(problems, runs, strict=True)
+        if not run.valid
+    }
+    unsound |= {problem.id: mutants for problem, mutants in made.items() if isinstance(mutants, str)}
+    return {problem: mutants for problem, mutants in made.items() if not isinstance(mutants, str)}, unsound
+
+
+def _written(problems: Sequence[Problem], player: Player, journal: Journal) -> dict[Problem, list[SuiteTest | None]]:
+    """The tests of all rounds; what earlier sessions wrote is not asked for again."""
+    written: dict[Problem, list[SuiteTest | None]] = {problem: [] for problem in problems}
+    by_id = {problem.id: problem for problem in problems}
+    for line in journal.lines(TESTS_FILE):
+        if problem := by_id.get(line["task_id"]):
+            written[problem].append(_test(line["test"], problem.entry_point))
+    for round_ in range(ROUNDS):
+        for problem, test in play_round(player, written, round_):
+            journal.add(TESTS_FILE, [{"task_id": problem.id, "round": round_, "test": spelled(test) if test else ""}])
+            written[problem].append(test)
+    return written
+
+
+def _test(line: str, entry_point: str) -> SuiteTest | None:
+    return next(iter(extract_suite(line, entry_point).tests), None)
+
+
+def _result(line: Mapping[str, Any]) -> FunctionResult:
+    return FunctionResult(**{**line, "tests": tuple(line["tests"]), "outcomes": tuple(line["outcomes"])})

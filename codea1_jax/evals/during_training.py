@@ -1,0 +1,53 @@
+"""Evaluation of a run: held-out questions, and benchmarks by their own checks, from the same streams at every step."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from codea1_jax.config import EvalConfig, Role
+from codea1_jax.evals.scores.benchmark import Benchmark
+from codea1_jax.evals.scores.code import benchmark_metrics, evaluate_benchmark
+from codea1_jax.evals.scores.heldout import HeldOut, code_metrics, evaluate_code, evaluate_tests, suite_metrics
+from codea1_jax.game.round import Game
+
+EVAL_STREAM = 2**31 - 1  # no training step has this number
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a run is measured by. roles: those that the method trains. suite_size: K."""
+
+    config: EvalConfig
+    heldout: HeldOut
+    benchmark: Benchmark
+    roles: tuple[Role, ...]
+    suite_size: int
+
+    @property
+    def has_questions(self) -> bool:
+        """Whether there is anything to measure by."""
+        return bool(self.heldout.problems or self.benchmark.problems)
+
+    def names(self) -> tuple[str, ...]:
+        """The names of what `metrics` gives, times left out."""
+        names: tuple[str, ...] = ()
+        if "code" in self.roles:
+            names += benchmark_metrics(self.benchmark, self.config.samples)
+            names += code_metrics(self.config.samples) if self.heldout.problems else ()
+        if "test" in self.roles and self.heldout.problems:
+            names += suite_metrics(self.heldout)
+        return names
+
+    def metrics(self, game: Game) -> dict[str, float]:
+        """The players' metrics, in percent. Raises SandboxError if the judge fails."""
+        started, config = time.perf_counter(), self.config
+        found: dict[str, float] = {}
+        if game.code is not None and self.benchmark.problems:
+            found |= evaluate_benchmark(game.code, game.judge, self.benchmark, config.samples, (EVAL_STREAM, 2))
+        if game.code is not None and self.heldout.problems:
+            found |= evaluate_code(game.code, game.judge, self.heldout, config.samples, (EVAL_STREAM, 0))
+        if game.test is not None and self.heldout.problems:
+            stream = (EVAL_STREAM, 1)
+            found |= evaluate_tests(game.test, game.judge, self.heldout, config.suites, self.suite_size, stream)
+        return {**found, "seconds/eval": time.perf_counter() - started}

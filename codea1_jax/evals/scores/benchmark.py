@@ -1,0 +1,89 @@
+"""A benchmark that can be scored by: problems whose own solutions pass their own checks, and the time each check takes.
+
+What fails its own check can score nobody; it is left out by name and reason, never hidden.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+
+from data_pipeline import Problem, Refusal
+from data_pipeline.imports import with_imports
+from sandbox import CheckJob, CheckResult, Judge, Limits
+
+PACKAGES = ("numpy",)  # which the checks of evalplus import; whatever else is installed here comes with it
+MEMORY_MB = 4096  # as evalplus allows
+LONGEST_CHECK = 60.0  # seconds of CPU time, as evalplus allows for one sample
+SLOWER = 4.0  # how much slower than the reference a sample may be, as evalplus allows
+SHORTEST_CALL = 1.0  # seconds that one call may take at least, as evalplus allows
+
+_BESIDE = {"bigcodebench"}  # whose checks patch modules and look at real objects
+_MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)")
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """Sound problems, each with the limits its samples run under, and those left out.
+
+    everything: all problems, in order; missing: those that need a package which the judge's Python lacks; unsound:
+    those whose solution fails their own check.
+    """
+
+    everything: tuple[Problem, ...]
+    limits: Mapping[Problem, Limits]
+    missing: tuple[Refusal, ...]
+    unsound: tuple[Refusal, ...]
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """The sound problems, in order."""
+        return tuple(self.limits)
+
+    @property
+    def left_out(self) -> tuple[Refusal, ...]:
+        """All that cannot be scored by."""
+        return self.missing + self.unsound
+
+
+def make_benchmark(problems: Sequence[Problem], judge: Judge) -> Benchmark:
+    """Runs every problem's own solution against its own check. Raises SandboxError if the judge fails."""
+    patient = Limits(
+        call_seconds=LONGEST_CHECK, load_seconds=LONGEST_CHECK, program_seconds=LONGEST_CHECK, memory_mb=MEMORY_MB
+    )
+    checked = [(problem, submit_check(judge, problem, problem.solution, patient)) for problem in problems]
+    limits: dict[Problem, Limits] = {}
+    missing, unsound = [], []
+    for problem, future in checked:
+        result = future.result()
+        reason = f"{result.verdict.status}: {result.verdict.detail}".removesuffix(": ")
+        if not _check(problem):
+            unsound.append(Refusal(problem.id, "it has neither a check nor tests"))
+        elif result.passed:
+            limits[problem] = _limits(result.cpu_seconds)
+        elif module := _MISSING.search(reason):
+            missing.append(Refusal(problem.id, f"needs {module[1]}, which the judge's Python lacks"))
+        else:
+            unsound.append(Refusal(problem.id, f"its own solution fails its own check ({reason})"))
+    return Benchmark(tuple(problems), limits, tuple(missing), tuple(unsound))
+
+
+def submit_check(judge: Judge, problem: Problem, program: str, limits: Limits) -> Future[CheckResult]:
+    """Submits a program to a problem's own check; where there is none, to its golden tests."""
+    whole = problem.preamble + with_imports(program, problem)
+    job = CheckJob(whole, _check(problem), problem.entry_point, limits, problem.source in _BESIDE)
+    return judge.submit_check(job)
+
+
+def _check(problem: Problem) -> str:
+    return problem.check or "\n".join(problem.golden_tests)
+
+
+def _limits(reference_seconds: float) -> Limits:
+    """What a sample may use, from what the reference used for the whole check."""
+    allowed = min(LONGEST_CHECK, SLOWER * reference_seconds)
+    call = max(SHORTEST_CALL, allowed)
+    quick = Limits(memory_mb=MEMORY_MB, call_seconds=call)
+    return replace(quick, program_seconds=max(quick.load_seconds, 2 * call))

@@ -1,0 +1,231 @@
+"""Evaluation on held-out questions while training.
+
+Code: n programs per question, each correct if it agrees with the reference on every probe call (or, for sources
+without probes, on the golden tests): avg@n and pass@k.
+
+Tests, in two parts that do not depend on the Code LLM of the day:
+- *validity* and *kill rate*: the Test LLM is shown one fixed wrong program of each question. Validity is `val` of the
+  test reward; a suite kills if one of its tests that hold (new in the suite, stating the reference's value) fails
+  the program shown.
+- *pass@5, mut@5, Mul*: the protocol of UnLeakedTestBench. The reference is shown; in each of 5 rounds one suite is
+  sampled and its first test whose call is new counts. pass@5 is the share of correct tests among functions × 5;
+  mut@5 the share of a question's fixed mutants that the correct ones kill, averaged over questions.
+
+Of several hosts each judges its share of the questions, and all know all figures.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from codea1_jax.evals.scores.metrics import mul, pass_at_k
+from codea1_jax.evals.scores.unleaked import ROUNDS, choose
+from codea1_jax.game.judging import ProgramOutcomes, StatedAnswers, submit_calls
+from codea1_jax.game.players import Player, ProgramRequest, SuiteRequest
+from codea1_jax.game.rewards import validity
+from codea1_jax.game.validation import validate_suite
+from codea1_jax.hosts.gather import gathered, is_mine
+from data_pipeline import Problem
+from data_pipeline.golden import read_golden_tests
+from data_pipeline.imports import with_imports
+from sandbox import Judge, Outcome
+from sandbox.encoding import same
+from sandbox.language import SuiteTest
+
+logger = logging.getLogger(__name__)
+
+KS = (1, 2, 4, 8, 16, 32)  # of pass@k, up to the number of samples
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Held-out problems and what their references answer to the scored calls."""
+
+    problems: tuple[Problem, ...]
+    answers: tuple[Mapping[str, str], ...]
+
+
+def prepare(problems: Sequence[Problem], judge: Judge) -> HeldOut:
+    """Runs every reference once. Calls that give no plain value under the reference do not count.
+
+    A question without a call that counts can score nobody: it is left out, with a warning.
+    """
+    pending = [(p, submit_calls(judge, p.solution, _scored_calls(p), p.entry_point)) for p in problems]
+    answers = {problem: _values(reference.result()) for problem, reference in pending}
+    scorable = tuple(problem for problem, values in answers.items() if values)
+    for problem in answers.keys() - set(scorable):
+        logger.warning("held-out question %s has no call that can be scored; it is left out", problem.id)
+    return HeldOut(scorable, tuple(answers[problem] for problem in scorable))
+
+
+def code_metrics(samples: int) -> tuple[str, ...]:
+    """The names of what `evaluate_code` gives."""
+    return ("eval/avg_at_n", *(f"eval/pass_at_{k}" for k in KS if k <= samples))
+
+
+def suite_metrics(heldout: HeldOut) -> tuple[str, ...]:
+    """The names of what `evaluate_tests` gives."""
+    by_mutants = ("eval/kill_rate", "eval/mut_at_5", "eval/mul") if any(p.mutants for p in heldout.problems) else ()
+    return ("eval/test_validity", "eval/pass_at_5", *by_mutants)
+
+
+def evaluate_code(
+    player: Player, judge: Judge, heldout: HeldOut, samples: int, stream: tuple[int, ...]
+) -> dict[str, float]:
+    """avg@n and pass@k for k = 1, 2, 4, ... n, in percent."""
+    requests = [ProgramRequest(p, samples, (*stream, 0, i)) for i, p in enumerate(heldout.problems)]
+    pending = {}
+    for i, written in player.programs(requests):
+        if is_mine(i):
+            programs, problem, calls = [w.program for w in written], heldout.problems[i], tuple(heldout.answers[i])
+            submitted = {
+                p: submit_calls(judge, with_imports(p, problem), calls, problem.entry_point)
+                for p in dict.fromkeys(programs)
+            }
+            pending[i] = [submitted[p] for p in programs]
+
+    def count_correct() -> dict[int, int]:
+        return {i: sum(_agrees(p.result(), heldout.answers[i]) for p in programs) for i, programs in pending.items()}
+
+    correct = gathered(count_correct).values()
+    metrics = {f"eval/pass_at_{k}": 100 * fmean(pass_at_k(samples, c, k) for c in correct) for k in KS if k <= samples}
+    return {"eval/avg_at_n": 100 * fmean(c / samples for c in correct), **metrics}
+
+
+def evaluate_tests(
+    player: Player, judge: Judge, heldout: HeldOut, suites: int, suite_size: int, stream: tuple[int, ...]
+) -> dict[str, float]:
+    """Validity, kill rate, pass@5, mut@5 and Mul, in percent; `suites` are sampled per question for the first two.
+
+    Questions without mutants are shown with their reference and count for validity and pass@5 only.
+    """
+    return {
+        **_hunt(player, judge, heldout.problems, suites, suite_size, (*stream, 1)),
+        **_five_rounds(player, judge, heldout.problems, (*stream, 2)),
+    }
+
+
+def _hunt(
+    player: Player, judge: Judge, problems: Sequence[Problem], suites: int, suite_size: int, stream: tuple[int, ...]
+) -> dict[str, float]:
+    """Suites against one wrong program of each question, a different one from question to question."""
+    targets = [i % len(p.mutants) if p.mutants else None for i, p in enumerate(problems)]
+    shown = [p.solution if t is None else p.mutants[t] for p, t in zip(problems, targets, strict=True)]
+    written = _sample(player, problems, shown, suites, stream)
+    truths = _truths(judge, problems, [[t for suite in hunt for t in suite] for hunt in written])
+    valid, kills = [], []
+    for truth, hunt, target in zip(truths, written, targets, strict=True):
+        for suite in hunt:
+            valid.append(truth.validity(suite, suite_size))
+            if target is not None:
+                kills.append(truth.kills(filter(truth.holds, suite), target))
+    metrics = {"eval/test_validity": 100 * fmean(valid)}
+    return metrics | ({"eval/kill_rate": 100 * fmean(kills)} if kills else {})
+
+
+def _five_rounds(
+    player: Player, judge: Judge, problems: Sequence[Problem], stream: tuple[int, ...]
+) -> dict[str, float]:
+    """pass@5 and mut@5: the reference is shown, and each of the rounds gives at most one new test."""
+    written = _sample(player, problems, [p.solution for p in problems], ROUNDS, stream)
+    fives = [_one_per_round(rounds) for rounds in written]
+    truths = _truths(judge, problems, fives)
+    right, killed = [], []
+    for problem, truth, five in zip(problems, truths, fives, strict=True):
+        good = [t for t in five if truth.holds(t)]
+        right.append(len(good) / ROUNDS)
+        if problem.mutants:
+            killed.append(fmean(truth.kills(good, m) for m in range(len(problem.mutants))))
+    metrics = {"eval/pass_at_5": 100 * fmean(right)}
+    if killed:
+        metrics["eval/mut_at_5"] = 100 * fmean(killed)
+        metrics["eval/mul"] = mul(metrics["eval/pass_at_5"], metrics["eval/mut_at_5"])
+    return metrics
+
+
+def _sample(
+    player: Player, problems: Sequence[Problem], shown: Sequence[str], suites: int, stream: tuple[int, ...]
+) -> list[list[tuple[SuiteTest, ...]]]:
+    """For every problem, the tests of `suites` suites written against the program shown."""
+    requests = [
+        SuiteRequest(p, program, suites, (*stream, i))
+        for i, (p, program) in enumerate(zip(problems, shown, strict=True))
+    ]
+    written: list[list[tuple[SuiteTest, ...]]] = [[] for _ in problems]
+    for i, found in player.suites(requests):
+        written[i] = [each.suite.tests for each in found]
+    return written
+
+
+@dataclass(frozen=True)
+class _Truth:
+    """What a problem's reference and mutants answer to the calls of some tests, and the tests' stated answers."""
+
+    reference: ProgramOutcomes
+    mutants: tuple[ProgramOutcomes, ...]
+    stated: Mapping[str, str | None]
+
+    def validity(self, suite: Sequence[SuiteTest], suite_size: int) -> float:
+        """`val` of the test reward."""
+        calls = [t.call for t in suite]
+        reference = [self.reference.by_call[call] for call in calls]
+        validated = validate_suite(calls, reference, [self.stated[t.stated] for t in suite])
+        return validity(len(validated.kept), validated.invalid, suite_size)
+
+    def holds(self, test: SuiteTest) -> bool:
+        """Whether the stated answer is the reference's."""
+        stated, outcome = self.stated[test.stated], self.reference.by_call[test.call]
+        return stated is not None and outcome.value is not None and same(stated, outcome.value)
+
+    def kills(self, tests: Iterable[SuiteTest], mutant: int) -> bool:
+        """Whether one of these tests, which hold, fails a mutant."""
+        answers = self.mutants[mutant].by_call
+        return any(not _matches(answers[t.call], self.reference.by_call[t.call].value) for t in tests)
+
+
+def _truths(judge: Judge, problems: Sequence[Problem], tests: Sequence[Sequence[SuiteTest]]) -> list[_Truth]:
+    def find() -> dict[int, _Truth]:
+        pending = {}
+        for i, (problem, own) in enumerate(zip(problems, tests, strict=True)):
+            if is_mine(i):
+                calls = tuple(dict.fromkeys(t.call for t in own))
+                reference = submit_calls(judge, problem.solution, calls, problem.entry_point, is_reference=True)
+                mutants = [submit_calls(judge, mutant, calls, problem.entry_point) for mutant in problem.mutants]
+                pending[i] = reference, mutants, StatedAnswers(judge, [t.stated for t in own])
+        return {
+            i: _Truth(reference.result(), tuple(m.result() for m in mutants), stated.result())
+            for i, (reference, mutants, stated) in pending.items()
+        }
+
+    return list(gathered(find).values())
+
+
+def _one_per_round(rounds: Sequence[Sequence[SuiteTest]]) -> list[SuiteTest]:
+    chosen: list[SuiteTest] = []
+    for suite in rounds:
+        test = choose(suite, chosen)
+        if test is not None:
+            chosen.append(test)
+    return chosen
+
+
+def _scored_calls(problem: Problem) -> tuple[str, ...]:
+    if problem.probe_calls:
+        return problem.probe_calls
+    return tuple(dict.fromkeys(t.call for t in read_golden_tests(problem)))
+
+
+def _values(reference: ProgramOutcomes) -> dict[str, str]:
+    values = {call: o.value for call, o in reference.by_call.items() if o.value is not None}
+    return {call: value for call, value in values.items() if same(value, value)}
+
+
+def _agrees(program: ProgramOutcomes, answers: Mapping[str, str]) -> bool:
+    return bool(answers) and all(_matches(program.by_call[call], value) for call, value in answers.items())
+
+
+def _matches(outcome: Outcome, value: str | None) -> bool:
+    return outcome.value is not None and value is not None and same(outcome.value, value)

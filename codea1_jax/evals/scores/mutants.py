@@ -1,0 +1,51 @@
+"""Mutants of a function by cosmic-ray's operators, as UnLeakedTestBench makes them, kept once made.
+
+Every operator that takes no arguments is applied at every place where it can be, one place a mutant: what
+`cosmic-ray init` does by default. Equivalent mutants are not looked for; they survive and count, as in the benchmark.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict
+from multiprocessing import get_context
+from pathlib import Path
+
+from codea1_jax.errors import UserError
+from codea1_jax.evals.scores.mutate import Mutant, mutants_or_reason
+from codea1_jax.files import write_atomically
+
+CACHE = Path(".cache/mutants")
+
+
+def make_mutants(
+    programs: Sequence[str], cache: Path = CACHE, workers: int | None = None
+) -> list[tuple[Mutant, ...] | str]:
+    """The mutants of each program, or why there are none; from the cache where it knows them.
+
+    Raises UserError where cosmic-ray is not installed.
+    """
+    version = _version()
+    paths = [cache / f"{hashlib.sha256(f'{version} {program}'.encode()).hexdigest()}.json" for program in programs]
+    todo = {program: path for program, path in zip(programs, paths, strict=True) if not path.exists()}
+    if todo:
+        with ProcessPoolExecutor(workers, get_context("spawn")) as processes:
+            for path, made in zip(todo.values(), processes.map(mutants_or_reason, todo), strict=True):
+                write_atomically(path, json.dumps(made if isinstance(made, str) else list(map(asdict, made))))
+    return [_read(path) for path in paths]
+
+
+def _read(path: Path) -> tuple[Mutant, ...] | str:
+    made = json.loads(path.read_text())
+    return made if isinstance(made, str) else tuple(Mutant(**mutant) for mutant in made)
+
+
+def _version() -> str:
+    try:
+        return importlib.metadata.version("cosmic-ray")
+    except importlib.metadata.PackageNotFoundError:
+        raise UserError("mutants are made by cosmic-ray: pip install 'codea1-jax[eval]'") from None

@@ -1,0 +1,44 @@
+"""Files that are whole or not there: atomic writes, and JSON lines."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Writes a whole UTF-8 file or none: a reader, or a crash, never sees half of it.
+
+    Raises OSError (a full disk, say) and leaves the previous file as it was.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The objects of a JSON-lines file; an unfinished last line (a crash while writing) is left out.
+
+    Raises FileNotFoundError, and ValueError naming the line if a finished line is not a JSON object.
+    """
+    lines = path.read_text(encoding="utf-8").split("\n")
+    return [_parse_line(path, number, line) for number, line in enumerate(lines[:-1], start=1)]
+
+
+def _parse_line(path: Path, number: int, line: str) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}, line {number}: not JSON ({error})") from error
+    if not isinstance(value, dict):
+        raise ValueError(f"{path}, line {number}: not a JSON object")
+    return value

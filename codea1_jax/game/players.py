@@ -1,0 +1,160 @@
+"""Who writes programs and suites: one protocol for a policy in training, a served model, and recorded samples.
+
+    requests ──► player ──► (index of the request, what was written), in any order
+
+A player reads its own responses: programs are extracted and suites are parsed here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+from codea1_jax.game.parsing import MAX_TESTS, Suite, extract_program, extract_suite
+from codea1_jax.game.prompts import Prompt, Prompts
+from codea1_jax.rollout import Completion, Request
+from data_pipeline import Problem
+
+
+@dataclass(frozen=True)
+class ProgramRequest:
+    """`samples` programs that solve a problem. `stream` is the request's own random stream."""
+
+    problem: Problem
+    samples: int
+    stream: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class SuiteRequest:
+    """`samples` suites for a problem, written against a program, or without one (black box).
+
+    known: tests written before, as lines `assert CALL == VALUE`, from which one more test is to differ; None asks for
+    a whole suite. number: the round of such a request, or the index of the program.
+    answers, most: how the response is read, as by `parsing.extract_suite`.
+    """
+
+    problem: Problem
+    program: str | None
+    samples: int
+    stream: tuple[int, ...] = ()
+    known: tuple[str, ...] | None = None
+    number: int = 0
+    answers: bool = True
+    most: int = MAX_TESTS
+
+
+@dataclass(frozen=True)
+class Response:
+    """A response as text and, from a policy, as tokens that answered a prompt's."""
+
+    text: str
+    prompt: Prompt = ()
+    completion: Completion | None = None
+
+
+@dataclass(frozen=True)
+class WrittenProgram:
+    """A response, and the program in it."""
+
+    response: Response
+    program: str
+
+
+@dataclass(frozen=True)
+class WrittenSuite:
+    """A response, and the tests in it."""
+
+    response: Response
+    suite: Suite
+
+
+@runtime_checkable
+class Player(Protocol):
+    """Writes programs and suites. What it writes for a request does not depend on the other requests."""
+
+    def programs(self, requests: Sequence[ProgramRequest]) -> Iterator[tuple[int, tuple[WrittenProgram, ...]]]:
+        """Yields the index of a request and all its programs, as soon as they are complete."""
+        ...
+
+    def suites(self, requests: Sequence[SuiteRequest]) -> Iterator[tuple[int, tuple[WrittenSuite, ...]]]:
+        """Yields the index of a request and all its suites, as soon as they are complete."""
+        ...
+
+
+def written_program(response: Response) -> WrittenProgram:
+    """Reads a response to a ProgramRequest."""
+    return WrittenProgram(response, extract_program(response.text))
+
+
+def written_suite(response: Response, request: SuiteRequest) -> WrittenSuite:
+    """Reads a response to a SuiteRequest."""
+    entry_point = request.problem.entry_point
+    return WrittenSuite(response, extract_suite(response.text, entry_point, answers=request.answers, most=request.most))
+
+
+@dataclass(frozen=True)
+class PolicyPlayer:
+    """A policy of known parameters.
+
+    sample: draws completions, in any order. longest_prompt: in tokens.
+    """
+
+    sample: Callable[[Sequence[Request]], Iterator[tuple[int, tuple[Completion, ...]]]]
+    prompts: Prompts
+    decode: Callable[[Sequence[int]], str]
+    longest_prompt: int = sys.maxsize
+    _encoded: dict[SuiteRequest, Prompt] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def programs(self, requests: Sequence[ProgramRequest]) -> Iterator[tuple[int, tuple[WrittenProgram, ...]]]:
+        """As `Player`. Raises ValueError for a prompt that is too long."""
+        prompts = [self.prompts.code(r.problem.question, r.problem.entry_point) for r in requests]
+        for i, responses in self._responses(requests, prompts):
+            yield i, tuple(map(written_program, responses))
+
+    def suites(self, requests: Sequence[SuiteRequest]) -> Iterator[tuple[int, tuple[WrittenSuite, ...]]]:
+        """As `Player`. Raises ValueError for a prompt that is too long."""
+        prompts = [self._encoded.pop(r, None) or self._suite_prompt(r) for r in requests]
+        for i, responses in self._responses(requests, prompts):
+            yield i, tuple(written_suite(response, requests[i]) for response in responses)
+
+    def fits(self, request: SuiteRequest) -> bool:
+        """Whether the prompt is short enough. It is encoded here for later: the devices may be busy meanwhile."""
+        prompt = self._suite_prompt(request)
+        if len(prompt) > self.longest_prompt:
+            return False
+        self._encoded[request] = prompt
+        return True
+
+    def _suite_prompt(self, request: SuiteRequest) -> Prompt:
+        question, entry_point = request.problem.question, request.problem.entry_point
+        if request.known is None:
+            return self.prompts.test(question, entry_point, request.program)
+        assert request.program is not None  # one more test is always for a program that is shown
+        return self.prompts.next_test(question, entry_point, request.program, request.known)
+
+    def _responses(
+        self, requests: Sequence[ProgramRequest | SuiteRequest], prompts: Sequence[Prompt]
+    ) -> Iterator[tuple[int, tuple[Response, ...]]]:
+        wanted = [Request(p, r.stream, r.samples) for p, r in zip(prompts, requests, strict=True)]
+        for i, completions in self.sample(wanted):
+            yield i, tuple(Response(self.decode(c.tokens), prompts[i], c) for c in completions)
+
+
+@dataclass(frozen=True)
+class TextPlayer:
+    """A model that answers in words alone. respond: yields (index of the request, its responses), in any order."""
+
+    respond: Callable[[Sequence[ProgramRequest | SuiteRequest]], Iterator[tuple[int, tuple[str, ...]]]]
+
+    def programs(self, requests: Sequence[ProgramRequest]) -> Iterator[tuple[int, tuple[WrittenProgram, ...]]]:
+        """As `Player`."""
+        for i, texts in self.respond(requests):
+            yield i, tuple(written_program(Response(text)) for text in texts)
+
+    def suites(self, requests: Sequence[SuiteRequest]) -> Iterator[tuple[int, tuple[WrittenSuite, ...]]]:
+        """As `Player`."""
+        for i, texts in self.respond(requests):
+            yield i, tuple(written_suite(Response(text), requests[i]) for text in texts)

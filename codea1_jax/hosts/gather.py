@@ -1,0 +1,99 @@
+"""What hosts tell each other: what one of them found wrong, and what each has judged.
+
+Each host judges its own share of the questions on its own CPUs, and all know the outcome.
+
+Every host plays the same round; only the judge's work is parted. Nothing that a judge has answered may be used before
+it was shared: what one host has time for another may not. A host whose judge fails ends; the others, which wait for
+its share, end as they do when any host is gone.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+
+from codea1_jax.errors import UserError
+from codea1_jax.hosts.agreement import agreement
+
+T = TypeVar("T")
+
+_LEAST_ROW = 1024  # bytes
+_LINE_BYTES = 1024
+
+
+def is_writer() -> bool:
+    """Whether this process writes the run's files."""
+    return jax.process_index() == 0
+
+
+def on_all(check: Callable[[], T]) -> T:
+    """What `check` returns here; raises UserError everywhere if it raises it anywhere."""
+    line, value = "", None
+    try:
+        value = check()
+    except UserError as error:
+        if jax.process_count() == 1:
+            raise
+        line = str(error)
+    refusal = next(filter(None, _lines_of_all(line)), None)
+    if refusal is not None:
+        raise UserError(refusal)
+    return value  # pyright: ignore[reportReturnType]
+
+
+def any_host(here: bool) -> bool:
+    """Whether it is so on any host. All must ask at the same point of the program."""
+    if jax.process_count() == 1:
+        return here
+    return bool(np.any(multihost_utils.process_allgather(np.array(here))))
+
+
+def is_mine(index: int) -> bool:
+    """Whether this host judges the question of that index."""
+    return index % jax.process_count() == jax.process_index()
+
+
+def gathered(judge: Callable[[], Mapping[int, T]]) -> dict[int, T]:
+    """Everybody's shares together, by index in ascending order; `judge` gives this host's, and computes nothing with
+    other hosts.
+
+    All hosts must ask at the same point of the program. While a host judges, the run may be stopped: Interrupted.
+    """
+    together = agreement()
+    mine = judge() if together is None else together.work(judge)
+    shares = [mine] if jax.process_count() == 1 else [pickle.loads(part) for part in _bytes_of_all(pickle.dumps(mine))]
+    outcomes = {index: outcome for share in shares for index, outcome in share.items()}
+    return {index: outcomes[index] for index in sorted(outcomes)}
+
+
+def from_first(make: Callable[[], T]) -> T:
+    """What the first host makes, on all, for work that is not worth parting."""
+    return gathered(lambda: {0: make()} if is_mine(0) else {})[0]
+
+
+def _bytes_of_all(own: bytes) -> list[bytes]:
+    """What each host has, in the order of the hosts.
+
+    Rows are as long as the longest, rounded up to a power of two: every new length is a new program to compile.
+    """
+    sizes = np.asarray(multihost_utils.process_allgather(np.array(len(own), np.int32)))
+    length = max(_LEAST_ROW, 1 << (int(sizes.max()) - 1).bit_length())
+    row = np.zeros(length, np.uint8)
+    row[: len(own)] = np.frombuffer(own, np.uint8)
+    rows = np.asarray(multihost_utils.process_allgather(row))
+    return [line[:size].tobytes() for line, size in zip(rows, sizes, strict=True)]
+
+
+def _lines_of_all(line: str) -> list[str]:
+    if jax.process_count() == 1:
+        return [line]
+    own = np.zeros(_LINE_BYTES, np.uint8)
+    encoded = np.frombuffer(line.encode()[:_LINE_BYTES], np.uint8)
+    own[: len(encoded)] = encoded
+    lines = np.asarray(multihost_utils.process_allgather(own))
+    return [bytes(each).rstrip(b"\0").decode(errors="replace") for each in lines]

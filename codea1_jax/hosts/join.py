@@ -1,0 +1,144 @@
+"""A run on several hosts: every process runs the same program on the same questions (JAX's multi-controller runtime).
+
+What is computed is split over the mesh; files are written by one process. Whatever the program decides it must decide
+alike everywhere, so what one host alone knows (a bad directory, a signal) is shared with all before anybody acts on it
+(`gather`, `agreement`).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TypeVar
+
+import jax
+from jax._src import distributed  # its client, which alone knows who is alive, has no public name
+from jax.experimental import multihost_utils
+
+from codea1_jax.config import HostsConfig
+from codea1_jax.errors import Interrupted, UserError
+from codea1_jax.hosts.agreement import agreeing
+from codea1_jax.hosts.device_memory import is_shortage
+from codea1_jax.hosts.gather import is_writer
+
+T = TypeVar("T")
+
+HEARTBEAT_SECONDS = 30  # who is silent for so long is dead
+_LOOK_SECONDS = 5.0
+_HOW_TO_RESUME = "what was saved is good: resume with the same command and --resume, on as many hosts as there are"
+
+
+class HostLost(OSError):
+    """A host has died, or cannot be reached."""
+
+
+@contextmanager
+def joined(settings: HostsConfig) -> Iterator[None]:
+    """Inside it, this process is one of the run's. Must be entered before JAX is used.
+
+    If another host dies, the process says so on standard error and exits, within a minute. If it is the first one,
+    it is JAX that says so and aborts.
+    Raises UserError if the others cannot be met, HostLost if something computed together fails.
+    """
+    if settings.coordinator is None and not _in_cluster():
+        yield
+        return
+    if os.environ.get("JAX_PLATFORMS") == "cpu":
+        # XLA's CPU runtime may start independent collectives in another order on each process, and gloo, which pairs
+        # them by their order, then aborts with a mismatch of sizes.
+        in_order = "--xla_cpu_enable_concurrency_optimized_scheduler=false"
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {in_order}".strip()
+    jax.config.update("jax_enable_recoverability", True)  # else a death elsewhere aborts this process unexplained
+    over = threading.Event()
+    try:
+        jax.distributed.initialize(
+            settings.coordinator,
+            settings.count,
+            settings.index,
+            heartbeat_timeout_seconds=HEARTBEAT_SECONDS,
+            shutdown_timeout_seconds=HEARTBEAT_SECONDS,
+        )
+    except (RuntimeError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise UserError(f"hosts: the other processes cannot be met ({reason})") from error
+    threading.Thread(target=_watch, args=(over,), daemon=True).start()
+    try:
+        with agreeing(_Board(), jax.process_index(), jax.process_count()):
+            yield
+            multihost_utils.sync_global_devices("the run is over")
+        over.set()
+        _wait_for_the_others_to_leave()
+    except (UserError, Interrupted):  # all hosts know of it and leave by this door
+        _wait_for_the_others_to_come()
+        over.set()
+        _wait_for_the_others_to_leave()
+        raise
+    except jax.errors.JaxRuntimeError as error:
+        if is_shortage(error):
+            raise
+        # A collective whose peer is gone.
+        raise HostLost(f"lost another host ({str(error).splitlines()[0]}); {_HOW_TO_RESUME}") from error
+    finally:
+        over.set()
+        jax.distributed.shutdown()
+
+
+class _Board:
+    """What hosts tell each other by JAX's coordination service, which runs in the first of them."""
+
+    def __init__(self) -> None:
+        client = distributed.global_state.client
+        assert client is not None
+        self._client = client
+
+    def write(self, key: str, text: str) -> None:
+        self._client.key_value_set(key, text, allow_overwrite=True)
+
+    def read(self, folder: str) -> dict[str, str]:
+        return dict(self._client.key_value_dir_get(folder + "/"))
+
+    def erase(self, folder: str) -> None:
+        self._client.key_value_delete(folder + "/")
+
+
+def _in_cluster() -> bool:
+    step = int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) > 1
+    workers = "," in os.environ.get("TPU_WORKER_HOSTNAMES", "")
+    return step or workers or os.environ.get("JAX_PLATFORMS") == "tpu"
+
+
+def _wait_for_the_others_to_come() -> None:
+    """Nobody leaves before all are at the door: whoever still closes its judge would take those that left for dead."""
+    client = distributed.global_state.client
+    assert client is not None
+    with suppress(jax.errors.JaxRuntimeError):  # one that does not come
+        client.wait_at_barrier("codea1/the door", HEARTBEAT_SECONDS * 1000)
+
+
+def _wait_for_the_others_to_leave() -> None:
+    """The first process leaves last, for it is whom the others take leave of."""
+    client, count = distributed.global_state.client, distributed.global_state.num_processes
+    assert client is not None
+    until = time.monotonic() + HEARTBEAT_SECONDS
+    while is_writer() and len(client.get_live_nodes(list(range(count)))) > 1 and time.monotonic() < until:
+        time.sleep(0.05)
+
+
+def _watch(over: threading.Event) -> None:
+    """Ends this process when another has died: what waits for that one would wait forever."""
+    client, count = distributed.global_state.client, distributed.global_state.num_processes
+    assert client is not None
+    while not over.wait(_LOOK_SECONDS):
+        alive = client.get_live_nodes(list(range(count)))
+        gone = [str(index) for index in range(count) if index not in alive]
+        if gone and not over.is_set():
+            print(
+                f"codea1: host {', '.join(gone)} of {count} is gone; this one stops too; {_HOW_TO_RESUME}",
+                file=sys.stderr,
+                flush=True,
+            )
+            os._exit(1)

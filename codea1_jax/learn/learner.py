@@ -1,0 +1,246 @@
+"""One policy's updates, as jitted phases over packed rows.
+
+1. Log-probabilities of the responses under the policy before the step, and under the frozen reference, where the
+   objective needs them.
+2. For every mini-batch: the gradient, accumulated over packed micro-batches, then one AdamW update.
+
+Token losses are summed over micro-batches and divided by the mini-batch's normalizer. So packing, padding and
+micro-batches do not change the loss.
+
+Until the first optimizer update of a step the policy *is* the old policy. So the first mini-batch needs no
+pass for the old log-probabilities: they equal the current ones exactly, and its ratios are 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+from jaxtyping import Array, Float
+
+from codea1_jax.config import LoRAConfig, OffloadConfig, OptimizerConfig, PackingConfig
+from codea1_jax.learn.batch import PackedBatch
+from codea1_jax.learn.flops import forward_flops
+from codea1_jax.learn.objectives import Groups, Objective, Sums, as_example
+from codea1_jax.learn.optimizer import (
+    Params,
+    PolicyState,
+    apply_gradient,
+    at_rest,
+    frozen,
+    initial_state,
+    learning_rate,
+    make_optimizer,
+    state_shardings,
+)
+from codea1_jax.learn.packing import pack
+from codea1_jax.learn.phases import Phases
+from codea1_jax.learn.scores import Scores, target_scores
+from codea1_jax.models.lora import attach, init_adapters
+from codea1_jax.models.offload import in_device_memory
+from codea1_jax.models.qwen2 import Qwen2
+from codea1_jax.models.sharding import batch_sharding, batch_shards, jit_on, one_device_mesh, put, replicated
+
+Wait = Callable[[Any], object]  # returns when the arrays of a tree are there
+
+
+class Accumulated(NamedTuple):
+    """The gradient of a mini-batch and its objective's sums, over the micro-batches seen so far."""
+
+    gradient: Params
+    sums: Sums
+
+
+def empty(params: Params, *, objective: Objective) -> Accumulated:
+    """Over no micro-batch."""
+    return Accumulated(jax.tree.map(jnp.zeros_like, params), objective.zero())
+
+
+def accumulate(
+    accumulated: Accumulated,
+    params: Params,
+    batch: PackedBatch,
+    normalizer: Float[Array, ""],
+    base: Params | None = None,
+    *,
+    scores: Scores,
+    objective: Objective,
+    lora: LoRAConfig | None = None,
+) -> Accumulated:
+    """Adds one micro-batch; `normalizer` is that of the whole mini-batch.
+
+    `params` are what is trained; with `lora`, adapters on `base`.
+    """
+
+    def loss(params: Params) -> tuple[Array, Sums]:
+        logprobs, entropy = scores(attach(lora, base, params), batch)
+        return objective.loss(logprobs, entropy, batch, normalizer)
+
+    gradient, sums = jax.grad(loss, has_aux=True)(params)
+    return Accumulated(jax.tree.map(jnp.add, accumulated.gradient, gradient), objective.merged(accumulated.sums, sums))
+
+
+class Learner:
+    """Updates one policy. Its jitted functions are compiled once per shape and shared by all its steps.
+
+    `total_steps` is the length of the run, for the learning-rate schedule; `temperature` is the one that
+    responses are sampled at. Everything lies on `mesh`, by default the first device alone; between updates what
+    `offload` names waits in host memory. With `lora`, adapters are trained, which `seed` draws.
+    """
+
+    def __init__(
+        self,
+        model: Qwen2,
+        objective: Objective,
+        optimizer: OptimizerConfig,
+        packing: PackingConfig,
+        *,
+        total_steps: int,
+        temperature: float = 1.0,
+        mesh: Mesh | None = None,
+        offload: OffloadConfig | None = None,
+        lora: LoRAConfig | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.objective = objective
+        self._model, self._lora = model, lora
+        self._packing, self._offload = packing, offload or OffloadConfig()
+        self._optimizer = make_optimizer(optimizer)
+        self._mesh = mesh = one_device_mesh() if mesh is None else mesh
+        self.state_shardings = state = state_shardings(model, lora, self._optimizer, mesh)
+        own_reference = state.params if objective.reference_every else None
+        scores = target_scores(model, logit_chunk=packing.logit_chunk, temperature=temperature)
+        sums = Accumulated(state.params, replicated(mesh))  # one sharding for all its leaves
+
+        def freeze(params: Params) -> Params:
+            return frozen(params, model.dtype if lora is None else model.param_dtype)
+
+        def init(params: Params) -> PolicyState:
+            trained = params if lora is None else init_adapters(model, lora, jax.random.key(seed))
+            first = initial_state(trained, self._optimizer)
+            return replace(first, reference=freeze(trained)) if objective.reference_every else first
+
+        def logprobs(params: Params, batch: PackedBatch) -> Float[Array, "rows targets"]:
+            return scores(params, batch)[0]
+
+        def apply(state: PolicyState, gradient: Params) -> tuple[PolicyState, Float[Array, ""]]:
+            rate = learning_rate(state.step, optimizer, total_steps)
+            return apply_gradient(state, gradient, self._optimizer, rate)
+
+        add = partial(accumulate, scores=scores, objective=objective, lora=lora)
+        self.phases = Phases(
+            init=jit_on(mesh, init, out_shardings=replace(state, reference=own_reference)),
+            empty=jit_on(mesh, partial(empty, objective=objective), out_shardings=sums),
+            accumulate=jit_on(mesh, add, out_shardings=sums, donate_argnums=(0,)),
+            apply=jit_on(mesh, apply, out_shardings=(state, replicated(mesh)), donate_argnums=(0,)),
+            logprobs=jit_on(mesh, logprobs, out_shardings=batch_sharding(mesh)),
+            freeze=jit_on(mesh, freeze, out_shardings=state.params),
+        )
+
+    def init(self, params: Params) -> PolicyState:
+        """The state before the first step. `params` stay the caller's: they are copied."""
+        return at_rest(self.phases.init(params), self._offload)
+
+    def abstract(self, params: Params) -> PolicyState:
+        """The placed shapes of the state that `init` makes, from those of the parameters."""
+        return at_rest(self.phases.init.eval_shape(params), self._offload)
+
+    def update(
+        self, state: PolicyState, reference: Params | None, groups: Groups, wait: Wait = jax.block_until_ready
+    ) -> tuple[PolicyState, dict[str, float]]:
+        """One training step. `state` is donated: it must not be used again.
+
+        `wait` gets what each micro-batch computes before the next one begins. If it raises before a mini-batch is
+        complete, `state` is still whole.
+
+        `reference` is needed if the objective has a KL term, unless the state has a reference of its own; with LoRA
+        always, since it is the base.
+
+        Raises:
+            ValueError: there is no reference and one is needed, or nothing can be learned from the groups.
+            FloatingPointError: the loss or the gradient is not finite; the state is lost.
+        """
+        own_reference, state = state.reference, replace(state, reference=None)
+        if reference is None and (self._lora is not None or (self.objective.kl and own_reference is None)):
+            raise ValueError(f"{self.objective}, lora={self._lora}: reference parameters are needed")
+        base = None if self._lora is None else reference
+        mini_batches = self.objective.mini_batches(groups)
+        packed = [self._pack(mini) for mini in mini_batches]
+        if self.objective.compares:
+            policy = attach(self._lora, base, state.params)
+            packed[1:] = [self._score(batches, policy, "old_logprobs", wait) for batches in packed[1:]]
+            del policy  # whose arrays are donated
+        if self.objective.kl:
+            packed = self._score_by_reference(packed, reference, own_reference, wait)
+        all_sums, norms = [], []
+        for mini, batches in zip(mini_batches, packed, strict=True):
+            gradient, sums = self._gradient(state.params, batches, self.objective.normalizer(mini), base, wait)
+            state = replace(state, opt_state=in_device_memory(state.opt_state))
+            state, norm = self.phases.apply(state, gradient)
+            state = at_rest(state, self._offload)
+            all_sums.append(sums)
+            norms.append(norm)
+        all_sums, norms = jax.device_get((all_sums, norms))
+        state = replace(state, step=state.step + 1)
+        if self.objective.reference_every and state.step % self.objective.reference_every == 0:
+            own_reference = self.phases.freeze(state.params)
+        metrics = self.objective.metrics(all_sums, norms, groups)
+        if not all(np.isfinite(value) for value in metrics.values()):
+            raise FloatingPointError(f"the update is not finite: {metrics}")
+        return at_rest(replace(state, reference=own_reference), self._offload), metrics
+
+    def flops(self, groups: Groups) -> float:
+        """FLOPs that a perfect implementation of `update` needs; those of the adapters themselves are left out."""
+        shared, computed = self._packing.share_prompts, self.objective.computed(groups)
+        forward = [forward_flops(self._model.config, list(map(as_example, group)), shared=shared) for group in computed]
+        # A backward pass costs two more products for each matrix, or one if it is frozen.
+        passes = 3 if self._lora is None else 2
+        return float(passes * sum(forward)) + self.objective.scoring_flops(forward)
+
+    def tokens(self, groups: Groups) -> int:
+        """Tokens that `update` learns from."""
+        return sum(len(as_example(item).learned) for item in chain.from_iterable(self.objective.computed(groups)))
+
+    def _pack(self, groups: Groups) -> list[PackedBatch]:
+        examples = [as_example(item) for item in chain.from_iterable(self.objective.computed(groups))]
+        batches = pack(examples, self._packing, batch_shards(self._mesh))
+        return [put(batch, batch_sharding(self._mesh)) for batch in batches]
+
+    def _score(
+        self, batches: list[PackedBatch], params: Params, field: str, wait: Wait = jax.block_until_ready
+    ) -> list[PackedBatch]:
+        scored = []
+        for batch in batches:
+            logprobs = self.phases.logprobs(params, batch)
+            wait(logprobs)
+            scored.append(replace(batch, **{field: logprobs}))
+        return scored
+
+    def _score_by_reference(
+        self, packed: list[list[PackedBatch]], shared: Params | None, own: Params | None, wait: Wait
+    ) -> list[list[PackedBatch]]:
+        """By the policy's own reference if it has one, else by the one that all share."""
+        reference = in_device_memory(shared) if own is None else attach(self._lora, shared, in_device_memory(own))
+        return [self._score(batches, reference, "reference_logprobs", wait) for batches in packed]
+
+    def _gradient(
+        self,
+        params: Params,
+        batches: list[PackedBatch],
+        normalizer: float,
+        base: Params | None = None,
+        wait: Wait = jax.block_until_ready,
+    ) -> Accumulated:
+        """The gradient of a mini-batch's loss, and its sums; zeros if every item was skipped."""
+        total = self.phases.empty(params)
+        for batch in batches:
+            total = self.phases.accumulate(total, params, batch, np.float32(normalizer), base)
+            wait(total.sums)  # whose buffers the next call takes
+        return total

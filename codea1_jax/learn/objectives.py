@@ -1,0 +1,233 @@
+"""What an update minimises: the GRPO objective, or the cross-entropy of weighted tokens.
+
+An objective says how groups are cut into mini-batches, what is computed of them, the loss of a packed micro-batch, and
+the metrics. `learner.Learner` does the rest, which is the same for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import chain
+from typing import Any, Protocol, runtime_checkable
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from codea1_jax.config import GRPOConfig
+from codea1_jax.learn.batch import Example, PackedBatch, Trajectory, trajectory_example
+from codea1_jax.learn.losses import TokenSums, grpo_objective, masked_sum, token_means
+
+Item = Trajectory | Example
+Groups = Sequence[Sequence[Item]]  # what is learned from, question by question
+Sums = Any  # a pytree of scalars, which an objective accumulates over micro-batches
+
+
+@runtime_checkable
+class Objective(Protocol):
+    """What an update minimises.
+
+    kl: whether log-probabilities under a reference are needed. reference_every: training steps after which the
+    reference becomes the policy of that step; 0: never. compares: whether old log-probabilities are needed.
+    """
+
+    @property
+    def kl(self) -> bool: ...
+    @property
+    def reference_every(self) -> int: ...
+    @property
+    def compares(self) -> bool: ...
+
+    def mini_batches(self, groups: Groups) -> list[Groups]:
+        """The groups of each optimizer update, in order. Raises ValueError if nothing can be learned from them."""
+        ...
+
+    def computed(self, groups: Groups) -> Groups:
+        """Those items of each group that an update computes."""
+        ...
+
+    def normalizer(self, groups: Groups) -> float:
+        """What the sum of a mini-batch's token losses is divided by."""
+        ...
+
+    def zero(self) -> Sums:
+        """The sums over no token."""
+        ...
+
+    def merged(self, sums: Sums, more: Sums) -> Sums:
+        """The sums over the tokens of both."""
+        ...
+
+    def loss(
+        self,
+        logprobs: Float[Array, "rows targets"],
+        entropy: Float[Array, "rows targets"],
+        batch: PackedBatch,
+        normalizer: Float[Array, ""],
+    ) -> tuple[Float[Array, ""], Sums]:
+        """A micro-batch's share of the loss, and its sums."""
+        ...
+
+    def metrics(self, sums: Sequence[Sums], norms: Sequence[np.ndarray], groups: Groups) -> dict[str, float]:
+        """A step's metrics, from each mini-batch's sums and the norm of its gradient."""
+        ...
+
+    def scoring_flops(self, forward: Sequence[float]) -> float:
+        """FLOPs of all log-probabilities besides the gradient's, from those of one forward pass over each group."""
+        ...
+
+
+@dataclass(frozen=True)
+class GRPO:
+    """Clipped policy loss with a KL penalty, as a token mean over each mini-batch (`losses.grpo_objective`).
+
+    Groups hold trajectories.
+    """
+
+    config: GRPOConfig
+
+    @property
+    def kl(self) -> bool:
+        """Whether there is a KL term."""
+        return self.config.kl_coef > 0
+
+    @property
+    def reference_every(self) -> int:
+        """As in the configuration."""
+        return self.config.reference_every
+
+    @property
+    def compares(self) -> bool:
+        """Ratios compare the policy with the old one."""
+        return True
+
+    def mini_batches(self, groups: Groups) -> list[Groups]:
+        """As many questions each as the configuration says."""
+        if not groups:
+            raise ValueError("an update needs the trajectories of at least one question")
+        size = self.config.mini_batch_questions
+        return [groups[start : start + size] for start in range(0, len(groups), size)]
+
+    def computed(self, groups: Groups) -> Groups:
+        """All that count in the token mean; with skip_zero_advantage only those with an advantage."""
+        skip = self.config.skip_zero_advantage
+        return [
+            [t for t in _trajectories(group) if self._counts(t) and (t.advantage != 0 or not skip)] for group in groups
+        ]
+
+    def _counts(self, trajectory: Trajectory) -> bool:
+        """Whether the token mean is over it too: all, or all that were not cut off (DAPO, arXiv 2503.14476, 3.4)."""
+        return not (trajectory.truncated and self.config.mask_truncated)
+
+    def normalizer(self, groups: Groups) -> float:
+        """The response tokens of the mini-batch, at least 1."""
+        counted = filter(self._counts, _trajectories(chain.from_iterable(groups)))
+        return float(max(sum(len(t.completion) for t in counted), 1))
+
+    def zero(self) -> TokenSums:
+        """The sums over no token."""
+        return TokenSums.zero(with_kl=self.kl)
+
+    def merged(self, sums: TokenSums, more: TokenSums) -> TokenSums:
+        """The sums over the tokens of both."""
+        return sums.merged(more)
+
+    def loss(
+        self, logprobs: Array, entropy: Array, batch: PackedBatch, normalizer: Float[Array, ""]
+    ) -> tuple[Float[Array, ""], TokenSums]:
+        """A micro-batch's share of the token mean, and its sums."""
+        sums = grpo_objective(
+            logprobs,
+            entropy,
+            old_logprobs=batch.old_logprobs,
+            reference_logprobs=batch.reference_logprobs,
+            rollout_logprobs=batch.rollout_logprobs,
+            advantages=batch.weights,
+            mask=batch.mask,
+            sequences=batch.sequences,
+            config=self.config,
+        )
+        return sums.loss / normalizer, sums
+
+    def metrics(self, sums: Sequence[TokenSums], norms: Sequence[np.ndarray], groups: Groups) -> dict[str, float]:
+        """Means over the tokens that were computed, and figures of the groups."""
+        trajectories = list(_trajectories(chain.from_iterable(groups)))
+        return {
+            "grad_norm": float(np.mean(norms)),
+            "response_tokens": _mean([len(t.completion) for t in trajectories]),
+            "truncated": _mean([t.truncated for t in trajectories]),
+            "zero_variance": float(np.mean([all(t.advantage == 0 for t in _trajectories(group)) for group in groups])),
+            **token_means(reduce(TokenSums.merged, sums)),
+        }
+
+    def scoring_flops(self, forward: Sequence[float]) -> float:
+        """The old policy's after the first mini-batch, until which the policy is the old one; and the reference's."""
+        return float(sum(forward[self.config.mini_batch_questions :]) + (sum(forward) if self.kl else 0))
+
+
+@dataclass(frozen=True)
+class CrossEntropy:
+    """The mean of the tokens' cross-entropies, weighted: by an example's weights, or a trajectory's advantage.
+
+    Supervised learning: a warm start, or the sft baseline. All groups are one mini-batch; there are no ratios.
+    """
+
+    kl: bool = False
+    reference_every: int = 0
+    compares: bool = False
+
+    def mini_batches(self, groups: Groups) -> list[Groups]:
+        """One. Raises ValueError if no token has a weight."""
+        if self.normalizer(groups) <= 0:
+            raise ValueError("supervised learning needs at least one token of positive weight")
+        return [groups]
+
+    def computed(self, groups: Groups) -> Groups:
+        """All."""
+        return groups
+
+    def normalizer(self, groups: Groups) -> float:
+        """The sum of the weights."""
+        return float(sum(sum(as_example(item).weights) for item in chain.from_iterable(groups)))
+
+    def zero(self) -> Float[Array, ""]:
+        """No loss."""
+        return jnp.zeros(())
+
+    def merged(self, sums: Array, more: Array) -> Array:
+        """The loss of both."""
+        return jnp.add(sums, more)
+
+    def loss(
+        self, logprobs: Array, entropy: Array, batch: PackedBatch, normalizer: Float[Array, ""]
+    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        """A micro-batch's share of the weighted mean."""
+        loss = masked_sum(-batch.weights * logprobs, batch.mask) / normalizer
+        return loss, loss
+
+    def metrics(self, sums: Sequence[np.ndarray], norms: Sequence[np.ndarray], groups: Groups) -> dict[str, float]:
+        """The loss and the gradient's norm."""
+        return {"loss": float(sums[0]), "grad_norm": float(norms[0])}
+
+    def scoring_flops(self, forward: Sequence[float]) -> float:
+        """None."""
+        return 0.0
+
+
+def as_example(item: Item) -> Example:
+    """What is packed of an item."""
+    return item if isinstance(item, Example) else trajectory_example(item)
+
+
+def _trajectories(items: Any) -> Any:
+    """The items, which of GRPO are trajectories."""
+    for item in items:
+        assert isinstance(item, Trajectory)
+        yield item
+
+
+def _mean(values: Sequence[int]) -> float:
+    """The mean, or 0 of nothing: a step in which no program could be shown has no suites to learn from."""
+    return float(np.mean(values)) if values else 0.0

@@ -1,0 +1,29 @@
+"""What waits in host memory while the devices need their own for something else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+
+DEVICE = "device"
+HOST = "pinned_host"  # which devices read and write by themselves
+
+
+def in_host_memory(tree: Any) -> Any:
+    """The arrays (or placed shapes) of a tree, each device's part in its host's memory."""
+    return jax.tree.map(lambda x: _moved(x, HOST), tree)
+
+
+def in_device_memory(tree: Any) -> Any:
+    """The inverse of `in_host_memory`; what is there already stays as it is."""
+    return jax.tree.map(lambda x: _moved(x, DEVICE), tree)
+
+
+def _moved(x: Any, kind: str) -> Any:
+    if x.sharding.memory_kind == kind:
+        return x
+    sharding = x.sharding.with_memory_kind(kind)
+    if isinstance(x, jax.ShapeDtypeStruct):
+        return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding)
+    return jax.device_put(x, sharding)

@@ -1,0 +1,134 @@
+"""A run directory, read for the report. Whatever a young run does not have yet is simply empty."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from codea1_jax.errors import UserError
+from codea1_jax.files import read_lines
+from codea1_jax.report.rollouts import Rollouts, choose_rollouts, evenly_spaced
+from codea1_jax.run.telemetry import METRICS_FILE, VERSIONS_FILE
+
+MAX_POINTS = 1000
+
+Columns = dict[str, list[float | None]]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one run contributes. `metrics` holds, for every kind of line, equally long columns by name."""
+
+    name: str
+    group: str
+    total_steps: int | None
+    config: str
+    versions: Mapping[str, Any]
+    summary: Mapping[str, Any]
+    metrics: Mapping[str, Columns]
+    rollouts: Rollouts
+
+
+def read_runs(run_dirs: Sequence[Path], rollout_bytes: int) -> list[Run]:
+    """Reads run directories; `rollout_bytes` of JSON are shared among their rollouts.
+
+    Runs whose configurations differ only in their seed get the same `group`. Raises UserError for a
+    path that is not a directory and ValueError for one whose files cannot be read.
+    """
+    paths = [path.resolve() for path in run_dirs]
+    for path in paths:
+        if not path.is_dir():
+            raise UserError(f"no run directory at {path}")
+    names = _names(paths)
+    configs = [_text(path / "config.yaml") for path in paths]
+    groups = _groups(names, [yaml.safe_load(config) for config in configs])
+    return [
+        Run(
+            name=name,
+            group=group,
+            total_steps=_total_steps(yaml.safe_load(config)),
+            config=config,
+            versions=_json(path / VERSIONS_FILE),
+            summary=_json(path / "summary.json"),
+            metrics=_metrics(path / METRICS_FILE),
+            rollouts=choose_rollouts(path, rollout_bytes // len(paths)),
+        )
+        for path, name, group, config in zip(paths, names, groups, configs, strict=True)
+    ]
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    """Folder names; of several runs, the paths below their common folder."""
+    if len(paths) == 1:
+        return [paths[0].name]
+    common = os.path.commonpath(paths)
+    return [os.path.relpath(path, common) for path in paths]
+
+
+def _groups(names: Sequence[str], configs: Sequence[Any]) -> list[str]:
+    """One label per run, shared by the runs that are seeds of one another."""
+    keys = [
+        json.dumps(_seedless(config), sort_keys=True, default=str) if config else f"run {name}"
+        for name, config in zip(names, configs, strict=True)
+    ]
+    members = {key: [name for name, other in zip(names, keys, strict=True) if other == key] for key in keys}
+    labels = {key: _label(group) for key, group in members.items()}
+    clash = len(set(labels.values())) < len(labels)
+    return [members[key][0] if clash else labels[key] for key in keys]
+
+
+def _label(names: Sequence[str]) -> str:
+    """`a1-seed0` and `a1-seed1` are together `a1`."""
+    if len(names) == 1:
+        return names[0]
+    common = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
+    prefix = "".join(letters[0] for letters in common)
+    return re.sub(r"[-_/.]*(seed|s)?[-_/.]*\d*$", "", prefix) or names[0]
+
+
+def _seedless(config: Any) -> Any:
+    if isinstance(config, dict):
+        return {key: _seedless(value) for key, value in config.items() if key not in ("seed", "directory")}
+    return config
+
+
+def _total_steps(config: Any) -> int | None:
+    train = config.get("train") if isinstance(config, dict) else None
+    steps = train.get("steps") if isinstance(train, dict) else None
+    return steps if isinstance(steps, int) else None
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+def _json(path: Path) -> Mapping[str, Any]:
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def _metrics(path: Path) -> dict[str, Columns]:
+    lines = read_lines(path) if path.exists() else []
+    by_kind: dict[str, list[dict[str, Any]]] = {}
+    for line in lines:
+        by_kind.setdefault(line["kind"], []).append(line)
+    return {kind: _columns(same) for kind, same in by_kind.items()}
+
+
+def _columns(lines: Sequence[Mapping[str, Any]]) -> Columns:
+    """Columns of at most `MAX_POINTS` evenly spaced lines; six digits are more than a curve shows."""
+    lines = [lines[i] for i in evenly_spaced(range(len(lines)), MAX_POINTS)]
+    names = dict.fromkeys(name for line in lines for name in line if name != "kind")
+    return {name: [_rounded(line.get(name), 12 if name == "time" else 6) for line in lines] for name in names}
+
+
+def _rounded(value: float | int | None, digits: int) -> float | None:
+    return float(f"{value:.{digits}g}") if value is not None and math.isfinite(value) else None

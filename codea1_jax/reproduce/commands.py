@@ -1,0 +1,144 @@
+"""Commands that depend on one another, run a few at a time; what is done is never done again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+POLL_SECONDS = 0.2
+LAST_WORDS = 200  # characters of a failed command's last line
+
+
+@dataclass(frozen=True)
+class Command:
+    """One `codea1` command that fills a directory.
+
+    done: the file in the directory that the command writes last. again: what is added to the command when the
+    directory already exists. needs: what must be done before.
+    """
+
+    directory: Path
+    arguments: tuple[str, ...]
+    done: str
+    again: tuple[str, ...] = ()
+    needs: tuple[Command, ...] = ()
+
+    @property
+    def finished(self) -> bool:
+        """Whether the command has run to its end."""
+        return (self.directory / self.done).exists()
+
+    @property
+    def log(self) -> Path:
+        """What the command prints."""
+        return self.directory.with_name(f"{self.directory.name}.log")
+
+    @property
+    def seconds(self) -> float | None:
+        """What the command took, in one go; None if that is not known."""
+        return float(self.clock.read_text()) if self.clock.exists() else None
+
+    @property
+    def clock(self) -> Path:
+        """Where `seconds` are kept."""
+        return self.directory.with_name(f"{self.directory.name}.seconds")
+
+
+@dataclass(frozen=True)
+class Running:
+    """Commands under way, and how many of all are done."""
+
+    commands: tuple[Command, ...]
+    done: int
+    total: int
+
+
+def in_order(commands: Iterable[Command]) -> tuple[Command, ...]:
+    """Every command once, each after those it needs."""
+    ordered: dict[Command, None] = {}
+
+    def visit(command: Command) -> None:
+        for needed in command.needs:
+            visit(needed)
+        ordered.setdefault(command)
+
+    for command in commands:
+        visit(command)
+    return tuple(ordered)
+
+
+def run_all(commands: Iterable[Command], at_once: int, on_progress: Callable[[Running], None]) -> None:
+    """Runs what is missing, `at_once` commands at a time, each on its share of the cores.
+
+    Whatever ends this early (an error, Ctrl-C) asks the commands under way to save and stop, and waits for them.
+
+    Raises:
+        ChildProcessError: a command failed; the message has its last line and where its log is.
+    """
+    ordered = in_order(commands)
+    waiting = [command for command in ordered if not command.finished]
+    shares = _shares(sorted(os.sched_getaffinity(0)), at_once)
+    running: dict[int, tuple[Command, subprocess.Popen[bytes]]] = {}
+    begun: dict[Command, float] = {}
+    try:
+        while waiting or running:
+            for share in range(at_once):
+                if share not in running and (ready := _first_ready(waiting)):
+                    waiting.remove(ready)
+                    if not ready.directory.exists():
+                        begun[ready] = time.monotonic()
+                    running[share] = (ready, _start(ready, shares[share]))
+            done = len(ordered) - len(waiting) - len(running)
+            on_progress(Running(tuple(command for command, _ in running.values()), done, len(ordered)))
+            time.sleep(POLL_SECONDS)
+            for share, (command, process) in tuple(running.items()):
+                if process.poll() is not None:
+                    del running[share]
+                    _check(command, process.returncode)
+                    if command in begun:
+                        command.clock.write_text(f"{time.monotonic() - begun[command]:.1f}\n")
+    finally:
+        _stop(process for _, process in running.values())
+    on_progress(Running((), len(ordered), len(ordered)))
+
+
+def _shares(cores: Sequence[int], count: int) -> list[str]:
+    """The cores, dealt out to that many commands; commands share a core where there are too few."""
+    hands = [cores[i::count] or [cores[i % len(cores)]] for i in range(count)]
+    return [",".join(map(str, hand)) for hand in hands]
+
+
+def _first_ready(waiting: Sequence[Command]) -> Command | None:
+    return next((command for command in waiting if all(needed.finished for needed in command.needs)), None)
+
+
+def _start(command: Command, cores: str) -> subprocess.Popen[bytes]:
+    again = command.again if command.directory.exists() else ()
+    command.directory.parent.mkdir(parents=True, exist_ok=True)
+    line = [sys.executable, "-m", "codea1_jax.cli._child", cores, *command.arguments, *again]
+    with command.log.open("ab") as log:
+        return subprocess.Popen(line, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+
+
+def _check(command: Command, code: int) -> None:
+    if code == 0 and command.finished:
+        return
+    lines = command.log.read_text(errors="replace").strip().split("\n")
+    raise ChildProcessError(
+        f"{command.directory.name} ended with exit code {code}: {lines[-1][-LAST_WORDS:]} (all of it: {command.log}); "
+        "the same command resumes from here"
+    )
+
+
+def _stop(processes: Iterator[subprocess.Popen[bytes]]) -> None:
+    stopped = list(processes)
+    for process in stopped:
+        process.send_signal(signal.SIGTERM)
+    for process in stopped:
+        process.wait()

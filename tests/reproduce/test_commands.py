@@ -1,0 +1,129 @@
+"""Commands that depend on one another: order, resuming, failing, and leaving nothing behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from codea1_jax.reproduce import commands
+from codea1_jax.reproduce.commands import Command, Running, in_order, run_all
+
+# Stands in for the command line: writes when it ran, then its last file; `slow` waits to be told to stop.
+STAND_IN = """
+import json, os, pathlib, signal, sys, time
+cores, directory, kind = sys.argv[1:4]
+folder = pathlib.Path(directory)
+folder.mkdir(exist_ok=True)
+begun = time.time()
+(folder / "arguments").write_text(" ".join(sys.argv[4:]))
+(folder / "pid").write_text(str(os.getpid()))
+def stop(*_):
+    (folder / "stopped").touch()
+    sys.exit(130)
+signal.signal(signal.SIGTERM, stop)
+if kind == "fails":
+    print("a reason"); sys.exit(2)
+time.sleep(60 if kind == "slow" else 0.1)
+(folder / "done.json").write_text(json.dumps([begun, time.time()]))
+"""
+
+
+@pytest.fixture(autouse=True)
+def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "stand_in.py"
+    script.write_text(STAND_IN)
+
+    def start(command: list[str], **rest):
+        assert command[:3] == [sys.executable, "-m", "codea1_jax.cli._child"]
+        return subprocess.Popen([sys.executable, str(script), *command[3:]], **rest)
+
+    double = SimpleNamespace(Popen=start, STDOUT=subprocess.STDOUT, DEVNULL=subprocess.DEVNULL)
+    monkeypatch.setattr(commands, "subprocess", double)
+
+
+def command(folder: Path, name: str, kind: str = "quick", *needs: Command) -> Command:
+    directory = folder / "lab" / name
+    return Command(directory, (str(directory), kind), "done.json", ("--resume",), needs)
+
+
+def span(one: Command) -> list[float]:
+    return json.loads((one.directory / one.done).read_text())
+
+
+def test_what_is_needed_comes_first_and_everything_once(tmp_path):
+    base = command(tmp_path, "base")
+    left, right = command(tmp_path, "left", "quick", base), command(tmp_path, "right", "quick", base)
+    last = command(tmp_path, "last", "quick", left, right)
+    assert in_order([last, base]) == (base, left, right, last)
+    told: list[Running] = []
+    run_all([last], 2, told.append)
+    assert span(base)[1] < min(span(left)[0], span(right)[0])
+    assert max(span(left)[1], span(right)[1]) < span(last)[0]
+    assert (told[-1].done, told[-1].total) == (4, 4)
+    assert max(len(running.commands) for running in told) == 2
+
+
+def test_what_is_done_is_not_done_again_and_what_was_begun_is_resumed(tmp_path):
+    finished, begun, new = (command(tmp_path, name) for name in ("finished", "begun", "new"))
+    finished.directory.mkdir(parents=True)
+    (finished.directory / "done.json").write_text("[0, 0]")
+    begun.directory.mkdir(parents=True)
+    run_all([finished, begun, new], 1, lambda _: None)
+    assert span(finished) == [0, 0]
+    assert (begun.directory / "arguments").read_text() == "--resume"
+    assert (new.directory / "arguments").read_text() == ""
+
+
+def test_a_failure_names_its_command_and_its_reason_and_stops_the_others(tmp_path):
+    slow, failing = command(tmp_path, "slow", "slow"), command(tmp_path, "failing", "fails")
+    never = command(tmp_path, "never", "quick", failing)
+    with pytest.raises(
+        ChildProcessError, match=r"failing ended with exit code 2: a reason \(all of it: .*failing.log\)"
+    ):
+        run_all([slow, failing, never], 2, lambda _: None)
+    assert not never.directory.exists()
+    assert not slow.finished
+
+
+def test_ctrl_c_lets_commands_save_and_waits_for_them(tmp_path):
+    slow = command(tmp_path, "slow", "slow")
+
+    def press(_running: Running) -> None:
+        if (slow.directory / "pid").exists():
+            time.sleep(0.2)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_all([slow], 1, press)
+    assert (slow.directory / "stopped").exists()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((slow.directory / "pid").read_text()), 0)
+
+
+def test_a_command_does_not_outlive_the_process_that_started_it():
+    """The real child: `codea1 sandbox serve` would run for ever, were its parent not killed."""
+    child = [sys.executable, "-m", "codea1_jax.cli._child", "0", "report", "--follow", str(Path(__file__).parent)]
+    parent = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            f"import subprocess; p = subprocess.Popen({child!r}); print(p.pid, flush=True); p.wait()",
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert parent.stdout is not None
+    pid = int(parent.stdout.readline())
+    time.sleep(1.0)
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    deadline = time.monotonic() + 20
+    while Path(f"/proc/{pid}/stat").exists() and Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z":
+        assert time.monotonic() < deadline, "the command lives on"
+        time.sleep(0.1)
