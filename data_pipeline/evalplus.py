@@ -11,28 +11,12 @@ function of MBPP is itself called `check`: run the two in separate namespaces.
 import ast
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
-from data_pipeline.problem import Loaded, Problem
-from data_pipeline.rows import BadRow, Row, collect, read_rows, text, texts
+from data_pipeline import evalplus_release
+from data_pipeline.dataset import Dataset, Format
+from data_pipeline.problem import Problem
+from data_pipeline.rows import BadRow, Row, text, texts
 from data_pipeline.source_code import entry_function, functions, parse, with_declaration
-
-HUMANEVAL_FIELDS = frozenset({"task_id", "prompt", "canonical_solution", "entry_point", "test"})
-MBPP_FIELDS = frozenset({"task_id", "prompt", "code", "test_list", "test"})
-TRAINING_FIELDS = frozenset({"problem", "GT_code", "test", "extra_info"})
-
-
-def read(path: str | Path) -> Loaded:
-    """Every row as a problem, or refused by its id with the reason.
-
-    Raises ValueError where the file cannot be read at all.
-    """
-    return from_rows(read_rows(path))
-
-
-def from_rows(rows: Sequence[Row | BadRow]) -> Loaded:
-    """As `read`, of rows already in memory."""
-    return collect(rows, _id, _problem)
 
 
 def _id(row: Row) -> str:
@@ -142,3 +126,13 @@ def _with_true_entry_point(problem: Problem) -> Problem:
         return problem
     renamed = problem.check.replace(f"def check({parameter})", f"def check({called[0]})")
     return replace(problem, entry_point=called[0], check=renamed)
+
+
+HUB_HUMANEVAL = Format(
+    "HumanEval+", frozenset({"task_id", "prompt", "canonical_solution", "entry_point", "test"}), _id, _problem
+)
+HUB_MBPP = Format("MBPP+", frozenset({"task_id", "prompt", "code", "test_list", "test"}), _id, _problem)
+TRAINING = Format("evalplus for training", frozenset({"problem", "GT_code", "test", "extra_info"}), _id, _problem)
+# The released form comes first: its rows may have the fields of the Hub's as well.
+HUMANEVAL_PLUS = Dataset("humanevalplus", "HumanEval+", (evalplus_release.FORMAT, HUB_HUMANEVAL, TRAINING))
+MBPP_PLUS = Dataset("mbppplus", "MBPP+", (evalplus_release.FORMAT, HUB_MBPP, TRAINING))

@@ -11,11 +11,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from data_pipeline.problem import Loaded, Problem
-from data_pipeline.rows import BadRow, Row, collect, text
+from data_pipeline.dataset import Format
+from data_pipeline.problem import Problem
+from data_pipeline.rows import BadRow, Row, text
 from data_pipeline.source_code import entry_function, parse, with_declaration
-
-FIELDS = frozenset({"task_id", "prompt", "canonical_solution", "entry_point", "base_input", "plus_input", "atol"})
 
 Kinds = dict[tuple[int, int], set[type]]  # of the values at (argument, depth within it)
 
@@ -62,11 +61,6 @@ _COMPARISONS = {
     "surface_Area": f"exact = out == expected or abs(out - {_PYRAMID}) <= atol",
     "find_zero": "return abs(sum(c * math.pow(out, i) for i, c in enumerate(arguments[0]))) <= atol",
 }
-
-
-def from_rows(rows: Sequence[Row | BadRow]) -> Loaded:
-    """Every row as a problem, or refused by its id with the reason."""
-    return collect(rows, _id, _problem)
 
 
 def _id(row: Row) -> str:
@@ -168,3 +162,11 @@ def _number(value: str) -> float | complex | str:
         return complex(value) if "j" in value else float(value)
     except ValueError:
         return value
+
+
+FORMAT = Format(
+    "evalplus as released",
+    frozenset({"task_id", "prompt", "canonical_solution", "entry_point", "base_input", "plus_input", "atol"}),
+    _id,
+    _problem,
+)

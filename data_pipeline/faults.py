@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from data_pipeline import problem_files
 from data_pipeline.problem import Problem
 from data_pipeline.rows import BadRow, read_rows
-from data_pipeline.sources import reader_of
+from data_pipeline.sources import find_format
 from data_pipeline.validate import failures
 from sandbox import Judge
 
@@ -33,12 +34,12 @@ def find_faults(path: str | Path, pool: Judge) -> Report:
     Raises ValueError where the file cannot be read at all, and sandbox.SandboxError where the sandbox itself fails.
     """
     rows = read_rows(path)
-    read = reader_of(rows)
+    row_format = find_format(rows) or problem_files.FORMAT
     problems: dict[int, Problem] = {}
     first_line: dict[str, int] = {}
     faults = []
     for line, row in enumerate(rows, start=1):
-        loaded = read([row])
+        loaded = row_format.read([row])
         if loaded.refused:
             refusal = loaded.refused[0]
             name = "" if isinstance(row, BadRow) or refusal.id == "row 1" else refusal.id

@@ -9,25 +9,25 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from data_pipeline import micro, sources, tfds_files
+from data_pipeline import tfds_files
+from data_pipeline.dataset import Splits
 from data_pipeline.hub import local_path
 from data_pipeline.leakage import drop_duplicates, drop_overlaps, without_answers
 from data_pipeline.problem import Loaded, Problem, Refusal
+from data_pipeline.reading import read
 from data_pipeline.rows import files
+from data_pipeline.sources import find_dataset
 from data_pipeline.validate import failures
 from sandbox import Judge
 
-MICRO_TRAIN, MICRO_HELDOUT = 4096, 512
-_TRAINING_SETS = ("kodcode", "problems")
 _CHUNK = 64
 
 Progress = Callable[[int, int], None]
-Splits = Mapping[str, Sequence[Problem]]
 
 
 @dataclass(frozen=True)
@@ -35,19 +35,25 @@ class Recipe:
     """What to prepare, and how."""
 
     name: str
-    """one of `tfds_files.CONFIGS`"""
+    """of a dataset in `sources.DATASETS`"""
     source: str
-    """files, as `local_path` and `rows.files` take them; the micro world needs none"""
+    """files, as `local_path` and `rows.files` take them; a generated dataset needs none"""
     difficulties: tuple[str, ...] = ()
-    """KodCode's gpt_difficulty to keep; empty for all"""
+    """those to keep; empty for all"""
     against: tuple[str, ...] = ()
     """evaluation sets, as sources, with which a training set may not overlap"""
 
 
-# What the presets of Qwen2.5-Coder train on: hard questions, none of which is in the sets that validate them.
-KODCODE = Recipe(
-    "kodcode", "KodCode/KodCode-V1/data/train-*", ("hard",), ("evalplus/humanevalplus", "evalplus/mbppplus")
-)
+def default_recipe(name: str) -> Recipe:
+    """How a dataset is prepared by default, with an empty source where the user has to name the files.
+
+    Raises ValueError for an unknown name.
+    """
+    dataset = find_dataset(name)
+    return Recipe(name, dataset.download or "", dataset.difficulties, dataset.against)
+
+
+KODCODE = default_recipe("kodcode")
 
 
 @dataclass(frozen=True)
@@ -78,29 +84,21 @@ def prepare(
     ValueError, in one line, for a source that cannot be read or of which nothing is left, and sandbox.SandboxError
     where the sandbox itself fails.
     """
-    if recipe.name not in tfds_files.CONFIGS:
-        raise ValueError(f"unknown dataset {recipe.name!r}; there are {', '.join(tfds_files.CONFIGS)}")
-    if recipe.name == "micro":
-        return _write(recipe, directory, _micro_splits(), (), 0, "")
+    dataset = find_dataset(recipe.name)
+    if dataset.generate is not None:
+        return _write(recipe, directory, dataset.generate(), (), 0, "")
     path = local_path(recipe.source)
-    loaded = _only(recipe.name, sources.read(str(path), recipe.difficulties))
+    loaded = _only(recipe.name, read(path, recipe.difficulties))
     stripped = 0
-    if recipe.name in _TRAINING_SETS:
-        evaluation = [problem for other in recipe.against for problem in sources.read(str(local_path(other))).problems]
+    if dataset.is_training_set:
+        evaluation = [problem for other in recipe.against for problem in read(local_path(other)).problems]
         loaded, stripped = _cleaned(loaded, evaluation)
         loaded = _validated(loaded, pool, Path(directory) / f"{recipe.name}.validated.jsonl", progress)
     if not loaded.problems:
         reasons = ", ".join(f"{count} {kind}" for kind, count in _dropped(loaded.refused).items())
         raise ValueError(f"{recipe.source}: nothing is left of {len(loaded.refused)} rows ({reasons})")
-    splits = {"train" if recipe.name in _TRAINING_SETS else "test": loaded.problems}
+    splits = {"train" if dataset.is_training_set else "test": loaded.problems}
     return _write(recipe, directory, splits, loaded.refused, stripped, _sha256(*files(path)))
-
-
-def _micro_splits() -> Splits:
-    return {
-        "train": micro.problems("train", MICRO_TRAIN, 0),
-        "heldout": micro.problems("heldout", MICRO_HELDOUT, 0),
-    }
 
 
 def _only(name: str, loaded: Loaded) -> Loaded:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from data_pipeline.rows import files
+from data_pipeline.sources import DATASETS
 
 PREPARED = Path("data")  # where `codea1 data prepare` writes unless told otherwise
 BUCKET = "gs://"
-_KODCODE = "kodcode"
 
 
 def check(source: str, command: str | None) -> None:
@@ -30,7 +30,7 @@ def check(source: str, command: str | None) -> None:
 def preparation(source: str) -> str | None:
     """The command that creates the dataset at `source`; None for files that only their owner can have."""
     folder, _, name = source.rstrip("/").rpartition("/")
-    if name != _KODCODE:
+    if not any(dataset.name == name and dataset.download for dataset in DATASETS):
         return None
     local = f"codea1 data prepare {name}"
     if source.startswith(BUCKET):

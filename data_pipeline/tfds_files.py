@@ -1,4 +1,4 @@
-"""Problems as a TFDS dataset in array_record files: one builder, one typed example, a config for each source.
+"""Problems as a TFDS dataset in array_record files: one builder, one typed example, a config for each dataset.
 
 Neither writing nor reading imports TensorFlow. What is written depends on the problems alone, byte for byte.
 """
@@ -17,17 +17,9 @@ from array_record.python.array_record_module import ArrayRecordReader, ArrayReco
 from tensorflow_datasets.proto import tf_example_pb2
 
 from data_pipeline.problem import Problem
+from data_pipeline.sources import DATASETS
 
 FORMAT_VERSION = "1.1.0"
-CONFIGS = {
-    "kodcode": "KodCode-V1",
-    "humanevalplus": "HumanEval+",
-    "mbppplus": "MBPP+",
-    "bigcodebench": "BigCodeBench, complete",
-    "ult": "UnLeakedTestBench",
-    "micro": "the procedural micro world",
-    "problems": "problems of one's own",
-}
 _WRITER_OPTIONS = "group_size:1"  # TFDS's own: every record can be read on its own
 
 
@@ -37,7 +29,7 @@ class Problems(tfds.core.GeneratorBasedBuilder):
     VERSION = tfds.core.Version(FORMAT_VERSION)
     RELEASE_NOTES = {"1.0.0": "First version.", FORMAT_VERSION: "A preamble for each problem."}  # noqa: RUF012  (the base class's own form)
     BUILDER_CONFIGS = [  # noqa: RUF012
-        tfds.core.BuilderConfig(name=name, description=description) for name, description in CONFIGS.items()
+        tfds.core.BuilderConfig(name=dataset.name, description=dataset.title) for dataset in DATASETS
     ]
     url_infos: Mapping[str, Any] = {}  # nothing is downloaded, so there are no checksums to look for
 

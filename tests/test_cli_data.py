@@ -9,7 +9,7 @@ from codea1_jax.cli import main
 from codea1_jax.cli.data import DATASETS, OUT
 from codea1_jax.config import Config
 from codea1_jax.run import config
-from data_pipeline import load, storage, tfds_files
+from data_pipeline import load, sources, storage
 
 GOOD = {"id": "a", "question": "Add one.", "solution": "def f(x):\n    return x + 1", "entry_point": "f"}
 LINES = [
@@ -144,5 +144,5 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path, monkeypatch, capsys, ar
 
 
 def test_every_kind_of_dataset_can_be_prepared_by_name():
-    assert set(DATASETS) == set(tfds_files.CONFIGS)
+    assert set(DATASETS) == {dataset.name for dataset in sources.DATASETS}
     assert OUT == storage.PREPARED

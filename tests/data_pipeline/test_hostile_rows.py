@@ -2,7 +2,8 @@
 
 import pytest
 
-from data_pipeline.sources import load, reader_of
+from data_pipeline.reading import load
+from data_pipeline.sources import find_format
 
 FUNCTION = "def f(x):\n    return x"
 CHECK = "def check(candidate):\n    assert candidate(1) == 1"
@@ -65,7 +66,9 @@ def named(row, name):
 @pytest.mark.parametrize("name", ROWS)
 def test_nothing_in_a_row_ends_the_reading(name):
     good = ROWS[name]
-    read, first = reader_of([good]), named(good, "first")
+    row_format, first = find_format([good]), named(good, "first")
+    assert row_format is not None
+    read = row_format.read
     assert len(read([first, good]).problems) == 2
     for field in good:
         without = {key: value for key, value in good.items() if key != field}

@@ -159,8 +159,8 @@ def test_every_field_of_a_problem_survives_writing_and_reading(tmp_path):
 
 
 def test_the_micro_world_can_be_written_too(tmp_path, pool, monkeypatch):
-    monkeypatch.setattr("data_pipeline.prepare.MICRO_TRAIN", 8)
-    monkeypatch.setattr("data_pipeline.prepare.MICRO_HELDOUT", 4)
+    monkeypatch.setattr("data_pipeline.micro.dataset.TRAIN", 8)
+    monkeypatch.setattr("data_pipeline.micro.dataset.HELDOUT", 4)
     path, manifest = prepare(Recipe("micro", ""), tmp_path, pool)
     assert manifest.kept == {"train": 8, "heldout": 4}
     assert set(data_pipeline.load(str(path), "heldout").problems) == set(micro.problems("heldout", 4, seed=0))

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from data_pipeline import Loaded, Problem, Refusal, kodcode, micro, validate
+from data_pipeline import Loaded, Problem, Refusal, micro, validate
+from data_pipeline.reading import read
 from sandbox import Limits, SandboxPool
 
 KODCODE_SAMPLE = Path(__file__).parents[2] / "../shared/data/kodcode_sample.json"
@@ -93,5 +94,5 @@ def test_every_micro_solution_passes_its_golden_tests(pool):
 
 @pytest.mark.shared_data
 def test_every_kodcode_sample_with_golden_tests_passes_them(pool):
-    loaded = kodcode.read(KODCODE_SAMPLE)
+    loaded = read(KODCODE_SAMPLE)
     assert validate(loaded, pool) == loaded
