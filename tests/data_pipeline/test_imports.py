@@ -41,13 +41,42 @@ def j_of(program: str) -> object:
     return run(program)["f"]("[1]")
 
 
+FUTURE = "from __future__ import annotations"
+
+
 def test_future_imports_stay_first():
-    program = '"""About."""\nfrom __future__ import annotations\ndef f(x: Undefined) -> List[int]: return m.floor(x)'
+    program = f'"""About."""\n{FUTURE}\ndef f(x: Undefined) -> List[int]: return m.floor(x)'
     whole = with_imports(program, problem(PROMPT))
     assert run(whole)["f"](2.5) == 2
     assert run(whole)["__doc__"] == "About."
-    # of a prompt they would change what the program means
-    assert "__future__" not in with_imports("def f(x): pass", problem("from __future__ import annotations\n" + PROMPT))
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        f"{FUTURE}; y = 'ü'",
+        f"{FUTURE};",
+        f"{FUTURE}; \\\n    y = 1",
+        f'"""ü"""; {FUTURE}; y = 1',
+        "from __future__ import (\n    annotations,\n    division); y = 1; z = 2",
+        f"{FUTURE}\n{FUTURE}; from __future__ import division  # twice\n",
+        f"# first\n{FUTURE}\n@staticmethod\ndef g(): pass",
+    ],
+)
+def test_a_future_import_may_share_its_line_or_take_several(head):
+    for question in (PROMPT, f"{FUTURE}\n{PROMPT}"):
+        names = run(with_imports(f"{head}\ndef f(x: Undefined): return m.floor(x)", problem(question)))
+        assert names["f"](2.5) == 2
+        assert names["f"].__annotations__ == {"x": "Undefined"}
+        assert names.get("y", 1) in (1, "ü")
+
+
+def test_a_prompts_own_future_imports_come_first_and_those_of_the_reference_are_left_out():
+    program = "def f(x: Undefined) -> List[int]: return m.floor(x)"
+    assert run(with_imports(program, problem(f"{FUTURE}\n{PROMPT}")))["f"](2.5) == 2
+    assert with_imports(program, problem(FUTURE)) == f"{FUTURE}\n{program}"
+    whole = with_imports(program, problem(PROMPT, f"{FUTURE}\nimport json\ndef f(x): return x"))
+    assert "import json" in whole and "__future__" not in whole
 
 
 def test_only_imports_of_the_modules_own_level_are_taken():
