@@ -1,4 +1,4 @@
-"""Programming questions from every source, in one shape; knows no models."""
+"""Programming questions from every dataset, in one shape; independent of models."""
 
 from data_pipeline.problem import Loaded, Problem, Refusal
 from data_pipeline.reading import Split, load

@@ -1,4 +1,4 @@
-"""Reads BigCodeBench (https://huggingface.co/datasets/bigcode/bigcodebench): complete, in full or hard.
+"""Reads BigCodeBench (https://huggingface.co/datasets/bigcode/bigcodebench): the complete variant, full or hard.
 
 The problem's `check` is the benchmark's own unittest class, to be executed in one namespace with the program.
 """
@@ -25,7 +25,7 @@ def _problem(row: Row) -> Problem:
         entry_point=entry_point,
         golden_tests=(),
         check=check,
-        # "Calibrated", as the benchmark's leaderboard has it: a sample may count on the question's imports.
+        # "Calibrated", as on the benchmark's leaderboard: a sample may rely on the question's imports.
         preamble=f"{text(row, 'code_prompt')}\n    pass\n" if row.get("code_prompt") else "",
         source="bigcodebench",
     )

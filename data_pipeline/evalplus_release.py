@@ -1,8 +1,8 @@
 """Reads HumanEval+ and MBPP+ as evalplus releases them on GitHub: inputs as JSON, and no expected values.
 
-The expected values are the reference's own; how a candidate's are compared with them follows evalplus v0.3.1
-(`evalplus/eval/__init__.py` and `_special_oracle.py`), its special cases included. Tuples, sets and complex numbers,
-which JSON does not have, are told by the problem's own example asserts.
+The reference gives the expected values. They are compared with a candidate's as in evalplus v0.3.1
+(`evalplus/eval/__init__.py` and `_special_oracle.py`), including its special cases. JSON has no tuples, sets and
+complex numbers; they are restored from the types in the problem's own example asserts.
 """
 
 import ast
@@ -97,7 +97,7 @@ def _tolerance(row: Row) -> float:
 
 
 def _inputs(row: Row, entry_point: str) -> list[list[Any]]:
-    """The arguments of every call, with the types that the example asserts show."""
+    """The arguments of every call, with the types in the example asserts."""
     kinds = example_kinds(text(row, "assertion") if row.get("assertion") else "", entry_point)
     found = []
     for name in ("base_input", "plus_input"):
@@ -114,7 +114,7 @@ def _inputs(row: Row, entry_point: str) -> list[list[Any]]:
 
 
 def example_kinds(asserts: str, entry_point: str) -> Kinds:
-    """The types of the literal arguments with which example asserts call the function. Raises BadRow."""
+    """The types of the literal arguments in example asserts that call the function. Raises BadRow."""
     kinds: Kinds = defaultdict(set)
     for node in ast.walk(parse(asserts, "the assertion")):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == entry_point:
@@ -134,7 +134,7 @@ def _note(value: Any, place: int, depth: int, kinds: Kinds) -> None:
 
 
 def restored(arguments: Sequence[Any], kinds: Kinds) -> list[Any]:
-    """Arguments read from JSON, as the types that `kinds` has at their places."""
+    """Arguments read from JSON, converted to the types that `kinds` has at their positions."""
     return [_restored(argument, place, 0, kinds) for place, argument in enumerate(arguments)]
 
 
@@ -157,7 +157,7 @@ def _restored(value: Any, place: int, depth: int, kinds: Kinds) -> Any:
 
 
 def _number(value: str) -> float | complex | str:
-    """A number that stands as a text because it may be complex."""
+    """A number that is stored as text because it may be complex."""
     try:
         return complex(value) if "j" in value else float(value)
     except ValueError:

@@ -13,7 +13,7 @@ from sandbox import Judge
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong with one line (of a file that has none: one row), counted from 1; `id` where one can be read."""
+    """What is wrong with one line (or row, in a file without lines), counted from 1; `id` is empty if it is unknown."""
 
     line: int
     id: str
@@ -29,9 +29,9 @@ class Report:
 
 
 def find_faults(path: str | Path, pool: Judge) -> Report:
-    """Reads every line by itself, and runs every solution against its tests.
+    """Reads every line separately, and runs every solution against its tests.
 
-    Raises ValueError where the file cannot be read at all, and sandbox.SandboxError where the sandbox itself fails.
+    Raises ValueError if the file as a whole cannot be read, and sandbox.SandboxError if the sandbox itself fails.
     """
     rows = read_rows(path)
     row_format = find_format(rows) or problem_files.FORMAT

@@ -1,8 +1,8 @@
 """From raw rows to a clean, versioned dataset and a manifest that accounts for every row.
 
 In order: read and refuse malformed rows; keep the wanted difficulties; drop duplicates and what overlaps with the
-evaluation sets; take answers out of the questions; run every solution against its tests; write. The same input gives
-the same bytes, and an interrupted run takes up its sandbox results where it left them.
+evaluation sets; remove answers from the questions; run every solution against its tests; write. The same input gives
+the same bytes, and an interrupted run reuses the sandbox results that it has saved.
 """
 
 import hashlib
@@ -37,11 +37,11 @@ class Recipe:
     name: str
     """of a dataset in `sources.DATASETS`"""
     source: str
-    """files, as `local_path` and `rows.files` take them; a generated dataset needs none"""
+    """files, in the form that `local_path` and `rows.files` take; empty for a generated dataset"""
     difficulties: tuple[str, ...] = ()
     """those to keep; empty for all"""
     against: tuple[str, ...] = ()
-    """evaluation sets, as sources, with which a training set may not overlap"""
+    """evaluation sets that a training set may not overlap, as sources"""
 
 
 def default_recipe(name: str) -> Recipe:
@@ -58,7 +58,7 @@ KODCODE = default_recipe("kodcode")
 
 @dataclass(frozen=True)
 class Manifest:
-    """What became of every row: `dropped` counts the refused by kind of reason, `refused` gives each its reason."""
+    """Accounts for every row: `dropped` counts the refused rows by kind of reason, `refused` gives each its reason."""
 
     name: str
     version: str
@@ -70,19 +70,18 @@ class Manifest:
     files_sha256: dict[str, str]
 
     def as_document(self) -> dict[str, Any]:
-        """As `manifest.json` has it."""
+        """The content of `manifest.json`."""
         return asdict(self)
 
 
 def prepare(
     recipe: Recipe, directory: str | Path, pool: Judge, progress: Progress | None = None
 ) -> tuple[Path, Manifest]:
-    """Write the dataset below `directory`, and `manifest.json` among its files; `progress` gets (done, all).
+    """Writes the dataset below `directory`, with a `manifest.json` among its files; `progress` gets (done, all).
 
-    Only training sets are cleaned, and written as one split "train": a run holds out what it is told to. Of a benchmark
-    every readable problem is kept, in one split "test". Raises
-    ValueError, in one line, for a source that cannot be read or of which nothing is left, and sandbox.SandboxError
-    where the sandbox itself fails.
+    A training set is cleaned and written as one split "train"; each run holds out its own share. A benchmark keeps
+    every readable problem, in one split "test". Raises ValueError, in one line, for a source that cannot be read or
+    that has no problems left, and sandbox.SandboxError if the sandbox itself fails.
     """
     dataset = find_dataset(recipe.name)
     if dataset.generate is not None:
@@ -96,18 +95,18 @@ def prepare(
         loaded = _validated(loaded, pool, Path(directory) / f"{recipe.name}.validated.jsonl", progress)
     if not loaded.problems:
         reasons = ", ".join(f"{count} {kind}" for kind, count in _dropped(loaded.refused).items())
-        raise ValueError(f"{recipe.source}: nothing is left of {len(loaded.refused)} rows ({reasons})")
+        raise ValueError(f"{recipe.source}: no problems are left of {len(loaded.refused)} rows ({reasons})")
     splits = {"train" if dataset.is_training_set else "test": loaded.problems}
     return _write(recipe, directory, splits, loaded.refused, stripped, _sha256(*files(path)))
 
 
 def _only(name: str, loaded: Loaded) -> Loaded:
-    """A file may hold several benchmarks; those of another name are refused."""
+    """A file may hold several benchmarks; problems of other datasets are refused."""
     return loaded.refusing({p.id: f"belongs to {p.source}" for p in loaded.problems if p.source != name})
 
 
 def _cleaned(loaded: Loaded, evaluation: Sequence[Problem]) -> tuple[Loaded, int]:
-    """No duplicates, no overlaps, no answers in questions; and how many questions held some."""
+    """The problems without duplicates, overlaps and answers in questions, and how many questions held answers."""
     loaded = drop_overlaps(drop_duplicates(loaded), evaluation)
     clean = tuple(without_answers(problem) for problem in loaded.problems)
     stripped = sum(before != after for before, after in zip(loaded.problems, clean, strict=True))
@@ -115,7 +114,7 @@ def _cleaned(loaded: Loaded, evaluation: Sequence[Problem]) -> tuple[Loaded, int
 
 
 def _validated(loaded: Loaded, pool: Judge, journal: Path, progress: Progress | None) -> Loaded:
-    """`validate`, chunk by chunk, each result at once on disk; what the journal knows is not run again."""
+    """As `validate`, but in chunks; results are saved to the journal at once, and those already in it are reused."""
     journal.parent.mkdir(parents=True, exist_ok=True)
     known = _read_journal(journal)
     keys = {problem.id: _key(problem) for problem in loaded.problems}
@@ -134,7 +133,7 @@ def _validated(loaded: Loaded, pool: Judge, journal: Path, progress: Progress | 
 
 
 def _read_journal(journal: Path) -> dict[str, str | None]:
-    """The results in a journal; a last line cut short by an interruption is taken off the file."""
+    """The results in a journal; a last line that an interruption cut short is removed from the file."""
     lines = journal.read_text().splitlines(keepends=True) if journal.exists() else []
     if lines and not lines[-1].endswith("\n"):
         journal.write_text("".join(lines := lines[:-1]))
@@ -165,17 +164,17 @@ def _write(
 
 
 def _dropped(refused: Sequence[Refusal]) -> dict[str, int]:
-    """How many were refused for each kind of reason, the commonest first."""
+    """How many were refused for each kind of reason, most common first."""
     return dict(Counter(_kind(refusal.reason) for refusal in refused).most_common())
 
 
 def _kind(reason: str) -> str:
-    """The reason without its particulars: what follows a colon, and numbers."""
+    """The reason without its details: numbers, and whatever follows a colon."""
     return re.sub(r"\d+", "N", reason.partition(":")[0])
 
 
 def _sha256(*files: Path) -> str:
-    """Of the files' contents, one after the other."""
+    """The hash of the files' contents, concatenated."""
     digest = hashlib.sha256()
     for file in files:
         digest.update(file.read_bytes())

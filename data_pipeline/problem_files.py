@@ -1,4 +1,4 @@
-"""Reads and writes anybody's own problems: JSONL (JSON, parquet) of {id, question, solution, entry_point, tests?}."""
+"""Your own problems: reads JSONL, JSON or parquet of {id, question, solution, entry_point, tests?}, writes JSONL."""
 
 import json
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ def _problem(row: Row) -> Problem:
 
 
 def _test(line: str, entry_point: str) -> str:
-    """The line as a golden test, normalized. Raises BadRow where it is none."""
+    """The line as a golden test, normalized. Raises BadRow if it is not one."""
     shown = repr(line[:_SHOWN])
     statements = parse(line, f"the test {shown}").body
     test = (

@@ -1,6 +1,6 @@
 """Problems as a TFDS dataset in array_record files: one builder, one typed example, a config for each dataset.
 
-Neither writing nor reading imports TensorFlow. What is written depends on the problems alone, byte for byte.
+Neither writing nor reading imports TensorFlow. The bytes written depend only on the problems.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from data_pipeline.problem import Problem
 from data_pipeline.sources import DATASETS
 
 FORMAT_VERSION = "1.1.0"
-_WRITER_OPTIONS = "group_size:1"  # TFDS's own: every record can be read on its own
+_WRITER_OPTIONS = "group_size:1"  # as TFDS does: every record can be read separately
 
 
 class Problems(tfds.core.GeneratorBasedBuilder):
@@ -31,7 +31,7 @@ class Problems(tfds.core.GeneratorBasedBuilder):
     BUILDER_CONFIGS = [  # noqa: RUF012
         tfds.core.BuilderConfig(name=dataset.name, description=dataset.title) for dataset in DATASETS
     ]
-    url_infos: Mapping[str, Any] = {}  # nothing is downloaded, so there are no checksums to look for
+    url_infos: Mapping[str, Any] = {}  # there are no downloads, and so no checksums to look for
 
     def __init__(self, splits: Mapping[str, Sequence[Problem]], **options: Any) -> None:
         self.splits = splits
@@ -58,16 +58,16 @@ class Problems(tfds.core.GeneratorBasedBuilder):
 
 
 def write(directory: str | Path, config: str, splits: Mapping[str, Sequence[Problem]]) -> Path:
-    """Write the splits to the folder `config` below `directory` and return its path, which `read` takes.
+    """Writes the splits to the folder `config` below `directory` and returns its path, which `read` takes.
 
-    A dataset already there is replaced only once the new one is whole.
+    An existing dataset is replaced only once the new one is complete.
     """
     tfds.disable_progress_bar()
     Path(directory).mkdir(parents=True, exist_ok=True)
-    # Always built afresh: TFDS writes other metadata where it finds an older dataset.
+    # Always built in a new folder: TFDS writes different metadata if it finds an older dataset.
     with tempfile.TemporaryDirectory(dir=directory, prefix=".incomplete-") as fresh:
         builder = Problems(splits, config=config, data_dir=fresh)
-        with contextlib.redirect_stdout(sys.stderr):  # TFDS prints what it does
+        with contextlib.redirect_stdout(sys.stderr):  # TFDS prints its progress
             builder.download_and_prepare()
         built, target = Path(builder.data_path), Path(directory) / config
         if target.exists():
@@ -79,9 +79,9 @@ def write(directory: str | Path, config: str, splits: Mapping[str, Sequence[Prob
 def read(path: str | Path) -> dict[str, tuple[Problem, ...]]:
     """The problems of every split of a written dataset, in TFDS's own shuffled but constant order.
 
-    Raises ValueError where the dataset is one of something else.
+    Raises ValueError if the dataset does not hold problems.
     """
-    builder: Any = tfds.builder_from_directory(str(path))  # whose stubs know neither features nor data sources
+    builder: Any = tfds.builder_from_directory(str(path))  # the stubs lack features and data sources
     if set(builder.info.features) != {field.name for field in fields(Problem)}:
         raise ValueError(f"{path}: a TFDS dataset, but not of problems")
     return {
@@ -99,7 +99,7 @@ def _problem(example: Mapping[str, Any]) -> Problem:
 
 
 def _rewrite_deterministically(shard: Path) -> None:
-    """TFDS serializes an example's fields in an order that differs from process to process; put it right."""
+    """Rewrites a shard with sorted fields: TFDS serializes them in an order that differs between processes."""
     reader = ArrayRecordReader(str(shard))
     records = reader.read_all()
     reader.close()

@@ -1,7 +1,7 @@
 """Reads UnLeakedTestBench (https://arxiv.org/abs/2508.00408): functions to write tests for.
 
-The solution is the function under test; `check` holds the benchmark's own tests, one a line, of which the
-golden tests are those that the suite language can say.
+The solution is the function under test. `check` holds the benchmark's own tests, one per line; the golden tests are
+those that the suite language can express.
 """
 
 from collections.abc import Sequence

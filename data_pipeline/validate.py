@@ -1,7 +1,7 @@
-"""Runs every solution against its own golden tests, in the sandbox, and refuses those that fail them.
+"""Runs every solution against its own golden tests, in the sandbox, and refuses those that fail.
 
-A solution must do with half of what the programs will have that its answers judge, and must answer the same when it is
-asked again: what it returns for a call is remembered.
+A solution gets half of the limits of the programs that its answers will judge. It must also give the same answers when
+asked again, because its answer to a call is cached.
 """
 
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ from sandbox import Execution, Job, Judge, Outcome, SuiteTest, encode_literal, s
 def validate(loaded: Loaded, pool: Judge) -> Loaded:
     """`loaded` with the problems whose solution does not execute, or fails a golden test, among the refused.
 
-    Raises sandbox.SandboxError where the sandbox itself fails.
+    Raises sandbox.SandboxError if the sandbox itself fails.
     """
     reasons = zip(loaded.problems, failures(loaded.problems, pool), strict=True)
     return loaded.refusing({problem.id: reason for problem, reason in reasons if reason is not None})
 
 
 def failures(problems: Sequence[Problem], pool: Judge) -> list[str | None]:
-    """For each problem why its solution is not to be trusted, or None. Raises as `validate` does."""
+    """For each problem, why its solution cannot be trusted, or None. Raises as `validate` does."""
     suites = [read_golden_tests(problem) for problem in problems]
     limits = pool.limits.halved()
     jobs = [
@@ -37,7 +37,7 @@ def failures(problems: Sequence[Problem], pool: Judge) -> list[str | None]:
 
 
 def _stated_values(suites: Sequence[Sequence[SuiteTest]], pool: Judge) -> list[list[str | None]]:
-    """The canonical values of the stated answers; what is not a literal is evaluated in a process of its own."""
+    """The canonical values of the stated answers; those that are not literals are evaluated in a separate process."""
     literals = [[encode_literal(test.stated) for test in suite] for suite in suites]
     jobs = [
         Job("", tuple(test.stated for test, value in zip(suite, values, strict=True) if value is None))
@@ -64,10 +64,10 @@ def _why_not(suite: Sequence[SuiteTest], execution: Execution, stated: Sequence[
 
 
 def _fickle(suite: Sequence[SuiteTest], execution: Execution, backwards: Execution) -> str | None:
-    """Why the solution cannot be relied on: another process, asked the same in reverse, answered otherwise."""
+    """Why the solution is unreliable: another process, given the calls in reverse, answered differently."""
     for test, first, second in zip(suite, execution.outcomes, reversed(backwards.outcomes), strict=True):
         if first != second:
-            return f"the solution does not answer the same each time: {test.call} {_described(second)} when asked anew"
+            return f"the solution does not answer the same each time: {test.call} {_described(second)} when asked again"
     return None
 
 

@@ -57,7 +57,7 @@ def test_a_restored_iterator_goes_on_exactly_across_epochs():
 def test_an_impossible_batch_is_an_error():
     with pytest.raises(ValueError, match="a batch of 11 problems cannot be drawn from 10"):
         batches(PROBLEMS, 11, seed=0)
-    with pytest.raises(ValueError, match="host 0 of 3 can have no equal share of 4"):
+    with pytest.raises(ValueError, match="host 0 of 3 cannot have an equal share of 4"):
         batches(PROBLEMS, 4, seed=0, hosts=3)
 
 

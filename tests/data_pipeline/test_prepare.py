@@ -140,7 +140,7 @@ def test_only_training_sets_are_cleaned(tmp_path, pool):
     path, manifest = prepare(Recipe("ult", str(tmp_path / "ult.json")), tmp_path / "out", pool)
     assert manifest.kept == {"test": 2}
     assert {problem.id for problem in data_pipeline.load(str(path), "all").problems} == {"ULT/1", "ULT/2"}
-    with pytest.raises(ValueError, match=r"nothing is left of 2 rows \(2 belongs to ult\)$"):
+    with pytest.raises(ValueError, match=r"no problems are left of 2 rows \(2 belongs to ult\)$"):
         prepare(Recipe("kodcode", str(tmp_path / "ult.json")), tmp_path / "out", pool)
 
 

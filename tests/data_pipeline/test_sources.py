@@ -152,7 +152,7 @@ def test_load_tells_the_format_of_a_file_by_its_fields(tmp_path):
     ("name", "content", "message"),
     [
         ("gone.json", None, "no such file"),
-        ("notes.txt", b"hello", "unknown kind of file; known are .json, .jsonl, .jsonl.gz, .parquet"),
+        ("notes.txt", b"hello", "unknown kind of file; known kinds: .json, .jsonl, .jsonl.gz, .parquet"),
         ("bad.json", b"{", "not readable as json: Expecting property name"),
         ("bad.jsonl", b"\xff\xfe", "not one row is an object"),
         ("bad.parquet", b"PAR?", "not readable as parquet"),

@@ -75,7 +75,7 @@ def test_a_solution_is_refused_that_answers_otherwise_when_asked_again(pool, tmp
     solution = FICKLE.format(file=str(tmp_path / "asked"))
     problem = replace(GOOD, id="fickle", solution=solution, golden_tests=("assert f(5) == 1",))
     (refusal,) = validate(Loaded((problem,)), pool).refused
-    assert refusal.reason == "the solution does not answer the same each time: f(5) gave 2 when asked anew"
+    assert refusal.reason == "the solution does not answer the same each time: f(5) gave 2 when asked again"
 
 
 def test_a_solution_is_refused_that_needs_more_than_half_the_time_of_a_call():

@@ -35,7 +35,7 @@ def test_one_machine_is_checked_then_trains(cloud):
 def test_other_gpus_than_planned_are_refused(cloud, capsys, gpus):
     cloud.script = Script(gpus=gpus)
     assert cloud.launch("gpu", "up", *RUN) == 2
-    assert f"here are {gpus[0]}" in capsys.readouterr().err
+    assert f"found {gpus[0]}" in capsys.readouterr().err
     assert ["codea1", *TRAIN] not in cloud.calls
 
 

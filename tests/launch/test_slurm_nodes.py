@@ -122,7 +122,7 @@ def test_a_job_that_is_stopped_again_and_again_gives_up(slurm, monkeypatch):
     slurm.warn()
     assert slurm.end() == 130
     assert (slurm.state, slurm.requeues) == (COMPLETED, [])
-    assert "stopped after 100 restarts; not queued again" in slurm.log
+    assert "stopped after 100 restarts; not requeued" in slurm.log
 
 
 def test_a_job_that_slurm_will_not_queue_again_says_so(slurm, monkeypatch):
@@ -130,7 +130,7 @@ def test_a_job_that_slurm_will_not_queue_again_says_so(slurm, monkeypatch):
     (slurm.directory / "refuses").touch()
     slurm.warn()
     assert slurm.end() == 130
-    assert "SLURM did not queue it again" in slurm.log
+    assert "SLURM did not requeue it" in slurm.log
 
 
 @pytest.mark.long
