@@ -67,7 +67,7 @@ UNLEAKED_ROW = {
 
 
 def passes(problem: Problem, program: str) -> bool:
-    """Whether the problem's own check accepts the program, each in a namespace of its own."""
+    """Whether the problem's own check accepts the program, each in its own namespace."""
     candidate: dict = {}
     checker: dict = {}
     exec(program, candidate)
@@ -170,7 +170,7 @@ def test_an_unleaked_row_keeps_its_tests_and_gives_the_plain_ones_as_golden():
         (UNLEAKED_ROW, "ult"),
     ],
 )
-def test_load_tells_the_benchmarks_apart(tmp_path, row, source):
+def test_load_recognises_each_benchmark(tmp_path, row, source):
     path = tmp_path / "rows.jsonl"
     path.write_text(json.dumps(row))
     (problem,) = data_pipeline.load(str(path), "all").problems
@@ -201,7 +201,7 @@ def test_the_evalplus_sample_is_read_whole_and_one_check_fails_every_solution():
 
 @pytest.mark.long
 @pytest.mark.shared_data
-def test_the_slow_evalplus_solutions_pass_too():
+def test_the_slow_evalplus_solutions_also_pass():
     loaded = data_pipeline.load(str(SHARED_DATA / "evalplus_sample.parquet"), "all")
     assert unsound(problem for problem in loaded.problems if problem.id in SLOW) == []
 

@@ -1,4 +1,4 @@
-"""evalplus' released form: types that JSON lacks come back, and its own comparisons hold."""
+"""The released format of evalplus: types that JSON lacks are restored, and its own comparisons apply."""
 
 import ast
 import json

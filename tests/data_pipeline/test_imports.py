@@ -84,19 +84,19 @@ def test_only_imports_of_the_modules_own_level_are_taken():
     assert with_imports("def f(x): pass", problem(question)) == "import os\ndef f(x): pass"
 
 
-def test_of_prose_lines_that_are_imports_count():
+def test_lines_of_prose_that_are_imports_count():
     question = "Write f. It may use:\nimport math\nfrom the left to the right\nfrom typing import List\nimport it.\n"
     program = with_imports("def f(x: List) -> float: return math.sqrt(x)", problem(question))
     assert run(program)["f"](4) == 2
 
 
-def test_lines_that_end_as_on_other_systems_are_not_torn_apart():
+def test_line_endings_of_other_systems_are_kept_whole():
     program = "from __future__ import annotations\r\ndef f(x):\r\n    return m.floor(x)\r\n"
     assert run(with_imports(program, problem(PROMPT)))["f"](2.5) == 2
 
 
 @pytest.mark.parametrize("program", ["def f(x: return x", "", "x = '\0'", "(" * 5000])
-def test_a_program_that_does_not_parse_stays_what_it_is(program):
+def test_a_program_that_does_not_parse_is_unchanged(program):
     whole = with_imports(program, problem(PROMPT))
     assert whole.endswith(program)
     if program:

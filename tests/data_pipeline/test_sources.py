@@ -13,6 +13,7 @@ import data_pipeline
 from data_pipeline import Loaded, Problem, kodcode, micro, tfds_files
 from data_pipeline.heldout import hold_out
 from data_pipeline.reading import read
+from data_pipeline.sources import DATASETS, FORMATS, find_format
 
 KODCODE_SAMPLE = Path(__file__).parents[2] / "../shared/data/kodcode_sample.json"
 
@@ -139,7 +140,13 @@ def test_own_problems_are_read_line_by_line(tmp_path):
     assert refused["mine/5"] == "tests is not a list of texts"
 
 
-def test_load_tells_the_format_of_a_file_by_its_fields(tmp_path):
+def test_datasets_have_different_names_and_no_format_hides_another():
+    assert len({dataset.name for dataset in DATASETS}) == len(DATASETS)
+    for known in FORMATS:
+        assert find_format([{}, dict.fromkeys(known.fields)]) is known
+
+
+def test_load_recognises_the_format_of_a_file_by_its_fields(tmp_path):
     own = write_jsonl(tmp_path / "own.jsonl", [OWN_ROW])
     kod = write_jsonl(tmp_path / "kod.jsonl", ["oops", KODCODE_ROW])
     assert data_pipeline.load(str(own), "all").problems[0].source == "problems"
@@ -179,7 +186,7 @@ def test_load_gives_the_micro_world_by_name():
         data_pipeline.load("micro", "test", 1)  # type: ignore[arg-type]
 
 
-def test_splits_of_a_file_part_it_by_solution(tmp_path):
+def test_splits_of_a_file_divide_it_by_solution(tmp_path):
     rows = [
         OWN_ROW | {"id": f"{number}/{wording}", "solution": f"def f(x):\n    return x + {number}", "tests": []}
         for number in range(200)
@@ -217,7 +224,7 @@ def test_what_exceeds_the_number_held_out_is_trained_on(at_most):
     train, heldout = hold_out(problems, 0.2, at_most)
     assert (len(train), len(heldout)) == (1000 - at_most, at_most)
     assert set(heldout) <= set(hold_out(problems, 0.2)[1])
-    assert hold_out(problems[::-1], 0.2, at_most)[1] == heldout[::-1]  # whatever the order of the file
+    assert hold_out(problems[::-1], 0.2, at_most)[1] == heldout[::-1]  # in any order of the file
 
 
 def test_files_and_prepared_datasets_are_read_from_a_bucket(tmp_path, monkeypatch):
