@@ -43,7 +43,7 @@ def test_a_released_row_is_checked_against_its_own_reference():
     assert "def add(pair):" in problem.question
     assert accepts(problem, problem.solution)
     assert accepts(problem, "def add(pair):\n    return sum(pair) + 1e-9 * (type(pair[0]) is float)")
-    assert not accepts(problem, "def add(pair):\n    return sum(pair) + 1e-9")  # floats alone may differ a little
+    assert not accepts(problem, "def add(pair):\n    return sum(pair) + 1e-9")  # only floats may differ a little
     assert not accepts(problem, "def add(pair):\n    return sum(pair) + 1")
     humaneval = row(task_id="HumanEval/1", prompt="def add(pair):\n", canonical_solution="    return sum(pair)\n")
     (problem,) = evalplus_release.FORMAT.read([humaneval]).problems
@@ -85,7 +85,7 @@ def test_a_bad_row_is_refused_with_the_reason(changes, reason):
     assert reason in evalplus_release.FORMAT.read([row(**changes)]).refused[0].reason
 
 
-def test_released_files_are_told_from_all_others(tmp_path):
+def test_released_files_are_recognised(tmp_path):
     (tmp_path / "MbppPlus.jsonl").write_text(json.dumps(row()))
     assert data_pipeline.load(str(tmp_path / "MbppPlus.jsonl"), "all").problems[0].source == "mbppplus"
 
@@ -114,7 +114,7 @@ def test_lists_deeper_than_the_examples_are_tuples_only_where_tuples_hold_tuples
 @pytest.mark.shared_data
 @pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.long)])
 def test_types_lost_in_json_are_restored_from_the_examples(shared_data, every):
-    """Of the real MBPP+ rows, whose checks still have the types; but for those whose examples show other types."""
+    """In the real MBPP+ rows, whose checks still have the types, except where the examples show other types."""
     wrong = []
     rows = pq.read_table(shared_data / "evalplus_sample.parquet").to_pylist()[::every]
     for problem in evalplus.TRAINING.read([row for row in rows if row["data_source"] == "mbppplus"]).problems:

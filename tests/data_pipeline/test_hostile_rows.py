@@ -1,4 +1,4 @@
-"""A row with anything in any field is a problem or is refused by name; no row keeps the others from being read."""
+"""A row with any content is read as a problem or refused by its id; no row prevents reading the others."""
 
 import pytest
 
@@ -58,7 +58,7 @@ VALUES = (
 
 
 def named(row, name):
-    """The row under another id."""
+    """The row with another id."""
     extra = {"extra_info": row["extra_info"] | {"question_id": name}} if "extra_info" in row else {}
     return row | {field: name for field in NAMES if field in row} | extra
 
