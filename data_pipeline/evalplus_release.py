@@ -118,35 +118,35 @@ def example_kinds(asserts: str, entry_point: str) -> Kinds:
     kinds: Kinds = defaultdict(set)
     for node in ast.walk(parse(asserts, "the assertion")):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == entry_point:
-            for place, argument in enumerate(node.args):
+            for position, argument in enumerate(node.args):
                 try:
-                    _note(ast.literal_eval(argument), place, 0, kinds)
+                    _note(ast.literal_eval(argument), position, 0, kinds)
                 except (ValueError, TypeError):
                     continue  # an expression, which shows no type
     return kinds
 
 
-def _note(value: Any, place: int, depth: int, kinds: Kinds) -> None:
-    kinds[place, depth].add(type(value))
+def _note(value: Any, position: int, depth: int, kinds: Kinds) -> None:
+    kinds[position, depth].add(type(value))
     if isinstance(value, list | tuple | set | dict):
         for item in value.values() if isinstance(value, dict) else value:
-            _note(item, place, depth + 1, kinds)
+            _note(item, position, depth + 1, kinds)
 
 
 def restored(arguments: Sequence[Any], kinds: Kinds) -> list[Any]:
     """Arguments read from JSON, converted to the types that `kinds` has at their positions."""
-    return [_restored(argument, place, 0, kinds) for place, argument in enumerate(arguments)]
+    return [_restored(argument, position, 0, kinds) for position, argument in enumerate(arguments)]
 
 
-def _restored(value: Any, place: int, depth: int, kinds: Kinds) -> Any:
+def _restored(value: Any, position: int, depth: int, kinds: Kinds) -> Any:
     if isinstance(value, dict):
-        return {key: _restored(item, place, depth + 1, kinds) for key, item in value.items()}
+        return {key: _restored(item, position, depth + 1, kinds) for key, item in value.items()}
     if not isinstance(value, list | str):
         return value
-    shown = [kinds[p, d] for p, d in sorted(kinds) if p == place and d <= depth]
+    shown = [kinds[p, d] for p, d in sorted(kinds) if p == position and d <= depth]
     seen = shown[-1] if shown else set()
     if isinstance(value, list):
-        items = [_restored(item, place, depth + 1, kinds) for item in value]
+        items = [_restored(item, position, depth + 1, kinds) for item in value]
         if set in seen:
             return set(items) or {}  # examples of sets have an empty dict where they mean none
         nested = (

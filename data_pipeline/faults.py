@@ -28,7 +28,7 @@ class Report:
     faults: tuple[Fault, ...]
 
 
-def find_faults(path: str | Path, pool: Judge) -> Report:
+def find_faults(path: str | Path, judge: Judge) -> Report:
     """Reads every line separately, and runs every solution against its tests.
 
     Raises ValueError if the file as a whole cannot be read, and sandbox.SandboxError if the sandbox itself fails.
@@ -51,7 +51,7 @@ def find_faults(path: str | Path, pool: Judge) -> Report:
             continue
         first_line[problem.id] = line
         problems[line] = problem
-    reasons = zip(problems.items(), failures(tuple(problems.values()), pool), strict=True)
+    reasons = zip(problems.items(), failures(tuple(problems.values()), judge), strict=True)
     failed = [Fault(line, problem.id, reason) for (line, problem), reason in reasons if reason is not None]
     faults = sorted([*faults, *failed], key=lambda fault: fault.line)
     return Report(len(problems) - len(failed), tuple(faults))

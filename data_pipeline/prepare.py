@@ -75,7 +75,7 @@ class Manifest:
 
 
 def prepare(
-    recipe: Recipe, directory: str | Path, pool: Judge, progress: Progress | None = None
+    recipe: Recipe, directory: str | Path, judge: Judge, progress: Progress | None = None
 ) -> tuple[Path, Manifest]:
     """Writes the dataset below `directory`, with a `manifest.json` among its files; `progress` gets (done, all).
 
@@ -92,7 +92,7 @@ def prepare(
     if dataset.is_training_set:
         evaluation = [problem for other in recipe.against for problem in read(local_path(other)).problems]
         loaded, stripped = _cleaned(loaded, evaluation)
-        loaded = _validated(loaded, pool, Path(directory) / f"{recipe.name}.validated.jsonl", progress)
+        loaded = _validated(loaded, judge, Path(directory) / f"{recipe.name}.validated.jsonl", progress)
     if not loaded.problems:
         reasons = ", ".join(f"{count} {kind}" for kind, count in _dropped(loaded.refused).items())
         raise ValueError(f"{recipe.source}: no problems are left of {len(loaded.refused)} rows ({reasons})")
@@ -113,7 +113,7 @@ def _cleaned(loaded: Loaded, evaluation: Sequence[Problem]) -> tuple[Loaded, int
     return replace(loaded, problems=clean), stripped
 
 
-def _validated(loaded: Loaded, pool: Judge, journal: Path, progress: Progress | None) -> Loaded:
+def _validated(loaded: Loaded, judge: Judge, journal: Path, progress: Progress | None) -> Loaded:
     """As `validate`, but in chunks; results are saved to the journal at once, and those already in it are reused."""
     journal.parent.mkdir(parents=True, exist_ok=True)
     known = _read_journal(journal)
@@ -122,7 +122,7 @@ def _validated(loaded: Loaded, pool: Judge, journal: Path, progress: Progress | 
     with journal.open("a") as lines:
         for start in range(0, len(todo), _CHUNK):
             chunk = todo[start : start + _CHUNK]
-            for problem, reason in zip(chunk, failures(chunk, pool), strict=True):
+            for problem, reason in zip(chunk, failures(chunk, judge), strict=True):
                 known[keys[problem.id]] = reason
                 lines.write(json.dumps([keys[problem.id], reason]) + "\n")
             lines.flush()

@@ -50,7 +50,7 @@ def f(x):
     asked.append(x)
     return len(asked)
 """
-FICKLE = """
+UNSTABLE = """
 def f(x):
     with open({file!r}, "a+") as file:
         file.write("x")
@@ -72,8 +72,8 @@ def test_a_solution_that_keeps_state_runs_each_call_in_a_fresh_process(pool):
 
 
 def test_a_solution_that_answers_differently_when_asked_again_is_refused(pool, tmp_path):
-    solution = FICKLE.format(file=str(tmp_path / "asked"))
-    problem = replace(GOOD, id="fickle", solution=solution, golden_tests=("assert f(5) == 1",))
+    solution = UNSTABLE.format(file=str(tmp_path / "asked"))
+    problem = replace(GOOD, id="unstable", solution=solution, golden_tests=("assert f(5) == 1",))
     (refusal,) = validate(Loaded((problem,)), pool).refused
     assert refusal.reason == "the solution does not answer the same each time: f(5) gave 2 when asked again"
 
