@@ -9,6 +9,7 @@ import ast
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import takewhile
 
 from data_pipeline.problem import Problem
 from sandbox.syntax import parse_module
@@ -23,19 +24,24 @@ def with_imports(program: str, problem: Problem) -> str:
     if not imports:
         return program
     try:
-        body = parse_module(program).body
+        own = _leading_futures(parse_module(program))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return program
-    own = [statement for statement in body if _is_future(statement)]
     futures = dict.fromkeys([*filter(_is_future_line, imports), *map(ast.unparse, own)])
     lines = [*futures, *(line for line in imports if not _is_future_line(line))]
     return _with_lines_at(own, lines, program) if own else "\n".join([*lines, program])
 
 
-def _with_lines_at(futures: Sequence[ast.stmt], lines: Sequence[str], program: str) -> str:
-    """The program with `lines` where the first of its imports from `__future__` begins, and `pass` for each of them.
+def _leading_futures(module: ast.Module) -> list[ast.stmt]:
+    """Its imports from `__future__`. Any that follow another statement are left out: Python refuses them."""
+    has_docstring = ast.get_docstring(module, clean=False) is not None
+    return list(takewhile(_is_future, module.body[has_docstring:]))
 
-    They are on the lines that are inserted. What stands before the first, such as a docstring, must stay before it.
+
+def _with_lines_at(futures: Sequence[ast.stmt], lines: Sequence[str], program: str) -> str:
+    """The program with `pass` in place of each of `futures`, and `lines` before the first: a docstring stays ahead.
+
+    `lines` include the futures. Only their own text is replaced, because they may share a line with other statements.
     """
     code = program.replace("\r\n", "\n").replace("\r", "\n").encode()
     line_starts = [0, *(match.end() for match in re.finditer(b"\n", code))]

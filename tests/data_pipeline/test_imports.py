@@ -71,6 +71,12 @@ def test_a_future_import_may_share_its_line_or_take_several(head):
         assert names.get("y", 1) in (1, "ü")
 
 
+def test_a_future_import_after_another_statement_stays_an_error():
+    for program in (f"{FUTURE}\nimport os\n{FUTURE}", f"x = 1\n{FUTURE}"):
+        with pytest.raises(SyntaxError):
+            run(with_imports(program, problem(PROMPT)))
+
+
 def test_a_prompts_own_future_imports_come_first_and_those_of_the_reference_are_left_out():
     program = "def f(x: Undefined) -> List[int]: return m.floor(x)"
     assert run(with_imports(program, problem(f"{FUTURE}\n{PROMPT}")))["f"](2.5) == 2
