@@ -1,7 +1,7 @@
 """Plans hardware presets and writes docs/plan.md: `make plan-all`, or `make plan-all PRESETS="1.5b/a1_v5e"`.
 
-Those of the paper's own method stand for all others on the same hardware, which need no more. A compile takes minutes;
-the documents are written anew after every preset, and keep what else was planned before.
+Only presets of the paper's own method are planned: other methods on the same hardware need no more. A compilation takes
+minutes; the documents are rewritten after every preset, and keep earlier plans of other presets.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ HEAD = f"""# Hardware presets, planned
 
 Written by `make plan-all`. TPU presets are compiled by libtpu for their topology, at the longest prompts and responses
 allowed; GPU presets are estimated by arithmetic alone. Two policies and their two optimizers stay in memory throughout,
-with the one frozen reference that both policies start from. Times are floors: what the chips could do at the very best,
-with prompts and responses at {FILL:.0%} of the longest on average, judging left out.
+with the frozen reference that both policies start from. Times are lower bounds: the best that the chips could do, with
+prompts and responses at {FILL:.0%} of the longest on average, without judging.
 
 """
 
@@ -52,7 +52,7 @@ def main(names: list[str]) -> int:
 
 
 def write(plans: Mapping[str, Planned]) -> None:
-    """Both documents, with all that is planned so far."""
+    """Writes both documents, with all plans so far."""
     plans = {name: plans[name] for name in sorted(plans)}
     write_plans(Plans(plans, hours(plans)))
     sections = "\n".join(f"## {name}\n\n{markdown_phases(plan)}" for name, plan in plans.items())
@@ -60,7 +60,7 @@ def write(plans: Mapping[str, Planned]) -> None:
 
 
 def hours(plans: Mapping[str, Planned]) -> dict[str, float]:
-    """Of a whole run of every preset for some hardware: by the plan of the same phases where there is one."""
+    """Lower bounds for a whole run of every hardware preset, from the plan of the same phases if there is one."""
     found, known = {}, {}
     for name in sorted(preset_names(), key=lambda name: name not in plans):  # what is planned first
         config = load(Config, name)

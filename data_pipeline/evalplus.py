@@ -1,38 +1,22 @@
-"""Reads HumanEval+ and MBPP+ (https://github.com/evalplus/evalplus) in the three shapes they are found in.
+"""Reads HumanEval+ and MBPP+ (https://github.com/evalplus/evalplus) in three formats.
 
-- evalplus/humanevalplus of the Hub: prompt, canonical_solution, entry_point, test with `check(candidate)`;
-- evalplus/mbppplus of the Hub: prompt, code, test_list, test as a script that calls the function by its name;
-- the form of training sets for reinforcement learning: problem, GT_code, test with `check`, extra_info.
+- evalplus/humanevalplus on the Hub: prompt, canonical_solution, entry_point, test with `check(candidate)`;
+- evalplus/mbppplus on the Hub: prompt, code, test_list, test as a script that calls the function by its name;
+- as in training sets for reinforcement learning: problem, GT_code, test with `check`, extra_info.
 
-Each becomes a problem whose `check` defines `check(candidate)`, which raises where the candidate is wrong. A
-function of MBPP is itself called `check`: run the two in separate namespaces.
+Each becomes a problem whose `check` defines `check(candidate)`, which raises if the candidate is wrong. One MBPP
+function is itself called `check`: run the two in separate namespaces. evalplus_release.py reads a fourth format.
 """
 
 import ast
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
-from data_pipeline.problem import Loaded, Problem
-from data_pipeline.rows import BadRow, Row, collect, read_rows, text, texts
+from data_pipeline import evalplus_release
+from data_pipeline.dataset import Dataset, Format
+from data_pipeline.problem import Problem
+from data_pipeline.rows import BadRow, Row, text, texts
 from data_pipeline.source_code import entry_function, functions, parse, with_declaration
-
-HUMANEVAL_FIELDS = frozenset({"task_id", "prompt", "canonical_solution", "entry_point", "test"})
-MBPP_FIELDS = frozenset({"task_id", "prompt", "code", "test_list", "test"})
-TRAINING_FIELDS = frozenset({"problem", "GT_code", "test", "extra_info"})
-
-
-def read(path: str | Path) -> Loaded:
-    """Every row as a problem, or refused by its id with the reason.
-
-    Raises ValueError where the file cannot be read at all.
-    """
-    return from_rows(read_rows(path))
-
-
-def from_rows(rows: Sequence[Row | BadRow]) -> Loaded:
-    """As `read`, of rows already in memory."""
-    return collect(rows, _id, _problem)
 
 
 def _id(row: Row) -> str:
@@ -116,7 +100,7 @@ def _called_function(solution: str, examples: Sequence[str]) -> str:
 
 
 def _as_check(script: str, entry_point: str) -> str:
-    """The script as a function `check` of the candidate, which it calls by the candidate's own name."""
+    """The script as a function `check(candidate)`, whose parameter has the name that the script calls."""
     body = parse(script, "the test code").body
     imports = [node for node in body if isinstance(node, ast.Import | ast.ImportFrom)]
     rest = [node for node in body if node not in imports]
@@ -128,9 +112,9 @@ def _as_check(script: str, entry_point: str) -> str:
 
 
 def _with_true_entry_point(problem: Problem) -> Problem:
-    """The problem; where the row names a helper of the function that its check calls, with the latter.
+    """The problem, with the function that its check calls as entry point where the row names a helper of it.
 
-    Raises BadRow where the test code defines no `check` of one parameter.
+    Raises BadRow if the test code does not define a `check` with one parameter.
     """
     check = functions(problem.check, "the test code").get("check")
     if check is None or len(check.args.args) != 1:
@@ -142,3 +126,13 @@ def _with_true_entry_point(problem: Problem) -> Problem:
         return problem
     renamed = problem.check.replace(f"def check({parameter})", f"def check({called[0]})")
     return replace(problem, entry_point=called[0], check=renamed)
+
+
+HUB_HUMANEVAL = Format(
+    "HumanEval+", frozenset({"task_id", "prompt", "canonical_solution", "entry_point", "test"}), _id, _problem
+)
+HUB_MBPP = Format("MBPP+", frozenset({"task_id", "prompt", "code", "test_list", "test"}), _id, _problem)
+TRAINING = Format("evalplus for training", frozenset({"problem", "GT_code", "test", "extra_info"}), _id, _problem)
+# The released format comes first, because its rows may also have the fields of the Hub's.
+HUMANEVAL_PLUS = Dataset("humanevalplus", "HumanEval+", (evalplus_release.FORMAT, HUB_HUMANEVAL, TRAINING))
+MBPP_PLUS = Dataset("mbppplus", "MBPP+", (evalplus_release.FORMAT, HUB_MBPP, TRAINING))

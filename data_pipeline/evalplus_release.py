@@ -1,8 +1,8 @@
 """Reads HumanEval+ and MBPP+ as evalplus releases them on GitHub: inputs as JSON, and no expected values.
 
-The expected values are the reference's own; how a candidate's are compared with them follows evalplus v0.3.1
-(`evalplus/eval/__init__.py` and `_special_oracle.py`), its special cases included. Tuples, sets and complex numbers,
-which JSON does not have, are told by the problem's own example asserts.
+The reference gives the expected values. They are compared with a candidate's as in evalplus v0.3.1
+(`evalplus/eval/__init__.py` and `_special_oracle.py`), including its special cases. JSON has no tuples, sets and
+complex numbers; they are restored from the types in the problem's own example asserts.
 """
 
 import ast
@@ -11,11 +11,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from data_pipeline.problem import Loaded, Problem
-from data_pipeline.rows import BadRow, Row, collect, text
+from data_pipeline.dataset import Format
+from data_pipeline.problem import Problem
+from data_pipeline.rows import BadRow, Row, text
 from data_pipeline.source_code import entry_function, parse, with_declaration
-
-FIELDS = frozenset({"task_id", "prompt", "canonical_solution", "entry_point", "base_input", "plus_input", "atol"})
 
 Kinds = dict[tuple[int, int], set[type]]  # of the values at (argument, depth within it)
 
@@ -64,11 +63,6 @@ _COMPARISONS = {
 }
 
 
-def from_rows(rows: Sequence[Row | BadRow]) -> Loaded:
-    """Every row as a problem, or refused by its id with the reason."""
-    return collect(rows, _id, _problem)
-
-
 def _id(row: Row) -> str:
     return text(row, "task_id").replace("Mbpp/", "MBPP/")
 
@@ -103,7 +97,7 @@ def _tolerance(row: Row) -> float:
 
 
 def _inputs(row: Row, entry_point: str) -> list[list[Any]]:
-    """The arguments of every call, with the types that the example asserts show."""
+    """The arguments of every call, with the types in the example asserts."""
     kinds = example_kinds(text(row, "assertion") if row.get("assertion") else "", entry_point)
     found = []
     for name in ("base_input", "plus_input"):
@@ -120,39 +114,39 @@ def _inputs(row: Row, entry_point: str) -> list[list[Any]]:
 
 
 def example_kinds(asserts: str, entry_point: str) -> Kinds:
-    """The types of the literal arguments with which example asserts call the function. Raises BadRow."""
+    """The types of the literal arguments in example asserts that call the function. Raises BadRow."""
     kinds: Kinds = defaultdict(set)
     for node in ast.walk(parse(asserts, "the assertion")):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == entry_point:
-            for place, argument in enumerate(node.args):
+            for position, argument in enumerate(node.args):
                 try:
-                    _note(ast.literal_eval(argument), place, 0, kinds)
+                    _note(ast.literal_eval(argument), position, 0, kinds)
                 except (ValueError, TypeError):
                     continue  # an expression, which shows no type
     return kinds
 
 
-def _note(value: Any, place: int, depth: int, kinds: Kinds) -> None:
-    kinds[place, depth].add(type(value))
+def _note(value: Any, position: int, depth: int, kinds: Kinds) -> None:
+    kinds[position, depth].add(type(value))
     if isinstance(value, list | tuple | set | dict):
         for item in value.values() if isinstance(value, dict) else value:
-            _note(item, place, depth + 1, kinds)
+            _note(item, position, depth + 1, kinds)
 
 
 def restored(arguments: Sequence[Any], kinds: Kinds) -> list[Any]:
-    """Arguments read from JSON, as the types that `kinds` has at their places."""
-    return [_restored(argument, place, 0, kinds) for place, argument in enumerate(arguments)]
+    """Arguments read from JSON, converted to the types that `kinds` has at their positions."""
+    return [_restored(argument, position, 0, kinds) for position, argument in enumerate(arguments)]
 
 
-def _restored(value: Any, place: int, depth: int, kinds: Kinds) -> Any:
+def _restored(value: Any, position: int, depth: int, kinds: Kinds) -> Any:
     if isinstance(value, dict):
-        return {key: _restored(item, place, depth + 1, kinds) for key, item in value.items()}
+        return {key: _restored(item, position, depth + 1, kinds) for key, item in value.items()}
     if not isinstance(value, list | str):
         return value
-    shown = [kinds[p, d] for p, d in sorted(kinds) if p == place and d <= depth]
+    shown = [kinds[p, d] for p, d in sorted(kinds) if p == position and d <= depth]
     seen = shown[-1] if shown else set()
     if isinstance(value, list):
-        items = [_restored(item, place, depth + 1, kinds) for item in value]
+        items = [_restored(item, position, depth + 1, kinds) for item in value]
         if set in seen:
             return set(items) or {}  # examples of sets have an empty dict where they mean none
         nested = (
@@ -163,8 +157,16 @@ def _restored(value: Any, place: int, depth: int, kinds: Kinds) -> Any:
 
 
 def _number(value: str) -> float | complex | str:
-    """A number that stands as a text because it may be complex."""
+    """A number that is stored as text because it may be complex."""
     try:
         return complex(value) if "j" in value else float(value)
     except ValueError:
         return value
+
+
+FORMAT = Format(
+    "evalplus as released",
+    frozenset({"task_id", "prompt", "canonical_solution", "entry_point", "base_input", "plus_input", "atol"}),
+    _id,
+    _problem,
+)

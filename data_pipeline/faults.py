@@ -3,16 +3,17 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from data_pipeline import problem_files
 from data_pipeline.problem import Problem
 from data_pipeline.rows import BadRow, read_rows
-from data_pipeline.sources import reader_of
+from data_pipeline.sources import find_format
 from data_pipeline.validate import failures
 from sandbox import Judge
 
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong with one line (of a file that has none: one row), counted from 1; `id` where one can be read."""
+    """What is wrong with one line (or row, in a file without lines), counted from 1; `id` is empty if it is unknown."""
 
     line: int
     id: str
@@ -27,18 +28,18 @@ class Report:
     faults: tuple[Fault, ...]
 
 
-def find_faults(path: str | Path, pool: Judge) -> Report:
-    """Reads every line by itself, and runs every solution against its tests.
+def find_faults(path: str | Path, judge: Judge) -> Report:
+    """Reads every line separately, and runs every solution against its tests.
 
-    Raises ValueError where the file cannot be read at all, and sandbox.SandboxError where the sandbox itself fails.
+    Raises ValueError if the file as a whole cannot be read, and sandbox.SandboxError if the sandbox itself fails.
     """
     rows = read_rows(path)
-    read = reader_of(rows)
+    row_format = find_format(rows) or problem_files.FORMAT
     problems: dict[int, Problem] = {}
     first_line: dict[str, int] = {}
     faults = []
     for line, row in enumerate(rows, start=1):
-        loaded = read([row])
+        loaded = row_format.read([row])
         if loaded.refused:
             refusal = loaded.refused[0]
             name = "" if isinstance(row, BadRow) or refusal.id == "row 1" else refusal.id
@@ -50,7 +51,7 @@ def find_faults(path: str | Path, pool: Judge) -> Report:
             continue
         first_line[problem.id] = line
         problems[line] = problem
-    reasons = zip(problems.items(), failures(tuple(problems.values()), pool), strict=True)
+    reasons = zip(problems.items(), failures(tuple(problems.values()), judge), strict=True)
     failed = [Fault(line, problem.id, reason) for (line, problem), reason in reasons if reason is not None]
     faults = sorted([*faults, *failed], key=lambda fault: fault.line)
     return Report(len(problems) - len(failed), tuple(faults))

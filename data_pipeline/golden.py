@@ -1,9 +1,8 @@
 """Turns a dataset's pytest functions into plain golden tests: lines `assert CALL == VALUE`.
 
-Within a test function, names are replaced by the expressions they were bound to; loops over literal lists
-and `pytest.mark.parametrize` are unrolled. An `assert EXPR` that is not an equality becomes
-`assert bool(EXPR) == True`. What is then still outside the suite language (exceptions, mocks, objects of the
-solution's own classes) gives no golden test.
+Within a test function, names are replaced by the expressions they were bound to; loops over literal lists and
+`pytest.mark.parametrize` are unrolled. An `assert EXPR` that is not an equality becomes `assert bool(EXPR) == True`. An
+assert that is still outside the suite language (exceptions, mocks, objects of the solution's own classes) is dropped.
 """
 
 import ast
@@ -21,9 +20,9 @@ Node = TypeVar("Node", bound=ast.AST)
 
 
 def golden_tests(test_code: str, entry_point: str) -> tuple[str, ...]:
-    """The golden tests of `entry_point` in the order of the code, one for each different call.
+    """The golden tests of `entry_point` in the order of the code, one for each distinct call.
 
-    Raises BadRow where the code does not parse.
+    Raises BadRow if the code does not parse.
     """
     module = parse(test_code, "the test code")
     shared = _module_bindings(module)
@@ -38,7 +37,7 @@ def golden_tests(test_code: str, entry_point: str) -> tuple[str, ...]:
 
 
 def read_golden_tests(problem: Problem) -> tuple[SuiteTest, ...]:
-    """A problem's golden tests, taken apart."""
+    """A problem's golden tests, parsed."""
     tests = [
         parse_test(parse_module(line).body[0], problem.entry_point, any_view=True) for line in problem.golden_tests
     ]
@@ -62,7 +61,7 @@ def _module_bindings(module: ast.Module) -> Bindings:
 
 
 def _parametrizations(function: ast.FunctionDef, shared: Bindings) -> list[Bindings]:
-    """One set of bindings for each case of `@pytest.mark.parametrize(names, cases)`; just one without it."""
+    """One set of bindings for each case of `@pytest.mark.parametrize(names, cases)`; a single set without it."""
     cases = [dict(shared)]
     for decorator in function.decorator_list:
         if isinstance(decorator, ast.Call) and ast.unparse(decorator.func).endswith("mark.parametrize"):
@@ -75,10 +74,10 @@ def _parametrizations(function: ast.FunctionDef, shared: Bindings) -> list[Bindi
 
 
 def _asserts(body: Sequence[ast.stmt], bindings: Bindings) -> Iterator[ast.Assert]:
-    """The assert statements that straight-line execution of the body meets, names replaced.
+    """The assert statements in straight-line execution of the body, with names replaced.
 
-    `bindings` follows the execution: a name that anything but an assignment touches is forgotten, as its
-    value may have changed.
+    `bindings` follows the execution: a name used in anything other than an assignment or assert is forgotten, because
+    its value may have changed.
     """
     for statement in body:
         match statement:
@@ -113,7 +112,7 @@ def _forget(node: ast.AST, bindings: Bindings) -> None:
 
 
 def _unrolled(target: ast.expr, values: ast.expr, bindings: Mapping[str, ast.expr]) -> list[Bindings]:
-    """The bindings of a loop's target, turn by turn; none where the values are no literal list or tuple."""
+    """The bindings of a loop's target, turn by turn; none if the values are not a literal list or tuple."""
     values = _substituted(values, bindings)
     if not isinstance(values, ast.List | ast.Tuple):
         return []
@@ -122,7 +121,7 @@ def _unrolled(target: ast.expr, values: ast.expr, bindings: Mapping[str, ast.exp
 
 
 def _matched(target: ast.expr, value: ast.expr) -> Bindings | None:
-    """The names of the target with their parts of the value; None where they cannot be told apart."""
+    """The names of the target with their parts of the value; None if the two do not match."""
     if isinstance(target, ast.Name):
         return {target.id: value}
     if not isinstance(target, ast.Tuple | ast.List) or not isinstance(value, ast.Tuple | ast.List):
@@ -139,7 +138,7 @@ def _matched(target: ast.expr, value: ast.expr) -> Bindings | None:
 
 
 def _substituted(node: Node, bindings: Mapping[str, ast.expr]) -> Node:
-    """A copy of the node with bound names replaced, save those that its own comprehensions bind."""
+    """A copy of the node with bound names replaced, except those that its own comprehensions bind."""
     own = {name.id for name in ast.walk(node) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
     visible = {name: value for name, value in bindings.items() if name not in own}
     return _Substitution(visible).visit(copy.deepcopy(node))

@@ -1,4 +1,4 @@
-"""Data that may lie on this machine or on the Hugging Face Hub."""
+"""Data on this machine or on the Hugging Face Hub."""
 
 import re
 from pathlib import Path
@@ -11,10 +11,10 @@ _KNOWN_FILES = ["*.parquet", "*.json", "*.jsonl", "*.jsonl.gz"]
 
 
 def hub_name(source: str) -> tuple[str, list[str]] | None:
-    """The dataset of the Hub and the patterns of its files that `source` names; None where it names a path.
+    """The Hub dataset and the file patterns that `source` names; None if it names a path.
 
-    On the Hub, "owner/name" is the whole dataset, "owner/name/data/train-*" those of its files that match. A path whose
-    folder exists here or is that of prepared data, or that begins with "/" or ".", is never looked for there.
+    "owner/name" is a whole dataset, "owner/name/data/train-*" its matching files. A path is never looked up on the Hub
+    if its folder exists here or is that of prepared data, or if it begins with "/" or ".".
     """
     path = Path(source)
     on_hub = re.fullmatch(r"(\w[\w.-]*/\w[\w.-]*)(?:/(.+))?", source)
@@ -25,9 +25,9 @@ def hub_name(source: str) -> tuple[str, list[str]] | None:
 
 
 def local_path(source: str) -> Path:
-    """The path that `source` names, or where a dataset of the Hub (see `hub_name`) was downloaded to.
+    """The path that `source` names, or the download of a Hub dataset (see `hub_name`).
 
-    Raises ValueError, in one line, where the data can be had from neither.
+    Raises ValueError, in one line, if the data is available from neither.
     """
     on_hub = hub_name(source)
     if on_hub is None:

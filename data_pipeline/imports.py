@@ -1,12 +1,15 @@
 """A question's own imports, which its answers may use without repeating them.
 
-The prompt of a benchmark often shows `from typing import List` above the function; a completion then leaves it out. So
-the imports of prompt and reference stand in front of a program before it runs, as in the original.
+The prompt of a benchmark often shows `from typing import List` above the function, and a completion leaves it out. So
+the imports of prompt and reference are put before a program when it runs, as the original implementation does. An
+answer completes its prompt, so it also gets the prompt's imports from `__future__`; it does not get the reference's.
 """
 
 import ast
 import re
+from collections.abc import Sequence
 from functools import lru_cache
+from itertools import takewhile
 
 from data_pipeline.problem import Problem
 from sandbox.syntax import parse_module
@@ -16,39 +19,54 @@ _MAX_KEPT = 4_096  # questions whose imports are remembered: a step's
 
 
 def with_imports(program: str, problem: Problem) -> str:
-    """`program` behind the imports of the problem's prompt and solution; left as it is where it does not parse."""
+    """`program` after the imports of the problem's prompt and solution; unchanged if it does not parse."""
     imports = _imports(problem.question, problem.solution)
     if not imports:
         return program
     try:
-        body = parse_module(program).body
+        own = _leading_futures(parse_module(program))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return program
-    future = [i for i, statement in enumerate(body) if _is_future(statement)]
-    if not future:
-        return "\n".join([*imports, program])
-    # They must stay first.
-    line = body[future[-1]].end_lineno or 0
-    following = body[future[-1] + 1 :]
-    lines = program.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    if following and following[0].lineno == line:
-        return program
-    return "\n".join([*lines[:line], *imports, *lines[line:]])
+    futures = dict.fromkeys([*filter(_is_future_line, imports), *map(ast.unparse, own)])
+    lines = [*futures, *(line for line in imports if not _is_future_line(line))]
+    return _with_lines_at(own, lines, program) if own else "\n".join([*lines, program])
+
+
+def _leading_futures(module: ast.Module) -> list[ast.stmt]:
+    """Its imports from `__future__`. Any that follow another statement are left out: Python refuses them."""
+    has_docstring = ast.get_docstring(module, clean=False) is not None
+    return list(takewhile(_is_future, module.body[has_docstring:]))
+
+
+def _with_lines_at(futures: Sequence[ast.stmt], lines: Sequence[str], program: str) -> str:
+    """The program with `pass` in place of each of `futures`, and `lines` before the first: a docstring stays ahead.
+
+    `lines` include the futures. Only their own text is replaced, because they may share a line with other statements.
+    """
+    code = program.replace("\r\n", "\n").replace("\r", "\n").encode()
+    line_starts = [0, *(match.end() for match in re.finditer(b"\n", code))]
+    for statement in reversed(futures):
+        start = line_starts[statement.lineno - 1] + statement.col_offset
+        end = line_starts[(statement.end_lineno or 0) - 1] + (statement.end_col_offset or 0)
+        code = code[:start] + b"pass" + code[end:]
+    inserted = "\n".join([*lines, ""]).encode()
+    return (code[:start] + inserted + code[start:]).decode()  # start: that of the first
 
 
 @lru_cache(maxsize=_MAX_KEPT)
 def _imports(question: str, solution: str) -> tuple[str, ...]:
-    """The import statements of both, each once, in order. Of a prompt in prose, the lines that are imports count."""
-    found: dict[str, None] = {}
-    for source in (question, solution):
-        try:
-            statements = parse_module(source).body
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            statements = [s for line in _IMPORT_LINE.findall(source) for s in _parsed_line(line)]
-        for statement in statements:
-            if isinstance(statement, ast.Import | ast.ImportFrom) and not _is_future(statement):
-                found[ast.unparse(statement)] = None
+    """The import statements of both, each once, in order. In a prompt in prose, the lines that are imports count."""
+    found = dict.fromkeys(ast.unparse(statement) for statement in _import_statements(question))
+    found |= dict.fromkeys(ast.unparse(each) for each in _import_statements(solution) if not _is_future(each))
     return tuple(found)
+
+
+def _import_statements(source: str) -> list[ast.stmt]:
+    try:
+        statements = parse_module(source).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        statements = [s for line in _IMPORT_LINE.findall(source) for s in _parsed_line(line)]
+    return [statement for statement in statements if isinstance(statement, ast.Import | ast.ImportFrom)]
 
 
 def _parsed_line(line: str) -> list[ast.stmt]:
@@ -60,3 +78,7 @@ def _parsed_line(line: str) -> list[ast.stmt]:
 
 def _is_future(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
+
+
+def _is_future_line(line: str) -> bool:
+    return line.startswith("from __future__ ")

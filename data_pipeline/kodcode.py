@@ -1,33 +1,16 @@
 """Reads KodCode-V1 rows (https://huggingface.co/datasets/KodCode/KodCode-V1): parquet, JSON or JSONL."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
+from data_pipeline.dataset import Dataset, Format
 from data_pipeline.golden import golden_tests
-from data_pipeline.problem import Loaded, Problem
-from data_pipeline.rows import BadRow, Row, collect, read_rows, text
+from data_pipeline.problem import Problem
+from data_pipeline.rows import BadRow, Row, text
 from data_pipeline.source_code import functions, with_declaration
 
-FIELDS = frozenset({"question_id", "question", "solution", "test_info"})
 
-
-def read(path: str | Path, difficulties: Sequence[str] = ()) -> Loaded:
-    """Every row as a problem, or refused by its question_id with the reason; with `difficulties`, only those.
-
-    Raises ValueError where the file cannot be read at all.
-    """
-    return from_rows(read_rows(path), difficulties)
-
-
-def from_rows(rows: Sequence[Row | BadRow], difficulties: Sequence[str] = ()) -> Loaded:
-    """As `read`, of rows already in memory."""
-
-    def read_one(row: Row) -> Problem:
-        if difficulties and row.get("gpt_difficulty") not in difficulties:
-            raise BadRow(f"difficulty {row.get('gpt_difficulty')}")
-        return _problem(row)
-
-    return collect(rows, lambda row: text(row, "question_id"), read_one)
+def _id(row: Row) -> str:
+    return text(row, "question_id")
 
 
 def _problem(row: Row) -> Problem:
@@ -35,7 +18,7 @@ def _problem(row: Row) -> Problem:
     defined = functions(solution)
     entry_point, golden = _golden(tests, _candidates(row, list(defined)))
     return Problem(
-        id=text(row, "question_id"),
+        id=_id(row),
         question=with_declaration(question, defined[entry_point]),
         solution=solution,
         entry_point=entry_point,
@@ -62,3 +45,22 @@ def _golden(tests: str, candidates: Sequence[str]) -> tuple[str, tuple[str, ...]
     if not found[entry_point]:
         raise BadRow("no test of the form assert call == value")
     return entry_point, found[entry_point]
+
+
+FORMAT = Format(
+    "KodCode",
+    frozenset({"question_id", "question", "solution", "test_info"}),
+    _id,
+    _problem,
+    difficulty_field="gpt_difficulty",
+)
+# What the presets of Qwen2.5-Coder train on: hard questions, none of which is in the sets that validate them.
+DATASET = Dataset(
+    "kodcode",
+    "KodCode-V1",
+    (FORMAT,),
+    is_training_set=True,
+    download="KodCode/KodCode-V1/data/train-*",
+    difficulties=("hard",),
+    against=("evalplus/humanevalplus", "evalplus/mbppplus"),
+)

@@ -1,4 +1,4 @@
-"""Keeps what must not be known out of questions: the benchmarks, and the answers of golden tests."""
+"""Keeps the benchmarks and the answers of golden tests out of training questions."""
 
 import ast
 import re
@@ -16,7 +16,7 @@ _DOCSTRING_QUOTES = ('"""', "'''")
 
 
 def drop_duplicates(loaded: Loaded) -> Loaded:
-    """`loaded` without problems whose question has the words of an earlier one's."""
+    """`loaded` without problems whose question has the same words as an earlier one."""
     first: dict[tuple[str, ...], str] = {}
     reasons = {}
     for problem in loaded.problems:
@@ -30,7 +30,7 @@ def drop_duplicates(loaded: Loaded) -> Loaded:
 def drop_overlaps(loaded: Loaded, evaluation: Sequence[Problem]) -> Loaded:
     """`loaded` without problems whose question shares a run of 13 words with an evaluation question.
 
-    Of an evaluation question with fewer words, all of them are the run. Lines of code and doctest prompts do not count.
+    If an evaluation question has fewer words, the run is all of them. Lines of code and doctest prompts do not count.
     """
     owners = {run: problem for problem in evaluation for run in _runs(_words(_prose(problem.question)), NGRAM_WORDS)}
     lengths = sorted({len(run) for run in owners}, reverse=True)
@@ -45,9 +45,9 @@ def drop_overlaps(loaded: Loaded, evaluation: Sequence[Problem]) -> Loaded:
 
 
 def without_answers(problem: Problem) -> Problem:
-    """The problem with the lines of its question that state a golden test left out.
+    """The problem without the lines of its question that state a golden test.
 
-    These are doctest examples (with their output) and other lines that hold the call of a golden test.
+    These are doctest examples (with their output) and other lines that contain the call of a golden test.
     """
     calls = {_squeezed(call) for test in problem.golden_tests for call in _calls(test, problem.entry_point)}
     kept = []
@@ -69,7 +69,7 @@ def _calls(test: str, entry_point: str) -> list[str]:
 
 
 def _squeezed(text: str) -> str:
-    """Without white space and the choice of quotes, in which equal calls may differ."""
+    """The text without white space and with one kind of quotes: equal calls may differ in both."""
     return re.sub(r"\s", "", text).replace("'", '"')
 
 
@@ -82,7 +82,7 @@ def _prose(question: str) -> str:
 
 
 def _runs(words: tuple[str, ...], length: int) -> list[tuple[str, ...]]:
-    """The runs of that many words; all the words where they are fewer."""
+    """The runs of that many words; if there are fewer words, all of them as one run."""
     if not words:
         return []
     return [words[start : start + length] for start in range(max(1, len(words) - length + 1))]

@@ -1,4 +1,4 @@
-"""Endless or counted passes over problems, in batches, shared out to hosts, resumable to the batch."""
+"""Passes over problems in batches, endless or counted, divided among hosts and resumable at any batch."""
 
 from collections.abc import Sequence
 
@@ -18,14 +18,14 @@ def batches(
 ) -> grain.DatasetIterator[tuple[Problem, ...]]:
     """An iterator over this host's share of each batch; `get_state` and `set_state` resume it exactly.
 
-    Every epoch is shuffled anew by the seed, and its incomplete last batch is dropped. `batch_size` counts
-    the problems of all hosts together; each host gets `batch_size / hosts` of them. Without `epochs` it never
-    ends. Raises ValueError where no batch can be made.
+    The seed reshuffles every epoch, and an incomplete last batch is dropped. `batch_size` counts the problems of all
+    hosts together; each host gets `batch_size / hosts` of them. Without `epochs` the iterator is endless. Raises
+    ValueError if no batch can be made.
     """
     if not 0 < batch_size <= len(problems):
         raise ValueError(f"a batch of {batch_size} problems cannot be drawn from {len(problems)}")
     if batch_size % hosts or not 0 <= host < hosts:
-        raise ValueError(f"host {host} of {hosts} can have no equal share of {batch_size} problems")
+        raise ValueError(f"host {host} of {hosts} cannot have an equal share of {batch_size} problems")
     dataset = (
         grain.MapDataset.source(tuple(problems))
         .seed(seed)

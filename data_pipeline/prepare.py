@@ -1,33 +1,33 @@
 """From raw rows to a clean, versioned dataset and a manifest that accounts for every row.
 
 In order: read and refuse malformed rows; keep the wanted difficulties; drop duplicates and what overlaps with the
-evaluation sets; take answers out of the questions; run every solution against its tests; write. The same input gives
-the same bytes, and an interrupted run takes up its sandbox results where it left them.
+evaluation sets; remove answers from the questions; run every solution against its tests; write. The same input gives
+the same bytes, and an interrupted run reuses the sandbox results that it has saved.
 """
 
 import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from data_pipeline import micro, sources, tfds_files
+from data_pipeline import tfds_files
+from data_pipeline.dataset import Splits
 from data_pipeline.hub import local_path
 from data_pipeline.leakage import drop_duplicates, drop_overlaps, without_answers
 from data_pipeline.problem import Loaded, Problem, Refusal
+from data_pipeline.reading import read
 from data_pipeline.rows import files
+from data_pipeline.sources import find_dataset
 from data_pipeline.validate import failures
 from sandbox import Judge
 
-MICRO_TRAIN, MICRO_HELDOUT = 4096, 512
-_TRAINING_SETS = ("kodcode", "problems")
 _CHUNK = 64
 
 Progress = Callable[[int, int], None]
-Splits = Mapping[str, Sequence[Problem]]
 
 
 @dataclass(frozen=True)
@@ -35,24 +35,29 @@ class Recipe:
     """What to prepare, and how."""
 
     name: str
-    """one of `tfds_files.CONFIGS`"""
+    """of a dataset in `sources.DATASETS`"""
     source: str
-    """files, as `local_path` and `rows.files` take them; the micro world needs none"""
+    """files, in the form that `local_path` and `rows.files` take; empty for a generated dataset"""
     difficulties: tuple[str, ...] = ()
-    """KodCode's gpt_difficulty to keep; empty for all"""
+    """those to keep; empty for all"""
     against: tuple[str, ...] = ()
-    """evaluation sets, as sources, with which a training set may not overlap"""
+    """evaluation sets that a training set may not overlap, as sources"""
 
 
-# What the presets of Qwen2.5-Coder train on: hard questions, none of which is in the sets that validate them.
-KODCODE = Recipe(
-    "kodcode", "KodCode/KodCode-V1/data/train-*", ("hard",), ("evalplus/humanevalplus", "evalplus/mbppplus")
-)
+def default_recipe(name: str) -> Recipe:
+    """How a dataset is prepared by default, with an empty source where the user has to name the files.
+
+    Raises ValueError for an unknown name.
+    """
+    dataset = find_dataset(name)
+    return Recipe(name, dataset.download or "", dataset.difficulties, dataset.against)
+
+
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What became of every row: `dropped` counts the refused by kind of reason, `refused` gives each its reason."""
+    """Accounts for every row: `dropped` counts the refused rows by kind of reason, `refused` gives each its reason."""
 
     name: str
     version: str
@@ -64,60 +69,51 @@ class Manifest:
     files_sha256: dict[str, str]
 
     def as_document(self) -> dict[str, Any]:
-        """As `manifest.json` has it."""
+        """The content of `manifest.json`."""
         return asdict(self)
 
 
 def prepare(
-    recipe: Recipe, directory: str | Path, pool: Judge, progress: Progress | None = None
+    recipe: Recipe, directory: str | Path, judge: Judge, progress: Progress | None = None
 ) -> tuple[Path, Manifest]:
-    """Write the dataset below `directory`, and `manifest.json` among its files; `progress` gets (done, all).
+    """Writes the dataset below `directory`, with a `manifest.json` among its files; `progress` gets (done, all).
 
-    Only training sets are cleaned, and written as one split "train": a run holds out what it is told to. Of a benchmark
-    every readable problem is kept, in one split "test". Raises
-    ValueError, in one line, for a source that cannot be read or of which nothing is left, and sandbox.SandboxError
-    where the sandbox itself fails.
+    A training set is cleaned and written as one split "train"; each run holds out its own share. A benchmark keeps
+    every readable problem, in one split "test". Raises ValueError, in one line, for a source that cannot be read or
+    that has no problems left, and sandbox.SandboxError if the sandbox itself fails.
     """
-    if recipe.name not in tfds_files.CONFIGS:
-        raise ValueError(f"unknown dataset {recipe.name!r}; there are {', '.join(tfds_files.CONFIGS)}")
-    if recipe.name == "micro":
-        return _write(recipe, directory, _micro_splits(), (), 0, "")
+    dataset = find_dataset(recipe.name)
+    if dataset.generate is not None:
+        return _write(recipe, directory, dataset.generate(), (), 0, "")
     path = local_path(recipe.source)
-    loaded = _only(recipe.name, sources.read(str(path), recipe.difficulties))
+    loaded = _only(recipe.name, read(path, recipe.difficulties))
     stripped = 0
-    if recipe.name in _TRAINING_SETS:
-        evaluation = [problem for other in recipe.against for problem in sources.read(str(local_path(other))).problems]
+    if dataset.is_training_set:
+        evaluation = [problem for other in recipe.against for problem in read(local_path(other)).problems]
         loaded, stripped = _cleaned(loaded, evaluation)
-        loaded = _validated(loaded, pool, Path(directory) / f"{recipe.name}.validated.jsonl", progress)
+        loaded = _validated(loaded, judge, Path(directory) / f"{recipe.name}.validated.jsonl", progress)
     if not loaded.problems:
         reasons = ", ".join(f"{count} {kind}" for kind, count in _dropped(loaded.refused).items())
-        raise ValueError(f"{recipe.source}: nothing is left of {len(loaded.refused)} rows ({reasons})")
-    splits = {"train" if recipe.name in _TRAINING_SETS else "test": loaded.problems}
+        raise ValueError(f"{recipe.source}: no problems are left of {len(loaded.refused)} rows ({reasons})")
+    splits = {"train" if dataset.is_training_set else "test": loaded.problems}
     return _write(recipe, directory, splits, loaded.refused, stripped, _sha256(*files(path)))
 
 
-def _micro_splits() -> Splits:
-    return {
-        "train": micro.problems("train", MICRO_TRAIN, 0),
-        "heldout": micro.problems("heldout", MICRO_HELDOUT, 0),
-    }
-
-
 def _only(name: str, loaded: Loaded) -> Loaded:
-    """A file may hold several benchmarks; those of another name are refused."""
+    """A file may hold several benchmarks; problems of other datasets are refused."""
     return loaded.refusing({p.id: f"belongs to {p.source}" for p in loaded.problems if p.source != name})
 
 
 def _cleaned(loaded: Loaded, evaluation: Sequence[Problem]) -> tuple[Loaded, int]:
-    """No duplicates, no overlaps, no answers in questions; and how many questions held some."""
+    """The problems without duplicates, overlaps and answers in questions, and how many questions held answers."""
     loaded = drop_overlaps(drop_duplicates(loaded), evaluation)
     clean = tuple(without_answers(problem) for problem in loaded.problems)
     stripped = sum(before != after for before, after in zip(loaded.problems, clean, strict=True))
     return replace(loaded, problems=clean), stripped
 
 
-def _validated(loaded: Loaded, pool: Judge, journal: Path, progress: Progress | None) -> Loaded:
-    """`validate`, chunk by chunk, each result at once on disk; what the journal knows is not run again."""
+def _validated(loaded: Loaded, judge: Judge, journal: Path, progress: Progress | None) -> Loaded:
+    """As `validate`, but in chunks; results are saved to the journal at once, and those already in it are reused."""
     journal.parent.mkdir(parents=True, exist_ok=True)
     known = _read_journal(journal)
     keys = {problem.id: _key(problem) for problem in loaded.problems}
@@ -125,7 +121,7 @@ def _validated(loaded: Loaded, pool: Judge, journal: Path, progress: Progress | 
     with journal.open("a") as lines:
         for start in range(0, len(todo), _CHUNK):
             chunk = todo[start : start + _CHUNK]
-            for problem, reason in zip(chunk, failures(chunk, pool), strict=True):
+            for problem, reason in zip(chunk, failures(chunk, judge), strict=True):
                 known[keys[problem.id]] = reason
                 lines.write(json.dumps([keys[problem.id], reason]) + "\n")
             lines.flush()
@@ -136,7 +132,7 @@ def _validated(loaded: Loaded, pool: Judge, journal: Path, progress: Progress | 
 
 
 def _read_journal(journal: Path) -> dict[str, str | None]:
-    """The results in a journal; a last line cut short by an interruption is taken off the file."""
+    """The results in a journal; a last line that an interruption cut short is removed from the file."""
     lines = journal.read_text().splitlines(keepends=True) if journal.exists() else []
     if lines and not lines[-1].endswith("\n"):
         journal.write_text("".join(lines := lines[:-1]))
@@ -167,17 +163,17 @@ def _write(
 
 
 def _dropped(refused: Sequence[Refusal]) -> dict[str, int]:
-    """How many were refused for each kind of reason, the commonest first."""
+    """How many were refused for each kind of reason, most common first."""
     return dict(Counter(_kind(refusal.reason) for refusal in refused).most_common())
 
 
 def _kind(reason: str) -> str:
-    """The reason without its particulars: what follows a colon, and numbers."""
+    """The reason without its details: numbers, and whatever follows a colon."""
     return re.sub(r"\d+", "N", reason.partition(":")[0])
 
 
 def _sha256(*files: Path) -> str:
-    """Of the files' contents, one after the other."""
+    """The hash of the files' contents, concatenated."""
     digest = hashlib.sha256()
     for file in files:
         digest.update(file.read_bytes())

@@ -1,4 +1,4 @@
-"""The one shape in which every data source hands over its questions."""
+"""The shape that every dataset gives its questions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,10 +8,9 @@ from dataclasses import dataclass
 class Problem:
     """A programming question with a trusted solution.
 
-    `golden_tests` are lines `assert CALL == VALUE`; `check` is the source's own checking code where it has
-    some; `probe_calls` are calls that together cover every small input, so that agreement with the solution
-    on all of them is an exact score; `mutants` are fixed wrong programs; `preamble` is code that the source's own
-    scorer puts before every sample.
+    `golden_tests` are lines `assert CALL == VALUE`; `check` is the dataset's own checking code, if it has any;
+    `probe_calls` together cover every small input, so agreement with the solution on all of them is an exact score;
+    `mutants` are fixed wrong programs; `preamble` is code that the dataset's own scorer puts before every sample.
     """
 
     id: str
@@ -28,7 +27,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A row that gives no problem, and why."""
+    """A row that was not read as a problem, and why."""
 
     id: str
     reason: str
@@ -36,7 +35,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Loaded:
-    """What one source gave: every row is among the problems or among the refused."""
+    """What was read from one source: every row is among the problems or among the refused."""
 
     problems: tuple[Problem, ...]
     refused: tuple[Refusal, ...] = ()

@@ -1,33 +1,20 @@
-"""Reads and writes anybody's own problems: JSONL (JSON, parquet) of {id, question, solution, entry_point, tests?}."""
+"""Your own problems: reads JSONL, JSON or parquet of {id, question, solution, entry_point, tests?}, writes JSONL."""
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from data_pipeline.problem import Loaded, Problem
-from data_pipeline.rows import BadRow, Row, collect, read_rows, text, texts
+from data_pipeline.dataset import Dataset, Format
+from data_pipeline.problem import Problem
+from data_pipeline.rows import BadRow, Row, text, texts
 from data_pipeline.source_code import entry_function, parse
 from sandbox.language import Rejected, parse_test
 
-FIELDS = frozenset({"id", "question", "solution", "entry_point"})
 _SHOWN = 100  # characters of a test that a reason shows
 
 
-def read(path: str | Path) -> Loaded:
-    """Every row as a problem, or refused by its id with the reason.
-
-    Raises ValueError where the file cannot be read at all.
-    """
-    return from_rows(read_rows(path))
-
-
-def from_rows(rows: Sequence[Row | BadRow]) -> Loaded:
-    """As `read`, of rows already in memory."""
-    return collect(rows, lambda row: text(row, "id"), _problem)
-
-
 def write(path: str | Path, problems: Sequence[Problem]) -> None:
-    """Problems as JSONL that `read` takes, their golden tests as `tests`."""
+    """Problems as JSONL in `FORMAT`, their golden tests as `tests`."""
     rows = (
         {
             "id": problem.id,
@@ -41,11 +28,15 @@ def write(path: str | Path, problems: Sequence[Problem]) -> None:
     Path(path).write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
+def _id(row: Row) -> str:
+    return text(row, "id")
+
+
 def _problem(row: Row) -> Problem:
     solution, entry_point = text(row, "solution"), text(row, "entry_point")
     entry_function(solution, entry_point)
     return Problem(
-        id=text(row, "id"),
+        id=_id(row),
         question=text(row, "question"),
         solution=solution,
         entry_point=entry_point,
@@ -55,7 +46,7 @@ def _problem(row: Row) -> Problem:
 
 
 def _test(line: str, entry_point: str) -> str:
-    """The line as a golden test, normalized. Raises BadRow where it is none."""
+    """The line as a golden test, normalized. Raises BadRow if it is not one."""
     shown = repr(line[:_SHOWN])
     statements = parse(line, f"the test {shown}").body
     test = (
@@ -64,3 +55,7 @@ def _test(line: str, entry_point: str) -> str:
     if isinstance(test, Rejected):
         raise BadRow(f"the test {shown}: {test.reason}")
     return f"assert {test.call} == {test.stated}"
+
+
+FORMAT = Format("problems", frozenset({"id", "question", "solution", "entry_point"}), _id, _problem)
+DATASET = Dataset("problems", "your own problems", (FORMAT,), is_training_set=True)

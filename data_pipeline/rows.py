@@ -1,4 +1,4 @@
-"""Rows of a JSON, JSONL or parquet file, each of which is read as a problem or refused by name."""
+"""Rows of a JSON, JSONL or parquet file; each is read as a problem, or refused with its id and a reason."""
 
 import gzip
 import json
@@ -18,22 +18,21 @@ _LONGEST_REASON = 300  # characters
 
 
 class BadRow(ValueError):
-    """A row that gives no problem; the message is the reason."""
+    """A row that cannot be read as a problem; the message is the reason."""
 
 
 def read_rows(path: str | Path) -> list[Row | BadRow]:
-    """The rows of the file in order; a line that is not a JSON object stands as the reason why.
+    """The rows of the files in order; a BadRow takes the place of a line that is not a JSON object.
 
-    Several files are read one after the other. Raises ValueError, in one line, where there is no file, or one is of an
-    unknown kind or unreadable as a whole.
+    Raises ValueError, in one line, if there is no file, or if one is of an unknown kind or unreadable as a whole.
     """
     return [row for file in files(path) for row in _rows_of(file)]
 
 
 def files(path: str | Path) -> list[Path]:
-    """The file; of a folder, all its files of known kinds; of a pattern such as `data/train-*`, all that match.
+    """The file itself, the files of known kinds in a folder, or those that match a pattern such as `data/train-*`.
 
-    By name. Raises ValueError where there is none.
+    Sorted by name. Raises ValueError if there is none.
     """
     path = Path(path)
     if path.is_file():
@@ -50,18 +49,18 @@ def _rows_of(path: Path) -> list[Row | BadRow]:
         if path.name.endswith(".parquet"):
             return list(pyarrow.parquet.read_table(path).to_pylist())
         if path.name.endswith((".jsonl", ".jsonl.gz")):
-            # Not splitlines: JSON may hold characters that it takes for the ends of lines.
+            # Not splitlines, which also splits at other characters that JSON may hold.
             content = _bytes(path).rstrip()
             return [_parsed(line) for line in content.split(b"\n")] if content else []
         if path.name.endswith(".json"):
             return _items(json.loads(_bytes(path).decode()))
     except (pyarrow.ArrowException, OSError, EOFError, zlib.error, ValueError, RecursionError) as error:
         raise ValueError(f"{path}: not readable as {path.suffix[1:]}: {_one_line(error)}") from None
-    raise ValueError(f"{path}: unknown kind of file; known are {', '.join(SUFFIXES)}")
+    raise ValueError(f"{path}: unknown kind of file; known kinds: {', '.join(SUFFIXES)}")
 
 
 def collect(rows: Sequence[Row | BadRow], id_of: Callable[[Row], str], read: Callable[[Row], Problem]) -> Loaded:
-    """Read every row; a row that `read` finds bad, or whose id came before, is refused with the reason."""
+    """Reads every row; a bad row, or one with the id of an earlier row, is refused with the reason."""
     problems: dict[str, Problem] = {}
     refused = []
     for number, row in enumerate(rows, start=1):
@@ -82,18 +81,18 @@ def _problem(row: Row, read: Callable[[Row], Problem]) -> Problem:
     """The row as a problem that every file, program and prompt can hold. Raises BadRow."""
     try:
         problem = read(row)
-    except RecursionError:  # what a parser takes, a walk over its tree may not
+    except RecursionError:  # walking over a syntax tree recurses deeper than parsing
         raise BadRow("nested too deeply") from None
     for name, value in vars(problem).items():
         try:
             "".join(value).encode()
-        except UnicodeEncodeError as error:  # JSON can say that
+        except UnicodeEncodeError as error:  # JSON can hold lone surrogates
             raise BadRow(f"its {name} holds half a character: {error.object[error.start]!a}") from None
     return problem
 
 
 def text(row: Row, *names: str) -> str:
-    """The first of these fields that the row has. Raises BadRow where it is not a text with something in it."""
+    """The first of these fields that the row has. Raises BadRow if it is not a text, or blank."""
     for name in names:
         value = row.get(name)
         if value is not None:
@@ -124,7 +123,7 @@ def _parsed(line: bytes) -> Row | BadRow:
         return _object(json.loads(line.decode()))
     except UnicodeDecodeError as error:
         return BadRow(f"not UTF-8: {_one_line(error)}")
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits; lists in lists in lists
+    except (ValueError, RecursionError) as error:  # such as a number with thousands of digits, or deeply nested lists
         return BadRow(f"not JSON: {_one_line(error)}")
 
 

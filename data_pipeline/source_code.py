@@ -1,4 +1,4 @@
-"""What the readers need to know of a row's Python code, by syntax alone."""
+"""Reads facts about a row's Python code from its syntax."""
 
 import ast
 import warnings
@@ -8,7 +8,7 @@ from sandbox.syntax import parse_module
 
 
 def parse(code: str, what: str) -> ast.Module:
-    """The syntax tree; `what` names the code in the reason. Raises BadRow where the code does not parse."""
+    """The syntax tree; `what` names the code in the reason. Raises BadRow if the code does not parse."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # odd escapes in other people's code are not ours to fix
@@ -18,12 +18,12 @@ def parse(code: str, what: str) -> ast.Module:
 
 
 def functions(code: str, what: str = "the solution") -> dict[str, ast.FunctionDef]:
-    """The top-level functions by name, in order. Raises BadRow where the code does not parse."""
+    """The top-level functions by name, in order. Raises BadRow if the code does not parse."""
     return {node.name: node for node in parse(code, what).body if isinstance(node, ast.FunctionDef)}
 
 
 def entry_function(solution: str, entry_point: str) -> ast.FunctionDef:
-    """The function of that name. Raises BadRow where the solution does not define it."""
+    """The function of that name. Raises BadRow if the solution does not define it."""
     found = functions(solution).get(entry_point)
     if found is None:
         raise BadRow(f"the solution defines no function {entry_point}")
@@ -31,7 +31,7 @@ def entry_function(solution: str, entry_point: str) -> ast.FunctionDef:
 
 
 def with_declaration(question: str, function: ast.FunctionDef) -> str:
-    """The question; where it does not declare the function, with the declaration below it."""
+    """The question, with the function's declaration below it unless it already has one."""
     if f"def {function.name}" in question:
         return question
     returns = f" -> {ast.unparse(function.returns)}" if function.returns else ""

@@ -1,4 +1,4 @@
-"""Where data lies, on this machine or in a bucket, and the command that creates it where it is missing."""
+"""Data on this machine or in a bucket, and the command that creates missing data."""
 
 import logging
 import shlex
@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from data_pipeline.rows import files
+from data_pipeline.sources import DATASETS
 
-PREPARED = Path("data")  # where `codea1 data prepare` writes unless told otherwise
+PREPARED = Path("data")  # where `codea1 data prepare` writes by default
 BUCKET = "gs://"
-_KODCODE = "kodcode"
 
 
 def check(source: str, command: str | None) -> None:
-    """Raises ValueError, in one line that names the `command` which creates it, if nothing is at `source`.
+    """Raises ValueError if there is nothing at `source`, in one line with the `command` that creates it.
 
-    Raises it as well if that cannot be told, since a bucket cannot be read.
+    Also raises it if a bucket cannot be read.
     """
     if _exists(source):
         return
@@ -28,9 +28,9 @@ def check(source: str, command: str | None) -> None:
 
 
 def preparation(source: str) -> str | None:
-    """The command that creates the dataset at `source`; None for files that only their owner can have."""
+    """The command that creates the dataset at `source`; None if no command does, as for your own files."""
     folder, _, name = source.rstrip("/").rpartition("/")
-    if name != _KODCODE:
+    if not any(dataset.name == name and dataset.download for dataset in DATASETS):
         return None
     local = f"codea1 data prepare {name}"
     if source.startswith(BUCKET):
@@ -40,7 +40,7 @@ def preparation(source: str) -> str | None:
 
 @contextmanager
 def on_disk(source: str) -> Iterator[str]:
-    """The path of `source` on this machine: what lies in a bucket is copied, and the copy deleted on leaving.
+    """The path of `source` on this machine: data in a bucket is copied, and the copy deleted on exit.
 
     Raises ValueError if the bucket cannot be read.
     """
@@ -66,10 +66,10 @@ def _exists(source: str) -> bool:
 
 @contextmanager
 def _reading(source: str) -> Iterator[Any]:
-    """Google Cloud Storage. Raises ValueError for whatever goes wrong inside."""
+    """Google Cloud Storage. Raises ValueError for any error inside."""
     import gcsfs  # noqa: PLC0415  (half a second that few runs need to spend)
 
-    library = logging.getLogger("gcsfs")  # which logs what it raises
+    library = logging.getLogger("gcsfs")  # it logs every error that it raises
     disabled, library.disabled = library.disabled, True
     try:
         yield gcsfs.GCSFileSystem()

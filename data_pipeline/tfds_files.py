@@ -1,6 +1,6 @@
-"""Problems as a TFDS dataset in array_record files: one builder, one typed example, a config for each source.
+"""Problems as a TFDS dataset in array_record files: one builder, one typed example, a config for each dataset.
 
-Neither writing nor reading imports TensorFlow. What is written depends on the problems alone, byte for byte.
+Neither writing nor reading imports TensorFlow. The bytes written depend only on the problems.
 """
 
 import contextlib
@@ -17,18 +17,10 @@ from array_record.python.array_record_module import ArrayRecordReader, ArrayReco
 from tensorflow_datasets.proto import tf_example_pb2
 
 from data_pipeline.problem import Problem
+from data_pipeline.sources import DATASETS
 
 FORMAT_VERSION = "1.1.0"
-CONFIGS = {
-    "kodcode": "KodCode-V1",
-    "humanevalplus": "HumanEval+",
-    "mbppplus": "MBPP+",
-    "bigcodebench": "BigCodeBench, complete",
-    "ult": "UnLeakedTestBench",
-    "micro": "the procedural micro world",
-    "problems": "problems of one's own",
-}
-_WRITER_OPTIONS = "group_size:1"  # TFDS's own: every record can be read on its own
+_WRITER_OPTIONS = "group_size:1"  # as TFDS does: every record can be read separately
 
 
 class Problems(tfds.core.GeneratorBasedBuilder):
@@ -37,9 +29,9 @@ class Problems(tfds.core.GeneratorBasedBuilder):
     VERSION = tfds.core.Version(FORMAT_VERSION)
     RELEASE_NOTES = {"1.0.0": "First version.", FORMAT_VERSION: "A preamble for each problem."}  # noqa: RUF012  (the base class's own form)
     BUILDER_CONFIGS = [  # noqa: RUF012
-        tfds.core.BuilderConfig(name=name, description=description) for name, description in CONFIGS.items()
+        tfds.core.BuilderConfig(name=dataset.name, description=dataset.title) for dataset in DATASETS
     ]
-    url_infos: Mapping[str, Any] = {}  # nothing is downloaded, so there are no checksums to look for
+    url_infos: Mapping[str, Any] = {}  # there are no downloads, and so no checksums to look for
 
     def __init__(self, splits: Mapping[str, Sequence[Problem]], **options: Any) -> None:
         self.splits = splits
@@ -66,16 +58,16 @@ class Problems(tfds.core.GeneratorBasedBuilder):
 
 
 def write(directory: str | Path, config: str, splits: Mapping[str, Sequence[Problem]]) -> Path:
-    """Write the splits to the folder `config` below `directory` and return its path, which `read` takes.
+    """Writes the splits to the folder `config` below `directory` and returns its path, which `read` takes.
 
-    A dataset already there is replaced only once the new one is whole.
+    An existing dataset is replaced only once the new one is complete.
     """
     tfds.disable_progress_bar()
     Path(directory).mkdir(parents=True, exist_ok=True)
-    # Always built afresh: TFDS writes other metadata where it finds an older dataset.
+    # Always built in a new folder: TFDS writes different metadata if it finds an older dataset.
     with tempfile.TemporaryDirectory(dir=directory, prefix=".incomplete-") as fresh:
         builder = Problems(splits, config=config, data_dir=fresh)
-        with contextlib.redirect_stdout(sys.stderr):  # TFDS prints what it does
+        with contextlib.redirect_stdout(sys.stderr):  # TFDS prints its progress
             builder.download_and_prepare()
         built, target = Path(builder.data_path), Path(directory) / config
         if target.exists():
@@ -87,9 +79,9 @@ def write(directory: str | Path, config: str, splits: Mapping[str, Sequence[Prob
 def read(path: str | Path) -> dict[str, tuple[Problem, ...]]:
     """The problems of every split of a written dataset, in TFDS's own shuffled but constant order.
 
-    Raises ValueError where the dataset is one of something else.
+    Raises ValueError if the dataset does not hold problems.
     """
-    builder: Any = tfds.builder_from_directory(str(path))  # whose stubs know neither features nor data sources
+    builder: Any = tfds.builder_from_directory(str(path))  # the stubs lack features and data sources
     if set(builder.info.features) != {field.name for field in fields(Problem)}:
         raise ValueError(f"{path}: a TFDS dataset, but not of problems")
     return {
@@ -107,7 +99,7 @@ def _problem(example: Mapping[str, Any]) -> Problem:
 
 
 def _rewrite_deterministically(shard: Path) -> None:
-    """TFDS serializes an example's fields in an order that differs from process to process; put it right."""
+    """Rewrites a shard with sorted fields: TFDS serializes them in an order that differs between processes."""
     reader = ArrayRecordReader(str(shard))
     records = reader.read_all()
     reader.close()

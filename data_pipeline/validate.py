@@ -1,7 +1,7 @@
-"""Runs every solution against its own golden tests, in the sandbox, and refuses those that fail them.
+"""Runs every solution against its own golden tests, in the sandbox, and refuses those that fail.
 
-A solution must do with half of what the programs will have that its answers judge, and must answer the same when it is
-asked again: what it returns for a call is remembered.
+A solution gets half of the limits of the programs that its answers will judge. It must also give the same answers when
+asked again, because its answer to a call is cached.
 """
 
 from collections.abc import Sequence
@@ -12,49 +12,51 @@ from data_pipeline.problem import Loaded, Problem
 from sandbox import Execution, Job, Judge, Outcome, SuiteTest, encode_literal, same
 
 
-def validate(loaded: Loaded, pool: Judge) -> Loaded:
+def validate(loaded: Loaded, judge: Judge) -> Loaded:
     """`loaded` with the problems whose solution does not execute, or fails a golden test, among the refused.
 
-    Raises sandbox.SandboxError where the sandbox itself fails.
+    Raises sandbox.SandboxError if the sandbox itself fails.
     """
-    reasons = zip(loaded.problems, failures(loaded.problems, pool), strict=True)
+    reasons = zip(loaded.problems, failures(loaded.problems, judge), strict=True)
     return loaded.refusing({problem.id: reason for problem, reason in reasons if reason is not None})
 
 
-def failures(problems: Sequence[Problem], pool: Judge) -> list[str | None]:
-    """For each problem why its solution is not to be trusted, or None. Raises as `validate` does."""
+def failures(problems: Sequence[Problem], judge: Judge) -> list[str | None]:
+    """For each problem, why its solution cannot be trusted, or None. Raises as `validate` does."""
     suites = [read_golden_tests(problem) for problem in problems]
-    limits = pool.limits.halved()
+    limits = judge.limits.halved()
     jobs = [
         Job(problem.solution, tuple(test.call for test in suite), limits, problem.entry_point)
         for problem, suite in zip(problems, suites, strict=True)
     ]
     backwards = [replace(job, calls=job.calls[::-1]) for job in jobs]
-    executions = pool.execute([*jobs, *backwards])
-    stated = _stated_values(suites, pool)
+    executions = judge.execute([*jobs, *backwards])
+    stated = _stated_values(suites, judge)
     cases = zip(suites, executions[: len(jobs)], executions[len(jobs) :], stated, strict=True)
-    return [_why_not(suite, solved, values) or _fickle(suite, solved, again) for suite, solved, again, values in cases]
+    return [
+        _failure(suite, solved, values) or _instability(suite, solved, again) for suite, solved, again, values in cases
+    ]
 
 
-def _stated_values(suites: Sequence[Sequence[SuiteTest]], pool: Judge) -> list[list[str | None]]:
-    """The canonical values of the stated answers; what is not a literal is evaluated in a process of its own."""
+def _stated_values(suites: Sequence[Sequence[SuiteTest]], judge: Judge) -> list[list[str | None]]:
+    """The canonical values of the stated answers; those that are not literals are evaluated in a separate process."""
     literals = [[encode_literal(test.stated) for test in suite] for suite in suites]
     jobs = [
         Job("", tuple(test.stated for test, value in zip(suite, values, strict=True) if value is None))
         for suite, values in zip(suites, literals, strict=True)
     ]
-    evaluated = [iter(execution.outcomes) for execution in pool.execute(jobs)]
+    evaluated = [iter(execution.outcomes) for execution in judge.execute(jobs)]
     return [
         [next(outcomes).value if value is None else value for value in values]
         for values, outcomes in zip(literals, evaluated, strict=True)
     ]
 
 
-def _why_not(suite: Sequence[SuiteTest], execution: Execution, stated: Sequence[str | None]) -> str | None:
+def _failure(suite: Sequence[SuiteTest], execution: Execution, stated: Sequence[str | None]) -> str | None:
     if not execution.valid:
-        return f"the solution does not execute: {_described(execution.loaded)}"
+        return f"the solution does not execute: {_describe(execution.loaded)}"
     failed = [
-        f"{test.call} {_described(outcome)}, not {test.stated}"
+        f"{test.call} {_describe(outcome)}, not {test.stated}"
         for test, outcome, value in zip(suite, execution.outcomes, stated, strict=True)
         if outcome.value is None or value is None or not same(outcome.value, value)
     ]
@@ -63,15 +65,15 @@ def _why_not(suite: Sequence[SuiteTest], execution: Execution, stated: Sequence[
     return f"the solution fails {len(failed)} of its {len(suite)} tests: {failed[0]}"
 
 
-def _fickle(suite: Sequence[SuiteTest], execution: Execution, backwards: Execution) -> str | None:
-    """Why the solution cannot be relied on: another process, asked the same in reverse, answered otherwise."""
+def _instability(suite: Sequence[SuiteTest], execution: Execution, backwards: Execution) -> str | None:
+    """Why the solution is unreliable: another process, given the calls in reverse, answered differently."""
     for test, first, second in zip(suite, execution.outcomes, reversed(backwards.outcomes), strict=True):
         if first != second:
-            return f"the solution does not answer the same each time: {test.call} {_described(second)} when asked anew"
+            return f"the solution does not answer the same each time: {test.call} {_describe(second)} when asked again"
     return None
 
 
-def _described(outcome: Outcome) -> str:
+def _describe(outcome: Outcome) -> str:
     if outcome.value is not None:
         return f"gave {outcome.value}"
     return f"{outcome.status} {outcome.detail}".strip()

@@ -1,5 +1,5 @@
 """From a clone to TPUs and GPUs: `python -m launch`, described in launch/README.md.
 
-Commands are data: `tpu`, `gke`, `slurm` and `gpu` are pure and say which commands each step consists of; `shell` runs
-them or prints them; `supervise` decides which comes next.
+Commands are data: `tpu`, `gke` and `gpu` are pure and return the commands of each step; `shell` runs commands or prints
+them; `supervise` decides which comes next.
 """

@@ -1,4 +1,4 @@
-"""What is looked at before anything is billed: each check is a few commands, and what their last answer means."""
+"""Checks before anything is billed. Each is a few commands, and a verdict on the answer of the last one."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from launch.hardware import Slice
 from launch.job import Job
 from launch.shell import Answer, Command, Refused, ask
 
-# Multi-regions, and the prefix of the regions in them. Dual-regions have names of their own, and are not judged.
+# Multi-regions, and the prefix of the regions in them. Dual-regions have other names, and are not checked.
 _MULTI_REGIONS = {"us": "us-", "eu": "europe-", "asia": "asia-"}
 
 
 @dataclass(frozen=True)
 class Check:
-    """`verdict` is why the answer of the last command, or of the first that fails, stands in the way; or None."""
+    """`verdict` takes the answer of the last command, or of the first that fails: why it is a problem, or None."""
 
     name: str
     commands: tuple[Command, ...]
@@ -28,7 +28,7 @@ class Check:
 
 
 def perform(checks: Sequence[Check], skip: Collection[str]) -> None:
-    """Performs all checks, saying what each found. Raises Refused if any stands in the way, or `skip` names none."""
+    """Performs all checks and prints their results. Raises Refused if one fails, or if `skip` has an unknown name."""
     names = dict.fromkeys(check.name for check in checks)
     unknown = set(skip) - names.keys()
     if unknown:
@@ -43,7 +43,7 @@ def perform(checks: Sequence[Check], skip: Collection[str]) -> None:
         failed += [] if reason is None else [check.name]
     if failed:
         why = ", ".join(dict.fromkeys(failed))
-        raise Refused(f"refused by {why}; nothing was started (--skip NAME leaves a check out)")
+        raise Refused(f"refused by {why}; nothing was started (--skip NAME skips a check)")
 
 
 def _last_answer(commands: Sequence[Command]) -> Answer:
@@ -60,19 +60,21 @@ def _unless(fix: str) -> Callable[[Answer], str | None]:
 
 
 def tree() -> Check:
-    """Workers get the last commit, so there must be nothing besides."""
+    """The tree has no uncommitted changes, because workers get the last commit."""
     command = Command(("git", "status", "--porcelain", "--untracked-files=no"))
 
     def verdict(answer: Answer) -> str | None:
         if answer.code != 0:
             return f"{answer.reason}; launch from a clone"
-        return f"changes that workers would not get ({answer.out.split()[1]}, ...); commit them" if answer.out else None
+        if not answer.out:
+            return None
+        return f"uncommitted changes would not reach the workers ({answer.out.split()[1]}, ...); commit them"
 
     return Check("tree", (command,), verdict)
 
 
 def data(sources: Iterable[Source]) -> tuple[Check, ...]:
-    """Everything that questions are read from is there."""
+    """All questions exist."""
     return tuple(Check("data", (_look_for(source.place),), partial(_missing, source)) for source in sources)
 
 
@@ -103,14 +105,14 @@ def plan(job: Job, topology: str) -> Check:
 
 
 def zone(project: str, zone: str, slice_: Slice) -> Check:
-    """The zone offers such slices, and gcloud may ask."""
+    """The zone offers such slices, and gcloud has access."""
     words = ("gcloud", "compute", "tpus", "accelerator-types", "describe", slice_.accelerator_type)
     command = Command((*words, f"--project={project}", f"--zone={zone}", "--format=value(type)"))
     return Check("zone", (command,), _unless(f"where it is offered: {' '.join(words[:4])} list --zone=-"))
 
 
 def quota(project: str, zone: str, slice_: Slice, slices: int, spot: bool) -> Check:
-    """The project may have so much of it in the zone."""
+    """The project has enough quota in the zone."""
     name = slice_.generation.spot_quota if spot else slice_.generation.quota
     words = ("gcloud", "beta", "quotas", "info", "describe", name, "--service=tpu.googleapis.com")
     command = Command((*words, f"--project={project}", "--format=json"))
@@ -128,7 +130,7 @@ def quota(project: str, zone: str, slice_: Slice, slices: int, spot: bool) -> Ch
 
 
 def granted_quota(info: dict, zone: str) -> int:
-    """What a QuotaInfo of Cloud Quotas grants in a zone; a zone that it does not name is granted nothing."""
+    """What a QuotaInfo of Cloud Quotas grants in a zone; 0 for a zone that it does not list."""
     for entry in info.get("dimensionsInfos", []):
         if zone in (*entry.get("applicableLocations", []), entry.get("dimensions", {}).get("zone")):
             return int(entry.get("details", {}).get("value", 0))
@@ -136,7 +138,7 @@ def granted_quota(info: dict, zone: str) -> int:
 
 
 def bucket(job: Job, zone: str | None = None) -> Check:
-    """The bucket is there, and near the zone: traffic between regions is slow, and billed."""
+    """The bucket exists near the zone: traffic between regions is slow, and billed."""
     name = str(job.bucket).removeprefix("gs://").partition("/")[0]
     command = Command(("gcloud", "storage", "buckets", "describe", f"gs://{name}", "--format=value(location)"))
 
@@ -152,7 +154,7 @@ def bucket(job: Job, zone: str | None = None) -> Check:
 
 
 def is_near(location: str, zone: str) -> bool:
-    """Whether a bucket's location holds a zone's region."""
+    """Whether a bucket's location includes a zone's region."""
     region = zone.rpartition("-")[0]
     if location in _MULTI_REGIONS:
         return region.startswith(_MULTI_REGIONS[location])
@@ -160,10 +162,10 @@ def is_near(location: str, zone: str) -> bool:
 
 
 def writable(job: Job) -> Check:
-    """This account may write to the run's folder, and delete there."""
+    """This account can write and delete in the run's folder."""
     probe = f"{job.folder}/.writable"
     commands = (
-        Command(("gcloud", "storage", "cp", "-", probe), stdin="written by a check of access\n"),
+        Command(("gcloud", "storage", "cp", "-", probe), stdin="written to check access\n"),
         Command(("gcloud", "storage", "rm", probe)),
     )
     fix = "grant roles/storage.objectAdmin on the bucket to this account, and to the workers' service account"
@@ -171,6 +173,6 @@ def writable(job: Job) -> Check:
 
 
 def judge(job: Job, fix: str) -> Check:
-    """The judge that the configuration asks for answers from here, and judges right."""
+    """The configured judge answers from here, and judges correctly."""
     command = Command((sys.executable, "-m", "launch.judge", job.preset, *job.overrides))
     return Check("judge", (command,), _unless(fix))

@@ -1,4 +1,4 @@
-"""The command line of `python -m launch`, as launch/README.md tells it.
+"""The command line of `python -m launch`, described in launch/README.md.
 
 Exit codes are those of `codea1`: 0 done; 1 failed; 2 refused before anything was started; 130 interrupted.
 """
@@ -29,7 +29,7 @@ _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")  # what Google Cloud, Kub
 
 @dataclass(frozen=True)
 class Step:
-    """Which commands a step consists of if all goes well, and what performs it: else just these commands."""
+    """The commands of a step if all goes well, and the function that performs it; without one, the commands are run."""
 
     commands: Callable[[], Sequence[Command]]
     perform: Callable[[], None] | None = None
@@ -39,10 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Performs one step and returns the exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
     top = argparse.ArgumentParser(prog="python -m launch", description="Launch training on TPUs and GPUs.")
-    top.add_argument("platform", choices=_PLATFORMS, help="each has a --help of its own")
+    top.add_argument("platform", choices=_PLATFORMS, help="each has its own --help")
     make_parser, make_steps = _PLATFORMS[top.parse_args(arguments[:1]).platform]
     options = make_parser().parse_intermixed_args(arguments[1:])
-    previous = signal.signal(signal.SIGTERM, signal.default_int_handler)  # what is billed must be deleted then, too
+    previous = signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that what is billed is deleted
     try:
         step = make_steps(options)[options.step]
         if options.dry_run:
@@ -77,17 +77,17 @@ def _tpu_parser() -> argparse.ArgumentParser:
     capacity = parser.add_mutually_exclusive_group()
     for kind in ("spot", "reserved"):
         capacity.add_argument(f"--{kind}", dest="capacity", action="store_const", const=kind, default="on-demand")
-    parser.add_argument("--wait", metavar="DURATION", help="give the request up if it is not met by then, as in 6h")
-    parser.add_argument("--send", action="append", default=[], metavar="PATH", help="copied to every worker")
-    parser.add_argument("--create-flag", action="append", default=[], metavar="FLAG", help="for gcloud's create")
-    parser.add_argument("--ssh-flag", action="append", default=[], metavar="FLAG", help="for gcloud's ssh and scp")
+    parser.add_argument("--wait", metavar="DURATION", help="give up the request after this time, as in 6h")
+    parser.add_argument("--send", action="append", default=[], metavar="PATH", help="also copy this to every worker")
+    parser.add_argument("--create-flag", action="append", default=[], metavar="FLAG", help="passed to gcloud create")
+    parser.add_argument("--ssh-flag", action="append", default=[], metavar="FLAG", help="passed to gcloud ssh and scp")
     _add_supervision(parser)
     return parser
 
 
 def _tpu_steps(options: argparse.Namespace) -> Mapping[str, Step]:
     if not (options.project and options.zone):
-        raise Refused("say --project and --zone, or set CLOUDSDK_CORE_PROJECT and CLOUDSDK_COMPUTE_ZONE")
+        raise Refused("give --project and --zone, or set CLOUDSDK_CORE_PROJECT and CLOUDSDK_COMPUTE_ZONE")
     job, config = _job(options, needs_bucket=("check", "start", "copy", "up"))
     pod = tpu.Pod(
         job,
@@ -128,11 +128,11 @@ def _tpu_steps(options: argparse.Namespace) -> Mapping[str, Step]:
 
 def _gke_parser() -> argparse.ArgumentParser:
     steps = ("check", "manifest", "start", "logs", "status", "copy", "delete", "up")
-    parser = _parser("gke", "TPUs of the cluster that kubectl points to, as a JobSet", steps)
-    parser.add_argument("--image", help="made by launch/Dockerfile.tpu")
-    parser.add_argument("--service-account", default="default", help="of Kubernetes, with access to the bucket")
+    parser = _parser("gke", "TPUs of the current kubectl cluster, as a JobSet", steps)
+    parser.add_argument("--image", help="built with launch/Dockerfile.tpu")
+    parser.add_argument("--service-account", default="default", help="Kubernetes account with access to the bucket")
     _add_slices(parser)
-    parser.add_argument("--spot", action="store_true", help="on spot nodes")
+    parser.add_argument("--spot", action="store_true", help="use spot nodes")
     _add_supervision(parser)
     return parser
 
@@ -194,9 +194,9 @@ def _gpu_steps(options: argparse.Namespace) -> Mapping[str, Step]:
 
 def _slurm_parser() -> argparse.ArgumentParser:
     parser = _parser("slurm", "GPUs of several nodes", ("check", "start", "logs", "status", "stop", "up"))
-    parser.add_argument("--nodes", type=int, default=1, metavar="N", help="machines")
-    parser.add_argument("--sbatch-flag", action="append", default=[], metavar="FLAG", help="for sbatch")
-    parser.add_argument("--poll", type=float, default=30, metavar="SECONDS", help="between looks at the queue")
+    parser.add_argument("--nodes", type=int, default=1, metavar="N", help="number of machines")
+    parser.add_argument("--sbatch-flag", action="append", default=[], metavar="FLAG", help="passed to sbatch")
+    parser.add_argument("--poll", type=float, default=30, metavar="SECONDS", help="time between queue checks")
     _add_gpus(parser)
     return parser
 
@@ -231,49 +231,49 @@ _PLATFORMS = {
 }
 
 
-# --- what they share ----------------------------------------------------------------------------------
+# --- shared by all platforms ----------------------------------------------------------------------------------
 
 
 class _Parser(argparse.ArgumentParser):
     def convert_arg_line_to_args(self, arg_line: str) -> list[str]:
-        """Of a line of an @file."""
+        """The arguments in a line of an @file."""
         return shlex.split(arg_line, comments=True)
 
 
 def _parser(platform: str, description: str, steps: Sequence[str]) -> argparse.ArgumentParser:
     parser = _Parser(prog=f"python -m launch {platform}", description=description, fromfile_prefix_chars="@")
-    parser.add_argument("step", choices=steps, help="`up` is all of them")
-    parser.add_argument("name", help="of the run")
+    parser.add_argument("step", choices=steps, help="`up` performs all of them")
+    parser.add_argument("name", help="name of the run")
     parser.add_argument("preset", nargs="?", help="as for `codea1 train`")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="as for `codea1 train`")
-    parser.add_argument("--bucket", metavar="gs://BUCKET/FOLDER", help="where the run is kept")
-    parser.add_argument("--skip", action="append", default=[], metavar="CHECK", help="leave out a check")
-    parser.add_argument("--dry-run", action="store_true", help="print the commands of the step, and run none")
+    parser.add_argument("--bucket", metavar="gs://BUCKET/FOLDER", help="where the run is stored")
+    parser.add_argument("--skip", action="append", default=[], metavar="CHECK", help="skip a check")
+    parser.add_argument("--dry-run", action="store_true", help="print the commands of the step without running them")
     return parser
 
 
 def _add_slices(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tpu", metavar="KIND:SHAPE", help="the slice, as in v5e:4x4; default: the preset's hardware")
-    parser.add_argument("--slices", type=int, default=1, metavar="N", help="how many of them; sets mesh.replica")
+    parser.add_argument("--slices", type=int, default=1, metavar="N", help="number of slices; sets mesh.replica")
 
 
 def _add_supervision(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--retries", type=int, default=3, metavar="N", help="failures of training to survive")
-    parser.add_argument("--keep", action="store_true", help="`up` deletes nothing")
-    parser.add_argument("--poll", type=float, default=30, metavar="SECONDS", help="between looks at a state")
+    parser.add_argument("--retries", type=int, default=3, metavar="N", help="how often to restart failed training")
+    parser.add_argument("--keep", action="store_true", help="`up` keeps the slices or the JobSet")
+    parser.add_argument("--poll", type=float, default=30, metavar="SECONDS", help="time between status checks")
 
 
 def _add_gpus(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--gpus", metavar="KIND:COUNT", help="of one machine; default: the preset's hardware")
+    parser.add_argument("--gpus", metavar="KIND:COUNT", help="GPUs of one machine; default: the preset's hardware")
 
 
 def _job(options: argparse.Namespace, needs_bucket: Sequence[str] = ()) -> tuple[Job, Config | None]:
     if not _NAME.fullmatch(options.name):
-        raise Refused(f"{options.name}: a name is up to 40 lower-case letters, digits and hyphens, a letter first")
+        raise Refused(f"{options.name}: a name has up to 40 lower-case letters, digits and hyphens, a letter first")
     if options.preset is None and options.step in ("check", "manifest", "start", "up"):
-        raise Refused(f"{options.step}: say which preset, as in `python -m launch ... {options.step} NAME micro/a1`")
+        raise Refused(f"{options.step}: give a preset, as in `python -m launch ... {options.step} NAME micro/a1`")
     if options.bucket is None and options.step in needs_bucket:
-        raise Refused("--bucket: say where checkpoints and results go, as in gs://bucket/folder")
+        raise Refused("--bucket: give the place for checkpoints and results, as in gs://bucket/folder")
     if options.bucket is not None and not re.fullmatch(r"gs://[^/]+/.*[^/]", options.bucket):
         raise Refused(f"--bucket: {options.bucket} is not a gs://bucket/folder")
     slices = getattr(options, "slices", 1)
@@ -292,7 +292,7 @@ def _slice(options: argparse.Namespace, config: Config | None):
 def _gpus(options: argparse.Namespace, config: Config | None) -> tuple[str, int]:
     name = options.gpus or (config.hardware if config else None)
     if name is None:
-        raise Refused("--gpus: say what one machine has, as in h100:8, or a preset that is made for them")
+        raise Refused("--gpus: give the GPUs of one machine, as in h100:8, or a preset that is made for them")
     return gpu.find_gpus(name)
 
 

@@ -1,4 +1,4 @@
-"""TPUs of a GKE cluster, through the JobSet API: which kubectl commands each step consists of. Pure, but for `up`."""
+"""TPUs of a GKE cluster, through the JobSet API: the kubectl commands of each step. Pure, except for `up`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pathlib import Path
 from codea1_jax.config import SandboxConfig
 from launch import checks
 from launch.checks import Check
-from launch.hardware import Slice, stated
+from launch.hardware import Slice, required
 from launch.job import Job
 from launch.shell import Answer, Command, CommandFailed, LaunchError, Refused, ask, run
-from launch.supervise import Patience, attempt, insist, say
+from launch.supervise import Patience, report, retry, try_run
 from launch.tpu import copy
 
 MANIFEST = Path(__file__).with_name("jobset.yaml")
@@ -25,7 +25,7 @@ ABSENT, RUNNING, COMPLETED, FAILED = "Absent", "Running", "Completed", "Failed"
 
 @dataclass(frozen=True)
 class Workload:
-    """A run on a cluster, the one that kubectl points to."""
+    """A run on the current kubectl cluster."""
 
     job: Job
     slice: Slice | None = None
@@ -36,14 +36,14 @@ class Workload:
 
     @property
     def shape(self) -> Slice:
-        """The slice. Raises Refused if none was said."""
-        return stated(self.slice)
+        """The slice. Raises Refused if none was given."""
+        return required(self.slice)
 
     @property
     def container(self) -> str:
-        """The image. Raises Refused if none was said."""
+        """The image. Raises Refused if none was given."""
         if self.image is None:
-            raise Refused("--image: build and push one with launch/Dockerfile.tpu, and say its name")
+            raise Refused("--image: build and push one with launch/Dockerfile.tpu, and give its name")
         return self.image
 
 
@@ -69,7 +69,7 @@ def manifest(workload: Workload) -> str:
         "cloud.google.com/gke-tpu-topology": workload.shape.shape,
         **({"cloud.google.com/gke-spot": "true"} if workload.spot else {}),
     }
-    # JSON is YAML; its quotes keep whatever stands in a value from being read as something else.
+    # JSON is YAML; its quotes keep values from being read as something else.
     values = {
         "name": workload.job.name,
         "restarts": workload.restarts,
@@ -87,18 +87,18 @@ def manifest(workload: Workload) -> str:
 
 
 def submit(workload: Workload) -> Command:
-    """Starts the run; one that is there already stays as it is."""
+    """Starts the run; an existing one is unchanged."""
     return Command(("kubectl", "apply", "--filename=-"), stdin=manifest(workload))
 
 
 def describe(workload: Workload) -> Command:
-    """Asks how the JobSet stands; `read_state` reads the answer."""
+    """Asks for the state of the JobSet; `read_state` reads the answer."""
     words = ("kubectl", "get", f"jobset/{workload.job.name}", "--ignore-not-found", "--output=json")
     return Command(words, seconds=ASK_SECONDS)
 
 
 def read_state(answer: Answer) -> str:
-    """Completed, Failed, Running or Absent. Raises LaunchError if the answer says nothing."""
+    """Completed, Failed, Running or Absent. Raises LaunchError if the state is unknown."""
     if answer.code != 0:
         raise LaunchError(f"the state of the JobSet is unknown: {answer.reason}")
     if not answer.out.strip():
@@ -123,7 +123,7 @@ def delete(workload: Workload) -> Command:
 
 
 def up(workload: Workload, sandbox: SandboxConfig, patience: Patience, skip: Collection[str], keep: bool) -> None:
-    """All steps. Raises LaunchError if the JobSet fails; it is deleted then, too."""
+    """All steps. Raises LaunchError if the JobSet fails; it is deleted even then."""
     if _state(workload, patience) == ABSENT:
         checks.perform(check(workload, sandbox), skip)
         run(*workload.job.upload(), submit(workload))
@@ -136,33 +136,33 @@ def up(workload: Workload, sandbox: SandboxConfig, patience: Patience, skip: Col
     finally:
         if not keep:
             _release(workload, patience)
-        attempt(*copy(workload.job))
+        try_run(*copy(workload.job))
 
 
 def _state(workload: Workload, patience: Patience) -> str:
-    return insist(lambda: read_state(ask(describe(workload))), patience)
+    return retry(lambda: read_state(ask(describe(workload))), patience)
 
 
 def _follow(workload: Workload) -> None:
-    """Shows the log of the Pods that are there now; after a restart there are others."""
+    """Shows the log of the current Pods; a restart creates others."""
     try:
         run(logs(workload))
     except CommandFailed as error:
-        say(f"no log to follow ({error})")
+        report(f"no log to follow ({error})")
 
 
 def _release(workload: Workload, patience: Patience) -> None:
     try:
-        insist(lambda: run(delete(workload)), patience)
+        retry(lambda: run(delete(workload)), patience)
     except BaseException:
-        say(f"WARNING: nodes may still be BILLED; delete the JobSet: {delete(workload)}")
+        report(f"WARNING: nodes may still be BILLED; delete the JobSet: {delete(workload)}")
         raise
 
 
 def _cluster_verdict(answer: Answer) -> str | None:
     if answer.code == 0:
         return None
-    # no: kubectl says so on standard output
+    # kubectl prints "no" on standard output
     return (
         f"{answer.err.strip() or answer.out.strip()}: kubectl must point to a cluster with the JobSet API; see README"
     )

@@ -1,4 +1,4 @@
-"""GPUs: all of this machine's in one process, or those of several nodes by SLURM. Pure, but for `queue`."""
+"""GPUs: all of this machine in one process, or of several nodes through SLURM. Pure, except for `queue`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from launch import checks
 from launch.checks import Check
 from launch.job import Job, codea1
 from launch.shell import Answer, Command, Refused, ask, run
-from launch.supervise import say
+from launch.supervise import report
 
 SCRIPT = "launch/slurm.sbatch"
-MEMORY = "XLA_PYTHON_CLIENT_MEM_FRACTION=0.9"  # what `codea1 plan` counts with
+MEMORY = "XLA_PYTHON_CLIENT_MEM_FRACTION=0.9"  # as `codea1 plan` assumes
 
 
 @dataclass(frozen=True)
@@ -57,13 +57,13 @@ def check_here(machine: Machine) -> tuple[Check, ...]:
             return f"{answer.reason}; install NVIDIA's driver"
         found = answer.out.strip().splitlines()
         wrong = len(found) != machine.count or not all(machine.kind in name.lower() for name in found)
-        return f"here are {', '.join(found)}, not {machine.kind}:{machine.count}; say --gpus" if wrong else None
+        return f"found {', '.join(found)}, not {machine.kind}:{machine.count}; set --gpus" if wrong else None
 
     return Check("devices", (devices,), verdict), *_everywhere(machine.job, machine.topology)
 
 
 def check_slurm(machine: Machine) -> tuple[Check, ...]:
-    """What must hold before the job is queued. The judge is tried where this runs, as a stand-in for the nodes."""
+    """What must hold before the job is queued. The judge is tried on this machine instead of the nodes."""
     submit_words = submit(machine).words
     command = Command((*submit_words[:1], "--test-only", *submit_words[1:]), seconds=120)
 
@@ -96,12 +96,12 @@ def submit(machine: Machine) -> Command:
 
 
 def submit_once(machine: Machine) -> tuple[Command, ...]:
-    """Queues the job, its log beside the run."""
+    """Queues the job, with its log next to the run."""
     return Command(("mkdir", "-p", "runs")), submit(machine)
 
 
 def status(machine: Machine) -> Command:
-    """Asks for the job; the answer is empty when it is over."""
+    """Asks for the job; the answer is empty once it has ended."""
     words = ("squeue", "--me", f"--name={machine.job.name}", "--noheader", "--format=%i %T %M %R")
     return Command(words, seconds=120)
 
@@ -116,15 +116,15 @@ def logs(machine: Machine, poll: float) -> Command:
 
 
 def cancel(machine: Machine) -> Command:
-    """Takes the job out of the queue. SLURM leaves training some seconds (KillWait) to save."""
+    """Cancels the job. SLURM gives training some seconds (KillWait) to save."""
     return Command(("scancel", "--me", f"--name={machine.job.name}"), seconds=120)
 
 
 def queue(machine: Machine, checking: Sequence[Check], skip: Collection[str]) -> None:
-    """Queues the job, unless it is queued. Raises Refused if a check stands in the way."""
+    """Queues the job, unless it is queued already. Raises Refused if a check fails."""
     answer = ask(status(machine))
     if answer.code == 0 and answer.out.strip():
-        say(f"queued already: {answer.out.strip()}")
+        report(f"already queued: {answer.out.strip()}")
         return
     checks.perform(checking, skip)
     run(*submit_once(machine))

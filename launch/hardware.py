@@ -14,10 +14,10 @@ _CHIPS_PER_HOST = 4  # of a slice with several hosts
 
 @dataclass(frozen=True)
 class Generation:
-    """A TPU's names. `shapes` are those that its accelerator types stand for, one for every size.
+    """A TPU generation's names. `shapes` are those of its accelerator types, one for every size.
 
-    `units` are what a chip counts for in the name of an accelerator type and in quotas; `quota` and `spot_quota` are
-    ids in Cloud Quotas. Where `accelerator` is None, the Cloud TPU API does not serve it.
+    `units` is what a chip counts for in the name of an accelerator type and in quotas; `quota` and `spot_quota` are ids
+    in Cloud Quotas. If `accelerator` is None, the Cloud TPU API does not support the generation.
     """
 
     accelerator: str | None
@@ -74,7 +74,7 @@ GENERATIONS = {
 
 @dataclass(frozen=True)
 class Slice:
-    """A slice of TPUs, `name` being what `codea1 plan --topology` calls it."""
+    """A slice of TPUs; `name` is its name in `codea1 plan --topology`."""
 
     name: str
     generation: Generation
@@ -86,14 +86,14 @@ class Slice:
 
     @property
     def units(self) -> int:
-        """What it draws from a quota."""
+        """What it uses of a quota."""
         return self.chips * self.generation.units
 
     @property
     def accelerator_type(self) -> str:
-        """Its name in the Cloud TPU API. Raises Refused if that does not serve it."""
+        """Its name in the Cloud TPU API. Raises Refused if the API does not support it."""
         if self.generation.accelerator is None:
-            raise Refused(f"--tpu {self.name}: the Cloud TPU API does not serve it; use `python -m launch gke`")
+            raise Refused(f"--tpu {self.name}: the Cloud TPU API does not support it; use `python -m launch gke`")
         return f"{self.generation.accelerator}-{self.units}"
 
     @property
@@ -107,18 +107,18 @@ class Slice:
 
 
 def find_slice(name: str) -> Slice:
-    """The slice called `name`, as in v5e:4x4. Raises Refused, naming what there is."""
+    """The slice called `name`, as in v5e:4x4. Raises Refused, with the known names, if there is none."""
     kind, _, shape = name.partition(":")
     generation = GENERATIONS.get(kind)
     if generation is None:
-        raise Refused(f"--tpu {name}: unknown; known are {', '.join(GENERATIONS)} with a shape, as in v5e:4x4")
+        raise Refused(f"--tpu {name}: unknown; known kinds, with a shape as in v5e:4x4: {', '.join(GENERATIONS)}")
     if shape not in generation.shapes:
-        raise Refused(f"--tpu {name}: {kind} comes as {', '.join(generation.shapes)}")
+        raise Refused(f"--tpu {name}: the shapes of {kind} are {', '.join(generation.shapes)}")
     return Slice(name, generation, shape)
 
 
-def stated(slice: Slice | None) -> Slice:
-    """The slice. Raises Refused if none was said."""
+def required(slice: Slice | None) -> Slice:
+    """The slice. Raises Refused if none was given."""
     if slice is None:
-        raise Refused("--tpu: say which slice, as in v5e:4x4, or a preset that is made for one")
+        raise Refused("--tpu: give a slice, as in v5e:4x4, or a preset that is made for one")
     return slice

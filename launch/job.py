@@ -1,4 +1,4 @@
-"""What is to be trained, and where what it leaves goes."""
+"""What to train, and where to store its data and results."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from data_pipeline.storage import BUCKET
 from launch.shell import Command, Refused
 
 CODEA1 = (sys.executable, "-m", "codea1_jax")
-PLAN_SECONDS = 3600  # a large preset is many programs to compile
+PLAN_SECONDS = 3600  # a large preset has many programs to compile
 
 
 def codea1(*arguments: str) -> tuple[str, ...]:
-    """The words of a `codea1` command, of this environment."""
+    """The words of a `codea1` command in this environment."""
     return (*CODEA1, *arguments)
 
 
 @dataclass(frozen=True)
 class Job:
-    """A run: its name, its preset with overrides, and where it is kept (gs://bucket/folder, or None: here).
+    """A run: its name, its preset with overrides, and where it is stored (gs://bucket/folder, or None: here).
 
-    sources: what it reads its questions from.
+    sources: where its questions come from.
     """
 
     name: str
@@ -42,11 +42,11 @@ class Job:
 
     @property
     def folder(self) -> str:
-        """Where in the bucket everything of this run lies."""
+        """The folder of this run in the bucket."""
         return f"{self.bucket}/{self.name}"
 
     def train_arguments(self, *more: str) -> tuple[str, ...]:
-        """Arguments of `codea1`. Training always resumes from the last checkpoint; where there is none, it begins."""
+        """Arguments of `codea1`. Training resumes from the last checkpoint, if there is one."""
         own = [f"run.directory={self.directory}"]
         if self.bucket is not None:
             own.append(f"checkpoint.directory={self.folder}/checkpoints")
@@ -56,12 +56,12 @@ class Job:
 
     @property
     def copies(self) -> Mapping[Source, str]:
-        """What lies on this machine, each with its place in the bucket, from which workers read it."""
+        """The sources on this machine, each with its copy in the bucket, which workers read."""
         local = (source for source in self.sources if not source.place.startswith(BUCKET))
         return {source: f"{self.folder}/{source.key}/{PurePath(source.place).name}" for source in local}
 
     def read_from_bucket(self) -> tuple[str, ...]:
-        """Overrides by which workers read the copies."""
+        """Overrides that make workers read the copies."""
         return tuple(f"{source.key}={copy}" for source, copy in self.copies.items())
 
     def upload(self) -> tuple[Command, ...]:
@@ -75,15 +75,15 @@ class Job:
         )
 
     def plan(self, topology: str) -> Command:
-        """Says whether it fits one slice, or one set of GPUs. More slices repeat what a slice holds."""
+        """Checks whether it fits one slice, or one set of GPUs. Every slice holds the same."""
         return Command(codea1("plan", self.preset, *self.overrides, "--topology", topology), seconds=PLAN_SECONDS)
 
     def check_overrides(self) -> None:
-        """Raises Refused if an override says what the launch decides."""
+        """Raises Refused if an override sets what the launcher decides."""
         taken = {
             "run.directory": "it is runs/NAME",
             "hosts.": "workers find each other",
-            **({"checkpoint.directory": "it lies under --bucket"} if self.bucket is not None else {}),
+            **({"checkpoint.directory": "it is below --bucket"} if self.bucket is not None else {}),
             **({"mesh.replica": "it is the number of slices"} if self.slices > 1 else {}),
         }
         for override in self.overrides:

@@ -1,4 +1,4 @@
-"""Has the judge that a configuration asks for run a program: `python -m launch.judge PRESET [key=value ...]`."""
+"""Tries the configured judge on a program: `python -m launch.judge PRESET [key=value ...]`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sandbox.doctor import try_out
 
 
 def main(preset: str, *overrides: str) -> int:
-    """Returns 0 if it judges, else 2; says which on standard error."""
+    """Returns 0 if the judge works, else 2; prints the reason on standard error."""
     try:
         with make_judge(load(Config, preset, overrides).sandbox) as judge:
             print(try_out(judge), file=sys.stderr)

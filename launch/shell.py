@@ -21,7 +21,7 @@ class Refused(LaunchError):
 
 @dataclass(frozen=True)
 class Command:
-    """A program with its arguments. `seconds` is when to give it up, None never."""
+    """A program with its arguments. `seconds` is its time limit; None: no limit."""
 
     words: tuple[str, ...]
     stdin: str | None = None
@@ -34,7 +34,7 @@ class Command:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command said and returned; `code` is TIMED_OUT if it was given up."""
+    """What a command printed and returned; `code` is TIMED_OUT after its time limit."""
 
     code: int
     out: str
@@ -42,21 +42,21 @@ class Answer:
 
     @property
     def reason(self) -> str:
-        """The last line of its complaint."""
+        """The last line of its errors."""
         return next(reversed(self.err.strip().splitlines()), f"exit code {self.code}")
 
 
 class CommandFailed(LaunchError):
-    """A command returned something else than 0."""
+    """A command did not return 0."""
 
     def __init__(self, command: Command, code: int) -> None:
-        why = f"gave no answer in {command.seconds:.0f} s" if code == TIMED_OUT else f"exit code {code}"
+        why = f"no answer within {command.seconds:.0f} s" if code == TIMED_OUT else f"exit code {code}"
         super().__init__(f"{why}: {shlex.join(command.words)}")
         self.code = code
 
 
 def run(*commands: Command) -> None:
-    """Runs commands one after the other, their output shown. Raises CommandFailed at the first that fails."""
+    """Runs commands in order and shows their output. Raises CommandFailed at the first that fails."""
     for command in commands:
         print(f"+ {command}", file=sys.stderr, flush=True)
         code = _code(command)
@@ -65,7 +65,7 @@ def run(*commands: Command) -> None:
 
 
 def ask(command: Command) -> Answer:
-    """Runs a command for its answer."""
+    """Runs a command and returns its answer."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:  # a pipe would outlive a timeout
         code = _code(command, out, err)
         out.seek(0)

@@ -15,25 +15,25 @@ from launch.tpu import ABSENT, ACTIVE, FAILED, PREEMPTED, SUSPENDED, Pod
 
 T = TypeVar("T")
 
-_LOOKS = 5  # at a state that is not told, before giving up
-_DELETIONS = 40  # a slice that is being made cannot be deleted yet
+_ATTEMPTS = 5  # to read an unknown state, before giving up
+_DELETIONS = 40  # a slice that is being created cannot be deleted yet
 
-# What workers say of training.
+# What workers report about training.
 _RUNNING = "running"
 _DONE = "exit 0"
-_BAD_INPUT = "exit 2"  # would be said again, however often one tries
+_BAD_INPUT = "exit 2"  # would be repeated on every try
 
 
 @dataclass(frozen=True)
 class Patience:
-    """`poll`: seconds between looks at a state. `retries`: failures of training to survive."""
+    """`poll`: seconds between status checks. `retries`: how often to restart failed training."""
 
     poll: float = 30
     retries: int = 3
 
 
 def up(pod: Pod, sandbox: SandboxConfig, patience: Patience, skip: Collection[str], keep: bool) -> None:
-    """All steps. Raises LaunchError when training cannot be brought to its end; what is billed is gone then, too."""
+    """All steps. Raises LaunchError if training cannot finish; what is billed is deleted even then."""
     if state_of(pod, patience) == ABSENT:
         checks.perform(tpu.check(pod, sandbox), skip)
     try:
@@ -43,7 +43,7 @@ def up(pod: Pod, sandbox: SandboxConfig, patience: Patience, skip: Collection[st
 
 
 def acquire(pod: Pod, patience: Patience) -> None:
-    """Waits until the slices are there; asks for them if nobody has, and again if they were taken away."""
+    """Waits for the slices; requests them if needed, and again if they were preempted."""
     asked = False
     while (state := state_of(pod, patience)) != ACTIVE:
         if state == ABSENT:
@@ -54,12 +54,12 @@ def acquire(pod: Pod, patience: Patience) -> None:
         elif state in (SUSPENDED, FAILED):  # of an earlier request
             release(pod, patience)
         else:
-            say(f"slices: {state}")
+            report(f"slices: {state}")
             time.sleep(patience.poll)
 
 
 def release(pod: Pod, patience: Patience) -> None:
-    """Deletes the slices and their request, and waits until they are gone. Raises LaunchError if they stay."""
+    """Deletes the slices and their request, and waits until they are gone. Raises LaunchError if they remain."""
     for _ in range(_DELETIONS):
         if state_of(pod, patience) == ABSENT:
             return
@@ -67,14 +67,14 @@ def release(pod: Pod, patience: Patience) -> None:
         try:
             run(command)
         except CommandFailed as error:
-            say(f"not deleted yet: {error}")
+            report(f"not deleted yet: {error}")
             time.sleep(patience.poll)
     raise LaunchError("the slices were not deleted")
 
 
 def state_of(pod: Pod, patience: Patience) -> str:
-    """The state of the request for slices. Raises LaunchError if it is not told."""
-    return insist(lambda: tpu.read_state(ask(tpu.describe(pod))), patience)
+    """The state of the request for slices. Raises LaunchError if it stays unknown."""
+    return retry(lambda: tpu.read_state(ask(tpu.describe(pod))), patience)
 
 
 def _train(pod: Pod, sandbox: SandboxConfig, patience: Patience) -> None:
@@ -91,56 +91,57 @@ def _train(pod: Pod, sandbox: SandboxConfig, patience: Patience) -> None:
             return
         reason = ", ".join(sorted(ends - {_DONE}))
         if state_of(pod, patience) in PREEMPTED:
-            say(f"the slices were taken away ({reason}); new ones resume from the last checkpoint")
+            report(f"the slices were preempted ({reason}); new ones resume from the last checkpoint")
             continue
         failures += 1
         if failures > patience.retries or _BAD_INPUT in ends:
             raise LaunchError(f"training failed: {reason}")
-        say(f"training failed ({reason}); it resumes from the last checkpoint, try {failures} of {patience.retries}")
+        report(f"training failed ({reason}); it resumes from the last checkpoint, try {failures} of {patience.retries}")
 
 
 def _follow(pod: Pod, patience: Patience) -> frozenset[str]:
     """Shows the log until training has ended on all workers. Returns how it ended.
 
-    Raises LaunchError if workers cannot be reached for good.
+    Raises LaunchError if workers stay unreachable.
     """
     followed, misses = False, 0
     while True:
         followed = followed or _succeeds(tpu.logs(pod))
         try:
-            said = tpu.read_training(ask(tpu.status(pod)))
+            reported = tpu.read_training(ask(tpu.status(pod)))
         except LaunchError as error:
             misses += 1
-            if misses == _LOOKS or state_of(pod, patience) != ACTIVE:
+            if misses == _ATTEMPTS or state_of(pod, patience) != ACTIVE:
                 raise
-            say(str(error))
+            report(str(error))
         else:
             misses = 0
-            if _RUNNING not in said:
-                return said
+            if _RUNNING not in reported:
+                return reported
         time.sleep(patience.poll)
 
 
 def _finish(pod: Pod, patience: Patience, keep: bool) -> None:
-    """Stops, copies and deletes; whatever fails, the next is done."""
+    """Stops, copies and deletes; a failure does not prevent the next."""
     try:
         state = state_of(pod, patience)
         if state == ACTIVE:
-            attempt(tpu.stop(pod))
+            try_run(tpu.stop(pod))
         if state in (ACTIVE, *PREEMPTED):
-            attempt(*tpu.copy(pod.job))
+            try_run(*tpu.copy(pod.job))
         if not keep:
             release(pod, patience)
     except BaseException:
-        say(f"WARNING: the slices may still be BILLED; delete them: {tpu.delete(pod)}")
+        report(f"WARNING: the slices may still be BILLED; delete them: {tpu.delete(pod)}")
         raise
 
 
-def attempt(*commands: Command) -> None:
+def try_run(*commands: Command) -> None:
+    """Runs commands; reports the first that fails, instead of raising."""
     try:
         run(*commands)
     except LaunchError as error:
-        say(str(error))
+        report(str(error))
 
 
 def _succeeds(command: Command) -> bool:
@@ -151,16 +152,16 @@ def _succeeds(command: Command) -> bool:
     return True
 
 
-def insist(look: Callable[[], T], patience: Patience) -> T:
-    """What `look` returns, at the latest at the last of some attempts."""
-    for _ in range(_LOOKS - 1):
+def retry(look: Callable[[], T], patience: Patience) -> T:
+    """What `look` returns. Calls it again a few times if it raises LaunchError."""
+    for _ in range(_ATTEMPTS - 1):
         try:
             return look()
         except LaunchError as error:
-            say(str(error))
+            report(str(error))
             time.sleep(patience.poll)
     return look()
 
 
-def say(line: str) -> None:
+def report(line: str) -> None:
     print(f"launch: {line}", file=sys.stderr, flush=True)

@@ -1,6 +1,6 @@
-"""Cloud TPU VMs: which gcloud commands each step consists of. Pure.
+"""Cloud TPU VMs: the gcloud commands of each step. Pure.
 
-Slices are queued resources, which serve on-demand, spot and reserved capacity, and one slice or several.
+Slices are queued resources, which work for on-demand, spot and reserved capacity, and for one slice or several.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Literal
 from codea1_jax.config import SandboxConfig
 from launch import checks
 from launch.checks import Check
-from launch.hardware import Slice, stated
+from launch.hardware import Slice, required
 from launch.job import Job
 from launch.shell import Answer, Command, LaunchError
 
@@ -25,16 +25,16 @@ INSTALL_SECONDS = 3600
 STOP_SECONDS = 420  # worker.sh waits 300, and many workers must be reached
 
 ABSENT, ACTIVE, FAILED, SUSPENDED = "ABSENT", "ACTIVE", "FAILED", "SUSPENDED"
-# Of a queued resource whose slices are gone, or going.
+# States of a queued resource whose slices are gone, or going.
 PREEMPTED = ("SUSPENDING", SUSPENDED, "DELETING", ABSENT)
 
-# A preempted machine answers nothing at all: ssh must notice by itself.
+# A preempted machine does not answer at all: ssh must notice by itself.
 _ALIVE = ("--ssh-flag=-oServerAliveInterval=15", "--ssh-flag=-oServerAliveCountMax=4")
 
 
 @dataclass(frozen=True)
 class Pod:
-    """The slices of a run, and how they are reached."""
+    """The slices of a run, and how to reach them."""
 
     job: Job
     project: str
@@ -48,8 +48,8 @@ class Pod:
 
     @property
     def shape(self) -> Slice:
-        """The slice. Raises Refused if none was said."""
-        return stated(self.slice)
+        """The slice. Raises Refused if none was given."""
+        return required(self.slice)
 
     @property
     def where(self) -> tuple[str, str]:
@@ -57,7 +57,7 @@ class Pod:
 
 
 def check(pod: Pod, sandbox: SandboxConfig) -> tuple[Check, ...]:
-    """What must hold before the slices are asked for."""
+    """What must hold before the slices are requested."""
     remote = sandbox.backend in ("http", "sandbox_fusion")
     return (
         checks.tree(),
@@ -76,7 +76,7 @@ def check(pod: Pod, sandbox: SandboxConfig) -> tuple[Check, ...]:
 
 
 def create(pod: Pod) -> Command:
-    """Asks for the slices."""
+    """Requests the slices."""
     name, slices = pod.job.name, pod.job.slices
     nodes = (f"--node-id={name}",) if slices == 1 else (f"--node-count={slices}", f"--node-prefix={name}")
     words = (
@@ -94,12 +94,12 @@ def create(pod: Pod) -> Command:
 
 
 def describe(pod: Pod) -> Command:
-    """Asks how the request stands; `read_state` reads the answer."""
+    """Asks for the state of the request; `read_state` reads the answer."""
     return Command((*_queued("describe", pod.job.name), *pod.where, "--format=json"), seconds=ASK_SECONDS)
 
 
 def read_state(answer: Answer) -> str:
-    """The state of a queued resource, ABSENT if there is none. Raises LaunchError if the answer says neither."""
+    """The state of a queued resource, ABSENT if there is none. Raises LaunchError if the state is unknown."""
     if answer.code == 0:
         return json.loads(answer.out)["state"]["state"]
     if "NOT_FOUND" in answer.err:
@@ -113,7 +113,7 @@ def delete(pod: Pod) -> Command:
 
 
 def install(pod: Pod, sandbox: SandboxConfig) -> tuple[Command, ...]:
-    """The tree on every worker, and its packages; then the jail is tried, where the run cannot do without."""
+    """Puts the tree and its packages on every worker; tries the jail if the run needs it."""
     needs_jail = sandbox.backend in ("auto", "nsjail") and sandbox.fallback == "none"
     name = pod.job.name
     copied = (SOURCE, WORKER, *pod.send, f"{name}:")
@@ -138,25 +138,25 @@ def install(pod: Pod, sandbox: SandboxConfig) -> tuple[Command, ...]:
 
 
 def start(pod: Pod) -> Command:
-    """Starts training on every worker, where it does not run yet."""
+    """Starts training on every worker, unless it runs already."""
     return on_workers(
         pod, "start", pod.job.folder, pod.job.directory, *pod.job.train_arguments(*pod.job.read_from_bucket())
     )
 
 
 def status(pod: Pod) -> Command:
-    """Asks every worker how training stands; `read_training` reads the answer."""
+    """Asks every worker for the state of training; `read_training` reads the answer."""
     return on_workers(pod, "status", seconds=ASK_SECONDS)
 
 
 def read_training(answer: Answer) -> frozenset[str]:
-    """What the workers say: running, exit CODE, lost or none. Raises LaunchError if any says nothing."""
-    said = frozenset(
+    """What the workers report: running, exit CODE, lost or none. Raises LaunchError if they cannot be reached."""
+    reported = frozenset(
         line.removeprefix("training: ") for line in answer.out.splitlines() if line.startswith("training: ")
     )
-    if answer.code != 0 or not said:
+    if answer.code != 0 or not reported:
         raise LaunchError(f"workers cannot be reached: {answer.reason}")
-    return said
+    return reported
 
 
 def logs(pod: Pod) -> Command:
@@ -165,12 +165,12 @@ def logs(pod: Pod) -> Command:
 
 
 def stop(pod: Pod) -> Command:
-    """Stops training on every worker; it saves."""
+    """Stops training on every worker; training saves its state."""
     return on_workers(pod, "stop", seconds=STOP_SECONDS)
 
 
 def copy(job: Job) -> tuple[Command, ...]:
-    """The run's results, from the bucket. They are there whether or not the slices still are."""
+    """Copies the run's results from the bucket. They outlive the slices."""
     return (
         Command(("mkdir", "-p", job.directory)),
         Command(("gcloud", "storage", "rsync", "--recursive", f"{job.folder}/run", job.directory), seconds=3600),
@@ -178,7 +178,7 @@ def copy(job: Job) -> tuple[Command, ...]:
 
 
 def on_workers(pod: Pod, *words: str, everywhere: bool = True, seconds: float | None = 600) -> Command:
-    """A command of worker.sh on every worker of every slice, or on the first."""
+    """A worker.sh command on every worker of every slice, or on the first worker."""
     which = "all" if everywhere else "0"
     return Command(
         (

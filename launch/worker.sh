@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
 # One worker's part of a launch; runs on a TPU VM, in the home directory that source.tar.gz was copied to:
-#   worker.sh install BACKEND                   the tree, its Python and its packages
-#   worker.sh jail                              whether the jail works here
-#   worker.sh start FOLDER RUN ARGUMENTS...     codea1 ARGUMENTS, detached; RUN is uploaded to FOLDER (gs://...), and
-#                                               compiled programs are kept there: a new slice has none
+#   worker.sh install BACKEND                   install the tree, its Python and its packages
+#   worker.sh jail                              try the jail
+#   worker.sh start FOLDER RUN ARGUMENTS...     start codea1 ARGUMENTS, detached; upload RUN to FOLDER (gs://...), which
+#                                               also keeps compiled programs: a new slice has none
 #   worker.sh status | logs | stop
-# Whatever was done already is not done again.
+# Repeating a command is safe.
 set -euo pipefail
 
-root=${CODEA1_ROOT:-/opt/codea1} # no home directory: the jail must read Python, and homes are closed
+root=${CODEA1_ROOT:-/opt/codea1} # not in a home directory, where the jail could not read Python
 state=$HOME/.codea1-training     # log, pid of `train`, pid of codea1, exit code
 upload_every=300
-# Seconds. Training leaves within 20 of SIGTERM but for what it still uploads: up to 50 GB a host in the shipped presets.
+# Seconds. Training exits within 20 of SIGTERM, except for its last upload: up to 50 GB per host in the shipped presets.
 stop_within=300
 
 install() {
     local backend=$1 wanted
-    if is_running; then return; fi # on these very files
+    if is_running; then return; fi # it uses these files
     wanted="$(sha256sum <source.tar.gz) $backend"
     if [[ "$(cat "$root/installed" 2>/dev/null)" == "$wanted" ]]; then return; fi
     if [[ ! -w $root ]]; then
@@ -40,7 +40,7 @@ jail() {
 
 is_running() {
     local pid
-    pid=$(cat "$state/train.pid" 2>/dev/null) && grep -qs worker.sh "/proc/$pid/cmdline" # else the pid is another's
+    pid=$(cat "$state/train.pid" 2>/dev/null) && grep -qs worker.sh "/proc/$pid/cmdline" # else another process has that pid
 }
 
 start() {
@@ -51,13 +51,13 @@ start() {
     until [[ -s $state/train.pid ]]; do sleep 0.05; done
 }
 
-# Runs detached. A signal to all processes, as at a preemption, must not end the shell before its child.
+# Runs detached. A signal to all processes, as in a preemption, must not end the shell before its child.
 train() {
     local folder=$1 run=$2 code=0 child next
     shift 2
     trap : TERM INT
-    echo $$ >"$state/train.pid" # not before: a process that is still becoming this one has no command line for a moment
-    ulimit -Sn hard # each worker of the judge holds descriptors, and there is about one for each core
+    echo $$ >"$state/train.pid" # not earlier: until the shell has started, its command line is empty
+    ulimit -Sn hard # the judge has about one worker per core, and each holds descriptors
     export JAX_COMPILATION_CACHE_DIR="${JAX_COMPILATION_CACHE_DIR:-$folder/compiled}"
     JAX_PLATFORMS=tpu "$root/venv/bin/codea1" "$@" &
     child=$!
@@ -76,7 +76,7 @@ train() {
     mv "$state/exit.new" "$state/exit"
 }
 
-# Only the first process writes a run's files; the others have nothing to upload.
+# Only the first process writes a run's files; on other workers there is nothing to upload.
 upload() {
     if [[ ! -f $2/config.yaml ]]; then return; fi
     gcloud storage rsync --recursive --quiet "$2" "$1/run" || echo "worker.sh: uploading $2 failed" >&2

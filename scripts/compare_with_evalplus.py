@@ -26,7 +26,8 @@ from typing import Any
 from codea1_jax.evals.answers.samples import sample_line
 from codea1_jax.evals.commands.code import RESULTS_FILE, SAMPLES_FILE
 from codea1_jax.evals.scores.mutate import mutate
-from data_pipeline import Problem, evalplus
+from data_pipeline import Problem
+from data_pipeline.reading import read
 
 BENCHMARKS = {  # evalplus' name of each, and the setting by which it reads another file than its own
     "humanevalplus": ("humaneval", "HUMANEVAL_OVERRIDE_PATH"),
@@ -51,7 +52,7 @@ def main() -> int:
     parser.add_argument("--mutants", type=int, default=5, help="per reference; default: %(default)s")
     options = parser.parse_args()
 
-    problems = evalplus.read(options.data).problems
+    problems = read(options.data).problems
     released, samples = options.folder / "released", options.folder / "mine.jsonl"
     released.mkdir(parents=True)
     for source in BENCHMARKS:

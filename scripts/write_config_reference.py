@@ -19,24 +19,24 @@ TARGET = Path(__file__).parent.parent / "docs" / "configuration.md"
 
 HEAD = """# Configuration reference
 
-<!-- Written by scripts/write_config_reference.py from codea1_jax/config.py; a test says if it is not current. -->
+<!-- Written by scripts/write_config_reference.py from codea1_jax/config.py; a test fails if it is out of date. -->
 
-Every key of a run. A preset is a YAML file of these keys; `key=value` behind a preset's name sets one:
+This page lists every key of a run. A preset is a YAML file with these keys; `key=value` after a preset's name sets one:
 
 ```bash
 codea1 train micro/a1 rollout.samples=4 train.steps=20 --dry-run
 ```
 
-A preset is named `MODEL/METHOD`, or `MODEL/METHOD_HARDWARE` where it is laid out for some: `micro/a1`, `7b/golden`,
-`7b/a1_v5e`. `codea1 presets` lists all of them. The path of a YAML file of your own works as well. Presets for hardware
+A preset is named `MODEL/METHOD`, or `MODEL/METHOD_HARDWARE` if it is for specific hardware: `micro/a1`, `7b/golden`,
+`7b/a1_v5e`. `codea1 presets` lists all of them. You can also give the path of your own YAML file. Presets for hardware
 save after every step (`checkpoint.every=1`), because a stop drops the step it interrupts.
 
-`--dry-run` prints the whole configuration as it is resolved, and loading that gives the same configuration. A preset's
-key `compose` lists presets to start from: later ones win over earlier ones, the file wins over them, and `key=value`
-wins over everything. Unknown keys are errors, and so are values of another type.
+`--dry-run` prints the whole resolved configuration, and loading its output gives the same configuration. A preset's key
+`compose` lists presets to start from: later ones override earlier ones, the file overrides them, and `key=value`
+overrides everything. Unknown keys and values of the wrong type are errors.
 
-`code` and `test` are the learners of the two policies and have the same keys. *Required* means that a preset has to say
-it. "none" is written `null`.
+`code` and `test` are the learners of the two policies and have the same keys. *Required* means that a preset must set
+the key. "none" is written `null`.
 """
 
 
@@ -47,7 +47,7 @@ def page(schema: type[BaseModel] = Config) -> str:
 
 
 def _sections(schema: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, type[BaseModel]]]:
-    """Every section by its key, in the order of the configuration; of code and test, which are alike, the first."""
+    """Every section by its key, in the order of the configuration; code and test are alike, so only code."""
     seen: set[type[BaseModel]] = set()
     yield prefix, schema
     for name, field in schema.model_fields.items():

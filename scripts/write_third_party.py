@@ -17,13 +17,13 @@ HEAD = """# Third-party packages
 
 <!-- Written by scripts/write_third_party.py from the installed packages' metadata. -->
 
-Code-A1 in JAX is licensed under Apache-2.0 (see LICENSE). No code of others is copied into it. It implements the method
+Code-A1 in JAX is licensed under Apache-2.0 (see LICENSE). It contains no third-party code. It implements the method
 of Wang et al., *Code-A1: Adversarial Evolving of Code LLM and Test LLM via Reinforcement Learning* (arXiv 2603.15611).
 
-These packages are installed with it, under their own licences; indirect ones are those that the direct ones ask for.
-Licences are as the packages' metadata states them. Not listed: what the extras for GPUs and TPUs add to JAX (NVIDIA's
-CUDA libraries and Google's libtpu, under their makers' terms), `wandb` (MIT), `bigcodebench` (what its tasks import),
-and what only developers need.
+These packages are installed with it, under their own licences; indirect ones are dependencies of the direct ones. The
+licences come from the packages' metadata. Not listed: what the extras for GPUs and TPUs add to JAX (NVIDIA's CUDA
+libraries and Google's libtpu, under their makers' terms), `wandb` (MIT), `bigcodebench` (what its tasks import), and
+what only developers need.
 
 | package | licence | |
 | --- | --- | --- |

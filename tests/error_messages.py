@@ -26,20 +26,20 @@ ARGPARSE = "argparse.ArgumentTypeError"
 # Modules whose ValueErrors are printed behind the name of the option or key that was wrong.
 VALUE_ERRORS = {
     *("codea1_jax/models/config.py", "codea1_jax/models/policy.py", "codea1_jax/models/tokenizer.py"),
-    *("data_pipeline/hub.py", "data_pipeline/prepare.py", "data_pipeline/rows.py", "data_pipeline/sources.py"),
-    *("data_pipeline/storage.py", "data_pipeline/tfds_files.py", "codea1_jax/rollout/requests.py"),
+    *("data_pipeline/hub.py", "data_pipeline/prepare.py", "data_pipeline/rows.py", "data_pipeline/reading.py"),
+    *("data_pipeline/sources.py", "data_pipeline/storage.py", "data_pipeline/tfds_files.py"),
+    "codea1_jax/rollout/requests.py",
 }
 # Raised to code, which catches it or was wrong to call: no user's doing.
 INTERNAL = {
     "unknown split …; there are …",  # of a function's argument
     "the micro world wants a count of problems, of its train or its heldout split",
     "words must be non-empty ASCII, got …",
-    "unknown dataset …; there are …",  # argparse knows them
     *("request …: the prompt is empty", "request …: samples=… must be at least 1"),
     *("request …: limits must be … numbers of at least 1", "length … exceeds the largest bucket …"),
     *(
         "…=… must be ascending positive lengths",
-        "slots=… must be a multiple of parts=…",
+        "slots=… must be a multiple of batch_shards=…",
         "top_k=… must not be negative",
     ),
     "response_buckets=… must be multiples of block=…",

@@ -6,10 +6,10 @@ import huggingface_hub
 import pytest
 
 from codea1_jax.cli import main
-from codea1_jax.cli.data import DATASETS, OUT
+from codea1_jax.cli.data import OUT
 from codea1_jax.config import Config
 from codea1_jax.config import load as load_config
-from data_pipeline import load, storage, tfds_files
+from data_pipeline import load, storage
 
 GOOD = {"id": "a", "question": "Add one.", "solution": "def f(x):\n    return x + 1", "entry_point": "f"}
 LINES = [
@@ -143,6 +143,5 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path, monkeypatch, capsys, ar
     assert reason in capsys.readouterr().err
 
 
-def test_every_kind_of_dataset_can_be_prepared_by_name():
-    assert set(DATASETS) == set(tfds_files.CONFIGS)
+def test_datasets_are_prepared_where_runs_look_for_them():
     assert OUT == storage.PREPARED

@@ -1,4 +1,4 @@
-"""The documentation: it builds, its links lead somewhere, its commands work, and it says what the code says."""
+"""The documentation builds, its links and commands work, and it agrees with the code."""
 
 import ast
 import importlib.metadata
@@ -28,9 +28,9 @@ DOCS = ROOT / "docs"
 PAGES = (ROOT / "README.md", ROOT / "launch" / "README.md", *sorted(DOCS.glob("*.md")))
 FENCE = re.compile(r"^```(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
-# --- how each command of the documentation is tried -----------------------------------------------------
+# --- how each command in the documentation is tested -----------------------------------------------------
 
-# Really run, here.
+# These are run.
 RUN = (
     ("presets",),
     ("doctor",),
@@ -39,7 +39,8 @@ RUN = (
     ("data", "validate", "docs/problems.jsonl"),
 )
 # Run with --dry-run: `codea1 train`, `codea1 reproduce`, `python -m launch`, and `make` as `make --dry-run`.
-# Only parsed, because they need a trained run, a benchmark, a bucket or a compiler's minutes; and what runs them.
+# Only parsed, because they need a trained run, a benchmark, a bucket or minutes of compilation; with the test that runs
+# each of them.
 PARSED = {
     "checkpoint": "tests/test_cli_checkpoint.py",
     "convert": "tests/test_cli_convert.py",
@@ -51,21 +52,23 @@ PARSED = {
     "sandbox serve": "tests/test_cli_sandbox.py",
     "serve": "tests/serve/test_serve_http.py",
 }
-# Not ours: only that the shell understands them.
+# Other programs: the shell only has to parse these commands.
 FOREIGN = {"docker", "evalplus.evaluate", "gcloud", "pre-commit", "pytest"}
-# Of `python -m`.
+# Modules started with `python -m`.
 MODULES = {"venv": "tests/test_wheel.py"}
 
 
 @pytest.fixture(scope="module")
 def commands(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, ...]]:
-    """Every command of every page as the shell understands it: the pages are run where all programs only tell so."""
+    """Every command of every page as the shell parses it: the programs on PATH only record their arguments."""
     folder = tmp_path_factory.mktemp("shell")
     for place in (".venv/bin", "elsewhere/bin", "bin"):
         (folder / place).mkdir(parents=True)
         for name in ("codea1", "make", "pip", "uv", "python", "python3", *FOREIGN):
             program = folder / place / name
-            program.write_text(f"#!{shutil.which('bash')}\nprintf '%s\\0' \"${{0##*/}}\" \"$@\" '\n' >>{folder}/told\n")
+            program.write_text(
+                f"#!{shutil.which('bash')}\nprintf '%s\\0' \"${{0##*/}}\" \"$@\" '\n' >>{folder}/calls\n"
+            )
             program.chmod(0o755)
     (folder / ".venv/bin/activate").touch()
     for page in PAGES:
@@ -79,13 +82,13 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, ...]]:
             check=False,
         )
         assert (done.returncode, done.stderr) == (0, ""), f"{page}: {done.stderr}"
-    told = (folder / "told").read_text().split("\n\0")[:-1]
-    return list(dict.fromkeys(tuple(line.split("\0")[:-1]) for line in told))
+    calls = (folder / "calls").read_text().split("\n\0")[:-1]
+    return list(dict.fromkeys(tuple(line.split("\0")[:-1]) for line in calls))
 
 
 @pytest.fixture
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory with the file that the pages speak of."""
+    """A directory with the file that the pages mention."""
     (tmp_path / "docs").mkdir()
     shutil.copy(DOCS / "problems.jsonl", tmp_path / "docs")
     monkeypatch.chdir(tmp_path)
@@ -93,7 +96,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_every_block_says_what_it_is():
+def test_every_block_names_its_language():
     for page in PAGES:
         assert "" not in [kind for kind, _ in FENCE.findall(page.read_text())], page
 
@@ -114,8 +117,8 @@ def test_every_codea1_command_runs_or_dry_runs_or_is_parsed(commands, elsewhere)
                 load(Config, options.preset, options.overrides)
 
 
-def test_no_command_trains_a_pretrained_model_on_the_micro_world_unless_it_says_so(commands, elsewhere, capsys):
-    """Neither one of the pages, nor one that `reproduce` prints for a real size."""
+def test_no_command_trains_a_pretrained_model_on_the_micro_world_unless_explicit(commands, elsewhere, capsys):
+    """Checks the commands of the pages, and those that `reproduce` prints for a real size."""
     chosen = [_preset_of(words) for words in commands]
     for model in ("1.5b", "3b", "7b"):
         assert cli.main(["reproduce", "all", "--model", model, "--dry-run"]) == 0
@@ -144,8 +147,8 @@ def _preset_of(words: Sequence[str]) -> tuple[str, Sequence[str]] | None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_page_says_how_data_is_prepared_before_it_trains_a_real_model(page):
-    """Dry runs and plans need none."""
+def test_a_page_prepares_data_before_it_trains_a_real_model(page):
+    """Dry runs and plans do not need data."""
     text = FENCE.sub(lambda block: block[0].replace("\\\n", " "), page.read_text())
     trains = re.compile(
         r"^(codea1 train|python -m launch \w+ (up|check|start) \S+) (1\.5b|3b|7b)/(?!.*--dry-run)", re.M
@@ -164,7 +167,7 @@ def test_every_launch_can_be_dry_run(commands, elsewhere, capsys, monkeypatch):
         assert capsys.readouterr().out.strip()
 
 
-def test_every_target_of_make_and_every_other_program_is_there(commands):
+def test_every_make_target_and_every_other_program_exists(commands):
     modules = set()
     for words in commands:
         match words:
@@ -184,7 +187,7 @@ def test_every_target_of_make_and_every_other_program_is_there(commands):
 
 
 def _check_install(arguments: Sequence[str]) -> None:
-    """The extras and files that an installing command names are there."""
+    """The extras and files that an install command names exist."""
     extras = set(importlib.metadata.metadata("codea1-jax").get_all("Provides-Extra") or ())
     for argument in arguments:
         if argument.startswith("requirements/"):
@@ -205,17 +208,17 @@ def test_commands_named_in_the_text_exist():
             assert word in targets, f"{page}: make {word}"
 
 
-# --- what it says ---------------------------------------------------------------------------------------
+# --- agreement with the code ---------------------------------------------------------------------------------------
 
 
-def test_every_error_message_is_in_troubleshooting_and_every_one_there_is_in_the_code():
+def test_troubleshooting_lists_exactly_the_error_messages_of_the_code():
     rows = re.findall(r"^\| (`+) ?(.*?) ?\1 \| (.*?) \|$", (DOCS / "troubleshooting.md").read_text(), re.MULTILINE)
     documented = {shortened(message) for _, message, _ in rows}
     raised = messages()
     assert len(raised) > 150
     missing = {message: place for message, place in raised.items() if message not in documented}
     assert not missing, "docs/troubleshooting.md needs a row for each of these"
-    assert documented <= raised.keys(), "docs/troubleshooting.md has rows that the code never says"
+    assert documented <= raised.keys(), "docs/troubleshooting.md has rows that match no message in the code"
     assert all(fix.strip() for _, _, fix in rows)
 
 
@@ -226,7 +229,7 @@ def test_the_configuration_reference_is_current():
 
 
 def _keys(schema: dict, node: dict | None = None, prefix: str = "") -> Iterator[str]:
-    """Every key of the configuration, by pydantic's own account; of code and test, which are alike, the first."""
+    """Every key of the configuration, according to pydantic; code and test are alike, so only code."""
     node = schema if node is None else node
     for name, field in node["properties"].items():
         (reference,) = [each["$ref"] for each in (field, *field.get("anyOf", ())) if "$ref" in each] or [None]
@@ -238,7 +241,7 @@ def _keys(schema: dict, node: dict | None = None, prefix: str = "") -> Iterator[
             yield from _keys(schema, schema["$defs"][reference.rpartition("/")[2]], f"{prefix}{name}.")
 
 
-def test_every_package_that_is_installed_along_is_among_the_notices():
+def test_every_installed_package_is_among_the_notices():
     listed = set(
         re.findall(r"^\| ([\w.-]+) \| .+ \| (?:indirect)?", (ROOT / "THIRD_PARTY.md").read_text(), re.MULTILINE)
     )
@@ -251,7 +254,7 @@ def test_the_picture_of_a_report_is_small():
     assert picture.startswith(b"\x89PNG") and len(picture) < 200_000
 
 
-def test_the_citation_is_whole_and_that_of_the_readme():
+def test_the_citation_is_complete_and_matches_the_readme():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert citation.keys() >= {"authors", "cff-version", "message", "title"}  # what the format requires
     paper = citation["preferred-citation"]
@@ -261,18 +264,15 @@ def test_the_citation_is_whole_and_that_of_the_readme():
         assert f"{author['family-names']}, {author['given-names']}" in readme
 
 
-# --- what imports what ----------------------------------------------------------------------------------
-
-# What docs/architecture.md names as its exceptions.
-UPWARDS = {("assemble", "plan"), ("reproduce", "cli")}
+# --- imports between packages ----------------------------------------------------------------------------------
 
 
-def test_packages_import_only_what_the_architectures_table_has_below_them():
+def test_packages_import_only_what_is_below_them_in_the_architecture_table():
     rows = re.findall(r"^\| `codea1_jax/(\w+)(?:/|\.py)` \|", (DOCS / "architecture.md").read_text(), re.MULTILINE)
     parts = {path.stem for path in (ROOT / "codea1_jax").iterdir() if not path.name.startswith(("_", "py.typed"))}
     assert (set(rows), len(rows)) == (parts, len(parts))
     found = {(part, other) for part in parts for other in _imported(ROOT / "codea1_jax", part) & parts - {part}}
-    assert {(part, other) for part, other in found if rows.index(other) < rows.index(part)} == UPWARDS
+    assert {(part, other) for part, other in found if rows.index(other) < rows.index(part)} == set()
 
 
 def test_data_and_execution_import_nothing_from_the_method():
@@ -281,7 +281,7 @@ def test_data_and_execution_import_nothing_from_the_method():
 
 
 def _imported(folder: Path, part: str) -> set[str]:
-    """The parts of `folder` that a package or module in it imports; of the root's, packages."""
+    """The parts of `folder` that a package or module in it imports; for the root, packages."""
     files = (folder / part).rglob("*.py") if (folder / part).is_dir() else [folder / f"{part}.py"]
     inside = () if folder == ROOT else (folder.name,)
     nodes = [node for file in files for node in ast.walk(ast.parse(file.read_text()))]
@@ -300,7 +300,7 @@ def _imported(folder: Path, part: str) -> set[str]:
 
 
 class _Links(HTMLParser):
-    """A page's anchors, and what it points to."""
+    """A page's anchors and link targets."""
 
     def __init__(self, page: Path) -> None:
         super().__init__()
@@ -316,7 +316,7 @@ class _Links(HTMLParser):
                 self.targets.append(value)
 
 
-def test_the_pages_build_without_a_warning_and_no_link_leads_nowhere(tmp_path):
+def test_the_pages_build_without_warnings_or_broken_links(tmp_path):
     command = (sys.executable, "-m", "sphinx", "--quiet", "--nitpicky", "--fail-on-warning", str(DOCS), str(tmp_path))
     done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "NO_COLOR": "1"})
     assert (done.returncode, done.stderr) == (0, "")
@@ -334,7 +334,7 @@ def test_the_pages_build_without_a_warning_and_no_link_leads_nowhere(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["README.md", "BENCHMARKS.md", "CHANGELOG.md", "launch/README.md"])
-def test_links_of_pages_outside_of_the_documentation_lead_to_files(name):
+def test_links_of_pages_outside_the_documentation_lead_to_files(name):
     page = ROOT / name
     for target in re.findall(r"\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)", page.read_text(), re.MULTILINE):
         address = urldefrag("".join(target))[0]

@@ -15,8 +15,8 @@ from codea1_jax.config import METHODS
 from codea1_jax.errors import UserError
 from codea1_jax.files import write_atomically
 from data_pipeline import Loaded, Problem, Refusal, micro
+from data_pipeline.heldout import hold_out
 from data_pipeline.hub import local_path
-from data_pipeline.sources import hold_out
 from data_pipeline.validate import failures
 from sandbox import Judge
 

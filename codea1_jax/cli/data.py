@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from codea1_jax.cli._arguments import Commands
     from data_pipeline.prepare import Recipe
 
-DATASETS = ("kodcode", "humanevalplus", "mbppplus", "bigcodebench", "ult", "micro", "problems")
 DIFFICULTIES = ("easy", "medium", "hard")
 OUT = Path("data")  # `data_pipeline.storage.PREPARED`, whose import takes a second
 
@@ -26,7 +25,7 @@ def add(commands: Commands) -> None:
     """Registers the commands."""
     data = commands.add_parser("data", help="datasets of problems").add_subparsers(required=True, metavar="COMMAND")
     prepare = data.add_parser("prepare", help="clean and check a dataset's rows and write them as a TFDS dataset")
-    prepare.add_argument("dataset", choices=DATASETS, help="what it is; problems: your own")
+    prepare.add_argument("dataset", help="kodcode, micro, problems (your own), or another dataset that has a reader")
     prepare.add_argument(
         "--source",
         help="file, folder, pattern, or dataset of the Hub (owner/name[/files]); default for kodcode: that of the Hub",
@@ -77,11 +76,16 @@ def _prepare(options: argparse.Namespace) -> int:
 
 def _recipe(options: argparse.Namespace) -> Recipe:
     """What is asked for. Raises UserError if nothing says where its rows come from."""
-    from data_pipeline.prepare import KODCODE, Recipe
+    from data_pipeline.prepare import default_recipe
+    from data_pipeline.sources import find_dataset
 
-    if options.source is None and options.dataset not in (KODCODE.name, "micro"):
+    try:
+        dataset = find_dataset(options.dataset)
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    if options.source is None and dataset.download is None and dataset.generate is None:
         raise UserError(f"--source: {options.dataset} is made from files; name them, or a dataset of the Hub")
-    default = KODCODE if options.dataset == KODCODE.name else Recipe(options.dataset, "")
+    default = default_recipe(options.dataset)
     if options.source is not None:
         default = replace(default, source=options.source, against=())
     return replace(

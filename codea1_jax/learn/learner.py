@@ -25,6 +25,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Float
 
+from codea1_jax.checkpoint.offload import in_device_memory
 from codea1_jax.config import LoRAConfig, OffloadConfig, OptimizerConfig, PackingConfig
 from codea1_jax.learn.batch import PackedBatch
 from codea1_jax.learn.flops import forward_flops
@@ -44,7 +45,6 @@ from codea1_jax.learn.packing import pack
 from codea1_jax.learn.phases import Phases
 from codea1_jax.learn.scores import Scores, target_scores
 from codea1_jax.models.lora import attach, init_adapters
-from codea1_jax.models.offload import in_device_memory
 from codea1_jax.models.qwen2 import Qwen2
 from codea1_jax.models.sharding import batch_sharding, batch_shards, jit_on, one_device_mesh, put, replicated
 

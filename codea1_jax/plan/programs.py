@@ -17,11 +17,11 @@ from jax.sharding import Mesh
 from jax.stages import Lowered
 
 from codea1_jax.build.policies import Learning
+from codea1_jax.checkpoint.offload import HOST, in_device_memory, in_host_memory
 from codea1_jax.config import METHODS
 from codea1_jax.learn import Learner, PolicyState
 from codea1_jax.learn.batch import PackedBatch
 from codea1_jax.models.lora import beside
-from codea1_jax.models.offload import HOST, in_device_memory, in_host_memory
 from codea1_jax.models.qwen2 import Params, Qwen2
 from codea1_jax.models.sharding import abstract_sharded, batch_sharding, serving_shardings, with_shardings
 from codea1_jax.models.stored import flatten

@@ -1,4 +1,4 @@
-"""Random micro programs, parted into a train and a held-out split, and the problems made of them."""
+"""Random micro programs, divided into a train and a held-out split, and the problems made from them."""
 
 import hashlib
 import random
@@ -36,7 +36,7 @@ _ITEM_THRESHOLDS = range(1, 9)
 def problems(split: Split, count: int, seed: int) -> tuple[Problem, ...]:
     """`count` problems of a split, no two with the same program, the same for the same seed.
 
-    Raises ValueError for an unknown split or a count out of 0 to 10,000 (each split has far more programs).
+    Raises ValueError for an unknown split or a count outside 0 to 10,000 (each split has far more programs).
     """
     if split not in SPLITS:
         raise ValueError(f"unknown split {split!r}; the micro world has {' and '.join(SPLITS)}")
@@ -61,9 +61,9 @@ def programs(split: Split, rng: random.Random) -> Iterator[Program]:
 
 
 def split_of(program: Program) -> Split:
-    """The split by a hash of what the program does on the probes.
+    """The split, by a hash of the program's values on the probes.
 
-    Programs written differently that do the same, such as `x > 2` and `x >= 3`, so fall on the same side.
+    Equivalent programs that are written differently, such as `x > 2` and `x >= 3`, are always in the same split.
     """
     digest = hashlib.sha256(repr(_behaviour(program, inputs.probes(program))).encode()).digest()
     return "heldout" if int.from_bytes(digest[:8]) % 1000 < _HELD_OUT_IN_1000 else "train"
@@ -83,7 +83,7 @@ def distinct_inputs(program: Program, count: int, near_boundary: float, rng: ran
 
 
 def mutants(program: Program) -> tuple[Program, ...]:
-    """At most 8 wrong programs, in a fixed order, which the probes tell from the program and each other."""
+    """At most 8 wrong programs, in a fixed order, which the probes distinguish from the program and from each other."""
     probes = inputs.probes(program)
     seen = {_behaviour(program, probes)}
     distinct = []

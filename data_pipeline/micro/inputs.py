@@ -1,4 +1,4 @@
-"""The inputs of micro programs: a small domain as a whole, and random draws near a boundary or anywhere."""
+"""The inputs of micro programs: a small domain, and random inputs near a boundary or anywhere."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""The micro world's programs: what they mean, how they are written in Python, and how they go wrong.
+"""The micro world's programs: their meaning, their Python code, and their bugs.
 
 A `Branch` is `f(x)` or `f(x, y)`: one term if x meets a condition, otherwise another. An `Aggregate` is
 `f(xs)`: the sum, count, largest or smallest of the items that meet a condition, or a default if none does.
@@ -173,7 +173,7 @@ def boundary_bugs(program: Program) -> tuple[Program, ...]:
 
 
 def without_empty_case(program: Program) -> Program:
-    """An aggregate without its default; a branch as it is."""
+    """An aggregate without its default; a branch unchanged."""
     return replace(program, default=None) if isinstance(program, Aggregate) else program
 
 

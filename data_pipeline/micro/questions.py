@@ -1,4 +1,4 @@
-"""How a micro program is asked for in English."""
+"""Questions in English that ask for a micro program."""
 
 import random
 

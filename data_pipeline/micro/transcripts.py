@@ -1,4 +1,4 @@
-"""The warm-start corpus: question, often buggy program and true tests, which together teach both roles."""
+"""The warm-start corpus: questions, often buggy programs and correct tests, which teach both roles."""
 
 import random
 from dataclasses import dataclass
@@ -23,9 +23,9 @@ class Transcript:
 class WarmStart:
     """How often the corpus errs, and how its test inputs are drawn; all are probabilities.
 
-    Strict comparisons err far less than inclusive ones. The closer the two rates, the less there is to gain from
-    telling "at least" from "more than", and a small model does not begin to within a short warm start; whether
-    reinforcement learning then finds the difference within a run is chance.
+    Strict comparisons are wrong far less often than inclusive ones. The closer the two rates, the less a model gains
+    from telling "at least" from "more than", and a small model does not begin to do so within a short warm start;
+    whether reinforcement learning then finds the difference within a run is chance.
     """
 
     inclusive_bug: float = 0.50
@@ -60,7 +60,7 @@ def _transcript(program: Program, rates: WarmStart, rng: random.Random) -> Trans
 
 
 def _with_bugs(program: Program, rates: WarmStart, rng: random.Random) -> Program:
-    """The program with each kind of bug put in, independently, at its rate."""
+    """The program with each kind of bug inserted, independently, at its rate."""
     if rng.random() < _boundary_rate(program, rates):
         program = rng.choice(boundary_bugs(program))
     if rng.random() < rates.empty_case_bug:

@@ -1,8 +1,7 @@
 """The words of the micro world, for a word-level tokenizer with byte fallback.
 
-Meant as added tokens over the 256 single bytes, matched leftmost and longest: single characters such as
-`x`, `y`, `.`, `]` or a newline need no word of their own. Numbers are whole words, so that arithmetic is a
-table to learn and not a matter of digits.
+They are tokens added to the 256 single bytes; the leftmost, longest match wins. Single characters such as `x`, `y`,
+`.`, `]` or a newline need no word. Numbers are whole words, so arithmetic is a table to learn, without digits.
 """
 
 from itertools import chain

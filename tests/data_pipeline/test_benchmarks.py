@@ -67,7 +67,7 @@ UNLEAKED_ROW = {
 
 
 def passes(problem: Problem, program: str) -> bool:
-    """Whether the problem's own check accepts the program, each in a namespace of its own."""
+    """Whether the problem's own check accepts the program, each in its own namespace."""
     candidate: dict = {}
     checker: dict = {}
     exec(program, candidate)
@@ -81,7 +81,7 @@ def passes(problem: Problem, program: str) -> bool:
 
 @pytest.mark.parametrize("row", [HUMANEVAL_ROW, MBPP_ROW, TRAINING_ROW], ids=["humaneval", "mbpp", "training"])
 def test_each_form_of_evalplus_gives_a_solution_that_passes_its_check(row):
-    (problem,) = evalplus.from_rows([row]).problems
+    (problem,) = evalplus.TRAINING.read([row]).problems
     assert passes(problem, problem.solution)
     assert not passes(problem, f"def {problem.entry_point}(x):\n    return 2 * x")
     assert f"def {problem.entry_point}(" in problem.question
@@ -89,7 +89,7 @@ def test_each_form_of_evalplus_gives_a_solution_that_passes_its_check(row):
 
 def test_ids_sources_and_questions_of_evalplus():
     rows = [HUMANEVAL_ROW, MBPP_ROW, TRAINING_ROW]
-    humaneval, mbpp, training = evalplus.from_rows(rows).problems
+    humaneval, mbpp, training = evalplus.TRAINING.read(rows).problems
     assert [humaneval.id, mbpp.id, training.id] == ["HumanEval/900", "MBPP/901", "MBPP/56"]
     assert [humaneval.source, mbpp.source, training.source] == ["humanevalplus", "mbppplus", "mbppplus"]
     assert humaneval.question == HUMANEVAL_ROW["prompt"]
@@ -104,7 +104,7 @@ def test_a_completion_form_question_is_completed_by_its_code():
         "test": HUMANEVAL_ROW["test"],
         "extra_info": {"function_name": "grow", "imports": "", "question_id": "HumanEval/900"},
     }
-    (problem,) = evalplus.from_rows([row]).problems
+    (problem,) = evalplus.TRAINING.read([row]).problems
     assert passes(problem, problem.solution)
 
 
@@ -114,7 +114,7 @@ def test_a_row_that_names_a_helper_gets_the_function_that_its_check_calls():
         "test": CHECK.format(name="grow").replace("def check(grow)", "def check(helper)"),
         "extra_info": {"function_name": "helper", "imports": "", "question_id": "MBPP/123"},
     }
-    (problem,) = evalplus.from_rows([row]).problems
+    (problem,) = evalplus.TRAINING.read([row]).problems
     assert problem.entry_point == "grow"
     assert passes(problem, problem.solution)
     assert not passes(problem, "def grow(n):\n    return n")
@@ -133,19 +133,19 @@ def test_a_row_that_names_a_helper_gets_the_function_that_its_check_calls():
     ],
 )
 def test_a_bad_evalplus_row_is_refused_with_the_reason(row, reason):
-    loaded = evalplus.from_rows([row])
+    loaded = evalplus.TRAINING.read([row])
     assert loaded.problems == ()
     assert reason in loaded.refused[0].reason
 
 
 def test_a_bigcodebench_row_is_its_complete_task_and_its_own_unittest_class():
-    (problem,) = bigcodebench.from_rows([BIGCODE_ROW]).problems
+    (problem,) = bigcodebench.FORMAT.read([BIGCODE_ROW]).problems
     namespace: dict = {}
     exec(problem.solution + problem.check, namespace)
     namespace["TestCases"]("test_one").debug()
     assert problem.question == BIGCODE_ROW["complete_prompt"]
     assert (problem.id, problem.entry_point) == ("BigCodeBench/902", "task_func")
-    bad = bigcodebench.from_rows([BIGCODE_ROW | {"test": "class"}, BIGCODE_ROW | {"entry_point": "f"}])
+    bad = bigcodebench.FORMAT.read([BIGCODE_ROW | {"test": "class"}, BIGCODE_ROW | {"entry_point": "f"}])
     assert [refusal.reason[:25] for refusal in bad.refused] == [
         "the test code does not pa",
         "the solution defines no f",
@@ -153,7 +153,7 @@ def test_a_bigcodebench_row_is_its_complete_task_and_its_own_unittest_class():
 
 
 def test_an_unleaked_row_keeps_its_tests_and_gives_the_plain_ones_as_golden():
-    (problem,) = unleaked.from_rows([UNLEAKED_ROW]).problems
+    (problem,) = unleaked.FORMAT.read([UNLEAKED_ROW]).problems
     assert problem.id == "ULT/7"
     assert problem.question == "Adds one.\n\ndef grow(p):"
     assert problem.golden_tests == ("assert grow(1) == 2", "assert grow(2.5) == 3.5")
@@ -170,7 +170,7 @@ def test_an_unleaked_row_keeps_its_tests_and_gives_the_plain_ones_as_golden():
         (UNLEAKED_ROW, "ult"),
     ],
 )
-def test_load_tells_the_benchmarks_apart(tmp_path, row, source):
+def test_load_recognises_each_benchmark(tmp_path, row, source):
     path = tmp_path / "rows.jsonl"
     path.write_text(json.dumps(row))
     (problem,) = data_pipeline.load(str(path), "all").problems
@@ -201,7 +201,7 @@ def test_the_evalplus_sample_is_read_whole_and_one_check_fails_every_solution():
 
 @pytest.mark.long
 @pytest.mark.shared_data
-def test_the_slow_evalplus_solutions_pass_too():
+def test_the_slow_evalplus_solutions_also_pass():
     loaded = data_pipeline.load(str(SHARED_DATA / "evalplus_sample.parquet"), "all")
     assert unsound(problem for problem in loaded.problems if problem.id in SLOW) == []
 

@@ -1,4 +1,4 @@
-"""evalplus' released form: types that JSON lacks come back, and its own comparisons hold."""
+"""The released format of evalplus: types that JSON lacks are restored, and its own comparisons apply."""
 
 import ast
 import json
@@ -38,21 +38,21 @@ def accepts(problem, program):
 
 
 def test_a_released_row_is_checked_against_its_own_reference():
-    (problem,) = evalplus_release.from_rows([row()]).problems
+    (problem,) = evalplus_release.FORMAT.read([row()]).problems
     assert (problem.id, problem.source, problem.entry_point) == ("MBPP/901", "mbppplus", "add")
     assert "def add(pair):" in problem.question
     assert accepts(problem, problem.solution)
     assert accepts(problem, "def add(pair):\n    return sum(pair) + 1e-9 * (type(pair[0]) is float)")
-    assert not accepts(problem, "def add(pair):\n    return sum(pair) + 1e-9")  # floats alone may differ a little
+    assert not accepts(problem, "def add(pair):\n    return sum(pair) + 1e-9")  # only floats may differ a little
     assert not accepts(problem, "def add(pair):\n    return sum(pair) + 1")
     humaneval = row(task_id="HumanEval/1", prompt="def add(pair):\n", canonical_solution="    return sum(pair)\n")
-    (problem,) = evalplus_release.from_rows([humaneval]).problems
+    (problem,) = evalplus_release.FORMAT.read([humaneval]).problems
     assert (problem.question, problem.source) == ("def add(pair):\n", "humanevalplus")
 
 
 def special(entry_point, reference, argument_lists, atol: float = 0):
     changes = {"entry_point": entry_point, "canonical_solution": reference, "base_input": argument_lists}
-    return evalplus_release.from_rows([row(**changes, plus_input=[], atol=atol, assertion="")]).problems[0]
+    return evalplus_release.FORMAT.read([row(**changes, plus_input=[], atol=atol, assertion="")]).problems[0]
 
 
 @pytest.mark.parametrize(
@@ -82,10 +82,10 @@ def test_special_comparisons_are_evalplus_own(problem, right, wrong):
     ],
 )
 def test_a_bad_row_is_refused_with_the_reason(changes, reason):
-    assert reason in evalplus_release.from_rows([row(**changes)]).refused[0].reason
+    assert reason in evalplus_release.FORMAT.read([row(**changes)]).refused[0].reason
 
 
-def test_released_files_are_told_from_all_others(tmp_path):
+def test_released_files_are_recognised(tmp_path):
     (tmp_path / "MbppPlus.jsonl").write_text(json.dumps(row()))
     assert data_pipeline.load(str(tmp_path / "MbppPlus.jsonl"), "all").problems[0].source == "mbppplus"
 
@@ -114,10 +114,10 @@ def test_lists_deeper_than_the_examples_are_tuples_only_where_tuples_hold_tuples
 @pytest.mark.shared_data
 @pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.long)])
 def test_types_lost_in_json_are_restored_from_the_examples(shared_data, every):
-    """Of the real MBPP+ rows, whose checks still have the types; but for those whose examples show other types."""
+    """In the real MBPP+ rows, whose checks still have the types, except where the examples show other types."""
     wrong = []
     rows = pq.read_table(shared_data / "evalplus_sample.parquet").to_pylist()[::every]
-    for problem in evalplus.from_rows([row for row in rows if row["data_source"] == "mbppplus"]).problems:
+    for problem in evalplus.TRAINING.read([row for row in rows if row["data_source"] == "mbppplus"]).problems:
         (inputs,) = (
             eval(ast.unparse(node.value), {"inf": float("inf"), "nan": 0.5})
             for node in ast.walk(ast.parse(problem.check))

@@ -1,4 +1,4 @@
-"""Golden tests taken from pytest code: each must hold of a function of which the pytest code holds."""
+"""Golden tests taken from pytest code: each must hold for every function that passes the pytest code."""
 
 import pytest
 
@@ -108,7 +108,7 @@ def test_truth():
     )
 
 
-def test_what_the_suite_language_cannot_say_gives_no_test():
+def test_what_the_suite_language_cannot_express_gives_no_test():
     code = """
 def test_outside(capsys):
     with pytest.raises(ValueError):

@@ -1,8 +1,9 @@
-"""A row with anything in any field is a problem or is refused by name; no row keeps the others from being read."""
+"""A row with any content is read as a problem or refused by its id; no row prevents reading the others."""
 
 import pytest
 
-from data_pipeline.sources import load, reader_of
+from data_pipeline.reading import load
+from data_pipeline.sources import find_format
 
 FUNCTION = "def f(x):\n    return x"
 CHECK = "def check(candidate):\n    assert candidate(1) == 1"
@@ -57,7 +58,7 @@ VALUES = (
 
 
 def named(row, name):
-    """The row under another id."""
+    """The row with another id."""
     extra = {"extra_info": row["extra_info"] | {"question_id": name}} if "extra_info" in row else {}
     return row | {field: name for field in NAMES if field in row} | extra
 
@@ -65,7 +66,9 @@ def named(row, name):
 @pytest.mark.parametrize("name", ROWS)
 def test_nothing_in_a_row_ends_the_reading(name):
     good = ROWS[name]
-    read, first = reader_of([good]), named(good, "first")
+    row_format, first = find_format([good]), named(good, "first")
+    assert row_format is not None
+    read = row_format.read
     assert len(read([first, good]).problems) == 2
     for field in good:
         without = {key: value for key, value in good.items() if key != field}
@@ -76,7 +79,7 @@ def test_nothing_in_a_row_ends_the_reading(name):
             assert loaded.problems[:1] == read([first]).problems
 
 
-def test_of_json_that_python_cannot_read_each_line_is_refused(tmp_path):
+def test_each_line_of_json_that_python_cannot_read_is_refused(tmp_path):
     good = '{"id": "1", "question": "?", "solution": "def f(x): return x", "entry_point": "f"}'
     bad = ['{"id": ' + "9" * 5_000 + "}", '{"id": ' + "[" * 100_000, '{"id": "\\ud800"}', "NaN", "", "{"]
     (tmp_path / "rows.jsonl").write_text("\n".join([*bad, good]))

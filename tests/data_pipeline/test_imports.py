@@ -41,13 +41,48 @@ def j_of(program: str) -> object:
     return run(program)["f"]("[1]")
 
 
+FUTURE = "from __future__ import annotations"
+
+
 def test_future_imports_stay_first():
-    program = '"""About."""\nfrom __future__ import annotations\ndef f(x: Undefined) -> List[int]: return m.floor(x)'
+    program = f'"""About."""\n{FUTURE}\ndef f(x: Undefined) -> List[int]: return m.floor(x)'
     whole = with_imports(program, problem(PROMPT))
     assert run(whole)["f"](2.5) == 2
     assert run(whole)["__doc__"] == "About."
-    # of a prompt they would change what the program means
-    assert "__future__" not in with_imports("def f(x): pass", problem("from __future__ import annotations\n" + PROMPT))
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        f"{FUTURE}; y = 'ü'",
+        f"{FUTURE};",
+        f"{FUTURE}; \\\n    y = 1",
+        f'"""ü"""; {FUTURE}; y = 1',
+        "from __future__ import (\n    annotations,\n    division); y = 1; z = 2",
+        f"{FUTURE}\n{FUTURE}; from __future__ import division  # twice\n",
+        f"# first\n{FUTURE}\n@staticmethod\ndef g(): pass",
+    ],
+)
+def test_a_future_import_may_share_its_line_or_take_several(head):
+    for question in (PROMPT, f"{FUTURE}\n{PROMPT}"):
+        names = run(with_imports(f"{head}\ndef f(x: Undefined): return m.floor(x)", problem(question)))
+        assert names["f"](2.5) == 2
+        assert names["f"].__annotations__ == {"x": "Undefined"}
+        assert names.get("y", 1) in (1, "ü")
+
+
+def test_a_future_import_after_another_statement_stays_an_error():
+    for program in (f"{FUTURE}\nimport os\n{FUTURE}", f"x = 1\n{FUTURE}"):
+        with pytest.raises(SyntaxError):
+            run(with_imports(program, problem(PROMPT)))
+
+
+def test_a_prompts_own_future_imports_come_first_and_those_of_the_reference_are_left_out():
+    program = "def f(x: Undefined) -> List[int]: return m.floor(x)"
+    assert run(with_imports(program, problem(f"{FUTURE}\n{PROMPT}")))["f"](2.5) == 2
+    assert with_imports(program, problem(FUTURE)) == f"{FUTURE}\n{program}"
+    whole = with_imports(program, problem(PROMPT, f"{FUTURE}\nimport json\ndef f(x): return x"))
+    assert "import json" in whole and "__future__" not in whole
 
 
 def test_only_imports_of_the_modules_own_level_are_taken():
@@ -55,19 +90,19 @@ def test_only_imports_of_the_modules_own_level_are_taken():
     assert with_imports("def f(x): pass", problem(question)) == "import os\ndef f(x): pass"
 
 
-def test_of_prose_lines_that_are_imports_count():
+def test_lines_of_prose_that_are_imports_count():
     question = "Write f. It may use:\nimport math\nfrom the left to the right\nfrom typing import List\nimport it.\n"
     program = with_imports("def f(x: List) -> float: return math.sqrt(x)", problem(question))
     assert run(program)["f"](4) == 2
 
 
-def test_lines_that_end_as_on_other_systems_are_not_torn_apart():
+def test_line_endings_of_other_systems_are_kept_whole():
     program = "from __future__ import annotations\r\ndef f(x):\r\n    return m.floor(x)\r\n"
     assert run(with_imports(program, problem(PROMPT)))["f"](2.5) == 2
 
 
 @pytest.mark.parametrize("program", ["def f(x: return x", "", "x = '\0'", "(" * 5000])
-def test_a_program_that_does_not_parse_stays_what_it_is(program):
+def test_a_program_that_does_not_parse_is_unchanged(program):
     whole = with_imports(program, problem(PROMPT))
     assert whole.endswith(program)
     if program:

@@ -17,7 +17,7 @@ def reasons(loaded: Loaded) -> dict[str, str]:
     return {refusal.id: refusal.reason for refusal in loaded.refused}
 
 
-def test_a_question_of_the_same_words_is_a_duplicate():
+def test_a_question_with_the_same_words_is_a_duplicate():
     loaded = drop_duplicates(Loaded(asking("Add two numbers.", "Add three.", "add  TWO\nnumbers")))
     assert [problem.id for problem in loaded.problems] == ["kodcode/0", "kodcode/1"]
     assert reasons(loaded) == {"kodcode/2": "same question as another: kodcode/0"}
@@ -39,7 +39,7 @@ def test_a_short_evaluation_question_is_found_whole_and_without_its_code():
     assert reasons(loaded) == {"kodcode/0": "overlaps with mbppplus: mbppplus/0, 'is the number prime'"}
 
 
-def test_lines_that_state_a_golden_test_are_taken_out_of_the_question():
+def test_lines_that_state_a_golden_test_are_removed_from_the_question():
     question = '''def f(x):
     """Counts.
 

@@ -1,4 +1,4 @@
-"""The loader, against the definition of its batches: whole, shuffled, shared, resumable."""
+"""The loader, against the definition of its batches: complete, shuffled, divided, resumable."""
 
 import os
 import subprocess
@@ -30,13 +30,13 @@ def test_each_epoch_drops_its_own_incomplete_batch():
     assert sum(1 for _ in batches(numbers, 256, seed=0, epochs=3)) == 111  # type: ignore[arg-type]
 
 
-def test_epochs_are_shuffled_anew_and_all_by_the_seed():
+def test_the_seed_reshuffles_every_epoch():
     first, second, third = ([ids(batch) for batch in batches(PROBLEMS, 5, seed=seed, epochs=2)] for seed in (0, 0, 1))
     assert first == second != third
     assert first[:2] != first[2:]
 
 
-def test_hosts_share_each_batch_out():
+def test_hosts_divide_each_batch():
     whole = list(batches(PROBLEMS, 4, seed=3, epochs=2))
     shares = [list(batches(PROBLEMS, 4, seed=3, epochs=2, host=host, hosts=2)) for host in (0, 1)]
     for batch, *parts in zip(whole, *shares, strict=True):
@@ -44,7 +44,7 @@ def test_hosts_share_each_batch_out():
         assert sorted(ids(batch)) == sorted(ids(parts[0]) + ids(parts[1]))
 
 
-def test_a_restored_iterator_goes_on_exactly_across_epochs():
+def test_a_restored_iterator_resumes_exactly_across_epochs():
     straight = batches(PROBLEMS, 4, seed=5)
     expected = [ids(next(straight)) for _ in range(9)]
     stopped = batches(PROBLEMS, 4, seed=5)
@@ -57,12 +57,12 @@ def test_a_restored_iterator_goes_on_exactly_across_epochs():
 def test_an_impossible_batch_is_an_error():
     with pytest.raises(ValueError, match="a batch of 11 problems cannot be drawn from 10"):
         batches(PROBLEMS, 11, seed=0)
-    with pytest.raises(ValueError, match="host 0 of 3 can have no equal share of 4"):
+    with pytest.raises(ValueError, match="host 0 of 3 cannot have an equal share of 4"):
         batches(PROBLEMS, 4, seed=0, hosts=3)
 
 
 def test_tensorflow_is_never_imported(tmp_path):
-    """A TensorFlow that cannot be imported stands first on the path: whoever tries is found out."""
+    """A TensorFlow that cannot be imported comes first on the path, so any import of it fails."""
     (tmp_path / "tensorflow.py").write_text("raise SystemExit('TensorFlow was imported')")
     code = (
         "import sys, data_pipeline; from data_pipeline.loader import batches\n"

@@ -25,7 +25,7 @@ REDUCTIONS = {"sum": sum, "number": len, "largest": max, "smallest": min}
 
 
 def understand(question: str) -> Callable:
-    """What the question asks for, read from its words alone."""
+    """What the question asks for, read only from its words."""
     pattern = r"Write f\(xs\): return the (\w+) of the items that are (.+), or (\S+) if none\."
     if match := re.fullmatch(pattern, question):
         reduction, condition, default = match.groups()
@@ -161,7 +161,7 @@ def test_warm_start_tests_are_true_of_the_question_and_not_of_the_buggy_program(
     assert wrong > 300
 
 
-def test_warm_start_asks_for_nothing_that_a_held_out_problem_asks_for(heldout, transcripts):
+def test_warm_start_and_held_out_problems_share_no_question(heldout, transcripts):
     for header in ("Write f(x):", "Write f(x, y):", "Write f(xs):"):
         family = [problem for problem in heldout if problem.question.startswith(header)]
         calls = family[0].probe_calls
@@ -195,7 +195,7 @@ def share_wrong(rates: micro.WarmStart, words: str, calls: dict[str, tuple[str, 
         ("other_bug", 0.12, "."),
     ],
 )
-def test_each_warm_start_bug_comes_at_its_default_rate(train, name, rate, words):
+def test_each_warm_start_bug_has_its_default_rate(train, name, rate, words):
     assert getattr(micro.WarmStart(), name) == rate
     calls = {problem.question.split(":")[0]: problem.probe_calls for problem in train}
     alone = micro.WarmStart(**(NO_BUGS | {name: rate}))
@@ -204,7 +204,7 @@ def test_each_warm_start_bug_comes_at_its_default_rate(train, name, rate, words)
 
 
 def test_the_first_input_is_near_the_boundary_at_the_default_rate():
-    """For `x at least 3` a random x lies in 2..4 with probability 3/19, so 0.4 + 0.6 * 3/19 are there."""
+    """For `x at least 3` a random x lies in 2..4 with probability 3/19, so 0.4 + 0.6 * 3/19 are near."""
     near = total = 0
     for transcript in micro.warm_start(12_000, seed=3):
         if match := re.match(r"Write f\(x\): .*(?:at least|above|below) (-?\d+),", transcript.question):

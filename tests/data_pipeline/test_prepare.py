@@ -1,4 +1,4 @@
-"""Prepared datasets account for every row, come out the same byte for byte, and are read without TensorFlow."""
+"""Prepared datasets account for every row, have the same bytes for the same input, and are read without TensorFlow."""
 
 import json
 import os
@@ -79,7 +79,7 @@ def test_the_manifest_accounts_for_every_row(recipe, tmp_path, pool):
     assert set(written["files_sha256"]) == set(files_of(path)) - {"manifest.json"}
 
 
-def test_a_prepared_dataset_is_a_source_of_which_nothing_is_held_out(recipe, tmp_path, pool):
+def test_a_prepared_dataset_is_a_source_with_nothing_held_out(recipe, tmp_path, pool):
     path, manifest = prepare(recipe, tmp_path / "out", pool)
     assert path == tmp_path / "out" / "kodcode"
     assert manifest.kept == {"train": 31}
@@ -140,7 +140,7 @@ def test_only_training_sets_are_cleaned(tmp_path, pool):
     path, manifest = prepare(Recipe("ult", str(tmp_path / "ult.json")), tmp_path / "out", pool)
     assert manifest.kept == {"test": 2}
     assert {problem.id for problem in data_pipeline.load(str(path), "all").problems} == {"ULT/1", "ULT/2"}
-    with pytest.raises(ValueError, match=r"nothing is left of 2 rows \(2 belongs to ult\)$"):
+    with pytest.raises(ValueError, match=r"no problems are left of 2 rows \(2 belongs to ult\)$"):
         prepare(Recipe("kodcode", str(tmp_path / "ult.json")), tmp_path / "out", pool)
 
 
@@ -158,9 +158,9 @@ def test_every_field_of_a_problem_survives_writing_and_reading(tmp_path):
     assert all(isinstance(problem, Problem) for members in read.values() for problem in members)
 
 
-def test_the_micro_world_can_be_written_too(tmp_path, pool, monkeypatch):
-    monkeypatch.setattr("data_pipeline.prepare.MICRO_TRAIN", 8)
-    monkeypatch.setattr("data_pipeline.prepare.MICRO_HELDOUT", 4)
+def test_the_micro_world_can_be_written(tmp_path, pool, monkeypatch):
+    monkeypatch.setattr("data_pipeline.micro.dataset.TRAIN", 8)
+    monkeypatch.setattr("data_pipeline.micro.dataset.HELDOUT", 4)
     path, manifest = prepare(Recipe("micro", ""), tmp_path, pool)
     assert manifest.kept == {"train": 8, "heldout": 4}
     assert set(data_pipeline.load(str(path), "heldout").problems) == set(micro.problems("heldout", 4, seed=0))
@@ -196,7 +196,7 @@ def test_a_dataset_of_the_hub_is_downloaded_and_its_files_read_together(tmp_path
     assert [problem.id for problem in data_pipeline.load(str(chosen), "all").problems] == ["K3", "K4", "K5"]
 
 
-def test_what_lies_here_is_not_looked_for_on_the_hub(tmp_path, monkeypatch):
+def test_local_paths_are_not_looked_up_on_the_hub(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *args, **options: pytest.fail("was asked"))
     (tmp_path / "data").mkdir()

@@ -10,8 +10,10 @@ import pytest
 from gcs_emulator import running_emulator
 
 import data_pipeline
-from data_pipeline import Loaded, Problem, kodcode, micro, problem_files, tfds_files
-from data_pipeline.sources import hold_out
+from data_pipeline import Loaded, Problem, kodcode, micro, tfds_files
+from data_pipeline.heldout import hold_out
+from data_pipeline.reading import read
+from data_pipeline.sources import DATASETS, FORMATS, find_format
 
 KODCODE_SAMPLE = Path(__file__).parents[2] / "../shared/data/kodcode_sample.json"
 
@@ -42,7 +44,7 @@ def reasons(loaded: Loaded) -> dict[str, str]:
 
 
 def test_a_kodcode_row_becomes_a_problem_whose_question_declares_the_function():
-    (problem,) = kodcode.from_rows([KODCODE_ROW]).problems
+    (problem,) = kodcode.FORMAT.read([KODCODE_ROW]).problems
     assert problem.id == "K1"
     assert problem.entry_point == "add"
     assert problem.golden_tests == ("assert add(1, 2) == 3", "assert add(1) == 1")
@@ -52,13 +54,13 @@ def test_a_kodcode_row_becomes_a_problem_whose_question_declares_the_function():
 
 def test_a_question_that_declares_the_function_is_left_as_it_is():
     question = 'def add(a, b):\n    """Adds."""'
-    (problem,) = kodcode.from_rows([KODCODE_ROW | {"question": question}]).problems
+    (problem,) = kodcode.FORMAT.read([KODCODE_ROW | {"question": question}]).problems
     assert problem.question == question
 
 
 @pytest.mark.parametrize("infos", [None, [], [{"function_name": "helper"}], [{"function_name": "gone"}]])
 def test_the_entry_point_is_the_function_that_the_tests_call(infos):
-    (problem,) = kodcode.from_rows([KODCODE_ROW | {"test_info": infos}]).problems
+    (problem,) = kodcode.FORMAT.read([KODCODE_ROW | {"test_info": infos}]).problems
     assert problem.entry_point == "add"
 
 
@@ -77,20 +79,20 @@ def test_the_entry_point_is_the_function_that_the_tests_call(infos):
     ],
 )
 def test_a_bad_kodcode_row_is_refused_by_id_and_reason(change, reason):
-    loaded = kodcode.from_rows([KODCODE_ROW | change, KODCODE_ROW | {"question_id": "K2"}])
+    loaded = kodcode.FORMAT.read([KODCODE_ROW | change, KODCODE_ROW | {"question_id": "K2"}])
     assert [problem.id for problem in loaded.problems] == ["K2"]
     assert list(reasons(loaded)) == ["K1"]
     assert reason in reasons(loaded)["K1"]
 
 
 def test_rows_without_an_id_and_repeated_ids_are_refused():
-    loaded = kodcode.from_rows([KODCODE_ROW, KODCODE_ROW, KODCODE_ROW | {"question_id": None}])
+    loaded = kodcode.FORMAT.read([KODCODE_ROW, KODCODE_ROW, KODCODE_ROW | {"question_id": None}])
     assert len(loaded.problems) == 1
     assert reasons(loaded) == {"K1": "row 2 has the id of an earlier row", "row 3": "no question_id"}
 
 
 def test_kodcode_rows_can_be_chosen_by_difficulty():
-    loaded = kodcode.from_rows([KODCODE_ROW], difficulties=("medium",))
+    loaded = kodcode.FORMAT.read([KODCODE_ROW], difficulties=("medium",))
     assert reasons(loaded) == {"K1": "difficulty hard"}
 
 
@@ -99,7 +101,7 @@ def test_json_jsonl_and_parquet_give_the_same_problems(tmp_path):
     (tmp_path / "rows.json").write_text(json.dumps(rows))
     write_jsonl(tmp_path / "rows.jsonl", rows)
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "rows.parquet")
-    loaded = [kodcode.read(tmp_path / f"rows.{kind}") for kind in ("json", "jsonl", "parquet")]
+    loaded = [read(tmp_path / f"rows.{kind}") for kind in ("json", "jsonl", "parquet")]
     assert loaded[0] == loaded[1] == loaded[2]
     assert len(loaded[0].problems) == 2
 
@@ -107,7 +109,7 @@ def test_json_jsonl_and_parquet_give_the_same_problems(tmp_path):
 def test_rows_are_lines_whatever_characters_they_hold(tmp_path):
     path = tmp_path / "odd.jsonl"
     path.write_text(json.dumps(OWN_ROW | {"question": "a\u2028b\x0bc"}, ensure_ascii=False) + "\n\n[]\n\n")
-    loaded = problem_files.read(path)
+    loaded = read(path)
     assert loaded.problems[0].question == "a\u2028b\x0bc"
     assert list(reasons(loaded)) == ["row 2", "row 3"]
 
@@ -125,7 +127,7 @@ def test_own_problems_are_read_line_by_line(tmp_path):
             OWN_ROW | {"id": "mine/5", "tests": "assert f(1) == 2"},
         ],
     )
-    loaded = problem_files.read(path)
+    loaded = read(path)
     assert [problem.id for problem in loaded.problems] == ["mine/1", "mine/2"]
     assert loaded.problems[0].golden_tests == ("assert f(2) == 4",)
     assert loaded.problems[1].golden_tests == ()
@@ -138,7 +140,13 @@ def test_own_problems_are_read_line_by_line(tmp_path):
     assert refused["mine/5"] == "tests is not a list of texts"
 
 
-def test_load_tells_the_format_of_a_file_by_its_fields(tmp_path):
+def test_datasets_have_different_names_and_no_format_hides_another():
+    assert len({dataset.name for dataset in DATASETS}) == len(DATASETS)
+    for known in FORMATS:
+        assert find_format([{}, dict.fromkeys(known.fields)]) is known
+
+
+def test_load_recognises_the_format_of_a_file_by_its_fields(tmp_path):
     own = write_jsonl(tmp_path / "own.jsonl", [OWN_ROW])
     kod = write_jsonl(tmp_path / "kod.jsonl", ["oops", KODCODE_ROW])
     assert data_pipeline.load(str(own), "all").problems[0].source == "problems"
@@ -151,7 +159,7 @@ def test_load_tells_the_format_of_a_file_by_its_fields(tmp_path):
     ("name", "content", "message"),
     [
         ("gone.json", None, "no such file"),
-        ("notes.txt", b"hello", "unknown kind of file; known are .json, .jsonl, .jsonl.gz, .parquet"),
+        ("notes.txt", b"hello", "unknown kind of file; known kinds: .json, .jsonl, .jsonl.gz, .parquet"),
         ("bad.json", b"{", "not readable as json: Expecting property name"),
         ("bad.jsonl", b"\xff\xfe", "not one row is an object"),
         ("bad.parquet", b"PAR?", "not readable as parquet"),
@@ -178,7 +186,7 @@ def test_load_gives_the_micro_world_by_name():
         data_pipeline.load("micro", "test", 1)  # type: ignore[arg-type]
 
 
-def test_splits_of_a_file_part_it_by_solution(tmp_path):
+def test_splits_of_a_file_divide_it_by_solution(tmp_path):
     rows = [
         OWN_ROW | {"id": f"{number}/{wording}", "solution": f"def f(x):\n    return x + {number}", "tests": []}
         for number in range(200)
@@ -216,7 +224,7 @@ def test_what_exceeds_the_number_held_out_is_trained_on(at_most):
     train, heldout = hold_out(problems, 0.2, at_most)
     assert (len(train), len(heldout)) == (1000 - at_most, at_most)
     assert set(heldout) <= set(hold_out(problems, 0.2)[1])
-    assert hold_out(problems[::-1], 0.2, at_most)[1] == heldout[::-1]  # whatever the order of the file
+    assert hold_out(problems[::-1], 0.2, at_most)[1] == heldout[::-1]  # in any order of the file
 
 
 def test_files_and_prepared_datasets_are_read_from_a_bucket(tmp_path, monkeypatch):
@@ -242,7 +250,7 @@ def test_files_and_prepared_datasets_are_read_from_a_bucket(tmp_path, monkeypatc
 
 @pytest.mark.shared_data
 def test_the_kodcode_sample_is_read_whole_and_its_golden_tests_hold():
-    loaded = kodcode.read(KODCODE_SAMPLE)
+    loaded = read(KODCODE_SAMPLE)
     assert len(loaded.problems) == 187
     assert len(loaded.refused) == 16
     assert {refusal.reason for refusal in loaded.refused} == {"no test of the form assert call == value"}

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from data_pipeline import Loaded, Problem, Refusal, kodcode, micro, validate
+from data_pipeline import Loaded, Problem, Refusal, micro, validate
+from data_pipeline.reading import read
 from sandbox import Limits, SandboxPool
 
 KODCODE_SAMPLE = Path(__file__).parents[2] / "../shared/data/kodcode_sample.json"
@@ -49,7 +50,7 @@ def f(x):
     asked.append(x)
     return len(asked)
 """
-FICKLE = """
+UNSTABLE = """
 def f(x):
     with open({file!r}, "a+") as file:
         file.write("x")
@@ -65,19 +66,19 @@ def f(x):
 """
 
 
-def test_a_solution_that_keeps_state_is_asked_each_question_afresh(pool):
+def test_a_solution_that_keeps_state_runs_each_call_in_a_fresh_process(pool):
     problem = replace(GOOD, id="counts", solution=COUNTING, golden_tests=("assert f(5) == 1", "assert f(7) == 1"))
     assert validate(Loaded((problem,)), pool).problems == (problem,)
 
 
-def test_a_solution_is_refused_that_answers_otherwise_when_asked_again(pool, tmp_path):
-    solution = FICKLE.format(file=str(tmp_path / "asked"))
-    problem = replace(GOOD, id="fickle", solution=solution, golden_tests=("assert f(5) == 1",))
+def test_a_solution_that_answers_differently_when_asked_again_is_refused(pool, tmp_path):
+    solution = UNSTABLE.format(file=str(tmp_path / "asked"))
+    problem = replace(GOOD, id="unstable", solution=solution, golden_tests=("assert f(5) == 1",))
     (refusal,) = validate(Loaded((problem,)), pool).refused
-    assert refusal.reason == "the solution does not answer the same each time: f(5) gave 2 when asked anew"
+    assert refusal.reason == "the solution does not answer the same each time: f(5) gave 2 when asked again"
 
 
-def test_a_solution_is_refused_that_needs_more_than_half_the_time_of_a_call():
+def test_a_solution_that_needs_more_than_half_the_time_of_a_call_is_refused():
     problem = replace(GOOD, id="slow", solution=SLOW, golden_tests=("assert f(5) == 5",))
     with SandboxPool(workers=1, backend="process", limits=Limits(call_seconds=0.5)) as tight:
         (refusal,) = validate(Loaded((problem,)), tight).refused
@@ -93,5 +94,5 @@ def test_every_micro_solution_passes_its_golden_tests(pool):
 
 @pytest.mark.shared_data
 def test_every_kodcode_sample_with_golden_tests_passes_them(pool):
-    loaded = kodcode.read(KODCODE_SAMPLE)
+    loaded = read(KODCODE_SAMPLE)
     assert validate(loaded, pool) == loaded

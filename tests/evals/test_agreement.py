@@ -10,7 +10,7 @@ import pytest
 from codea1_jax.evals.scores.benchmark import make_benchmark
 from codea1_jax.evals.scores.code import check_samples
 from codea1_jax.evals.scores.mutate import mutate
-from data_pipeline import evalplus
+from data_pipeline.reading import read
 from sandbox import SandboxPool, VerdictStatus
 
 PASSED, TIMED_OUT = VerdictStatus.PASSED, VerdictStatus.TIMED_OUT
@@ -57,7 +57,7 @@ def variants(program):
 @pytest.mark.shared_data
 @pytest.mark.parametrize("every", [80, pytest.param(1, marks=pytest.mark.long)])
 def test_verdicts_are_those_of_the_datasets_own_check(shared_data, every):
-    problems = evalplus.read(shared_data / "evalplus_sample.parquet").problems[3::every]
+    problems = read(shared_data / "evalplus_sample.parquet").problems[3::every]
     differing, compared = [], 0
     with SandboxPool(workers=2, preload=("numpy",)) as pool:
         benchmark = make_benchmark(problems, pool)

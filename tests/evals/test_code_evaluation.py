@@ -18,7 +18,7 @@ GROW = Problem("HumanEval/900", "?", "def grow(x):\n    return x + 1", "grow", (
 MINE = Problem("mine", "?", "def f(x):\n    return x", "f", ("assert f(1) == 1",), source="problems")
 UNSOUND = replace(GROW, id="HumanEval/901", solution="def grow(x):\n    return x")
 MISSING = replace(GROW, id="HumanEval/902", solution=f"import nothing_of_this_name\n{GROW.solution}")
-BIGCODE = bigcodebench.from_rows(
+BIGCODE = bigcodebench.FORMAT.read(
     [
         {
             "task_id": "BigCodeBench/902",

@@ -8,7 +8,7 @@ import pytest
 
 from codea1_jax.evals.scores.coverage import Coverage, PendingCoverage, measure
 from codea1_jax.game.parsing import extract_suite
-from data_pipeline import unleaked
+from data_pipeline.reading import read
 from sandbox import SandboxPool
 
 PROGRAM = textwrap.dedent(
@@ -128,7 +128,7 @@ def test_all_jumps_of_a_long_function_are_told(pool, tmp_path):
 @pytest.mark.shared_data
 @pytest.mark.parametrize("every", [12, pytest.param(1, marks=pytest.mark.long)])
 def test_real_functions_shares_are_those_of_coverage_py(shared_data, tmp_path, every):
-    everything = unleaked.read(shared_data / "ult_sample.json").problems[::every]
+    everything = read(shared_data / "ult_sample.json").problems[::every]
     chosen = [problem for problem in everything if "random" not in problem.solution]  # dice fall as they like
     calls = {p: [t.call for t in extract_suite("\n".join(p.golden_tests), p.entry_point).tests] for p in chosen}
     with SandboxPool(workers=2) as pool:

@@ -14,7 +14,8 @@ from codea1_jax.evals.scores.mutate import mutate
 from codea1_jax.evals.scores.mutation import PendingMutation
 from codea1_jax.evals.scores.unleaked import holding
 from codea1_jax.game.parsing import extract_suite
-from data_pipeline import Problem, unleaked
+from data_pipeline import Problem
+from data_pipeline.reading import read
 from sandbox import SandboxPool
 
 CLAMP = Problem(
@@ -83,7 +84,7 @@ def test_a_mutant_that_hangs_or_does_not_load_is_killed_and_no_test_kills_nothin
 def test_real_functions_mutants_end_as_with_cosmic_ray(pool, shared_data, tmp_path, functions, every):
     """Of the sample, functions with tests that hold, the shortest first."""
     compared = 0
-    for problem in sorted(unleaked.read(shared_data / "ult_sample.json").problems, key=lambda p: len(p.solution)):
+    for problem in sorted(read(shared_data / "ult_sample.json").problems, key=lambda p: len(p.solution)):
         tests, asserts = suite(pool, problem)
         if tests:
             mutants, killed = killed_here(pool, problem, tests, every)

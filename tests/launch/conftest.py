@@ -12,7 +12,7 @@ from launch import job
 
 @pytest.fixture
 def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cloud]:
-    """A cloud in which all is well, on PATH, and a directory to launch from, in which data has been prepared."""
+    """A working cloud on PATH, and a directory to launch from that has prepared data."""
     (tmp_path / "data" / "kodcode").mkdir(parents=True)
     (tmp_path / "data" / "kodcode" / "dataset_info.json").write_text("{}")
     (tmp_path / "launch").symlink_to(ROOT / "launch")

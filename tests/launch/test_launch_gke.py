@@ -13,7 +13,7 @@ def up(cloud: Cloud, *more: str) -> int:
     return cloud.launch("gke", "up", *RUN, *more)
 
 
-def test_the_manifest_is_what_is_applied_and_says_what_it_should(cloud, capsys):
+def test_the_manifest_is_applied_as_printed_and_has_the_right_values(cloud, capsys):
     flags = ("--slices=2", "--spot", "--retries=5", "--service-account=trainer")
     assert cloud.launch("gke", "manifest", *RUN, *flags, "data.source=a 'b'.jsonl") == 0
     printed = capsys.readouterr().out
@@ -51,7 +51,7 @@ def test_the_manifest_is_what_is_applied_and_says_what_it_should(cloud, capsys):
     ("tpu", "hosts", "chips"),
     [("v5e:2x4", 1, 8), ("v6e:1x1", 1, 1), ("v6e:8x8", 16, 4), ("v5p:2x2x1", 1, 4), ("tpu7x:2x2x4", 4, 4)],
 )
-def test_a_slice_is_as_many_pods_as_it_has_hosts(cloud, capsys, tpu, hosts, chips):
+def test_a_slice_has_one_pod_per_host(cloud, capsys, tpu, hosts, chips):
     assert cloud.launch("gke", "manifest", *RUN, f"--tpu={tpu}") == 0
     job = yaml.safe_load(capsys.readouterr().out)["spec"]["replicatedJobs"][0]["template"]["spec"]
     (container,) = job["template"]["spec"]["containers"]
@@ -80,13 +80,13 @@ def test_whatever_fails_the_jobset_is_deleted(cloud, script, code):
     assert cloud.jobset == []
 
 
-def test_a_jobset_that_cannot_be_deleted_is_told(cloud, capsys):
+def test_a_jobset_that_cannot_be_deleted_is_reported(cloud, capsys):
     cloud.script = Script(failures={"kubectl delete": (99, "forbidden", 1)})
     assert up(cloud) == 1
     assert "may still be BILLED; delete the JobSet: kubectl delete jobset/first" in capsys.readouterr().err
 
 
-def test_up_joins_a_jobset_that_is_there(cloud):
+def test_up_joins_an_existing_jobset(cloud):
     cloud.jobset = ["Running", "Running", "Completed"]
     assert up(cloud, "--keep") == 0
     assert cloud.verbs == ["kubectl logs", "copy"]
@@ -113,6 +113,6 @@ def test_questions_are_copied_to_the_bucket_before_anything_starts_and_refused_i
     assert "FAIL data: data.source: data/kodcode does not exist" in capsys.readouterr().err
 
 
-def test_the_image_must_be_said(cloud, capsys):
+def test_the_image_must_be_given(cloud, capsys):
     assert cloud.launch("gke", "start", *RUN[:3]) == 2
     assert "--image: build and push one" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Runs on GPUs: all of one machine, and several machines by SLURM."""
+"""Runs on GPUs: all of one machine, and several machines through SLURM."""
 
 import os
 import resource
@@ -16,7 +16,7 @@ RUN = ("first", "1.5b/a1_h100", "train.steps=3", "--skip=judge")
 
 @pytest.fixture(autouse=True)
 def quick_python(monkeypatch):
-    """`codea1` is a fake; so is the Python of this environment where it would be started for it."""
+    """`codea1` is a fake, and so is the Python that would start it."""
     monkeypatch.setattr(sys, "executable", "codea1")
 
 
@@ -35,24 +35,24 @@ def test_one_machine_is_checked_then_trains(cloud):
 def test_other_gpus_than_planned_are_refused(cloud, capsys, gpus):
     cloud.script = Script(gpus=gpus)
     assert cloud.launch("gpu", "up", *RUN) == 2
-    assert f"here are {gpus[0]}" in capsys.readouterr().err
+    assert f"found {gpus[0]}" in capsys.readouterr().err
     assert ["codea1", *TRAIN] not in cloud.calls
 
 
 @pytest.mark.parametrize("platform", ["gpu", "slurm"])
-def test_questions_that_are_missing_are_refused(cloud, capsys, platform):
+def test_missing_questions_are_refused(cloud, capsys, platform):
     shutil.rmtree("data")
     assert cloud.launch(platform, "up", *RUN) == 2
     assert "FAIL data: data.source: data/kodcode does not exist" in capsys.readouterr().err
     assert ["codea1", *TRAIN] not in cloud.calls and cloud.verbs == []
 
 
-def test_training_that_fails_is_told(cloud):
+def test_failed_training_is_reported(cloud):
     cloud.script = Script(failures={"codea1 train": (1, "disk full", 1)})
     assert cloud.launch("gpu", "start", *RUN) == 1
 
 
-def test_a_tpu_is_no_gpu(cloud, capsys):
+def test_a_tpu_is_not_a_gpu(cloud, capsys):
     assert cloud.launch("gpu", "up", *RUN, "--gpus=v5e:2x2") == 2
     assert "use `python -m launch tpu`" in capsys.readouterr().err
 
@@ -76,7 +76,7 @@ def test_slurm_tries_the_job_then_queues_it_once(cloud):
 
 
 @pytest.mark.parametrize(("check", "failing"), [("queue", "--test-only"), ("plan", "codea1 plan")])
-def test_slurm_is_not_asked_for_what_cannot_work(cloud, capsys, check, failing):
+def test_slurm_gets_no_job_that_cannot_work(cloud, capsys, check, failing):
     cloud.script = Script(failures={failing: (9, "Invalid partition name specified", 1)})
     assert cloud.launch("slurm", "up", *RUN) == 2
     assert f"FAIL {check}: " in capsys.readouterr().err
@@ -112,7 +112,7 @@ def test_the_batch_script_gives_a_process_all_gpus_of_its_node_and_a_folder_of_p
 # --- images ---------------------------------------------------------------------------------------
 
 
-def test_images_differ_in_their_backend_alone_and_copy_what_is_there():
+def test_images_differ_only_in_their_backend_and_copy_existing_files():
     texts = {}
     for backend in ("tpu", "cuda12", "cuda13"):
         text = (ROOT / "launch" / f"Dockerfile.{backend}").read_text()

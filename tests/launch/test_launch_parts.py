@@ -1,4 +1,4 @@
-"""What launching knows: slices by their names, quotas and places."""
+"""Names of slices, quotas and locations."""
 
 import pytest
 
@@ -65,14 +65,14 @@ def test_a_quota_is_that_of_the_zone():
         ("us", "us-west4-a", True),
         ("eu", "us-west4-a", False),
         ("eu", "europe-west4-b", True),
-        ("nam4", "us-central1-a", True),  # a dual-region, whose regions are not known here
+        ("nam4", "us-central1-a", True),  # a dual-region, whose regions are unknown
     ],
 )
 def test_a_bucket_is_near_if_its_location_holds_the_zone(location, zone, near):
     assert is_near(location, zone) == near
 
 
-def test_what_is_not_told_is_an_error_and_not_a_state():
+def test_a_missing_answer_is_an_error_and_not_a_state():
     with pytest.raises(LaunchError, match="unknown: ERROR: deadline exceeded"):
         read_state(Answer(1, "", "ERROR: deadline exceeded\n"))
     with pytest.raises(LaunchError, match="cannot be reached: exit code 0"):

@@ -1,4 +1,4 @@
-"""Runs on Cloud TPU VMs, against a gcloud that records its calls and fails when it is told to."""
+"""Runs on Cloud TPU VMs, against a gcloud that records its calls and fails on request."""
 
 import shlex
 import shutil
@@ -23,7 +23,7 @@ def is_gone(cloud: Cloud) -> bool:
     return cloud.queue == []
 
 
-# --- all is well ----------------------------------------------------------------------------------
+# --- success -------------------------------------------------------------------------------------
 
 
 def test_up_does_what_the_dry_run_prints_and_leaves_nothing_behind(cloud, capsys):
@@ -39,12 +39,12 @@ def test_up_does_what_the_dry_run_prints_and_leaves_nothing_behind(cloud, capsys
 
 
 def _lines(capsys) -> list[str]:
-    """Commands printed; what would be written to a command's standard input is not one."""
+    """The printed commands, without the lines of their standard input."""
     return [line for line in capsys.readouterr().out.splitlines() if line != "EOF" and "written by" not in line]
 
 
 def _once(calls: list[list[str]]) -> list[list[str]]:
-    """Without looks at the state, of which there are as many as it takes."""
+    """Without the state checks, whose number varies."""
     return [call for call in calls if "queued-resources describe" not in " ".join(call)]
 
 
@@ -59,7 +59,7 @@ def test_it_waits_in_the_queue_and_for_slow_answers(cloud):
     assert cloud.verbs[-6:] == ["status"] * 3 + DONE
 
 
-def test_an_answer_that_does_not_come_is_asked_for_again(cloud, monkeypatch):
+def test_a_missing_answer_is_requested_again(cloud, monkeypatch):
     monkeypatch.setattr(tpu, "ASK_SECONDS", 0.2)
     cloud.script = Script(slow={"queued-resources describe": 0.6})
     assert up(cloud) == 1
@@ -76,14 +76,14 @@ def test_an_answer_that_does_not_come_is_asked_for_again(cloud, monkeypatch):
         (("--slices=2",), ["--node-count=2", "--node-prefix=first"]),
     ],
 )
-def test_slices_are_asked_for_as_told(cloud, flags, expected):
+def test_slices_are_requested_as_configured(cloud, flags, expected):
     assert cloud.launch("tpu", "create", *RUN, *flags) == 0
     (call,) = [call for call in cloud.calls if "create" in call]
     named = ["--project=me", "--zone=us-west4-a", "--accelerator-type=v5litepod-16"]
     assert call[5:] == ["first", *named, "--runtime-version=v2-alpha-tpuv5-lite", *expected, "--quiet"]
 
 
-def test_training_is_told_where_to_keep_what_and_always_to_go_on(cloud):
+def test_training_gets_its_folders_and_always_resumes(cloud):
     assert cloud.launch("tpu", "start", *RUN, "--slices=2", "data.source=a b.jsonl", "--dry-run") == 0
     cloud.queue = ["ACTIVE"]
     assert cloud.launch("tpu", "start", *RUN, "--slices=2", "data.source=a b.jsonl") == 0
@@ -98,8 +98,8 @@ def test_training_is_told_where_to_keep_what_and_always_to_go_on(cloud):
     assert cloud.calls[0] == copy
 
 
-def test_every_file_of_questions_is_copied_to_where_all_workers_read_it(cloud, tmp_path):
-    """But for one that lies in a bucket already."""
+def test_every_file_of_questions_is_copied_where_all_workers_can_read_it(cloud, tmp_path):
+    """Except for one that is already in a bucket."""
     suites = tmp_path / "runs" / "1.5b-suites-a1" / "problems.jsonl"
     suites.parent.mkdir(parents=True)
     suites.write_text("{}")
@@ -131,7 +131,7 @@ def test_every_file_of_questions_is_copied_to_where_all_workers_read_it(cloud, t
         ("plan", {"failures": {"codea1 plan": (9, "17.1 of 15.75 GiB", 1)}}, "does not fit v5e:4x4 (ERROR: 17.1"),
     ],
 )
-def test_what_cannot_work_is_refused_unbilled(cloud, capsys, check, script, fix):
+def test_what_cannot_work_is_refused_before_billing(cloud, capsys, check, script, fix):
     cloud.script = Script(**script)
     assert up(cloud) == 2
     said = capsys.readouterr().err
@@ -151,7 +151,7 @@ def test_what_cannot_work_is_refused_unbilled(cloud, capsys, check, script, fix)
     ],
 )
 @pytest.mark.parametrize("step", ["check", "up"])
-def test_questions_that_are_missing_are_refused_unbilled(cloud, capsys, step, missing, line):
+def test_missing_questions_are_refused_before_billing(cloud, capsys, step, missing, line):
     if not missing:
         shutil.rmtree("data")
     assert cloud.launch("tpu", step, *RUN, *missing) == 2
@@ -167,7 +167,7 @@ def test_questions_that_cannot_be_copied_leave_nothing_to_bill(cloud):
     assert "create" not in cloud.verbs and is_gone(cloud)
 
 
-def test_the_judges_services_are_tried_before_and_the_jail_is_not(cloud, capsys, monkeypatch):
+def test_the_judges_services_are_tried_before_launching_but_not_the_jail(cloud, capsys, monkeypatch):
     """Nobody listens on port 9."""
     services = ("sandbox.backend=http", "sandbox.addresses=[http://127.0.0.1:9]")
     assert judge.main("1.5b/a1_v5e", *services) == 2
@@ -183,18 +183,18 @@ def test_the_judges_services_are_tried_before_and_the_jail_is_not(cloud, capsys,
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (("up", "first", *REQUIRED), "up: say which preset"),
-        (("up", "First", "1.5b/a1_v5e", *REQUIRED), "First: a name is"),
+        (("up", "first", *REQUIRED), "up: give a preset"),
+        (("up", "First", "1.5b/a1_v5e", *REQUIRED), "First: a name has"),
         (("up", "first", "1.5b/a1_v5", *REQUIRED), "did you mean"),
-        (("up", "first", "micro/a1", *REQUIRED), "--tpu: say which slice"),
-        (("up", *RUN, "--tpu=v5e:3x3"), "--tpu v5e:3x3: v5e comes as 1x1, 2x2"),
+        (("up", "first", "micro/a1", *REQUIRED), "--tpu: give a slice"),
+        (("up", *RUN, "--tpu=v5e:3x3"), "--tpu v5e:3x3: the shapes of v5e are 1x1, 2x2"),
         (("up", *RUN, "--tpu=tpu7x:2x2x1"), "use `python -m launch gke`"),
         (("up", *RUN, "run.directory=here"), "run.directory=here: leave it out"),
         (("up", *RUN, "--slices=2", "mesh.replica=4"), "mesh.replica=4: leave it out"),
         (("up", *RUN, "--skip=nothing"), "--skip nothing: the checks are tree, data"),
-        (("up", "first", "1.5b/a1_v5e", *REQUIRED[:2]), "--bucket: say where"),
+        (("up", "first", "1.5b/a1_v5e", *REQUIRED[:2]), "--bucket: give the place"),
         (("copy", "first", *REQUIRED[:2], "--bucket=mine"), "mine is not a gs://bucket/folder"),
-        (("logs", "first"), "say --project and --zone"),
+        (("logs", "first"), "give --project and --zone"),
     ],
 )
 def test_bad_input_is_one_line(cloud, capsys, monkeypatch, arguments, line):
@@ -210,7 +210,7 @@ def test_bad_input_is_one_line(cloud, capsys, monkeypatch, arguments, line):
 
 
 @pytest.mark.parametrize("when", ["scp", "worker.sh install", "worker.sh jail", "worker.sh start", "worker.sh logs"])
-def test_after_preemptions_new_slices_go_on(cloud, when):
+def test_new_slices_continue_after_preemptions(cloud, when):
     cloud.script = Script(preemptions={when: 2}, states=["PROVISIONING", "ACTIVE"])
     assert up(cloud, "--spot", "--retries=0") == 0
     assert cloud.verbs.count("create") == 3
@@ -220,21 +220,21 @@ def test_after_preemptions_new_slices_go_on(cloud, when):
     assert is_gone(cloud)
 
 
-def test_a_slice_that_suspends_while_being_made_is_asked_for_again(cloud):
+def test_a_slice_that_is_suspended_while_being_created_is_requested_again(cloud):
     cloud.queue = ["SUSPENDING", "SUSPENDED"]
     assert up(cloud) == 0
     assert cloud.verbs[:3] == ["delete", "create", "scp"]
 
 
 @pytest.mark.parametrize("end", [["exit 1", "exit 1"], ["exit 130"], ["exit 0", "exit 137"], ["lost"], ["none"]])
-def test_a_failure_of_training_is_survived(cloud, end):
+def test_training_restarts_after_a_failure(cloud, end):
     cloud.script = Script(endings=[end, end, ["exit 0"]])
     assert up(cloud, "--retries=2") == 0
     assert cloud.verbs.count("start") == 3
     assert cloud.verbs.count("create") == 1
 
 
-def test_failures_without_end_are_not(cloud, capsys):
+def test_too_many_failures_end_the_launch(cloud, capsys):
     cloud.script = Script(endings=[["exit 1", "exit 0"]])
     assert up(cloud, "--retries=2") == 1
     assert cloud.verbs.count("start") == 3
@@ -250,7 +250,7 @@ def test_a_configuration_that_training_refuses_is_not_tried_again(cloud):
 
 
 @pytest.mark.parametrize("step", ["git archive", "scp", "worker.sh install", "worker.sh jail", "worker.sh start"])
-def test_whichever_step_fails_for_good_the_slices_are_deleted(cloud, capsys, step):
+def test_the_slices_are_deleted_whichever_step_keeps_failing(cloud, capsys, step):
     cloud.script = Script(failures={step: (99, "no", 1)})
     assert up(cloud, "--retries=1") == 1
     assert step in capsys.readouterr().err.splitlines()[-1]
@@ -266,7 +266,7 @@ def test_a_step_that_fails_once_does_no_harm(cloud, step):
     assert cloud.verbs[-1] == "delete" and is_gone(cloud)
 
 
-def test_workers_that_cannot_be_reached_for_good_are_given_up_and_deleted(cloud):
+def test_workers_that_stay_unreachable_are_given_up_and_deleted(cloud):
     cloud.script = Script(failures={"worker.sh status": (99, "connection refused", 255)})
     assert up(cloud, "--retries=0") == 1
     assert cloud.verbs[-3:] == DONE and is_gone(cloud)
@@ -285,13 +285,13 @@ def test_a_request_that_is_refused_leaves_nothing(cloud):
     assert set(cloud.verbs) <= {"create", "copy"} and is_gone(cloud)
 
 
-def test_deleting_is_tried_until_it_succeeds(cloud):
+def test_deletion_is_retried_until_it_succeeds(cloud):
     cloud.script = Script(failures={DELETE: (7, "not supported when state is PROVISIONING", 1)})
     assert up(cloud) == 0
     assert cloud.verbs.count("delete") == 8 and is_gone(cloud)
 
 
-def test_slices_that_cannot_be_deleted_are_told_with_the_command_that_ends_the_bill(cloud, capsys):
+def test_slices_that_cannot_be_deleted_are_reported_with_the_command_that_stops_the_billing(cloud, capsys):
     cloud.script = Script(failures={DELETE: (999, "INTERNAL", 1)})
     assert up(cloud) == 1
     said = capsys.readouterr().err
@@ -305,22 +305,22 @@ def test_an_interrupted_launch_stops_copies_and_deletes(cloud, moment):
     assert cloud.verbs[-3:] == DONE and is_gone(cloud)
 
 
-def test_a_launch_interrupted_while_it_asks_takes_its_request_back(cloud):
+def test_a_launch_interrupted_while_requesting_withdraws_its_request(cloud):
     cloud.script = Script(interrupts=(CREATE,), states=("WAITING_FOR_RESOURCES",))
     assert up(cloud) == 130
     assert cloud.verbs == ["create", "delete"] and is_gone(cloud)
 
 
-def test_slices_are_kept_if_wished(cloud):
+def test_slices_are_kept_on_request(cloud):
     assert up(cloud, "--keep") == 0
     assert cloud.verbs[-2:] == ["stop", "copy"]
     assert cloud.queue == ["ACTIVE"]
 
 
-# --- again ----------------------------------------------------------------------------------------
+# --- repeated ----------------------------------------------------------------------------------------
 
 
-def test_up_joins_slices_that_are_there_without_checking_anew(cloud):
+def test_up_joins_existing_slices_without_checking_again(cloud):
     cloud.queue = ["ACTIVE"]
     cloud.script = Script(dirty=" M setup.cfg\n")
     assert up(cloud) == 0

@@ -1,4 +1,4 @@
-"""The batch script on two nodes: stopped in every way that SLURM has, the job is queued again once, and resumes."""
+"""The batch script on two nodes: stopped in every way that SLURM has, the job is requeued once, and resumes."""
 
 import os
 import sys
@@ -14,8 +14,8 @@ from tiny_run import ROOT, SETTINGS, steps_done
 from codea1_jax.files import read_lines
 from launch.cli import main
 
-# Five steps of training, as `codea1` does them: the first node counts them in `steps`. It is asked to stop at the third
-# when it first gets there, and a node leaves then after its DELAY, with its CODE.
+# Five steps of training, in place of `codea1`: the first node counts them in `steps`. The job is asked to stop when it
+# first reaches the third, and each node then exits after its DELAY, with its CODE.
 TRAINING = """\
 #!/bin/bash
 read -r delay code <"node$SLURM_PROCID"
@@ -34,7 +34,7 @@ done
 
 @pytest.fixture
 def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Slurm]:
-    """A cluster, on PATH, with a directory to launch from."""
+    """A cluster on PATH, with a directory to launch from."""
     slurm = Slurm(tmp_path / "slurm")
     (tmp_path / "launch").symlink_to(ROOT / "launch")
     monkeypatch.chdir(tmp_path)
@@ -44,7 +44,7 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Slurm]:
 
 
 def train(slurm: Slurm, monkeypatch: pytest.MonkeyPatch, *nodes: str) -> None:
-    """Launches the stand-in for training and returns when both nodes train. nodes: seconds and code of each's end."""
+    """Launches the stand-in for training and returns when both nodes train. nodes: seconds and exit code of each."""
     program = Path("python")
     program.write_text(TRAINING)
     program.chmod(0o755)
@@ -58,7 +58,7 @@ def train(slurm: Slurm, monkeypatch: pytest.MonkeyPatch, *nodes: str) -> None:
 
 
 def resume(slurm: Slurm) -> None:
-    """The job starts again, and must come to its end."""
+    """The job starts again, and must finish."""
     Path("resumed").touch()
     slurm.start()
     assert slurm.end() == 0
@@ -71,12 +71,12 @@ def resume(slurm: Slurm) -> None:
     [
         ("0 130", "0 130"),
         ("0 130", "0 1"),
-        ("0 1", "2 130"),  # the node that saves is not killed because another has left
+        ("0 1", "2 130"),  # a node that exits does not kill the one that saves
         ("2 130", "0 1"),
-        ("0 143", "0 143"),  # before training had begun
+        ("0 143", "0 143"),  # before training began
     ],
 )
-def test_a_job_whose_time_is_nearly_up_is_queued_again_once_and_resumes(slurm, monkeypatch, nodes):
+def test_a_job_near_its_time_limit_is_requeued_once_and_resumes(slurm, monkeypatch, nodes):
     train(slurm, monkeypatch, *nodes)
     slurm.warn()
     assert slurm.end() == max(int(node.split()[1]) for node in nodes)
@@ -85,7 +85,7 @@ def test_a_job_whose_time_is_nearly_up_is_queued_again_once_and_resumes(slurm, m
     assert slurm.requeues == ["job"]
 
 
-def test_a_preemption_that_leaves_time_lets_the_nodes_save_and_the_job_queue_itself_again(slurm, monkeypatch):
+def test_a_preemption_with_grace_time_lets_the_nodes_save_and_the_job_requeue_itself(slurm, monkeypatch):
     train(slurm, monkeypatch, "1 130", "1 130")
     slurm.preempt_in_grace()
     assert slurm.end() == 130
@@ -93,7 +93,7 @@ def test_a_preemption_that_leaves_time_lets_the_nodes_save_and_the_job_queue_its
     resume(slurm)
 
 
-def test_a_job_that_slurm_queues_again_does_not_do_so_itself(slurm, monkeypatch):
+def test_a_job_that_slurm_requeues_does_not_requeue_itself(slurm, monkeypatch):
     train(slurm, monkeypatch, "1 130", "1 130")
     slurm.preempt()
     assert slurm.end() == 130
@@ -109,7 +109,7 @@ def test_a_cancelled_job_saves_and_stays_cancelled(slurm, monkeypatch):
 
 
 @pytest.mark.parametrize("code", [1, 2, 134])
-def test_training_that_fails_is_not_queued_again(slurm, monkeypatch, code):
+def test_failed_training_is_not_requeued(slurm, monkeypatch, code):
     train(slurm, monkeypatch, f"0 {code}", f"0 {min(code, 1)}")
     slurm.warn()  # upon which the stand-in fails
     assert slurm.end() == code
@@ -122,20 +122,20 @@ def test_a_job_that_is_stopped_again_and_again_gives_up(slurm, monkeypatch):
     slurm.warn()
     assert slurm.end() == 130
     assert (slurm.state, slurm.requeues) == (COMPLETED, [])
-    assert "stopped after 100 restarts; not queued again" in slurm.log
+    assert "stopped after 100 restarts; not requeued" in slurm.log
 
 
-def test_a_job_that_slurm_will_not_queue_again_says_so(slurm, monkeypatch):
+def test_a_job_that_slurm_does_not_requeue_reports_it(slurm, monkeypatch):
     train(slurm, monkeypatch, "0 130", "0 130")
     (slurm.directory / "refuses").touch()
     slurm.warn()
     assert slurm.end() == 130
-    assert "SLURM did not queue it again" in slurm.log
+    assert "SLURM did not requeue it" in slurm.log
 
 
 @pytest.mark.long
-def test_real_training_on_two_nodes_is_stopped_queued_again_once_and_resumes(slurm, monkeypatch):
-    """The processes meet as JAX finds it in SLURM's environment."""
+def test_real_training_on_two_nodes_is_stopped_requeued_once_and_resumes(slurm, monkeypatch):
+    """The processes find each other through SLURM's environment, as JAX reads it."""
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".cache" / "jax"))

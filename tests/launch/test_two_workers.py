@@ -12,7 +12,7 @@ from workers import free_port
 
 from codea1_jax.files import read_lines
 
-# A TPU tells a process who the others are, and its bucket is there from everywhere; here two settings and a path do.
+# A TPU connects its processes and all of them reach its bucket; here two settings and a path do.
 TRAINING = """\
 exec env JAX_PLATFORMS=cpu {python} -m codea1_jax "${{@//gs:\\/\\//{buckets}}}" \
     hosts.coordinator=127.0.0.1:"$(cat {port})" hosts.count=2 hosts.index={index}
@@ -20,7 +20,7 @@ exec env JAX_PLATFORMS=cpu {python} -m codea1_jax "${{@//gs:\\/\\//{buckets}}}" 
 
 
 @pytest.mark.long
-def test_two_workers_train_through_a_preemption_and_the_results_come_home(cloud: Cloud, tmp_path: Path):
+def test_two_workers_train_through_a_preemption_and_the_results_are_copied_back(cloud: Cloud, tmp_path: Path):
     port = tmp_path / "port"
     port.write_text(str(free_port()))
     buckets = str(cloud.bucket("gs://")).replace("/", "\\/") + "\\/"

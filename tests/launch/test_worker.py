@@ -1,4 +1,4 @@
-"""A worker's own script, really run: `codea1` and what installs it are stand-ins, the processes are not."""
+"""Runs the worker's own script: `codea1` and its installer are fake, the processes are real."""
 
 import re
 import shutil
@@ -12,7 +12,7 @@ import pytest
 from fake_cloud import ROOT, Cloud
 from fake_worker import add_worker, wait_for
 
-# Trains until there is a file `finish`, and exits with the code in it; saves when it is asked to stop.
+# Trains until there is a file `finish`, and exits with the code in it; saves when asked to stop.
 TRAINING = """\
 echo "training with $* on $JAX_PLATFORMS"
 echo "$JAX_COMPILATION_CACHE_DIR" >compiled
@@ -43,7 +43,7 @@ def do(cloud: Cloud, command: str) -> str:
     return out
 
 
-def test_training_is_detached_and_its_end_is_told(cloud, worker):
+def test_training_is_detached_and_its_end_is_reported(cloud, worker):
     assert do(cloud, "bash worker.sh status") == "training: none\n"
     do(cloud, START)
     assert do(cloud, "bash worker.sh status") == "training: running\n"
@@ -58,7 +58,7 @@ def test_training_may_open_as_many_files_as_the_hard_limit_allows(cloud, worker)
     assert do(cloud, "bash worker.sh logs; ulimit -Hn").splitlines()[1:] == [(worker / "limit").read_text().strip()]
 
 
-def test_compiled_programs_are_kept_in_the_bucket_unless_the_worker_says_where(cloud, worker, monkeypatch):
+def test_compiled_programs_are_kept_in_the_bucket_unless_the_worker_sets_a_folder(cloud, worker, monkeypatch):
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
     (worker / "finish").write_text("0")
     for setting, folder in (("", "gs://mine/runs/first/compiled\n"), ("JAX_COMPILATION_CACHE_DIR=/mine ", "/mine\n")):
@@ -77,7 +77,7 @@ def test_started_twice_it_trains_once_and_after_its_end_again(cloud, worker):
     assert do(cloud, "bash worker.sh status") == "training: exit 0\n"
 
 
-def test_stopped_it_saves_and_says_so(cloud, worker):
+def test_stopped_training_saves_and_reports_it(cloud, worker):
     do(cloud, START)
     wait_for((worker / "runs" / "first").exists)
     do(cloud, "bash worker.sh stop")
@@ -85,7 +85,7 @@ def test_stopped_it_saves_and_says_so(cloud, worker):
     assert do(cloud, "bash worker.sh status") == "training: exit 130\n"
 
 
-def test_sigterm_to_every_process_as_at_a_preemption_loses_nothing(cloud, worker):
+def test_sigterm_to_every_process_as_in_a_preemption_loses_nothing(cloud, worker):
     do(cloud, START)
     wait_for((worker / "runs" / "first").exists)
     (worker / "runs" / "first" / "config.yaml").touch()
@@ -95,7 +95,7 @@ def test_sigterm_to_every_process_as_at_a_preemption_loses_nothing(cloud, worker
     assert (cloud.bucket("gs://mine/runs/first/run") / "config.yaml").exists()
 
 
-def test_killed_it_is_lost(cloud, worker):
+def test_killed_training_is_reported_as_lost(cloud, worker):
     do(cloud, START)
     wait_for((worker / ".codea1-training" / "codea1.pid").exists)
     do(cloud, 'kill -KILL -- "-$(cat .codea1-training/train.pid)"')
@@ -127,7 +127,7 @@ def test_installed_once_for_a_tree_and_a_backend_and_not_while_it_trains(cloud, 
     assert installations() == 2
 
 
-def test_an_installation_that_failed_is_made_anew(cloud, worker):
+def test_a_failed_installation_is_repeated(cloud, worker):
     (worker / "broken").touch()
     assert cloud.on(0, "bash worker.sh install cuda12")[0] != 0
     (worker / "broken").unlink()

@@ -8,7 +8,7 @@ from pydantic import Field
 from codea1_jax.config import PRESETS, Config, Section, dump, load, preset_names
 from codea1_jax.errors import UserError
 from data_pipeline import Problem
-from data_pipeline.sources import hold_out
+from data_pipeline.heldout import hold_out
 
 
 class Inner(Section):
