@@ -53,8 +53,6 @@ def default_recipe(name: str) -> Recipe:
     return Recipe(name, dataset.download or "", dataset.difficulties, dataset.against)
 
 
-
-
 @dataclass(frozen=True)
 class Manifest:
     """Accounts for every row: `dropped` counts the refused rows by kind of reason, `refused` gives each its reason."""

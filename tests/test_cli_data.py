@@ -135,6 +135,7 @@ def test_a_folder_that_holds_something_else_is_not_replaced(tmp_path, capsys):
     [
         (("problems",), "--source: problems is made from files"),
         (("ult", "--source", "./none.json"), "--source: none.json: no such file"),
+        (("kod", "--source", "./none.json"), "unknown dataset 'kod'; there are kodcode, "),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(tmp_path, monkeypatch, capsys, arguments, reason):
