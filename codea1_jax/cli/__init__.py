@@ -24,7 +24,6 @@ from codea1_jax.cli._output import Output, ReaderGone
 from codea1_jax.cli._runtime import BAD_INPUT, DONE, FAILED, STOPPED
 from codea1_jax.errors import Interrupted, UserError
 from codea1_jax.hosts.device_memory import shortage_named
-from sandbox import SandboxError, SandboxUnavailable
 
 # In the order of --help.
 COMMANDS = (train, checkpoint, convert, evaluate, serve, plan, data, presets, report, reproduce, sandbox, doctor)
@@ -43,6 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from sandbox import SandboxError, SandboxUnavailable  # not for --help
+
     logging.getLogger("absl").setLevel(logging.ERROR)  # where Orbax warns of choices that are ours
     try:
         with shortage_named():

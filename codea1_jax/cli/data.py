@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codea1_jax.cli._runtime import BAD_INPUT, DONE
-from codea1_jax.console import progress_bar
 from codea1_jax.errors import UserError
 
 if TYPE_CHECKING:
@@ -53,6 +52,7 @@ def add(commands: Commands) -> None:
 
 
 def _prepare(options: argparse.Namespace) -> int:
+    from codea1_jax.console import progress_bar
     from data_pipeline.prepare import prepare
     from sandbox import SandboxPool
 

@@ -7,7 +7,6 @@ import logging
 from typing import TYPE_CHECKING
 
 from codea1_jax.cli._runtime import BAD_INPUT, DONE, FAILED
-from codea1_jax.config import load
 
 if TYPE_CHECKING:
     from codea1_jax.cli._arguments import Commands
@@ -55,7 +54,7 @@ def _diagnose(preset: str | None, overrides: list[str]) -> Diagnosis:
     packages = find_packages()
     if packages.works is False:  # nothing below could be imported
         return Diagnosis((packages, *report().findings))
-    from codea1_jax.config import Config, HostsConfig, SandboxConfig
+    from codea1_jax.config import Config, HostsConfig, SandboxConfig, load
     from codea1_jax.doctor.run import find_judge, find_needs
     from codea1_jax.evals.scores.benchmark import PACKAGES
 

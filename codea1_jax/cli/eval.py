@@ -19,7 +19,6 @@ from codea1_jax.cli._evaluation import (
     positive,
     print_results,
 )
-from codea1_jax.console import progress_bar
 
 if TYPE_CHECKING:
     from codea1_jax.cli._arguments import Commands
@@ -131,6 +130,7 @@ def _evaluate(
     sources: of each who answers, the prefix of its options, its role, and what reads its samples from a file.
     measure: (task, *those who answer) -> figures.
     """
+    from codea1_jax.console import progress_bar
     from codea1_jax.evals.commands.journal import Journal
 
     started = time.perf_counter()

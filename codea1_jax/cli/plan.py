@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from codea1_jax.cli._arguments import add_preset
 from codea1_jax.cli._runtime import DONE, FAILED
-from codea1_jax.config import load
 from codea1_jax.errors import UserError
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ def _share(text: str) -> float:
 def _run(options: argparse.Namespace) -> int:
     from rich.console import Console
 
-    from codea1_jax.config import Config
+    from codea1_jax.config import Config, load
     from codea1_jax.models.chips import find_hardware
     from codea1_jax.plan.compiler import check_compiler
     from codea1_jax.plan.plan import as_document, make_plan

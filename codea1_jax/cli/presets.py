@@ -7,10 +7,8 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel
-
 from codea1_jax.cli._runtime import DONE
-from codea1_jax.config import load, preset_names
+from configs import hardware_names, model_names
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -19,20 +17,12 @@ if TYPE_CHECKING:
     from codea1_jax.plan.planned import Plans
     from codea1_jax.reproduce.published import Published
 
-MODELS = ("micro", "1.5b", "3b", "7b")
-HARDWARE = ("v5e", "v5p", "v6e", "h100", "h200")
 WIDTH = 120  # of the tables where nobody watches
 EXPLAINED = """\
 A preset's name is MODEL/METHOD; for hardware that it is laid out for, MODEL/METHOD_HARDWARE: 7b/golden_v5p.
 Figures are the paper's, in percent. Hours of training are the least that the hardware allows, by `codea1 plan`, or by
 arithmetic where no plan has been compiled; none of it has been run. micro presets train in minutes on two CPU cores.
 """
-
-
-class _Layout(BaseModel):
-    """Of a configuration, what needs no JAX to be read."""
-
-    hardware: str
 
 
 def add(commands: Commands) -> None:
@@ -43,6 +33,7 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from codea1_jax.config import preset_names
     from codea1_jax.plan.planned import read_plans
     from codea1_jax.reproduce.published import published
 
@@ -61,7 +52,7 @@ def _run(options: argparse.Namespace) -> int:
         console.print(_rows(table, plans))
     console.print(_hardware(plans))
     shown = {name for table in tables.values() for row in table.rows for name in _presets(table, row)}
-    shown |= {f"{name}_{kind}" for name in shown for kind in HARDWARE}
+    shown |= {f"{name}_{kind}" for name in shown for kind in hardware_names()}
     console.print(f"In no table: {', '.join(name for name in names if name not in shown)}")
     return DONE
 
@@ -74,7 +65,7 @@ def document(names: tuple[str, ...], plans: Plans, tables: dict[str, Published])
             name: {
                 row: {
                     model: {"presets": _named(table, row, model), "paper": table.models.get(model, {}).get(row)}
-                    for model in MODELS
+                    for model in model_names()
                 }
                 for row in table.rows
             }
@@ -88,7 +79,7 @@ def _named(table: Published, row: str, model: str) -> list[str]:
 
 
 def _presets(table: Published, row: str) -> Iterator[str]:
-    for model in MODELS:
+    for model in model_names():
         yield from _named(table, row, model)
 
 
@@ -101,13 +92,13 @@ def _rows(table: Published, plans: Plans) -> Table:
     lines.add_column("row")
     lines.add_column("preset", no_wrap=True)
     lines.add_column(" / ".join(table.columns) or "the paper's", justify="right")
-    for kind in HARDWARE:
+    for kind in hardware_names():
         lines.add_column(f"{kind}, h", justify="right")
-    for model in MODELS:
+    for model in model_names():
         for row in table.rows:
             names = list(dict.fromkeys(_named(table, row, model)))
             figures = " / ".join(f"{figure:.2f}" for figure in table.models.get(model, {}).get(row, ())) or "–"
-            lines.add_row(row, " ".join(names), figures, *(_hours(names, kind, plans) for kind in HARDWARE))
+            lines.add_row(row, " ".join(names), figures, *(_hours(names, kind, plans) for kind in hardware_names()))
         lines.add_section()
     return lines
 
@@ -123,14 +114,16 @@ def _hardware(plans: Plans) -> Table:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
+    from codea1_jax.config import Config, load
+
     lines = Table(title="Hardware", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for name in ("presets", "hardware", "GiB/device", "of", ""):
         lines.add_column(name, justify="right" if name in ("GiB/device", "of") else "left")
-    for model in MODELS[1:]:
-        for kind in HARDWARE:
+    for model in model_names()[1:]:
+        for kind in hardware_names():
             plan, names = plans.plans.get(f"{model}/a1_{kind}"), f"{model}/…_{kind}"
             if plan is None:
-                hardware = load(_Layout, f"{model}/a1_{kind}").hardware
+                hardware = load(Config, f"{model}/a1_{kind}").hardware
                 lines.add_row(names, hardware, "", "", "no plan has been compiled yet")
                 continue
             memory = f"{plan.memory:.1f}" if plan.compiled else f"≥ {plan.memory:.1f}"

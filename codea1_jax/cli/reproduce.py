@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from codea1_jax.cli._evaluation import positive
 from codea1_jax.cli._runtime import DONE
-from codea1_jax.cli.presets import HARDWARE, MODELS
 from codea1_jax.errors import UserError
+from configs import hardware_names, model_names
 
 if TYPE_CHECKING:
     from codea1_jax.cli._arguments import Commands
@@ -28,7 +28,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("table", help=f"code, tests, alpha, components, dynamics, static, collaboration, or {ALL}")
     parser.add_argument(
         "--model",
-        choices=MODELS,
+        choices=model_names(),
         default="micro",
         help="of the others, which presets would be trained; default: %(default)s",
     )
@@ -101,7 +101,7 @@ def _of_real_size(options: argparse.Namespace) -> int:
         if method in AUTHORS:
             author = AUTHORS[method]
             print(f"codea1 eval suites --data data/kodcode --model {runs}-{author} --out {runs}-suites-{author}")
-        on = ", ".join(f"_{kind} {hours[f'{name}_{kind}']:.1f} h" for kind in HARDWARE)
+        on = ", ".join(f"_{kind} {hours[f'{name}_{kind}']:.1f} h" for kind in hardware_names())
         print(f"codea1 train {name}   # at least {on}, for each of {options.seeds} seeds")
     if options.dry_run:
         return DONE

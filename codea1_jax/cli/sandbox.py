@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from codea1_jax.cli._arguments import port, positive
 from codea1_jax.cli._runtime import BAD_INPUT, DONE
-from sandbox import SandboxPool, SandboxUnavailable
-from sandbox.bearer import VARIABLE, read_token
 
 if TYPE_CHECKING:
     from codea1_jax.cli._arguments import Commands
+
+
+VARIABLE = "CODEA1_SANDBOX_TOKEN"  # `sandbox.bearer.VARIABLE`, whose import would slow down --help
 
 
 def add(commands: Commands) -> None:
@@ -43,6 +44,9 @@ def _check(_options: argparse.Namespace) -> int:
 
 
 def _serve(options: argparse.Namespace) -> int:
+    from sandbox import SandboxPool, SandboxUnavailable
+    from sandbox.bearer import read_token
+
     try:
         from sandbox.service import serve
     except ModuleNotFoundError as error:
@@ -50,9 +54,9 @@ def _serve(options: argparse.Namespace) -> int:
     token = read_token(options.token_file)
     with SandboxPool(options.workers or os.cpu_count(), preload=options.preload) as pool:
 
-        def tell() -> None:
+        def on_ready() -> None:
             kept = f"{pool.workers} {pool.backend} workers"
             print(f"codea1: judging with {kept} at {options.host}, port {options.port}", file=sys.stderr)
 
-        serve(pool, options.host, options.port, token, tell)
+        serve(pool, options.host, options.port, token, on_ready)
     return DONE

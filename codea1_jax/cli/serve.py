@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from codea1_jax.cli._arguments import port
 from codea1_jax.cli._runtime import DONE, keep_compiled_programs
 from codea1_jax.errors import UserError
-from sandbox.bearer import read_token
 
 if TYPE_CHECKING:
     from codea1_jax.cli._arguments import Commands
@@ -47,6 +46,8 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from sandbox.bearer import read_token
+
     token = read_token(options.token_file, VARIABLE)
     try:
         from codea1_jax.serve.server import Address, Server, run_until_signalled
@@ -61,14 +62,14 @@ def _run(options: argparse.Namespace) -> int:
     name = options.name or Path(options.checkpoint).absolute().name
     capacity = _capacity(options, policy.model.config)
 
-    def tell(ports: Ports) -> None:
+    def on_ready(ports: Ports) -> None:
         print(
             f"codea1: serving {name} at http://{options.host}:{ports.http}/v1, gRPC at port {ports.grpc}",
             file=sys.stderr,
             flush=True,
         )
 
-    run_until_signalled(Server(name, policy, params, capacity, address), tell)
+    run_until_signalled(Server(name, policy, params, capacity, address), on_ready)
     return DONE
 
 

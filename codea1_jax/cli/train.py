@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from codea1_jax.cli._arguments import add_preset
 from codea1_jax.cli._runtime import DONE, keep_compiled_programs
-from codea1_jax.config import dump, load
 
 if TYPE_CHECKING:
     from codea1_jax.cli._arguments import Commands
@@ -33,7 +32,7 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from codea1_jax.config import Config
+    from codea1_jax.config import Config, dump, load
 
     config = load(Config, options.preset, options.overrides)
     if options.dry_run:

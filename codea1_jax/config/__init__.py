@@ -10,7 +10,7 @@ from codea1_jax.config.mesh import MeshConfig
 from codea1_jax.config.method import METHODS, Method, MethodConfig, Role
 from codea1_jax.config.model import ArchitectureConfig, ModelConfig
 from codea1_jax.config.offload import OffloadConfig
-from codea1_jax.config.presets import PARTS, PRESETS, dump, load, preset_names
+from codea1_jax.config.presets import dump, load, preset_names
 from codea1_jax.config.rewards import RewardConfig
 from codea1_jax.config.rollout import RolloutConfig
 from codea1_jax.config.run import RunConfig
@@ -22,8 +22,6 @@ from codea1_jax.config.warm_start import WarmStartConfig
 
 __all__ = [
     "METHODS",
-    "PARTS",
-    "PRESETS",
     "ArchitectureConfig",
     "CheckpointConfig",
     "Config",

@@ -18,12 +18,8 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-import configs
 from codea1_jax.errors import UserError
-
-PRESETS = Path(configs.__file__).parent
-PARTS = PRESETS / "parts"
-
+from configs import PARTS, PRESETS
 
 S = TypeVar("S", bound=BaseModel)
 
