@@ -42,14 +42,14 @@ RUN = (
 # Only parsed, because they need a trained run, a benchmark, a bucket or minutes of compilation; with the test that runs
 # each of them.
 PARSED = {
-    "checkpoint": "tests/test_cli_checkpoint.py",
-    "convert": "tests/test_cli_convert.py",
-    "data prepare": "tests/test_cli_data.py",
-    "doctor": "tests/test_cli_doctor.py",
-    "eval": "tests/test_cli_eval.py",
+    "checkpoint": "tests/cli/test_cli_checkpoint.py",
+    "convert": "tests/cli/test_cli_convert.py",
+    "data prepare": "tests/cli/test_cli_data.py",
+    "doctor": "tests/cli/test_cli_doctor.py",
+    "eval": "tests/cli/test_cli_eval.py",
     "plan": "tests/plan/test_plan.py",
-    "report": "tests/run/test_report.py",
-    "sandbox serve": "tests/test_cli_sandbox.py",
+    "report": "tests/report/test_report.py",
+    "sandbox serve": "tests/cli/test_cli_sandbox.py",
     "serve": "tests/serve/test_serve_http.py",
 }
 # Other programs: the shell only has to parse these commands.

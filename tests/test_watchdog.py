@@ -73,7 +73,10 @@ def start(folder: Path, case: Case) -> subprocess.Popen[bytes]:
         (folder / "test_other.py").write_text(OTHERS)
         settings += ["-pxdist", f"-n{case.workers}", "--dist=loadfile", "--max-worker-restart=0"]
     command = [sys.executable, "-m", "pytest", *settings, "."]
-    environment = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(Path(__file__).parent)}
+    environment = os.environ | {
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "PYTHONPATH": str(Path(__file__).parent / "support"),
+    }
     with (folder / "printed").open("w") as printed:
         return subprocess.Popen(command, cwd=folder, env=environment, stdout=printed, stderr=printed)
 

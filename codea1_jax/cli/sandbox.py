@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from codea1_jax.cli._arguments import port, positive
 from codea1_jax.cli._runtime import BAD_INPUT, DONE
+from codea1_jax.errors import UserError
 
 if TYPE_CHECKING:
     from codea1_jax.cli._arguments import Commands
@@ -44,13 +45,13 @@ def _check(_options: argparse.Namespace) -> int:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    from sandbox import SandboxPool, SandboxUnavailable
+    from sandbox import SandboxPool
     from sandbox.bearer import read_token
 
     try:
         from sandbox.service import serve
     except ModuleNotFoundError as error:
-        raise SandboxUnavailable(f"serving needs {error.name}: pip install 'codea1-jax[serve]'") from error
+        raise UserError(f"serving needs {error.name}: pip install 'codea1-jax[serve]'") from error
     token = read_token(options.token_file)
     with SandboxPool(options.workers or os.cpu_count(), preload=options.preload) as pool:
 

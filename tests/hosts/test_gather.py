@@ -4,15 +4,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sharing_worker import played
+from gather_worker import played
 from workers import found_by, start_two
 
-WORKER = Path(__file__).with_name("sharing_worker.py")
+WORKER = Path(__file__).with_name("gather_worker.py")
 
 
 @pytest.fixture(scope="module")
 def hosts() -> list[dict[str, Any]]:
-    """What two hosts have to tell."""
+    """What two hosts have found."""
     return [found_by(worker) for worker in start_two(WORKER)]
 
 

@@ -17,7 +17,7 @@ import orbax.checkpoint as ocp
 
 from codea1_jax.files import read_lines
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 # Lengths are chosen so that every batch has one shape: compiling is most of the time.
 SETTINGS = (

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from launch.cli import main
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 _PROGRAM = r"""#!/bin/bash
 if [[ "$*" == *" --filename=-"* ]]; then input=$(</dev/stdin); fi

@@ -12,5 +12,5 @@ from typing import Any
 @functools.cache
 def load_parity() -> dict[str, Any]:
     """The file that PARITY_FIXTURES names, or the one shipped here: `rewards`, `mistake_book` and `grpo`."""
-    path = os.environ.get("PARITY_FIXTURES") or Path(__file__).parent / "fixtures" / "parity.json"
+    path = os.environ.get("PARITY_FIXTURES") or Path(__file__).parents[1] / "fixtures" / "parity.json"
     return json.loads(Path(path).read_text(encoding="utf-8"))

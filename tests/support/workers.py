@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 # As `run.hosts` does: else each process may start collectives in another order, which gloo pairs by their order.
 IN_ORDER = "--xla_cpu_enable_concurrency_optimized_scheduler=false"

@@ -16,7 +16,7 @@ from data_pipeline.rows import BadRow
 from launch.shell import LaunchError
 from sandbox import SandboxError
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PACKAGES = ("codea1_jax", "data_pipeline", "launch", "sandbox")
 GAP = "…"
 

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from pydantic import Field
 
-from codea1_jax.config import PRESETS, Config, Section, dump, load, preset_names
+from codea1_jax.config import Config, Section, dump, load, preset_names
 from codea1_jax.errors import UserError
+from configs import PRESETS
 from data_pipeline import Problem
 from data_pipeline.heldout import hold_out
 
