@@ -117,7 +117,7 @@ def test_ctrl_c_outside_of_training_needs_no_traceback(capsys, monkeypatch):
     def press() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli.presets, "preset_names", press)
+    monkeypatch.setattr("codea1_jax.config.preset_names", press)
     assert cli.main(["presets"]) == 130
     assert capsys.readouterr().err == "codea1: stopped\n"
 
@@ -159,7 +159,7 @@ def test_a_broken_pipe_that_is_not_standard_output_is_a_failure(capsys, monkeypa
         print("not written yet")
         raise BrokenPipeError(errno.EPIPE, "Broken pipe")
 
-    monkeypatch.setattr(cli.presets, "preset_names", lose_a_service)
+    monkeypatch.setattr("codea1_jax.config.preset_names", lose_a_service)
     with nobody_reads():
         assert cli.main(["presets"]) == 1
     assert capsys.readouterr().err == "codea1: [Errno 32] Broken pipe\n"
