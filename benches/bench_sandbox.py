@@ -17,8 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from sandbox import Job, SandboxPool
-from sandbox.interpreter import find_interpreter
-from sandbox.jail import plan_launch
+from sandbox.host.interpreter import find_interpreter
+from sandbox.host.jail import plan_launch
 
 PROGRAM = '''from typing import List
 import math

@@ -11,7 +11,7 @@ from codea1_jax.run.config import load
 
 if TYPE_CHECKING:
     from codea1_jax.cli.arguments import Commands
-    from sandbox.doctor import Diagnosis
+    from sandbox.host.doctor import Diagnosis
 
 _QUESTIONS = {"data", "golden tests"}  # findings for which `codea1 train` would refuse the run as well
 
@@ -50,7 +50,7 @@ def _diagnose(preset: str | None, overrides: list[str]) -> Diagnosis:
         find_memory,
         find_packages,
     )
-    from sandbox.doctor import Diagnosis, report
+    from sandbox.host.doctor import Diagnosis, report
 
     packages = find_packages()
     if packages.works is False:  # nothing below could be imported

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from codea1_jax.cli.arguments import port, positive
 from codea1_jax.cli.runtime import BAD_INPUT, DONE
 from sandbox import SandboxPool, SandboxUnavailable
-from sandbox.bearer import VARIABLE, read_token
+from sandbox.remote.bearer import VARIABLE, read_token
 
 if TYPE_CHECKING:
     from codea1_jax.cli.arguments import Commands
@@ -35,7 +35,7 @@ def add(commands: Commands) -> None:
 
 
 def _check(_options: argparse.Namespace) -> int:
-    from sandbox.doctor import report
+    from sandbox.host.doctor import report
 
     diagnosis = report()
     print(diagnosis)
@@ -44,7 +44,7 @@ def _check(_options: argparse.Namespace) -> int:
 
 def _serve(options: argparse.Namespace) -> int:
     try:
-        from sandbox.service import serve
+        from sandbox.remote.server import serve
     except ModuleNotFoundError as error:
         raise SandboxUnavailable(f"serving needs {error.name}: pip install 'codea1-jax[serve]'") from error
     token = read_token(options.token_file)

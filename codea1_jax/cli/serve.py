@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from codea1_jax.cli.arguments import port
 from codea1_jax.cli.runtime import DONE, keep_compiled_programs
 from codea1_jax.run.config import ConfigError
-from sandbox.bearer import read_token
+from sandbox.remote.bearer import read_token
 
 if TYPE_CHECKING:
     from codea1_jax.cli.arguments import Commands

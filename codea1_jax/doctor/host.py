@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from packaging.requirements import Requirement
 
 from codea1_jax.plan.hardware import CHIPS
-from sandbox.doctor import Finding
+from sandbox.host.doctor import Finding
 
 if TYPE_CHECKING:
     from codea1_jax.run.hosts import HostsConfig

@@ -25,7 +25,7 @@ from codea1_jax.run.storage import REMOTE, check_writable
 from codea1_jax.sources import Source, sources_of
 from data_pipeline import storage
 from data_pipeline.hub import hub_name
-from sandbox.doctor import Finding, attempt, report, try_out
+from sandbox.host.doctor import Finding, attempt, report, try_out
 
 _VALIDATE = "codea1 data validate FILE"
 

@@ -8,7 +8,7 @@ import pytest
 from plain_values import IMPORTS, LINES, NUMPY, REFERENCES, program, value_of
 
 from sandbox import CheckJob, Job, Limits, SandboxPool
-from sandbox.encoding import MAX_TEXT, encode, same
+from sandbox.inside.encoding import MAX_TEXT, encode, same
 
 
 @pytest.fixture(scope="module")
@@ -159,8 +159,8 @@ def test_a_value_with_more_paths_than_parts_runs_out_of_time(pool):
     assert execution.outcomes[0].status.value == "timed out"
 
 
-@pytest.mark.parametrize("beside", [False, True], ids=["apart", "beside"])
-def test_no_array_of_what_equals_anything_passes_a_check(pool, beside):
+@pytest.mark.parametrize("in_process", [False, True], ids=["isolated", "in_process"])
+def test_no_array_of_what_equals_anything_passes_a_check(pool, in_process):
     hostile = "import numpy\nclass E:\n    def __eq__(self, o): return True\ndef f(x): return numpy.array([E(), E()])"
-    (result,) = pool.check([CheckJob(hostile, "assert (f(1) == [1, 2]).all()", "f", beside=beside)])
+    (result,) = pool.check([CheckJob(hostile, "assert (f(1) == [1, 2]).all()", "f", in_process=in_process)])
     assert not result.passed
