@@ -21,6 +21,7 @@ _ENVIRONMENT = {
     "HOME": "/",
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
+    "LD_BIND_NOW": "1",  # once, in the zygote, rather than in each of its forks
 }
 _SYSTEM_MOUNTS = ("/usr", "/lib", "/lib64")
 _PACKAGES_PLACE = Path("/packages")

@@ -133,8 +133,8 @@ class Batch:
         rlimits = _rlimits(self.limits, self._cpu_left(), self.limits.processes)
         done = len(self.outcomes)
         items = list(self.items[done : done + self._asked()])
-        limits = (rlimits, load, self.limits.call_seconds, self.limits.recursion)
-        return marshal.dumps((self.program, items, *limits, self.tells_inputs), MARSHAL_VERSION)
+        question = (self.program, items, load, self.limits.call_seconds, self.tells_inputs)
+        return marshal.dumps((*question, rlimits, self.limits.recursion), MARSHAL_VERSION)
 
     def grant(self) -> bytes:
         """What the zygote is told: the time for the load, for one item, and for what is left in all."""

@@ -15,12 +15,11 @@ import functools
 import json
 import marshal
 import os
-import random
 import resource
 import signal
 import sys
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from sandbox.inside import inputs, transport
@@ -38,20 +37,33 @@ Item = tuple
 
 
 def run(request_fd: int, result_fd: int) -> None:
-    """Answer a request: first for the program's loading, then item by item.
-
-    A process whose memory has grown leaves the rest to a fresh one: what one call has used up must not be missing for
-    the next.
-    """
-    program, items, rlimits, load_seconds, call_seconds, recursion, tells_inputs = read_request(request_fd)
+    """Answer a request: first for the program's loading, then item by item."""
+    *question, rlimits, recursion = read_request(request_fd)
     limit(rlimits)
     sys.setrecursionlimit(recursion)
+    _answer_all(result_fd, resource.getrlimit(resource.RLIMIT_AS)[0], *question)
+
+
+def _answer_all(
+    result_fd: int,
+    memory: int,
+    program: str,
+    items: Sequence[Item],
+    load_seconds: float,
+    call_seconds: float,
+    tells_inputs: bool,
+) -> None:
+    """Write the answers.
+
+    A process that has grown by a part of its `memory` (bytes) leaves the rest to a fresh one: what one call has used up
+    must not be missing for the next.
+    """
     module, line = load(program, load_seconds) if program else (types.ModuleType("nothing"), b"=None\n")
     os.write(result_fd, line)
     if not line.startswith(b"="):
         return
     reseeds = "random" in program
-    most = _memory_used() + (resource.getrlimit(resource.RLIMIT_AS)[0] >> 10) // _GROWTH
+    most = _memory_used() + (memory >> 10) // _GROWTH
     for number, item in enumerate(items):
         if number and _memory_used() > most:
             os.write(result_fd, b"~\n")
@@ -71,9 +83,9 @@ def _answer_call(names: dict[str, Any], tells_inputs: bool, name: str, arguments
     if name not in names:
         return b"!NameError: name %b is not defined\n" % printable(repr(name))
     function = names[name]
-    told = _told(function, arguments) if tells_inputs else b""
+    which = _inputs(function, arguments) if tells_inputs else b""  # before the call, which may change defaults
     line = answer(functools.partial(_call, function, arguments), _exact if exact else encode)
-    return line[:-1] + told + b"\n" if line.startswith((b"=", b"@")) else line
+    return line[:-1] + which + b"\n" if which and line.startswith((b"=", b"@")) else line
 
 
 def _call(function: Any, arguments: bytes | str) -> object:
@@ -85,7 +97,7 @@ def _values(arguments: bytes | str) -> tuple[tuple, dict[str, Any]]:
     return marshal.loads(arguments) if isinstance(arguments, bytes) else transport.unpack(json.loads(arguments))
 
 
-def _told(function: Any, arguments: bytes | str) -> bytes:
+def _inputs(function: Any, arguments: bytes | str) -> bytes:
     """What tells the call's inputs from others, behind a tab; nothing where they are no plain data."""
     try:
         return b"\t" + inputs.identity(function, *_values(arguments)).encode("ascii")
@@ -118,9 +130,34 @@ def _exact(value: object) -> str:
     return text
 
 
+_SAMPLE = """
+from typing import List
+import math
+
+def f(numbers: List[int], name: str, k: float) -> dict:
+    counts = {}
+    for c in name:
+        counts[c] = counts.get(c, 0) + 1
+    return {"sorted": sorted(numbers), "counts": counts, "root": math.sqrt(k), "pair": (None, True)}
+"""
+_SAMPLE_CALLS = 16  # Python looks at functions for some calls before it specializes them
+
+
+def rehearse() -> None:
+    """Load a sample program and call it, before any fork.
+
+    What Python does once (specialize its code, fill its caches) writes to memory, which each fork would have to copy.
+    """
+    arguments = marshal.dumps((([3, 2], "aba", 2.0), {}))
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    _answer_all(nowhere, 1 << 30, _SAMPLE, [("call", "f", arguments, False)] * _SAMPLE_CALLS, 0.0, 0.0, False)
+    os.close(nowhere)
+    del sys.modules["solution"]
+
+
 def read_request(request_fd: int) -> tuple:
     """The host's message; what the host marshals can be trusted."""
-    request = marshal.loads(os.pread(request_fd, os.fstat(request_fd).st_size, 0))
+    request = marshal.loads(os.pread(request_fd, os.lseek(request_fd, 0, os.SEEK_END), 0))
     os.close(request_fd)
     return request
 
@@ -159,6 +196,8 @@ def printable(text: str) -> bytes:
 
 def reseed() -> None:
     """Make programs that draw random numbers repeat themselves, whatever was called before."""
+    import random  # noqa: PLC0415  (the zygote has imported it, without its hook: see `sandbox.inside.zygote`)
+
     random.seed(0)
     numpy = sys.modules.get("numpy")
     if numpy is not None:

@@ -5,9 +5,9 @@ whatever lasts far too long in all. Nothing that a program does to its own timer
 kernel's account of its process is read from outside, and only whole new lines of answer count as progress.
 """
 
+import _signal  # type: ignore[import-not-found]
 import contextlib
 import os
-import signal
 import struct
 import time
 
@@ -39,13 +39,13 @@ class Watch:
 
     def start(self) -> None:
         """Look every `PERIOD`, by SIGALRM."""
-        signal.signal(signal.SIGALRM, self._ring)
-        signal.setitimer(signal.ITIMER_REAL, PERIOD, PERIOD)
+        _signal.signal(_signal.SIGALRM, self._ring)
+        _signal.setitimer(_signal.ITIMER_REAL, PERIOD, PERIOD)
 
     def stop(self) -> None:
         """Look no more; programs may send the signal as they like."""
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+        _signal.setitimer(_signal.ITIMER_REAL, 0)
+        _signal.signal(_signal.SIGALRM, _signal.SIG_IGN)
 
     def _ring(self, _signal: int, _frame: object) -> None:
         if self._is_looking:  # programs ring as well, faster than a long answer is read
@@ -82,7 +82,7 @@ class Watch:
     def _end(self, cause: int) -> None:
         self.cut = cause
         with contextlib.suppress(ProcessLookupError):  # a program can send the signal after its own end
-            os.kill(self._pid, signal.SIGKILL)
+            os.kill(self._pid, _signal.SIGKILL)
 
 
 def cpu_seconds(pid: int) -> float:

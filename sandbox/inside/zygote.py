@@ -6,14 +6,16 @@ and cost nobody a wake-up. The zygote watches the child's progress in that file 
 every process of the program before it reports. Nothing here is secret: a program that rewrites all of it can only lie
 about its own values.
 
-Standard library only, and as little of it as possible: every page that is touched here is copied by every fork.
+What a program costs beyond its own work is mostly page faults: every page that a child or the zygote writes to after a
+fork is copied first, and a count of references is a write. So this imports as little as possible, by the names that C
+gives it (`_signal` has no enums to look up), and rehearses once what children do.
 """
 
+import _signal  # type: ignore[import-not-found]
 import _socket
 import gc
 import os
 import resource
-import signal
 import struct
 import time
 from collections.abc import Callable
@@ -30,19 +32,31 @@ _FREED_NUMBERS = 64  # more than one request leaves behind
 
 def main(control_fd: int, preload: tuple[str, ...], scratch_folder: str) -> None:
     """Serve requests until the host closes the control socket; `scratch_folder` ("": none) is empty for each."""
+    _import_random()
     for name in preload:
         __import__(name)
     control = _socket.socket(fileno=control_fd)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # which a PID 1 ignores: no program can interrupt the zygote
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # which a PID 1 ignores: no program can interrupt the zygote
     _renew_streams()
     if scratch_folder:
         scratch.empty(scratch_folder)
+    evaluation.rehearse()
     gc.collect()
     gc.freeze()
     control.sendall(READY)
     grant, report = bytearray(GRANT.size), bytearray(REPORT.size)
     while _serve(control, scratch_folder, grant, report):
         _forget(grant, report)
+
+
+def _import_random() -> None:
+    """Import `random` without the hook by which it seeds itself in every fork: see `evaluation.reseed`."""
+    register = os.register_at_fork
+    os.register_at_fork = lambda **_hooks: None
+    try:
+        evaluation.reseed()
+    finally:
+        os.register_at_fork = register
 
 
 def _serve(control: _socket.socket, scratch_folder: str, grant: bytearray, report: bytearray) -> bool:
@@ -68,7 +82,7 @@ def _become(control: _socket.socket, run: Callable[[int, int], None], request_fd
     try:
         control.close()
         _renew_streams()
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        _signal.signal(_signal.SIGALRM, _signal.SIG_DFL)
         os.setpgid(0, 0)
         run(request_fd, result_fd)
         os._exit(0)
@@ -113,9 +127,9 @@ def _end_all(pid: int) -> None:
     """Kill and reap every process of the program; outside a jail, those of its process group."""
     try:
         if os.getpid() == 1:
-            os.kill(-1, signal.SIGKILL)
+            os.kill(-1, _signal.SIGKILL)
         else:
-            os.killpg(pid, signal.SIGKILL)
+            os.killpg(pid, _signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
         pass
     while True:
