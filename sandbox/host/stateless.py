@@ -71,14 +71,14 @@ def _keeps_no_state(program: str) -> bool:
         return False
 
 
-# The kinds of nodes that any of the rules below is about: looking at all of them would take twice as long.
-_LOOKED_AT = frozenset(
+# The kinds of nodes that any of the rules below is about, names apart: looking at all would take twice as long.
+_JUDGED = frozenset(
     {
         *(ast.Global, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef, ast.Match, ast.Try, ast.TryStar),
-        *(ast.Import, ast.ImportFrom, ast.alias, ast.arg, ast.Name, ast.NamedExpr, ast.Attribute, ast.Subscript),
-        *(ast.Compare, ast.Call, ast.For, ast.comprehension),
+        *(ast.Import, ast.ImportFrom, ast.alias, ast.arg, ast.NamedExpr, ast.Attribute),
     }
 )
+_READERS = frozenset({ast.Attribute, ast.Subscript, ast.Compare, ast.Call, ast.For, ast.comprehension})
 
 
 class _Reading:
@@ -86,10 +86,13 @@ class _Reading:
 
     def __init__(self, module: ast.Module) -> None:
         self._module = module
-        self._nodes = [node for node in _nodes(module) if type(node) in _LOOKED_AT]
+        nodes = _nodes(module)
+        self._names = [node for node in nodes if isinstance(node, ast.Name)]
+        self._judged = [node for node in nodes if type(node) in _JUDGED]
+        self._readers = [node for node in nodes if type(node) in _READERS]
         self._modules = {
             alias.asname or alias.name: alias.name
-            for node in self._nodes
+            for node in self._judged
             if isinstance(node, ast.Import)
             for alias in node.names
         }
@@ -105,8 +108,9 @@ class _Reading:
         """Whether nothing in it can keep state."""
         return (
             all(map(_is_harmless_at_the_top, self._module.body))
-            and all(map(_is_harmless, self._nodes))
-            and all(self._is_readable(node) for node in self._nodes if isinstance(node, ast.Attribute))
+            and all(map(_is_harmless_name, self._names))
+            and all(map(_is_harmless, self._judged))
+            and all(self._is_readable(node) for node in self._judged if isinstance(node, ast.Attribute))
             and self._uses_names_as_intended()
         )
 
@@ -123,10 +127,8 @@ class _Reading:
     def _uses_names_as_intended(self) -> bool:
         """Whether modules and tables are used in place only, never passed on under another name."""
         reserved = self._tables | set(self._modules)
-        names = [node for node in self._nodes if isinstance(node, ast.Name)]
-        uses = [name for name in names if name.id in reserved and not isinstance(name.ctx, ast.Store)]
-        others = (node for node in self._nodes if not isinstance(node, ast.Name)) if uses else ()
-        intended = {id(name) for node in others for name in self._read_by(node)}
+        uses = [name for name in self._names if name.id in reserved and not isinstance(name.ctx, ast.Store)]
+        intended = {id(name) for node in self._readers for name in self._read_by(node)} if uses else set()
         return all(id(name) in intended for name in uses)
 
     def _read_by(self, node: ast.AST) -> Iterator[ast.AST]:
@@ -207,12 +209,14 @@ def _is_table(value: ast.expr) -> bool:
             return False
 
 
+def _is_harmless_name(name: ast.Name) -> bool:
+    if name.id in _RELIED_ON:
+        return isinstance(name.ctx, ast.Load)  # else it is no longer the builtin
+    return name.id not in _IMPURE_NAMES and not name.id.startswith("__")
+
+
 def _is_harmless(node: ast.AST) -> bool:  # noqa: PLR0911
     match node:
-        case ast.Name(id=name, ctx=ast.Store() | ast.Del()) if name in _RELIED_ON:
-            return False  # no longer the builtin
-        case ast.Name(id=name):
-            return name not in _IMPURE_NAMES and (not name.startswith("__") or name == "__name__")
         case ast.Global() | ast.ClassDef() | ast.AsyncFunctionDef() | ast.NamedExpr():
             return False
         case ast.Match():  # whose patterns read attributes and bind names

@@ -177,7 +177,12 @@ class _Encoder:
         many = len(block) > _FEW
         if many and set(map(type, block)) == {int} and min(block) >= -_LARGEST and max(block) <= _LARGEST:
             return ", ".join(map(str, block))
-        return ", ".join([self.text(item, depth) for item in block])
+        return ", ".join(
+            [
+                _SCALARS[kind](self, item) if (kind := type(item)) in _SCALARS else self.text(item, depth)
+                for item in block
+            ]
+        )
 
 
 def _short(text: str) -> str:
