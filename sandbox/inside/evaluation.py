@@ -165,7 +165,10 @@ def read_request(request_fd: int) -> tuple:
 def limit(rlimits: Iterable[tuple[int, int]]) -> None:
     """Lower resource limits, for good."""
     for kind, value in rlimits:
-        resource.setrlimit(kind, (value, value))
+        hard = value + (
+            kind == resource.RLIMIT_CPU
+        )  # later, or the kernel would send SIGKILL, not SIGXCPU, which says why
+        resource.setrlimit(kind, (value, hard))
 
 
 def load(program: str, seconds: float) -> tuple[types.ModuleType, bytes]:

@@ -56,6 +56,14 @@ def f(x):
     assert [result.passed for result in checks] == [True, False]
 
 
+def test_a_program_that_stops_its_timer_has_timed_out_there_as_well():
+    program = "import signal\ndef f():\n    signal.setitimer(signal.ITIMER_PROF, 0)\n    while True: pass\n"
+    limits = Limits(call_seconds=0.2, program_seconds=0.9)
+    with running(fusion_service()) as address, FusionJudge([address], limits) as judge:
+        (execution,) = judge.execute([Job(program, ("f()",))])
+    assert execution.outcomes[0].status.value == "timed out"
+
+
 def test_an_outage_of_sandbox_fusion_raises_and_is_no_verdict():
     with running(fusion_service("SandboxError")) as address:
         judge = FusionJudge([address])
