@@ -163,11 +163,12 @@ def read_request(request_fd: int) -> tuple:
 
 
 def limit(rlimits: Iterable[tuple[int, int]]) -> None:
-    """Lower resource limits, for good."""
+    """Lower resource limits, for good.
+
+    The hard limit of CPU time is a second later: where both are the same the kernel sends SIGKILL, which says nothing.
+    """
     for kind, value in rlimits:
-        hard = value + (
-            kind == resource.RLIMIT_CPU
-        )  # later, or the kernel would send SIGKILL, not SIGXCPU, which says why
+        hard = value + (kind == resource.RLIMIT_CPU)
         resource.setrlimit(kind, (value, hard))
 
 
