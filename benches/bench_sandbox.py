@@ -1,11 +1,12 @@
-"""How fast the judge is, beside the two obvious ways to run an untrusted program: `make bench-sandbox`.
+"""How fast the judge is, next to the two obvious ways to run an untrusted program: `make bench-sandbox`.
 
-Every program is different, has 23 lines and is called 64 times; all ways run the same programs on the same number of
-processes at a time, turn by turn, so that a busy machine slows all of them. Takes about half a minute on 2 idle cores.
+Every program is new, has 23 lines and is called 64 times. All ways run such programs on the same number of processes
+at a time, in turns, so that a busy machine slows all of them. Takes about half a minute on 2 idle cores.
 Writes a plot of how the speed grows, prints where, and ends with one line of JSON.
 """
 
 import argparse
+import itertools
 import json
 import math
 import os
@@ -17,8 +18,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from sandbox import Job, SandboxPool
-from sandbox.interpreter import find_interpreter
-from sandbox.jail import plan_launch
+from sandbox.host.interpreter import find_interpreter
+from sandbox.host.jail import plan_launch
 
 PROGRAM = '''from typing import List
 import math
@@ -47,15 +48,22 @@ def f(xs: List[int], name: str, k: int) -> list:
 CALLS = tuple(f"f([{i}, {i + 1}, {i + 2}], 'ab{i}', {i})" for i in range(64))
 
 
+SALTS = itertools.count()
+
+
+def job(calls: Sequence[str]) -> Job:
+    """Calls of a program that the judge has not seen: it remembers what it has found out about those that it has."""
+    return Job(PROGRAM.format(salt=next(SALTS)), tuple(calls))
+
+
 def jobs(count: int, calls: Sequence[str] = CALLS) -> list[Job]:
-    return [Job(PROGRAM.format(salt=salt), tuple(calls)) for salt in range(count)]
+    return [job(calls) for _ in range(count)]
 
 
 def question(index: int) -> list[Job]:
     """One question's step: 8 candidates, each with its own 8 suites of 8 tests, and the reference with all of them."""
     suites = [tuple(f"f([{i}, {index}], 'c{candidate}', {i})" for i in range(64)) for candidate in range(8)]
-    candidates = [Job(PROGRAM.format(salt=salt), calls) for salt, calls in enumerate(suites)]
-    return [*candidates, Job(PROGRAM.format(salt=-1), tuple(call for calls in suites for call in calls))]
+    return [*map(job, suites), job([call for calls in suites for call in calls])]
 
 
 def as_script(job: Job) -> str:

@@ -8,7 +8,7 @@ from codea1_jax.build.judges import make_judge
 from codea1_jax.config import Config, load
 from codea1_jax.errors import UserError
 from sandbox import SandboxError, SandboxUnavailable
-from sandbox.doctor import try_out
+from sandbox.host.doctor import try_out
 
 
 def main(preset: str, *overrides: str) -> int:

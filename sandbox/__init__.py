@@ -1,16 +1,18 @@
-"""A judge for untrusted Python: runs programs in jails and says what they return. Standard library (and
+"""A judge for untrusted Python: runs programs in jails and reports what they return. Standard library (and
 nsjail) only.
 
     with SandboxPool() as pool:
         (verdicts,) = pool.judge([JudgeJob("def f(x): return x + 1", (Test("f(1)", "2"),))])
 
-A program runs in processes of its own, made for it and ended with all that it started, in a jail without network,
-/proc, other users' files or any file that could be written but those of a small folder (16 MB in memory) that is empty
-for each program, and with no system calls but those of a list. It is given calls and the values of their arguments,
-never what they should return; what stands around a call is computed elsewhere, and verdicts are comparisons of
-canonical texts of plain data, made outside. Each call is answered as if it were the only one. `Limits` says what a
-program may use (seconds of CPU time, megabytes, processes, bytes), every `Verdict` why a test did not pass. Memory,
-processes and files are held down by resource limits; no cgroup is needed.
+A program runs in its own processes, which end with it, in a jail without network, /proc or other users' files. It may
+write only to a small folder (16 MB in memory) that is empty for each program, and make only the system calls of a list.
+It is given calls and the values of their arguments, never what they should return; what stands around a call is
+computed elsewhere, and verdicts are comparisons of canonical texts of plain data, made outside. Each call is answered
+as if it were the only one. `Limits` says what a program may use (seconds of CPU time, megabytes, processes, bytes),
+every `Verdict` why a test did not pass. Resource limits bound memory, processes and files; no cgroup is needed.
+
+Folders follow trust: `inside` is all that runs in the jail, `host` starts jails and decides verdicts, `remote` does so
+over HTTP. On top is what they share: the language of jobs, calls and verdicts.
 
 What fails because of the program is a verdict. What fails because of the judge raises: SandboxUnavailable where it
 cannot start, SandboxError where it broke down, OutsideLanguage for a call that the suite language does not have.
@@ -23,12 +25,13 @@ Not protected against:
 - files as locks: advisory locks succeed and lock nothing.
 - use of the whole machine up to the limits: a program may have `processes` processes of `memory_mb` each, and their CPU
   time counts for the program's only when they end (until then the wall clock bounds them: `wall_factor`).
-- checks that run beside the program (`CheckJob.beside`): there a program can find and change what judges it.
-- the backend "process", which has limits but no jail, and the services of others (`sandbox.fusion`), whose jails are
-  theirs.
+- checks that run in the program's process (`CheckJob.in_process`): a program can find and change what judges it there.
+- the backend "process", which has limits but no jail, and services run by others (`sandbox.remote.fusion`), whose jails
+  are theirs.
 """
 
-from sandbox.encoding import encode, same
+from sandbox.host.pool import SandboxPool
+from sandbox.inside.encoding import encode, same
 from sandbox.jobs import (
     CheckJob,
     CheckResult,
@@ -49,7 +52,6 @@ from sandbox.jobs import (
 from sandbox.judge import Judge
 from sandbox.language import OutsideLanguage, Rejected, SuiteTest, parse_test
 from sandbox.literals import encode_literal
-from sandbox.pool import SandboxPool
 from sandbox.reference import ReferenceCache
 
 __all__ = [

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
-from sandbox.encoding import same
+from sandbox.inside.encoding import same
 
 
 class Status(StrEnum):
@@ -45,9 +45,9 @@ _MOST_SECONDS = 86_400
 class Limits:
     """What one program may use. Raises ValueError for a limit that is not a positive number of its kind, or absurd.
 
-    Seconds are of CPU time, as the kernel accounts for the program's process. Who uses less than a fiftieth of the
-    clock's (asleep, or waiting for a process of its own) is ended after `wall_factor` times as many idle seconds; and,
-    whatever it does, a program as a whole after as many of the clock.
+    Seconds are of CPU time, as the kernel accounts for the program's process. A program that uses less than a fiftieth
+    of the clock's (asleep, or waiting for a process that it started) is ended after `wall_factor` times as many idle
+    seconds, and every program, whatever it does, after as many of the clock.
     """
 
     call_seconds: float = 1.0  # one call
@@ -65,11 +65,11 @@ class Limits:
             if type(value) not in ((int,) if limit.type is int else (int, float)):
                 kind = "a whole number" if limit.type is int else "a number"
                 raise ValueError(f"limits.{limit.name} must be {kind}, not {value!r}")
-            if not 0 < value <= most:  # a nan is not, either
+            if not 0 < value <= most:  # which a nan is not
                 raise ValueError(f"limits.{limit.name} must be positive and at most {most}, not {value}")
 
     def halved(self) -> "Limits":
-        """Half of everything: what a reference must do with, or its tests would be too close to call for all others."""
+        """Half of everything: what a reference must manage with, or its tests would be too close a call for others."""
         seconds = {name: getattr(self, name) / 2 for name in ("call_seconds", "load_seconds", "program_seconds")}
         return replace(self, **seconds, memory_mb=(self.memory_mb + 1) // 2, recursion=(self.recursion + 1) // 2)
 
@@ -81,7 +81,7 @@ class Job:
     Each call is answered as if it were the only one: a program that keeps some state answers each in a process of its
     own, unless `together` asks for one process for all of them, in order. The one free name of an expression is the
     program's function; `entry_point` is needed only where that is named like a builtin. `limits` of None are the
-    judge's. `is_reference` says that the program is trusted: its outcomes tell their `inputs`, and a `ReferenceCache`
+    judge's. `is_reference` says that the program is trusted: its outcomes carry their `inputs`, and a `ReferenceCache`
     may remember them.
     """
 
@@ -95,11 +95,11 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """`value` is the canonical encoding (see `sandbox.encoding`) where the status is RETURNED; `detail` explains the
-    others.
+    """`value` is the canonical encoding (see `sandbox.inside.encoding`) where the status is RETURNED; `detail` explains
+    the others.
 
     `inputs`, of a reference's call that returned, is the same text for all calls with the same inputs, however they are
-    spelled (see `sandbox.inputs`); "" where the inputs cannot be compared.
+    spelled (see `sandbox.inside.inputs`); "" where the inputs cannot be compared.
     """
 
     status: Status
@@ -204,16 +204,16 @@ def verdict_on(outcome: Outcome, expected: str) -> Verdict:
 class CheckJob:
     """A program and a dataset's own check code: ``check(candidate)``, unittest classes, pytest functions or asserts.
 
-    The check runs in a process of its own, and calls of the program carry plain data. With `beside` it runs in the
-    program's process, for checks that need real objects; that is weaker: see `sandbox.checker`. The check as a whole
-    may take `limits.program_seconds`.
+    The check runs isolated, in its own process, and calls of the program carry plain data. With `in_process` it runs in
+    the program's process, for checks that need real objects; that is weaker: see `sandbox.inside.checker`. The check as
+    a whole may take `limits.program_seconds`.
     """
 
     program: str
     check: str
     entry_point: str
     limits: Limits | None = None
-    beside: bool = False
+    in_process: bool = False
 
 
 @dataclass(frozen=True)
@@ -230,7 +230,7 @@ class CheckResult:
 
 
 class SandboxError(RuntimeError):
-    """The judge's own machinery failed. Never a verdict, never a reward."""
+    """The judge itself failed. Never a verdict, never a reward."""
 
 
 class SandboxUnavailable(SandboxError):

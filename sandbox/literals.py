@@ -2,7 +2,7 @@
 
 import ast
 
-from sandbox.encoding import encode
+from sandbox.inside.encoding import encode
 from sandbox.syntax import parse_expression
 
 MAX_LITERAL = 20_000  # characters of source that are read

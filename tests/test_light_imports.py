@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from codea1_jax.cli import sandbox as command
-from sandbox.bearer import VARIABLE
+from sandbox.remote.bearer import VARIABLE
 
 LOADED = "\nimport json, sys\nprint(json.dumps(sorted(sys.modules)), file=sys.stderr)"
 LAUNCH = "tpu up first 1.5b/a1_v5e --project P --zone us-west4-a --bucket gs://B/codea1 --dry-run"

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from codea1_jax.config import SandboxConfig
 from sandbox import Judge, Limits, ReferenceCache, SandboxPool, SandboxUnavailable
-from sandbox.bearer import read_token
-from sandbox.fusion import FusionJudge
-from sandbox.remote import RemoteJudge
+from sandbox.remote.bearer import read_token
+from sandbox.remote.client import RemoteJudge
+from sandbox.remote.fusion import FusionJudge
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from codea1_jax.cli._runtime import BAD_INPUT, DONE, FAILED
 
 if TYPE_CHECKING:
     from codea1_jax.cli._arguments import Commands
-    from sandbox.doctor import Diagnosis
+    from sandbox.host.doctor import Diagnosis
 
 _QUESTIONS = {"data", "golden tests"}  # findings for which `codea1 train` would refuse the run as well
 
@@ -49,7 +49,7 @@ def _diagnose(preset: str | None, overrides: list[str]) -> Diagnosis:
         find_memory,
         find_packages,
     )
-    from sandbox.doctor import Diagnosis, report
+    from sandbox.host.doctor import Diagnosis, report
 
     packages = find_packages()
     if packages.works is False:  # nothing below could be imported

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from codea1_jax.cli._arguments import Commands
 
 
-VARIABLE = "CODEA1_SANDBOX_TOKEN"  # `sandbox.bearer.VARIABLE`, whose import would slow down --help
+VARIABLE = "CODEA1_SANDBOX_TOKEN"  # `sandbox.remote.bearer.VARIABLE`, whose import would slow down --help
 
 
 def add(commands: Commands) -> None:
@@ -37,7 +37,7 @@ def add(commands: Commands) -> None:
 
 
 def _check(_options: argparse.Namespace) -> int:
-    from sandbox.doctor import report
+    from sandbox.host.doctor import report
 
     diagnosis = report()
     print(diagnosis)
@@ -46,10 +46,10 @@ def _check(_options: argparse.Namespace) -> int:
 
 def _serve(options: argparse.Namespace) -> int:
     from sandbox import SandboxPool
-    from sandbox.bearer import read_token
+    from sandbox.remote.bearer import read_token
 
     try:
-        from sandbox.service import serve
+        from sandbox.remote.server import serve
     except ModuleNotFoundError as error:
         raise UserError(f"serving needs {error.name}: pip install 'codea1-jax[serve]'") from error
     token = read_token(options.token_file)

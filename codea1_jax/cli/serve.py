@@ -46,7 +46,7 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from sandbox.bearer import read_token
+    from sandbox.remote.bearer import read_token
 
     token = read_token(options.token_file, VARIABLE)
     try:

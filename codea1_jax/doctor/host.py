@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from packaging.requirements import Requirement
 
 from codea1_jax.models.chips import CHIPS
-from sandbox.doctor import Finding
+from sandbox.host.doctor import Finding
 
 if TYPE_CHECKING:
     from codea1_jax.config import HostsConfig

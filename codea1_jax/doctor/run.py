@@ -25,7 +25,7 @@ from codea1_jax.plan.planned_run import model_shape
 from codea1_jax.run.rundir import check_same_run, checkpoints_of
 from data_pipeline import storage
 from data_pipeline.hub import hub_name
-from sandbox.doctor import Finding, attempt, report, try_out
+from sandbox.host.doctor import Finding, attempt, report, try_out
 
 _VALIDATE = "codea1 data validate FILE"
 

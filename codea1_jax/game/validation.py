@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from sandbox import Outcome, Status, Test
-from sandbox.encoding import same
+from sandbox import Outcome, Status, Test, same
 from sandbox.language import read_call
 
 Repeats = Literal["value", "text"]

@@ -15,7 +15,8 @@ from jax._src.clusters import cloud_tpu_cluster
 
 from codea1_jax import cli
 from codea1_jax.doctor import host, run
-from sandbox import SandboxUnavailable, doctor, jail
+from sandbox import SandboxUnavailable
+from sandbox.host import doctor, jail
 
 
 @pytest.fixture(autouse=True)

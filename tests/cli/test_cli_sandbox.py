@@ -17,8 +17,9 @@ from codea1_jax.game.round import RoundConfig, play_round
 from codea1_jax.game.scoring import ScoringConfig
 from codea1_jax.run.rundir import check_same_run
 from data_pipeline import Problem
-from sandbox import Job, Limits, SandboxError, SandboxUnavailable, Status, Test, doctor, jail
-from sandbox.bearer import VARIABLE
+from sandbox import Job, Limits, SandboxError, SandboxUnavailable, Status, Test
+from sandbox.host import doctor, jail
+from sandbox.remote.bearer import VARIABLE
 
 TOKEN = "open sesame"
 NOBODY = "http://127.0.0.1:9"
@@ -118,12 +119,12 @@ def test_a_port_that_is_taken_is_one_line(capsys):
 
 def test_without_aiohttp_the_extra_is_named(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "aiohttp", None)
-    monkeypatch.delitem(sys.modules, "sandbox.service", raising=False)
+    monkeypatch.delitem(sys.modules, "sandbox.remote.server", raising=False)
     assert "codea1-jax[serve]" in refused(capsys, "sandbox", "serve")
 
 
 def test_serving_needs_no_jax():
-    code = "import sys, codea1_jax.cli, sandbox.service; print(*{'jax', 'numpy'} & sys.modules.keys())"
+    code = "import sys, codea1_jax.cli, sandbox.remote.server; print(*{'jax', 'numpy'} & sys.modules.keys())"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "\n"
 
 

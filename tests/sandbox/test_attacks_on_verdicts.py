@@ -8,7 +8,7 @@ import tracemalloc
 import pytest
 
 from sandbox import Job, Limits, SandboxPool, Status, language
-from sandbox.stateless import keeps_no_state
+from sandbox.host.stateless import keeps_no_state
 
 KEEPS = "    g['n'] = g.get('n', 0) + 1\n    return g['n']"
 STATEFUL = {

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandbox import Job, Limits, Rejected, Status, SuiteTest, encode, parse_test
+from sandbox.host.protocol import MAX_LINE, Batch, Progress, Report
+from sandbox.inside.plain import NotPlainData
+from sandbox.inside.transport import _MAKERS, Malformed, pack, unpack
 from sandbox.language import PURE_BUILTINS, PURE_METHODS, OutsideLanguage, read_call
-from sandbox.plain import NotPlainData
-from sandbox.protocol import MAX_LINE, Batch, Progress, Report
-from sandbox.transport import _MAKERS, Malformed, pack, unpack
 
 pytestmark = pytest.mark.filterwarnings("ignore::SyntaxWarning", "ignore::DeprecationWarning")
 COUNTS = pytest.mark.parametrize("count", [3_000, pytest.param(1_000_000, marks=pytest.mark.long)])

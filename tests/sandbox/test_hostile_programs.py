@@ -1,17 +1,29 @@
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from sandbox import JudgeJob, SandboxPool, Test
 
-TEXT = Path(__file__).with_name("hostile_programs.txt").read_text()
-PROGRAMS = {
-    name: (program, allowed.split("|"))
-    for name, allowed, program in re.findall(r"^=== (.+): (.+)\n((?:(?!===|#####).*\n)*)", TEXT, re.MULTILINE)
-}
+
+def programs(file: str) -> dict[str, tuple[str, list[str]]]:
+    """By name, each program of a file next to the tests, and how its tests may end."""
+    text = Path(__file__).with_name(file).read_text()
+    found = re.findall(r"^=== (.+): (.+)\n((?:(?!===|#####).*\n)*)", text, re.MULTILINE)
+    return {name: (program, allowed.split("|")) for name, allowed, program in found}
+
+
+PROGRAMS = programs("hostile_programs.txt")
+ARRAYS = programs("hostile_arrays.txt")
 HONEST = "def f(x):\n    return x + 1\n"
 TESTS = (Test("f(1)", "2"), Test("f(2)", "3"))
+
+
+@pytest.fixture(scope="module")
+def jail_with_numpy(jail: SandboxPool) -> Iterator[SandboxPool]:
+    with SandboxPool(workers=1, backend="nsjail", limits=jail.limits, preload=("numpy",)) as pool:
+        yield pool
 
 
 def descendants(pid: int) -> list[int]:
@@ -30,13 +42,22 @@ def descendants(pid: int) -> list[int]:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_hostile_program_gets_its_true_verdict_and_harms_nobody(jail: SandboxPool, name: str):
-    program, allowed = PROGRAMS[name]
+    assert_judged_as_it_is(jail, *PROGRAMS[name])
+    assert [len(descendants(pid)) for pid in jail.worker_pids] == [1, 1]
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_a_hostile_array_gets_its_true_verdict_and_harms_nobody(jail_with_numpy: SandboxPool, name: str):
+    assert_judged_as_it_is(jail_with_numpy, *ARRAYS[name])
+
+
+def assert_judged_as_it_is(jail: SandboxPool, program: str, allowed: list[str]) -> None:
+    """Its tests end in one of the ways that are allowed, and those of honest programs after it pass."""
     hostile, *honest = jail.judge([JudgeJob(program, TESTS)] + [JudgeJob(HONEST, TESTS)] * 3)
     statuses = [verdict.status.value for verdict in hostile.tests]
     assert set(statuses) <= set(allowed), hostile
     assert all(verdict.passed for verdicts in honest for verdict in verdicts.tests)
     assert jail.restarts == 0
-    assert [len(descendants(pid)) for pid in jail.worker_pids] == [1, 1]
 
 
 def test_there_are_at_least_sixty_hostile_programs():

@@ -4,11 +4,12 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
+import numpy
 import pytest
 from plain_values import IMPORTS, LINES, NUMPY, REFERENCES, program, value_of
 
 from sandbox import CheckJob, Job, Limits, SandboxPool
-from sandbox.encoding import MAX_TEXT, encode, same
+from sandbox.inside.encoding import MAX_TEXT, encode, same
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +47,55 @@ def test_references_are_judged_in_the_jail_as_python_compares_them(pool, values)
     outcomes = [execution.outcomes[0] for execution in executions]
     assert [outcome.status.value for outcome in outcomes] == ["returned"] * len(outcomes), outcomes
     assert_agree([outcome.value or "" for outcome in outcomes], values)
+
+
+ARRAYS = (
+    *("numpy.arange(6)", "numpy.arange(6.0)", "numpy.arange(12)[::2] // 2", "numpy.arange(1, 7)", "numpy.arange(5)"),
+    *(
+        "numpy.arange(6).reshape(2, 3)",
+        "numpy.arange(6).reshape(3, 2).T",
+        "numpy.arange(6, dtype=object).reshape(2, 3)",
+    ),
+    *("numpy.zeros((0, 3))", "numpy.zeros((3, 0))", "numpy.zeros(0, dtype=bool)", "numpy.array([0.5, 0, 1])"),
+    *("numpy.array([0.5 + 0j, 0, 1])", "numpy.array([0.5, False, True], dtype=object)", "numpy.float32([0.5, 0, 1])"),
+    *("numpy.array(['a', 'bc'])", "numpy.array(['a', 'bc'], dtype=object)", "numpy.array(['a', 'b'])"),
+    *("numpy.array([b'a', b'bc'])", "numpy.arange(5_000)", "numpy.arange(5_000.0)", "numpy.arange(1, 5_001)"),
+)
+
+
+def test_arrays_are_judged_in_the_jail_as_numpy_compares_them(pool):
+    executions = pool.execute([Job(program(expression), ("f(1)",)) for expression in ARRAYS])
+    texts = [execution.outcomes[0].value or "" for execution in executions]
+    arrays = [eval(expression, {"numpy": numpy}) for expression in ARRAYS]
+    for (i, first), (j, second) in itertools.product(enumerate(arrays), repeat=2):
+        assert same(texts[i], texts[j]) == numpy.array_equal(first, second), (ARRAYS[i], ARRAYS[j])
+        assert not same(texts[i], encode(first.tolist())), ARRAYS[i]
+
+
+NANS = (
+    *("float('nan')", "-float('nan')", "complex(0, float('nan'))", "complex(float('nan'), 0)", "Decimal('nan')"),
+    *("[float('nan')]", "(1, [float('nan')])", "{1: float('nan')}", "{float('nan')}", "deque([Decimal('-nan')])"),
+    *("P(1, float('nan'))", "[0.0] * 5_000 + [float('nan')]", "numpy.float64('nan')", "numpy.array([1, float('nan')])"),
+    *("numpy.array(float('nan'))", "numpy.array([None, float('nan')], dtype=object)", "[numpy.float32('nan')]"),
+)
+
+
+@pytest.mark.parametrize("expression", NANS)
+def test_a_value_with_a_nan_equals_nothing_not_even_itself(pool, expression):
+    first, second = (eval(expression, names()) for _ in range(2))
+    assert not numpy.all(first == second)
+    (execution,) = pool.execute([Job(program(expression), ("f(1)",))])
+    text = execution.outcomes[0].value or ""
+    assert text and not same(text, text)
+    (result,) = pool.check([CheckJob(program(expression), f"{IMPORTS}{NUMPY}assert f(1) == {expression}", "f")])
+    assert not result.passed
+
+
+def names() -> dict[str, Any]:
+    """What an expression may use."""
+    found: dict[str, Any] = {}
+    exec(IMPORTS + NUMPY, found)
+    return found
 
 
 CHECK = (
@@ -159,8 +209,8 @@ def test_a_value_with_more_paths_than_parts_runs_out_of_time(pool):
     assert execution.outcomes[0].status.value == "timed out"
 
 
-@pytest.mark.parametrize("beside", [False, True], ids=["apart", "beside"])
-def test_no_array_of_what_equals_anything_passes_a_check(pool, beside):
+@pytest.mark.parametrize("in_process", [False, True], ids=["isolated", "in_process"])
+def test_no_array_of_what_equals_anything_passes_a_check(pool, in_process):
     hostile = "import numpy\nclass E:\n    def __eq__(self, o): return True\ndef f(x): return numpy.array([E(), E()])"
-    (result,) = pool.check([CheckJob(hostile, "assert (f(1) == [1, 2]).all()", "f", beside=beside)])
+    (result,) = pool.check([CheckJob(hostile, "assert (f(1) == [1, 2]).all()", "f", in_process=in_process)])
     assert not result.passed

@@ -53,7 +53,7 @@ def test_every_reference_passes_its_own_check_but_the_broken_one(shared_data, po
 def test_every_kodcode_solution_passes_its_own_tests_beside_it(shared_data, pool):
     """In one module, since one row's tests count on an import of its solution."""
     rows = json.loads((shared_data / "kodcode_sample.json").read_text())
-    jobs = [CheckJob(row["solution"], row.get("test_code") or row["test"], "", beside=True) for row in rows]
+    jobs = [CheckJob(row["solution"], row.get("test_code") or row["test"], "", in_process=True) for row in rows]
     failed = [row["question_id"] for row, result in zip(rows, pool.check(jobs), strict=True) if not result.passed]
     assert failed == []
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sandbox import Job, Limits, SandboxPool
-from sandbox.protocol import Report
+from sandbox.host.protocol import Report
 
 # Each leaves something where it can, and looks for what an earlier program left: (statements, expression).
 START = """

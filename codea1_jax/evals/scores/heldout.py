@@ -31,8 +31,7 @@ from codea1_jax.hosts.gather import gathered, is_mine
 from data_pipeline import Problem
 from data_pipeline.golden import read_golden_tests
 from data_pipeline.imports import with_imports
-from sandbox import Judge, Outcome
-from sandbox.encoding import same
+from sandbox import Judge, Outcome, same
 from sandbox.language import SuiteTest
 
 logger = logging.getLogger(__name__)

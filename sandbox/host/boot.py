@@ -1,0 +1,51 @@
+"""The text of a program that carries the modules of `sandbox.inside`, so that the jail need not see this package."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sandbox.inside import (
+    check_code,
+    checker,
+    encoding,
+    evaluation,
+    guard,
+    inputs,
+    observation,
+    plain,
+    scratch,
+    transport,
+    watch,
+    zygote,
+)
+
+_MODULES = (
+    plain,
+    encoding,
+    observation,
+    transport,
+    inputs,
+    evaluation,
+    check_code,
+    guard,
+    watch,
+    checker,
+    scratch,
+    zygote,
+)  # each after those that it imports
+_TEXT = """\
+import sys, types
+sys.path += {folders!r}
+sys.modules["sandbox"] = types.ModuleType("sandbox")
+inside = sys.modules["sandbox"].inside = sys.modules["sandbox.inside"] = types.ModuleType("sandbox.inside")
+for name, text in {modules!r}:
+    module = sys.modules["sandbox.inside." + name] = types.ModuleType("sandbox.inside." + name)
+    setattr(inside, name, module)
+    exec(compile(text, name + ".py", "exec"), module.__dict__)
+{start}
+"""
+
+
+def boot_text(start: str, folders: Sequence[str] = ()) -> str:
+    """A program that defines the modules under ``inside``, with `folders` on its import path, and runs `start`."""
+    texts = [(module.__name__.rpartition(".")[2], Path(module.__file__ or "").read_text()) for module in _MODULES]
+    return _TEXT.format(folders=list(folders), modules=texts, start=start)

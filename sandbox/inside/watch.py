@@ -1,0 +1,93 @@
+"""Inside the jail: the zygote's look, now and then, at how a program gets on, and the end of those whose time is up.
+
+CPU time decides, so that busy neighbours cost nobody a verdict. Wall-clock time ends only what lets it pass unused, and
+whatever lasts far too long in all. Nothing that a program does to its own timers, signals or answers gains it time: the
+kernel's account of its process is read from outside, and only whole new lines of answer count as progress.
+"""
+
+import _signal  # type: ignore[import-not-found]
+import contextlib
+import os
+import struct
+import time
+
+# What the host grants: CPU seconds of loading, of one call and in all; how many wall-clock seconds make up for one of
+# them; the lines of answer that are expected; whether the request is a check.
+GRANT = struct.Struct("4dIB")
+
+NOT_CUT, CUT_BY_CPU, CUT_BY_WALL = range(3)
+
+PERIOD = 0.05  # seconds between two looks
+_PART = 1 << 20  # bytes of answers that are looked at at once
+# Of the time that passes: who uses less CPU time than that does nothing in the rest. Few looks may find any work of a
+# program that waits for its turn among busy neighbours, so that work counts against idle time before it, too.
+_WORKING_SHARE = 0.02
+
+
+class Watch:
+    """Watches over one child, which writes its answers to a file."""
+
+    def __init__(self, pid: int, result_fd: int, grant: bytes | bytearray) -> None:
+        self.cut = NOT_CUT
+        self._is_looking = False
+        self._pid = pid
+        self._result_fd = result_fd
+        self._load, self._call, self._total, self._factor, self._lines_expected, _ = GRANT.unpack(grant)
+        self._started = self._looked = time.monotonic()
+        self._lines = self._seen = 0  # lines, and the bytes that they were counted in
+        self._cpu = self._cpu_at_line = self._idle = 0.0
+
+    def start(self) -> None:
+        """Look every `PERIOD`, by SIGALRM."""
+        _signal.signal(_signal.SIGALRM, self._ring)
+        _signal.setitimer(_signal.ITIMER_REAL, PERIOD, PERIOD)
+
+    def stop(self) -> None:
+        """Look no more; programs may send the signal as they like."""
+        _signal.setitimer(_signal.ITIMER_REAL, 0)
+        _signal.signal(_signal.SIGALRM, _signal.SIG_IGN)
+
+    def _ring(self, _signal: int, _frame: object) -> None:
+        if self._is_looking:  # programs ring as well, faster than a long answer is read
+            return
+        self._is_looking = True
+        self._look()
+        self._is_looking = False
+
+    def _look(self) -> None:
+        cpu, now = cpu_seconds(self._pid), time.monotonic()
+        passed = min(now - self._looked, 2 * PERIOD)  # no more, or a machine that stood still would cost verdicts
+        used = max(0.0, cpu - self._cpu)  # the account of a process that is no more says 0
+        self._idle = max(0.0, self._idle + passed - used / _WORKING_SHARE)
+        self._cpu, self._looked = cpu, now
+        if self._has_answered():
+            self._cpu_at_line, self._idle = cpu, 0.0
+        granted = self._call if self._lines else self._load
+        if cpu - self._cpu_at_line > granted or cpu > self._total:
+            self._end(CUT_BY_CPU)
+        elif self._idle > self._factor * granted or now - self._started > self._factor * self._total:
+            self._end(CUT_BY_WALL)
+
+    def _has_answered(self) -> bool:
+        """Whether there are new lines; bytes that were counted once, or lines that nobody asked for, are none."""
+        size = os.fstat(self._result_fd).st_size
+        if size <= self._seen or self._lines >= self._lines_expected:
+            return False
+        before = self._lines
+        while part := os.pread(self._result_fd, min(_PART, size - self._seen), self._seen):
+            self._seen += len(part)
+            self._lines += part.count(b"\n")
+        return self._lines > before
+
+    def _end(self, cause: int) -> None:
+        self.cut = cause
+        with contextlib.suppress(ProcessLookupError):  # a program can send the signal after its own end
+            os.kill(self._pid, _signal.SIGKILL)
+
+
+def cpu_seconds(pid: int) -> float:
+    """What the threads of a process have used, by the kernel's account; 0 where the system has none."""
+    try:
+        return time.clock_gettime(~pid << 3 | 2)  # as libc's clock_getcpuclockid makes it
+    except OSError:
+        return 0.0

@@ -1,0 +1,139 @@
+"""What runs inside the jail: a lean interpreter that forks one child per program.
+
+The zygote never sees a program. For each request it receives two file descriptors and forks; the child reads the
+request from the first and writes its answers to the second, an ordinary memory file, so that they survive its death
+and cost nobody a wake-up. The zygote watches the child's progress in that file (see `sandbox.inside.watch`), and ends
+every process of the program before it reports. Nothing here is secret: a program that rewrites all of it can only lie
+about its own values.
+
+What a program costs beyond its own work is mostly page faults: every page that a child or the zygote writes to after a
+fork is copied first, and a count of references is a write. So this imports as little as possible, by the names that C
+gives it (`_signal` has no enums to look up), and rehearses once what children do.
+"""
+
+import _signal  # type: ignore[import-not-found]
+import _socket
+import gc
+import os
+import resource
+import struct
+import time
+from collections.abc import Callable
+from typing import NoReturn
+
+from sandbox.inside import checker, evaluation, scratch
+from sandbox.inside.watch import GRANT, Watch
+
+REPORT = struct.Struct("i2dB")  # wait status, CPU seconds, wall seconds, whether and why the child was cut short
+READY = b"ready"
+
+_FREED_NUMBERS = 64  # more than one request leaves behind
+
+
+def main(control_fd: int, preload: tuple[str, ...], scratch_folder: str) -> None:
+    """Serve requests until the host closes the control socket; `scratch_folder` ("": none) is empty for each."""
+    _import_random()
+    for name in preload:
+        __import__(name)
+    control = _socket.socket(fileno=control_fd)
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # which a PID 1 ignores: no program can interrupt the zygote
+    _renew_streams()
+    if scratch_folder:
+        scratch.empty(scratch_folder)
+    evaluation.rehearse()
+    gc.collect()
+    gc.freeze()
+    control.sendall(READY)
+    grant, report = bytearray(GRANT.size), bytearray(REPORT.size)
+    while _serve(control, scratch_folder, grant, report):
+        _forget(grant, report)
+
+
+def _import_random() -> None:
+    """Import `random` without the hook by which it seeds itself in every fork: see `evaluation.reseed`."""
+    register = os.register_at_fork
+    os.register_at_fork = lambda **_hooks: None
+    try:
+        evaluation.reseed()
+    finally:
+        os.register_at_fork = register
+
+
+def _serve(control: _socket.socket, scratch_folder: str, grant: bytearray, report: bytearray) -> bool:
+    """Run one program; False when the host has closed the control socket."""
+    size, ancillary, *_ = control.recvmsg_into([grant], _socket.CMSG_SPACE(8))
+    if not size:
+        return False
+    request_fd, result_fd = struct.unpack("2i", ancillary[0][2])
+    pid = os.fork()
+    if pid == 0:
+        _become(control, checker.run if grant[-1] else evaluation.run, request_fd, result_fd)
+    _supervise(pid, result_fd, grant, report)
+    if scratch_folder:
+        scratch.empty(scratch_folder)
+    control.sendall(report)
+    os.close(request_fd)
+    os.close(result_fd)
+    return True
+
+
+def _become(control: _socket.socket, run: Callable[[int, int], None], request_fd: int, result_fd: int) -> NoReturn:
+    """Serve one request as all that this process does."""
+    try:
+        control.close()
+        _renew_streams()
+        _signal.signal(_signal.SIGALRM, _signal.SIG_DFL)
+        os.setpgid(0, 0)
+        run(request_fd, result_fd)
+        os._exit(0)
+    finally:
+        os._exit(1)
+
+
+def _renew_streams() -> None:
+    """Make descriptors 0 to 2 this process's own: flags and owners of those that it inherited would outlive it."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in range(3):
+        os.dup2(null, stream)
+    os.close(null)
+
+
+def _supervise(pid: int, result_fd: int, grant: bytearray, report: bytearray) -> None:
+    """Wait no longer for a child than is granted, end whatever the program left behind, and report."""
+    started = time.monotonic()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    watch = Watch(pid, result_fd, grant)
+    watch.start()
+    _, status = os.waitpid(pid, 0)
+    watch.stop()
+    _end_all(pid)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu_seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    REPORT.pack_into(report, 0, status, cpu_seconds, time.monotonic() - started, watch.cut)
+
+
+def _forget(grant: bytearray, report: bytearray) -> None:
+    """Overwrite what the zygote learned of a program, or the next one, its fork, could read it.
+
+    No variable holds any of it any more, but freed numbers stay in memory until others take their place.
+    """
+    grant[:] = bytes(len(grant))
+    report[:] = bytes(len(report))
+    resource.getrusage(resource.RUSAGE_SELF)
+    _ = [float(number) for number in range(_FREED_NUMBERS)], [number << 40 for number in range(_FREED_NUMBERS)]
+
+
+def _end_all(pid: int) -> None:
+    """Kill and reap every process of the program; outside a jail, those of its process group."""
+    try:
+        if os.getpid() == 1:
+            os.kill(-1, _signal.SIGKILL)
+        else:
+            os.killpg(pid, _signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass
+    while True:
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            return

@@ -1,0 +1,1 @@
+"""The judge over HTTP: the server trusts whoever has its token, a client trusts the services that it was given."""

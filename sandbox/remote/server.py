@@ -1,0 +1,220 @@
+"""The judge as an HTTP service, for hosts with too few cores: `codea1 sandbox serve`. Needs aiohttp.
+
+POST /execute and /check take one job as JSON and answer its result; GET /health (which says whether the token sent is
+the right one) and /metrics (Prometheus' text) need none. The service listens on loopback unless told otherwise, and
+refuses to listen elsewhere without a token.
+
+A request outside the language, of the wrong form or with limits beyond the service's own is answered 400, 408, 411 or
+413; a failure of the judge 503, with Retry-After where there are only too many jobs. /health answers 503 unless all
+workers work.
+"""
+
+import asyncio
+import hmac
+import json
+import os
+import signal
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from aiohttp import web
+
+from sandbox.host.descriptors import make_room
+from sandbox.host.pool import DESCRIPTORS, SandboxPool
+from sandbox.jobs import CheckJob, CheckResult, Execution, Job, Limits, SandboxError, SandboxUnavailable
+from sandbox.remote import wire
+from sandbox.remote.bearer import VARIABLE
+from sandbox.remote.connections import MOST, RETRY_SECONDS, affordable, held, listening
+
+MAX_REQUEST = 64 << 20  # bytes
+MAX_REQUESTS = 256 << 20  # bytes of all requests that are being answered
+TRANSFER_SECONDS = 60.0  # for the whole of a request to come in, and of an answer to go out
+_MAX_PARTS = 1 << 20  # tens of bytes of memory each, and much time of the garbage collector's
+LOOPBACK = "127.0.0.1"
+
+J = TypeVar("J", Job, CheckJob)
+
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def most_limits() -> Limits:
+    """What a client may ask for: minutes, and the memory that this host has."""
+    memory_mb = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
+    seconds = {"call_seconds": 600, "load_seconds": 600, "program_seconds": 600}
+    return Limits(**seconds, wall_factor=20, memory_mb=memory_mb, processes=64, file_bytes=1 << 28)
+
+
+def serve(
+    pool: SandboxPool,
+    host: str = LOOPBACK,
+    port: int = 8787,
+    token: str = "",
+    ready: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve until interrupted or terminated; `ready` is called once requests are taken.
+
+    Raises SandboxUnavailable where the service would be open to others without a token, or has no descriptors for
+    connections; OSError where the address is not available.
+    """
+    if host not in (LOOPBACK, "localhost", "::1") and not token:
+        raise SandboxUnavailable(
+            f"listening on {host or 'every address'} needs a token, or all who reach it could run programs here: "
+            f"set {VARIABLE} or give --token-file"
+        )
+    of_pool = pool.workers * DESCRIPTORS
+    most, at_once = affordable(make_room(of_pool + 2 * MOST) - of_pool)
+    if most < 1:
+        raise SandboxUnavailable(
+            "no file descriptors are left for connections: raise the hard limit (`ulimit -n 65536`)"
+        )
+
+    async def until_stopped() -> None:
+        stop = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        async with listening(make_app(pool, token), host, port, most, at_once):
+            ready()
+            await stop.wait()
+
+    asyncio.run(until_stopped())
+
+
+def make_app(pool: SandboxPool, token: str = "") -> web.Application:
+    """The service around a pool. With a token, requests for work must carry ``Authorization: Bearer TOKEN``."""
+    service = _Service(pool, token)
+
+    @web.middleware
+    async def only_authorized(request: web.Request, handler: _Handler) -> web.StreamResponse:
+        if request.method == "POST" and not service.authorizes(request):
+            raise web.HTTPUnauthorized(text="a bearer token is needed")
+        return await handler(request)
+
+    app = web.Application(middlewares=[only_authorized], client_max_size=MAX_REQUEST)
+    app.router.add_post("/execute", service.execute)
+    app.router.add_post("/check", service.check)
+    app.router.add_get("/health", service.health)
+    app.router.add_get("/metrics", service.metrics)
+    return app
+
+
+class _Service:
+    def __init__(self, pool: SandboxPool, token: str) -> None:
+        self._pool = pool
+        self._token = token
+        self._most = most_limits()
+        self._counts: Counter[str] = Counter()
+        self._cpu_seconds = 0.0
+        self._jobs = self._bytes = 0  # that are being answered
+        self._reader = ThreadPoolExecutor(1, "read")  # one, so that jobs take their turns to be parsed: it takes memory
+
+    def authorizes(self, request: web.Request) -> bool:
+        """Whether the request may ask for work."""
+        sent = request.headers.get("Authorization", "").encode("utf-8", "surrogateescape")
+        return not self._token or hmac.compare_digest(sent, f"Bearer {self._token}".encode())
+
+    async def execute(self, request: web.Request) -> web.StreamResponse:
+        return await self._answer(request, "execute", wire.job_from_json, self._pool.submit)
+
+    async def check(self, request: web.Request) -> web.StreamResponse:
+        return await self._answer(request, "check", wire.check_from_json, self._pool.submit_check)
+
+    async def health(self, request: web.Request) -> web.Response:
+        workers, working = self._pool.workers, self._pool.working
+        status = "ok" if working == workers else "degraded" if working else "down"
+        told = {"status": status, "backend": self._pool.backend, "workers": workers, "working": working}
+        told["authorized"] = self.authorizes(request)
+        return web.json_response(told, status=200 if status == "ok" else 503)
+
+    async def metrics(self, _request: web.Request) -> web.Response:
+        lines = [f'sandbox_jobs_total{{kind="{kind}"}} {count}' for kind, count in sorted(self._counts.items())]
+        lines += [f"sandbox_cpu_seconds_total {self._cpu_seconds}", f"sandbox_restarts_total {self._pool.restarts}"]
+        lines += [f"sandbox_workers {self._pool.workers}", f"sandbox_workers_working {self._pool.working}"]
+        return web.Response(text="\n".join(lines) + "\n")
+
+    async def _answer(
+        self, request: web.Request, kind: str, read: Callable[[Any], J], submit: Callable[[J], Future[Any]]
+    ) -> web.StreamResponse:
+        size = request.content_length
+        if size is None:
+            raise web.HTTPLengthRequired
+        if size > MAX_REQUEST:
+            raise web.HTTPRequestEntityTooLarge(MAX_REQUEST, size)
+
+        def read_job(body: bytes) -> J:
+            job = read(_parsed(body))
+            _refuse_beyond(self._most, job.limits or self._pool.limits)
+            return job
+
+        with self._admitted(size):
+            body = await _received(request)
+            try:
+                with held(request):
+                    job = await asyncio.get_running_loop().run_in_executor(self._reader, read_job, body)
+                    # There is room, since no more jobs are admitted than may be pending.
+                    result = await asyncio.wrap_future(submit(job))
+            except SandboxError as error:
+                raise web.HTTPServiceUnavailable(text=_told(error)) from error
+            except (ValueError, RecursionError) as error:
+                raise web.HTTPBadRequest(text=_told(error)) from error
+            self._counts[kind] += 1
+            self._cpu_seconds += result.cpu_seconds
+            return await _sent(request, result)
+
+    @contextmanager
+    def _admitted(self, size: int) -> Iterator[None]:
+        """Count a job of `size` bytes. Raises HTTPServiceUnavailable where there are too many."""
+        if self._jobs >= self._pool.pending or self._bytes + size > MAX_REQUESTS:
+            raise web.HTTPServiceUnavailable(
+                text="too many jobs wait here: come back later", headers={"Retry-After": str(RETRY_SECONDS)}
+            )
+        self._jobs += 1
+        self._bytes += size
+        try:
+            yield
+        finally:
+            self._jobs -= 1
+            self._bytes -= size
+
+
+def _parsed(body: bytes) -> Any:
+    """Raises ValueError or RecursionError for what is not JSON, or too much of it."""
+    text = body.decode()
+    if text.count("[") + text.count("{") > _MAX_PARTS:
+        raise ValueError(f"a job has at most {_MAX_PARTS} lists and objects, those in its texts included")
+    return json.loads(text)
+
+
+def _refuse_beyond(most: Limits, limits: Limits) -> None:
+    """Raise ValueError where a job asks for more than `most`."""
+    for name, value in vars(limits).items():
+        if value > getattr(most, name):
+            raise ValueError(f"limits.{name} can be at most {getattr(most, name)} here, not {value}")
+
+
+async def _received(request: web.Request) -> bytes:
+    try:
+        async with asyncio.timeout(TRANSFER_SECONDS):
+            return await request.read()
+    except TimeoutError:
+        raise web.HTTPRequestTimeout(text=f"the request did not come in within {TRANSFER_SECONDS:g} s") from None
+
+
+async def _sent(request: web.Request, result: Execution | CheckResult) -> web.StreamResponse:
+    """Send a result here rather than have it sent: who does not read it must not keep it in memory."""
+    response = web.Response(body=json.dumps(wire.result_to_json(result)).encode(), content_type="application/json")
+    try:
+        async with asyncio.timeout(TRANSFER_SECONDS):
+            await response.prepare(request)
+            await response.write_eof()
+    except TimeoutError:
+        if request.transport is not None:
+            request.transport.abort()
+    return response
+
+
+def _told(error: Exception) -> str:
+    """An error's text as a response's, whatever characters of a request it quotes."""
+    return f"{type(error).__name__}: {error}"[:500].encode("ascii", "backslashreplace").decode()

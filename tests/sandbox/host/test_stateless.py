@@ -1,0 +1,70 @@
+# ruff: noqa: E501  (a program a line)
+import pytest
+
+from sandbox import Job, SandboxPool
+from sandbox.host.stateless import keeps_no_state
+
+KEEPS = {
+    "a default": "def f(x, seen=[]):\n    seen.append(x)\n    return len(seen)",
+    "a default by keyword": "def f(x, *, seen={}):\n    seen[x] = 1\n    return len(seen)",
+    "a global list": "seen = []\ndef f(x):\n    seen.append(x)\n    return len(seen)",
+    "a list under another name": "seen = [0]\ndef f(x):\n    other = seen\n    other[0] += 1\n    return other[0]",
+    "a list given away": "seen = [0]\ndef add(s):\n    s[0] += 1\n    return s[0]\ndef f(x):\n    return add(seen)",
+    "a counter": "n = 0\ndef f(x):\n    global n\n    n += 1\n    return n",
+    "a function's attribute": "def f(x):\n    f.n = getattr(f, 'n', 0) + 1\n    return f.n",
+    "a function's dict": "def f(x):\n    d = vars(f)\n    d['n'] = d.get('n', 0) + 1\n    return d['n']",
+    "a class": "class C:\n    n = 0\ndef f(x):\n    C.n += 1\n    return C.n",
+    "a closure": "def make():\n    seen = []\n    def g(x):\n        seen.append(x)\n        return len(seen)\n    return g\nf = make()",
+    "a generator": "def count():\n    n = 0\n    while True:\n        n += 1\n        yield n\nnumbers = count()\ndef f(x):\n    return next(numbers)",
+    "an iterator": "import itertools\nnumbers = itertools.count(1)\ndef f(x):\n    return next(numbers)",
+    "a module": "import sys\ndef f(x):\n    sys.n = getattr(sys, 'n', 0) + 1\n    return sys.n",
+    "a module's module": "import typing\ndef f(x):\n    m = typing.sys.modules\n    m['n'] = m.get('n', 0) + 1\n    return m['n']",
+    "a module under another name": "import typing\nt = typing\ndef f(x):\n    return len(t.sys.path)",
+    "a dunder": "def f(x):\n    d = f.__dict__\n    d['n'] = d.get('n', 0) + 1\n    return d['n']",
+    "exec": "def f(x):\n    exec('n = 1', globals())\n    return n",
+    "a cache": "from functools import lru_cache\n@lru_cache(None)\ndef f(x):\n    return x",
+    "random numbers": "import random\ndef f(x):\n    return random.random()",
+    "a lambda's default": "f = lambda x, seen=[]: seen.append(x) or len(seen)",
+    "a table of tables": "seen = {'a': []}\ndef f(x):\n    seen['a'].append(x)\n    return len(seen['a'])",
+    "a table that is changed": "seen = {'a': 0}\ndef f(x):\n    seen['a'] += 1\n    return seen['a']",
+    "a table that is deleted from": "seen = {1: 1, 2: 2}\ndef f(x):\n    seen.popitem()\n    return len(seen)",
+    "not Python": "def f(x",
+}
+KEEPS_NOTHING = {
+    "plain": "def f(x):\n    return x + 1",
+    "imports": "import math\nfrom typing import List\nfrom collections import Counter\ndef f(x: List[int]):\n    return math.gcd(*x), Counter(x)",
+    "a read-only table": "NUMERALS = {'I': 1, 'V': 5}\nVOWELS = ['a', 'e']\ndef f(x):\n    return NUMERALS[x], NUMERALS.get(x), x in VOWELS",
+    "constants": "LIMIT = 10 ** 9 + 7\nINFINITY = float('inf')\nPAIR = (1, 'a')\ndef f(x):\n    return x % LIMIT",
+    "a cache inside": "from functools import lru_cache\ndef f(n):\n    @lru_cache(None)\n    def g(k):\n        return k if k < 2 else g(k - 1) + g(k - 2)\n    return g(n)",
+    "local state": "def f(x):\n    seen = []\n    def add(y):\n        nonlocal seen\n        seen = seen + [y]\n    add(x)\n    return seen",
+    "an example at the end": "def f(x):\n    return x\nprint(f(1))\nif __name__ == '__main__':\n    f(2)",
+}
+
+
+@pytest.mark.parametrize("kind", KEEPS)
+def test_a_program_that_may_keep_state_is_taken_for_one(kind):
+    assert not keeps_no_state(KEEPS[kind])
+
+
+@pytest.mark.parametrize("kind", KEEPS_NOTHING)
+def test_common_programs_are_known_to_keep_nothing(kind):
+    assert keeps_no_state(KEEPS_NOTHING[kind])
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KEEPS if kind != "not Python"])
+def test_each_call_finds_a_program_as_it_was_loaded(jail: SandboxPool, kind):
+    (execution,) = jail.execute([Job(KEEPS[kind], ("f(1)", "f(1)", "f(1)"))])
+    assert execution.outcomes[0] == execution.outcomes[1] == execution.outcomes[2]
+
+
+def test_calls_together_share_one_process(jail: SandboxPool):
+    (execution,) = jail.execute([Job(KEEPS["a counter"], ("f(1)", "f(1)", "f(1)"), together=True)])
+    assert [outcome.value for outcome in execution.outcomes] == ["1", "2", "3"]
+
+
+def test_what_a_call_used_up_is_not_missing_for_the_next(jail: SandboxPool):
+    # Self-referring lists are not freed with the call, and would fill the process's memory.
+    program = "def f(x):\n    junk = [0] * (4 * 10 ** 6)\n    junk.append(junk)\n    return x"
+    calls = tuple(f"f({i})" for i in range(40))
+    (execution,) = jail.execute([Job(program, calls)])
+    assert [outcome.value for outcome in execution.outcomes] == [str(i) for i in range(40)]

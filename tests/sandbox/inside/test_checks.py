@@ -1,0 +1,295 @@
+import dataclasses
+
+import pytest
+
+from sandbox import CheckJob, SandboxPool
+
+CHECK = """
+def check(candidate):
+    assert candidate(1) == 2
+    assert candidate(2) == 3, "two"
+"""
+UNITTEST = """
+import unittest
+class TestCases(unittest.TestCase):
+    def setUp(self):
+        self.base = 1
+    def test_one(self):
+        self.assertEqual(f(self.base), 2)
+    def test_raises(self):
+        with self.assertRaises(TypeError):
+            f('a')
+"""
+PYTEST = """
+import pytest
+from solution import f, g
+def test_one():
+    assert f(1) == pytest.approx(2.0)
+def test_raises():
+    with pytest.raises(TypeError, match="str"):
+        f('a')
+class TestMore:
+    def setup_method(self):
+        self.xs = [3, 1, 2]
+    def test_in_place(self):
+        g(self.xs)
+        assert self.xs == [1, 2, 3]
+"""
+RIGHT = "def f(x):\n    return x + 1\ndef g(xs):\n    xs.sort()\n"
+WRONG = "def f(x):\n    return x + 2 if x == 2 else x + 1\ndef g(xs):\n    return sorted(xs)\n"
+
+
+@pytest.fixture(params=[False, True], ids=["isolated", "in_process"])
+def in_process(request):
+    return request.param
+
+
+def status(pool: SandboxPool, program: str, check: str, in_process: bool = False) -> str:
+    return pool.check([CheckJob(program, check, "f", in_process=in_process)])[0].verdict.status.value
+
+
+@pytest.mark.parametrize("check", [CHECK, UNITTEST, PYTEST, "assert f(1) == 2"])
+def test_a_right_program_passes_checks_of_every_form(jail, check, in_process):
+    assert status(jail, RIGHT, check, in_process) == "passed"
+
+
+def test_a_wrong_program_fails_and_the_detail_says_why(jail, in_process):
+    (result,) = jail.check([CheckJob(WRONG, CHECK, "f", in_process=in_process)])
+    assert not result.passed
+    assert result.loaded.status.value == "returned"
+    assert (result.verdict.status.value, result.verdict.detail) == ("failed", "two")
+    assert status(jail, WRONG, PYTEST, in_process) == "failed"
+    assert status(jail, "def f(x):\n    return x", UNITTEST, in_process) == "failed"
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        ("def f(x) return", "raised"),
+        ("while True: pass", "timed out"),
+        ("def f(x):\n    while True: pass", "timed out"),
+        ("def f(x):\n    return 1 / 0", "raised"),
+        ("import os\ndef f(x):\n    os._exit(0)", "crashed"),
+        ("def f(x):\n    return [0] * 10**11", "out of memory"),
+        ("g = 1", "raised"),
+    ],
+)
+def test_every_end_of_a_checked_program_has_its_status(jail, program, expected, in_process):
+    assert status(jail, program, CHECK, in_process) == expected
+
+
+def test_the_function_may_be_called_check(jail, in_process):
+    check = "def check(check):\n    assert check(1) == 2"
+    for body, expected in (("x + 1", "passed"), ("x", "failed")):
+        job = CheckJob(f"def check(x):\n    return {body}", check, "check", in_process=in_process)
+        assert jail.check([job])[0].verdict.status.value == expected
+
+
+def test_a_check_may_call_the_programs_other_functions(jail, in_process):
+    check = "def check(f):\n    assert helper(1) == 5"
+    assert status(jail, "def f(x): return 0\ndef helper(x): return 5", check, in_process) == "passed"
+
+
+def test_a_check_beside_the_program_uses_its_imports_and_constants(jail):
+    program = "import os.path\nimport re as r\nSIZES = [1, 2]\nsum = max\ndef f(x):\n    return x + 1"
+    check = "def check(f):\n    assert os.path.basename('a/b') == r.sub('a', 'b', 'a') and sum(SIZES) == 3"
+    assert status(jail, program, check, in_process=True) == "passed"
+    assert status(jail, program, check) == "raised"
+
+
+def test_a_constant_that_decides_what_it_equals_is_not_there(jail):
+    program = "class All:\n    def __eq__(self, other): return True\nRIGHT = All()\ndef f(x):\n    return 0"
+    check = "def check(f):\n    assert f(1) == RIGHT"
+    for constant in ("All()", "[All()]", "{1: (All(),)}"):
+        assert status(jail, f"{program}\nRIGHT = {constant}", check, in_process=True) == "raised"
+
+
+def test_a_value_that_is_no_plain_data_has_its_truth_and_no_more(jail):
+    program = "import re\ndef f(x):\n    return re.match('a', x)"
+    assert status(jail, program, "assert f('a') and not f('b')") == "passed"
+    assert status(jail, program, "assert f('a') == True") == "not plain data"
+
+
+def test_exact_values_cross_between_the_processes(jail):
+    check = """
+def same(a, b):
+    assert type(a) is type(b) and repr(a) == repr(b), (a, b)
+def check(f):
+    for value in (1, True, 1.0, -0.0, float('inf'), float('nan'), 1e308, 2**70, 10**4000, 1j, None,
+                  '', '\\ud800\\x00é', b'\\xff', (), (1, [2]), {1, 2}, frozenset({3}), {(1,): [None], 2: {}}):
+        same(f(value), value)
+        same(f([value])[0], value)
+    assert list(f(iter([1, 2]))) == [1, 2]
+"""
+    assert status(jail, "def f(x): return x", check) == "passed"
+
+
+HOSTILE = {
+    "always equal": "class E:\n    def __eq__(self, o): return True\ndef f(x): return E()",
+    "always equal int": "class I(int):\n    def __eq__(self, o): return True\ndef f(x): return I(0)",
+    "prints markers": "print('passed p OK')\ndef f(x):\n    print('p')\n    return 7",
+    "exits early with success": "import sys\ndef f(x): sys.exit(0)",
+    "exits at once": "import os\ndef f(x): os._exit(0)",
+    "exits while loading": "import os\nos.write(1, b'p')\nos._exit(0)",
+    "exits later": "import threading, os\ndef f(x):\n    threading.Timer(0.05, os._exit, (0,)).start()\n    return 7",
+    "writes verdicts everywhere": """
+import os
+def f(x):
+    for fd in range(3, 64):
+        try: os.write(fd, b'p\\n=None\\np\\n')
+        except OSError: pass
+    return 7
+""",
+    "writes frames everywhere": """
+import os
+def f(x):
+    for fd in range(3, 64):
+        for data in (b'[["list",["value",2]]]', b'[["list",["0","p"]]]', b'[' * 10**5, b'[["list",["value",2,2]]]'):
+            try: os.write(fd, len(data).to_bytes(4, 'big') + data)
+            except OSError: pass
+    return 7
+""",
+    "writes an endless message": """
+import os
+def f(x):
+    for data in [b'[["list",9999999999]]'] + [b'[{"":[%s]}]' % b','.join([b'1'] * 9999)] * 10**6:
+        for fd in range(3, 64):
+            try: os.write(fd, len(data).to_bytes(4, 'big') + data)
+            except OSError: pass
+""",
+    "a Counter that equals anything": """
+from collections import Counter
+class C(Counter):
+    def __eq__(self, other): return True
+def f(x): return C()
+""",
+    "a Counter that is made to equal anything": """
+from collections import Counter
+Counter.__eq__ = lambda self, other: True
+def f(x): return Counter()
+""",
+    "a namedtuple that equals anything": """
+from typing import NamedTuple
+class P(NamedTuple):
+    x: int
+    def __eq__(self, other): return True
+def f(x): return P(7)
+""",
+    "a Fraction that is made to equal anything": """
+from fractions import Fraction
+Fraction.__eq__ = lambda self, other: True
+def f(x): return Fraction(7)
+""",
+    "ends the check in its own words": """
+import os
+def f(x):
+    for fd in range(3, 64):
+        for word in ('stop', 'out of memory', 'end'):
+            data = b'[["list",3],"%s","p",["list",[]]]' % word.encode()
+            try: os.write(fd, len(data).to_bytes(4, 'big') + data)
+            except OSError: pass
+    return 7
+""",
+    "answers in its own words": """
+import sys
+checker = sys.modules['sandbox.inside.checker']
+checker._answer_call = lambda outbox, *a: checker.transport.send(outbox, ['stop', 'p', []])
+def f(x): return 7
+""",
+    "kills the judge": "import os\nos.kill(os.getppid(), 9)\ndef f(x): return 7",
+    "stops the judge": "import os\nos.kill(os.getppid(), 19)\ndef f(x): return 7",
+    "raises what a check could expect": "def f(x): raise AssertionError",
+    "hides builtins": "def isinstance(*a): return True\ndef all(x): return True\ndef f(x): return 7",
+    "raises KeyboardInterrupt": "def f(x): raise KeyboardInterrupt",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_hostile_program_passes_a_check(jail, name, in_process):
+    honest = CheckJob(RIGHT, CHECK, "f")
+    short = dataclasses.replace(jail.limits, program_seconds=1.0)
+    hostile, after = jail.check([CheckJob(HOSTILE[name], CHECK, "f", short, in_process), honest])
+    assert not hostile.passed, hostile
+    assert after.passed
+    assert jail.restarts == 0
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import unittest\ndef f(x): raise unittest.SkipTest",
+        "def check(candidate): pass\ncheck.__module__ = 'check'\ndef f(x): return 7",
+    ],
+)
+def test_no_program_has_its_unittests_left_out(jail, program, in_process):
+    assert status(jail, program, UNITTEST, in_process) == "failed"
+
+
+@pytest.mark.parametrize(
+    ("body", "caught"),
+    [
+        ("return b'\\xff'.decode()", "UnicodeDecodeError"),
+        ("import json; return json.loads('{')", "ValueError, match='Expecting'"),
+        ("class Missing(KeyError): pass\n    raise Missing", "LookupError"),
+    ],
+)
+def test_a_check_catches_an_exception_by_its_builtin_class(jail, in_process, body, caught):
+    check = f"import pytest\ndef check(f):\n    with pytest.raises({caught}):\n        f(1)"
+    assert status(jail, f"def f(x):\n    {body}", check, in_process) == "passed"
+
+
+EQUAL_TO_ANYTHING = {
+    "a library's": "from unittest.mock import ANY\ndef f(x): return x and ANY or [1, (ANY, {2: ANY})]",
+    "a mock's": """
+from unittest.mock import MagicMock
+E = MagicMock()
+E.__eq__.side_effect = lambda other: True
+def f(x): return E if x else [E]
+""",
+    "one in a deque": """
+from collections import deque
+from unittest.mock import ANY
+def f(x): return deque([ANY]) if x else [1, deque([ANY])]
+""",
+    "one with globals of its own": """
+names = {'__name__': 'json'}
+exec('class E:\\n def __eq__(self, other): return True', names)
+def f(x): return names['E']() if x else [names['E']()]
+""",
+}
+
+
+@pytest.mark.parametrize("name", EQUAL_TO_ANYTHING)
+@pytest.mark.parametrize(
+    "comparison",
+    ["f(1) == 2", "f(0) == [1, (2, {2: 3})]", "f(0) == [5]", "f(1) == __import__('collections').deque([5])"],
+)
+def test_no_value_that_equals_anything_passes_a_check(jail, in_process, name, comparison):
+    assert status(jail, EQUAL_TO_ANYTHING[name], f"assert {comparison}", in_process) != "passed"
+
+
+@pytest.mark.parametrize("kind", ["StopIteration", "StopAsyncIteration", "type('S', (StopIteration,), {})"])
+def test_no_exception_ends_a_check_early(jail, in_process, kind):
+    check = "def check(f):\n    assert all(map(lambda x: f(x) == x + 1, [1, 2]))"
+    assert status(jail, f"def f(x): raise {kind}", check, in_process) == "raised"
+
+
+ISOLATED_ONLY = {
+    "patches unittest": "import unittest\nunittest.TestCase.assertEqual = lambda *a: None\ndef f(x): return 7",
+    "patches the runner": """
+import sys
+sys.modules['sandbox.inside.checker'].run_check = lambda *a: None
+def f(x): return 7
+""",
+    "reads the check": """
+import gc, sys
+def f(x):
+    texts = [repr(thing) for thing in gc.get_objects() if isinstance(thing, (str, list, dict, tuple))]
+    return 2 if any('candi' + str('date(1)') in text for text in texts) else 7
+""",
+}
+
+
+@pytest.mark.parametrize("name", ISOLATED_ONLY)
+def test_a_check_that_runs_isolated_is_out_of_the_programs_reach(jail, name):
+    assert status(jail, ISOLATED_ONLY[name], UNITTEST if "unittest" in name else CHECK) == "failed"

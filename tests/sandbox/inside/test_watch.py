@@ -1,0 +1,149 @@
+import itertools
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from sandbox import CheckJob, Job, Limits, SandboxPool, Status
+from sandbox.inside import watch
+
+LIMITS = Limits(call_seconds=0.3, load_seconds=0.6, program_seconds=8.0, wall_factor=2.0)
+SPIN = "    end = time.thread_time() + 5\n    while time.thread_time() < end: {}\n    return 2\n"
+OF_NO_AVAIL = {
+    "stops its timer": ("signal.setitimer(signal.ITIMER_PROF, 0)", "pass"),
+    "stops its timer again and again": ("pass", "signal.setitimer(signal.ITIMER_PROF, 9)"),
+    "ignores the alarm": ("signal.signal(signal.SIGPROF, signal.SIG_IGN)", "pass"),
+    "masks every signal": ("signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))", "pass"),
+    "raises its own limit": ("signal.setitimer(signal.ITIMER_PROF, 0); resource.setrlimit(0, (-1, -1))", "pass"),
+    "makes its answers longer": (
+        "signal.setitimer(signal.ITIMER_PROF, 0)",
+        "[os.write(fd, b' ') for fd in fds if os.fstat(fd).st_size < 4000]; time.sleep(0.02)",
+    ),
+    "cuts its answers and writes them anew": (
+        "signal.setitimer(signal.ITIMER_PROF, 0)",
+        "[(os.ftruncate(fd, 0), os.pwrite(fd, b'=None\\n', 0)) for fd in fds]",
+    ),
+    "answers what nobody asked": (
+        "signal.setitimer(signal.ITIMER_PROF, 0); [os.write(fd, b'=1\\n') for fd in fds]",
+        "[os.write(fd, b'=1\\n') for fd in fds if os.fstat(fd).st_size < 4000]; time.sleep(0.02)",
+    ),
+    "works in a thread": ("signal.setitimer(signal.ITIMER_PROF, 0); threading.Thread(target=spin).start()", "pass"),
+}
+PROGRAM = """
+import os, resource, signal, stat, threading, time
+def spin():
+    while True: pass
+def f(x):
+    fds = [fd for fd in range(3, 16) if is_file(fd)]
+    try: {start}
+    except (OSError, ValueError): pass
+"""
+IS_FILE = """
+def is_file(fd):
+    try: return stat.S_ISREG(os.fstat(fd).st_mode)
+    except OSError: return False
+"""
+
+
+@pytest.mark.parametrize("name", OF_NO_AVAIL)
+def test_no_program_gains_time_for_a_call(jail: SandboxPool, name):
+    start, turn = OF_NO_AVAIL[name]
+    program = PROGRAM.format(start=start) + SPIN.format(turn) + IS_FILE
+    (execution,) = jail.execute([Job(program, ("f(1)",), LIMITS)])
+    assert execution.cpu_seconds < 1.2
+    assert name == "answers what nobody asked" or execution.outcomes[0].status is Status.TIMED_OUT
+
+
+def test_no_program_gains_time_to_load(jail: SandboxPool):
+    program = "import signal\nsignal.setitimer(signal.ITIMER_PROF, 0)\nwhile True: pass\n"
+    (execution,) = jail.execute([Job(program, ("f(1)",), LIMITS)])
+    assert (execution.loaded.status, execution.loaded.detail) == (Status.TIMED_OUT, "CPU time")
+    assert execution.cpu_seconds < 1.2
+
+
+def test_a_checked_program_gains_no_time_for_a_call(jail: SandboxPool):
+    program = PROGRAM.format(start="signal.setitimer(signal.ITIMER_PROF, 0)") + SPIN.format("pass").replace("5", "0.8")
+    (result,) = jail.check([CheckJob(program + IS_FILE, "assert f(1) == 2", "f", LIMITS)])
+    assert (result.verdict.status.value, result.verdict.detail) == ("timed out", "CPU time")
+
+
+@pytest.fixture
+def busy() -> Iterator[None]:
+    """Far more work for this machine than it has cores."""
+    spin = [sys.executable, "-S", "-c", "while True: pass"]
+    neighbours = [subprocess.Popen(spin) for _ in range(12 * (os.cpu_count() or 1))]
+    yield
+    for neighbour in neighbours:
+        neighbour.kill()
+        neighbour.wait()
+
+
+def test_busy_neighbours_cost_no_verdict(jail: SandboxPool, busy):
+    """The call needs less CPU time than it may use, but more wall-clock time than a sleeper is given."""
+    limits = Limits(call_seconds=0.3, wall_factor=1.2)
+    program = "import time\ndef f(x):\n    end = time.thread_time() + 0.2\n    while time.thread_time() < end: pass\n"
+    (execution,) = jail.execute([Job(program, ("f(1)",), limits)])
+    assert execution.outcomes[0].value == "None"
+
+
+@pytest.mark.parametrize(
+    ("turns", "cut", "after"),
+    [
+        pytest.param([0.003] + 2 * [0.0], watch.CUT_BY_CPU, 34 * 0.15, id="waits for its turn among fifty"),
+        pytest.param([0.0005], watch.CUT_BY_WALL, 2 * 0.6, id="sleeps but for a moment now and then"),
+        pytest.param([0.0], watch.CUT_BY_WALL, 0.6, id="sleeps"),
+    ],
+)
+def test_time_without_a_turn_is_not_idle(monkeypatch, tmp_path, turns, cut, after):
+    """A call has 0.1 s of CPU time or 0.6 idle ones; `turns` are what it uses from look to look."""
+    now, cpu, ended = 0.0, 0.0, []
+    monkeypatch.setattr(watch.time, "monotonic", lambda: now)
+    monkeypatch.setattr(watch, "cpu_seconds", lambda _pid: cpu)
+    monkeypatch.setattr(watch.os, "kill", lambda _pid, _signal: ended.append(now))
+    answers = (tmp_path / "answers").open("w+b")
+    answers.write(b"loaded\n")
+    answers.flush()
+    watched = watch.Watch(0, answers.fileno(), watch.GRANT.pack(0.1, 0.1, 60.0, 6.0, 2, False))
+    for used in itertools.islice(itertools.cycle(turns), 1000):
+        now, cpu = now + watch.PERIOD, cpu + used
+        watched._look()
+        if ended:
+            break
+    assert watched.cut == cut
+    assert ended[0] == pytest.approx(after, abs=3 * watch.PERIOD)
+
+
+def test_the_account_of_a_process_that_is_no_more_is_not_idle_time(monkeypatch, tmp_path):
+    accounts = iter([0.09, 0.0])
+    monkeypatch.setattr(watch, "cpu_seconds", lambda _pid: next(accounts))
+    with (tmp_path / "answers").open("w+b") as answers:
+        watched = watch.Watch(0, answers.fileno(), watch.GRANT.pack(0.1, 0.1, 60.0, 6.0, 2, False))
+        watched._look()
+        watched._look()
+    assert watched.cut == watch.NOT_CUT
+
+
+def test_whoever_sleeps_is_ended_by_the_wall_clock_though_it_uses_no_time(jail: SandboxPool):
+    program = "import time\ndef f(x):\n    while True: time.sleep(0.01)\n"
+    (execution,) = jail.execute([Job(program, ("f(1)",), LIMITS)])
+    assert (execution.outcomes[0].status, execution.outcomes[0].detail) == (Status.TIMED_OUT, "wall-clock time")
+
+
+def test_an_alarm_that_comes_while_answers_are_read_starts_no_second_reading(monkeypatch, tmp_path):
+    pread, readings = os.pread, []
+
+    def read_slowly(*place: int) -> bytes:
+        readings.append(place)
+        if len(readings) < 50:
+            watched._ring(0, None)  # as a program does, again and again
+        return pread(*place)
+
+    monkeypatch.setattr(watch.os, "pread", read_slowly)
+    monkeypatch.setattr(watch, "cpu_seconds", lambda _pid: 0.0)
+    with (tmp_path / "answers").open("w+b") as answers:
+        answers.truncate(8 << 20)
+        watched = watch.Watch(0, answers.fileno(), watch.GRANT.pack(0.1, 0.1, 60.0, 6.0, 2, False))
+        watched._ring(0, None)
+    assert len(readings) == 9  # a megabyte each, and nothing after them

@@ -1,0 +1,71 @@
+import asyncio
+import subprocess
+import sys
+
+import pytest
+from aiohttp import web
+from test_server import DOUBLE, running
+
+from sandbox import CheckJob, Job, Limits, SandboxError
+from sandbox.remote.fusion import FusionJudge
+
+
+def fusion_service(status: str = "") -> web.Application:
+    """A stand-in that runs code as SandboxFusion answers it."""
+
+    def run(fields: dict) -> dict:
+        command = [sys.executable, "-c", fields["code"]]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=fields["run_timeout"])
+        except subprocess.TimeoutExpired as error:
+            output = (error.stdout or b"").decode()
+            return {"status": "TimeLimitExceeded", "return_code": None, "stdout": output, "execution_time": 1.0}
+        finished = {"return_code": done.returncode, "stdout": done.stdout, "execution_time": 0.1}
+        return {"status": "Finished", **finished}
+
+    async def answer(request: web.Request) -> web.Response:
+        if status:
+            return web.json_response({"status": status, "message": "no room", "run_result": None})
+        result = await asyncio.get_running_loop().run_in_executor(None, run, await request.json())
+        ok = result["status"] == "Finished" and result["return_code"] == 0
+        return web.json_response({"status": "Success" if ok else "Failed", "run_result": result})
+
+    app = web.Application()
+    app.router.add_post("/run_code", answer)
+    return app
+
+
+def test_a_sandbox_fusion_service_judges_too():
+    program = """
+import os
+print("=7")
+def f(x):
+    if x == 2: os._exit(0)
+    if x == 3:
+        while True: pass
+    if x == 4: os.abort()
+    return x * 2
+"""
+    limits = Limits(call_seconds=0.2, program_seconds=4)
+    with running(fusion_service()) as address, FusionJudge([address], limits) as judge:
+        (execution,) = judge.execute([Job(program, tuple(f"f({x})" for x in range(6)))])
+        checks = judge.check([CheckJob(DOUBLE, f"def check(f): assert f(1) == {n}", "f") for n in (2, 3)])
+    assert [outcome.value for outcome in execution.outcomes] == ["0", "2", None, None, None, "10"]
+    statuses = [outcome.status.value for outcome in execution.outcomes]
+    assert statuses[2:5] == ["crashed", "timed out", "crashed"]
+    assert [result.passed for result in checks] == [True, False]
+
+
+def test_a_program_that_stops_its_timer_has_timed_out_there_as_well():
+    program = "import signal\ndef f():\n    signal.setitimer(signal.ITIMER_PROF, 0)\n    while True: pass\n"
+    limits = Limits(call_seconds=0.2, program_seconds=0.9)
+    with running(fusion_service()) as address, FusionJudge([address], limits) as judge:
+        (execution,) = judge.execute([Job(program, ("f()",))])
+    assert execution.outcomes[0].status.value == "timed out"
+
+
+def test_an_outage_of_sandbox_fusion_raises_and_is_no_verdict():
+    with running(fusion_service("SandboxError")) as address:
+        judge = FusionJudge([address])
+        with judge, pytest.raises(SandboxError, match="no room"):
+            judge.execute([Job(DOUBLE, ("f(1)",))])

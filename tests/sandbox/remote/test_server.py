@@ -1,0 +1,149 @@
+import asyncio
+import json
+import socket
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from aiohttp import web
+
+from sandbox import CheckJob, Job, JudgeJob, Limits, SandboxError, SandboxPool, SandboxUnavailable, Test
+from sandbox.remote import services
+from sandbox.remote.client import RemoteJudge
+from sandbox.remote.connections import listening
+from sandbox.remote.server import make_app, serve
+
+DOUBLE = "def f(x):\n    return x * 2\n"
+
+
+@contextmanager
+def running(app: web.Application, most: int = 100) -> Iterator[str]:
+    """The address of an application that serves, over at most that many connections, while the block lasts."""
+    loop = asyncio.new_event_loop()
+    serving = listening(app, "127.0.0.1", 0, most, at_once=1)
+    host, port = loop.run_until_complete(serving.__aenter__())
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        yield f"http://{host}:{port}"
+    finally:
+        asyncio.run_coroutine_threadsafe(serving.__aexit__(None, None, None), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+def get(address: str) -> str:
+    with urllib.request.urlopen(address) as response:
+        return response.read().decode()
+
+
+def test_a_remote_judge_answers_as_the_pool_does(jail: SandboxPool):
+    jobs = [
+        Job(DOUBLE, ("f(1)", "f('a')", "f(None)")),
+        Job("1 / 0", ("f(1)",)),
+        Job("def f():\n    while True: pass", ("f()",), Limits(call_seconds=0.1)),
+        Job("def sum(x): return '\\ud800é'", ("sum([1])",), entry_point="sum"),
+    ]
+    tests = (Test("f(1)", "2"), Test("f(2)", "5"))
+    checks = [CheckJob(DOUBLE, "assert f(2) == 4", "f"), CheckJob(DOUBLE, "assert f(2) == 5", "f", in_process=True)]
+    with running(make_app(jail, "secret")) as address, RemoteJudge([address], token="secret") as remote:
+        there, here = remote.execute(jobs), jail.execute(jobs)
+        assert [(e.loaded, e.outcomes) for e in there] == [(e.loaded, e.outcomes) for e in here]
+        assert [verdict.passed for verdict in remote.judge([JudgeJob(DOUBLE, tests)])[0].tests] == [True, False]
+        assert [result.passed for result in remote.check(checks)] == [True, False]
+        assert json.loads(get(address + "/health"))["status"] == "ok"
+        assert 'sandbox_jobs_total{kind="check"} 2' in get(address + "/metrics")
+
+
+def test_without_the_token_nothing_runs(jail: SandboxPool):
+    with running(make_app(jail, "secret")) as address:
+        for token in ("", "guess"):
+            with pytest.raises(SandboxUnavailable, match="another token"):
+                RemoteJudge([address], token=token)
+            with pytest.raises(urllib.error.HTTPError, match="401"):
+                request = urllib.request.Request(address + "/execute", b"{}", {"Authorization": f"Bearer {token}"})
+                urllib.request.urlopen(request)
+
+
+def test_a_dead_address_is_passed_over_and_no_address_is_an_error(jail: SandboxPool):
+    with running(make_app(jail)) as address, RemoteJudge(["http://127.0.0.1:9", address]) as remote:
+        assert [e.outcomes[0].value for e in remote.execute([Job(DOUBLE, ("f(1)",))] * 4)] == ["2"] * 4
+    with pytest.raises(SandboxUnavailable, match="sandbox serve"):
+        RemoteJudge(["http://127.0.0.1:9"])
+
+
+def test_an_outage_raises_and_is_no_verdict(jail: SandboxPool):
+    with running(make_app(jail)) as address:
+        remote = RemoteJudge([address], attempts=2)
+    with remote, pytest.raises(SandboxError, match="2 attempts"):
+        remote.execute([Job(DOUBLE, ("f(1)",))])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"[]", b"{}", b'{"program": 1, "calls": [], "limits": null, "entry_point": ""}', b"\xff",
+     b'{"program": "", "calls": ["f.__globals__"], "limits": null, "entry_point": ""}',
+     b'{"program": "", "calls": [], "limits": {"memory_mb": -1}, "entry_point": ""}'],
+)  # fmt: skip
+def test_a_malformed_request_is_refused(jail: SandboxPool, body: bytes):
+    with running(make_app(jail)) as address, pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(urllib.request.Request(address + "/execute", body))
+    assert caught.value.code == 400
+
+
+def test_the_service_does_not_open_itself_to_others_without_a_token(jail: SandboxPool):
+    for host in ("0.0.0.0", "", "::"):
+        with pytest.raises(SandboxUnavailable, match="CODEA1_SANDBOX_TOKEN"):
+            serve(jail, host=host)
+
+
+def test_after_an_error_nothing_more_is_asked(jail: SandboxPool):
+    slow = Job("def f():\n    while True: pass", ("f()",), Limits(call_seconds=0.2))
+    futures = []
+    with (
+        running(make_app(jail)) as address,
+        pytest.raises(KeyboardInterrupt),
+        RemoteJudge([address], connections=1) as remote,
+    ):
+        futures += [remote.submit(slow) for _ in range(50)]
+        raise KeyboardInterrupt
+    with pytest.raises(SandboxError, match="stopped"):
+        futures[-1].result()
+
+
+def test_connections_are_kept_and_bounded(jail: SandboxPool):
+    seen = set()
+
+    @web.middleware
+    async def note(request: web.Request, handler) -> web.StreamResponse:
+        seen.add(request.get_extra_info("peername"))
+        return await handler(request)
+
+    app = make_app(jail)
+    app.middlewares.append(note)
+    with running(app) as address, RemoteJudge([address], connections=2) as remote:
+        assert len(remote.execute([Job(DOUBLE, ("f(1)",))] * 40)) == 40
+    assert len(seen) <= 2
+
+
+def test_submitting_waits_while_too_many_requests_are_pending(jail: SandboxPool, monkeypatch):
+    monkeypatch.setattr(services, "_PENDING", 2)
+    slow = Job("def f():\n    while True: pass", ("f()",), Limits(call_seconds=0.1))
+    with running(make_app(jail)) as address, RemoteJudge([address], connections=1) as remote:
+        futures = []
+        for _ in range(5):
+            futures.append(remote.submit(slow))
+            assert sum(not future.done() for future in futures) <= 3
+
+
+def test_a_connection_that_the_service_closed_meanwhile_is_made_anew(jail: SandboxPool):
+    with running(make_app(jail)) as address, RemoteJudge([address], connections=1) as remote:
+        for _ in range(2):
+            assert remote.execute([Job(DOUBLE, ("f(1)",))])[0].outcomes[0].value == "2"
+            for connection in remote._services._idle[address]:
+                assert connection.sock is not None
+                connection.sock.shutdown(socket.SHUT_RDWR)
