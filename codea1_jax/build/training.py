@@ -1,0 +1,135 @@
+"""A configuration put together: all that training uses and does not change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import grain
+from jax.sharding import Mesh
+
+from codea1_jax.build.players import RoleSampler, make_role_samplers
+from codea1_jax.build.policies import InitialWeights, Learning, make_policy, make_prompts
+from codea1_jax.build.questions import Questions, load_questions
+from codea1_jax.config import METHODS, CheckpointConfig, Config, MethodConfig, Role, RolloutConfig, TrainConfig
+from codea1_jax.evals.during_training import Evaluation
+from codea1_jax.evals.scores.benchmark import make_benchmark
+from codea1_jax.evals.scores.heldout import prepare
+from codea1_jax.game.players import PolicyPlayer
+from codea1_jax.game.prompts import Prompts
+from codea1_jax.game.round import Game, RoundConfig
+from codea1_jax.game.scoring import ScoringConfig
+from codea1_jax.hosts.gather import from_first
+from codea1_jax.learn import Learner
+from codea1_jax.models.policy import Policy
+from codea1_jax.models.qwen2 import Params
+from codea1_jax.models.sharding import make_mesh
+from data_pipeline import Problem
+from data_pipeline.loader import batches
+from sandbox import Judge
+
+
+@dataclass(frozen=True)
+class Policies:
+    """The policies in training: architecture, mesh, what they start from, and how each of them learns."""
+
+    policy: Policy
+    mesh: Mesh
+    weights: InitialWeights
+    learning: Learning
+    learners: Mapping[str, Learner]
+
+
+@dataclass(frozen=True)
+class Games:
+    """Everything of a game but its players' parameters. roles: the policy that plays each trained role."""
+
+    roles: Mapping[Role, str]
+    samplers: Mapping[str, RoleSampler]
+    prompts: Prompts
+    judge: Judge
+    config: RoundConfig
+    rollout: RolloutConfig
+
+    def game(self, params: Mapping[str, Params]) -> Game:
+        """The game of a training step, with every policy's parameters by its name."""
+        return self.sampled_at(params, self.rollout.temperature, self.rollout.top_p)
+
+    def sampled_at(self, params: Mapping[str, Params], temperature: float, top_p: float) -> Game:
+        """The same game, its players sampled in another way."""
+
+        def player(role: Role) -> PolicyPlayer | None:
+            name = self.roles.get(role)
+            return None if name is None else self.samplers[role].player(params[name], temperature, top_p)
+
+        return Game(player("code"), player("test"), self.judge, self.config, self.prompts)
+
+
+@dataclass(frozen=True)
+class Training:
+    """All that training uses and does not change."""
+
+    policies: Policies
+    games: Games
+    evaluation: Evaluation
+    questions: Questions
+    method: MethodConfig
+    steps: TrainConfig
+    checkpoint: CheckpointConfig
+    seed: int
+
+    @property
+    def total_steps(self) -> int:
+        """Steps of the whole run."""
+        return self.steps.total_steps(len(self.questions.train))
+
+    def loader(self) -> grain.DatasetIterator[tuple[Problem, ...]]:
+        """The training questions, a batch a step, from the beginning."""
+        return batches(self.questions.train, self.steps.questions, self.seed)
+
+
+def make_training(config: Config, judge: Judge) -> Training:
+    """Everything but the state. Raises UserError for what the configuration names and cannot be used."""
+    policy, method = make_policy(config.model), METHODS[config.method.name]
+    mesh = make_mesh(config.mesh)
+    prompts = make_prompts(config, policy)
+    questions = load_questions(config, prompts, judge)
+    samplers = make_role_samplers(
+        config.rollout,
+        policy,
+        prompts,
+        questions,
+        mesh,
+        questions_per_step=config.train.questions,
+        seed=config.run.seed,
+    )
+    learning = Learning.of(config, method)
+    total_steps = config.train.total_steps(len(questions.train))
+    learners = learning.learners(policy.model, total_steps, mesh)
+    evaluation = Evaluation(
+        config.eval,
+        from_first(lambda: prepare(questions.heldout if config.eval.every else (), judge)),
+        from_first(lambda: make_benchmark(questions.benchmark, judge)),
+        tuple(method.roles),
+        config.rewards.suite_size,
+    )
+    return Training(
+        policies=Policies(policy, mesh, InitialWeights.of(config), learning, learners),
+        games=Games(method.roles, samplers, prompts, judge, _round_config(config), config.rollout),
+        evaluation=evaluation,
+        questions=questions,
+        method=config.method,
+        steps=config.train,
+        checkpoint=config.checkpoint,
+        seed=config.run.seed,
+    )
+
+
+def _round_config(config: Config) -> RoundConfig:
+    return RoundConfig(
+        samples=config.rollout.samples,
+        suites=config.rollout.suites,
+        share_programs=config.rollout.share_programs,
+        scoring=ScoringConfig(config.rewards, config.train.update_n, config.method.answer_prediction),
+        white_box=config.method.white_box,
+    )
