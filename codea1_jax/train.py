@@ -33,7 +33,7 @@ from typing import Any
 
 import jax
 
-from codea1_jax.build.training import Training
+from codea1_jax.builders.training import Training
 from codea1_jax.console import TrainingProgress
 from codea1_jax.errors import Interrupted, UserError
 from codea1_jax.game.export import question_record, round_metrics

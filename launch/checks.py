@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from codea1_jax.build.sources import Source
+from codea1_jax.builders.sources import Source
 from data_pipeline.storage import BUCKET
 from launch.hardware import Slice
 from launch.job import Job

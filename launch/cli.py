@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from codea1_jax.build.sources import sources_of
+from codea1_jax.builders.sources import sources_of
 from codea1_jax.config import Config, SandboxConfig, load
 from codea1_jax.errors import UserError
 from launch import checks, gke, gpu, supervise, tpu

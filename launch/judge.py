@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from codea1_jax.build.judges import make_judge
+from codea1_jax.builders.judges import make_judge
 from codea1_jax.config import Config, load
 from codea1_jax.errors import UserError
 from sandbox import SandboxError, SandboxUnavailable

@@ -26,11 +26,11 @@ from statistics import fmean
 
 import jax
 
-from codea1_jax.build.judges import make_judge
-from codea1_jax.build.policies import make_policy
-from codea1_jax.build.state import start
-from codea1_jax.build.training import Training, make_training
-from codea1_jax.build.warm_start import WarmStartConfig, transcript_example
+from codea1_jax.builders.judges import make_judge
+from codea1_jax.builders.policies import make_policy
+from codea1_jax.builders.state import start
+from codea1_jax.builders.training import Training, make_training
+from codea1_jax.builders.warm_start import WarmStartConfig, transcript_example
 from codea1_jax.cli._runtime import keep_compiled_programs
 from codea1_jax.config import Config, PackingConfig, load
 from codea1_jax.console import log_to_stderr

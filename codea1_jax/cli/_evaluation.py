@@ -114,7 +114,7 @@ def make_source(
         return references(problems), ()
     if samples:
         return read(samples, problems)
-    from codea1_jax.build.answers import make_player
+    from codea1_jax.builders.answers import make_player
     from codea1_jax.rollout import Sampling
 
     keep_compiled_programs()

@@ -78,7 +78,7 @@ def _load(place: str, role: str | None) -> tuple[Policy, Params]:
     import jax
     import jax.numpy as jnp
 
-    from codea1_jax.build.convert import open_source
+    from codea1_jax.builders.convert import open_source
     from codea1_jax.models.sharding import one_device_mesh
 
     source = open_source(place, role)
@@ -90,7 +90,7 @@ def _load(place: str, role: str | None) -> tuple[Policy, Params]:
 
 def _capacity(options: argparse.Namespace, model: Qwen2Config) -> Capacity:
     """What the options ask for. Raises UserError if it is impossible, or more than the model's context."""
-    from codea1_jax.build.players import BLOCK, buckets
+    from codea1_jax.builders.players import BLOCK, buckets
     from codea1_jax.rollout import Capacity
 
     asked, most = options.prompt_tokens + options.response_tokens, model.max_position_embeddings

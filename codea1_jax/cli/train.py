@@ -38,7 +38,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.dry_run:
         print(dump(config), end="")
         return DONE
-    from codea1_jax.build.sources import check_sources
+    from codea1_jax.builders.sources import check_sources
     from codea1_jax.hosts.join import joined
 
     check_sources(config.data)  # before the other hosts are waited for
@@ -48,9 +48,9 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _train(config: Config, options: argparse.Namespace) -> None:
-    from codea1_jax.build.judges import make_judge
-    from codea1_jax.build.state import resume, start
-    from codea1_jax.build.training import make_training
+    from codea1_jax.builders.judges import make_judge
+    from codea1_jax.builders.state import resume, start
+    from codea1_jax.builders.training import make_training
     from codea1_jax.checkpoint.storage import check_writable
     from codea1_jax.console import log_to_stderr
     from codea1_jax.evals.scores.benchmark import PACKAGES

@@ -9,8 +9,8 @@ from pathlib import Path
 from huggingface_hub import DryRunFileInfo, snapshot_download
 
 import data_pipeline
-from codea1_jax.build.judges import make_judge
-from codea1_jax.build.sources import Source, sources_of
+from codea1_jax.builders.judges import make_judge
+from codea1_jax.builders.sources import Source, sources_of
 from codea1_jax.checkpoint.storage import REMOTE, check_writable
 from codea1_jax.config import Config, SandboxConfig
 from codea1_jax.doctor.host import GIB, Devices, find_disk

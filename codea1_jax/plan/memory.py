@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 
-from codea1_jax.build.policies import Learning
+from codea1_jax.builders.policies import Learning
 from codea1_jax.config import METHODS, Config
 from codea1_jax.errors import UserError
 from codea1_jax.models.chips import GIB, Hardware

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 from jax.stages import Lowered
 
-from codea1_jax.build.policies import Learning
+from codea1_jax.builders.policies import Learning
 from codea1_jax.checkpoint.offload import HOST, in_device_memory, in_host_memory
 from codea1_jax.config import METHODS
 from codea1_jax.learn import Learner, PolicyState

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from codea1_jax.build.players import capacity_of
+from codea1_jax.builders.players import capacity_of
 from codea1_jax.config import METHODS, Config, LearnerConfig, Role
 from codea1_jax.learn.batch import Example, PackedBatch
 from codea1_jax.learn.packing import pack

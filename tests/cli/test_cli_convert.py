@@ -12,7 +12,7 @@ import pytest
 from safetensors.numpy import load_file
 from tiny_run import SETTINGS
 
-from codea1_jax.build.policies import make_policy
+from codea1_jax.builders.policies import make_policy
 from codea1_jax.cli import main
 from codea1_jax.config import Config, load
 from codea1_jax.learn import PolicyState

@@ -11,7 +11,7 @@ from tiny_run import start_codea1, train_arguments
 from workers import free_port
 
 from codea1_jax import cli
-from codea1_jax.build.judges import make_judge
+from codea1_jax.builders.judges import make_judge
 from codea1_jax.config import Config, RewardConfig, dump, load
 from codea1_jax.game.round import RoundConfig, play_round
 from codea1_jax.game.scoring import ScoringConfig

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from scripted import PROMPTS, scripted_game
 
-from codea1_jax.build.questions import Questions, load_questions
+from codea1_jax.builders.questions import Questions, load_questions
 from codea1_jax.config import Config, RewardConfig, load
 from codea1_jax.evals.scores.heldout import evaluate_code, evaluate_tests, prepare
 from codea1_jax.game.golden import play_golden

@@ -3,7 +3,7 @@
 import jax
 import pytest
 
-from codea1_jax.build.policies import make_policy
+from codea1_jax.builders.policies import make_policy
 from codea1_jax.config import Config, PackingConfig, load
 from codea1_jax.learn import Example
 from codea1_jax.learn.packing import pack

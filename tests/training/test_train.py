@@ -25,10 +25,10 @@ from tiny_run import (
     without_times,
 )
 
-from codea1_jax.build import policies
-from codea1_jax.build.judges import make_judge
-from codea1_jax.build.state import resume, start
-from codea1_jax.build.training import Training, make_training
+from codea1_jax.builders import policies
+from codea1_jax.builders.judges import make_judge
+from codea1_jax.builders.state import resume, start
+from codea1_jax.builders.training import Training, make_training
 from codea1_jax.config import Config, load
 from codea1_jax.errors import Interrupted
 from codea1_jax.evals.during_training import EVAL_STREAM

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from tiny_run import SETTINGS, saved
 
-from codea1_jax.build.convert import convert, open_source
-from codea1_jax.build.judges import make_judge
-from codea1_jax.build.policies import InitialWeights
-from codea1_jax.build.state import resume, start
-from codea1_jax.build.training import Training, make_training
+from codea1_jax.builders.convert import convert, open_source
+from codea1_jax.builders.judges import make_judge
+from codea1_jax.builders.policies import InitialWeights
+from codea1_jax.builders.state import resume, start
+from codea1_jax.builders.training import Training, make_training
 from codea1_jax.config import Config, load
 from codea1_jax.errors import UserError
 from codea1_jax.models.lora import attach, merge

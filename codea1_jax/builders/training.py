@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import grain
 from jax.sharding import Mesh
 
-from codea1_jax.build.players import RoleSampler, make_role_samplers
-from codea1_jax.build.policies import InitialWeights, Learning, make_policy, make_prompts
-from codea1_jax.build.questions import Questions, load_questions
+from codea1_jax.builders.players import RoleSampler, make_role_samplers
+from codea1_jax.builders.policies import InitialWeights, Learning, make_policy, make_prompts
+from codea1_jax.builders.questions import Questions, load_questions
 from codea1_jax.config import METHODS, CheckpointConfig, Config, MethodConfig, Role, RolloutConfig, TrainConfig
 from codea1_jax.evals.during_training import Evaluation
 from codea1_jax.evals.scores.benchmark import make_benchmark

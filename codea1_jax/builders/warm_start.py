@@ -10,24 +10,19 @@ import logging
 
 import jax
 from jax.sharding import Mesh
-from pydantic import Field
 
 from codea1_jax.config import WarmStartConfig
 from codea1_jax.learn import CrossEntropy, Example, Learner, weighted_example
-from codea1_jax.config import OptimizerConfig, PackingConfig
 from codea1_jax.models.policy import Policy
 from codea1_jax.models.qwen2 import Params
 from codea1_jax.models.sharding import init_sharded
 from codea1_jax.models.tokenizer import Tokenizer
-from codea1_jax.config import Section
 from data_pipeline import micro
 
 logger = logging.getLogger(__name__)
 
 EQUALS = " == "
 LOG_EVERY = 100
-
-
 
 
 def warm_start(policy: Policy, config: WarmStartConfig, seed: int, mesh: Mesh) -> Params:
@@ -38,7 +33,9 @@ def warm_start(policy: Policy, config: WarmStartConfig, seed: int, mesh: Mesh) -
         transcript_example(t, policy.tokenizer, config, white_box=not without)
         for t, without in zip(transcripts, blind, strict=True)
     ]
-    learner = Learner(policy.model, CrossEntropy(), config.optimizer, config.packing, total_steps=config.steps, mesh=mesh)
+    learner = Learner(
+        policy.model, CrossEntropy(), config.optimizer, config.packing, total_steps=config.steps, mesh=mesh
+    )
     state = learner.init(init_sharded(policy.model, jax.random.key(seed), mesh))
     for step in range(config.steps):
         batch = examples[step * config.batch : (step + 1) * config.batch]

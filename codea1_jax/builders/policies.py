@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from codea1_jax.build.warm_start import warm_start
+from codea1_jax.builders.warm_start import warm_start
 from codea1_jax.checkpoint import fingerprint
 from codea1_jax.config import Config, LearnerConfig, LoRAConfig, Method, ModelConfig, OffloadConfig, WarmStartConfig
 from codea1_jax.errors import UserError
@@ -167,7 +167,8 @@ class Learning:
                 mesh=mesh,
                 offload=self.offload,
                 lora=self.lora,
-                seed=len(self.sections) * self.seed + number,  # every policy's adapters are drawn from a seed of their own
+                seed=len(self.sections) * self.seed
+                + number,  # every policy's adapters are drawn from a seed of their own
             )
             for number, (name, section) in enumerate(self.sections.items())
         }

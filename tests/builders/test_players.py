@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from codea1_jax.build.answers import make_player
+from codea1_jax.builders.answers import make_player
 from codea1_jax.errors import UserError
 from codea1_jax.evals.answers.requests import next_test_request, program_requests
 from codea1_jax.models.config import Qwen2Config

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from codea1_jax.build.convert import own_start
-from codea1_jax.build.training import Training
+from codea1_jax.builders.convert import own_start
+from codea1_jax.builders.training import Training
 from codea1_jax.checkpoint.fingerprint import digest
-from codea1_jax.learn import frozen
 from codea1_jax.checkpoint.offload import in_host_memory
+from codea1_jax.learn import frozen
 from codea1_jax.models.qwen2 import Params
 from codea1_jax.models.sharding import abstract_sharded
 from codea1_jax.run.rundir import RunDir

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from jax.sharding import Mesh
 
-from codea1_jax.build.questions import Questions
+from codea1_jax.builders.questions import Questions
 from codea1_jax.config import RolloutConfig
 from codea1_jax.errors import UserError
 from codea1_jax.game.players import PolicyPlayer

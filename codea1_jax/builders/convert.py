@@ -13,17 +13,16 @@ import jax.numpy as jnp
 import yaml
 from jax.sharding import Mesh
 
-from codea1_jax.build.policies import InitialWeights, make_policy
-from codea1_jax.config import Config
+from codea1_jax.builders.policies import InitialWeights, make_policy
+from codea1_jax.checkpoint.checkpoints import Checkpoints
+from codea1_jax.config import Config, MeshConfig
+from codea1_jax.errors import UserError
 from codea1_jax.models.lora import abstract_trained, attach, merge
 from codea1_jax.models.policy import Policy, pretrained_policy, save_flax_policy, save_policy
 from codea1_jax.models.qwen2 import Params, Qwen2
-from codea1_jax.config import MeshConfig
 from codea1_jax.models.sharding import abstract_sharded, make_mesh, param_shardings
 from codea1_jax.models.stored import PARAMS, read_part
 from codea1_jax.models.weights import load_params, resolve, stored_dtype
-from codea1_jax.checkpoint.checkpoints import Checkpoints
-from codea1_jax.errors import UserError
 from codea1_jax.run.rundir import CONFIG_FILE, recorded_checkpoints
 
 Form = Literal["hf", "flax", "run"]

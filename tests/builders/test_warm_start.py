@@ -6,8 +6,8 @@ import jax
 import numpy as np
 import pytest
 
-from codea1_jax.build.policies import make_policy
-from codea1_jax.build.warm_start import warm_start
+from codea1_jax.builders.policies import make_policy
+from codea1_jax.builders.warm_start import warm_start
 from codea1_jax.config import Config, load
 from codea1_jax.learn.batch import Example
 from codea1_jax.learn.packing import pack

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import yaml
 from jax.sharding import Mesh
 
-from codea1_jax.build.convert import Source, open_source
-from codea1_jax.build.players import capacity_of
+from codea1_jax.builders.convert import Source, open_source
+from codea1_jax.builders.players import capacity_of
 from codea1_jax.config import METHODS, Config, MeshConfig, Role, RolloutConfig
 from codea1_jax.errors import UserError
 from codea1_jax.evals.answers.endpoint import find_endpoint

@@ -6,11 +6,11 @@ import sys
 import pytest
 from tiny_run import ROOT
 
-from codea1_jax.build import judges
-from codea1_jax.build.judges import make_judge
-from codea1_jax.build.players import buckets, capacity_of, make_sampler
-from codea1_jax.build.policies import make_policy, make_prompts
-from codea1_jax.build.questions import load_questions
+from codea1_jax.builders import judges
+from codea1_jax.builders.judges import make_judge
+from codea1_jax.builders.players import buckets, capacity_of, make_sampler
+from codea1_jax.builders.policies import make_policy, make_prompts
+from codea1_jax.builders.questions import load_questions
 from codea1_jax.config import Config, RolloutConfig, load, preset_names
 from codea1_jax.errors import UserError
 from codea1_jax.models.sharding import one_device_mesh
