@@ -2,22 +2,35 @@
 
 CPython before 3.11.9 and 3.12.3 counts the depth of the tree that it builds in one place for all threads, and so raises
 SystemError now and then when two threads parse at once (github.com/python/cpython/issues/106905). The pool's threads
-parse calls while their users parse suites, so everyone parses here.
+parse calls while their users parse suites, so everyone parses here. Other threads may parse all the same, such as
+`traceback` where it formats an error for a log: a parse that met one of them is tried again.
 """
 
 import ast
 import threading
+from typing import Any
 
 one_at_a_time = threading.Lock()  # to be held around other people's code that parses, too
 
 
+_ATTEMPTS = 5
+
+
 def parse_module(source: str) -> ast.Module:
     """The tree of a program. Raises what `ast.parse` does."""
-    with one_at_a_time:
-        return ast.parse(source)
+    return _parsed(source, "exec")
 
 
 def parse_expression(source: str) -> ast.expr:
     """The tree of one expression. Raises what `ast.parse` does."""
-    with one_at_a_time:
-        return ast.parse(source, mode="eval").body
+    return _parsed(source, "eval").body
+
+
+def _parsed(source: str, mode: str) -> Any:
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            with one_at_a_time:
+                return ast.parse(source, mode=mode)
+        except SystemError:
+            if attempt == _ATTEMPTS:
+                raise

@@ -110,4 +110,4 @@ def test_a_process_that_a_stuck_test_waited_for_ends_with_the_run(runs):
 def test_this_run_is_watched_in_the_same_way(pytestconfig):
     assert pytestconfig.pluginmanager.has_plugin("watchdog")
     assert pytestconfig.getoption("maxworkerrestart") == "0"
-    assert float(pytestconfig.getini("stuck_seconds")) < 300
+    assert float(pytestconfig.getini("stuck_seconds")) < 120

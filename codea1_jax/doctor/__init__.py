@@ -1,4 +1,4 @@
-"""What is here and what is missing: of a host, and for a run. The text behind `codea1 doctor`.
+"""`codea1 doctor`: what a host has and lacks, and what a run needs of it.
 
-`host` imports nothing of the accelerator stack before it knows that its versions match; `run` needs all of it.
+`host` imports nothing of the accelerator stack until it knows that its versions match; `run` needs all of it.
 """

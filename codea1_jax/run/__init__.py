@@ -1,1 +1,1 @@
-"""What every run needs: typed configuration, checkpoints, telemetry and the report."""
+"""A run's directory: its configuration, metrics, rollouts, versions and summary."""

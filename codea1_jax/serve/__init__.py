@@ -1,4 +1,4 @@
-"""A trained policy as a service: JetStream's Driver and its gRPC service over our engine, and OpenAI's HTTP beside it.
+"""A trained policy as a service: JetStream's Driver and its gRPC service over this project's engine, and OpenAI's HTTP.
 
     HTTP (`http`) ──► orders ──►┐
                                 ├─► Driver (`driver`): prefill, insert, generate ──► jobs: text, stops ──► channels

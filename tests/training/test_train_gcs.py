@@ -42,12 +42,18 @@ def test_a_run_killed_and_gone_on_with_elsewhere_ends_like_one_with_a_disk(emula
     assert_same_end(download(emulator, tmp_path / "bucket"), tmp_path / "local" / "checkpoints", 4)
 
 
-def test_a_step_that_is_not_complete_is_no_step(emulator, tmp_path):
-    """All that was written of a step but the mark that it is complete: it is not continued from."""
+@pytest.fixture
+def two_steps(emulator, tmp_path):
+    """The arguments of a run that has saved two steps in the bucket."""
     arguments = train_arguments(tmp_path / "run", BUCKET, "train.steps=2", "checkpoint.every=1", "eval.every=0")
     finish(start_codea1(*arguments, environment=emulator.environment))
+    return arguments
+
+
+def test_a_step_that_is_not_complete_is_no_step(two_steps, emulator, tmp_path):
+    """All that was written of a step but the mark that it is complete: the run is not resumed from it."""
     del emulator.objects["bucket", "runs/tiny/2/commit_success.txt"]
-    finish(start_codea1(*arguments, "--resume", environment=emulator.environment))
+    finish(start_codea1(*two_steps, "--resume", environment=emulator.environment))
     assert "bucket/runs/tiny/2/commit_success.txt" in emulator.names()
     assert [line["step"] for line in without_times(tmp_path / "run")] == [1, 2]
 

@@ -1,1 +1,1 @@
-""""""
+"""Metrics of programs and tests, judged in the sandbox."""

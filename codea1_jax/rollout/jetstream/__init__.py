@@ -1,1 +1,1 @@
-""""""
+"""The rollout as a JetStream engine. Needs the extra `jetstream`."""
