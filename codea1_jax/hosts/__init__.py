@@ -1,1 +1,1 @@
-"""What makes several processes one run: joining, sharing what each knows, agreeing on a stop, signals, out-of-memory."""
+"""What makes several processes one run: join, gather, agree on a stop, signals, out-of-memory."""
