@@ -21,7 +21,8 @@ Departures from the paper are off by default; configuration switches each of the
 - method.white_box, method.mistake_book, method.answer_prediction=false: the paper's ablations.
 - lora: adapters over one frozen base.
 
-`configs/` says which of them a preset switches on; `micro/a1` does (configs/micro/a1.yaml), `micro/a1_paper` does not.
+`configs/` says which of them a preset switches on: `configs/recipes/micro_departures.yaml` has those of `micro/a1`,
+`micro/a1_paper` has none.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def dump(config: BaseModel) -> str:
 def preset_names() -> tuple[str, ...]:
     """Every shipped preset that can be trained: files two levels down, and what models, methods and hardware make."""
     files = (path.relative_to(PRESETS).with_suffix("").as_posix() for path in PRESETS.glob("*/*.yaml"))
-    return tuple(sorted({*(name for name in files if not name.startswith("parts/")), *_compositions()}))
+    return tuple(sorted({*(name for name in files if not name.startswith(("parts/", "recipes/"))), *_compositions()}))
 
 
 @cache

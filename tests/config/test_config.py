@@ -123,7 +123,7 @@ def test_every_shipped_file_is_a_preset_or_a_part_of_one():
     assert "micro/a1" in preset_names()
     for path in PRESETS.rglob("*.yaml"):
         name = path.relative_to(PRESETS).with_suffix("").as_posix()
-        assert name in preset_names() or name.startswith("parts/")
+        assert name in preset_names() or name.startswith(("parts/", "recipes/"))
 
 
 def test_the_defaults_are_the_papers():
