@@ -33,9 +33,7 @@ MAX_EXACT = 1 << 22  # characters of a value that is looked into elsewhere
 RETURNED = "_returned_"  # what a view calls the value
 
 _GROWTH = 8  # 1/8 of its memory is what a process may have grown by before a fresh one takes over
-_LOOK_SECONDS = (
-    2e-4  # in less, nobody fills that much: the least memory is 64 MB, of which 8 MB take four times as long
-)
+_LOOK_SECONDS = 2e-4  # nobody fills that much in less: of the least memory, 64 MB, an eighth takes four times as long
 
 Item = tuple
 
