@@ -63,7 +63,7 @@ def load_questions(config: Config, prompts: Prompts, judge: Judge) -> Questions:
     if len(train) < config.train.questions:
         raise UserError(
             f"data.source: {data.source} leaves {len(train)} questions and refuses {len(refused)}; "
-            f"a step needs train.questions={config.train.questions}" + _told(refused, config)
+            f"a step needs train.questions={config.train.questions}" + _where_reasons_are(refused, config)
         )
     fitting = tuple(p for p in benchmark.problems if _code_fits(p, prompts, config))
     refused += benchmark.refused
@@ -71,7 +71,7 @@ def load_questions(config: Config, prompts: Prompts, judge: Judge) -> Questions:
     return Questions(train, tuple(p for p in heldout if p.id in short), fitting, refused)
 
 
-def _told(refused: Sequence[Refusal], config: Config) -> str:
+def _where_reasons_are(refused: Sequence[Refusal], config: Config) -> str:
     """Where the reasons are, once they are there."""
     if not refused:
         return ""

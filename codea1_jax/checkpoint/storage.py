@@ -24,7 +24,7 @@ from etils import epath
 
 REMOTE = "gs://"
 
-_MENDING = (
+_FIX = (
     "create the bucket, and give credentials that may write there: "
     "gcloud auth application-default login, or GOOGLE_APPLICATION_CREDENTIALS=key.json"
 )
@@ -50,10 +50,10 @@ def check_writable(directory: str) -> None:
             _try_tensorstore(bucket, f"{folder.rstrip('/')}/{name}")
             probe.unlink()
     except FileNotFoundError as error:  # by which gcsfs means that the service answered 404
-        raise UserError(f"checkpoint.directory: {directory}: there is no bucket {bucket}; {_MENDING}") from error
+        raise UserError(f"checkpoint.directory: {directory}: there is no bucket {bucket}; {_FIX}") from error
     except Exception as error:  # gcsfs, aiohttp, google.auth and tensorstore share no class of errors
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise UserError(f"checkpoint.directory: cannot write to {directory} ({reason}); {_MENDING}") from error
+        raise UserError(f"checkpoint.directory: cannot write to {directory} ({reason}); {_FIX}") from error
 
 
 def check_shared(directory: str) -> None:

@@ -96,11 +96,11 @@ def refuse_what_cannot_fit(run: PlannedRun, hardware: Hardware) -> None:
         if needed > available:
             raise UserError(
                 f"does not fit {hardware.name}: {phase} needs at least {needed / GIB:.1f} of {available / GIB:.2f} GiB "
-                f"per chip, {resident(run) / GIB:.1f} of them for what always stays; {fix(run, phase, available)}"
+                f"per chip, {resident(run) / GIB:.1f} of them for what always stays; {suggested_fix(run, phase, available)}"
             )
 
 
-def fix(run: PlannedRun, phase: str, available: int) -> str:
+def suggested_fix(run: PlannedRun, phase: str, available: int) -> str:
     """What to change where a phase does not fit."""
     if resident(run) + run.kept > available:
         if run.shards < run.batch_shards * run.tensor:

@@ -9,7 +9,7 @@ from typing import Any
 from codea1_jax.config import Config
 from codea1_jax.models.chips import GIB, Hardware
 from codea1_jax.plan.compiler import Compiled, Refused, Watch, compile_phases
-from codea1_jax.plan.memory import fix, least_memory, refuse_what_cannot_fit, resident
+from codea1_jax.plan.memory import least_memory, refuse_what_cannot_fit, resident, suggested_fix
 from codea1_jax.plan.planned_run import make_planned_run
 from codea1_jax.plan.workload import Phase, PlannedRun, phases, sampled_tokens
 
@@ -26,7 +26,7 @@ class Row:
     seconds: Mapping[str, float]
     memory: float | None
     compiled: Compiled | Refused | None
-    remedy: str | None
+    fix: str | None
 
     @property
     def bound(self) -> str:
@@ -51,7 +51,7 @@ class Plan:
     @property
     def fits(self) -> bool:
         """Whether every phase does."""
-        return all(row.remedy is None for row in self.rows)
+        return all(row.fix is None for row in self.rows)
 
     @property
     def seconds(self) -> float:
@@ -105,7 +105,7 @@ def _row(run: PlannedRun, hardware: Hardware, phase: Phase, compiled: Compiled |
     else:
         memory = None if isinstance(compiled, Refused) else least_memory(run).get(phase.name, resident(run))
     fits = memory is not None and memory <= chip.memory
-    return Row(phase, seconds, memory, compiled, None if fits else fix(run, phase.name, chip.memory))
+    return Row(phase, seconds, memory, compiled, None if fits else suggested_fix(run, phase.name, chip.memory))
 
 
 def as_document(plan: Plan) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def as_document(plan: Plan) -> dict[str, Any]:
 
 def _entry(row: Row) -> dict[str, Any]:
     entry = {
-        "fits": row.remedy is None,
+        "fits": row.fix is None,
         "memory": row.memory,
         "calls": row.phase.calls,
         "flops": row.phase.flops,
@@ -135,8 +135,8 @@ def _entry(row: Row) -> dict[str, Any]:
         "bound": row.bound,
         "step_seconds": row.step_seconds,
     }
-    if row.remedy is not None:
-        entry["remedy"] = row.remedy
+    if row.fix is not None:
+        entry["fix"] = row.fix
     if isinstance(row.compiled, Compiled):
         entry |= asdict(row.compiled) | {"seconds": dict(row.seconds), "compile_seconds": row.compiled.seconds}
     if isinstance(row.compiled, Refused):

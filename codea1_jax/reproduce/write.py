@@ -55,7 +55,7 @@ def _pipes(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in [head, ruler, *rows]) + "\n"
 
 
-def _told(cell: Cell | None) -> str:
+def _text_of(cell: Cell | None) -> str:
     if cell is None:
         return "–"
     if cell.gain is None:

@@ -156,9 +156,9 @@ class _Service:
                     # There is room, since no more jobs are admitted than may be pending.
                     result = await asyncio.wrap_future(submit(job))
             except SandboxError as error:
-                raise web.HTTPServiceUnavailable(text=_told(error)) from error
+                raise web.HTTPServiceUnavailable(text=_one_line(error)) from error
             except (ValueError, RecursionError) as error:
-                raise web.HTTPBadRequest(text=_told(error)) from error
+                raise web.HTTPBadRequest(text=_one_line(error)) from error
             self._counts[kind] += 1
             self._cpu_seconds += result.cpu_seconds
             return await _sent(request, result)
@@ -215,6 +215,6 @@ async def _sent(request: web.Request, result: Execution | CheckResult) -> web.St
     return response
 
 
-def _told(error: Exception) -> str:
+def _one_line(error: Exception) -> str:
     """An error's text as a response's, whatever characters of a request it quotes."""
     return f"{type(error).__name__}: {error}"[:500].encode("ascii", "backslashreplace").decode()

@@ -120,8 +120,8 @@ class JetStreamEngine(engine_api.Engine):
         )
         rows, controls = Rows(*host), _controls(Sampling(1), shape)
         cache = new_cache(self._model, capacity, self._mesh)
-        nobody = (None,) * capacity.slots
-        return DecodeState(cache, rows, controls, SamplingKind.FILTERED, self._columns(nobody), nobody)
+        empty = (None,) * capacity.slots
+        return DecodeState(cache, rows, controls, SamplingKind.FILTERED, self._columns(empty), empty)
 
     def prefill(
         self,
