@@ -96,7 +96,8 @@ def refuse_what_cannot_fit(run: PlannedRun, hardware: Hardware) -> None:
         if needed > available:
             raise UserError(
                 f"does not fit {hardware.name}: {phase} needs at least {needed / GIB:.1f} of {available / GIB:.2f} GiB "
-                f"per chip, {resident(run) / GIB:.1f} of them for what always stays; {suggested_fix(run, phase, available)}"
+                f"per chip, {resident(run) / GIB:.1f} of them for what always stays; "
+                f"{suggested_fix(run, phase, available)}"
             )
 
 

@@ -13,7 +13,7 @@ from codea1_jax.reproduce.results import Cell, Mean, Result
 def markdown(result: Result) -> str:
     """Means with their 95% intervals; in parentheses the gain, in bold where it is certain."""
     head = ["", *result.columns]
-    rows = [[line.name, *map(_told, line.cells)] for line in result.lines]
+    rows = [[line.name, *map(_text_of, line.cells)] for line in result.lines]
     return f"### {result.title}\n\n" + _pipes(head, rows)
 
 
