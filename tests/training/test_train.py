@@ -42,8 +42,17 @@ from codea1_jax.train import learn, play, train
 # --- stopped runs -------------------------------------------------------------------------------------
 
 
+# A process a fixture: each has a time of its own, after which the test counts as stuck.
+
+
 @pytest.fixture(scope="module")
-def run_straight_through(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def warm_start(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A run of no steps, which makes what the others start from."""
+    finish(start_codea1(*train_arguments(tmp_path_factory.mktemp("warm"), "train.steps=0")))
+
+
+@pytest.fixture(scope="module")
+def straight_run(warm_start: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that nobody stops, which compiles what the other one needs."""
     directory = tmp_path_factory.mktemp("straight")
     finish(start_codea1(*train_arguments(directory)))
@@ -51,36 +60,43 @@ def run_straight_through(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def runs(run_straight_through: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """A run straight through, and one that met Ctrl-C after step 1 and kill -9 after step 3."""
-    stopped = tmp_path_factory.mktemp("stopped")
-    process = start_codea1(*train_arguments(stopped))
-    wait_until(lambda: steps_done(stopped) >= 1, process)
+def interrupted(straight_run: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """A run that met Ctrl-C after step 1."""
+    directory = tmp_path_factory.mktemp("stopped")
+    process = start_codea1(*train_arguments(directory))
+    wait_until(lambda: steps_done(directory) >= 1, process)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
-    after_interrupt = {"code": process.returncode, "said": said, "steps": steps_done(stopped)}
+    return {"directory": directory, "code": process.returncode, "said": said, "steps": steps_done(directory)}
 
-    process = start_codea1(*train_arguments(stopped, "--resume"))
-    wait_until(lambda: steps_done(stopped) >= 3 and (stopped / "checkpoints" / "2").exists(), process)
+
+@pytest.fixture(scope="module")
+def killed(interrupted: dict[str, Any]) -> dict[str, Any]:
+    """The same run, resumed, which met kill -9 after step 3."""
+    directory = interrupted["directory"]
+    process = start_codea1(*train_arguments(directory, "--resume"))
+    wait_until(lambda: steps_done(directory) >= 3 and (directory / "checkpoints" / "2").exists(), process)
     process.kill()
     process.communicate()
-    after_kill = {"code": process.returncode, "steps": steps_done(stopped)}
-
-    finish(start_codea1(*train_arguments(stopped, "--resume")))
-    after = {"after_interrupt": after_interrupt, "after_kill": after_kill}
-    return {"straight": run_straight_through, "stopped": stopped, **after}
+    return {"directory": directory, "code": process.returncode, "steps": steps_done(directory)}
 
 
-def test_ctrl_c_saves_and_says_how_to_go_on(runs):
-    after = runs["after_interrupt"]
-    assert after["code"] == 130
-    assert "stopped by SIGINT" in after["said"] and "--resume" in after["said"]
-    assert "Traceback" not in after["said"]
-    assert after["steps"] < 4
+@pytest.fixture(scope="module")
+def runs(straight_run: Path, killed: dict[str, Any]) -> dict[str, Path]:
+    """The run straight through, and the one that was stopped twice, resumed to its end."""
+    finish(start_codea1(*train_arguments(killed["directory"], "--resume")))
+    return {"straight": straight_run, "stopped": killed["directory"]}
 
 
-def test_the_killed_run_was_killed_on_the_way(runs):
-    assert runs["after_kill"] == {"code": -signal.SIGKILL, "steps": 3}
+def test_ctrl_c_saves_and_says_how_to_resume(interrupted):
+    assert interrupted["code"] == 130
+    assert "stopped by SIGINT" in interrupted["said"] and "--resume" in interrupted["said"]
+    assert "Traceback" not in interrupted["said"]
+    assert interrupted["steps"] < 4
+
+
+def test_the_killed_run_was_killed_on_the_way(killed):
+    assert (killed["code"], killed["steps"]) == (-signal.SIGKILL, 3)
 
 
 def test_a_stopped_run_logs_the_same_figures_to_the_last_bit(runs):
