@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import Field
 
+import configs
 from codea1_jax.config import Config, Section, dump, load, preset_names
 from codea1_jax.errors import UserError
 from configs import PRESETS
@@ -111,6 +112,14 @@ def test_a_method_is_the_same_at_every_size():
             ours, a1 = (without(f"{model}/{name}", "run") for name in (method, "a1"))
             changed = {section for section in a1 if ours[section] != a1[section]}
             assert changed == {{"a1_alpha25": "rewards", "base": "train"}.get(method, "method")}, (model, method)
+
+
+def test_a_new_model_may_have_any_name(tmp_path, monkeypatch):
+    (tmp_path / "models").mkdir()
+    for name in ("other", "14b", "micro", "0.5b", "7b-base"):
+        (tmp_path / "models" / f"{name}.yaml").touch()
+    monkeypatch.setattr(configs, "PARTS", tmp_path)
+    assert configs.model_names() == ("micro", "0.5b", "7b-base", "14b", "other")
 
 
 def test_a_preset_can_start_from_one_that_is_composed_by_its_name(tmp_path):
