@@ -75,7 +75,7 @@ def convert(source: Source, destination: Path, form: Form, dtype: str | None, fi
     Raises UserError if there is something at the destination, or the parameters are not as the source states them.
     """
     if destination.exists() and (not destination.is_dir() or any(destination.iterdir())):
-        raise UserError(f"{destination}: there is something already; choose a fresh directory")
+        raise UserError(f"{destination}: already exists; choose a new directory")
     model = source.policy.model.clone(param_dtype=jnp.dtype(dtype or source.dtype))
     devices = jax.devices()
     mesh = make_mesh(MeshConfig(), devices[: math.gcd(len(devices), model.config.hidden_size)])
@@ -98,7 +98,7 @@ def _of_run(run: Path, role: str | None) -> Source:
         arrays, document = checkpoints.look(step)
     kept = {name.split("/")[0]: dtype for name, (dtype, *_) in arrays.items() if name.split("/")[1] == "params"}
     if role not in kept:
-        raise UserError(f"{run} is a run: choose one of its policies by --role={'|'.join(sorted(kept))}")
+        raise UserError(f"{run} is a run: choose one of its policies with --role={'|'.join(sorted(kept))}")
 
     policy, lora = make_policy(config.model), config.lora
 

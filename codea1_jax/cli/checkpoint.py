@@ -24,7 +24,7 @@ def add(commands: Commands) -> None:
         required=True, metavar="COMMAND"
     )
     ls = saved.add_parser("ls", help="list a run's checkpoints and how good each was")
-    show = saved.add_parser("show", help="say what is in a checkpoint")
+    show = saved.add_parser("show", help="show what is in a checkpoint")
     show.add_argument("--step", type=int, help="default: the newest")
     for parser, run in ((ls, _ls), (show, _show)):
         parser.add_argument("place", metavar="RUN", help="a run's directory, or where its checkpoints are (gs://...)")

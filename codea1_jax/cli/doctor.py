@@ -17,8 +17,8 @@ _QUESTIONS = {"data", "golden tests"}  # findings for which `codea1 train` would
 
 def add(commands: Commands) -> None:
     """Registers the command."""
-    parser = commands.add_parser("doctor", help="say what is here, what is missing, and what fixes it")
-    parser.add_argument("preset", nargs="?", help="a preset's name or a YAML file: what its run needs, too")
+    parser = commands.add_parser("doctor", help="check your setup and suggest fixes")
+    parser.add_argument("preset", nargs="?", help="a preset's name or a YAML file; also checks what its run needs")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="for example checkpoint.directory=gs://...")
     parser.set_defaults(run=_run)
 

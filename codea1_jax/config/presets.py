@@ -108,7 +108,7 @@ def _read(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
         raise UserError(f"{path}: a preset is a mapping of keys, not a {type(own).__name__}")
     parts = own.pop("compose", [])
     if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
-        raise UserError(f"{path}: compose: a list of presets is wanted, not {parts!r}")
+        raise UserError(f"{path}: compose: must be a list of presets, not {parts!r}")
     return _merge(_composed(parts, path.parent, (*seen, path.resolve())), own)
 
 

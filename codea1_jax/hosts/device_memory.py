@@ -20,7 +20,7 @@ def shortage_named() -> Iterator[None]:
             raise
         raise DeviceMemoryError(
             f"out of device memory ({str(error).splitlines()[0]}); make rollout.groups or packing.micro_batch_tokens "
-            "smaller, or spread the models over more devices with mesh.fsdp; `codea1 plan` says what a run needs"
+            "smaller, or spread the models over more devices with mesh.fsdp; `codea1 plan` shows what a run needs"
         ) from error
 
 

@@ -42,7 +42,7 @@ def joined(settings: HostsConfig) -> Iterator[None]:
 
     If another host dies, the process says so on standard error and exits, within a minute. If it is the first one,
     it is JAX that says so and aborts.
-    Raises UserError if the others cannot be met, HostLost if something computed together fails.
+    Raises UserError if the others cannot be reached, HostLost if something computed together fails.
     """
     if settings.coordinator is None and not _in_cluster():
         yield
@@ -64,7 +64,7 @@ def joined(settings: HostsConfig) -> Iterator[None]:
         )
     except (RuntimeError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
-        raise UserError(f"hosts: the other processes cannot be met ({reason})") from error
+        raise UserError(f"hosts: the other processes cannot be reached ({reason})") from error
     threading.Thread(target=_watch, args=(over,), daemon=True).start()
     try:
         with agreeing(_Board(), jax.process_index(), jax.process_count()):

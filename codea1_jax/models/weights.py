@@ -156,7 +156,7 @@ def stored_dtype(directory: Path) -> str:
     with ExitStack() as stack:
         found = Checkpoint(directory, stack).dtypes()
     if len(found) > 1 or not found <= DTYPES.keys():
-        raise WeightsError(f"{directory}: tensors of {', '.join(sorted(found))}; say which with --dtype")
+        raise WeightsError(f"{directory}: tensors of {', '.join(sorted(found))}; choose one with --dtype")
     return DTYPES[found.pop()]
 
 

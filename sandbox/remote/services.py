@@ -136,9 +136,9 @@ def read_object(address: str, data: bytes) -> dict[str, Any]:
     try:
         fields = json.loads(data)
     except ValueError as error:
-        raise SandboxError(f"{address} answers something else than JSON: {error}") from error
+        raise SandboxError(f"{address} does not answer with JSON: {error}") from error
     if not isinstance(fields, dict):
-        raise SandboxError(f"{address} answers something else than a JSON object")
+        raise SandboxError(f"{address} does not answer with a JSON object")
     return fields
 
 

@@ -218,7 +218,7 @@ def test_questions_that_are_missing_are_one_line_before_anything_is_made_or_wait
         (None, "missing.jsonl"),
         ("", "data.jsonl: "),
         ('{"id": 1', "data.jsonl"),
-        ('[1, 2, "three"]', "not one row is an object"),
+        ('[1, 2, "three"]', "no row is an object"),
         ('{"name": "f", "body": "g"}', "are of no known format"),
     ],
 )

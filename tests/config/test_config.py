@@ -216,9 +216,9 @@ def test_a_preset_that_is_not_there_is_answered_with_those_that_are():
         ("- 1", "a preset is a mapping of keys, not a list"),
         ("compose: [top.yaml]", "compose each other in a circle"),
         ("compose: [missing]", "no preset 'missing'"),
-        ("compose: 3", "compose: a list of presets"),
-        ("compose: top.yaml", "compose: a list of presets"),
-        ("compose: [1]", "compose: a list of presets"),
+        ("compose: 3", "compose: must be a list of presets"),
+        ("compose: top.yaml", "compose: must be a list of presets"),
+        ("compose: [1]", "compose: must be a list of presets"),
     ],
 )
 def test_a_file_that_is_no_preset_is_one_line(text, line, tmp_path):

@@ -88,7 +88,7 @@ def find_endpoint(address: str, model: str | None, sampling: Sampling, suite_siz
     if model is None:
         served = _exchange(f"{url}/models", key).get("data") or []
         if not served:
-            raise UserError(f"--model: {address} serves no model; name one by --served-model")
+            raise UserError(f"--model: {address} serves no model; name one with --served-model")
         model = str(served[0]["id"])
     return Endpoint(url, model, sampling, suite_size, key)
 
