@@ -2,7 +2,7 @@
 
 Ours against transformers' `generate` and google-tunix's sampler, on the same weights (98M parameters, float32),
 prompts and response lengths. The others run static batches, each until its longest response is done. Every
-contender is a process in an environment of its own, made under .venv-bench; they play turn by turn. Useful tokens
+contender is a process in its own environment, made under .venv-bench; they play turn by turn. Useful tokens
 are those of the responses asked for. On a machine with CUDA it also prints the share of the memory bandwidth that
 decoding of Qwen2.5 1.5B in bfloat16 reaches at 256 sequences. Ends with one line of JSON.
 """
@@ -54,7 +54,7 @@ def make_workloads() -> dict[str, Workload]:
 
 
 def compare(directory: Path) -> dict[str, dict[str, list[dict[str, Any]]]]:
-    """What every contender told of every round, by workload. Each has one more round before, to compile in."""
+    """What every contender reported of every round, by workload. Each has one more round before, to compile in."""
     contenders = {"ours": Contender(sys.executable, "rollout_ours.py", directory)} | {
         name: Contender(environment(folder, packages), f"rollout_{name}.py", directory, BATCH)
         for name, (folder, packages) in OTHERS.items()

@@ -21,7 +21,7 @@ Departures from the paper are off by default; configuration switches each of the
 - method.white_box, method.mistake_book, method.answer_prediction=false: the paper's ablations.
 - lora: adapters over one frozen base.
 
-`configs/` says which of them a preset switches on: `configs/recipes/micro_departures.yaml` has those of `micro/a1`,
+`configs/` shows which of them a preset switches on: `configs/recipes/micro_departures.yaml` has those of `micro/a1`,
 `micro/a1_paper` has none.
 """
 

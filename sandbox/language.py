@@ -90,7 +90,7 @@ class ReadCall:
 
 
 class OutsideLanguage(ValueError):
-    """An expression leaves the suite language; the message says how."""
+    """An expression leaves the suite language; the message explains how."""
 
 
 def parse_test(

@@ -57,7 +57,7 @@ def open_source(name: str, role: str | None = None) -> Source:
 
 
 def own_start(start: str | None, name: str, policy: Policy, mesh: Mesh) -> Params | None:
-    """What the policy of this name starts from, if `start` says that it does not start from what the others do.
+    """What the policy of this name starts from, if `start` names something else than the others start from.
 
     Raises UserError if it is neither a run nor a model, or one of another shape.
     """

@@ -24,7 +24,7 @@ from etils import epath
 
 REMOTE = "gs://"
 
-_MENDING = (
+_FIX = (
     "create the bucket, and give credentials that may write there: "
     "gcloud auth application-default login, or GOOGLE_APPLICATION_CREDENTIALS=key.json"
 )
@@ -44,16 +44,16 @@ def check_writable(directory: str) -> None:
         raise UserError(f"checkpoint.directory: {directory} is not a gs://bucket/path")
     name = f".writable-{uuid.uuid4().hex}"
     try:
-        with _silent("gcsfs"):  # which logs what it raises, too
+        with _silent("gcsfs"):  # which also logs what it raises
             probe = epath.Path(directory) / name
             probe.write_text("")
             _try_tensorstore(bucket, f"{folder.rstrip('/')}/{name}")
             probe.unlink()
     except FileNotFoundError as error:  # by which gcsfs means that the service answered 404
-        raise UserError(f"checkpoint.directory: {directory}: there is no bucket {bucket}; {_MENDING}") from error
+        raise UserError(f"checkpoint.directory: {directory}: there is no bucket {bucket}; {_FIX}") from error
     except Exception as error:  # gcsfs, aiohttp, google.auth and tensorstore share no class of errors
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise UserError(f"checkpoint.directory: cannot write to {directory} ({reason}); {_MENDING}") from error
+        raise UserError(f"checkpoint.directory: cannot write to {directory} ({reason}); {_FIX}") from error
 
 
 def check_shared(directory: str) -> None:
@@ -70,7 +70,7 @@ def check_shared(directory: str) -> None:
 
 @contextmanager
 def _silent(name: str) -> Iterator[None]:
-    """Inside it, a library's logger says nothing."""
+    """Inside it, a library's logger is silent."""
     library = logging.getLogger(name)
     before, library.disabled = library.disabled, True
     try:

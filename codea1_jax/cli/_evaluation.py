@@ -128,7 +128,7 @@ def make_source(
 
 
 def account(loaded: Loaded, config: Mapping[str, Any], started: float) -> dict[str, Any]:
-    """What results carry beside figures."""
+    """What results carry apart from metrics."""
     from codea1_jax.run.telemetry import versions
 
     return {

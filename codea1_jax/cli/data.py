@@ -75,7 +75,7 @@ def _prepare(options: argparse.Namespace) -> int:
 
 
 def _recipe(options: argparse.Namespace) -> Recipe:
-    """What is asked for. Raises UserError if nothing says where its rows come from."""
+    """What is asked for. Raises UserError if nothing names where its rows come from."""
     from data_pipeline.prepare import default_recipe
     from data_pipeline.sources import find_dataset
 

@@ -24,7 +24,7 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    logging.getLogger("gcsfs").setLevel(logging.CRITICAL)  # its tracebacks: the findings say in one line what failed
+    logging.getLogger("gcsfs").setLevel(logging.CRITICAL)  # its tracebacks: the findings report in one line what failed
     diagnosis = _diagnose(options.preset, options.overrides)
     print(diagnosis)
     failures = dict.fromkeys(finding.name for finding in diagnosis.failures)

@@ -3,7 +3,7 @@
 A preset is a YAML file under `configs/`. Its optional key `compose` lists other presets to start from, in order;
 later ones win, the file itself wins over them, and `key=value` overrides win over everything.
 
-Presets that are no files are composed by their names: `MODEL/METHOD`, or `MODEL/METHOD_HARDWARE` for hardware that the
+Presets that are not files are composed by their names: `MODEL/METHOD`, or `MODEL/METHOD_HARDWARE` for hardware that the
 model is laid out for. Their parts are under `configs/parts`; in a method's, `$model` stands for the model's name.
 """
 

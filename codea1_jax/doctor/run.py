@@ -172,7 +172,7 @@ def _directory(config: Config) -> Finding:
 
 
 def _saving(config: Config) -> Finding:
-    """Whether checkpoints can be written, and on a disk of ours whether there is room for them."""
+    """Whether checkpoints can be written, and on a local disk whether there is room for them."""
     directory = checkpoints_of(Path(config.run.directory), config.checkpoint)
     if directory.startswith(REMOTE):
         try:
@@ -183,7 +183,7 @@ def _saving(config: Config) -> Finding:
     try:
         size = float(saved(config, model_shape(config.model)))
     except UserError:
-        size = 0.0  # of a model that is not there: said above
+        size = 0.0  # of a missing model: reported above
     kept = config.checkpoint.keep_last + config.checkpoint.keep_best + 1  # one more while it is being written
     found = find_disk(Path(directory), "checkpoints", size * kept)
     return replace(found, detail=f"{found.detail}; {kept} of {size / GIB:.2f} GiB each at most")

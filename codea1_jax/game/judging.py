@@ -1,10 +1,10 @@
 """What the judge is asked about one question, and what it answers.
 
 First the reference and the stated answers, which decide what each suite's tests are worth; then every program, on the
-tests that were kept. Reference, programs and stated answers each run in processes of their own; a program's process is
+tests that were kept. Reference, programs and stated answers each run in their own processes; a program's process is
 given calls, never an expected value. Verdicts are comparisons made here.
 
-No suite can change what another's tests are worth: each has a time of its own for its calls of the reference and one
+No suite can change what another's tests are worth: each has its own time for its calls of the reference and one
 for its stated answers, and the programs have time for all calls.
 """
 
@@ -108,7 +108,7 @@ class JudgingConfig:
 
 
 class PendingJudgement:
-    """A question on its way through the judge, followed by a thread of its own, which mostly waits."""
+    """A question on its way through the judge, followed by its own thread, which mostly waits."""
 
     def __init__(
         self,

@@ -26,7 +26,7 @@ from codea1_jax.hosts.gather import gathered, is_mine
 from data_pipeline import Problem
 from sandbox import Judge
 
-# Tests that are read of a suite, for each that was asked for: the prompt says that only the first K count.
+# Tests that are read of a suite, for each that was asked for: the prompt states that only the first K count.
 TESTS_READ = 2
 
 

@@ -1,4 +1,4 @@
-"""Memory of accelerators (or of a CPU) that is not enough for what a run computes, told in one line."""
+"""Memory of accelerators (or of a CPU) that is not enough for what a run computes, reported in one line."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ def shortage_named() -> Iterator[None]:
 
 
 def is_shortage(error: RuntimeError) -> bool:
-    """Whether XLA could not allocate; a jax.errors.JaxRuntimeError says so by its text alone."""
+    """Whether XLA could not allocate; only the text of a jax.errors.JaxRuntimeError shows it."""
     return type(error).__name__ == "JaxRuntimeError" and str(error).startswith("RESOURCE_EXHAUSTED")

@@ -40,8 +40,8 @@ class HostLost(OSError):
 def joined(settings: HostsConfig) -> Iterator[None]:
     """Inside it, this process is one of the run's. Must be entered before JAX is used.
 
-    If another host dies, the process says so on standard error and exits, within a minute. If it is the first one,
-    it is JAX that says so and aborts.
+    If another host dies, the process reports it on standard error and exits, within a minute. If it is the first one,
+    JAX reports it and aborts.
     Raises UserError if the others cannot be reached, HostLost if something computed together fails.
     """
     if settings.coordinator is None and not _in_cluster():
@@ -88,7 +88,7 @@ def joined(settings: HostsConfig) -> Iterator[None]:
 
 
 class _Board:
-    """What hosts tell each other by JAX's coordination service, which runs in the first of them."""
+    """What hosts send each other through JAX's coordination service, which runs in the first of them."""
 
     def __init__(self) -> None:
         client = distributed.global_state.client

@@ -160,7 +160,7 @@ class Learner:
         `wait` gets what each micro-batch computes before the next one begins. If it raises before a mini-batch is
         complete, `state` is still whole.
 
-        `reference` is needed if the objective has a KL term, unless the state has a reference of its own; with LoRA
+        `reference` is needed if the objective has a KL term, unless the state has its own reference; with LoRA
         always, since it is the base.
 
         Raises:

@@ -32,7 +32,7 @@ class Chip:
 
 
 # TPUs: cloud.google.com/tpu/docs/v4, v5e, v5p, v6e and tpu7x ("system architecture"). The interconnect there is stated
-# for both directions together; half of it can be received. Memory is what libtpu's compiler says is available.
+# for both directions together; half of it can be received. Memory is what libtpu's compiler reports as available.
 # GPUs: NVIDIA's data sheets of the H100 SXM and H200 SXM (dense bfloat16, NVLink one way); memory is the nine tenths
 # that JAX may use with XLA_PYTHON_CLIENT_MEM_FRACTION=0.9.
 CHIPS = {
@@ -71,7 +71,7 @@ class Hardware:
 def find_hardware(name: str) -> Hardware:
     """What `name`, such as v5e:4x4, v5p:2x2x4 or h100:8, stands for. Raises UserError, naming what is known.
 
-    Whether such a shape of TPU is made is libtpu's to say.
+    libtpu decides whether such a shape of TPU exists.
     """
     match = re.fullmatch(r"([a-z0-9]+):(\d+(?:x\d+)*)", name)
     chip = CHIPS.get(match[1]) if match else None

@@ -21,7 +21,7 @@ from codea1_jax.models.layout import constrain
 
 Params = Any  # a nested dict of arrays
 
-LORA_A, LORA_B = "lora_a", "lora_b"  # beside a kernel, where it has adapters (`lora`)
+LORA_A, LORA_B = "lora_a", "lora_b"  # next to a kernel, where it has adapters (`lora`)
 
 REMAT_POLICIES = {
     "none": None,

@@ -58,7 +58,7 @@ def resolve(name: str) -> Path:
 
 
 def read_config(directory: Path) -> Qwen2Config:
-    """The architecture that a model directory's `config.json` states. Raises UserError if it states none of ours."""
+    """The architecture that a model directory's `config.json` states. Raises UserError if it is not supported."""
     path = directory / "config.json"
     if not path.exists():
         raise UserError(f"{directory}: no config.json, so it is not a model directory")
@@ -260,7 +260,7 @@ def _fetch(leaf: jax.Array, layer: int | None, transposed: bool) -> np.ndarray:
 
 
 def _group_by_size(sizes: Mapping[str, int], limit: int) -> list[list[str]]:
-    """Names in order, in groups of at most `limit` bytes (a larger tensor has a group of its own)."""
+    """Names in order, in groups of at most `limit` bytes (a larger tensor has its own group)."""
     groups: list[list[str]] = [[]]
     filled = 0
     for name, size in sizes.items():

@@ -1,4 +1,4 @@
-"""What must lie on a device at the least, whatever the compiler makes of the rest: known in milliseconds."""
+"""The least that a device must hold, whatever the compiler makes of the rest: known in milliseconds."""
 
 from __future__ import annotations
 

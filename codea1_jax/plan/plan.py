@@ -26,7 +26,7 @@ class Row:
     seconds: Mapping[str, float]
     memory: float | None
     compiled: Compiled | Refused | None
-    remedy: str | None
+    fix: str | None
 
     @property
     def bound(self) -> str:
@@ -51,11 +51,11 @@ class Plan:
     @property
     def fits(self) -> bool:
         """Whether every phase does."""
-        return all(row.remedy is None for row in self.rows)
+        return all(row.fix is None for row in self.rows)
 
     @property
     def seconds(self) -> float:
-        """What a step takes at the least, judging left out."""
+        """The least that a step takes, judging left out."""
         return sum(row.step_seconds for row in self.rows)
 
     @property
@@ -74,7 +74,7 @@ def make_plan(config: Config, hardware: Hardware, fill: float, watch: Watch) -> 
     """Compiles every phase for a TPU; for other hardware, by arithmetic alone.
 
     Raises:
-        UserError: it cannot fit, said before anything is compiled; the mesh does not suit hardware or model; libtpu
+        UserError: it cannot fit, reported before anything is compiled; the mesh does not suit hardware or model; libtpu
             does not know the topology.
         CompilerError: the compiler failed for another reason than memory.
     """
@@ -87,7 +87,7 @@ def make_plan(config: Config, hardware: Hardware, fill: float, watch: Watch) -> 
 
 
 def least_seconds(run: PlannedRun, hardware: Hardware, fill: float) -> float:
-    """What a step takes at the least by arithmetic alone, which knows no interconnect."""
+    """The least that a step takes by arithmetic alone, which ignores the interconnect."""
     return sum(phase.calls * max(_seconds(phase, hardware).values()) for phase in phases(run, fill))
 
 
@@ -127,7 +127,7 @@ def as_document(plan: Plan) -> dict[str, Any]:
 
 def _entry(row: Row) -> dict[str, Any]:
     entry = {
-        "fits": row.remedy is None,
+        "fits": row.fix is None,
         "memory": row.memory,
         "calls": row.phase.calls,
         "flops": row.phase.flops,
@@ -135,8 +135,8 @@ def _entry(row: Row) -> dict[str, Any]:
         "bound": row.bound,
         "step_seconds": row.step_seconds,
     }
-    if row.remedy is not None:
-        entry["remedy"] = row.remedy
+    if row.fix is not None:
+        entry["remedy"] = row.fix
     if isinstance(row.compiled, Compiled):
         entry |= asdict(row.compiled) | {"seconds": dict(row.seconds), "compile_seconds": row.compiled.seconds}
     if isinstance(row.compiled, Refused):

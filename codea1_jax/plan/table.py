@@ -35,7 +35,7 @@ def rich_table(plan: Plan, title: str) -> Table:
     for name in PHASE_COLUMNS:
         table.add_column(name, justify="left" if name in ("phase", "bound by") else "right", no_wrap=True)
     for row in plan.rows:
-        table.add_row(*cells(row), style=None if row.remedy is None else "red")
+        table.add_row(*cells(row), style=None if row.fix is None else "red")
     return table
 
 
@@ -43,7 +43,7 @@ def conclusion(plan: Plan) -> list[str]:
     """What the table comes to, line by line."""
     hardware = plan.hardware
     lines = [] if hardware.is_tpu else [f"{hardware.name}: there is no compiler for it here; by arithmetic alone."]
-    lines += [f"{row.phase.name} does not fit: {row.remedy}" for row in plan.rows if row.remedy is not None]
+    lines += [f"{row.phase.name} does not fit: {row.fix}" for row in plan.rows if row.fix is not None]
     if plan.fits:
         needs = "fits" if hardware.is_tpu else "could fit"
         most = "at most" if hardware.is_tpu else "at least"

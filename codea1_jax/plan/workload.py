@@ -32,7 +32,7 @@ RECOMPUTED = {"none": 0, "dots": 0, "full": 1}  # forward passes that the backwa
 class Phase:
     """One jitted function of a step.
 
-    name: "decode code", say. The last word is the role, in sampling, or the policy, in learning.
+    name: for example "decode code". The last word is the role, in sampling, or the policy, in learning.
     calls: in a step. flops: executed by one call, on all devices together, padding and recomputation included.
     useful: FLOPs of a whole step that a perfect implementation would need too.
     traffic: bytes that one call must at least move between a device and its memory.
@@ -163,7 +163,7 @@ def fullest_batch(run: PlannedRun, policy: str) -> PackedBatch:
         prompts = [range(number, number + load.prompt) for number in range(rows)]
         examples = [_example(prompt, load.response) for prompt in prompts for _ in range(load.samples)]
     else:
-        # The longest sequence says how long rows are; responses to hardly any prompt fill them with slots.
+        # The longest sequence decides how long rows are; responses to hardly any prompt fill them with slots.
         load = next(load for load in those if load.length == longest)
         examples = [_example(range(load.prompt), load.response)]
         examples += [_example(range(1), load.response)] * (2 * rows * -(-longest // load.response))

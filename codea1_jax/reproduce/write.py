@@ -1,4 +1,4 @@
-"""Tables as Markdown, CSV and LaTeX, the paper's figures beside ours."""
+"""Tables as Markdown, CSV and LaTeX, the paper's figures next to ours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inside the jail: what tells the inputs of one call of a function from those of another.
+"""Inside the jail: what distinguishes the inputs of one call of a function from those of another.
 
 Two calls have the same inputs if every parameter gets an equal value, however the call is spelled: by position, by name
 or by default. Lists, tuples, ranges, sets and bytes of the same items count as one input, else each test could be

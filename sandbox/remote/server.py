@@ -1,7 +1,7 @@
 """The judge as an HTTP service, for hosts with too few cores: `codea1 sandbox serve`. Needs aiohttp.
 
-POST /execute and /check take one job as JSON and answer its result; GET /health (which says whether the token sent is
-the right one) and /metrics (Prometheus' text) need none. The service listens on loopback unless told otherwise, and
+POST /execute and /check take one job as JSON and answer its result; GET /health (which reports whether the token is
+right) and /metrics (Prometheus' text) need none. The service listens on loopback by default, and
 refuses to listen elsewhere without a token.
 
 A request outside the language, of the wrong form or with limits beyond the service's own is answered 400, 408, 411 or

@@ -1,4 +1,4 @@
-"""A served model (ours, vLLM, or any other that speaks OpenAI's chat completions) as a model under evaluation."""
+"""A served model (ours, vLLM, or any other with OpenAI's chat completions) as a model under evaluation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BUSY = {408, 425, 429, 500, 502, 503, 504}
 
 
 class EndpointError(OSError):
-    """A server that does not answer as it should; the message says what it said."""
+    """A server that does not answer as it should; the message quotes it."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-// What the judge said about a program, and how a test and its verdict look.
+// The judge's verdicts on a program, and how a test and its verdict look.
 
 const STATUS = {
   killed: { glyph: "✗", text: "killed" },
