@@ -19,7 +19,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 
-TOLD: dict[str, float] = {}  # what a contender reports of its last turn, apart from seconds and memory
+REPORTED: dict[str, float] = {}  # what a contender reports of its last turn, apart from seconds and memory
 
 
 def environment(name: str, packages: Sequence[str]) -> Path:
@@ -52,9 +52,9 @@ class Contender:
         """One turn: what the contender reports of it. Shows how long it took."""
         assert self._process.stdin is not None
         print(what, file=self._process.stdin, flush=True)
-        told = self._read()
-        print(f"{self._name} {what}: {told['seconds']:.1f} s", file=sys.stderr)
-        return told
+        reported = self._read()
+        print(f"{self._name} {what}: {reported['seconds']:.1f} s", file=sys.stderr)
+        return reported
 
     def ask_twice(self) -> dict[str, Any]:
         """Two turns in a row: what is reported of the second.
@@ -88,8 +88,8 @@ def turns() -> Iterator[str]:
     for line in sys.stdin:
         started = time.perf_counter()
         yield line.strip()
-        told = {"seconds": time.perf_counter() - started, "peak_gb": peak_gb()}
-        print(json.dumps(told | TOLD), file=out, flush=True)
+        reported = {"seconds": time.perf_counter() - started, "peak_gb": peak_gb()}
+        print(json.dumps(reported | REPORTED), file=out, flush=True)
 
 
 def peak_gb() -> float:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contenders import TOLD, turns
+from contenders import REPORTED, turns
 
 MODEL, WORKLOADS = "model", "workloads.json"
 
@@ -44,4 +44,4 @@ def answer(directory: Path, play: Callable[[Workload], dict[str, Any]]) -> None:
     """Plays the workload that each turn names, and prints what `play` returns."""
     workloads = read_workloads(directory)
     for name in turns():
-        TOLD.update(play(workloads[name]))
+        REPORTED.update(play(workloads[name]))

@@ -78,8 +78,8 @@ class Limits:
 class Job:
     """A program, and expressions of the suite language, each with at most one call of the program.
 
-    Each call is answered as if it were the only one: a program that keeps some state answers each in a process of its
-    own, unless `together` asks for one process for all of them, in order. The one free name of an expression is the
+    Each call is answered as if it were the only one: a program that keeps some state answers each in a separate
+    process, unless `together` asks for one process for all of them, in order. The one free name of an expression is the
     program's function; `entry_point` is needed only where that is named like a builtin. `limits` of None are the
     judge's. `is_reference` means that the program is trusted: its outcomes carry their `inputs`, and a `ReferenceCache`
     may remember them.

@@ -108,7 +108,7 @@ class InitialWeights:
         return params
 
     def _digest(self, config: WarmStartConfig) -> str:
-        """Of all that a warm start depends on."""
+        """A hash of all that a warm start depends on."""
         made_by = {
             "warm_start": config.model_dump(mode="json"),
             "model": self.model.model_dump(mode="json"),

@@ -94,7 +94,7 @@ def _line(row: Mapping[str, Any]) -> str:
 
 
 def _sizes(arrays: Mapping[str, Sequence[Any]]) -> dict[str, dict[str, int]]:
-    """By policy and part of its state, and for the shared reference: how many arrays, elements and bytes."""
+    """How many arrays, elements and bytes, by policy and part of its state, and for the shared reference."""
     import jax.numpy as jnp
 
     sizes: dict[str, dict[str, int]] = defaultdict(lambda: {"arrays": 0, "elements": 0, "bytes": 0})

@@ -104,7 +104,7 @@ def _rows(table: Published, plans: Plans) -> Table:
 
 
 def _hours(names: list[str], kind: str, plans: Plans) -> str:
-    """Of training all of them on this kind of hardware."""
+    """Hours of training all of them on this kind of hardware."""
     hours = [plans.hours[f"{name}_{kind}"] for name in names if f"{name}_{kind}" in plans.hours]
     return f"{sum(hours):.1f}" if hours else "–"
 

@@ -105,7 +105,7 @@ def _model(config: Config) -> Finding:
     local = Path(name).expanduser()
     if local.is_dir():
         there = any((local / part).exists() for part in (SINGLE, INDEX, PARAMS))
-        return Finding("model", there, f"{local}: {size}", "put the weights (*.safetensors) there, too")
+        return Finding("model", there, f"{local}: {size}", "put the weights (*.safetensors) there as well")
     return _on_hub("model", name, "model", HUB_FILES)
 
 
@@ -147,8 +147,8 @@ def _on_hub(name: str, repository: str, kind: str, patterns: list[str]) -> Findi
     except OSError as error:
         return _in_cache(name, repository, kind, patterns, " ".join(str(error).split()))
     missing = [file.file_size or 0 for file in files if isinstance(file, DryRunFileInfo) and file.will_download]
-    told = f"{sum(missing) / GIB:.2f} GiB to be downloaded" if missing else "downloaded already"
-    return Finding(name, bool(files), f"{repository} on the Hub: {told}", "name files that it has")
+    size = f"{sum(missing) / GIB:.2f} GiB to be downloaded" if missing else "downloaded already"
+    return Finding(name, bool(files), f"{repository} on the Hub: {size}", "name files that it has")
 
 
 def _in_cache(name: str, repository: str, kind: str, patterns: list[str], problem: str) -> Finding:

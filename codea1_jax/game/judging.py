@@ -74,7 +74,7 @@ class StatedAnswers:
         self._pending = submit_calls(judge, "", computed, "") if computed else None
 
     def result(self) -> Mapping[str, str | None]:
-        """By expression; None where it has no plain-data value."""
+        """The value of each expression; None where it is not plain data."""
         if self._pending is None:
             return self._values
         computed = {e: outcome.value for e, outcome in self._pending.result().by_call.items()}

@@ -153,11 +153,11 @@ class Agreement:
             self._held = True
             passed = self._passed
         self._board.write(f"{_PASSED}/{self._index}", str(passed))
-        while len(said := self._board.read(_PASSED)) < self._count:
+        while len(by_host := self._board.read(_PASSED)) < self._count:
             if self._over.wait(_LOOK_SECONDS):
                 return
         with self._changed:
-            self._last = max(map(int, said.values())) + 1
+            self._last = max(map(int, by_host.values())) + 1
             self._changed.notify_all()
 
 

@@ -35,7 +35,7 @@ class Row:
 
     @property
     def step_seconds(self) -> float:
-        """Of all the phase's calls in a step."""
+        """Seconds of all the phase's calls in a step."""
         return self.phase.calls * self.seconds[self.bound]
 
 
@@ -92,7 +92,7 @@ def least_seconds(run: PlannedRun, hardware: Hardware, fill: float) -> float:
 
 
 def _seconds(phase: Phase, hardware: Hardware) -> dict[str, float]:
-    """Of one call, by resource, as far as arithmetic knows it."""
+    """Seconds of one call by resource, as far as arithmetic knows them."""
     chip = hardware.chip
     return {"compute": phase.flops / (chip.flops * hardware.devices), "memory": phase.traffic / chip.bandwidth}
 

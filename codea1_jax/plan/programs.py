@@ -105,7 +105,7 @@ def _sampling(
 
 
 def _shape(shape: tuple[int, ...], dtype: Any) -> Any:
-    """Of an array that comes from the host."""
+    """The shape of an array that comes from the host."""
     return jax.ShapeDtypeStruct(shape, dtype)
 
 

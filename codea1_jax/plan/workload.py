@@ -189,7 +189,7 @@ def _sampling(run: PlannedRun, load: SamplingLoad, fill: float) -> list[Phase]:
     prompt, response, samples = load.prompt * fill, load.response * fill, load.prompts * load.samples
     drawn = capacity.slots * capacity.width * capacity.block
     columns = bucket + capacity.kept_responses + capacity.block + 1
-    said = layers_flops(model, samples * response, samples * (response * prompt + causal(response)))
+    layers = layers_flops(model, samples * response, samples * (response * prompt + causal(response)))
     calls = load.prompts / rows
     found = [
         Phase(
@@ -203,7 +203,7 @@ def _sampling(run: PlannedRun, load: SamplingLoad, fill: float) -> list[Phase]:
             f"decode {load.role}",
             calls=samples * response / drawn,
             flops=layers_flops(model, drawn, drawn * columns) + vocabulary_flops(model, drawn),
-            useful=said + vocabulary_flops(model, samples * response),
+            useful=layers + vocabulary_flops(model, samples * response),
             traffic=capacity.block * (run.gathered + run.cache(capacity)),
         ),
     ]

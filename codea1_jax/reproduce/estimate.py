@@ -24,7 +24,7 @@ class Estimate:
 
 
 def estimate(commands: Sequence[Command], steps: int, at_once: int) -> Estimate:
-    """Of those that are not finished: by finished ones that differ in their seed alone, else by a first guess."""
+    """The time of the unfinished ones: that of finished ones that differ only in their seed, else a first guess."""
     known: dict[str, list[float]] = {}
     for command in commands:
         if command.finished and command.seconds is not None:

@@ -1,4 +1,4 @@
-"""Says what of the judge works on this host, and how to fix the rest: the text behind `codea1 sandbox check`."""
+"""Which parts of the judge work on this host, and how to fix the rest: the text of `codea1 sandbox check`."""
 
 import os
 import resource

@@ -233,7 +233,7 @@ def _bytes(value: bytes | bytearray) -> _Apart:
 
 
 def _array(value: Any) -> _Apart:
-    """Of an array, or a scalar, its type and shape and its bytes, or, if Python's objects are in it, those."""
+    """The type, shape and bytes of an array or scalar; if it holds Python objects, those in place of bytes."""
     if value.dtype.kind == "O":
         return value.size, value.flat, "O", value.shape
     if value.dtype.kind not in _DTYPES:
@@ -253,7 +253,7 @@ def _clock(value: Any) -> tuple[Any, ...]:
     return value.hour, value.minute, value.second, value.microsecond, value.fold, value.tzinfo
 
 
-# Of each kind the number of its parts, the parts, and whatever else describes it.
+# For each kind the number of its parts, the parts, and whatever else describes it.
 _TAKEN_APART: dict[str, Callable[[Any], _Apart]] = {
     **dict.fromkeys(("list", "tuple", "set", "frozenset", "dict_keys", "dict_values"), _all),
     **dict.fromkeys(("dict", "Counter"), _pairs),

@@ -19,8 +19,8 @@ NOT_CUT, CUT_BY_CPU, CUT_BY_WALL = range(3)
 
 PERIOD = 0.05  # seconds between two looks
 _PART = 1 << 20  # bytes of answers that are looked at at once
-# Of the time that passes: who uses less CPU time than that does nothing in the rest. Few looks may find any work of a
-# program that waits for its turn among busy neighbours, so that work also counts against idle time before it.
+# Share of the time that passes: a program that uses less CPU time does nothing in the rest. Few looks may find any
+# work of a program that waits for its turn among busy neighbours, so that work also counts against idle time before it.
 _WORKING_SHARE = 0.02
 
 

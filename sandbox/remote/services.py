@@ -27,7 +27,7 @@ _PENDING = 64  # requests submitted and not answered, for each connection
 
 @dataclass(frozen=True)
 class Answer:
-    """A service's answer; `retry_after` are the seconds after which one that is too busy wants to be asked again."""
+    """A service's answer; `retry_after` are the seconds after which a service that is too busy can be asked again."""
 
     status: int
     data: bytes

@@ -39,13 +39,13 @@ function verdictClass(verdict) {
 function testChip(test) {
   const kind = verdictClass(test.verdict);
   const glyph = { passed: "✓", failed: "✗", other: "!" }[kind];
-  const said = kind === "passed" ? element("span", { class: "hidden" }, "passed") : element("span", { class: "verdict" }, test.verdict);
+  const verdict = kind === "passed" ? element("span", { class: "hidden" }, "passed") : element("span", { class: "verdict" }, test.verdict);
   return element(
     "li",
     { class: `chip ${kind}` },
     element("span", { class: "glyph", "aria-hidden": true }, glyph),
     element("code", {}, test.call, element("span", { class: "equals" }, " == "), test.expected),
-    said,
+    verdict,
   );
 }
 
