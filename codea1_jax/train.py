@@ -142,7 +142,7 @@ def evaluate(training: Training, state: State) -> dict[str, float]:
 
 
 def check_best_metric(training: Training) -> None:
-    """Raises UserError if the best checkpoints are to be chosen by a metric that `evaluate` does not give."""
+    """Raises UserError if the best checkpoints would be chosen by a metric that `evaluate` does not give."""
     settings, names = training.checkpoint, training.evaluation.names()
     if settings.keep_best and settings.best_metric not in names:
         raise UserError(

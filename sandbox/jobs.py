@@ -145,7 +145,7 @@ class Test:
 
 @dataclass(frozen=True)
 class JudgeJob:
-    """A program and the tests that it is to be judged by. Only the calls ever reach the program's process."""
+    """A program and the tests that judge it. Only the calls ever reach the program's process."""
 
     program: str
     tests: tuple[Test, ...] = ()

@@ -70,7 +70,7 @@ def own_start(start: str | None, name: str, policy: Policy, mesh: Mesh) -> Param
 
 
 def convert(source: Source, destination: Path, form: Form, dtype: str | None, file_bytes: int) -> None:
-    """Writes the policy to a fresh directory; over the devices at hand, each of which holds its part of it once.
+    """Writes the policy to a new directory, computed over all devices, each of which holds its part once.
 
     Raises UserError if there is something at the destination, or the parameters are not as the source states them.
     """

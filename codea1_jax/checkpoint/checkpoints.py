@@ -157,7 +157,7 @@ class Checkpoints:
         self.close()
 
     def _watch(self, step: int) -> None:
-        """Says at once that a save failed, however long it takes until somebody waits for it."""
+        """Reports at once that a save failed, however long it takes until something waits for it."""
         try:
             self._manager.wait_until_finished()
         except Exception as error:  # reported here, raised by wait()  # noqa: BLE001

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from codea1_jax.plan.planned import Plans
     from codea1_jax.reproduce.published import Published
 
-WIDTH = 120  # of the tables where nobody watches
+WIDTH = 120  # of the tables if the output is not a terminal
 EXPLAINED = """\
 A preset's name is MODEL/METHOD; for hardware that it is laid out for, MODEL/METHOD_HARDWARE: 7b/golden_v5p.
 Figures are the paper's, in percent. Hours of training are the least that the hardware allows, by `codea1 plan`, or by

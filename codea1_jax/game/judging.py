@@ -61,7 +61,7 @@ def submit_calls(
 
 
 def _seconds(limits: Limits, calls: int) -> float:
-    """The most CPU seconds that calls can take of a program that is loaded anew for each."""
+    """The most CPU seconds that calls can take of a program that is loaded again for each."""
     return calls * (limits.load_seconds + limits.call_seconds)
 
 

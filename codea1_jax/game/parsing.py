@@ -168,7 +168,7 @@ class _Reading:
                 open_blocks.append(inner)
 
     def _read_block(self, statements: Sequence[ast.stmt], bound: dict[str, ast.expr]) -> Iterator[Iterator]:
-        """The asserts of one block; gives the blocks in it where they are to be read."""
+        """The asserts of one block; puts the blocks in it where they have to be read."""
         for statement in statements:
             if self._is_enough():
                 return

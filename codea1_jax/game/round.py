@@ -48,7 +48,7 @@ class RoundConfig:
 
 @dataclass(frozen=True)
 class Game:
-    """The players of both roles (None: nobody plays it), the judge, and how they play.
+    """The players of both roles (None: not played), the judge, and how they play.
 
     prompts: what the players are asked by, for a method that learns without asking.
     """

@@ -112,7 +112,7 @@ def _in_cluster() -> bool:
 
 
 def _wait_for_the_others_to_come() -> None:
-    """Nobody leaves before all are at the door: whoever still closes its judge would take those that left for dead."""
+    """No host leaves before all are ready to: one that still closes its judge would consider those that left dead."""
     client = distributed.global_state.client
     assert client is not None
     with suppress(jax.errors.JaxRuntimeError):  # one that does not come

@@ -2,7 +2,7 @@
 
 Adapters are a nested dict like the parameters', with `lora_a` (layers, inputs, rank) and `lora_b` (layers, rank,
 outputs) where these have a kernel. *Adapted* parameters are those of the base with both next to their kernel: the model
-computes x W + (x A) B from them, so that no matrix like W is made, nor a gradient like it.
+computes x W + (x A) B from them, so that neither a matrix like W nor a gradient like it is created.
 
 Whoever may train everything or adapters passes a configuration that is None for everything: then what is trained are
 the parameters themselves, and there is no base.

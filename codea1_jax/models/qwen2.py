@@ -201,7 +201,7 @@ class Qwen2(nn.Module):
     """Tokens to final hidden states.
 
     remat: names what the backward pass recomputes (`REMAT_POLICIES`).
-    attention: the kernel that whole sequences are to be attended with (`attention.KERNELS`).
+    attention: the kernel of attention over whole sequences (`attention.KERNELS`).
     """
 
     config: Qwen2Config

@@ -176,7 +176,7 @@ def save_params(directory: Path, params: Params, config: Qwen2Config, file_bytes
         held = {name: tensors[name][0]() for name in names}
         if writes:
             save_file(held, directory / file, metadata={"format": "pt"})
-            # safetensors lets nobody but the owner read its files; a server that loads them may be another user.
+            # safetensors lets only the owner read its files; a server that loads them may be another user.
             (directory / file).chmod(directory.stat().st_mode & 0o666)
     if not writes:
         return

@@ -71,7 +71,7 @@ class Report:
 
     @property
     def was_killed(self) -> bool:
-        """Whether somebody else than the zygote killed the child: itself, or the kernel for want of memory."""
+        """Whether the child was not killed by the zygote but by itself, or by the kernel for lack of memory."""
         return self.cut == NOT_CUT and self.wait_status & 0x7F == signal.SIGKILL
 
     def death(self) -> Outcome:
@@ -154,7 +154,7 @@ class Batch:
             self.outcomes += found[1:]
             return
         load, *answers = found or [report.death()]
-        gives_up = bool(answers) and lines[-1] == "~"  # a fresh process is to answer the rest
+        gives_up = bool(answers) and lines[-1] == "~"  # a new process answers the rest
         self.loaded = self.loaded or load
         if load.status is not Status.RETURNED:
             self.outcomes += [load] * self.left

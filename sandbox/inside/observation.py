@@ -11,7 +11,7 @@ from sandbox.inside.encoding import encode
 
 
 def in_order(value: Any) -> Any:
-    """Plain data with its sets and dicts built anew, in an order that their content decides."""
+    """Plain data with its sets and dicts rebuilt, in an order that their content decides."""
     kind = type(value)
     if isinstance(value, Iterator):
         return map(in_order, value)

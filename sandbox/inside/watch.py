@@ -1,6 +1,6 @@
 """Inside the jail: the zygote's look, now and then, at how a program gets on, and the end of those whose time is up.
 
-CPU time decides, so that busy neighbours cost nobody a verdict. Wall-clock time ends only what lets it pass unused, and
+CPU time decides, so that busy neighbours never cost a verdict. Wall-clock time ends only what lets it pass unused, and
 whatever lasts far too long in all. Nothing that a program does to its own timers, signals or answers gains it time: the
 kernel's account of its process is read from outside, and only whole new lines of answer count as progress.
 """

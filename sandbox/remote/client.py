@@ -19,7 +19,7 @@ class RemoteJudge(ServiceJudge):
     """Spreads jobs over the services at `addresses` (``http://host:port``); `submit` waits while many are pending.
 
     A job that none of them takes makes its future raise SandboxError. Comparison with expected values happens here:
-    they are never sent, save inside a dataset's own check.
+    they are never sent, except inside a dataset's own check.
     """
 
     def __init__(

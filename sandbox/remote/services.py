@@ -109,7 +109,7 @@ class Services:
         return answer
 
     def _hang_up(self, address: str) -> None:
-        """Close the connections that nobody uses."""
+        """Close the idle connections."""
         with contextlib.suppress(IndexError):
             while True:
                 self._idle[address].pop().close()

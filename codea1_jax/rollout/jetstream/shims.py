@@ -93,7 +93,7 @@ def _generate_thread(self: Any, idx: int) -> None:
     """Fills free slots and decodes a block, again and again. The same as JetStream's own but for one assertion.
 
     JetStream's own looks for a request, then asserts that some slot is taken. The detokenizing thread may have freed
-    the last slot in between, and the assertion ended the process. A block that nobody waits for is harmless.
+    the last slot in between, and the assertion ended the process. A block that is never waited for is harmless.
     """
     engine, params = self._generate_engines[idx], self._generate_params[idx]
     free_slots, prefilled = self._generate_slots[idx], self._generate_backlogs[idx]
