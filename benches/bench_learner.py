@@ -1,4 +1,4 @@
-"""A GRPO update, reference log-probabilities included, beside TRL's and google-tunix's: `make bench-learner`.
+"""A GRPO update, reference log-probabilities included, compared with TRL's and google-tunix's: `make bench-learner`.
 
 98 million parameters in float32 on a CPU, AdamW, 4 prompts of 64 tokens with 8 completions each, whose lengths are
 log-uniform in 32..320; the same for all, turn by turn. TRL and tunix take 8 sequences at a time and pad them to the

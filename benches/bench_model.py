@@ -1,4 +1,4 @@
-"""Forward and backward pass of one model, beside transformers on torch: `make bench-model`.
+"""Forward and backward pass of one model, compared with transformers on torch: `make bench-model`.
 
 On a CPU: 98 million parameters in float32, 4 sequences of 512 tokens, the same weights and tokens in one process each,
 two steps by turns, of which the second counts. On CUDA: the share of the peak (MFU) that a 1.5B-parameter model reaches

@@ -2,7 +2,7 @@
 
 Ours against transformers' `generate` and google-tunix's sampler, on the same weights (98M parameters, float32),
 prompts and response lengths. The others run static batches, each until its longest response is done. Every
-contender is a process in an environment of its own, made under .venv-bench; they play turn by turn. Useful tokens
+contender is a process in its own environment, made under .venv-bench; they play turn by turn. Useful tokens
 are those of the responses asked for. On a machine with CUDA it also prints the share of the memory bandwidth that
 decoding of Qwen2.5 1.5B in bfloat16 reaches at 256 sequences. Ends with one line of JSON.
 """
@@ -54,21 +54,21 @@ def make_workloads() -> dict[str, Workload]:
 
 
 def compare(directory: Path) -> dict[str, dict[str, list[dict[str, Any]]]]:
-    """What every contender told of every round, by workload. Each has one more round before, to compile in."""
+    """What every contender reported of every round, by workload. Each has one more round before, to compile in."""
     contenders = {"ours": Contender(sys.executable, "rollout_ours.py", directory)} | {
         name: Contender(environment(folder, packages), f"rollout_{name}.py", directory, BATCH)
         for name, (folder, packages) in OTHERS.items()
     }
-    told: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    reported: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for workload, rounds in ROUNDS.items():
         for name, contender in contenders.items():
             if (name, workload) != ("transformers", "ragged"):  # it compiles nothing
                 contender.ask(workload)
         turns = [{name: contender.ask(workload) for name, contender in contenders.items()} for _ in range(rounds)]
-        told[workload] = {name: [turn[name] for turn in turns] for name in contenders}
+        reported[workload] = {name: [turn[name] for turn in turns] for name in contenders}
     for contender in contenders.values():
         contender.stop()
-    return told
+    return reported
 
 
 def main() -> None:
@@ -78,10 +78,10 @@ def main() -> None:
         directory = Path(temporary)
         save_params(directory / MODEL, jax.jit(partial(init_params, Qwen2(SHAPE)))(jax.random.key(0)), SHAPE)
         (directory / WORKLOADS).write_text(json.dumps({name: vars(w) for name, w in make_workloads().items()}))
-        told = compare(directory)
+        reported = compare(directory)
         tokens = {name: workload.tokens for name, workload in read_workloads(directory).items()}
     print(f"{'workload':10}{'way':14}{'useful tokens/s':>16}   (median of the rounds)")
-    for workload, ways in told.items():
+    for workload, ways in reported.items():
         speeds = {way: [tokens[workload] / round_["seconds"] for round_ in rounds] for way, rounds in ways.items()}
         figures["tokens_per_second"][workload] = {way: statistics.median(speed) for way, speed in speeds.items()}
         for way, speed in figures["tokens_per_second"][workload].items():
@@ -89,7 +89,7 @@ def main() -> None:
         for way in OTHERS:
             pairs = zip(speeds["ours"], speeds[way], strict=True)
             ratios[f"{workload}_{way}"] = statistics.median([ours / theirs for ours, theirs in pairs])
-    ragged = told["ragged"]["ours"][0]
+    ragged = reported["ragged"]["ours"][0]
     figures["prefill_share"] = ragged["prefilled"] / ragged["naive_prefilled"]
     print(f"ragged: {ragged['prefilled']} prompt tokens prefilled instead of {ragged['naive_prefilled']}")
     if jax.default_backend() == "gpu":

@@ -1,6 +1,6 @@
-"""Contenders of a bench: each in an environment and a process of its own, asked for one turn at a time.
+"""Contenders of a bench: each in its own environment and process, asked for one turn at a time.
 
-A contender prints one JSON line when it is ready and one for every line that it reads, which may say what to do.
+A contender prints one JSON line when it is ready and one for every line that it reads, which may contain an order.
 So contenders take turns, and a busy machine slows all of them. Standard library only: it runs in every environment.
 """
 
@@ -19,7 +19,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 
-TOLD: dict[str, float] = {}  # what a contender says of its last turn, beside seconds and memory
+REPORTED: dict[str, float] = {}  # what a contender reports of its last turn, apart from seconds and memory
 
 
 def environment(name: str, packages: Sequence[str]) -> Path:
@@ -49,15 +49,15 @@ class Contender:
         self._read()
 
     def ask(self, what: str = "") -> dict[str, Any]:
-        """One turn: what the contender says of it. Shows how long it took."""
+        """One turn: what the contender reports of it. Shows how long it took."""
         assert self._process.stdin is not None
         print(what, file=self._process.stdin, flush=True)
-        told = self._read()
-        print(f"{self._name} {what}: {told['seconds']:.1f} s", file=sys.stderr)
-        return told
+        reported = self._read()
+        print(f"{self._name} {what}: {reported['seconds']:.1f} s", file=sys.stderr)
+        return reported
 
     def ask_twice(self) -> dict[str, Any]:
-        """Two turns in a row: what is said of the second.
+        """Two turns in a row: what is reported of the second.
 
         In the first, the memory that another's turn has made cold is brought back; steps of training follow each other.
         """
@@ -81,15 +81,15 @@ class Contender:
 def turns() -> Iterator[str]:
     """A contender's turns, one for each line of standard input: what each asks for.
 
-    When it asks for the next, the last is over: its seconds and the process's peak of memory are said.
+    When it asks for the next, the last is over: its seconds and the process's peak of memory are reported.
     """
     out, sys.stdout = sys.stdout, sys.stderr  # libraries chat
     print("{}", file=out, flush=True)
     for line in sys.stdin:
         started = time.perf_counter()
         yield line.strip()
-        told = {"seconds": time.perf_counter() - started, "peak_gb": peak_gb()}
-        print(json.dumps(told | TOLD), file=out, flush=True)
+        reported = {"seconds": time.perf_counter() - started, "peak_gb": peak_gb()}
+        print(json.dumps(reported | REPORTED), file=out, flush=True)
 
 
 def peak_gb() -> float:

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from contenders import TOLD, turns
+from contenders import REPORTED, turns
 
 from codea1_jax.models.attention import training_attention
 from codea1_jax.models.logprobs import token_logprobs
@@ -33,8 +33,8 @@ def main() -> None:
 
     for _ in turns():
         value, gradient = jax.block_until_ready(step(params))
-        if not TOLD:  # in the first turn, which does not count
-            TOLD.update(loss=float(value), gradient_norm=float(optax.tree.norm(gradient)))
+        if not REPORTED:  # in the first turn, which does not count
+            REPORTED.update(loss=float(value), gradient_norm=float(optax.tree.norm(gradient)))
 
 
 if __name__ == "__main__":

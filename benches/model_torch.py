@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from contenders import TOLD, turns
+from contenders import REPORTED, turns
 from transformers import Qwen2ForCausalLM
 
 
@@ -18,9 +18,9 @@ def main() -> None:
         model.zero_grad()
         loss = model(input_ids=tokens, labels=tokens, use_cache=False).loss
         loss.backward()
-        if not TOLD:  # in the first turn, which does not count; torch's sum of squares in float32 is off by 1e-3
+        if not REPORTED:  # in the first turn, which does not count; torch's sum of squares in float32 is off by 1e-3
             norms = torch.stack([parameter.grad.double().norm() for parameter in model.parameters()])
-            TOLD.update(loss=loss.item(), gradient_norm=norms.norm().item())
+            REPORTED.update(loss=loss.item(), gradient_norm=norms.norm().item())
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What every contender of bench_rollout.py shares: a workload, and a loop that plays it whenever the bench asks.
 
-Standard library only, because each contender runs in an environment of its own.
+Standard library only, because each contender runs in its own environment.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contenders import TOLD, turns
+from contenders import REPORTED, turns
 
 MODEL, WORKLOADS = "model", "workloads.json"
 
@@ -41,7 +41,7 @@ def read_workloads(directory: Path) -> dict[str, Workload]:
 
 
 def answer(directory: Path, play: Callable[[Workload], dict[str, Any]]) -> None:
-    """Plays the workload that each turn names, and says what `play` returns."""
+    """Plays the workload that each turn names, and prints what `play` returns."""
     workloads = read_workloads(directory)
     for name in turns():
-        TOLD.update(play(workloads[name]))
+        REPORTED.update(play(workloads[name]))

@@ -2,5 +2,5 @@
 
 import os
 
-# transformers warns that torch is missing; only its tokenizers are used here. It must be told before it is imported.
+# transformers warns that torch is missing, but only its tokenizers are used here. Must be set before it is imported.
 os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")

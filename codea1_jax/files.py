@@ -11,7 +11,7 @@ from typing import Any
 def write_atomically(path: Path, text: str) -> None:
     """Writes a whole UTF-8 file or none: a reader, or a crash, never sees half of it.
 
-    Raises OSError (a full disk, say) and leaves the previous file as it was.
+    Raises OSError (such as a full disk) and leaves the previous file as it was.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")

@@ -60,7 +60,7 @@ def _step(groups: Mapping[str, Groups], result: RoundResult, pages: Mapping[str,
 
 
 def _sft(game: Game, problems: Sequence[Problem], _book: Mapping[str, Page], stream: tuple[int, ...]) -> StepRollouts:
-    """Shown a question and (white box) its reference, the Test LLM is to give golden tests: K, others each time."""
+    """Shown a question and (white box) its reference, the Test LLM must give K golden tests, others each time."""
     groups = []
     for problem in problems:
         wanted = min(game.config.scoring.rewards.suite_size, len(problem.golden_tests))

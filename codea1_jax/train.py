@@ -21,7 +21,7 @@ Departures from the paper are off by default; configuration switches each of the
 - method.white_box, method.mistake_book, method.answer_prediction=false: the paper's ablations.
 - lora: adapters over one frozen base.
 
-`configs/` says which of them a preset switches on: `configs/recipes/micro_departures.yaml` has those of `micro/a1`,
+`configs/` shows which of them a preset switches on: `configs/recipes/micro_departures.yaml` has those of `micro/a1`,
 `micro/a1_paper` has none.
 """
 
@@ -142,7 +142,7 @@ def evaluate(training: Training, state: State) -> dict[str, float]:
 
 
 def check_best_metric(training: Training) -> None:
-    """Raises UserError if the best checkpoints are to be chosen by a metric that `evaluate` does not give."""
+    """Raises UserError if the best checkpoints would be chosen by a metric that `evaluate` does not give."""
     settings, names = training.checkpoint, training.evaluation.names()
     if settings.keep_best and settings.best_metric not in names:
         raise UserError(

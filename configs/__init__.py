@@ -1,5 +1,6 @@
 """The shipped presets: YAML files, read by `codea1_jax.config.presets`. Their names follow from the files."""
 
+import re
 from pathlib import Path
 
 PRESETS = Path(__file__).parent
@@ -7,9 +8,14 @@ PARTS = PRESETS / "parts"
 
 
 def model_names() -> tuple[str, ...]:
-    """The models that presets train, smallest first: micro, then by billions of parameters."""
-    names = [path.stem for path in PARTS.glob("models/*.yaml")]
-    return tuple(sorted(names, key=lambda name: 0.0 if name == "micro" else float(name.removesuffix("b"))))
+    """The models that presets train: micro, then by the billions of parameters that the names begin with."""
+
+    def billions(name: str) -> float:
+        size = re.match(r"([\d.]+)b", name)
+        return float(size[1]) if size else float("inf")
+
+    names = sorted(path.stem for path in PARTS.glob("models/*.yaml"))
+    return tuple(sorted(names, key=lambda name: 0.0 if name == "micro" else billions(name)))
 
 
 def hardware_names() -> tuple[str, ...]:

@@ -44,7 +44,7 @@ def read(path: str | Path, difficulties: Sequence[str] = ()) -> Loaded:
     rows = read_rows(path)
     fields = next((row.keys() for row in rows if isinstance(row, dict)), None)
     if fields is None:
-        raise ValueError(f"{path}: not one row is an object with fields")
+        raise ValueError(f"{path}: no row is an object with fields")
     found = find_format(rows)
     if found is None:
         known = "; ".join(f"{each.name} ({', '.join(sorted(each.fields))})" for each in FORMATS)

@@ -11,7 +11,7 @@ def parse(code: str, what: str) -> ast.Module:
     """The syntax tree; `what` names the code in the reason. Raises BadRow if the code does not parse."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # odd escapes in other people's code are not ours to fix
+            warnings.simplefilter("ignore")  # odd escapes in other people's code need no fix
             return parse_module(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise BadRow(f"{what} does not parse: {' '.join(str(error).split())}") from None

@@ -78,10 +78,10 @@ class Limits:
 class Job:
     """A program, and expressions of the suite language, each with at most one call of the program.
 
-    Each call is answered as if it were the only one: a program that keeps some state answers each in a process of its
-    own, unless `together` asks for one process for all of them, in order. The one free name of an expression is the
+    Each call is answered as if it were the only one: a program that keeps some state answers each in a separate
+    process, unless `together` asks for one process for all of them, in order. The one free name of an expression is the
     program's function; `entry_point` is needed only where that is named like a builtin. `limits` of None are the
-    judge's. `is_reference` says that the program is trusted: its outcomes carry their `inputs`, and a `ReferenceCache`
+    judge's. `is_reference` means that the program is trusted: its outcomes carry their `inputs`, and a `ReferenceCache`
     may remember them.
     """
 
@@ -145,7 +145,7 @@ class Test:
 
 @dataclass(frozen=True)
 class JudgeJob:
-    """A program and the tests that it is to be judged by. Only the calls ever reach the program's process."""
+    """A program and the tests that judge it. Only the calls ever reach the program's process."""
 
     program: str
     tests: tuple[Test, ...] = ()
@@ -218,7 +218,7 @@ class CheckJob:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """How a check ended; the verdict's detail says why it did not pass."""
+    """How a check ended; the verdict's detail explains why it did not pass."""
 
     loaded: Outcome
     verdict: Verdict
@@ -234,4 +234,4 @@ class SandboxError(RuntimeError):
 
 
 class SandboxUnavailable(SandboxError):
-    """The judge cannot run on this host; the message is one line that says what is missing and what to do."""
+    """The judge cannot run on this host; the message is one line that names what is missing and the fix."""

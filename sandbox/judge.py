@@ -16,7 +16,7 @@ class Judge(ABC):
     """Takes jobs and gives futures; a future raises SandboxError where the machinery, not the program, failed."""
 
     limits: Limits
-    """What a program may use whose job does not say."""
+    """What a program may use whose job sets no limits."""
 
     @abstractmethod
     def submit(self, job: Job) -> Future[Execution]:
@@ -64,7 +64,7 @@ def then(first: Future[S], function: Callable[[S], T]) -> Future[T]:
     def finish(done: Future[S]) -> None:
         try:
             second.set_result(function(done.result()))
-        except BaseException as error:  # noqa: BLE001  (whatever it is, it is told to whoever waits)
+        except BaseException as error:  # noqa: BLE001  (whatever it is, whoever waits gets it)
             second.set_exception(error)
 
     first.add_done_callback(finish)

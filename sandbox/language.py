@@ -90,7 +90,7 @@ class ReadCall:
 
 
 class OutsideLanguage(ValueError):
-    """An expression leaves the suite language; the message says how."""
+    """An expression leaves the suite language; the message explains how."""
 
 
 def parse_test(
@@ -114,7 +114,7 @@ def parse_test(
         if not any_view:
             _check_wrappers(call, entry_point)
         test = SuiteTest(_normalized(call), _normalized(stated))
-        # Written out anew, a text may nest deeper than what it was read from: the pool must be able to read it.
+        # Written out again, a text may nest deeper than what it was read from: the pool must be able to read it.
         read_call(test.call, entry_point)
         read_call(test.stated)
         return test

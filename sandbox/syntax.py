@@ -10,7 +10,7 @@ import ast
 import threading
 from typing import Any
 
-one_at_a_time = threading.Lock()  # to be held around other people's code that parses, too
+one_at_a_time = threading.Lock()  # also to be held around other people's code that parses
 
 
 _ATTEMPTS = 5

@@ -1,6 +1,6 @@
 """Compares our verdicts with those of evalplus' own scorer, sample by sample, on the file of samples that we write.
 
-evalplus is no dependency. Put it into an environment of its own, and name its Python:
+evalplus is not a dependency. Put it into a separate environment, and name its Python:
 
     uv venv /tmp/evalplus && uv pip install -p /tmp/evalplus evalplus==0.3.1
     .venv/bin/python scripts/compare_with_evalplus.py ../shared/data/evalplus_sample.parquet \\
@@ -90,7 +90,7 @@ def as_released(problem: Problem) -> dict[str, Any]:
 
 
 def as_json(value: Any) -> Any:
-    """The value; what JSON does not have, as evalplus says it."""
+    """The value; what JSON does not have, as evalplus writes it."""
     if isinstance(value, list | tuple | set):
         return [as_json(item) for item in value]
     if isinstance(value, dict):
@@ -105,7 +105,7 @@ def variants(program: str, count: int) -> list[str]:
 
 
 def ours(data: Path, samples: Path, out: Path) -> Verdicts:
-    """What `codea1 eval code` says."""
+    """What `codea1 eval code` reports."""
     command = [sys.executable, "-m", "codea1_jax", "eval", "code", "--json"]
     arguments = ["--data", str(data), "--samples", str(samples), "--out", str(out)]
     subprocess.run([*command, *arguments], check=True, stdout=subprocess.DEVNULL)
@@ -116,7 +116,7 @@ def ours(data: Path, samples: Path, out: Path) -> Verdicts:
 
 
 def theirs(python: str, source: str, data: Path, samples: Path) -> Verdicts:
-    """What evalplus says of one benchmark; its cache stays beside the samples."""
+    """What evalplus reports for one benchmark; its cache stays next to the samples."""
     name, override = BENCHMARKS[source]
     found = samples.with_name(f"{samples.stem}_eval_results.json")
     found.unlink(missing_ok=True)

@@ -9,7 +9,7 @@ from browser import open_browser
 from selenium.webdriver.common.by import By
 
 WIDTH, HEIGHT = 1100, 1000
-# Leaves the plots of one table on the page and says how high they are.
+# Leaves the plots of one table on the page and returns their height.
 ARRANGE = """
   const dots = document.querySelector(`#${arguments[0]} .dots`);
   document.body.replaceChildren(dots);

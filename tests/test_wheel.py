@@ -24,7 +24,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(ROOT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE", "THIRD_PARTY.md"):
         shutil.copy(ROOT / name, copy)
-    # From a source distribution, as `python -m build` makes it: what that leaves out is missing in the wheel, too.
+    # From a source distribution, as `python -m build` makes it: what that leaves out is also missing in the wheel.
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(copy / "dist"), str(copy)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -66,7 +66,7 @@ def _prompts(tokenizer: Tokenizer, config: Config | None) -> Prompts:
 
 
 def _loaded(source: Source, sampling: Sampling, seed: int, config: Config | None) -> PolicyPlayer:
-    """The policy over the devices at hand; on accelerators it computes in bfloat16."""
+    """The policy over all devices; on accelerators it computes in bfloat16."""
     dtype = jnp.dtype("float32" if jax.default_backend() == "cpu" else "bfloat16")
     model = source.policy.model.clone(dtype=dtype, param_dtype=dtype)
     devices = jax.devices()

@@ -57,7 +57,7 @@ def open_source(name: str, role: str | None = None) -> Source:
 
 
 def own_start(start: str | None, name: str, policy: Policy, mesh: Mesh) -> Params | None:
-    """What the policy of this name starts from, if `start` says that it does not start from what the others do.
+    """What the policy of this name starts from, if `start` names something else than the others start from.
 
     Raises UserError if it is neither a run nor a model, or one of another shape.
     """
@@ -70,12 +70,12 @@ def own_start(start: str | None, name: str, policy: Policy, mesh: Mesh) -> Param
 
 
 def convert(source: Source, destination: Path, form: Form, dtype: str | None, file_bytes: int) -> None:
-    """Writes the policy to a fresh directory; over the devices at hand, each of which holds its part of it once.
+    """Writes the policy to a new directory, computed over all devices, each of which holds its part once.
 
     Raises UserError if there is something at the destination, or the parameters are not as the source states them.
     """
     if destination.exists() and (not destination.is_dir() or any(destination.iterdir())):
-        raise UserError(f"{destination}: there is something already; choose a fresh directory")
+        raise UserError(f"{destination}: already exists; choose a new directory")
     model = source.policy.model.clone(param_dtype=jnp.dtype(dtype or source.dtype))
     devices = jax.devices()
     mesh = make_mesh(MeshConfig(), devices[: math.gcd(len(devices), model.config.hidden_size)])
@@ -98,7 +98,7 @@ def _of_run(run: Path, role: str | None) -> Source:
         arrays, document = checkpoints.look(step)
     kept = {name.split("/")[0]: dtype for name, (dtype, *_) in arrays.items() if name.split("/")[1] == "params"}
     if role not in kept:
-        raise UserError(f"{run} is a run: choose one of its policies by --role={'|'.join(sorted(kept))}")
+        raise UserError(f"{run} is a run: choose one of its policies with --role={'|'.join(sorted(kept))}")
 
     policy, lora = make_policy(config.model), config.lora
 

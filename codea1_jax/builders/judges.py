@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 def make_judge(settings: SandboxConfig, preload: Sequence[str] = ()) -> Judge:
     """The judge, which remembers what references answer; programs in local jails may also import `preload`.
 
-    Raises SandboxUnavailable, saying what is missing, if it cannot run here or nobody answers there.
+    Raises SandboxUnavailable, naming what is missing, if it cannot run here or no service answers.
     """
     return ReferenceCache(_judge(settings, tuple(dict.fromkeys((*settings.preload, *preload)))))
 

@@ -72,7 +72,7 @@ class InitialWeights:
 
     @classmethod
     def of(cls, config: Config) -> InitialWeights:
-        """As a configuration says."""
+        """From a configuration."""
         return cls(config.model, config.warm_start, Path(config.warm_start_cache), config.run.seed, config.lora)
 
     def params(self, policy: Policy, mesh: Mesh) -> Params:
@@ -108,7 +108,7 @@ class InitialWeights:
         return params
 
     def _digest(self, config: WarmStartConfig) -> str:
-        """Of all that a warm start depends on."""
+        """A hash of all that a warm start depends on."""
         made_by = {
             "warm_start": config.model_dump(mode="json"),
             "model": self.model.model_dump(mode="json"),
@@ -141,7 +141,7 @@ class Learning:
 
     @classmethod
     def of(cls, config: Config, method: Method) -> Learning:
-        """As a configuration says. A policy that starts elsewhere keeps a reference of its own."""
+        """From a configuration. A policy that starts elsewhere keeps its own reference."""
         sections = {"code": config.code, "test": config.test}
         own = {name: _near_its_start(sections[name]) for name in method.policies}
         return cls(method, own, config.lora, config.offload, config.rollout.temperature, config.run.seed)
@@ -167,8 +167,7 @@ class Learning:
                 mesh=mesh,
                 offload=self.offload,
                 lora=self.lora,
-                seed=len(self.sections) * self.seed
-                + number,  # every policy's adapters are drawn from a seed of their own
+                seed=len(self.sections) * self.seed + number,  # every policy's adapters are drawn from their own seed
             )
             for number, (name, section) in enumerate(self.sections.items())
         }

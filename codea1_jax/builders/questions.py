@@ -33,11 +33,11 @@ class Questions:
 def load_questions(config: Config, prompts: Prompts, judge: Judge) -> Questions:
     """Reads the source, refuses questions by reason, and parts training questions from held-out ones.
 
-    A file's held-out questions are chosen by a hash of the solution; the micro world's have programs of their own and
+    A file's held-out questions are chosen by a hash of the solution; the micro world's have their own programs and
     are the same for every seed, so that runs can be compared.
 
     Raises UserError for an unreadable source, or if too few questions are left to train on; then the reasons why
-    they were refused are in a file beside the run's directory.
+    they were refused are in a file next to the run's directory.
     """
     data = config.data
     scored = config.eval.every > 0 and "code" in METHODS[config.method.name].roles

@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 
 class CheckpointError(OSError):
-    """A step that was not saved, or cannot be restored; the message says which, why, and what is left."""
+    """A step that was not saved, or cannot be restored; the message names it, why, and what is left."""
 
 
 class _Unreadable(Exception):
@@ -80,7 +80,7 @@ class Checkpoints:
         `arrays` is a pytree of JAX arrays, `document` what JSON can hold.
 
         Raises:
-            CheckpointError: this save or the one before failed (a full disk, say). Earlier steps are intact.
+            CheckpointError: this save or the one before failed (for example on a full disk). Earlier steps are intact.
         """
         self.wait()
         content = {"arrays": describe(arrays), "document": document, "digest": _digest(document)}
@@ -157,7 +157,7 @@ class Checkpoints:
         self.close()
 
     def _watch(self, step: int) -> None:
-        """Says at once that a save failed, however long it takes until somebody waits for it."""
+        """Reports at once that a save failed, however long it takes until something waits for it."""
         try:
             self._manager.wait_until_finished()
         except Exception as error:  # reported here, raised by wait()  # noqa: BLE001

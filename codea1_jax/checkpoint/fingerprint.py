@@ -18,7 +18,7 @@ from codea1_jax.checkpoint.offload import in_device_memory
 
 
 def describe(arrays: Any) -> dict[str, list[Any]]:
-    """By path: type, shape and fingerprint of every array of a tree."""
+    """Type, shape and fingerprint of every array of a tree, by path."""
     # One after the other: together they would need as much memory again as the arrays.
     fingerprints = [jax.block_until_ready(_fingerprint(in_device_memory(x))) for x in jax.tree.leaves(arrays)]
     values = jax.device_get(fingerprints)
@@ -34,7 +34,7 @@ def digest(arrays: Any) -> str:
 
 
 def shapes(tree: Any) -> dict[str, list[Any]]:
-    """By path: type and shape of every array, or `jax.ShapeDtypeStruct`, of a tree."""
+    """Type and shape of every array, or `jax.ShapeDtypeStruct`, of a tree, by path."""
     return {
         jax.tree_util.keystr(path, simple=True, separator="/"): [str(leaf.dtype), list(leaf.shape)]
         for path, leaf in jax.tree.leaves_with_path(tree)

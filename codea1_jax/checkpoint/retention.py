@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-Score = Callable[[int], float | None]  # of a step: how good the models were, None where nobody measured
+Score = Callable[[int], float | None]  # of a step: how good the models were, None where it was not measured
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ def check_writable(directory: str) -> None:
         raise UserError(f"checkpoint.directory: {directory} is not a gs://bucket/path")
     name = f".writable-{uuid.uuid4().hex}"
     try:
-        with _silent("gcsfs"):  # which logs what it raises, too
+        with _silent("gcsfs"):  # which also logs what it raises
             probe = epath.Path(directory) / name
             probe.write_text("")
             _try_tensorstore(bucket, f"{folder.rstrip('/')}/{name}")
@@ -70,7 +70,7 @@ def check_shared(directory: str) -> None:
 
 @contextmanager
 def _silent(name: str) -> Iterator[None]:
-    """Inside it, a library's logger says nothing."""
+    """Inside it, a library's logger is silent."""
     library = logging.getLogger(name)
     before, library.disabled = library.disabled, True
     try:

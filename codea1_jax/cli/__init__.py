@@ -1,11 +1,11 @@
 """The command line: one module per command, each with `add(commands)`, which registers it.
 
-Results go to standard output, everything else to standard error. Exit codes: 0 done, or stopped since nobody reads the
-results any more; 1 failed for an outer reason, such as a full disk or a judge that died (one line says which; what was
-saved is good); 2 bad input (one line says what and how to fix it); 130 stopped and resumable.
+Results go to standard output, everything else to standard error. Exit codes: 0 done, or stopped because the reader of
+the results has gone; 1 failed for an external reason, such as a full disk or a judge that died (one line names it; what
+was saved is good); 2 bad input (one line names it and the fix); 130 stopped and resumable.
 
-Command modules import JAX and the rooms they need inside the function that runs, so that `codea1 --help` is quick and
-`codea1 sandbox` works on hosts without an accelerator stack.
+Command modules import JAX and the packages they need inside the function that runs, so that `codea1 --help` is quick
+and `codea1 sandbox` works on hosts without an accelerator stack.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except ReaderGone:
             return DONE
         finally:
-            with suppress(ReaderGone, OSError):  # of a full disk the interpreter tells when it flushes
+            with suppress(ReaderGone, OSError):  # the interpreter reports a full disk when it flushes
                 sys.stdout.flush()
 
 

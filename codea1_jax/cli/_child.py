@@ -1,4 +1,4 @@
-"""One command in a process of its own that does not outlive the one that started it.
+"""One command in its own process, which does not outlive the one that started it.
 
     python -m codea1_jax.cli._child CORES ARGUMENTS...
 

@@ -45,7 +45,7 @@ def add_source(parser: argparse.ArgumentParser, samples: str, prefix: str = "") 
     source.add_argument(
         f"--{prefix}model", help="a Hugging Face directory, a run's directory, a Hub id, or http://host:port"
     )
-    parser.add_argument(f"--{prefix}served-model", help="of an endpoint; default: the first it serves")
+    parser.add_argument(f"--{prefix}served-model", help="which model of an endpoint; default: the first it serves")
 
 
 def load_data(source: str) -> Loaded:
@@ -128,7 +128,7 @@ def make_source(
 
 
 def account(loaded: Loaded, config: Mapping[str, Any], started: float) -> dict[str, Any]:
-    """What results carry beside figures."""
+    """What results carry apart from metrics."""
     from codea1_jax.run.telemetry import versions
 
     return {

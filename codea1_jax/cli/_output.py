@@ -9,7 +9,7 @@ from typing import Any
 
 
 class ReaderGone(Exception):
-    """Nobody reads standard output any more. Not an OSError, which would be told as a failure."""
+    """The reader of standard output has gone. Not an OSError, which would be reported as a failure."""
 
 
 class Output:

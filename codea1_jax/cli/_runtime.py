@@ -21,10 +21,10 @@ logger = logging.getLogger(__name__)
 
 
 def keep_compiled_programs() -> None:
-    """Keeps every compiled program between runs: where `JAX_COMPILATION_CACHE_DIR` says, else in `.cache/jax`.
+    """Keeps every compiled program between runs: in `JAX_COMPILATION_CACHE_DIR`, else in `.cache/jax`.
 
-    Several processes keep theirs only where the variable says, in a folder that all of them read: on disks of their
-    own the first would find what it needs and then wait for the others, which compile it again.
+    Several processes keep theirs only in a folder that the variable names and all of them read: with a disk each,
+    the first would find what it needs and then wait for the others, which compile it again.
     Must be called once the processes have met and before anything is compiled.
     """
     import jax
@@ -57,7 +57,7 @@ def _write_from_every_process() -> None:
         if worth_it and _looked_up_here_alone(backend, devices):
             try:
                 compilation_cache.put_executable_and_time(key, name, executable, backend, int(seconds))
-            except Exception as error:  # JAX, too, carries on: what is not kept is compiled again  # noqa: BLE001
+            except Exception as error:  # JAX also carries on: what is not kept is compiled again  # noqa: BLE001
                 logger.warning("%s is not kept for the next start: %s", name, error)
         return executable
 

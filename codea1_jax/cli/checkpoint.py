@@ -24,7 +24,7 @@ def add(commands: Commands) -> None:
         required=True, metavar="COMMAND"
     )
     ls = saved.add_parser("ls", help="list a run's checkpoints and how good each was")
-    show = saved.add_parser("show", help="say what is in a checkpoint")
+    show = saved.add_parser("show", help="show what is in a checkpoint")
     show.add_argument("--step", type=int, help="default: the newest")
     for parser, run in ((ls, _ls), (show, _show)):
         parser.add_argument("place", metavar="RUN", help="a run's directory, or where its checkpoints are (gs://...)")
@@ -94,7 +94,7 @@ def _line(row: Mapping[str, Any]) -> str:
 
 
 def _sizes(arrays: Mapping[str, Sequence[Any]]) -> dict[str, dict[str, int]]:
-    """By policy and part of its state, and for the shared reference: how many arrays, elements and bytes."""
+    """How many arrays, elements and bytes, by policy and part of its state, and for the shared reference."""
     import jax.numpy as jnp
 
     sizes: dict[str, dict[str, int]] = defaultdict(lambda: {"arrays": 0, "elements": 0, "bytes": 0})

@@ -19,7 +19,9 @@ def add(commands: Commands) -> None:
     parser.add_argument("destination", type=Path, help="a fresh directory")
     parser.add_argument("--to", choices=("hf", "flax"), help="default: flax from Hugging Face's form, else hf")
     parser.add_argument("--role", help="which of a run's policies: code or test")
-    parser.add_argument("--dtype", choices=("float32", "bfloat16", "float16"), help="default: as in the source")
+    parser.add_argument(
+        "--dtype", choices=("float32", "bfloat16", "float16"), help="type of the weights; default: as in the source"
+    )
     parser.add_argument("--file-gb", type=_size, default=5.0, help="longest file of safetensors; default: %(default)s")
     parser.set_defaults(run=_run)
 

@@ -45,7 +45,7 @@ def add(commands: Commands) -> None:
     prepare.add_argument("--json", action="store_true", help="print nothing but the manifest, on one line")
     prepare.set_defaults(run=_prepare)
 
-    validate = data.add_parser("validate", help="say what is wrong with a file of problems, line by line")
+    validate = data.add_parser("validate", help="check a file of problems, line by line")
     validate.add_argument("file", type=Path, help="JSONL of {id, question, solution, entry_point, tests?}")
     validate.add_argument("--json", action="store_true", help="print one JSON document on one line")
     validate.set_defaults(run=_validate)
@@ -75,7 +75,7 @@ def _prepare(options: argparse.Namespace) -> int:
 
 
 def _recipe(options: argparse.Namespace) -> Recipe:
-    """What is asked for. Raises UserError if nothing says where its rows come from."""
+    """What is asked for. Raises UserError if nothing names where its rows come from."""
     from data_pipeline.prepare import default_recipe
     from data_pipeline.sources import find_dataset
 

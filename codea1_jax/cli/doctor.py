@@ -17,14 +17,14 @@ _QUESTIONS = {"data", "golden tests"}  # findings for which `codea1 train` would
 
 def add(commands: Commands) -> None:
     """Registers the command."""
-    parser = commands.add_parser("doctor", help="say what is here, what is missing, and what fixes it")
-    parser.add_argument("preset", nargs="?", help="a preset's name or a YAML file: what its run needs, too")
+    parser = commands.add_parser("doctor", help="check your setup and suggest fixes")
+    parser.add_argument("preset", nargs="?", help="a preset's name or a YAML file; also checks what its run needs")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="for example checkpoint.directory=gs://...")
     parser.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
-    logging.getLogger("gcsfs").setLevel(logging.CRITICAL)  # its tracebacks: the findings say in one line what failed
+    logging.getLogger("gcsfs").setLevel(logging.CRITICAL)  # its tracebacks: the findings report in one line what failed
     diagnosis = _diagnose(options.preset, options.overrides)
     print(diagnosis)
     failures = dict.fromkeys(finding.name for finding in diagnosis.failures)

@@ -125,7 +125,7 @@ def _evaluate(
     sources: Sources,
     measure: Callable[..., Results],
 ) -> int:
-    """Reads the data, finds who answers, measures, and writes the results beside their journal.
+    """Reads the data, finds who answers, measures, and writes the results next to their journal.
 
     sources: of each who answers, the prefix of its options, its role, and what reads its samples from a file.
     measure: (task, *those who answer) -> figures.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def add(commands: Commands) -> None:
     """Registers the command."""
-    parser = commands.add_parser("plan", help="say whether a run fits some hardware, and how fast it can be")
+    parser = commands.add_parser("plan", help="show whether a run fits some hardware, and how fast it can be")
     add_preset(parser)
     parser.add_argument("--topology", help="v5e:4x4, v5p:2x2x4, h100:8, ...; by default what the preset is made for")
     parser.add_argument(
@@ -48,7 +48,7 @@ def _run(options: argparse.Namespace) -> int:
     config = load(Config, options.preset, options.overrides)
     name = options.topology or config.hardware
     if name is None:
-        raise UserError(f"{options.preset} is made for no particular hardware: say --topology v5e:4x4, say")
+        raise UserError(f"{options.preset} is not made for particular hardware: pass --topology, for example v5e:4x4")
     hardware = find_hardware(name)
     if hardware.is_tpu:
         check_compiler()

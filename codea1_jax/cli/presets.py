@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from codea1_jax.plan.planned import Plans
     from codea1_jax.reproduce.published import Published
 
-WIDTH = 120  # of the tables where nobody watches
+WIDTH = 120  # of the tables if the output is not a terminal
 EXPLAINED = """\
 A preset's name is MODEL/METHOD; for hardware that it is laid out for, MODEL/METHOD_HARDWARE: 7b/golden_v5p.
 Figures are the paper's, in percent. Hours of training are the least that the hardware allows, by `codea1 plan`, or by
@@ -104,7 +104,7 @@ def _rows(table: Published, plans: Plans) -> Table:
 
 
 def _hours(names: list[str], kind: str, plans: Plans) -> str:
-    """Of training all of them on this kind of hardware."""
+    """Hours of training all of them on this kind of hardware."""
     hours = [plans.hours[f"{name}_{kind}"] for name in names if f"{name}_{kind}" in plans.hours]
     return f"{sum(hours):.1f}" if hours else "–"
 
@@ -114,16 +114,19 @@ def _hardware(plans: Plans) -> Table:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    from codea1_jax.config import Config, load
+    from codea1_jax.config import Config, load, preset_names
 
     lines = Table(title="Hardware", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for name in ("presets", "hardware", "GiB/device", "of", ""):
         lines.add_column(name, justify="right" if name in ("GiB/device", "of") else "left")
-    for model in model_names()[1:]:
+    for model in model_names():
         for kind in hardware_names():
-            plan, names = plans.plans.get(f"{model}/a1_{kind}"), f"{model}/…_{kind}"
+            preset, names = f"{model}/a1_{kind}", f"{model}/…_{kind}"
+            if preset not in preset_names():
+                continue
+            plan = plans.plans.get(preset)
             if plan is None:
-                hardware = load(Config, f"{model}/a1_{kind}").hardware
+                hardware = load(Config, preset).hardware
                 lines.add_row(names, hardware, "", "", "no plan has been compiled yet")
                 continue
             memory = f"{plan.memory:.1f}" if plan.compiled else f"≥ {plan.memory:.1f}"

@@ -17,7 +17,7 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser("report", help="write a run's report.html")
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run directories")
     parser.add_argument("--out", type=Path, help="the file to write")
-    parser.add_argument("--follow", action="store_true", help="write it anew every 10 seconds until Ctrl-C")
+    parser.add_argument("--follow", action="store_true", help="rewrite it every 10 seconds until Ctrl-C")
     parser.set_defaults(run=_run)
 
 

@@ -30,12 +30,12 @@ def add(commands: Commands) -> None:
         "--model",
         choices=model_names(),
         default="micro",
-        help="of the others, which presets would be trained; default: %(default)s",
+        help="any model but micro: only list the presets to train; default: %(default)s",
     )
     parser.add_argument("--seeds", type=positive, default=5, help="default: %(default)s")
-    parser.add_argument("--steps", type=positive, default=40, help="of every training run; default: %(default)s")
+    parser.add_argument("--steps", type=positive, default=40, help="training steps of every run; default: %(default)s")
     parser.add_argument(
-        "--questions", type=positive, default=256, help="to train on and held out; default: %(default)s"
+        "--questions", type=positive, default=256, help="questions to train on, and to hold out; default: %(default)s"
     )
     parser.add_argument("--at-once", type=positive, default=2, help="commands run at a time; default: %(default)s")
     parser.add_argument("--out", type=Path, default=Path("runs/lab"), help="folder of runs and tables; %(default)s")
@@ -101,12 +101,13 @@ def _of_real_size(options: argparse.Namespace) -> int:
         if method in AUTHORS:
             author = AUTHORS[method]
             print(f"codea1 eval suites --data data/kodcode --model {runs}-{author} --out {runs}-suites-{author}")
-        on = ", ".join(f"_{kind} {hours[f'{name}_{kind}']:.1f} h" for kind in hardware_names())
-        print(f"codea1 train {name}   # at least {on}, for each of {options.seeds} seeds")
+        on = ", ".join(f"_{k} {hours[f'{name}_{k}']:.1f} h" for k in hardware_names() if f"{name}_{k}" in hours)
+        hours_each = f"at least {on}" if on else "hours unknown"
+        print(f"codea1 train {name}   # {hours_each}, for each of {options.seeds} seeds")
     if options.dry_run:
         return DONE
     raise UserError(
-        f"--model {options.model}: trained here is --model micro alone; these presets are for accelerators: start them "
+        f"--model {options.model}: only --model micro is trained here; these presets are for accelerators: start them "
         "with `python -m launch` (docs/tables.md)"
     )
 

@@ -22,7 +22,7 @@ VARIABLE = "CODEA1_SANDBOX_TOKEN"  # `sandbox.remote.bearer.VARIABLE`, whose imp
 def add(commands: Commands) -> None:
     """Registers the commands."""
     judge = commands.add_parser("sandbox", help="the judge by itself").add_subparsers(required=True, metavar="COMMAND")
-    check = judge.add_parser("check", help="say what of the judge works on this host, and how to fix the rest")
+    check = judge.add_parser("check", help="check which parts of the judge work on this host, and suggest fixes")
     check.set_defaults(run=_check)
 
     serve = judge.add_parser("serve", help="judge over HTTP, for runs with sandbox.backend=http")

@@ -33,8 +33,8 @@ def add(commands: Commands) -> None:
     parser.add_argument("--role", help="which of a run's policies: code or test")
     parser.add_argument("--name", help="what clients call the model; default: the last part of CHECKPOINT")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on; default: %(default)s")
-    parser.add_argument("--port", type=port, default=8000, help="of HTTP; default: %(default)s")
-    parser.add_argument("--grpc-port", type=port, default=9000, help="of gRPC; default: %(default)s")
+    parser.add_argument("--port", type=port, default=8000, help="HTTP port; default: %(default)s")
+    parser.add_argument("--grpc-port", type=port, default=9000, help="gRPC port; default: %(default)s")
     parser.add_argument("--token-file", type=Path, help=f"the bearer token clients must send; default: ${VARIABLE}")
     parser.add_argument("--slots", type=int, default=16, help="prompts decoded at once; default: %(default)s")
     parser.add_argument(

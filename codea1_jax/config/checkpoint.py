@@ -16,6 +16,6 @@ class CheckpointConfig(Section):
     every: int = Field(default=10, ge=1, description="training steps between checkpoints")
     keep_last: int = Field(default=2, ge=1, description="newest checkpoints kept")
     keep_best: int = Field(
-        default=0, ge=0, description="best checkpoints kept besides; every evaluated step is then saved"
+        default=0, ge=0, description="best checkpoints to keep as well; every evaluated step is then saved"
     )
-    best_metric: str = Field(default="eval/avg_at_n", description="figure of the evaluations that says which are best")
+    best_metric: str = Field(default="eval/avg_at_n", description="evaluation metric that decides which are best")

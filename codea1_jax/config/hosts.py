@@ -8,7 +8,7 @@ from codea1_jax.config.section import Section
 
 
 class HostsConfig(Section):
-    """How the processes of a run find each other; unset, as a SLURM step or a TPU pod says, else there is one."""
+    """How the processes of a run find each other; unset: as in the SLURM step or TPU pod, else there is one."""
 
     coordinator: str | None = Field(default=None, description="address of the first process, as host:port")
     count: int | None = Field(default=None, ge=1, description="processes")

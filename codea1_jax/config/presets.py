@@ -3,7 +3,7 @@
 A preset is a YAML file under `configs/`. Its optional key `compose` lists other presets to start from, in order;
 later ones win, the file itself wins over them, and `key=value` overrides win over everything.
 
-Presets that are no files are composed by their names: `MODEL/METHOD`, or `MODEL/METHOD_HARDWARE` for hardware that the
+Presets that are not files are composed by their names: `MODEL/METHOD`, or `MODEL/METHOD_HARDWARE` for hardware that the
 model is laid out for. Their parts are under `configs/parts`; in a method's, `$model` stands for the model's name.
 """
 
@@ -108,7 +108,7 @@ def _read(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
         raise UserError(f"{path}: a preset is a mapping of keys, not a {type(own).__name__}")
     parts = own.pop("compose", [])
     if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
-        raise UserError(f"{path}: compose: a list of presets is wanted, not {parts!r}")
+        raise UserError(f"{path}: compose: must be a list of presets, not {parts!r}")
     return _merge(_composed(parts, path.parent, (*seen, path.resolve())), own)
 
 

@@ -14,9 +14,9 @@ class SandboxConfig(Section):
 
     backend: Literal["auto", "nsjail", "process", "http", "sandbox_fusion"] = Field(
         default="auto",
-        description="auto: nsjail, or stop and say what is missing; process: no jail, by name only; http: hosts that "
-        "run `codea1 sandbox serve`; sandbox_fusion: SandboxFusion services, WEAKER: nothing but what such a service "
-        "does by itself keeps programs from each other and from its host",
+        description="auto: nsjail, or stop and report what is missing; process: no jail, by name only; http: hosts "
+        "that run `codea1 sandbox serve`; sandbox_fusion: SandboxFusion services, WEAKER: nothing but what such a "
+        "service does by itself keeps programs from each other and from its host",
     )
     addresses: tuple[Annotated[str, StringConstraints(pattern="^https?://[^/]")], ...] = Field(
         default=(),

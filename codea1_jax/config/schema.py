@@ -69,5 +69,5 @@ class Config(Section):
                     f"{name}.start: method.name={self.method.name} trains no policy of that name; leave it out"
                 )
         if self.checkpoint.keep_best and not self.eval.every:
-            raise ValueError("checkpoint.keep_best: nothing says which is best; set eval.every")
+            raise ValueError("checkpoint.keep_best: without evaluations none is best; set eval.every")
         return self

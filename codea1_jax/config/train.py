@@ -16,7 +16,7 @@ class TrainConfig(Section):
     epochs: int = Field(default=3, ge=1, description="passes over the questions when steps is not set")
     questions: int = Field(default=256, ge=1, description="questions per step")
     update_n: int = Field(
-        default=1, ge=1, description="at most this many candidates per question are learned from by the Test LLM"
+        default=1, ge=1, description="the Test LLM learns from at most this many candidates per question"
     )
 
     def total_steps(self, questions: int) -> int:

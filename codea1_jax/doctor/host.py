@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 DISTRIBUTION = "codea1-jax"
 GIB = 2**30
-_TOLD = ("jax", "jaxlib", "flax", "numpy", "transformers")  # whose versions everybody asks for
+_REPORTED = ("jax", "jaxlib", "flax", "numpy", "transformers")  # whose versions everybody asks for
 _CHECKED = (DISTRIBUTION, "jax", "flax")  # whose requirements must be met
 _EXTRAS = ("cuda12", "cuda13", "eval", "jetstream", "plan", "serve", "tpu", "wandb")
 
@@ -33,8 +33,8 @@ def find_packages() -> Finding:
         names = sorted(unmet)
         detail = f"{python}; " + ", ".join(f"{name} (here: {version(Requirement(name).name)})" for name in names)
         return Finding("packages", False, detail, "pip install " + " ".join(f"'{name}'" for name in names))
-    told = ", ".join(f"{name} {version(name)}" for name in (DISTRIBUTION, *_TOLD))
-    return Finding("packages", True, f"{python}, {told}")
+    versions = ", ".join(f"{name} {version(name)}" for name in (DISTRIBUTION, *_REPORTED))
+    return Finding("packages", True, f"{python}, {versions}")
 
 
 def find_extras() -> Finding:

@@ -105,7 +105,7 @@ def _model(config: Config) -> Finding:
     local = Path(name).expanduser()
     if local.is_dir():
         there = any((local / part).exists() for part in (SINGLE, INDEX, PARAMS))
-        return Finding("model", there, f"{local}: {size}", "put the weights (*.safetensors) there, too")
+        return Finding("model", there, f"{local}: {size}", "put the weights (*.safetensors) there as well")
     return _on_hub("model", name, "model", HUB_FILES)
 
 
@@ -147,8 +147,8 @@ def _on_hub(name: str, repository: str, kind: str, patterns: list[str]) -> Findi
     except OSError as error:
         return _in_cache(name, repository, kind, patterns, " ".join(str(error).split()))
     missing = [file.file_size or 0 for file in files if isinstance(file, DryRunFileInfo) and file.will_download]
-    told = f"{sum(missing) / GIB:.2f} GiB to be downloaded" if missing else "downloaded already"
-    return Finding(name, bool(files), f"{repository} on the Hub: {told}", "name files that it has")
+    size = f"{sum(missing) / GIB:.2f} GiB to be downloaded" if missing else "downloaded already"
+    return Finding(name, bool(files), f"{repository} on the Hub: {size}", "name files that it has")
 
 
 def _in_cache(name: str, repository: str, kind: str, patterns: list[str], problem: str) -> Finding:
@@ -172,7 +172,7 @@ def _directory(config: Config) -> Finding:
 
 
 def _saving(config: Config) -> Finding:
-    """Whether checkpoints can be written, and on a disk of ours whether there is room for them."""
+    """Whether checkpoints can be written, and on a local disk whether there is room for them."""
     directory = checkpoints_of(Path(config.run.directory), config.checkpoint)
     if directory.startswith(REMOTE):
         try:
@@ -183,7 +183,7 @@ def _saving(config: Config) -> Finding:
     try:
         size = float(saved(config, model_shape(config.model)))
     except UserError:
-        size = 0.0  # of a model that is not there: said above
+        size = 0.0  # of a missing model: reported above
     kept = config.checkpoint.keep_last + config.checkpoint.keep_best + 1  # one more while it is being written
     found = find_disk(Path(directory), "checkpoints", size * kept)
     return replace(found, detail=f"{found.detail}; {kept} of {size / GIB:.2f} GiB each at most")

@@ -1,10 +1,10 @@
 """What the judge is asked about one question, and what it answers.
 
 First the reference and the stated answers, which decide what each suite's tests are worth; then every program, on the
-tests that were kept. Reference, programs and stated answers each run in processes of their own; a program's process is
+tests that were kept. Reference, programs and stated answers each run in their own processes; a program's process is
 given calls, never an expected value. Verdicts are comparisons made here.
 
-No suite can change what another's tests are worth: each has a time of its own for its calls of the reference and one
+No suite can change what another's tests are worth: each has its own time for its calls of the reference and one
 for its stated answers, and the programs have time for all calls.
 """
 
@@ -61,7 +61,7 @@ def submit_calls(
 
 
 def _seconds(limits: Limits, calls: int) -> float:
-    """The most CPU seconds that calls can take of a program that is loaded anew for each."""
+    """The most CPU seconds that calls can take of a program that is loaded again for each."""
     return calls * (limits.load_seconds + limits.call_seconds)
 
 
@@ -74,7 +74,7 @@ class StatedAnswers:
         self._pending = submit_calls(judge, "", computed, "") if computed else None
 
     def result(self) -> Mapping[str, str | None]:
-        """By expression; None where it has no plain-data value."""
+        """The value of each expression; None where it is not plain data."""
         if self._pending is None:
             return self._values
         computed = {e: outcome.value for e, outcome in self._pending.result().by_call.items()}
@@ -108,7 +108,7 @@ class JudgingConfig:
 
 
 class PendingJudgement:
-    """A question on its way through the judge, followed by a thread of its own, which mostly waits."""
+    """A question on its way through the judge, followed by its own thread, which mostly waits."""
 
     def __init__(
         self,

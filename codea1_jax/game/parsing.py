@@ -52,7 +52,7 @@ def extract_suite(response: str, entry_point: str, *, answers: bool = True, most
 
     A statement that does not parse costs itself alone; so does one that is cut off. Reading ends after the first `most`
     tests (or `MAX_NODES`), so that a long suite costs no more to judge than another. Without `answers`, every line
-    `CALL` is a test as well, and what a test states is None, whatever the response says.
+    `CALL` is a test as well, and what a test states is None, whatever the response states.
     """
     response = response[:MAX_RESPONSE]
     python = [body for language, body in _FENCE.findall(response) if language == "python"]
@@ -168,7 +168,7 @@ class _Reading:
                 open_blocks.append(inner)
 
     def _read_block(self, statements: Sequence[ast.stmt], bound: dict[str, ast.expr]) -> Iterator[Iterator]:
-        """The asserts of one block; gives the blocks in it where they are to be read."""
+        """The asserts of one block; puts the blocks in it where they have to be read."""
         for statement in statements:
             if self._is_enough():
                 return

@@ -31,7 +31,7 @@ class ProgramRequest:
 class SuiteRequest:
     """`samples` suites for a problem, written against a program, or without one (black box).
 
-    known: tests written before, as lines `assert CALL == VALUE`, from which one more test is to differ; None asks for
+    known: tests written before, as lines `assert CALL == VALUE`, from which one more test must differ; None asks for
     a whole suite. number: the round of such a request, or the index of the program.
     answers, most: how the response is read, as by `parsing.extract_suite`.
     """

@@ -86,7 +86,7 @@ def plain_prompts(tokenizer: Tokenizer) -> Prompts:
 
 
 def chat_prompts(tokenizer: Tokenizer, suite_size: int, *, answers: bool = True) -> Prompts:
-    """Instructions in the tokenizer's own chat template; without `answers`, tests are to be calls alone."""
+    """Instructions in the tokenizer's own chat template; without `answers`, tests must be calls only."""
 
     def code(question: str, entry_point: str) -> Prompt:
         return tokenizer.encode_chat(code_messages(question, entry_point))

@@ -17,13 +17,13 @@ from codea1_jax.config import RewardConfig
 class SuiteScore:
     """One suite against one program.
 
-    `failed` says of each kept test, in order, whether the program failed it; `invalid` counts the tests that did
-    not hold under the reference (three kinds, see `validation`).
+    failed: whether the program failed each kept test, in order. invalid: how many tests did not hold under the
+    reference (three kinds, see `validation`). response: the text that the suite was read from.
     """
 
     failed: tuple[bool, ...]
     invalid: int
-    nonprintable: float = 0.0
+    response: str = ""
 
 
 @dataclass(frozen=True)
@@ -86,4 +86,4 @@ def suite_reward(suite: SuiteScore, book: BookScore, *, code_valid: bool, config
     val = validity(len(suite.failed), suite.invalid, config.suite_size)
     adv = adversarial(suite, book, config)
     earned = config.alpha * val + (1 - config.alpha) * adv if code_valid else 0.0
-    return SuiteReward(earned - suite.nonprintable, val, adv)
+    return SuiteReward(earned - nonprintable_share(suite.response), val, adv)

@@ -26,7 +26,7 @@ from codea1_jax.hosts.gather import gathered, is_mine
 from data_pipeline import Problem
 from sandbox import Judge
 
-# Tests that are read of a suite, for each that was asked for: the prompt says that only the first K count.
+# Tests that are read of a suite, for each that was asked for: the prompt states that only the first K count.
 TESTS_READ = 2
 
 
@@ -48,7 +48,7 @@ class RoundConfig:
 
 @dataclass(frozen=True)
 class Game:
-    """The players of both roles (None: nobody plays it), the judge, and how they play.
+    """The players of both roles (None: not played), the judge, and how they play.
 
     prompts: what the players are asked by, for a method that learns without asking.
     """

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from codea1_jax.config import RewardConfig
 from codea1_jax.game.judging import Judgement, JudgingConfig, ProgramOutcomes
 from codea1_jax.game.mistake_book import updated
-from codea1_jax.game.rewards import BookScore, SuiteReward, SuiteScore, code_reward, nonprintable_share, suite_reward
+from codea1_jax.game.rewards import BookScore, SuiteReward, SuiteScore, code_reward, suite_reward
 from codea1_jax.game.rollouts import Candidate, Page, ProgramRollout, QuestionRollout, SuiteRollout
 from codea1_jax.game.selection import most_contested
 from codea1_jax.learn.advantages import group_advantages
@@ -87,7 +87,7 @@ def _score(candidate: Candidate, book: Sequence[Test], judgement: Judgement, con
     validated = judgement.suites[candidate.duplicate_of]
     verdicts = tuple(verdicts_on(outcomes, suite.kept) for suite in validated)
     scores = [
-        SuiteScore(_failed(on_suite), suite.invalid, nonprintable_share(response.text))
+        SuiteScore(_failed(on_suite), suite.invalid, response.text)
         for (response, _), suite, on_suite in zip(candidate.suites, validated, verdicts, strict=True)
     ]
     rewards = (suite_reward(score, book_score, code_valid=outcomes.valid, config=config) for score in scores)

@@ -1,10 +1,10 @@
 """Where a run on several hosts stops: at a point of the program that all of them agree on.
 
-Every host runs the same program, so it passes the same *points*: one after each decode block, one after each
-micro-batch, one before outcomes are shared. A host that was asked to stop says so on a board that all can read (JAX's
+Every host runs the same program, so it passes the same *points*: one after each decode block, one after each micro-
+batch, one before outcomes are shared. A host that was asked to stop announces it on a board that all can read (JAX's
 coordination service). Then each host's own thread writes there how many points its program has passed, and holds the
-program at its next one until all have written. The point after the furthest is where all stop. Nothing of this uses the
-accelerators, so it works while they are busy.
+program at its next one until all have written. The point after the furthest is where all stop. Nothing of this uses
+the accelerators, so it works while they are busy.
 
 What a host does while it waits for its devices or its judge is its own affair: nobody else waits for it before the next
 point. So if that is the agreed one, the host stops without waiting any longer.
@@ -38,7 +38,7 @@ class Board(Protocol):
     """Short texts by key, which all hosts read and write."""
 
     def write(self, key: str, text: str) -> None:
-        """Writes a key that is new, or says what it says already."""
+        """Writes a key that is new, or returns what it holds already."""
         ...
 
     def read(self, folder: str) -> Mapping[str, str]:
@@ -137,7 +137,7 @@ class Agreement:
             raise self._failed
 
     def _look(self) -> None:
-        """Run by a thread of its own: what the program does meanwhile, however long it takes, delays nobody."""
+        """Run by a separate thread: nothing that the program does meanwhile, however long it takes, delays it."""
         try:
             self._agree()
         except Exception as error:  # noqa: BLE001  (the program raises it at its next point)
@@ -153,11 +153,11 @@ class Agreement:
             self._held = True
             passed = self._passed
         self._board.write(f"{_PASSED}/{self._index}", str(passed))
-        while len(said := self._board.read(_PASSED)) < self._count:
+        while len(by_host := self._board.read(_PASSED)) < self._count:
             if self._over.wait(_LOOK_SECONDS):
                 return
         with self._changed:
-            self._last = max(map(int, said.values())) + 1
+            self._last = max(map(int, by_host.values())) + 1
             self._changed.notify_all()
 
 

@@ -1,4 +1,4 @@
-"""Memory of accelerators (or of a CPU) that is not enough for what a run computes, told in one line."""
+"""Memory of accelerators (or of a CPU) that is not enough for what a run computes, reported in one line."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def shortage_named() -> Iterator[None]:
             raise
         raise DeviceMemoryError(
             f"out of device memory ({str(error).splitlines()[0]}); make rollout.groups or packing.micro_batch_tokens "
-            "smaller, or spread the models over more devices with mesh.fsdp; `codea1 plan` says what a run needs"
+            "smaller, or spread the models over more devices with mesh.fsdp; `codea1 plan` shows what a run needs"
         ) from error
 
 
 def is_shortage(error: RuntimeError) -> bool:
-    """Whether XLA could not allocate; a jax.errors.JaxRuntimeError says so by its text alone."""
+    """Whether XLA could not allocate; only the text of a jax.errors.JaxRuntimeError shows it."""
     return type(error).__name__ == "JaxRuntimeError" and str(error).startswith("RESOURCE_EXHAUSTED")

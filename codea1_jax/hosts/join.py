@@ -40,9 +40,9 @@ class HostLost(OSError):
 def joined(settings: HostsConfig) -> Iterator[None]:
     """Inside it, this process is one of the run's. Must be entered before JAX is used.
 
-    If another host dies, the process says so on standard error and exits, within a minute. If it is the first one,
-    it is JAX that says so and aborts.
-    Raises UserError if the others cannot be met, HostLost if something computed together fails.
+    If another host dies, the process reports it on standard error and exits, within a minute. If it is the first one,
+    JAX reports it and aborts.
+    Raises UserError if the others cannot be reached, HostLost if something computed together fails.
     """
     if settings.coordinator is None and not _in_cluster():
         yield
@@ -64,7 +64,7 @@ def joined(settings: HostsConfig) -> Iterator[None]:
         )
     except (RuntimeError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
-        raise UserError(f"hosts: the other processes cannot be met ({reason})") from error
+        raise UserError(f"hosts: the other processes cannot be reached ({reason})") from error
     threading.Thread(target=_watch, args=(over,), daemon=True).start()
     try:
         with agreeing(_Board(), jax.process_index(), jax.process_count()):
@@ -88,7 +88,7 @@ def joined(settings: HostsConfig) -> Iterator[None]:
 
 
 class _Board:
-    """What hosts tell each other by JAX's coordination service, which runs in the first of them."""
+    """What hosts send each other through JAX's coordination service, which runs in the first of them."""
 
     def __init__(self) -> None:
         client = distributed.global_state.client
@@ -112,7 +112,7 @@ def _in_cluster() -> bool:
 
 
 def _wait_for_the_others_to_come() -> None:
-    """Nobody leaves before all are at the door: whoever still closes its judge would take those that left for dead."""
+    """No host leaves before all are ready to: one that still closes its judge would consider those that left dead."""
     client = distributed.global_state.client
     assert client is not None
     with suppress(jax.errors.JaxRuntimeError):  # one that does not come

@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 class Trajectory:
     """One response to one prompt. `completion` ends with the end-of-sequence token unless it was cut off.
 
-    logprobs: of the completion's tokens, by the sampler that drew them; empty where nobody says.
+    logprobs: of the completion's tokens, by the sampler that drew them; empty where it gives none.
     """
 
     prompt: tuple[int, ...]
@@ -33,7 +33,7 @@ class Trajectory:
 class Example:
     """Context tokens, and the tokens that follow, each with the weight with which it is learned.
 
-    logprobs: of the learned tokens, by the sampler that drew them; empty where nobody says.
+    logprobs: of the learned tokens, by the sampler that drew them; empty where it gives none.
 
     Raises:
         ValueError: learned tokens without weights, without context to be predicted from, or some with and some
@@ -90,7 +90,7 @@ class PackedBatch:
 
     Segments number what lies in a row from 1; padding is segment 0. `weights` are advantages, or loss weights.
     `sequences` numbers the responses of a row from 1, target by target. `rollout_logprobs` are NaN where the sampler
-    said none; the other log-probabilities come from passes of their own. `blocks` is None where segments are
+    said none; the other log-probabilities come from separate passes. `blocks` is None where segments are
     independent.
     """
 

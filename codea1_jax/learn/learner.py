@@ -160,7 +160,7 @@ class Learner:
         `wait` gets what each micro-batch computes before the next one begins. If it raises before a mini-batch is
         complete, `state` is still whole.
 
-        `reference` is needed if the objective has a KL term, unless the state has a reference of its own; with LoRA
+        `reference` is needed if the objective has a KL term, unless the state has its own reference; with LoRA
         always, since it is the base.
 
         Raises:
@@ -226,7 +226,7 @@ class Learner:
     def _score_by_reference(
         self, packed: list[list[PackedBatch]], shared: Params | None, own: Params | None, wait: Wait
     ) -> list[list[PackedBatch]]:
-        """By the policy's own reference if it has one, else by the one that all share."""
+        """Scores by the policy's own reference if it has one, else by the one that all share."""
         reference = in_device_memory(shared) if own is None else attach(self._lora, shared, in_device_memory(own))
         return [self._score(batches, reference, "reference_logprobs", wait) for batches in packed]
 

@@ -105,7 +105,7 @@ def masked_sum(
 
 
 class Mismatch(NamedTuple):
-    """|log π_old - log π_rollout| over the tokens whose sampler told its logprob: their number, sum, the number
+    """|log π_old - log π_rollout| over the tokens whose sampler gave its logprob: their number, sum, the number
     over `MISMATCH`, and the largest.
     """
 

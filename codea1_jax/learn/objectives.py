@@ -1,7 +1,7 @@
 """What an update minimises: the GRPO objective, or the cross-entropy of weighted tokens.
 
-An objective says how groups are cut into mini-batches, what is computed of them, the loss of a packed micro-batch, and
-the metrics. `learner.Learner` does the rest, which is the same for all.
+An objective defines how groups are cut into mini-batches, what is computed of them, the loss of a packed micro-batch,
+and the metrics. `learner.Learner` does the rest, which is the same for all.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class GRPO:
         return True
 
     def mini_batches(self, groups: Groups) -> list[Groups]:
-        """As many questions each as the configuration says."""
+        """Each has `mini_batch_questions` questions, the last perhaps fewer."""
         if not groups:
             raise ValueError("an update needs the trajectories of at least one question")
         size = self.config.mini_batch_questions

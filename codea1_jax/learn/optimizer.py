@@ -80,7 +80,7 @@ def _moments_like(optimizer: optax.GradientTransformation, shapes: Params, shard
 
 
 def initial_state(params: Params, optimizer: optax.GradientTransformation) -> PolicyState:
-    """A state of its own: the arrays are copied, because updates donate (overwrite) them."""
+    """A separate state: the arrays are copied, because updates donate (overwrite) them."""
     params = jax.tree.map(jnp.copy, params)
     return PolicyState(params, optimizer.init(params), jnp.zeros((), jnp.int32))
 

@@ -1,9 +1,9 @@
 """Packing: ragged token sequences into few rows of one static shape, in one of two layouts.
 
 *Segments*: sequences lie end to end in rows of `row_length`, whatever their lengths; each is a segment with
-positions from 0. *Shared prompts*: a row holds one prompt and its responses, each in a block of its own, so that
+positions from 0. *Shared prompts*: a row holds one prompt and its responses, each in its own block, so that
 the prompt is computed once and not once per response. The first wastes little on ragged responses; the second
-does far less work where the prompt is long beside responses of similar length.
+does far less work where the prompt is long compared with responses of similar length.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ class Phases:
 
     `trained` are parameters or adapters, `base` what adapters are added to, None where there are none.
 
-    init: parameters -> a state of its own.
+    init: parameters -> a new state.
     empty: trained -> what is accumulated over no micro-batch.
     accumulate: (accumulated, trained, batch, normalizer, base) -> accumulated; the first is donated.
     apply: (state, gradient) -> (state, the gradient's norm); the first is donated.

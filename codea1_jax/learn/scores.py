@@ -1,4 +1,4 @@
-"""What the model says about the tokens that a packed batch learns from."""
+"""The log-probabilities of the tokens that a packed batch learns from."""
 
 from __future__ import annotations
 

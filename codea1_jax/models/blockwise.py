@@ -29,7 +29,7 @@ class Sight(NamedTuple):
 
     @classmethod
     def within(cls, segments: Int[Array, "batch time"]) -> Sight:
-        """Of segments without parents (padding, segment 0, is one of them)."""
+        """The sight within segments without parents (padding, segment 0, is one of them)."""
         return cls(segments, segments)
 
     def mask(self, start: int, end: int) -> Bool[Array, "batch query key"]:

@@ -1,4 +1,4 @@
-"""Accelerators, by published figures: one line each in CHIPS, and in KINDS what JAX calls them."""
+"""Accelerators, by published figures: one line each in CHIPS."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Chip:
 
     flops: dense bfloat16 FLOP/s. memory: bytes that a program may use. bandwidth: bytes/s of that memory.
     interconnect: bytes/s that a device can receive from its neighbours over all links at once.
-    dimensions: of the torus, 0 for GPUs. cores: devices per chip.
+    dimensions: of the torus, 0 for GPUs. kinds: what JAX calls it (`jax.Device.device_kind`). cores: devices per chip.
     """
 
     flops: float
@@ -27,42 +27,30 @@ class Chip:
     bandwidth: float
     interconnect: float
     dimensions: int
+    kinds: tuple[str, ...]
     cores: int = 1
 
 
 # TPUs: cloud.google.com/tpu/docs/v4, v5e, v5p, v6e and tpu7x ("system architecture"). The interconnect there is stated
-# for both directions together; half of it can be received. Memory is what libtpu's compiler says is available.
+# for both directions together; half of it can be received. Memory is what libtpu's compiler reports as available.
 # GPUs: NVIDIA's data sheets of the H100 SXM and H200 SXM (dense bfloat16, NVLink one way); memory is the nine tenths
 # that JAX may use with XLA_PYTHON_CLIENT_MEM_FRACTION=0.9.
 CHIPS = {
-    "v4": Chip(137.5e12, int(15.25 * GIB), 614e9, 150e9, 3, cores=2),
-    "v5e": Chip(197e12, int(15.75 * GIB), 819e9, 200e9, 2),
-    "v5p": Chip(459e12, int(95.74 * GIB), 2765e9, 600e9, 3),
-    "v6e": Chip(918e12, int(31.25 * GIB), 1638e9, 400e9, 2),
-    "tpu7x": Chip(1153.5e12, int(94.75 * GIB), 3690e9, 300e9, 3, cores=2),
-    "h100": Chip(989e12, int(0.9 * 80e9), 3350e9, 450e9, 0),
-    "h200": Chip(989e12, int(0.9 * 141e9), 4800e9, 450e9, 0),
+    "v4": Chip(137.5e12, int(15.25 * GIB), 614e9, 150e9, 3, ("TPU v4",), cores=2),
+    "v5e": Chip(197e12, int(15.75 * GIB), 819e9, 200e9, 2, ("TPU v5 lite", "TPU v5e")),
+    "v5p": Chip(459e12, int(95.74 * GIB), 2765e9, 600e9, 3, ("TPU v5", "TPU v5p")),
+    "v6e": Chip(918e12, int(31.25 * GIB), 1638e9, 400e9, 2, ("TPU v6 lite", "TPU v6e")),
+    "tpu7x": Chip(1153.5e12, int(94.75 * GIB), 3690e9, 300e9, 3, ("TPU7x",), cores=2),
+    "h100": Chip(989e12, int(0.9 * 80e9), 3350e9, 450e9, 0, ("NVIDIA H100 80GB HBM3",)),
+    "h200": Chip(989e12, int(0.9 * 141e9), 4800e9, 450e9, 0, ("NVIDIA H200",)),
 }
 
-
-# What JAX calls them (`jax.Device.device_kind`).
-KINDS = {
-    "TPU v4": "v4",
-    "TPU v5 lite": "v5e",
-    "TPU v5e": "v5e",
-    "TPU v5": "v5p",
-    "TPU v5p": "v5p",
-    "TPU v6 lite": "v6e",
-    "TPU v6e": "v6e",
-    "TPU7x": "tpu7x",
-    "NVIDIA H100 80GB HBM3": "h100",
-    "NVIDIA H200": "h200",
-}
+_BY_KIND = {kind: chip for chip in CHIPS.values() for kind in chip.kinds}
 
 
 def peak_flops(devices: Iterable[Any]) -> float | None:
     """Dense bfloat16 FLOP/s of all devices together; None if one is of a kind whose peak is not known (a CPU)."""
-    chips = [CHIPS.get(KINDS.get(device.device_kind, "")) for device in devices]
+    chips = [_BY_KIND.get(device.device_kind) for device in devices]
     return None if None in chips else sum(chip.flops for chip in chips if chip is not None)
 
 
@@ -83,7 +71,7 @@ class Hardware:
 def find_hardware(name: str) -> Hardware:
     """What `name`, such as v5e:4x4, v5p:2x2x4 or h100:8, stands for. Raises UserError, naming what is known.
 
-    Whether such a shape of TPU is made is libtpu's to say.
+    libtpu decides whether such a shape of TPU exists.
     """
     match = re.fullmatch(r"([a-z0-9]+):(\d+(?:x\d+)*)", name)
     chip = CHIPS.get(match[1]) if match else None

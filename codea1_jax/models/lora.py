@@ -1,8 +1,8 @@
 """Low-rank adapters (LoRA, arXiv 2106.09685): a matrix W becomes W + alpha / rank · A B; A and B are trained, W is not.
 
 Adapters are a nested dict like the parameters', with `lora_a` (layers, inputs, rank) and `lora_b` (layers, rank,
-outputs) where these have a kernel. *Adapted* parameters are those of the base with both beside their kernel: the model
-computes x W + (x A) B from them, so that no matrix like W is made, nor a gradient like it.
+outputs) where these have a kernel. *Adapted* parameters are those of the base with both next to their kernel: the model
+computes x W + (x A) B from them, so that neither a matrix like W nor a gradient like it is created.
 
 Whoever may train everything or adapters passes a configuration that is None for everything: then what is trained are
 the parameters themselves, and there is no base.
@@ -76,16 +76,16 @@ def attach(lora: LoRAConfig | None, base: Params | None, trained: Params) -> Par
     if lora is None:
         return trained
     scale = lora.alpha / lora.rank
-    return beside(base, {path: scale * x if path[-1] == LORA_A else x for path, x in flatten(trained).items()})
+    return with_adapters(base, {path: scale * x if path[-1] == LORA_A else x for path, x in flatten(trained).items()})
 
 
-def beside(base: Params, adapters: Mapping[tuple[str, ...], Any]) -> Params:
+def with_adapters(base: Params, adapters: Mapping[tuple[str, ...], Any]) -> Params:
     """The leaves of the base, of whatever kind, and those of the adapters by their paths, in one nested dict."""
     return traverse_util.unflatten_dict({**flatten(base), **adapters})
 
 
 def is_adapted(params: Params) -> bool:
-    """Whether there are adapters beside the kernels."""
+    """Whether there are adapters next to the kernels."""
     return any(path[-1] == LORA_A for path in flatten(params))
 
 

@@ -17,7 +17,7 @@ from codea1_jax.models.weights import FILE_BYTES, read_config, save_params, writ
 
 @dataclass(frozen=True)
 class Policy:
-    """What plays a role of the game: an architecture and a tokenizer. Parameters are passed beside it."""
+    """What plays a role of the game: an architecture and a tokenizer. Parameters are passed alongside."""
 
     model: Qwen2
     tokenizer: Tokenizer

@@ -1,6 +1,6 @@
 """The shapes of the published Qwen2.5 and Qwen2.5-Coder sizes, from their Hugging Face config.json files.
 
-A model that is loaded says its own shape; these serve where there is none to load: plans and tests.
+A model that is loaded brings its own shape; these are for plans and tests, which load none.
 """
 
 from __future__ import annotations

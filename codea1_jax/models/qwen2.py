@@ -21,7 +21,7 @@ from codea1_jax.models.layout import constrain
 
 Params = Any  # a nested dict of arrays
 
-LORA_A, LORA_B = "lora_a", "lora_b"  # beside a kernel, where it has adapters (`lora`)
+LORA_A, LORA_B = "lora_a", "lora_b"  # next to a kernel, where it has adapters (`lora`)
 
 REMAT_POLICIES = {
     "none": None,
@@ -201,7 +201,7 @@ class Qwen2(nn.Module):
     """Tokens to final hidden states.
 
     remat: names what the backward pass recomputes (`REMAT_POLICIES`).
-    attention: the kernel that whole sequences are to be attended with (`attention.KERNELS`).
+    attention: the kernel of attention over whole sequences (`attention.KERNELS`).
     """
 
     config: Qwen2Config

@@ -27,7 +27,7 @@ MICRO_CHAT_TEMPLATE = (
     "{% if message['role'] == 'assistant' %}" + END + "{% else %}" + SEPARATOR + "{% endif %}{% endfor %}"
 )
 
-# What a Hugging Face directory may say about its tokenizer and about where responses end.
+# What a Hugging Face directory may state about its tokenizer and about where responses end.
 FILES = (
     "tokenizer.json",
     "tokenizer_config.json",
@@ -60,7 +60,7 @@ class Tokenizer:
         return len(self.hf)
 
     def encode(self, text: str) -> tuple[int, ...]:
-        """The tokens of plain text: nothing added, and no special token whatever the text says."""
+        """The tokens of plain text: nothing added, and no special token, whatever the text contains."""
         return tuple(self.hf(text, add_special_tokens=False, split_special_tokens=True)["input_ids"])
 
     def encode_chat(self, messages: Sequence[Message]) -> tuple[int, ...]:

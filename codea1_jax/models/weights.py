@@ -58,7 +58,7 @@ def resolve(name: str) -> Path:
 
 
 def read_config(directory: Path) -> Qwen2Config:
-    """The architecture that a model directory's `config.json` states. Raises UserError if it states none of ours."""
+    """The architecture that a model directory's `config.json` states. Raises UserError if it is not supported."""
     path = directory / "config.json"
     if not path.exists():
         raise UserError(f"{directory}: no config.json, so it is not a model directory")
@@ -156,7 +156,7 @@ def stored_dtype(directory: Path) -> str:
     with ExitStack() as stack:
         found = Checkpoint(directory, stack).dtypes()
     if len(found) > 1 or not found <= DTYPES.keys():
-        raise WeightsError(f"{directory}: tensors of {', '.join(sorted(found))}; say which with --dtype")
+        raise WeightsError(f"{directory}: tensors of {', '.join(sorted(found))}; choose one with --dtype")
     return DTYPES[found.pop()]
 
 
@@ -176,7 +176,7 @@ def save_params(directory: Path, params: Params, config: Qwen2Config, file_bytes
         held = {name: tensors[name][0]() for name in names}
         if writes:
             save_file(held, directory / file, metadata={"format": "pt"})
-            # safetensors lets nobody but the owner read its files; a server that loads them may be another user.
+            # safetensors lets only the owner read its files; a server that loads them may be another user.
             (directory / file).chmod(directory.stat().st_mode & 0o666)
     if not writes:
         return
@@ -260,7 +260,7 @@ def _fetch(leaf: jax.Array, layer: int | None, transposed: bool) -> np.ndarray:
 
 
 def _group_by_size(sizes: Mapping[str, int], limit: int) -> list[list[str]]:
-    """Names in order, in groups of at most `limit` bytes (a larger tensor has a group of its own)."""
+    """Names in order, in groups of at most `limit` bytes (a larger tensor has its own group)."""
     groups: list[list[str]] = [[]]
     filled = 0
     for name, size in sizes.items():

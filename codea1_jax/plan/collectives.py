@@ -1,4 +1,4 @@
-"""What the devices say to each other, read from a compiled program's text.
+"""What the devices send each other, read from a compiled program's text.
 
 A collective inside a loop counts as often as the loop turns; one that XLA has spread over several fusions, to hide it
 behind computation, counts once.

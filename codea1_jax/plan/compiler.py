@@ -1,4 +1,4 @@
-"""Compiling in a process of its own, which may die of what it is given without taking anybody along."""
+"""Compiling in a separate process, which may die of its input without taking others down."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from codea1_jax.config import Config
 from codea1_jax.errors import UserError
 from codea1_jax.models.chips import GIB, Hardware, unknown_hardware
 
-# libtpu looks for a TPU's metadata server unless it is told all of this; the type need not be that of the topology.
+# libtpu looks for a TPU's metadata server unless all of this is set; the type need not be that of the topology.
 ENVIRONMENT = {
     "JAX_PLATFORMS": "cpu",
     "JAX_TRACEBACK_FILTERING": "off",
@@ -42,7 +42,7 @@ class CompilerError(OSError):
 
 @dataclass(frozen=True)
 class Compiled:
-    """What the compiler says of one phase; sizes in bytes on one device.
+    """What the compiler reports for one phase; sizes in bytes on one device.
 
     resident: what lies there meanwhile and is not an argument. received: from other devices in one call, by kind of
     collective.
@@ -114,7 +114,7 @@ def compile_phases(
 
 @contextmanager
 def _worker(job: Mapping[str, Any]) -> Iterator[tuple[Iterator[dict[str, Any]], Callable[[], str]]]:
-    """A worker's answers, and a function that gives what it has written besides."""
+    """A worker's answers, and a function that returns what else it has written."""
     environment = os.environ | ENVIRONMENT
     with tempfile.TemporaryFile("w+") as errors:
         pipe = subprocess.PIPE

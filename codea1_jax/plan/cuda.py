@@ -15,7 +15,7 @@ from typing import Any
 from jax._src.cudnn import fused_attention_stablehlo as fused_attention
 from jax.experimental import topologies
 
-from codea1_jax.models.chips import KINDS, Hardware
+from codea1_jax.models.chips import Hardware
 
 CUDNN = (9, 8)  # the oldest that jax-cuda12-plugin takes
 GPUS_PER_NODE = 8
@@ -72,9 +72,8 @@ device_description_str: "{name}"
 def target_config(hardware: Hardware) -> str:
     """XLA's description of one of the GPUs, in protobuf's text form."""
     kind = hardware.name.partition(":")[0]
-    (name,) = (name for name, known in KINDS.items() if known == kind)
     bandwidth = int(hardware.chip.bandwidth)
-    return TARGET.format(card=CARDS[kind], bandwidth=bandwidth, cudnn=CUDNN, name=name)
+    return TARGET.format(card=CARDS[kind], bandwidth=bandwidth, cudnn=CUDNN, name=hardware.chip.kinds[0])
 
 
 @contextmanager

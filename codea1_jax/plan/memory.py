@@ -1,4 +1,4 @@
-"""What must lie on a device at the least, whatever the compiler makes of the rest: known in milliseconds."""
+"""The least that a device must hold, whatever the compiler makes of the rest: known in milliseconds."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Kept:
 
 
 def kept(config: Config, model: Qwen2Config) -> Kept:
-    """By arithmetic."""
+    """What stays on a device throughout, by arithmetic."""
     method, lora = METHODS[config.method.name], config.lora
     frozen = parameters(model) * jnp.dtype(config.model.compute_dtype).itemsize
     trained = parameters(model) if lora is None else adapter_parameters(model, lora)
@@ -68,7 +68,7 @@ def resident(run: PlannedRun) -> float:
 
 
 def least_memory(run: PlannedRun) -> Mapping[str, float]:
-    """By what is done at the time, the bytes on a device that nothing can spare.
+    """The bytes on a device that nothing can spare, by what is done at the time.
 
     Sampling adds a copy of the parameters to compute with, and the cache; learning a gradient, what a fully
     recomputing backward pass keeps of every layer, and one chunk of logits; an update, the gradient and moments that

@@ -35,7 +35,7 @@ class Row:
 
     @property
     def step_seconds(self) -> float:
-        """Of all the phase's calls in a step."""
+        """Seconds of all the phase's calls in a step."""
         return self.phase.calls * self.seconds[self.bound]
 
 
@@ -55,7 +55,7 @@ class Plan:
 
     @property
     def seconds(self) -> float:
-        """What a step takes at the least, judging left out."""
+        """The least that a step takes, judging left out."""
         return sum(row.step_seconds for row in self.rows)
 
     @property
@@ -74,7 +74,7 @@ def make_plan(config: Config, hardware: Hardware, fill: float, watch: Watch) -> 
     """Compiles every phase for a TPU; for other hardware, by arithmetic alone.
 
     Raises:
-        UserError: it cannot fit, said before anything is compiled; the mesh does not suit hardware or model; libtpu
+        UserError: it cannot fit, reported before anything is compiled; the mesh does not suit hardware or model; libtpu
             does not know the topology.
         CompilerError: the compiler failed for another reason than memory.
     """
@@ -87,12 +87,12 @@ def make_plan(config: Config, hardware: Hardware, fill: float, watch: Watch) -> 
 
 
 def least_seconds(run: PlannedRun, hardware: Hardware, fill: float) -> float:
-    """What a step takes at the least by arithmetic alone, which knows no interconnect."""
+    """The least that a step takes by arithmetic alone, which ignores the interconnect."""
     return sum(phase.calls * max(_seconds(phase, hardware).values()) for phase in phases(run, fill))
 
 
 def _seconds(phase: Phase, hardware: Hardware) -> dict[str, float]:
-    """Of one call, by resource, as far as arithmetic knows it."""
+    """Seconds of one call by resource, as far as arithmetic knows them."""
     chip = hardware.chip
     return {"compute": phase.flops / (chip.flops * hardware.devices), "memory": phase.traffic / chip.bandwidth}
 

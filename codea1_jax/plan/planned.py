@@ -12,7 +12,7 @@ from pathlib import Path
 import yaml
 
 FILE = Path(__file__).with_name("planned.yaml")
-HEAD = "# Written by `make plan-all`; docs/plan.md says what the figures mean. hours: of a whole run, at the least.\n"
+HEAD = "# Written by `make plan-all`; docs/plan.md explains the figures. hours: the least for a whole run.\n"
 COLUMNS = ("preset", "hardware", "fits", "GiB/chip", "of", "fullest phase", "step s ≥", "tokens/s ≤", "MFU ≤")
 PHASE_COLUMNS = ("phase", "GiB/chip", "calls", "TFLOP", "GB recv.", "s/call", "bound by", "s/step")
 
@@ -21,8 +21,8 @@ PHASE_COLUMNS = ("phase", "GiB/chip", "calls", "TFLOP", "GB recv.", "s/call", "b
 class Planned:
     """A preset's plan on its hardware.
 
-    compiled: for a TPU; else by arithmetic, and `memory` is what it needs at the least. memory: GiB a device in the
-    fullest phase, of `available`. seconds: of a step, at the least. phases: as `PHASE_COLUMNS` has them.
+    compiled: for a TPU; else by arithmetic, and `memory` is the least it needs. memory: GiB a device in the
+    fullest phase, of `available`. seconds: the least for a step. phases: as `PHASE_COLUMNS` has them.
     """
 
     hardware: str

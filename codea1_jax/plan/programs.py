@@ -21,7 +21,7 @@ from codea1_jax.checkpoint.offload import HOST, in_device_memory, in_host_memory
 from codea1_jax.config import METHODS
 from codea1_jax.learn import Learner, PolicyState
 from codea1_jax.learn.batch import PackedBatch
-from codea1_jax.models.lora import beside
+from codea1_jax.models.lora import with_adapters
 from codea1_jax.models.qwen2 import Params, Qwen2
 from codea1_jax.models.sharding import abstract_sharded, batch_sharding, serving_shardings, with_shardings
 from codea1_jax.models.stored import flatten
@@ -48,7 +48,7 @@ def device_bytes(tree: Any) -> int:
 
 
 def outputs(function: Any, *arguments: Any) -> Any:
-    """The placed shapes that a jitted function gives; compiled, as the compiler says where its results lie."""
+    """The placed shapes that a jitted function gives; compiled, because the compiler decides where its results lie."""
     compiled = function.lower(*arguments).compile()
     return with_shardings(compiled.out_info, compiled.output_shardings)
 
@@ -105,7 +105,7 @@ def _sampling(
 
 
 def _shape(shape: tuple[int, ...], dtype: Any) -> Any:
-    """Of an array that comes from the host."""
+    """The shape of an array that comes from the host."""
     return jax.ShapeDtypeStruct(shape, dtype)
 
 
@@ -142,7 +142,7 @@ def _learning(
     own, state = state.reference, replace(state, reference=None)
 
     def adapted(trained: Params | None) -> Params:
-        return trained if lora is None else beside(shared, flatten(trained))
+        return trained if lora is None else with_adapters(shared, flatten(trained))
 
     scored = {"old": adapted(state.params), "ref": shared if own is None else adapted(own)}
     for scoring, params in scored.items():

@@ -1,4 +1,4 @@
-"""Compiles phases for a TPU topology, in a process of its own: `python -m codea1_jax.plan.worker`.
+"""Compiles phases for a TPU topology, in a separate process: `python -m codea1_jax.plan.worker`.
 
 A job comes as one JSON document on standard input; a line of JSON goes out as each phase begins and ends. libtpu takes
 a process for itself, prints what it likes, and ends the process on some failures: `compiler` is made for that.

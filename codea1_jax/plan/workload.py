@@ -32,7 +32,7 @@ RECOMPUTED = {"none": 0, "dots": 0, "full": 1}  # forward passes that the backwa
 class Phase:
     """One jitted function of a step.
 
-    name: "decode code", say. The last word is the role, in sampling, or the policy, in learning.
+    name: for example "decode code". The last word is the role, in sampling, or the policy, in learning.
     calls: in a step. flops: executed by one call, on all devices together, padding and recomputation included.
     useful: FLOPs of a whole step that a perfect implementation would need too.
     traffic: bytes that one call must at least move between a device and its memory.
@@ -163,7 +163,7 @@ def fullest_batch(run: PlannedRun, policy: str) -> PackedBatch:
         prompts = [range(number, number + load.prompt) for number in range(rows)]
         examples = [_example(prompt, load.response) for prompt in prompts for _ in range(load.samples)]
     else:
-        # The longest sequence says how long rows are; responses to hardly any prompt fill them with slots.
+        # The longest sequence decides how long rows are; responses to hardly any prompt fill them with slots.
         load = next(load for load in those if load.length == longest)
         examples = [_example(range(load.prompt), load.response)]
         examples += [_example(range(1), load.response)] * (2 * rows * -(-longest // load.response))
@@ -189,7 +189,7 @@ def _sampling(run: PlannedRun, load: SamplingLoad, fill: float) -> list[Phase]:
     prompt, response, samples = load.prompt * fill, load.response * fill, load.prompts * load.samples
     drawn = capacity.slots * capacity.width * capacity.block
     columns = bucket + capacity.kept_responses + capacity.block + 1
-    said = layers_flops(model, samples * response, samples * (response * prompt + causal(response)))
+    layers = layers_flops(model, samples * response, samples * (response * prompt + causal(response)))
     calls = load.prompts / rows
     found = [
         Phase(
@@ -203,7 +203,7 @@ def _sampling(run: PlannedRun, load: SamplingLoad, fill: float) -> list[Phase]:
             f"decode {load.role}",
             calls=samples * response / drawn,
             flops=layers_flops(model, drawn, drawn * columns) + vocabulary_flops(model, drawn),
-            useful=said + vocabulary_flops(model, samples * response),
+            useful=layers + vocabulary_flops(model, samples * response),
             traffic=capacity.block * (run.gathered + run.cache(capacity)),
         ),
     ]

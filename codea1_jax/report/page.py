@@ -1,7 +1,7 @@
 """Puts runs, style sheets and scripts into one HTML file.
 
 Everything the models wrote is hostile: it enters the page as JSON in which no `<` survives, is shown through
-`textContent` alone, and the content security policy admits no script but ours, by its hash, and no network.
+`textContent` alone, and the content security policy admits only the page's own script, by its hash, and no network.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SCRIPTS = (
 def build_report(run_dirs: Sequence[Path], out: Path | None = None, *, refresh_seconds: int | None = None) -> Path:
     """Writes the page for one run, or the page that compares several, and returns its path.
 
-    Without `out`: `report.html` in the run directory, or `comparison.html` beside the first of several.
+    Without `out`: `report.html` in the run directory, or `comparison.html` next to the first of several.
     `refresh_seconds` makes the page reload itself. Raises ValueError for no run at all, and what `read_runs`
     raises.
     """

@@ -112,7 +112,7 @@ def by_step(curves: Sequence[Curves]) -> str:
 
 
 def charts(curves: Sequence[Curves]) -> tuple[Chart, ...]:
-    """Of every figure that a row has."""
+    """A chart of every metric that a row has."""
     names = list(dict.fromkeys(name for each in curves for name in each.lines))
     return tuple(_chart(each, names) for each in curves if each.lines)
 

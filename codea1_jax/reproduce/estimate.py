@@ -8,7 +8,7 @@ from statistics import fmean
 
 from codea1_jax.reproduce.commands import Command
 
-# First guesses, of one processor core: a step of training by method, what a run takes besides, and an evaluation.
+# First guesses, of one processor core: a step of training by method, what else a run takes, and an evaluation.
 # On a 2-core AMD EPYC machine, 256 questions held out: micro/a1 took 69.5 s of its cores for 12 steps, 46.1 s for 2.
 STEP_SECONDS = {"golden": 0.5, "sft": 0.2, "static_base": 0.5, "static_sft": 0.5, "static_a1": 0.5}
 STEP_SECONDS_OF_TWO_ROLES = 2.3
@@ -24,7 +24,7 @@ class Estimate:
 
 
 def estimate(commands: Sequence[Command], steps: int, at_once: int) -> Estimate:
-    """Of those that are not finished: by finished ones that differ in their seed alone, else by a first guess."""
+    """The time of the unfinished ones: that of finished ones that differ only in their seed, else a first guess."""
     known: dict[str, list[float]] = {}
     for command in commands:
         if command.finished and command.seconds is not None:

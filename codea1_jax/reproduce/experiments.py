@@ -143,7 +143,7 @@ def _suites(lab: MicroBudget, author: str, seed: int) -> Command:
 
 
 def _collaboration(lab: MicroBudget, coder: str, tester: str, seed: int) -> Command:
-    """Of N sampled programs the one that passes the most generated tests."""
+    """Selects, from N sampled programs, the one that passes the most generated tests."""
     code, test = trained(lab, coder, seed), trained(lab, tester, seed)
     models = ("--model", str(code.directory), "--test-model", str(test.directory), "--n", str(lab.programs))
     name = f"collaboration-{coder}-{tester}-seed{seed}"

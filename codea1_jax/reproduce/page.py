@@ -38,7 +38,7 @@ class Plot:
 
     @property
     def height(self) -> int:
-        """Of the rows, without the scale's numbers."""
+        """The height of the rows, without the scale's numbers."""
         return ROW * len(self.dots)
 
 

@@ -1,4 +1,4 @@
-"""Tables as Markdown, CSV and LaTeX, the paper's figures beside ours."""
+"""Tables as Markdown, CSV and LaTeX, the paper's figures next to ours."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def comma_separated(result: Result) -> str:
             if cell is not None:
                 gain = cell.gain or Mean(float("nan"), None)
                 numbers = [cell.mean.value, cell.mean.margin, *([gain.value, gain.margin] if cell.gain else [None] * 2)]
-                told = ["" if number is None else f"{number:.4f}" for number in numbers]
-                writer.writerow([result.name, line.name, column, *told, len(result.seeds)])
+                printed = ["" if number is None else f"{number:.4f}" for number in numbers]
+                writer.writerow([result.name, line.name, column, *printed, len(result.seeds)])
     return out.getvalue()
 
 

@@ -55,5 +55,5 @@ def mix(
 
 
 def _each(store: KeyValues) -> str:
-    """The axis of rows, where each has columns of its own."""
+    """The axis of rows, where each has its own columns."""
     return "w" if store.keys.ndim == 5 else ""

@@ -72,7 +72,7 @@ class _Progress(NamedTuple):
 
 
 def _is_unrolled(params: Params) -> bool:
-    """Whether every layer has parameters of its own."""
+    """Whether every layer has its own parameters."""
     return isinstance(params["layers"], tuple)
 
 
@@ -124,7 +124,7 @@ def _cache_maker(model: Qwen2, capacity: Capacity, mesh: Mesh, apart: bool) -> C
 def prompt_key_values(model: Qwen2, mesh: Mesh, params: Params, tokens: Int[Array, "prompts time"]) -> Any:
     """`KeyValues` [layers, prompts, time, kv_heads, head_dim] of right-padded prompts, or of every layer that is apart.
 
-    Padding needs no mask of its own: nothing before it sees it, and decoding masks its columns.
+    Padding needs no separate mask: nothing before it sees it, and decoding masks its columns.
     """
     positions = jnp.broadcast_to(jnp.arange(tokens.shape[1]), tokens.shape)
     with using(mesh):

@@ -22,7 +22,7 @@ from codea1_jax.models.unrolled import unstack_layers
 
 
 def unrolls(mesh: Mesh) -> bool:
-    """Whether layers are to be held apart on these devices (see `models.unrolled`)."""
+    """Whether these devices hold layers separately (see `models.unrolled`)."""
     return mesh.devices.flat[0].platform == "cpu"
 
 

@@ -1,4 +1,4 @@
-"""The cache of parameters whose layers follow each other: every layer has arrays of its own.
+"""The cache of parameters whose layers follow each other: every layer has its own arrays.
 
     prompts    keys [slots, kv_heads, head_dim, columns]         values [slots, kv_heads, columns, head_dim]
     responses  keys [slots, kv_heads, width, head_dim, columns]  values [slots, kv_heads, width, columns, head_dim]

@@ -1,4 +1,4 @@
-"""What a finished run says of itself: base against final, as `summary.json` and as a table."""
+"""The results of a finished run: base against final, as `summary.json` and as a table."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from codea1_jax.serve.orders import BadRequest, Busy, Limits, Order, sampling_of
 
 
 class EngineFailure(RuntimeError):
-    """The engine cannot continue; the message says why."""
+    """The engine cannot continue; the message explains why."""
 
 
 class Driver(orchestrator.Driver):
@@ -101,7 +101,7 @@ class Driver(orchestrator.Driver):
     def _process_prefill_content(
         self, request: Job, tokenizer: EngineTokenizer, is_bos: bool, max_prefill_length: int
     ) -> tuple[Prompt, int]:
-        """JetStream's own puts a token before the prompt, cuts long ones, and leaves no way to say how to draw."""
+        """JetStream's own puts a token before the prompt, cuts long ones, and leaves no way to choose how to draw."""
         order = request.order
         samples = range(order.first, order.first + order.samples)
         keys = np.stack([sample_key(order.seed, order.stream, sample) for sample in samples])

@@ -14,7 +14,7 @@ from codea1_jax.serve.orders import BadRequest
 
 
 class Orchestrator(orchestrator.LLMOrchestrator):
-    """As JetStream's, with errors that say what is wrong. With a token, Decode wants `authorization: Bearer TOKEN`."""
+    """As JetStream's, with errors that name what is wrong. With a token, Decode wants `authorization: Bearer TOKEN`."""
 
     def __init__(self, driver: Driver, token: str) -> None:
         super().__init__(driver)

@@ -85,5 +85,5 @@ class Job(orchestrator.ActiveRequest):
             finish = "length" if full and not self._texts[row].stopped else "stop"
             self._finished[row] = self.complete[row] = True
         logprobs = [token.logprob for token in tokens]
-        # By characters, because the gRPC service reads a whole string such as "<0x41>" as a byte.
+        # Split into characters, because the gRPC service reads a whole string such as "<0x41>" as a byte.
         return Piece(list(text), [int(token) for token in tokens], logprobs, self.order.choice + row, finish)

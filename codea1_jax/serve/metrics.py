@@ -1,4 +1,4 @@
-"""Prometheus metrics of the service, in a registry of their own."""
+"""Prometheus metrics of the service, in their own registry."""
 
 from __future__ import annotations
 

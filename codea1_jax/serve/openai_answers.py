@@ -104,7 +104,7 @@ class Answer:
         return {**shared, "delta": {"role": "assistant", "content": text} if first else {"content": text}}
 
     def _logprobs_of(self, choice: _Choice) -> Json | None:
-        """Of the sampled tokens, over the whole vocabulary at the sampling temperature."""
+        """The logprobs of the sampled tokens, over the whole vocabulary at the sampling temperature."""
         if not self._logprobs:
             return None
         texts = [self._decode([token]) for token in choice.tokens]

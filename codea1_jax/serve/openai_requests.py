@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from codea1_jax.models.tokenizer import Tokenizer
 from codea1_jax.serve.orders import BadRequest, Limits, Order, sampling_of
 
-Neutral = Annotated[float, Field(ge=0, le=0)]  # a number that may only say that the feature is not wanted
+Neutral = Annotated[float, Field(ge=0, le=0)]  # a number that may only switch the feature off
 
 
 class _Part(BaseModel):
@@ -19,7 +19,7 @@ class _Part(BaseModel):
 
 
 class StreamOptions(_Part):
-    """What else a stream tells."""
+    """What else a stream contains."""
 
     include_usage: bool = False
 
@@ -113,7 +113,7 @@ class ChatRequest(GenerationRequest):
         return self.logprobs
 
     def longest(self, limits: Limits) -> int:
-        """New tokens at most: as many as the server gives, unless told."""
+        """New tokens at most; by default as many as the server gives."""
         return self.max_completion_tokens or self.max_tokens or limits.response
 
 

@@ -8,7 +8,7 @@ from codea1_jax.rollout.requests import Sampling
 
 
 class BadRequest(ValueError):
-    """A request that cannot be served as it is; the message says why."""
+    """A request that cannot be served as it is; the message explains why."""
 
 
 class Busy(RuntimeError):

@@ -8,7 +8,7 @@ _BROKEN = "\N{REPLACEMENT CHARACTER}"
 
 
 class TextStream:
-    """The text of one sample. `stopped` says whether a stop string has ended it.
+    """The text of one sample. `stopped` is whether a stop string has ended it.
 
     Tokens of a byte-level vocabulary may hold parts of characters, so those since the last whole character are
     decoded together. Text that may be the beginning of a stop string is held back.

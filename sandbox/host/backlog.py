@@ -40,7 +40,7 @@ class Backlog:
         return self._working
 
     def put(self, task: Task) -> None:
-        """Add a task, waiting for room. Raises SandboxError if nobody will take it."""
+        """Add a task, waiting for room. Raises SandboxError if no worker will take it."""
         with self._drained:
             self._drained.wait_for(lambda: len(self._tasks) < self._room or self._closed or not self._working)
             if self._closed:
@@ -51,7 +51,7 @@ class Backlog:
             self._filled.notify()
 
     def take(self, idle: bool) -> Task | None:
-        """The next task that nobody cancelled.
+        """The next task that was not cancelled.
 
         An idle thread waits for one; None means that the backlog is closed and empty. A busy thread does not wait,
         and leaves the last few tasks to idle ones.

@@ -5,7 +5,7 @@ import resource
 
 from sandbox.jobs import SandboxUnavailable
 
-_SPARE = 1_024  # for everybody else in this process
+_SPARE = 1_024  # for everything else in this process
 
 
 def require(needed: int, purpose: str) -> None:

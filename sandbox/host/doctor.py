@@ -1,4 +1,4 @@
-"""Says what of the judge works on this host, and how to fix the rest: the text behind `codea1 sandbox check`."""
+"""Which parts of the judge work on this host, and how to fix the rest: the text of `codea1 sandbox check`."""
 
 import os
 import resource
@@ -20,7 +20,7 @@ EXPECTED = "[0, 1, 4, 9]"
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at. `works` is None where it is only information; `fix` says what to do where it fails."""
+    """One thing looked at. `works` is None where it is only information; `fix` is what to do where it fails."""
 
     name: str
     works: bool | None
@@ -30,7 +30,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What works here. `jailed` says whether ``backend="auto"`` will run."""
+    """What works here. `jailed` is whether ``backend="auto"`` will run."""
 
     findings: tuple[Finding, ...]
 
@@ -164,7 +164,7 @@ def _serve_once(backend) -> str:
 
 
 def try_out(judge: Judge) -> str:
-    """Has it run a program, and says how long that took. Raises SandboxError if it is not judged as it should be."""
+    """Has it run a program, and reports how long that took. Raises SandboxError if it is not judged as it should be."""
     start = time.perf_counter()
     (execution,) = judge.execute([Job(PROGRAM, ("f(4)",))])
     if not execution.valid or execution.outcomes[0].value != EXPECTED:
@@ -173,7 +173,7 @@ def try_out(judge: Judge) -> str:
 
 
 def attempt(name: str, look: Callable[[], str], fix: str) -> Finding:
-    """What `look` says; where it raises SandboxError, that and `fix`."""
+    """What `look` returns; where it raises SandboxError, that and `fix`."""
     try:
         return Finding(name, True, look())
     except SandboxError as error:

@@ -38,7 +38,7 @@ class Launch:
     command: tuple[str, ...]
     environment: dict[str, str]
     packages: str | None  # folder that the zygote adds to its import path, as it sees it
-    scratch: str = ""  # folder of the zygote's own that programs may write to
+    scratch: str = ""  # the zygote's folder that programs may write to
 
     def arguments(self, control_fd: int) -> list[str]:
         return [part.replace("{control}", str(control_fd)) for part in self.command]

@@ -27,7 +27,7 @@ def default_workers() -> int:
 class SandboxPool(Judge):
     """Runs programs in jails, several at once.
 
-    `submit` and `submit_judge` return futures (for `concurrent.futures.as_completed`, say) and block
+    `submit` and `submit_judge` return futures (as for `concurrent.futures.as_completed`) and block
     while `pending` jobs are waiting; `execute` and `judge` return results in the order of the jobs. A
     worker that dies is replaced and its job tried once more; after that its future raises SandboxError. A
     call outside the suite language makes it raise OutsideLanguage. While no worker can be started, jobs fail.

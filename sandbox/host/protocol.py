@@ -1,4 +1,4 @@
-"""What the host says to a zygote, and how it reads the answers, none of which it trusts."""
+"""What the host sends to a zygote, and how it reads the answers, none of which it trusts."""
 
 import marshal
 import math
@@ -71,7 +71,7 @@ class Report:
 
     @property
     def was_killed(self) -> bool:
-        """Whether somebody else than the zygote killed the child: itself, or the kernel for want of memory."""
+        """Whether the child was not killed by the zygote but by itself, or by the kernel for lack of memory."""
         return self.cut == NOT_CUT and self.wait_status & 0x7F == signal.SIGKILL
 
     def death(self) -> Outcome:
@@ -137,7 +137,7 @@ class Batch:
         return marshal.dumps((*question, rlimits, self.limits.recursion), MARSHAL_VERSION)
 
     def grant(self) -> bytes:
-        """What the zygote is told: the time for the load, for one item, and for what is left in all."""
+        """What the zygote gets: the time for the load, for one item, and for what is left in all."""
         limits = self.limits
         total = min(self._cpu_left(), limits.program_seconds - self.wall_seconds / limits.wall_factor)
         seconds = (limits.load_seconds, limits.call_seconds, total, limits.wall_factor)
@@ -154,7 +154,7 @@ class Batch:
             self.outcomes += found[1:]
             return
         load, *answers = found or [report.death()]
-        gives_up = bool(answers) and lines[-1] == "~"  # a fresh process is to answer the rest
+        gives_up = bool(answers) and lines[-1] == "~"  # a new process answers the rest
         self.loaded = self.loaded or load
         if load.status is not Status.RETURNED:
             self.outcomes += [load] * self.left
@@ -210,7 +210,7 @@ class Progress:
         return self._batch.request()
 
     def grant(self) -> bytes:
-        """What the zygote is told of the next process."""
+        """What the zygote gets about the next process."""
         assert self._batch is not None
         return self._batch.grant()
 
@@ -320,7 +320,7 @@ class CheckProgress:
         return marshal.dumps(message, MARSHAL_VERSION)
 
     def grant(self) -> bytes:
-        """What the zygote is told: a check shows no progress between the program's loading and the verdict."""
+        """What the zygote gets: a check shows no progress between the program's loading and the verdict."""
         total = self.limits.program_seconds
         return GRANT.pack(total, total, total, self.limits.wall_factor, 2, True)
 

@@ -24,7 +24,8 @@ def _names(text: str) -> frozenset[str]:
 
 # Modules whose public names keep nothing that another call could see. (`re` keeps compiled patterns.)
 _PURE_MODULES = _names("bisect collections heapq itertools math re")
-# Of others these names: operator.attrgetter, string.Formatter and typing.get_type_hints, say, reach everything.
+# Only these names of other modules: operator.attrgetter, string.Formatter, typing.get_type_hints and more reach
+# everything.
 _PURE_NAMES = {
     "__future__": _names("annotations"),
     "functools": _names("cache cmp_to_key lru_cache partial reduce"),

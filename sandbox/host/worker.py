@@ -62,7 +62,7 @@ class Worker:
             raise failure
 
     def send(self, grant: bytes, request: IO[bytes], result: IO[bytes]) -> None:
-        """Queue one request with the zygote; that it is dead is for `receive` to tell."""
+        """Queue one request with the zygote; if it is dead, `receive` reports it."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             socket.send_fds(self._control, [grant], [request.fileno(), result.fileno()])
 
@@ -95,7 +95,7 @@ class Worker:
         self._errors.seek(0)
         lines = self._errors.read(100_000).decode("utf-8", "replace").splitlines()
         telling = [line for line in lines if line.startswith("[E]") or line.startswith("[F]")] or lines[-1:]
-        return " | ".join(telling[:3]) or "it said nothing"
+        return " | ".join(telling[:3]) or "it printed nothing"
 
     def _failure(self) -> SandboxUnavailable:
         words = self._last_words()

@@ -244,7 +244,7 @@ def _answer_call(outbox: int, module: types.ModuleType, name: str, args: list, k
 
 
 def _content(args: list) -> str:
-    """What tells these arguments from others."""
+    """What distinguishes these arguments from others."""
     return json.dumps(transport.pack(args, drains=False))
 
 

@@ -103,7 +103,7 @@ def _values(arguments: bytes | str) -> tuple[tuple, dict[str, Any]]:
 
 
 def _inputs(function: Any, arguments: bytes | str) -> bytes:
-    """What tells the call's inputs from others, behind a tab; nothing where they are no plain data."""
+    """What distinguishes the call's inputs from others, behind a tab; nothing where they are not plain data."""
     try:
         return b"\t" + inputs.identity(function, *_values(arguments)).encode("ascii")
     except NotPlainData:
@@ -170,7 +170,7 @@ def read_request(request_fd: int) -> tuple:
 def limit(rlimits: Iterable[tuple[int, int]]) -> None:
     """Lower resource limits, for good.
 
-    The hard limit of CPU time is a second later: where both are the same the kernel sends SIGKILL, which says nothing.
+    The hard limit of CPU time is a second later: where both are the same the kernel sends SIGKILL, without a reason.
     """
     for kind, value in rlimits:
         hard = value + (kind == resource.RLIMIT_CPU)
@@ -178,7 +178,7 @@ def limit(rlimits: Iterable[tuple[int, int]]) -> None:
 
 
 def load(program: str, seconds: float) -> tuple[types.ModuleType, bytes]:
-    """Execute a program as the module ``solution``, within `seconds` of CPU time; the line says how it went."""
+    """Execute a program as the module ``solution``, within `seconds` of CPU time; the line reports how it went."""
     module = types.ModuleType("solution")
     sys.modules["solution"] = module
     signal.setitimer(signal.ITIMER_PROF, seconds)

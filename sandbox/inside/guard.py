@@ -60,7 +60,7 @@ def _parts(value: Any) -> Iterator[Any]:
 
 
 class _Unlike:
-    """Equal to nothing that does not say so itself."""
+    """Equal to nothing that does not claim so itself."""
 
 
 def _refuse_own_equality(value: Any) -> None:
@@ -74,7 +74,7 @@ def _refuse_own_equality(value: Any) -> None:
         raise AssertionError(f"a value of type {type(value).__name__}, whose equality the program defined")
     try:
         equals_anything = bool(value == _Unlike())
-    except (ValueError, TypeError):  # an array, say, that is compared item by item
+    except (ValueError, TypeError):  # such as an array, which is compared item by item
         return
     if equals_anything:
         raise AssertionError(f"a value of type {type(value).__name__}, which equals anything")

@@ -1,4 +1,4 @@
-"""Inside the jail: what tells the inputs of one call of a function from those of another.
+"""Inside the jail: what distinguishes the inputs of one call of a function from those of another.
 
 Two calls have the same inputs if every parameter gets an equal value, however the call is spelled: by position, by name
 or by default. Lists, tuples, ranges, sets and bytes of the same items count as one input, else each test could be
@@ -30,7 +30,7 @@ def _by_parameter(function: Any, args: tuple, kwargs: dict[str, Any]) -> dict[st
     defaults = dict(zip(reversed(positional), reversed(function.__defaults__ or ()), strict=False))
     given = dict(zip(positional, args, strict=False))
     more = {str(place): value for place, value in enumerate(args) if place >= len(positional)}
-    implied = {name: _known_default(value) for name, value in {**defaults, **(function.__kwdefaults__ or {})}.items()}
+    implied = {name: _distinct(value) for name, value in {**defaults, **(function.__kwdefaults__ or {})}.items()}
     return {**implied, **given, **more, **kwargs}
 
 
@@ -46,7 +46,7 @@ def _bound(function: Any, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]
     return dict(bound.arguments)
 
 
-def _known_default(default: Any) -> Any:
+def _distinct(default: Any) -> Any:
     """A default; where it is not plain data, something that no call can give."""
     try:
         encode(_as_lists(default))

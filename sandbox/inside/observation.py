@@ -1,7 +1,7 @@
 """Inside the jail: what an expression may see of values.
 
 Their content, that is, and nothing of how they came about: neither the order in which items went into a set or a dict,
-which ``==`` ignores, nor the text of a value that is not plain data, which tells addresses.
+which ``==`` ignores, nor the text of a value that is not plain data, which reveals addresses.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ from sandbox.inside.encoding import encode
 
 
 def in_order(value: Any) -> Any:
-    """Plain data with its sets and dicts built anew, in an order that their content decides."""
+    """Plain data with its sets and dicts rebuilt, in an order that their content decides."""
     kind = type(value)
     if isinstance(value, Iterator):
         return map(in_order, value)
@@ -27,7 +27,7 @@ def in_order(value: Any) -> Any:
 
 
 def without_iterators(value: Any) -> Any:
-    """A value with lists in the place of iterators: no function is to be told by how often it reads its input."""
+    """A value with lists in the place of iterators: how often a function reads its input must not matter."""
     kind = type(value)
     if isinstance(value, Iterator):
         return [without_iterators(item) for item in value]
@@ -39,7 +39,7 @@ def without_iterators(value: Any) -> Any:
 
 
 class _PlainText(type):
-    """The type of a `str` that tells nothing of what is not plain data; in all else it is `str`."""
+    """The type of a `str` that reveals nothing of what is not plain data; in all else it is `str`."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> str:
         return str(*map(_plain, args), **kwargs)

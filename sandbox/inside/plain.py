@@ -95,7 +95,7 @@ def python_value(scalar: Any) -> object:
 def offset_of(zone: Any) -> Any:
     """The timedelta between UTC and a timezone; None where there is no zone.
 
-    Raises NotPlainData where the offset is for the program's own code to say.
+    Raises NotPlainData where the program's own code would compute the offset.
     """
     if zone is None:
         return None

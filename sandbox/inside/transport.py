@@ -6,7 +6,7 @@ Tokens travel in frames, JSON arrays of some kilobytes each, so that a message m
 what it stands for. An empty frame takes back the message that it breaks off.
 
 Beyond what has a canonical text (see `sandbox.inside.encoding`), iterators of builtin types travel, drained, and a
-dict's values. A namedtuple arrives as one of the same name and fields, without methods of its own; a defaultdict keeps
+dict's values. A namedtuple arrives as one of the same name and fields, without its own methods; a defaultdict keeps
 its factory if that is a builtin type. The host uses this file as well.
 """
 
@@ -233,7 +233,7 @@ def _bytes(value: bytes | bytearray) -> _Apart:
 
 
 def _array(value: Any) -> _Apart:
-    """Of an array, or a scalar, its type and shape and its bytes, or, if Python's objects are in it, those."""
+    """The type, shape and bytes of an array or scalar; if it holds Python objects, those in place of bytes."""
     if value.dtype.kind == "O":
         return value.size, value.flat, "O", value.shape
     if value.dtype.kind not in _DTYPES:
@@ -253,7 +253,7 @@ def _clock(value: Any) -> tuple[Any, ...]:
     return value.hour, value.minute, value.second, value.microsecond, value.fold, value.tzinfo
 
 
-# Of each kind the number of its parts, the parts, and what else there is to say about it.
+# For each kind the number of its parts, the parts, and whatever else describes it.
 _TAKEN_APART: dict[str, Callable[[Any], _Apart]] = {
     **dict.fromkeys(("list", "tuple", "set", "frozenset", "dict_keys", "dict_values"), _all),
     **dict.fromkeys(("dict", "Counter"), _pairs),
@@ -307,7 +307,7 @@ def _make_array(parts: list, dtype: str, shape: list[int]) -> Any:
             array[i] = part
         return array.reshape(shape)
     kind = numpy.dtype(dtype)
-    if kind.kind not in _DTYPES:  # of addresses, say
+    if kind.kind not in _DTYPES:  # for example of addresses
         raise ValueError(f"an array of {dtype}")
     array = numpy.ndarray(shape, kind, _make_bytes(parts))
     if kind.kind == "b":

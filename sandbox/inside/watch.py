@@ -1,6 +1,6 @@
 """Inside the jail: the zygote's look, now and then, at how a program gets on, and the end of those whose time is up.
 
-CPU time decides, so that busy neighbours cost nobody a verdict. Wall-clock time ends only what lets it pass unused, and
+CPU time decides, so that busy neighbours never cost a verdict. Wall-clock time ends only what lets it pass unused, and
 whatever lasts far too long in all. Nothing that a program does to its own timers, signals or answers gains it time: the
 kernel's account of its process is read from outside, and only whole new lines of answer count as progress.
 """
@@ -19,8 +19,8 @@ NOT_CUT, CUT_BY_CPU, CUT_BY_WALL = range(3)
 
 PERIOD = 0.05  # seconds between two looks
 _PART = 1 << 20  # bytes of answers that are looked at at once
-# Of the time that passes: who uses less CPU time than that does nothing in the rest. Few looks may find any work of a
-# program that waits for its turn among busy neighbours, so that work counts against idle time before it, too.
+# Share of the time that passes: a program that uses less CPU time does nothing in the rest. Few looks may find any
+# work of a program that waits for its turn among busy neighbours, so that work also counts against idle time before it.
 _WORKING_SHARE = 0.02
 
 
@@ -57,7 +57,7 @@ class Watch:
     def _look(self) -> None:
         cpu, now = cpu_seconds(self._pid), time.monotonic()
         passed = min(now - self._looked, 2 * PERIOD)  # no more, or a machine that stood still would cost verdicts
-        used = max(0.0, cpu - self._cpu)  # the account of a process that is no more says 0
+        used = max(0.0, cpu - self._cpu)  # the account of a process that has gone shows 0
         self._idle = max(0.0, self._idle + passed - used / _WORKING_SHARE)
         self._cpu, self._looked = cpu, now
         if self._has_answered():

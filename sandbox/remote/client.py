@@ -19,7 +19,7 @@ class RemoteJudge(ServiceJudge):
     """Spreads jobs over the services at `addresses` (``http://host:port``); `submit` waits while many are pending.
 
     A job that none of them takes makes its future raise SandboxError. Comparison with expected values happens here:
-    they are never sent, save inside a dataset's own check.
+    they are never sent, except inside a dataset's own check.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class RemoteJudge(ServiceJudge):
         connections: int | None = None,
         attempts: int = 4,
     ) -> None:
-        """Raises SandboxUnavailable where no address answers, or one wants another token."""
+        """Raises SandboxUnavailable where no address answers, or one expects another token."""
         super().__init__(Services(addresses, token, connections, attempts))
         self.limits = limits or Limits()
         try:
@@ -57,7 +57,7 @@ class RemoteJudge(ServiceJudge):
         try:
             return read(answer)
         except (ValueError, TypeError, KeyError) as error:
-            raise SandboxError(f"an answer that no judge gives: {error}") from error
+            raise SandboxError(f"not the answer of a judge: {error}") from error
 
     def _is_ready(self, address: str) -> bool:
         """Whether a judge answers there. Raises SandboxUnavailable where it would refuse our jobs."""
@@ -66,5 +66,7 @@ class RemoteJudge(ServiceJudge):
         except (OSError, http.client.HTTPException, SandboxError):
             return False
         if health.get("authorized") is False:
-            raise SandboxUnavailable(f"the judge at {address} wants another token: set {VARIABLE} to that of its start")
+            raise SandboxUnavailable(
+                f"the judge at {address} expects another token: set {VARIABLE} to the one it was started with"
+            )
         return health.get("status") in ("ok", "degraded")

@@ -1,7 +1,7 @@
 """Takes HTTP connections for an application, and never more than this host has descriptors for.
 
 Who is slow to send a request, or sends none, is hung up on: after `IDLE_SECONDS`, or at once where others need its
-place. Where all places are held by requests that are being worked on, newcomers are told to come back.
+place. Where all places are held by requests that are being worked on, newcomers are asked to come back.
 """
 
 import asyncio
@@ -88,7 +88,7 @@ async def listening(
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """Whether an error is the service's own. With those of requests that are no HTTP, anybody could fill the disk."""
+    """Whether an error is the service's own. With those of requests that are not HTTP, anybody could fill the disk."""
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 

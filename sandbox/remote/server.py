@@ -1,7 +1,7 @@
 """The judge as an HTTP service, for hosts with too few cores: `codea1 sandbox serve`. Needs aiohttp.
 
-POST /execute and /check take one job as JSON and answer its result; GET /health (which says whether the token sent is
-the right one) and /metrics (Prometheus' text) need none. The service listens on loopback unless told otherwise, and
+POST /execute and /check take one job as JSON and answer its result; GET /health (which reports whether the token is
+right) and /metrics (Prometheus' text) need none. The service listens on loopback by default, and
 refuses to listen elsewhere without a token.
 
 A request outside the language, of the wrong form or with limits beyond the service's own is answered 400, 408, 411 or
@@ -54,7 +54,7 @@ def serve(
     token: str = "",
     ready: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve until interrupted or terminated; `ready` is called once requests are taken.
+    """Serve until interrupted or terminated; `ready` is called once it accepts requests.
 
     Raises SandboxUnavailable where the service would be open to others without a token, or has no descriptors for
     connections; OSError where the address is not available.
@@ -124,9 +124,9 @@ class _Service:
     async def health(self, request: web.Request) -> web.Response:
         workers, working = self._pool.workers, self._pool.working
         status = "ok" if working == workers else "degraded" if working else "down"
-        told = {"status": status, "backend": self._pool.backend, "workers": workers, "working": working}
-        told["authorized"] = self.authorizes(request)
-        return web.json_response(told, status=200 if status == "ok" else 503)
+        health = {"status": status, "backend": self._pool.backend, "workers": workers, "working": working}
+        health["authorized"] = self.authorizes(request)
+        return web.json_response(health, status=200 if status == "ok" else 503)
 
     async def metrics(self, _request: web.Request) -> web.Response:
         lines = [f'sandbox_jobs_total{{kind="{kind}"}} {count}' for kind, count in sorted(self._counts.items())]

@@ -27,7 +27,7 @@ _PENDING = 64  # requests submitted and not answered, for each connection
 
 @dataclass(frozen=True)
 class Answer:
-    """A service's answer; `retry_after` are the seconds after which one that is too busy wants to be asked again."""
+    """A service's answer; `retry_after` are the seconds after which a service that is too busy can be asked again."""
 
     status: int
     data: bytes
@@ -109,7 +109,7 @@ class Services:
         return answer
 
     def _hang_up(self, address: str) -> None:
-        """Close the connections that nobody uses."""
+        """Close the idle connections."""
         with contextlib.suppress(IndexError):
             while True:
                 self._idle[address].pop().close()
@@ -136,9 +136,9 @@ def read_object(address: str, data: bytes) -> dict[str, Any]:
     try:
         fields = json.loads(data)
     except ValueError as error:
-        raise SandboxError(f"{address} answers something else than JSON: {error}") from error
+        raise SandboxError(f"{address} does not answer with JSON: {error}") from error
     if not isinstance(fields, dict):
-        raise SandboxError(f"{address} answers something else than a JSON object")
+        raise SandboxError(f"{address} does not answer with a JSON object")
     return fields
 
 

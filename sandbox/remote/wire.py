@@ -14,7 +14,7 @@ def job_to_json(job: Job | CheckJob) -> dict[str, Any]:
 
 
 def job_from_json(fields: Any) -> Job:
-    """Raises ValueError where the fields are no job's."""
+    """Raises ValueError where the fields are not a job's."""
     _require_fields(fields, Job)
     calls = fields["calls"]
     _require(isinstance(calls, list) and all(isinstance(call, str) for call in calls), "calls must be texts")
@@ -26,7 +26,7 @@ def job_from_json(fields: Any) -> Job:
 
 
 def check_from_json(fields: Any) -> CheckJob:
-    """Raises ValueError where the fields are no check's."""
+    """Raises ValueError where the fields are not a check's."""
     _require_fields(fields, CheckJob)
     _require(isinstance(fields["in_process"], bool), "in_process must be true or false")
     texts = [_text(fields, name) for name in ("program", "check", "entry_point")]
@@ -39,13 +39,13 @@ def result_to_json(result: Execution | CheckResult) -> dict[str, Any]:
 
 
 def execution_from_json(fields: dict[str, Any]) -> Execution:
-    """Raises ValueError, TypeError or KeyError where the fields are no execution's."""
+    """Raises ValueError, TypeError or KeyError where the fields are not an execution's."""
     outcomes = tuple(_outcome(outcome) for outcome in fields["outcomes"])
     return Execution(_outcome(fields["loaded"]), outcomes, float(fields["cpu_seconds"]))
 
 
 def check_result_from_json(fields: dict[str, Any]) -> CheckResult:
-    """Raises ValueError, TypeError or KeyError where the fields are no check result's."""
+    """Raises ValueError, TypeError or KeyError where the fields are not a check result's."""
     verdict = fields["verdict"]
     judged = Verdict(VerdictStatus(verdict["status"]), verdict["value"], verdict["detail"])
     return CheckResult(_outcome(fields["loaded"]), judged, float(fields["cpu_seconds"]))

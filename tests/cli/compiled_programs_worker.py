@@ -1,4 +1,4 @@
-"""Run by test_compiled_programs.py in processes of their own, which share a folder of compiled programs.
+"""Run by test_compiled_programs.py in separate processes, which share a folder of compiled programs.
 
 Arguments: the folder, and those of `codea1 train`; or the folder, a coordinator's address, the number of processes and
 this one's index: then two small programs run, one on all devices and one on this process's own.

@@ -113,6 +113,16 @@ def test_what_no_compiler_has_seen_is_said_to_be_so(capsys, monkeypatch):
     assert "no plan has been compiled yet" in capsys.readouterr().out
 
 
+def test_a_model_needs_neither_plans_nor_a_layout_for_every_hardware(capsys, monkeypatch):
+    names = [name for name in preset_names() if not name.endswith("_v6e")]
+    monkeypatch.setattr("codea1_jax.config.preset_names", lambda: names)
+    monkeypatch.setattr("codea1_jax.plan.planned.read_plans", lambda: Plans({}, {}))
+    assert cli.main(["presets"]) == 0
+    assert "1.5b/…_v5e" in (out := capsys.readouterr().out) and "1.5b/…_v6e" not in out
+    assert cli.main(["reproduce", "code", "--model", "1.5b", "--dry-run"]) == 0
+    assert "codea1 train 1.5b/a1   # hours unknown, for each of 5 seeds" in capsys.readouterr().out
+
+
 def test_ctrl_c_outside_of_training_needs_no_traceback(capsys, monkeypatch):
     def press() -> None:
         raise KeyboardInterrupt
@@ -208,7 +218,7 @@ def test_questions_that_are_missing_are_one_line_before_anything_is_made_or_wait
         (None, "missing.jsonl"),
         ("", "data.jsonl: "),
         ('{"id": 1', "data.jsonl"),
-        ('[1, 2, "three"]', "not one row is an object"),
+        ('[1, 2, "three"]', "no row is an object"),
         ('{"name": "f", "body": "g"}', "are of no known format"),
     ],
 )

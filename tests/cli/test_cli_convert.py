@@ -103,7 +103,7 @@ def test_a_policy_of_a_run_becomes_a_hugging_face_directory(run, params, tmp_pat
 @pytest.mark.parametrize("more", [(), ("--role", "reference"), ("--role", "nobody")])
 def test_a_run_is_asked_for_one_of_its_policies(more, run, tmp_path, capsys):
     assert main(["convert", str(run), str(tmp_path / "out"), *more]) == 2
-    assert "choose one of its policies by --role=code|test" in capsys.readouterr().err
+    assert "choose one of its policies with --role=code|test" in capsys.readouterr().err
 
 
 def refusal(capsys, *arguments: str) -> str:
@@ -118,7 +118,7 @@ def test_wrong_sources_and_destinations_are_refused_in_a_line(model, tmp_path, c
     assert "no such directory" in refusal(capsys, str(tmp_path / "nowhere"), out)
     assert "no config.json" in refusal(capsys, str(model.parent), out)
     assert "is not a run" in refusal(capsys, str(model), out, "--role", "code")
-    assert "something already" in refusal(capsys, str(model), str(model))
+    assert "already exists" in refusal(capsys, str(model), str(model))
 
 
 def test_missing_and_damaged_arrays_are_named(model, tmp_path, capsys):

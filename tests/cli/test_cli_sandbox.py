@@ -173,7 +173,7 @@ def test_the_limits_of_the_configuration_hold_at_the_service(served, monkeypatch
 
 def test_a_wrong_token_is_told_at_the_start(served, monkeypatch):
     monkeypatch.setenv(VARIABLE, "guess")
-    with pytest.raises(SandboxUnavailable, match=f"wants another token: set {VARIABLE}"):
+    with pytest.raises(SandboxUnavailable, match=f"expects another token: set {VARIABLE}"):
         make_judge(configured("sandbox.backend=http", f"sandbox.addresses=[{served}]").sandbox)
 
 

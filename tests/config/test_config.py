@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import Field
 
+import configs
 from codea1_jax.config import Config, Section, dump, load, preset_names
 from codea1_jax.errors import UserError
 from configs import PRESETS
@@ -113,6 +114,14 @@ def test_a_method_is_the_same_at_every_size():
             assert changed == {{"a1_alpha25": "rewards", "base": "train"}.get(method, "method")}, (model, method)
 
 
+def test_a_new_model_may_have_any_name(tmp_path, monkeypatch):
+    (tmp_path / "models").mkdir()
+    for name in ("other", "14b", "micro", "0.5b", "7b-base"):
+        (tmp_path / "models" / f"{name}.yaml").touch()
+    monkeypatch.setattr(configs, "PARTS", tmp_path)
+    assert configs.model_names() == ("micro", "0.5b", "7b-base", "14b", "other")
+
+
 def test_a_preset_can_start_from_one_that_is_composed_by_its_name(tmp_path):
     preset = write(tmp_path, "mine.yaml", "compose: [3b/golden_v6e]\nmesh: {fsdp: 8}")
     config = load(Config, preset)
@@ -207,9 +216,9 @@ def test_a_preset_that_is_not_there_is_answered_with_those_that_are():
         ("- 1", "a preset is a mapping of keys, not a list"),
         ("compose: [top.yaml]", "compose each other in a circle"),
         ("compose: [missing]", "no preset 'missing'"),
-        ("compose: 3", "compose: a list of presets"),
-        ("compose: top.yaml", "compose: a list of presets"),
-        ("compose: [1]", "compose: a list of presets"),
+        ("compose: 3", "compose: must be a list of presets"),
+        ("compose: top.yaml", "compose: must be a list of presets"),
+        ("compose: [1]", "compose: must be a list of presets"),
     ],
 )
 def test_a_file_that_is_no_preset_is_one_line(text, line, tmp_path):

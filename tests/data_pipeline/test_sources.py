@@ -161,10 +161,10 @@ def test_load_recognises_the_format_of_a_file_by_its_fields(tmp_path):
         ("gone.json", None, "no such file"),
         ("notes.txt", b"hello", "unknown kind of file; known kinds: .json, .jsonl, .jsonl.gz, .parquet"),
         ("bad.json", b"{", "not readable as json: Expecting property name"),
-        ("bad.jsonl", b"\xff\xfe", "not one row is an object"),
+        ("bad.jsonl", b"\xff\xfe", "no row is an object"),
         ("bad.parquet", b"PAR?", "not readable as parquet"),
         ("bad.jsonl.gz", b"plain", "not readable as gz"),
-        ("empty.jsonl", b"", "not one row is an object"),
+        ("empty.jsonl", b"", "no row is an object"),
         ("other.jsonl", b'{"a": 1, "b": 2}', "fields a, b are of no known format: KodCode (question, "),
     ],
 )

@@ -1,4 +1,4 @@
-"""Coverage measured through the jail is what coverage.py measures of the same calls in a process of one's own."""
+"""Coverage measured through the jail is what coverage.py measures of the same calls in an ordinary process."""
 
 import json
 import textwrap

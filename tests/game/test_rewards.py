@@ -9,9 +9,8 @@ CASES = load_parity()["rewards"]
 
 @pytest.mark.parametrize("case", CASES, ids=range(len(CASES)))
 def test_rewards_and_their_parts_equal_the_original_formulas(case):
-    suite = SuiteScore(
-        tuple(map(bool, case["kept_failed_mask"])), case["invalid_tests"], float(case["nonprintable_ratio"])
-    )
+    response = {0: "", 0.1: "assert f(é"}[case["nonprintable_ratio"]]
+    suite = SuiteScore(tuple(map(bool, case["kept_failed_mask"])), case["invalid_tests"], response)
     book = BookScore(case["book_passed"], case["book_total"])
     rewarded = suite_reward(suite, book, code_valid=case["code_valid"], config=RewardConfig(alpha=case["alpha"]))
     assert pair_reward(suite, book, RewardConfig()) == pytest.approx(case["code_reward"], abs=1e-6)

@@ -1,4 +1,4 @@
-"""Run by test_gather.py in processes of their own: one round that several hosts judge together.
+"""Run by test_gather.py in separate processes: one round that several hosts judge together.
 
 Prints one JSON line {"rewards": every program's and suite's, question by question, "jobs": programs judged here,
 "golden", "figures" and "questions": the golden tests played, an evaluation, and the questions trained on, where the

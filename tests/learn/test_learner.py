@@ -204,7 +204,7 @@ accumulate_table = jax.jit(functools.partial(accumulate, scores=table_scores, ob
 @pytest.mark.parametrize("case", load_parity()["grpo"])
 @pytest.mark.parametrize("packing", [PACKINGS[0], PACKINGS[2], PACKINGS[3]])
 def test_packed_and_micro_batched_fixtures_equal_the_original(case, packing):
-    """Every response token gets an id of its own."""
+    """Every response token gets its own id."""
     mask = np.array(case["mask"])
     lengths = mask.sum(axis=1).astype(int)
     ids = np.arange(mask.size).reshape(mask.shape)

@@ -1,4 +1,4 @@
-"""Run by test_sharding.py in processes of their own: what is computed on meshes against one device.
+"""Run by test_sharding.py in separate processes: what is computed on meshes against one device.
 
 On every mesh the parameters are drawn, written to files, read back, and used: for the loss of plain sequences and its
 gradient, for the learner's accumulated gradient and figures, for sampling, and for a kernel that XLA cannot partition.

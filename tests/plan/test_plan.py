@@ -191,7 +191,7 @@ def test_unknown_hardware_is_refused_by_naming_what_is_known(capsys):
 
 
 def test_a_preset_for_no_hardware_asks_for_some(capsys):
-    assert "say --topology" in refused(capsys, "plan", "micro/a1")
+    assert "pass --topology" in refused(capsys, "plan", "micro/a1")
 
 
 def test_a_mesh_that_does_not_fit_is_refused(capsys):

@@ -1,4 +1,4 @@
-"""Run by test_sharded_sampler.py in processes of their own: what a sampler draws on every mesh.
+"""Run by test_sharded_sampler.py in separate processes: what a sampler draws on every mesh.
 
 Prints one JSON line {mesh: [[tokens of each sample] of each request]}; "one device" is there too. Arguments: the
 meshes as JSON, then, for several processes, coordinator address, process count and process index.

@@ -1,4 +1,4 @@
-"""Values of every kind of plain data are judged as Python's ``==`` judges them in a process of one's own."""
+"""Values of every kind of plain data are judged as Python's ``==`` judges them in an ordinary process."""
 
 import itertools
 from collections.abc import Iterator

@@ -57,14 +57,14 @@ _ENVIRONMENT = {
 
 
 def start_codea1(*arguments: str, environment: Mapping[str, str] = {}) -> subprocess.Popen[str]:
-    """Starts the command line in a process of its own."""
+    """Starts the command line in a separate process."""
     return start_script(
         "-c", "import sys; from codea1_jax.cli import main; sys.exit(main())", *arguments, **environment
     )
 
 
 def start_script(*arguments: str, **environment: str) -> subprocess.Popen[str]:
-    """Starts Python in a process of its own."""
+    """Starts Python in a separate process."""
     pipe = subprocess.PIPE
     return subprocess.Popen(
         [sys.executable, *arguments], cwd=ROOT, env=_ENVIRONMENT | environment, stdout=pipe, stderr=pipe, text=True

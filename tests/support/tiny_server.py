@@ -1,4 +1,4 @@
-"""A server of a tiny policy, in a thread of its own."""
+"""A server of a tiny policy, in its own thread."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Scripts beside the tests that run in processes of their own, with devices of their own, and print a line of JSON."""
+"""Scripts next to the tests that run in separate processes, with their own devices, and print a line of JSON."""
 
 import contextlib
 import json

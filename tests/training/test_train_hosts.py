@@ -1,4 +1,4 @@
-"""Runs of several processes, each with devices of its own, and runs that continue with others than they began on."""
+"""Runs of several processes, each with its own devices, and runs that continue on other devices than they began on."""
 
 import re
 import signal

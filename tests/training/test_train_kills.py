@@ -22,7 +22,10 @@ def straight(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run_and_kill(directory: Path, number: signal.Signals, stage: str, draw: random.Random) -> bool:
     """Goes on with a run until it is killed in the stage; or to its end, if it gets there first."""
     instant = (stage, str(draw.randint(1, 2)), f"{draw.uniform(0, STAGES[stage]):.4f}", number.name)
-    script = ("-P", str(ROOT / "tests" / "killed_run.py"))  # -P: beside it, tests/sandbox is not the package
+    script = (
+        "-P",
+        str(ROOT / "tests" / "killed_run.py"),
+    )  # -P: with tests/ on the path, tests/sandbox would hide the package
     process = start_script(*script, *instant, *train_arguments(directory, "--resume"))
     _, said = process.communicate(timeout=300)
     stopped = -signal.SIGKILL if number == signal.SIGKILL else 130

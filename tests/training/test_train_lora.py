@@ -22,7 +22,7 @@ from codea1_jax.run.rundir import RunDir
 from codea1_jax.state import State, pack_state
 from codea1_jax.train import params, train
 
-# Everything that moves or is made anew between steps: a reference of its own, moments in host memory.
+# Everything that moves or is recreated between steps: a separate reference, moments in host memory.
 LORA = (
     "lora={rank: 2, alpha: 8}",
     "offload.optimizer=true",

@@ -1,4 +1,4 @@
-"""A served model (ours, vLLM, or any other that speaks OpenAI's chat completions) as a model under evaluation."""
+"""A served model (ours, vLLM, or any other with OpenAI's chat completions) as a model under evaluation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BUSY = {408, 425, 429, 500, 502, 503, 504}
 
 
 class EndpointError(OSError):
-    """A server that does not answer as it should; the message says what it said."""
+    """A server that does not answer as it should; the message quotes it."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def find_endpoint(address: str, model: str | None, sampling: Sampling, suite_siz
     if model is None:
         served = _exchange(f"{url}/models", key).get("data") or []
         if not served:
-            raise UserError(f"--model: {address} serves no model; name one by --served-model")
+            raise UserError(f"--model: {address} serves no model; name one with --served-model")
         model = str(served[0]["id"])
     return Endpoint(url, model, sampling, suite_size, key)
 

@@ -1,6 +1,6 @@
 """What players are asked in an evaluation.
 
-Every request has a random stream of its own, so what a player writes for it does not depend on the other requests.
+Every request has its own random stream, so what a player writes for it does not depend on the other requests.
 """
 
 from __future__ import annotations

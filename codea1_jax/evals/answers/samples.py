@@ -1,7 +1,7 @@
 """Samples in files of the form that evalplus and bigcodebench write and read: one JSON object a line.
 
 A line holds `task_id` and either `solution`, a whole program, or `completion`, which continues the question; for tests,
-`tests`, a list of them. Case does not tell task ids apart: MBPP/2 is evalplus' Mbpp/2.
+`tests`, a list of them. Case does not distinguish task ids: MBPP/2 is evalplus' Mbpp/2.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What `codea1 eval` does: resumable evaluations, each in a folder of its own."""
+"""What `codea1 eval` does: resumable evaluations, each in its own folder."""

@@ -26,7 +26,7 @@ def evaluate_code(
 ) -> dict[str, Any]:
     """Figures per benchmark, and what was left out. Every sample and result is in the journal as soon as it is known.
 
-    Samples are drawn of problems that are left out, too: the benchmarks' own scorers refuse a file without some task.
+    Samples are also drawn for problems that are left out: the benchmarks' own scorers refuse a file without some task.
 
     Raises SandboxError if the judge fails, and what the player raises.
     """

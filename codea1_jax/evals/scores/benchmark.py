@@ -1,6 +1,6 @@
 """A benchmark that can be scored by: problems whose own solutions pass their own checks, and the time each check takes.
 
-What fails its own check can score nobody; it is left out by name and reason, never hidden.
+A problem that fails its own check cannot be scored; it is left out by name and reason, never hidden.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ KS = (1, 2, 4, 5, 8, 10, 16, 32, 64, 100)
 
 @dataclass(frozen=True)
 class TaskResult:
-    """How a problem's samples ended, in order; a detail says why one did not pass."""
+    """How a problem's samples ended, in order; a detail explains why one did not pass."""
 
     task_id: str
     source: str

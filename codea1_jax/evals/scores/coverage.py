@@ -1,6 +1,6 @@
 """Which lines and branches of a function its tests run.
 
-The function runs in the jail under a tracer of our own, which notes jumps from line to line as coverage.py does; what
+The function runs in the jail under our own tracer, which notes jumps from line to line as coverage.py does; what
 could have been run, and so the shares, coverage.py works out here from the source and those jumps. No line or branch is
 left out, whatever its comments ask for.
 """
@@ -90,7 +90,7 @@ class Coverage:
 
 
 class PendingCoverage:
-    """A program's runs under the tracer, already with the pool: its loading, and each call in a process of its own."""
+    """A program's runs under the tracer, already with the pool: its loading, and each call in its own process."""
 
     def __init__(self, judge: Judge, program: str, calls: Sequence[str]) -> None:
         self._program = _BLANK + program

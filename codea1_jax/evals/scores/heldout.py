@@ -11,7 +11,7 @@ Tests, in two parts that do not depend on the Code LLM of the day:
   sampled and its first test whose call is new counts. pass@5 is the share of correct tests among functions × 5;
   mut@5 the share of a question's fixed mutants that the correct ones kill, averaged over questions.
 
-Of several hosts each judges its share of the questions, and all know all figures.
+With several hosts, each judges its share of the questions, and all get all metrics.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class HeldOut:
 def prepare(problems: Sequence[Problem], judge: Judge) -> HeldOut:
     """Runs every reference once. Calls that give no plain value under the reference do not count.
 
-    A question without a call that counts can score nobody: it is left out, with a warning.
+    A question without a call that counts cannot be scored: it is left out, with a warning.
     """
     pending = [(p, submit_calls(judge, p.solution, _scored_calls(p), p.entry_point)) for p in problems]
     answers = {problem: _values(reference.result()) for problem, reference in pending}

@@ -1,4 +1,4 @@
-"""Figures of merit, as pure functions of counts."""
+"""The metrics, as pure functions of counts."""
 
 from __future__ import annotations
 

@@ -126,11 +126,11 @@ function stackedLayer(one, x, y) {
 }
 
 function inWords(spec, series) {
-  const said = series.map((one) => {
+  const described = series.map((one) => {
     const [first, last] = [0, one.steps.length - 1].map((i) => `${figure(one.values[i], spec.unit)} at step ${one.steps[i]}`);
     return `${one.label}: ${first}${one.steps.length > 1 ? `, ${last}` : ""}`;
   });
-  return `${spec.title}. ${said.join("; ")}.`;
+  return `${spec.title}. ${described.join("; ")}.`;
 }
 
 /** Pointer and keyboard: both choose a step to read. */

@@ -34,7 +34,7 @@ function resultsSection(section) {
   }
 }
 
-/** A few plain facts beside the table: how long things took and how much was done. */
+/** A few plain facts next to the table: how long things took and how much was done. */
 function facts(run) {
   const last = (name) => column(run, "train", name).values.at(-1);
   const pairs = Object.entries(run.summary.seconds ?? {}).map(([name, seconds]) => [name.replaceAll("_", " "), duration(seconds)]);

@@ -1,4 +1,4 @@
-// What the judge said about a program, and how a test and its verdict look.
+// The judge's verdicts on a program, and how a test and its verdict look.
 
 const STATUS = {
   killed: { glyph: "✗", text: "killed" },
@@ -39,13 +39,13 @@ function verdictClass(verdict) {
 function testChip(test) {
   const kind = verdictClass(test.verdict);
   const glyph = { passed: "✓", failed: "✗", other: "!" }[kind];
-  const said = kind === "passed" ? element("span", { class: "hidden" }, "passed") : element("span", { class: "verdict" }, test.verdict);
+  const verdict = kind === "passed" ? element("span", { class: "hidden" }, "passed") : element("span", { class: "verdict" }, test.verdict);
   return element(
     "li",
     { class: `chip ${kind}` },
     element("span", { class: "glyph", "aria-hidden": true }, glyph),
     element("code", {}, test.call, element("span", { class: "equals" }, " == "), test.expected),
-    said,
+    verdict,
   );
 }
 

@@ -187,7 +187,7 @@ class JetStreamEngine(engine_api.Engine):
         return TokenizerParameters(path=str(self._tokenizer.source or ""))
 
     def build_tokenizer(self, metadata: Any) -> EngineTokenizer:
-        """The policy's own tokenizer, whatever the metadata says."""
+        """The policy's own tokenizer, whatever the metadata names."""
         return EngineTokenizer(self._tokenizer, self._capacity.prompt_buckets)
 
     @property

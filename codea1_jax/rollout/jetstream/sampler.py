@@ -1,7 +1,7 @@
 """The sampler over the verbs of the JetStream engine, as training on TPUs and GPUs drives it.
 
-Not JetStream's Driver but the core's schedule says who draws what, and when: the Driver's decisions depend on time, so
-two hosts of a pod would make different ones.
+Not JetStream's Driver but the core's schedule decides who draws what, and when: the Driver's decisions depend on time,
+so two hosts of a pod would make different ones.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """google-jetstream 0.2.2, its last release, as it can be used here. Whatever is needed of it is imported from here.
 
-Each shim says what it fixes; all of them are applied once, when this module is imported. Raises ModuleNotFoundError
+Each shim states what it fixes; all of them are applied once, when this module is imported. Raises ModuleNotFoundError
 where JetStream is not installed (extra `jetstream`).
 """
 
@@ -93,7 +93,7 @@ def _generate_thread(self: Any, idx: int) -> None:
     """Fills free slots and decodes a block, again and again. The same as JetStream's own but for one assertion.
 
     JetStream's own looks for a request, then asserts that some slot is taken. The detokenizing thread may have freed
-    the last slot in between, and the assertion ended the process. A block that nobody waits for is harmless.
+    the last slot in between, and the assertion ended the process. A block that is never waited for is harmless.
     """
     engine, params = self._generate_engines[idx], self._generate_params[idx]
     free_slots, prefilled = self._generate_slots[idx], self._generate_backlogs[idx]
@@ -130,10 +130,10 @@ orchestrator.Driver._generate_thread = _generate_thread
 AsyncMultifuture.add_result = _unless_reader_is_gone(AsyncMultifuture.add_result)
 AsyncMultifuture.set_exception = _unless_reader_is_gone(AsyncMultifuture.set_exception)
 
-# JetStream's own thread kills the process where it fails: clients get no answer and the log says nothing.
+# JetStream's own thread kills the process where it fails: clients get no answer and the log shows nothing.
 orchestrator.JetThread = threading.Thread
 
-# JetStream logs several lines for every block of tokens to the root logger; with a logger of its own they can be
+# JetStream logs several lines for every block of tokens to the root logger; with its own logger they can be
 # asked for, and are not shown otherwise. A Logger answers to the functions of the module that it stands in for.
 _logger: Any = logging.getLogger("jetstream")
 _logger.setLevel(logging.WARNING)
