@@ -244,7 +244,7 @@ def test_requests_that_are_no_http_leave_nothing_in_the_log(jail: SandboxPool, c
 
 
 def test_an_error_of_the_services_own_is_in_the_log(jail: SandboxPool, caplog, monkeypatch):
-    monkeypatch.setattr(server, "_told", None)
+    monkeypatch.setattr(server, "_one_line", None)
     with running(make_app(jail)) as address:
         assert post(address, b"no job")[0] == 500
     assert "NoneType" in caplog.text
