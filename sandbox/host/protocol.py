@@ -90,7 +90,7 @@ def _outcome(line: str) -> Outcome:
     status = _STATUS_OF_SIGN.get(line[:1])
     content, _, inputs = line[1:].partition("\t")
     longest = _MAX_EXACT_LINE if line[:1] == "@" else MAX_LINE
-    if status is None or len(line) > longest or not (line.isascii() and (content + inputs).isprintable()):
+    if status is None or len(line) > longest or not (line.isascii() and content.isprintable() and inputs.isprintable()):
         return Outcome(Status.CRASHED, detail="malformed answer")
     if status is Status.RETURNED:
         return Outcome(status, value=content, inputs=inputs)

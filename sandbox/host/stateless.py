@@ -11,7 +11,7 @@ import importlib
 import re
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from sandbox.syntax import parse_module
 
@@ -109,7 +109,7 @@ class _Reading:
         """Whether nothing in it can keep state."""
         return (
             all(map(_is_harmless_at_the_top, self._module.body))
-            and all(map(_is_harmless_name, self._names))
+            and all(_is_harmless_name(*use) for use in {(name.id, type(name.ctx) is ast.Load) for name in self._names})
             and all(map(_is_harmless, self._judged))
             and all(self._is_readable(node) for node in self._judged if isinstance(node, ast.Attribute))
             and self._uses_names_as_intended()
@@ -219,10 +219,10 @@ def _is_table(value: ast.expr) -> bool:
             return False
 
 
-def _is_harmless_name(name: ast.Name) -> bool:
-    if name.id in _RELIED_ON:
-        return isinstance(name.ctx, ast.Load)  # else it is no longer the builtin
-    return name.id not in _IMPURE_NAMES and not name.id.startswith("__")
+def _is_harmless_name(name: str, is_read: bool) -> bool:
+    if name in _RELIED_ON:
+        return is_read  # else it is no longer the builtin
+    return name not in _IMPURE_NAMES and not name.startswith("__")
 
 
 def _is_harmless(node: ast.AST) -> bool:  # noqa: PLR0911
@@ -247,6 +247,7 @@ def _is_harmless(node: ast.AST) -> bool:  # noqa: PLR0911
             return True
 
 
+@cache
 def _public(module: str) -> frozenset[str]:
     """What a pure module offers by name; of other modules nothing."""
     if module not in _PURE_MODULES:
