@@ -16,8 +16,8 @@ from sandbox import Test
 class State:
     """`step` steps are done; `policies` by name; `data` is the loader's place among the questions.
 
-    `reference` is the policy at step 0, if one is needed. Under LoRA it is the base of all policies; no checkpoint
-    holds it, but its fingerprint, `base`.
+    reference: the policy at step 0, which the KL term compares with, if there is one.
+    base: under LoRA, what all policies' adapters are added to. Checkpoints hold its digest instead.
     """
 
     step: int
@@ -25,23 +25,31 @@ class State:
     reference: Params | None
     book: Mapping[str, Page]
     data: Any
-    base: str | None = None
+    base: Params | None = None
+    base_digest: str | None = None
 
 
 def pack_state(state: State) -> tuple[dict[str, Any], dict[str, Any]]:
     """The state as arrays and a JSON document."""
     arrays: dict[str, Any] = dict(state.policies)
-    if state.reference is not None and state.base is None:
+    if state.reference is not None:
         arrays["reference"] = state.reference
     book = {
         question: [[test.call, test.expected, test.inputs, count] for test, count in page.items()]
         for question, page in state.book.items()
     }
-    return arrays, {"step": state.step, "book": book, "data": state.data, "base": state.base}
+    return arrays, {"step": state.step, "book": book, "data": state.data, "base": state.base_digest}
 
 
 def unpack_state(arrays: Mapping[str, Any], document: Mapping[str, Any]) -> State:
-    """The inverse of `pack_state`, but for a base."""
+    """The inverse of `pack_state`, the base left out."""
     book = {question: {Test(*test): count for *test, count in page} for question, page in document["book"].items()}
     policies = {name: policy for name, policy in arrays.items() if name != "reference"}
-    return State(document["step"], policies, arrays.get("reference"), book, document["data"], document["base"])
+    return State(
+        document["step"],
+        policies,
+        arrays.get("reference"),
+        book,
+        document["data"],
+        base_digest=document["base"],
+    )

@@ -103,7 +103,7 @@ def learn(
     policies, metrics, seconds = dict(state.policies), {}, dict(rollouts.seconds)
     for name, groups in rollouts.groups.items():
         learner, started = training.policies.learners[name], time.perf_counter()
-        policies[name], figures = learner.update(policies[name], state.reference, groups, wait)
+        policies[name], figures = learner.update(policies[name], state.reference, groups, wait, base=state.base)
         seconds[f"update_{name}"] = took = time.perf_counter() - started
         peak = peak_flops(training.policies.mesh.devices.flat)
         speed = update_speed(learner.tokens(groups), learner.flops(groups), took, peak)
@@ -123,9 +123,9 @@ def learn(
 
 
 def params(training: Training, state: State) -> dict[str, Params]:
-    """Every policy's parameters, by its name; under LoRA the base's, adapted."""
+    """Every policy's parameters, by its name; under LoRA the adapted base."""
     lora = training.policies.learning.lora
-    return {name: attach(lora, state.reference, policy.params) for name, policy in state.policies.items()}
+    return {name: attach(lora, state.base, policy.params) for name, policy in state.policies.items()}
 
 
 def records(training: Training, step: int, rollouts: StepRollouts) -> list[dict[str, Any]]:

@@ -148,11 +148,19 @@ class Learning:
 
     @property
     def shares_reference(self) -> bool:
-        """Whether the policy at step 0 is kept: as LoRA's base, or because a policy in training has to stay near it."""
+        """Whether the policy at step 0 is kept, because a policy in training has to stay near it.
+
+        Under LoRA it is the base itself.
+        """
         if self.lora is not None:
-            return True
+            return False
         near = (each.grpo.kl_coef > 0 and not each.grpo.reference_every for each in self.sections.values())
         return not self.method.supervised and any(near)
+
+    @property
+    def keeps_initial_weights(self) -> bool:
+        """Whether the weights of step 0 stay in memory: as LoRA's base, or as the reference."""
+        return self.lora is not None or self.shares_reference
 
     def learners(self, model: Qwen2, total_steps: int, mesh: Mesh) -> dict[str, Learner]:
         """Every policy's learner, by its name, over the devices of a mesh, which may be of a TPU that is not here."""

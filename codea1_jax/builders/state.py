@@ -30,7 +30,7 @@ def start(training: Training) -> State:
         for name, learner in policies.learners.items()
     }
     if learning.lora is not None:
-        return replace(_first_state(training, states, params), base=digest(params))
+        return replace(_first_state(training, states, None), base=params, base_digest=digest(params))
     return _first_state(training, states, frozen(params, policy.model.dtype) if learning.shares_reference else None)
 
 
@@ -42,13 +42,13 @@ def resume(training: Training, run: RunDir) -> State:
     policies, lora = training.policies, training.policies.learning.lora
     model, mesh = policies.policy.model, policies.mesh
     states = {name: learner.abstract(abstract_sharded(model, mesh)) for name, learner in policies.learners.items()}
-    saved = policies.learning.shares_reference and lora is None
-    reference = abstract_sharded(model.clone(param_dtype=model.dtype), mesh) if saved else None
+    keeps_reference = policies.learning.shares_reference
+    reference = abstract_sharded(model.clone(param_dtype=model.dtype), mesh) if keeps_reference else None
     like, _ = pack_state(_first_state(training, states, reference))
     state = unpack_state(*run.restore(like))
     if lora is None:
         return state
-    return replace(state, reference=policies.weights.lora_base(policies.policy, mesh, state.base))
+    return replace(state, base=policies.weights.lora_base(policies.policy, mesh, state.base_digest))
 
 
 def _first_state(training: Training, policies: Mapping[str, Any], reference: Params | None) -> State:

@@ -153,24 +153,32 @@ class Learner:
         return at_rest(self.phases.init.eval_shape(params), self._offload)
 
     def update(
-        self, state: PolicyState, reference: Params | None, groups: Groups, wait: Wait = jax.block_until_ready
+        self,
+        state: PolicyState,
+        reference: Params | None,
+        groups: Groups,
+        wait: Wait = jax.block_until_ready,
+        *,
+        base: Params | None = None,
     ) -> tuple[PolicyState, dict[str, float]]:
         """One training step. `state` is donated: it must not be used again.
 
         `wait` gets what each micro-batch computes before the next one begins. If it raises before a mini-batch is
         complete, `state` is still whole.
 
-        `reference` is needed if the objective has a KL term, unless the state has its own reference; with LoRA
-        always, since it is the base.
+        `base` is what LoRA's adapters are added to. `reference` is needed if the objective has a KL term, unless the
+        state has a reference of its own; with LoRA the base is the reference.
 
         Raises:
-            ValueError: there is no reference and one is needed, or nothing can be learned from the groups.
+            ValueError: there is no reference, or no base, and one is needed; or nothing can be learned from the groups.
             FloatingPointError: the loss or the gradient is not finite; the state is lost.
         """
         own_reference, state = state.reference, replace(state, reference=None)
-        if reference is None and (self._lora is not None or (self.objective.kl and own_reference is None)):
-            raise ValueError(f"{self.objective}, lora={self._lora}: reference parameters are needed")
-        base = None if self._lora is None else reference
+        if self._lora is not None and base is None:
+            raise ValueError(f"lora={self._lora}: base parameters are needed")
+        shared = reference if self._lora is None else base
+        if self.objective.kl and shared is None and own_reference is None:
+            raise ValueError(f"{self.objective}: reference parameters are needed")
         mini_batches = self.objective.mini_batches(groups)
         packed = [self._pack(mini) for mini in mini_batches]
         if self.objective.compares:
@@ -178,7 +186,7 @@ class Learner:
             packed[1:] = [self._score(batches, policy, "old_logprobs", wait) for batches in packed[1:]]
             del policy  # whose arrays are donated
         if self.objective.kl:
-            packed = self._score_by_reference(packed, reference, own_reference, wait)
+            packed = self._score_by_reference(packed, shared, own_reference, wait)
         all_sums, norms = [], []
         for mini, batches in zip(mini_batches, packed, strict=True):
             gradient, sums = self._gradient(state.params, batches, self.objective.normalizer(mini), base, wait)

@@ -49,7 +49,7 @@ def kept(config: Config, model: Qwen2Config) -> Kept:
         policies=4 * trained * len(learners),
         moments=sum(trained * (4 + jnp.dtype(each.optimizer.first_moment_dtype).itemsize) for each in learners),
         references=refreshed * (frozen if lora is None else 4 * trained),
-        shared=frozen if learning.shares_reference else 0,
+        shared=frozen if learning.keeps_initial_weights else 0,
     )
 
 

@@ -61,7 +61,7 @@ def make_programs(run: PlannedRun, mesh: Mesh) -> list[Program]:
     params = abstract_sharded(model, mesh)
     learning = Learning.of(config, METHODS[config.method.name])
     learners = learning.learners(model, 1, mesh)
-    shared = abstract_sharded(model.clone(param_dtype=dtype), mesh) if learning.shares_reference else None
+    shared = abstract_sharded(model.clone(param_dtype=dtype), mesh) if learning.keeps_initial_weights else None
     shared = in_host_memory(shared) if config.offload.reference else shared
     states = {name: learner.abstract(params) for name, learner in learners.items()}
     always = device_bytes((shared, states))

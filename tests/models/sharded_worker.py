@@ -88,7 +88,7 @@ def learned(params, mesh, share_prompts, lora=None):
     optimizer = OptimizerConfig(learning_rate=1e-3, epsilon=1e-2)
     learner = Learner(MODEL, GRPO(GRPOConfig(kl_coef=0.5)), optimizer, packing, total_steps=4, mesh=mesh, lora=lora)
     reference = jax.tree.map(lambda x: x * 1.1, params)
-    state, metrics = learner.update(learner.init(params), reference, groups())
+    state, metrics = learner.update(learner.init(params), reference, groups(), base=reference if lora else None)
     assert jax.tree.map(lambda x: x.sharding, state) == learner.state_shardings
     return state, {name: np.float64(value) for name, value in metrics.items()}
 

@@ -26,8 +26,8 @@ from codea1_jax.train import params, train
 LORA = (
     "lora={rank: 2, alpha: 8}",
     "offload.optimizer=true",
-    "code.grpo={kl_coef: 0, mini_batch_questions: 2}",
-    "test.grpo={reference_every: 1, mini_batch_questions: 2}",
+    "code.grpo={kl_coef: 0, entropy_coef: 0.01, mini_batch_questions: 2}",
+    "test.grpo={entropy_coef: 0.01, reference_every: 1, mini_batch_questions: 2}",
     "train.steps=2",
     "checkpoint.every=1",
     "eval.every=0",
@@ -59,12 +59,12 @@ def bytes_of(tree: Any) -> list[bytes]:
 def test_both_policies_learn_adapters_of_their_own_and_the_base_stays(trained):
     _, training, state = trained
     first = start(training)
-    assert bytes_of(state.reference) == bytes_of(first.reference)
+    assert bytes_of(state.base) == bytes_of(first.base)
     spoken = params(training, state)
     for name in ("code", "test"):
         moved = jax.tree.map(lambda x, y: (x != y).any(), state.policies[name].params, first.policies[name].params)
         assert all(jax.tree.leaves(moved))
-        assert spoken[name]["embed_tokens"] is state.reference["embed_tokens"]
+        assert spoken[name]["embed_tokens"] is state.base["embed_tokens"]
     assert bytes_of(state.policies["code"].params) != bytes_of(state.policies["test"].params)
 
 
@@ -74,7 +74,7 @@ def test_a_checkpoint_holds_adapters_their_moments_and_the_fingerprint_of_the_ba
     named = {name for name in arrays if "step" not in name and "count" not in name}
     assert named and all("lora_a" in name or "lora_b" in name for name in named)
     assert {name.split("'")[1] for name in named} == {"code", "test"}
-    assert document["base"] == state.base and len(state.base) == 16
+    assert document["base"] == state.base_digest and len(state.base_digest) == 16
 
 
 def test_a_run_that_goes_on_ends_in_the_same_state_bit_for_bit(trained, tmp_path):
@@ -93,14 +93,14 @@ def test_an_exported_policy_is_the_merged_one(trained, tmp_path):
     source = open_source(str(directory), "code")
     convert(source, tmp_path / "hf", "hf", None, 10**9)
     exported = load_params(tmp_path / "hf", source.policy.model)
-    merged = merge(attach(training.policies.learning.lora, state.reference, state.policies["code"].params))
+    merged = merge(attach(training.policies.learning.lora, state.base, state.policies["code"].params))
     assert bytes_of(exported) == bytes_of(merged)
-    assert bytes_of(exported) != bytes_of(state.reference)
+    assert bytes_of(exported) != bytes_of(state.base)
 
 
 def test_adapters_are_never_put_on_another_base(trained, monkeypatch):
     directory, training, state = trained
-    other = jax.tree.map(lambda x: x * 2, state.reference)
+    other = jax.tree.map(lambda x: x * 2, state.base)
     monkeypatch.setattr(InitialWeights, "params", lambda *_: other)
     config = configured(directory)
     wrong = pytest.raises(UserError, match=r"lora: the warm start in \S+ is not what this run's adapters were trained")
