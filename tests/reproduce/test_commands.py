@@ -106,9 +106,9 @@ def test_ctrl_c_lets_commands_save_and_waits_for_them(tmp_path):
         os.kill(int((slow.directory / "pid").read_text()), 0)
 
 
-def test_a_command_does_not_outlive_the_process_that_started_it():
-    """The real child: `codea1 sandbox serve` would run for ever, were its parent not killed."""
-    child = [sys.executable, "-m", "codea1_jax.cli._child", "0", "report", "--follow", str(Path(__file__).parent)]
+def test_a_command_does_not_outlive_the_process_that_started_it(tmp_path):
+    """The real child: `codea1 report --follow` would run forever if its parent were not killed."""
+    child = [sys.executable, "-m", "codea1_jax.cli._child", "0", "report", "--follow", str(tmp_path)]
     parent = subprocess.Popen(
         [
             sys.executable,
@@ -120,7 +120,10 @@ def test_a_command_does_not_outlive_the_process_that_started_it():
     )
     assert parent.stdout is not None
     pid = int(parent.stdout.readline())
-    time.sleep(1.0)
+    started = time.monotonic()
+    while not (tmp_path / "report.html").exists():
+        assert parent.poll() is None and time.monotonic() < started + 60, "the command did not start"
+        time.sleep(0.1)
     parent.send_signal(signal.SIGKILL)
     parent.wait()
     deadline = time.monotonic() + 20
