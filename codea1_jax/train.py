@@ -8,11 +8,11 @@
                                │ advantages
                   update Code LLM, then Test LLM   (two jitted phases)
 
-Departures from the paper are off by default; configuration switches each of them on:
+Configuration switches departures from the paper on. All but the third of these are off by default:
 
 - rewards.difficulty=any, rewards.passing=all: a suite, or a program, is all right or all wrong.
 - rewards.pool_tests: a program is rewarded on the valid tests of all its siblings.
-- rewards.repeats=value (the default; text is the original's): a test with the inputs of another repeats it.
+- rewards.repeats=value (text is the original's rule): a test with the inputs of another one repeats it.
 - rewards.scale_advantages=false: advantages are not divided by the standard deviation (Dr. GRPO).
 - rollout.share_programs: identical programs of a question share one set of suites.
 - train.update_n > 1: the Test LLM learns from the suites of several candidates.
@@ -21,8 +21,7 @@ Departures from the paper are off by default; configuration switches each of the
 - method.white_box, method.mistake_book, method.answer_prediction=false: the paper's ablations.
 - lora: adapters over one frozen base.
 
-`configs/` shows which of them a preset switches on: `configs/recipes/micro_departures.yaml` has those of `micro/a1`,
-`micro/a1_paper` has none.
+`configs/recipes/micro_departures.yaml` has those of `micro/a1`; `micro/a1_paper` has none.
 """
 
 from __future__ import annotations

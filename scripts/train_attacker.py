@@ -1,7 +1,8 @@
 """Does it pay to cheat? Trains a Test LLM that was taught to, in the micro world, and draws what becomes of it.
 
     git worktree add ../before 34918e3
-    PYTHONPATH=../before python scripts/train_attacker.py train runs/attacker/before-0 run.seed=0
+    git show f56a33f:scripts/train_attacker.py > ../before/train_attacker.py   # this script, by the names of that time
+    PYTHONPATH=../before python ../before/train_attacker.py train runs/attacker/before-0 run.seed=0
     python scripts/train_attacker.py train runs/attacker/now-0 run.seed=0 rewards.repeats=value
     python scripts/train_attacker.py draw runs/attacker docs/images/lab-cheating.svg
 
