@@ -2,7 +2,8 @@
 
 Where tests run, a timer of faulthandler's covers the collection of each file, each fixture's setup, and each test's
 call and teardown. When it runs out, it prints the stack of every thread and ends the process. It is a thread of C, so
-it also ends code that holds the interpreter's lock.
+it also ends code that holds the interpreter's lock. On a machine that others keep busy, where each process gets its
+share of a core, the time is longer by as much, up to threefold.
 
 Where xdist distributes tests, the death of a worker ends the run. xdist alone would first run what the other workers
 have in their queues. With restarts it may wait for ever: under `--dist loadfile` it can give a replacement a file that
@@ -47,7 +48,8 @@ class _Timer:
         self._limit = seconds  # of what is running now
 
     def _start(self) -> None:
-        faulthandler.dump_traceback_later(self._limit, file=self._stderr, exit=True)
+        crowding = os.getloadavg()[0] / (os.cpu_count() or 1)  # processes that want a core, for each there is
+        faulthandler.dump_traceback_later(self._limit * min(max(crowding, 1.0), 3.0), file=self._stderr, exit=True)
 
     def _start_for(self, item: pytest.Item) -> None:
         self._limit = LONG_SECONDS if item.get_closest_marker("long") else self._seconds
