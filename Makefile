@@ -12,7 +12,7 @@ export JAX_PLATFORMS ?= cpu
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==0.13.8
 
-.venv/base: .venv/bin/uv requirements/lock.txt setup.cfg
+.venv/base: .venv/bin/uv requirements/lock.txt pyproject.toml setup.cfg
 	VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --constraint requirements/lock.txt --editable .
 	touch $@
 
@@ -34,7 +34,7 @@ venv: .venv/base
 lock: .venv/bin/uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate \
 		--override requirements/overrides.txt --extra dev --extra tpu --extra cuda12 --extra cuda13 \
-		--output-file requirements/lock.txt setup.cfg
+		--output-file requirements/lock.txt pyproject.toml
 
 # --- what one does --------------------------------------------------------------------------------
 

@@ -50,7 +50,10 @@ def _required(name: str, extra: str) -> set[tuple[str, str]]:
     for requirement in map(Requirement, metadata.requires(name) or ()):
         if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
             other = canonicalize_name(requirement.name)
-            found |= {(other, ""), *((other, inner) for inner in requirement.extras)}
+            if other == DISTRIBUTION:  # an extra that takes in others
+                found = found.union(*(_required(other, inner) for inner in requirement.extras))
+            else:
+                found |= {(other, ""), *((other, inner) for inner in requirement.extras)}
     return found
 
 

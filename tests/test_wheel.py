@@ -1,10 +1,10 @@
 """What others install: everything that a run needs is in the wheel, and it runs far from the repository."""
 
-import configparser
 import os
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from email.parser import Parser
 from pathlib import Path
@@ -50,9 +50,8 @@ def test_the_wheel_says_its_version_and_licence(wheel):
         (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         about = Parser().parsestr(archive.read(name).decode())
         licences = [name for name in archive.namelist() if "/licenses/" in name]
-    setup = configparser.ConfigParser(interpolation=None)
-    setup.read(ROOT / "setup.cfg")
-    assert about["Version"] == setup["metadata"]["version"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert about["Version"] == project["version"]
     assert about["License-Expression"] == "Apache-2.0"
     assert {Path(name).name for name in licences} == {"LICENSE", "THIRD_PARTY.md"}
 

@@ -101,7 +101,7 @@ def masked_sum(
     values: Float[Array, "*tokens"] | Bool[Array, "*tokens"], mask: Float[Array, "*tokens"]
 ) -> Float[Array, ""]:
     """Sum over the tokens whose mask is 1; what stands elsewhere, a NaN included, has no influence."""
-    return jnp.sum(jnp.where(mask > 0, values, 0.0) * mask)
+    return jnp.sum(jnp.where(mask > 0, values.astype(mask.dtype), 0.0) * mask)
 
 
 class Mismatch(NamedTuple):
@@ -119,7 +119,7 @@ def rollout_mismatch(
     old_logprobs: Float[Array, "*tokens"], rollout_logprobs: Float[Array, "*tokens"], mask: Float[Array, "*tokens"]
 ) -> Mismatch:
     """How far the training graph is from the sampler."""
-    known = mask * ~jnp.isnan(rollout_logprobs)
+    known = jnp.where(jnp.isnan(rollout_logprobs), 0.0, mask)
     difference = jnp.where(known > 0, jnp.abs(old_logprobs - rollout_logprobs), 0.0)
     return Mismatch(jnp.sum(known), jnp.sum(difference), masked_sum(difference > MISMATCH, known), jnp.max(difference))
 

@@ -106,6 +106,7 @@ def apply_gradient(
     rate: Float[Array, ""],
 ) -> tuple[PolicyState, Float[Array, ""]]:
     """The state after one optimizer update within a step, and the gradient's norm before clipping."""
-    updates, opt_state = optimizer.update(gradient, state.opt_state, state.params)
+    with jax.numpy_dtype_promotion("standard"):  # optax raises a float to its step count
+        updates, opt_state = optimizer.update(gradient, state.opt_state, state.params)
     params = jax.tree.map(lambda p, u: p + rate * u, state.params, updates)
     return PolicyState(params, opt_state, state.step), optax.tree.norm(gradient)

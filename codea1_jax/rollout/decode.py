@@ -230,7 +230,7 @@ class Decoder:
         drawn = DecodedBlock(
             tokens=drawn.tokens.at[step].set(token),
             logprobs=drawn.logprobs.at[step].set(logprobs),
-            count=drawn.count + drawn.active,
+            count=drawn.count + drawn.active.astype(jnp.int32),
             active=drawn.active & ~ended,
             steps=step + 1,
         )

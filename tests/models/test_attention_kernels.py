@@ -24,7 +24,7 @@ def example(time, dtype=jnp.float32, heads=4, kv_heads=2, head_dim=32):
     keys = jax.random.split(jax.random.key(0), 3)
     shapes = [(2, time, heads, head_dim), (2, time, kv_heads, head_dim), (2, time, kv_heads, head_dim)]
     q, k, v = (jax.random.normal(key, shape, dtype) for key, shape in zip(keys, shapes, strict=True))
-    segments = jnp.stack([1 + (jnp.arange(time) > time // 3), jnp.arange(time) < time - 7]).astype(jnp.int32)
+    segments = jnp.stack([jnp.where(jnp.arange(time) > time // 3, 2, 1), jnp.where(jnp.arange(time) < time - 7, 1, 0)])
     return segments, q, k, v
 
 
@@ -32,7 +32,7 @@ def squares(mix):
     """Of the real places: a padded place may hold anything."""
 
     def loss(q, k, v, real):
-        return jnp.sum(jnp.where(real, jnp.square(mix(q, k, v)), 0))
+        return jnp.sum(jnp.where(real, jnp.square(mix(q, k, v)), 0.0))
 
     return jax.jit(jax.value_and_grad(loss, argnums=(0, 1, 2)))
 

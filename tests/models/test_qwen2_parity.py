@@ -50,7 +50,7 @@ def run(model, params, case, chunk=8, temperature=1.0):
     table = output_table(params, model.config)
     targets = case["tokens"][:, 1:]
     scores = token_logprobs(hidden[:, :-1], table, targets, chunk=chunk, temperature=temperature)
-    return hidden, hidden @ table.T, *scores
+    return hidden, hidden @ table.T.astype(hidden.dtype), *scores
 
 
 @partial(jax.jit, static_argnums=0)
@@ -59,7 +59,7 @@ def gradient(model, params, case):
     mask = predicts(case)
 
     def loss(params):
-        return -jnp.sum(run(model, params, case)[2] * mask) / mask.sum()
+        return -jnp.mean(run(model, params, case)[2], where=mask)
 
     return jax.grad(loss)(params)
 
@@ -73,7 +73,7 @@ def test_logits_and_chunked_logprobs_equal_transformers(name):
         real = case["segment_ids"] > 0
         # Processors add up float32 in different orders: the error is in proportion to the logits, which reach 5.
         np.testing.assert_allclose(logits[real], case["logits"][real], atol=1e-5, rtol=1e-5, err_msg=kind)
-        masked = logprobs * predicts(case)
+        masked = np.where(predicts(case), logprobs, 0)
         np.testing.assert_allclose(masked, case["next_logprobs"], atol=1e-5, rtol=0, err_msg=kind)
 
 
