@@ -67,8 +67,6 @@ def test_arrays_may_be_donated_as_soon_as_save_returns(tmp_path):
             np.testing.assert_array_equal(restored["a"], values)
 
 
-# Orbax abandons its own coroutines when a read fails.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_every_damaged_file_is_noticed_or_does_no_harm(tmp_path):
     """Each file of a step in turn is removed, emptied, cut in half, or has a bit flipped."""
     with Checkpoints(tmp_path / "c") as checkpoints:

@@ -313,8 +313,6 @@ def test_a_directory_that_holds_something_else_is_not_written_to(tmp_path, capsy
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["notes.txt"]
 
 
-# Orbax abandons its own coroutines when a read fails.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_moved_run_may_go_on_and_a_damaged_one_is_one_line(run_on_a_file, tmp_path, capsys):
     directory, arguments = run_on_a_file
     moved = (*arguments, f"run.directory={shutil.copytree(directory, tmp_path / 'moved')}", "--resume")

@@ -38,6 +38,11 @@ def unpack(batches):
     return sorted(found)
 
 
+# beartype checks a random element of a list, here while hypothesis builds one.
+builds_checked_lists = pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
+
+
+@builds_checked_lists
 @given(EXAMPLES, CONFIGS)
 @settings(max_examples=150, deadline=None)
 def test_every_learned_token_has_one_slot_that_predicts_it(examples, config):
@@ -55,6 +60,7 @@ def test_every_learned_token_has_one_slot_that_predicts_it(examples, config):
     assert sum(batch.mask.sum() for batch in batches) == sum(len(example.learned) for example in examples)
 
 
+@builds_checked_lists
 @given(EXAMPLES, CONFIGS)
 @settings(max_examples=50, deadline=None)
 def test_all_micro_batches_of_a_mini_batch_have_one_shape(examples, config):

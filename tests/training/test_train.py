@@ -283,8 +283,6 @@ def straight(training: Training, tmp_path_factory: pytest.TempPathFactory) -> tu
         return directory, train_from(run, training)
 
 
-# Orbax abandons its own coroutines when a write fails.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(("method", "room"), [("save", 20_000), ("log", 6_000)])
 def test_a_full_disk_is_a_clear_error_and_the_run_goes_on_once_there_is_room(
     method, room, training, straight, tmp_path, monkeypatch
