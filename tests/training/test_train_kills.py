@@ -5,8 +5,9 @@ import signal
 from collections import Counter
 from pathlib import Path
 
+import killed_run
 import pytest
-from tiny_run import ROOT, assert_same_end, finish, start_codea1, start_script, train_arguments, without_times
+from tiny_run import assert_same_end, finish, start_codea1, start_script, train_arguments, without_times
 
 STAGES = {"generation": 0.6, "judging": 0.05, "update": 0.6, "checkpoint": 0.3}  # seconds a stage takes, about
 KILLS_OF_A_RUN = 5
@@ -22,11 +23,7 @@ def straight(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run_and_kill(directory: Path, number: signal.Signals, stage: str, draw: random.Random) -> bool:
     """Goes on with a run until it is killed in the stage; or to its end, if it gets there first."""
     instant = (stage, str(draw.randint(1, 2)), f"{draw.uniform(0, STAGES[stage]):.4f}", number.name)
-    script = (
-        "-P",
-        str(ROOT / "tests" / "killed_run.py"),
-    )  # -P: with tests/ on the path, tests/sandbox would hide the package
-    process = start_script(*script, *instant, *train_arguments(directory, "--resume"))
+    process = start_script(killed_run.__file__, *instant, *train_arguments(directory, "--resume"))
     _, said = process.communicate(timeout=300)
     stopped = -signal.SIGKILL if number == signal.SIGKILL else 130
     assert process.returncode in (0, stopped, -number), said  # the last: when all had been done

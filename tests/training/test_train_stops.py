@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
+import slowed_run
 from tiny_run import assert_same_end, finish, start_script, train_arguments, wait_until, without_times
 from workers import free_port
 
@@ -14,7 +15,7 @@ STEPS = ("train.steps=3", "checkpoint.every=1", "eval.every=0")
 def start_two(directory: Path, *more: str, slowed: tuple[str, ...] = ()):
     """A tiny run of two processes; `slowed` are the first arguments of slowed_run.py."""
     port = free_port()
-    script = ("-m", "tests.slowed_run", *slowed) if slowed else ("-m", "codea1_jax")
+    script = (slowed_run.__file__, *slowed) if slowed else ("-m", "codea1_jax")
     return [
         start_script(
             *script,
