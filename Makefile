@@ -64,9 +64,9 @@ bench-sandbox: .venv/base
 bench-rollout: .venv/base
 	$(BIN)/python benches/bench_rollout.py
 
-# Compiles every hardware preset for its TPU, minutes each, and writes docs/plan.md; or those in PRESETS.
-plan-all: .venv/dev
-	$(BIN)/python benches/plan_all.py $(PRESETS)
+# Compiles every hardware preset for its TPUs or GPUs, minutes each, and writes docs/plan.md; or those in PRESETS.
+plan-all: .venv/dev .venv-cuda/compiler
+	PYTHONPATH=.venv-cuda $(BIN)/python benches/plan_all.py $(PRESETS)
 
 bench-model: .venv/base
 	$(BIN)/python benches/bench_model.py

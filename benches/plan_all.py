@@ -1,14 +1,16 @@
 """Plans hardware presets and writes docs/plan.md: `make plan-all`, or `make plan-all PRESETS="1.5b/a1_v5e"`.
 
-Only presets of the paper's own method are planned: other methods on the same hardware need no more. A compilation takes
-minutes; the documents are rewritten after every preset, and keep earlier plans of other presets.
+Only presets of the paper's own method are planned: other methods run some of the same phases. A preset takes minutes;
+the documents are rewritten after each and keep earlier plans of other presets. What was stopped goes on where it was.
 """
 
 from __future__ import annotations
 
 import re
 import sys
+import time
 from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from rich.console import Console
@@ -16,63 +18,113 @@ from rich.console import Console
 from codea1_jax.cli.plan import progress
 from codea1_jax.config import Config, load, preset_names
 from codea1_jax.models.chips import find_hardware
-from codea1_jax.plan.plan import least_seconds, make_plan
+from codea1_jax.plan.forecast import StepCalls, judging_seconds, step_calls
+from codea1_jax.plan.plan import make_plan
 from codea1_jax.plan.planned import Planned, Plans, markdown, markdown_phases, read_plans, write_plans
 from codea1_jax.plan.planned_run import make_planned_run
 from codea1_jax.plan.table import conclusion, planned, rich_table
-from codea1_jax.plan.workload import phases
+from codea1_jax.plan.workload import PlannedRun, load_capacity, phases, sampling_loads, training_loads
 
-DOCUMENT = Path(__file__).parents[1] / "docs" / "plan.md"
+ROOT = Path(__file__).parents[1]
+DOCUMENT = ROOT / "docs" / "plan.md"
+DONE = ROOT / ".cache" / "plan_all_done"  # names of the presets that a stopped run had planned
 FILL = 0.25  # mean length of prompts and responses, as a share of the longest allowed
 QUESTIONS = 9_688  # that the paper trains on
+COMPILERS = ("jaxlib", "libtpu", "jax-cuda12-pjrt")
 HEAD = f"""# Hardware presets, planned
 
-Written by `make plan-all`. TPU presets are compiled by libtpu for their topology, at the longest prompts and responses
-allowed; GPU presets are estimated by arithmetic alone. Two policies and their two optimizers stay in memory throughout,
-with the frozen reference that both policies start from. Times are lower bounds: the best that the chips could do, with
-prompts and responses at {FILL:.0%} of the longest on average, without judging.
+Written by `make plan-all`. Presets are compiled for their hardware, at the longest prompts and responses allowed: by
+libtpu for TPUs, by XLA's CUDA compiler for GPUs, neither of which needs the device. Two policies and their two
+optimizers stay in memory throughout, with the frozen reference that both policies start from.
+
+Two times are given, for prompts and responses at {FILL:.0%} of the longest on average. The *least* is the best that the
+chips could do with the work that a step calls for, judging left out. The *expected* time runs the project's own
+schedule and packer over log-normal lengths (spread 0.6, prompts 0.4) and takes for each call what the compiler's
+program should take: libtpu's own estimate of its cycles; on GPUs what each kernel's bytes and FLOPs take at the share
+of the card's figures that `codea1_jax/plan/duration.py` assumes. *mostly* is what a phase spends most of that time on.
+No figure here has been measured on a device. Evaluation, saving and compilation are left out.
 
 """
 
 
 def main(names: list[str]) -> int:
     """Plans the named presets, or all; 1 if one does not fit."""
-    names = names or [name for name in preset_names() if re.fullmatch(r".*/a1(_lora)?_[vh]\d+\w", name)]
-    console, plans = Console(stderr=True), dict(read_plans().plans)
-    for name in names:
-        config = load(Config, name)
+    done = DONE.read_text().split() if DONE.exists() and not names else []
+    wanted = names or [name for name in preset_names() if re.fullmatch(r".*/a1(_lora)?_[a-z]+\d+[a-z]?(-\d+)?", name)]
+    console, fits = Console(stderr=True), True
+    for name in (name for name in wanted if name not in done):
+        config, started = load(Config, name), time.monotonic()
         if config.hardware is None:
             continue
         with progress() as watch:
             plan = make_plan(config, find_hardware(config.hardware), FILL, watch)
-        plans[name] = planned(plan)
+        fits = fits and plan.fits
         console.print(rich_table(plan, f"{name} on {config.hardware}"), *conclusion(plan), sep="\n")
-        write(plans)
-    return int(not all(plans[name].fits for name in names if name in plans))
+        console.print(f"planned in {time.monotonic() - started:.0f} s")
+        write({**read_plans().plans, name: planned(plan)})
+        if not names:
+            done.append(name)
+            DONE.parent.mkdir(exist_ok=True)
+            DONE.write_text("\n".join(done))
+    DONE.unlink(missing_ok=True)
+    return int(not fits)
 
 
 def write(plans: Mapping[str, Planned]) -> None:
     """Writes both documents, with all plans so far."""
     plans = {name: plans[name] for name in sorted(plans)}
-    write_plans(Plans(plans, hours(plans)))
+    write_plans(Plans(plans, hours(plans), compilers()))
     sections = "\n".join(f"## {name}\n\n{markdown_phases(plan)}" for name, plan in plans.items())
-    DOCUMENT.write_text(f"{HEAD}{markdown(plans)}\n{sections}")
+    DOCUMENT.write_text(f"{HEAD}Compiled by {compilers()}.\n\n{markdown(plans)}\n{sections}")
 
 
-def hours(plans: Mapping[str, Planned]) -> dict[str, float]:
-    """Lower bounds for a whole run of every hardware preset, from the plan of the same phases if there is one."""
-    found, known = {}, {}
-    for name in sorted(preset_names(), key=lambda name: name not in plans):  # what is planned first
-        config = load(Config, name)
-        if config.hardware is None:
+def compilers() -> str:
+    """The installed compilers and their versions."""
+    found = []
+    for package in COMPILERS:
+        try:
+            found.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
             continue
-        hardware = find_hardware(config.hardware)
-        run = make_planned_run(config, hardware)
-        alike = (hardware, run.model, tuple(phases(run, FILL)))
-        if alike not in known:
-            known[alike] = plans[name].seconds if name in plans else least_seconds(run, hardware, FILL)
-        found[name] = round(config.train.total_steps(QUESTIONS) * known[alike] / 3600, 1)
+    return ", ".join(found)
+
+
+def hours(plans: Mapping[str, Planned]) -> dict[str, tuple[float, float]]:
+    """Hours of a whole run of every preset on a planned layout, least and expected: its calls at the plan's cost."""
+    found, known = {}, {}
+    for name in preset_names():
+        config = load(Config, name)
+        plan = plans.get(_planned_like(name))
+        if config.hardware is None or plan is None:
+            continue
+        run = make_planned_run(config, find_hardware(config.hardware))
+        key = (run.model, config.hardware, *calls_key(run))
+        if key not in known:
+            known[key] = step_calls(run, FILL)
+        steps = config.train.total_steps(QUESTIONS)
+        found[name] = tuple(round(steps * seconds / 3600, 1) for seconds in step_seconds(run, known[key], plan))
     return {name: found[name] for name in sorted(found)}
+
+
+def _planned_like(name: str) -> str:
+    """The preset of the paper's own method for the same hardware, whose phases a preset's are among."""
+    model, _, rest = name.partition("/")
+    lora = "_lora" if "_lora" in rest else ""
+    return f"{model}/a1{lora}_{rest.rpartition('_')[2]}"
+
+
+def calls_key(run: PlannedRun) -> tuple[object, ...]:
+    """What a step's calls depend on."""
+    loads = sampling_loads(run.config)
+    capacities = tuple(load_capacity(run, load) for load in loads)
+    return (*loads, *capacities, str(training_loads(run.config)), str(phases(run)))
+
+
+def step_seconds(run: PlannedRun, step: StepCalls, plan: Planned) -> tuple[float, float]:
+    """A step's seconds, least and expected."""
+    least = sum(phase.calls * plan.call_seconds[phase.name][0] for phase in phases(run, FILL))
+    expected = sum(sum(calls.values()) * plan.call_seconds[phase][1] for phase, calls in step.calls.items())
+    return least, expected + judging_seconds(run.config, find_hardware(plan.hardware))
 
 
 if __name__ == "__main__":

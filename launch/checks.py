@@ -97,7 +97,8 @@ def plan(job: Job, topology: str) -> Check:
 
     def verdict(answer: Answer) -> str | None:
         if answer.code == 1:
-            conclusion = (answer.out.strip() or answer.reason).splitlines()[-1]
+            lines = (answer.out.strip() or answer.reason).splitlines()
+            conclusion = next((line for line in lines if "does not fit" in line), lines[-1])
             return f"it does not fit {topology} ({conclusion})"
         return None if answer.code == 0 else answer.reason
 

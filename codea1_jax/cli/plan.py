@@ -6,6 +6,7 @@ import argparse
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codea1_jax.cli._arguments import add_preset
@@ -16,14 +17,22 @@ if TYPE_CHECKING:
     from codea1_jax.cli._arguments import Commands
     from codea1_jax.plan.compiler import Watch
 
+WIDTH = 120  # of the table if the output is not a terminal
+
 
 def add(commands: Commands) -> None:
     """Registers the command."""
-    parser = commands.add_parser("plan", help="show whether a run fits some hardware, and how fast it can be")
+    parser = commands.add_parser("plan", help="show whether a run fits some hardware, and how long a step will take")
     add_preset(parser)
     parser.add_argument("--topology", help="v5e:4x4, v5p:2x2x4, h100:8, ...; by default what the preset is made for")
     parser.add_argument(
-        "--fill", type=_share, default=1.0, help="mean length of prompts and responses, as a share of the longest"
+        "--fill",
+        type=_share,
+        default=0.25,
+        help="mean length of prompts and responses, as a share of the longest (default 0.25)",
+    )
+    parser.add_argument(
+        "--lengths", type=Path, metavar="FILE", help="JSONL of lengths to expect; the least time still goes by --fill"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document on one line")
     parser.set_defaults(run=_run)
@@ -42,6 +51,7 @@ def _run(options: argparse.Namespace) -> int:
     from codea1_jax.config import Config, load
     from codea1_jax.models.chips import find_hardware
     from codea1_jax.plan.compiler import check_compiler
+    from codea1_jax.plan.lengths import read_lengths
     from codea1_jax.plan.plan import as_document, make_plan
     from codea1_jax.plan.table import conclusion, rich_table
 
@@ -50,17 +60,19 @@ def _run(options: argparse.Namespace) -> int:
     if name is None:
         raise UserError(f"{options.preset} is not made for particular hardware: pass --topology, for example v5e:4x4")
     hardware = find_hardware(name)
-    if hardware.is_tpu:
-        check_compiler()
+    lengths = None if options.lengths is None else read_lengths(options.lengths)
+    check_compiler(hardware)
     with progress() as watch:
-        plan = make_plan(config, hardware, options.fill, watch)
+        plan = make_plan(config, hardware, options.fill, watch, lengths)
     if options.json:
         print(json.dumps(as_document(plan)))
     else:
         console = Console()
+        if not console.is_terminal:
+            console.width = WIDTH
         console.print(rich_table(plan, f"{options.preset} on {name}"))
         for line in conclusion(plan):
-            console.print(line, highlight=False)
+            console.print(line, highlight=False, soft_wrap=True)
     return DONE if plan.fits else FAILED
 
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 WIDTH = 120  # of the tables if the output is not a terminal
 EXPLAINED = """\
 A preset's name is MODEL/METHOD; for hardware that it is laid out for, MODEL/METHOD_HARDWARE: 7b/golden_v5p.
-Figures are the paper's, in percent. Hours of training are the least that the hardware allows, by `codea1 plan`, or by
-arithmetic where no plan has been compiled; none of it has been run. micro presets train in minutes on two CPU cores.
+Figures are the paper's, in percent. Hours of training are those that `codea1 plan` expects of the compiled programs;
+none of it has been run. micro presets train in minutes on two CPU cores.
 """
 
 
@@ -59,8 +59,13 @@ def _run(options: argparse.Namespace) -> int:
 
 def document(names: tuple[str, ...], plans: Plans, tables: dict[str, Published]) -> dict[str, Any]:
     """For machines: every preset with its hours, null where it is for no hardware; every row with its presets."""
+    unknown = (None, None)
     return {
-        "presets": {name: {"hours_at_least": plans.hours.get(name)} for name in names},
+        "compilers": plans.compilers,
+        "presets": {
+            name: dict(zip(("hours_at_least", "hours_expected"), plans.hours.get(name, unknown), strict=True))
+            for name in names
+        },
         "tables": {
             name: {
                 row: {
@@ -104,8 +109,8 @@ def _rows(table: Published, plans: Plans) -> Table:
 
 
 def _hours(names: list[str], kind: str, plans: Plans) -> str:
-    """Hours of training all of them on this kind of hardware."""
-    hours = [plans.hours[f"{name}_{kind}"] for name in names if f"{name}_{kind}" in plans.hours]
+    """Hours that training all of them on this kind of hardware is expected to take."""
+    hours = [plans.hours[f"{name}_{kind}"][1] for name in names if f"{name}_{kind}" in plans.hours]
     return f"{sum(hours):.1f}" if hours else "–"
 
 
@@ -116,9 +121,10 @@ def _hardware(plans: Plans) -> Table:
 
     from codea1_jax.config import Config, load, preset_names
 
-    lines = Table(title="Hardware", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for name in ("presets", "hardware", "GiB/device", "of", ""):
-        lines.add_column(name, justify="right" if name in ("GiB/device", "of") else "left")
+    title = f"Hardware, by {plans.compilers}" if plans.compilers else "Hardware"
+    lines = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for name in ("presets", "hardware", "GiB/device", "of", "step s least / expected", ""):
+        lines.add_column(name, justify="left" if name in ("presets", "hardware", "") else "right")
     for model in model_names():
         for kind in hardware_names():
             preset, names = f"{model}/a1_{kind}", f"{model}/…_{kind}"
@@ -127,11 +133,9 @@ def _hardware(plans: Plans) -> Table:
             plan = plans.plans.get(preset)
             if plan is None:
                 hardware = load(Config, preset).hardware
-                lines.add_row(names, hardware, "", "", "no plan has been compiled yet")
+                lines.add_row(names, hardware, "", "", "", "no plan has been compiled yet")
                 continue
-            memory = f"{plan.memory:.1f}" if plan.compiled else f"≥ {plan.memory:.1f}"
-            fits = ("could fit" if plan.fits else "does not fit") + ", by arithmetic alone"
-            if plan.compiled:
-                fits = "fits, as compiled" if plan.fits else "does not fit, as compiled"
-            lines.add_row(names, plan.hardware, memory, f"{plan.available:.1f}", fits)
+            step = f"{plan.seconds:.0f} / {plan.expected:.0f}"
+            fits = "fits" if plan.fits else "does not fit"
+            lines.add_row(names, plan.hardware, f"{plan.memory:.1f}", f"{plan.available:.1f}", step, fits)
     return lines

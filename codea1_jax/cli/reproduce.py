@@ -101,8 +101,8 @@ def _of_real_size(options: argparse.Namespace) -> int:
         if method in AUTHORS:
             author = AUTHORS[method]
             print(f"codea1 eval suites --data data/kodcode --model {runs}-{author} --out {runs}-suites-{author}")
-        on = ", ".join(f"_{k} {hours[f'{name}_{k}']:.1f} h" for k in hardware_names() if f"{name}_{k}" in hours)
-        hours_each = f"at least {on}" if on else "hours unknown"
+        on = ", ".join(f"_{k} {hours[f'{name}_{k}'][1]:.1f} h" for k in hardware_names() if f"{name}_{k}" in hours)
+        hours_each = f"expected {on}" if on else "hours unknown"
         print(f"codea1 train {name}   # {hours_each}, for each of {options.seeds} seeds")
     if options.dry_run:
         return DONE

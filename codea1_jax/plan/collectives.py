@@ -6,36 +6,20 @@ behind computation, counts once.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-ELEMENT_BYTES = {
-    **dict.fromkeys(("pred", "s8", "u8", "f8e4m3fn", "f8e5m2"), 1),
-    **dict.fromkeys(("s16", "u16", "bf16", "f16"), 2),
-    **dict.fromkeys(("s32", "u32", "f32"), 4),
-    **dict.fromkeys(("s64", "u64", "f64", "c64"), 8),
-}
+from codea1_jax.plan.hlo import Instruction, UnreadableProgram, array_bytes, arrays, executions, parse
 
-_INSTRUCTION = re.compile(r"^\s+(?:ROOT )?(%\S+) = (.*)$")
-_KINDS = r"all-gather|all-reduce|reduce-scatter|all-to-all|collective-permute"
-_COLLECTIVE = re.compile(rf"^(?P<shape>\(.*?\)|\S+) (?P<kind>{_KINDS})(?P<start>-start)?\(")
-_CALLED = re.compile(r"(?:calls|to_apply|true_computation|false_computation)=(%[^,\s)]+)")
-_BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
-_LOOP = re.compile(r" while\(.*condition=(%[^,\s]+), body=(%[^,\s]+)")
-_CONSTANT = re.compile(r"[su]32\[\]\S* constant\((\d+)\)")
-_COUNTER = re.compile(r"get-tuple-element\(\S+\), index=(\d+)")
-_NAME = re.compile(r"%[^\s,()]+")
-_ARRAY = re.compile(r"(\w+)\[([\d,]*)\]")
+KINDS = frozenset(("all-gather", "all-reduce", "reduce-scatter", "all-to-all", "collective-permute"))
+
+COMPUTING = frozenset(("fusion", "custom-call", "dot", "convolution", "while", "call", "conditional"))
+
 _CHANNEL = re.compile(r"channel_id=(\d+)")
-
-Computations = Mapping[str, list[str]]
-
-
-class UnreadableProgram(ValueError):
-    """The program's text is not as this module expects it."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +27,15 @@ class Collective:
     """One collective instruction.
 
     size: bytes of the whole array on one device: what it ends with, or, of a reduction, what it starts with.
-    group: devices that take part together. times: how often a call of the program runs it.
+    group: devices that take part together. times: how often a call of the program runs it. hidden: whether the device
+    computes meanwhile.
     """
 
     kind: str
     size: int
     group: int
     times: int
+    hidden: bool
 
     @property
     def received(self) -> float:
@@ -69,95 +55,41 @@ def received_bytes(program: str) -> dict[str, float]:
 
 def find_collectives(program: str) -> list[Collective]:
     """Every collective of a compiled program (`Compiled.as_text()`). Raises UnreadableProgram."""
-    computations, entry = _parse(program)
-    found: dict[tuple[str, str], Collective] = {}
-    for loop, times, computation, instruction, text in _walk(computations, entry, entry, 1):
-        match = _COLLECTIVE.match(text)
-        if match is None:
+    parsed, found = parse(program), dict[tuple[str, str], Collective]()
+    for execution in executions(parsed):
+        instruction = execution.instruction
+        kind = instruction.operation.removesuffix("-start")
+        if kind not in KINDS:
             continue
-        channel = _CHANNEL.search(text)
-        kind = match["kind"]
-        group = _group_size(text)
-        size = _size(match["shape"], started=bool(match["start"]) and kind != "all-reduce")
-        if kind == "all-reduce" and "all-reduce-scatter" in computation:
+        started = kind != instruction.operation
+        group = _group_size(instruction.text)
+        size = _size(instruction, paired=started and kind != "all-reduce")
+        if kind == "all-reduce" and "all-reduce-scatter" in execution.computation:
             kind = "reduce-scatter"  # how XLA for TPU writes one: the reduction, and the cut, in one fusion
         elif kind == "reduce-scatter":
             size *= group
         if group > 1:
-            found.setdefault((loop, channel[1] if channel else instruction), Collective(kind, size, group, times))
+            channel = _CHANNEL.search(instruction.text)
+            key = execution.loop, channel[1] if channel else instruction.name
+            hidden = execution.computation != execution.loop  # inside a fusion, which computes something else too
+            if started:
+                hidden = _computes_before_done(parsed.computations[execution.computation], instruction)
+            found.setdefault(key, Collective(kind, size, group, execution.times, hidden))
     return list(found.values())
 
 
-def _parse(program: str) -> tuple[Computations, str]:
-    """Every computation's instructions by its name, and the name of the first to run."""
-    computations: dict[str, list[str]] = {}
-    entry, current = "", ""
-    for line in program.splitlines():
-        if line.startswith(("%", "ENTRY %")) and line.rstrip().endswith("{"):
-            current = line.removeprefix("ENTRY ").split(" ", 1)[0]
-            computations[current] = []
-            entry = current if line.startswith("ENTRY") else entry
-        elif current and line.startswith(" "):
-            computations[current].append(line)
-    if not entry:
-        raise UnreadableProgram("the program has no entry computation")
-    return computations, entry
+def _computes_before_done(computation: Sequence[Instruction], start: Instruction) -> bool:
+    """Whether anything runs between a collective's start and the instruction that waits for it."""
+    after = computation[computation.index(start) + 1 :]
+    meanwhile = itertools.takewhile(lambda instruction: start.name not in instruction.operands, after)
+    return any(instruction.operation in COMPUTING for instruction in meanwhile)
 
 
-def _walk(computations: Computations, name: str, loop: str, times: int) -> Iterator[tuple[str, int, str, str, str]]:
-    """(innermost loop, how often it turns, computation, instruction, its text) of all that runs."""
-    for line in computations[name]:
-        match = _INSTRUCTION.match(line)
-        if match is None:
-            continue
-        instruction, text = match.groups()
-        yield loop, times, name, instruction, text
-        turning = _LOOP.search(text)
-        if turning:
-            condition, body = turning.groups()
-            yield from _walk(computations, body, body, times * _turns(computations, condition, body))
-            continue
-        called = _CALLED.findall(text)
-        for branches in _BRANCHES.findall(text):
-            called += [branch.strip() for branch in branches.split(",")]
-        for callee in called:
-            yield from _walk(computations, callee, loop, times)
-
-
-def _turns(computations: Computations, condition: str, body: str) -> int:
-    """How often a loop turns at most: until its counter, from 0, reaches the number that the condition has."""
-    text = "\n".join(computations[condition])
-    limits = [int(limit) for limit in _CONSTANT.findall(text)]
-    if not limits:
-        raise UnreadableProgram(f"the loop condition {condition} compares with no constant")
-    counter = _COUNTER.search(text)
-    return -(-max(limits) // (_stride(computations[body], int(counter[1])) if counter else 1))
-
-
-def _stride(body: list[str], counter: int) -> int:
-    """What a loop's body adds to its counter: more than 1 where XLA has unrolled the loop."""
-    texts: dict[str, str] = {match[1]: match[2] for match in map(_INSTRUCTION.match, body) if match}
-    root = next((line for line in body if line.lstrip().startswith("ROOT ")), "")
-    carried = _operands(root, "tuple")
-    summands = _operands(texts.get(carried[counter], ""), "add") if counter < len(carried) else []
-    constants = [_CONSTANT.search(texts.get(name, "")) for name in summands]
-    return max([int(constant[1]) for constant in constants if constant], default=1)
-
-
-def _operands(text: str, operation: str) -> list[str]:
-    """What an instruction hands to an operation; nothing if it is another operation's."""
-    return _NAME.findall(text.partition(f" {operation}(")[2].partition(")")[0])
-
-
-def _size(shape: str, *, started: bool) -> int:
-    """Bytes of an array or tuple. The result of a collective that was started is the second of a pair."""
-    sizes = [
-        ELEMENT_BYTES[dtype] * math.prod(int(n) for n in dims.split(",") if n)
-        for dtype, dims in _ARRAY.findall(re.sub(r"\{[^}]*\}", "", shape))
-    ]
-    if started and len(sizes) > 1:
-        return sizes[1]
-    return sum(sizes)
+def _size(instruction: Instruction, *, paired: bool) -> int:
+    """Bytes of its result. What was started gives what it takes and then its result: arrays, and marks of no size."""
+    shape = instruction.shape
+    sizes = [size for size, (_, axes) in zip(array_bytes(shape), arrays(shape), strict=True) if axes]
+    return sum(sizes[len(sizes) // 2 :] if paired and len(sizes) > 1 else sizes)
 
 
 def _group_size(text: str) -> int:

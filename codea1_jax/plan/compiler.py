@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from codea1_jax.config import Config
 from codea1_jax.errors import UserError
@@ -28,12 +28,23 @@ ENVIRONMENT = {
     "TPU_WORKER_ID": "0",
     "TPU_MIN_LOG_LEVEL": "3",
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+    "TF_CPP_MIN_LOG_LEVEL": "3",
 }
 
 WORKER = (sys.executable, "-m", "codea1_jax.plan.worker")
 
 Watch = Callable[[str, str | None], None]
-"""Told of every phase twice: as it is begun, with None, and how it ended."""
+"""Told of every program twice: as it is begun, with None, and how it ended."""
+
+
+class ProgramName(NamedTuple):
+    """A phase of a step, and the shape of the program: none for the largest (`programs.Shape`)."""
+
+    phase: str
+    shape: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.phase} {'+'.join(map(str, self.shape))}".strip()
 
 
 class CompilerError(OSError):
@@ -42,19 +53,25 @@ class CompilerError(OSError):
 
 @dataclass(frozen=True)
 class Compiled:
-    """What the compiler reports for one phase; sizes in bytes on one device.
+    """What the compiler reports for one program; sizes in bytes on one device.
 
-    resident: what lies there meanwhile and is not an argument. received: from other devices in one call, by kind of
-    collective.
+    compile_seconds: that it took. resident: what lies there meanwhile and is not an argument. received: from other
+    devices in one call, by kind of collective. expected: seconds of one call, by what they are spent on (`duration`).
     """
 
-    seconds: float
+    compile_seconds: float
     resident: int
     arguments: int
     temporaries: int
     outputs: int
     aliased: int
     received: Mapping[str, float]
+    expected: Mapping[str, float]
+
+    @property
+    def seconds(self) -> float:
+        """Expected of one call."""
+        return sum(self.expected.values())
 
     @property
     def memory(self) -> int:
@@ -67,7 +84,7 @@ class Compiled:
 
 @dataclass(frozen=True)
 class Refused:
-    """A phase that the compiler finds no room for, in its words: "needs X of Y"."""
+    """A program that the compiler finds no room for, in its words: "needs X of Y"."""
 
     reason: str
 
@@ -75,39 +92,57 @@ class Refused:
         return self.reason
 
 
-def check_compiler() -> None:
-    """Raises UserError, with the fix, if libtpu is not installed."""
-    if importlib.util.find_spec("libtpu") is None:
-        raise UserError("compiling for TPU needs libtpu: pip install 'codea1-jax[plan]'")
+@dataclass(frozen=True)
+class Failed:
+    """A program that the compiler cannot make, for another reason than memory: the first line of its message."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return f"the compiler failed: {self.reason}"
 
 
-def compile_phases(
-    config: Config, hardware: Hardware, phases: Sequence[str], watch: Watch
-) -> dict[str, Compiled | Refused]:
-    """Compiles these phases of a step, one after another.
+Outcome = Compiled | Refused | Failed
+
+
+def check_compiler(hardware: Hardware) -> None:
+    """Raises UserError, with the fix, if the compiler for this hardware is not installed."""
+    if hardware.is_tpu and importlib.util.find_spec("libtpu") is None:
+        raise UserError("compiling for TPUs needs libtpu: pip install 'codea1-jax[plan]'")
+    cuda = ("jax_cuda12_plugin", "jax_cuda13_plugin")
+    if not hardware.is_tpu and not any(map(importlib.util.find_spec, cuda)):
+        raise UserError("compiling for GPUs needs XLA's CUDA compiler: pip install 'codea1-jax[plan-cuda]'")
+
+
+def compile_programs(
+    config: Config, hardware: Hardware, wanted: Sequence[ProgramName], watch: Watch
+) -> dict[ProgramName, Outcome]:
+    """Compiles these programs of a step, one after another.
 
     Raises:
         UserError: libtpu knows no such topology.
-        CompilerError: the compiler failed for another reason than memory.
+        CompilerError: the compiler ended for another reason than memory, or failed on a phase's largest program.
     """
-    results: dict[str, Compiled | Refused] = {}
-    while len(results) < len(phases):
-        waiting = [phase for phase in phases if phase not in results]
-        job = {"config": config.model_dump(mode="json"), "topology": hardware.name, "phases": waiting}
+    results: dict[ProgramName, Outcome] = {}
+    while len(results) < len(wanted):
+        waiting = [name for name in wanted if name not in results]
+        job = {"config": config.model_dump(mode="json"), "topology": hardware.name, "programs": waiting}
         at_work = None
         with _worker(job) as (answers, log):
             for answer in answers:
                 if "unknown" in answer:
                     raise unknown_hardware(hardware.name)
-                phase, result = answer["phase"], _result(answer)
-                at_work = phase if result is None else None
+                name, result = ProgramName(answer["phase"], tuple(answer["shape"])), _result(answer)
+                at_work = name if result is None else None
                 if result is not None:
-                    results[phase] = result
-                watch(phase, None if result is None else str(result))
+                    results[name] = result
+                if isinstance(result, Failed) and not name.shape:
+                    raise CompilerError(f"{name}: {result}")
+                watch(str(name), None if result is None else str(result))
             if at_work is not None:  # the compiler ended its process
                 results[at_work] = _post_mortem(log())
-                watch(at_work, str(results[at_work]))
-            elif len(results) < len(phases):
+                watch(str(at_work), str(results[at_work]))
+            elif len(results) < len(wanted):
                 raise CompilerError(_last_line(log()))
     return results
 
@@ -135,10 +170,12 @@ def _worker(job: Mapping[str, Any]) -> Iterator[tuple[Iterator[dict[str, Any]], 
             process.stdout.close()
 
 
-def _result(answer: dict[str, Any]) -> Compiled | Refused | None:
+def _result(answer: dict[str, Any]) -> Outcome | None:
     if "refused" in answer:
         return Refused(_shortened(answer["refused"]))
-    figures = {name: value for name, value in answer.items() if name != "phase"}
+    if "failed" in answer:
+        return Failed(answer["failed"].splitlines()[0][:200])
+    figures = {name: value for name, value in answer.items() if name not in ("phase", "shape")}
     return Compiled(**figures) if figures else None
 
 
@@ -151,7 +188,7 @@ def _post_mortem(log: str) -> Refused:
 
 def _last_line(log: str) -> str:
     lines = [line.strip() for line in log.splitlines() if line.strip()]
-    return f"the TPU compiler failed: {lines[-1] if lines else 'without a word'}"
+    return f"the compiler failed: {lines[-1] if lines else 'without a word'}"
 
 
 def _shortened(message: str) -> str:

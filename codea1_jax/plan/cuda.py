@@ -22,29 +22,52 @@ GPUS_PER_NODE = 8
 
 
 @dataclass(frozen=True)
+class Architecture:
+    """What all GPUs of one compute capability share. shared, optin: bytes of shared memory, of a multiprocessor and the
+    most that a block may ask for. threads: resident on a multiprocessor. features: whether XLA may use what later
+    capabilities lack (`sm_90a`).
+    """
+
+    major: int
+    shared: int
+    optin: int
+    fpus: int
+    features: bool
+    threads: int = 2048
+
+
+@dataclass(frozen=True)
 class Card:
     """A GPU as its data sheet has it. memory: bytes. l2: bytes of cache. clock: GHz, boosted."""
 
+    architecture: Architecture
     multiprocessors: int
     memory: int
     l2: int
     clock: float
 
 
-# NVIDIA's white paper on the H100's architecture (SXM5) and data sheets of the H100 SXM and H200 SXM.
+# CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
+AMPERE = Architecture(major=8, shared=164 * 1024, optin=163 * 1024, fpus=64, features=False)
+HOPPER = Architecture(major=9, shared=228 * 1024, optin=227 * 1024, fpus=128, features=True)
+BLACKWELL = Architecture(major=10, shared=228 * 1024, optin=227 * 1024, fpus=128, features=True)
+
+# NVIDIA's white papers on the A100, H100 (SXM5) and Blackwell, and the cards' data sheets.
 CARDS = {
-    "h100": Card(multiprocessors=132, memory=80 * 10**9, l2=50 * 2**20, clock=1.98),
-    "h200": Card(multiprocessors=132, memory=141 * 10**9, l2=50 * 2**20, clock=1.98),
+    "a100-40": Card(AMPERE, multiprocessors=108, memory=40 * 10**9, l2=40 * 2**20, clock=1.41),
+    "a100-80": Card(AMPERE, multiprocessors=108, memory=80 * 10**9, l2=40 * 2**20, clock=1.41),
+    "h100": Card(HOPPER, multiprocessors=132, memory=80 * 10**9, l2=50 * 2**20, clock=1.98),
+    "h200": Card(HOPPER, multiprocessors=132, memory=141 * 10**9, l2=50 * 2**20, clock=1.98),
+    "b200": Card(BLACKWELL, multiprocessors=148, memory=180 * 10**9, l2=126 * 2**20, clock=1.965),
 }
 
-# A GpuTargetConfigProto (xla/stream_executor/device_description.proto). What depends on the compute capability is from
-# the CUDA C++ Programming Guide, "Technical Specifications per Compute Capability", 9.0 (sm_90a).
+# A GpuTargetConfigProto (xla/stream_executor/device_description.proto).
 TARGET = """
 gpu_device_info {{
-  cuda_compute_capability {{ major: 9 feature_extension: ACCELERATED_FEATURES }}
+  cuda_compute_capability {{ major: {architecture.major} {features} }}
   threads_per_warp: 32
   threads_per_block_limit: 1024
-  threads_per_core_limit: 2048
+  threads_per_core_limit: {architecture.threads}
   thread_dim_limit_x: 1024
   thread_dim_limit_y: 1024
   thread_dim_limit_z: 64
@@ -53,10 +76,10 @@ gpu_device_info {{
   block_dim_limit_z: 65535
   registers_per_core_limit: 65536
   registers_per_block_limit: 65536
-  shared_memory_per_core: 233472
+  shared_memory_per_core: {architecture.shared}
   shared_memory_per_block: 49152
-  shared_memory_per_block_optin: 232448
-  fpus_per_core: 128
+  shared_memory_per_block_optin: {architecture.optin}
+  fpus_per_core: {architecture.fpus}
   core_count: {card.multiprocessors}
   clock_rate_ghz: {card.clock}
   l2_cache_size: {card.l2}
@@ -71,9 +94,16 @@ device_description_str: "{name}"
 
 def target_config(hardware: Hardware) -> str:
     """XLA's description of one of the GPUs, in protobuf's text form."""
-    kind = hardware.name.partition(":")[0]
-    bandwidth = int(hardware.chip.bandwidth)
-    return TARGET.format(card=CARDS[kind], bandwidth=bandwidth, cudnn=CUDNN, name=hardware.chip.kinds[0])
+    card = CARDS[hardware.kind]
+    features = "feature_extension: ACCELERATED_FEATURES" if card.architecture.features else ""
+    return TARGET.format(
+        card=card,
+        architecture=card.architecture,
+        features=features,
+        bandwidth=int(hardware.chip.bandwidth),
+        cudnn=CUDNN,
+        name=hardware.chip.kinds[0],
+    )
 
 
 @contextmanager

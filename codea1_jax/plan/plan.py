@@ -1,4 +1,4 @@
-"""The plan of a run on some hardware: what fits, what bounds it, and how fast a step can be at the best."""
+"""The plan of a run on some hardware: what fits, what bounds it, the least that a step takes, and what is expected."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from typing import Any
 
 from codea1_jax.config import Config
 from codea1_jax.models.chips import GIB, Hardware
-from codea1_jax.plan.compiler import Compiled, Refused, Watch, compile_phases
-from codea1_jax.plan.memory import least_memory, refuse_what_cannot_fit, resident, suggested_fix
+from codea1_jax.models.flops import Number
+from codea1_jax.plan.compiler import Compiled, Failed, Outcome, ProgramName, Refused, Watch, compile_programs
+from codea1_jax.plan.forecast import StepCalls, expected_seconds, judging_seconds, step_calls
+from codea1_jax.plan.lengths import Lengths
+from codea1_jax.plan.memory import refuse_what_cannot_fit, resident, suggested_fix
 from codea1_jax.plan.planned_run import make_planned_run
+from codea1_jax.plan.simulation import Sampled
 from codea1_jax.plan.workload import Phase, PlannedRun, phases, sampled_tokens
 
 
@@ -18,14 +22,15 @@ from codea1_jax.plan.workload import Phase, PlannedRun, phases, sampled_tokens
 class Row:
     """One phase of the plan.
 
-    seconds: of one call by resource, none of which can be undercut. memory: bytes on a device while it runs, or the
-    least of them where nothing was compiled, or None.
+    seconds: of one call by resource, none of which can be undercut. compiled: its largest program. calls: expected in a
+    step. expected: seconds of these calls, by what they are spent on; none if the compiler refused the phase.
     """
 
     phase: Phase
     seconds: Mapping[str, float]
-    memory: float | None
-    compiled: Compiled | Refused | None
+    compiled: Outcome
+    calls: Number
+    expected: Mapping[str, float]
     fix: str | None
 
     @property
@@ -35,18 +40,41 @@ class Row:
 
     @property
     def step_seconds(self) -> float:
-        """Seconds of all the phase's calls in a step."""
+        """The least seconds of all the phase's calls in a step."""
         return self.phase.calls * self.seconds[self.bound]
+
+    @property
+    def expected_seconds(self) -> float:
+        """Of all its calls in a step."""
+        return sum(self.expected.values())
+
+    @property
+    def memory(self) -> int | None:
+        """Bytes on a device while it runs; None if the compiler found no room."""
+        return self.compiled.memory if isinstance(self.compiled, Compiled) else None
+
+    @property
+    def temporaries(self) -> int:
+        """Bytes of a device's memory that are neither arguments nor results."""
+        return self.compiled.temporaries if isinstance(self.compiled, Compiled) else 0
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All phases of a step. fill: mean length of prompts and responses, as a share of the longest allowed."""
+    """All phases of a step.
+
+    fill: mean length of prompts and responses, as a share of the longest allowed; by it the floor is counted, and the
+    expected lengths are drawn unless they come from a file. judging: seconds that the hosts judge a step. failed:
+    smaller programs that the compiler cannot make; their calls count as those of larger ones.
+    """
 
     run: PlannedRun
     hardware: Hardware
     rows: tuple[Row, ...]
     fill: float
+    step: StepCalls
+    judging: float
+    failed: Mapping[ProgramName, Failed]
 
     @property
     def fits(self) -> bool:
@@ -59,8 +87,13 @@ class Plan:
         return sum(row.step_seconds for row in self.rows)
 
     @property
+    def expected_seconds(self) -> float:
+        """What a step is expected to take, judging included as if nothing ran meanwhile."""
+        return sum(row.expected_seconds for row in self.rows) + self.judging
+
+    @property
     def tokens_per_second(self) -> float:
-        """Tokens drawn in a step, by the step's seconds."""
+        """Tokens drawn in a step, by the step's least seconds."""
         return sampled_tokens(self.run.config, self.fill) / self.seconds
 
     @property
@@ -70,25 +103,22 @@ class Plan:
         return useful / (self.seconds * self.hardware.chip.flops * self.hardware.devices)
 
 
-def make_plan(config: Config, hardware: Hardware, fill: float, watch: Watch) -> Plan:
-    """Compiles every phase for a TPU; for other hardware, by arithmetic alone.
+def make_plan(config: Config, hardware: Hardware, fill: float, watch: Watch, lengths: Lengths | None = None) -> Plan:
+    """Compiles every phase: at its largest, and at the smaller shapes that a step's calls mostly have.
 
     Raises:
         UserError: it cannot fit, reported before anything is compiled; the mesh does not suit hardware or model; libtpu
-            does not know the topology.
+            does not know the topology; `lengths` lacks a role.
         CompilerError: the compiler failed for another reason than memory.
     """
     run = make_planned_run(config, hardware)
     refuse_what_cannot_fit(run, hardware)
-    planned = phases(run, fill)
-    compiled = compile_phases(config, hardware, [phase.name for phase in planned], watch) if hardware.is_tpu else {}
-    rows = tuple(_row(run, hardware, phase, compiled.get(phase.name)) for phase in planned)
-    return Plan(run, hardware, rows, fill)
-
-
-def least_seconds(run: PlannedRun, hardware: Hardware, fill: float) -> float:
-    """The least that a step takes by arithmetic alone, which ignores the interconnect."""
-    return sum(phase.calls * max(_seconds(phase, hardware).values()) for phase in phases(run, fill))
+    planned, step = phases(run, fill), step_calls(run, fill, lengths)
+    wanted = [*(ProgramName(phase.name) for phase in planned), *step.smaller_programs(run)]
+    compiled = compile_programs(config, hardware, wanted, watch)
+    rows = tuple(_row(run, hardware, phase, step, compiled) for phase in planned)
+    failed = {name: outcome for name, outcome in compiled.items() if isinstance(outcome, Failed)}
+    return Plan(run, hardware, rows, fill, step, judging_seconds(config, hardware), failed)
 
 
 def _seconds(phase: Phase, hardware: Hardware) -> dict[str, float]:
@@ -97,15 +127,25 @@ def _seconds(phase: Phase, hardware: Hardware) -> dict[str, float]:
     return {"compute": phase.flops / (chip.flops * hardware.devices), "memory": phase.traffic / chip.bandwidth}
 
 
-def _row(run: PlannedRun, hardware: Hardware, phase: Phase, compiled: Compiled | Refused | None) -> Row:
-    chip, seconds = hardware.chip, _seconds(phase, hardware)
-    if isinstance(compiled, Compiled):
-        seconds["interconnect"] = sum(compiled.received.values()) / chip.interconnect
-        memory = float(compiled.memory)
-    else:
-        memory = None if isinstance(compiled, Refused) else least_memory(run).get(phase.name, resident(run))
-    fits = memory is not None and memory <= chip.memory
-    return Row(phase, seconds, memory, compiled, None if fits else suggested_fix(run, phase.name, chip.memory))
+def _row(
+    run: PlannedRun,
+    hardware: Hardware,
+    phase: Phase,
+    step: StepCalls,
+    compiled: Mapping[ProgramName, Outcome],
+) -> Row:
+    chip, seconds, largest = hardware.chip, _seconds(phase, hardware), compiled[ProgramName(phase.name)]
+    fits = isinstance(largest, Compiled) and largest.memory <= chip.memory
+    if isinstance(largest, Compiled):
+        seconds["interconnect"] = sum(largest.received.values()) / chip.interconnect
+    return Row(
+        phase=phase,
+        seconds=seconds,
+        compiled=largest,
+        calls=sum(step.calls[phase.name].values()),
+        expected=expected_seconds(phase.name, step.calls, compiled) or {},
+        fix=None if fits else suggested_fix(run, phase.name, chip.memory),
+    )
 
 
 def as_document(plan: Plan) -> dict[str, Any]:
@@ -114,13 +154,16 @@ def as_document(plan: Plan) -> dict[str, Any]:
         "fits": plan.fits,
         "topology": plan.hardware.name,
         "devices": plan.hardware.devices,
-        "compiled": plan.hardware.is_tpu,
         "memory_per_device": plan.hardware.chip.memory,
         "resident": resident(plan.run),
         "fill": plan.fill,
         "step_seconds_at_least": plan.seconds,
+        "step_seconds_expected": plan.expected_seconds,
+        "judging_seconds_expected": plan.judging,
         "tokens_per_second_at_most": plan.tokens_per_second,
         "mfu_at_most": plan.utilization,
+        "failed": {str(name): outcome.reason for name, outcome in plan.failed.items()},
+        "sampling": {role: _sampling_entry(sampled) for role, sampled in plan.step.sampled.items()},
         "phases": {row.phase.name: _entry(row) for row in plan.rows},
     }
 
@@ -134,14 +177,28 @@ def _entry(row: Row) -> dict[str, Any]:
         "seconds": dict(row.seconds),
         "bound": row.bound,
         "step_seconds": row.step_seconds,
+        "calls_expected": row.calls,
+        "step_seconds_expected": dict(row.expected),
     }
     if row.fix is not None:
         entry["fix"] = row.fix
     if isinstance(row.compiled, Compiled):
-        entry |= asdict(row.compiled) | {"seconds": dict(row.seconds), "compile_seconds": row.compiled.seconds}
+        entry |= asdict(row.compiled)
     if isinstance(row.compiled, Refused):
         entry["refused"] = row.compiled.reason
     return entry
+
+
+def _sampling_entry(sampled: Sampled) -> dict[str, Any]:
+    return {
+        "blocks": sampled.blocks,
+        "occupancy": sampled.occupancy,
+        "prefills": sum(sampled.prefills.values()),
+        "prompt_tokens": sampled.prompts,
+        "prompt_tokens_computed": sampled.prefilled,
+        "response_tokens": sampled.drawn,
+        "blocks_by_columns": {"+".join(map(str, columns)): count for columns, count in sampled.decodes.items()},
+    }
 
 
 def gib(size: int | float) -> str:

@@ -6,7 +6,7 @@ Nothing here needs an accelerator, weights or data: a mesh over devices that are
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -32,13 +32,21 @@ from codea1_jax.rollout.sampling import Controls, SamplingKind
 EOS = (0,)  # any token ends a completion as well as another
 
 
+Shape = tuple[int, ...]
+"""Of a smaller program of a phase: a prefill's prompt bucket; the prompt and response columns that a block looks at."""
+
+
 @dataclass(frozen=True)
 class Program:
-    """One phase. resident: bytes that lie on every device meanwhile and are none of its arguments."""
+    """One phase, at its largest, or at a smaller shape.
+
+    resident: bytes that lie on every device meanwhile and are none of its arguments.
+    """
 
     name: str
     lower: Callable[[], Lowered]
     resident: int
+    shape: Shape = ()
 
 
 def device_bytes(tree: Any) -> int:
@@ -53,8 +61,8 @@ def outputs(function: Any, *arguments: Any) -> Any:
     return with_shardings(compiled.out_info, compiled.output_shardings)
 
 
-def make_programs(run: PlannedRun, mesh: Mesh) -> list[Program]:
-    """Every phase of a step, in its order."""
+def make_programs(run: PlannedRun, mesh: Mesh, smaller: Mapping[str, Sequence[Shape]] | None = None) -> list[Program]:
+    """Every phase of a step, in its order, at its largest; and each with the smaller shapes that are given for it."""
     config = run.config
     dtype = jnp.dtype(config.model.compute_dtype)
     model = Qwen2(run.model, dtype, jnp.dtype("float32"), config.model.remat, config.model.attention)
@@ -66,7 +74,9 @@ def make_programs(run: PlannedRun, mesh: Mesh) -> list[Program]:
     states = {name: learner.abstract(params) for name, learner in learners.items()}
     always = device_bytes((shared, states))
     programs = [
-        program for load in sampling_loads(config) for program in _sampling(run, load, model, params, mesh, always)
+        program
+        for load in sampling_loads(config)
+        for program in _sampling(run, load, model, params, mesh, always, smaller or {})
     ]
     for name, learner in learners.items():
         programs += _learning(run, name, learner, states[name], shared, mesh, always)
@@ -74,34 +84,56 @@ def make_programs(run: PlannedRun, mesh: Mesh) -> list[Program]:
 
 
 def _sampling(
-    run: PlannedRun, load: SamplingLoad, model: Qwen2, params: Params, mesh: Mesh, always: int
+    run: PlannedRun,
+    load: SamplingLoad,
+    model: Qwen2,
+    params: Params,
+    mesh: Mesh,
+    always: int,
+    smaller: Mapping[str, Sequence[Shape]],
 ) -> Iterator[Program]:
     rollout, capacity = run.config.rollout, load_capacity(run, load)
     copied = jax.tree.map(lambda x: _shape(x.shape, model.dtype), params)
     copied = with_shardings(copied, serving_shardings(model, mesh))
     cache = abstract_cache(model, capacity, mesh, apart=False)
-    bucket, width = capacity.prompt_buckets[-1], capacity.width
-    prompts = capacity.prefill_rows(bucket)
-    tokens, slots = _shape((prompts, bucket), jnp.int32), _shape((prompts,), jnp.int32)
-    rows = _rows(capacity.slots, width)
-    if rollout.engine == "jetstream":  # prompts are prefilled apart from the cache, and every row has its own controls
-        controls = _controls((capacity.slots, width))
-        prefix = partial(prompt_key_values.lower, model, mesh, copied, tokens)
-        inserted = (_rows(prompts, width), _controls((prompts, width)))
+    rows, width = _rows(capacity.slots, capacity.width), capacity.width
+    longest, kept = capacity.prompt_buckets[-1], capacity.kept_responses
+    apart = rollout.engine == "jetstream"  # prompts are prefilled apart from the cache; every row has its own controls
+    controls = _controls((capacity.slots, width) if apart else ())
 
-        def lower_insert() -> Lowered:
-            key_values = outputs(prompt_key_values, model, mesh, copied, tokens)
-            return insert.lower(mesh, cache, (rows, controls), key_values, slots, inserted)
+    def given(bucket: int) -> tuple[Any, Any]:
+        """The tokens and the slots of a prefill."""
+        prompts = capacity.prefill_rows(bucket)
+        return _shape((prompts, bucket), jnp.int32), _shape((prompts,), jnp.int32)
 
-        yield Program(f"prefill {load.role}", prefix, always + device_bytes(cache))
+    def lower_prefill(bucket: int) -> Lowered:
+        tokens, slots = given(bucket)
+        if apart:
+            return prompt_key_values.lower(model, mesh, copied, tokens)
+        return prefill.lower(model, mesh, copied, cache, tokens, slots)
+
+    def lower_insert() -> Lowered:
+        tokens, slots = given(longest)
+        key_values = outputs(prompt_key_values, model, mesh, copied, tokens)
+        inserted = (_rows(tokens.shape[0], width), _controls((tokens.shape[0], width)))
+        return insert.lower(mesh, cache, (rows, controls), key_values, slots, inserted)
+
+    def lower_decode(prompt: int, response: int) -> Lowered:
+        kind = SamplingKind.FILTERED if rollout.top_p < 1 else SamplingKind.PLAIN
+        decoder = Decoder(model, mesh, capacity, EOS, kind, prompt, response)
+        return Decoder.__call__.lower(decoder, copied, cache, rows, controls)
+
+    name = f"prefill {load.role}"
+    resident = always + device_bytes(cache) if apart else always
+    yield Program(name, partial(lower_prefill, longest), resident)
+    for shape in smaller.get(name, ()):
+        yield Program(name, partial(lower_prefill, *shape), resident, shape)
+    if apart:
         yield Program(f"insert {load.role}", lower_insert, always + device_bytes(copied))
-    else:
-        controls = _controls(())
-        yield Program(f"prefill {load.role}", partial(prefill.lower, model, mesh, copied, cache, tokens, slots), always)
-    method = SamplingKind.FILTERED if rollout.top_p < 1 else SamplingKind.PLAIN
-    decoder = Decoder(model, mesh, capacity, EOS, method, bucket, capacity.kept_responses)
-    lower_decode = partial(Decoder.__call__.lower, decoder, copied, cache, rows, controls)
-    yield Program(f"decode {load.role}", lower_decode, always)
+    name = f"decode {load.role}"
+    yield Program(name, partial(lower_decode, longest, kept), always)
+    for shape in smaller.get(name, ()):
+        yield Program(name, partial(lower_decode, *shape), always, shape)
 
 
 def _shape(shape: tuple[int, ...], dtype: Any) -> Any:
@@ -136,7 +168,9 @@ def _learning(
 ) -> Iterator[Program]:
     jitted, lora = learner.phases, run.config.lora
     planned = {phase.name: phase for phase in phases(run)}
-    batch = _placed(fullest_batch(run, name), mesh)
+    batch = _placed(
+        fullest_batch(run, name), mesh, old=f"score-old {name}" in planned, ref=f"score-ref {name}" in planned
+    )
     # A step's batches are all on the devices before the first is learned from.
     batches = math.ceil(planned[f"gradient {name}"].calls) * device_bytes(batch)
     own, state = state.reference, replace(state, reference=None)
@@ -157,8 +191,9 @@ def _learning(
     yield Program(f"update {name}", lower, always - device_bytes(state))
 
 
-def _placed(batch: PackedBatch, mesh: Mesh) -> PackedBatch:
-    """The shapes of a batch on the devices, scored by the old policy and the reference."""
-    full = replace(batch, old_logprobs=batch.mask, reference_logprobs=batch.mask)
+def _placed(batch: PackedBatch, mesh: Mesh, *, old: bool, ref: bool) -> PackedBatch:
+    """The shapes of a batch on the devices, scored by the old policy and the reference if there are such phases."""
+    scored = batch.mask
+    full = replace(batch, old_logprobs=scored if old else None, reference_logprobs=scored if ref else None)
     here = batch_sharding(mesh)
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=here), full)

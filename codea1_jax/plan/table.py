@@ -6,26 +6,27 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from codea1_jax.models.chips import GIB
-from codea1_jax.plan.compiler import Compiled, Refused
+from codea1_jax.plan.compiler import Compiled
 from codea1_jax.plan.plan import Plan, Row, gib
 from codea1_jax.plan.planned import PHASE_COLUMNS, Planned
+
+WORTH_A_LINE = 0.1  # temporaries, as a share of parameters and cache
 
 
 def cells(row: Row) -> tuple[str, ...]:
     """One phase in words, as `PHASE_COLUMNS` has it."""
-    received = "?"
-    if isinstance(row.compiled, Compiled):
-        received = f"{sum(row.compiled.received.values()) / 1e9:.3g}"
-    needed = row.compiled.reason if isinstance(row.compiled, Refused) else gib(row.memory or 0)
+    received = sum(row.compiled.received.values()) if isinstance(row.compiled, Compiled) else 0.0
     return (
         row.phase.name,
-        needed if row.compiled is not None else f"≥ {needed}",
-        f"{row.phase.calls:.0f}",
+        gib(row.memory) if row.memory is not None else str(row.compiled),
+        gib(row.temporaries),
+        f"{row.calls:.0f}",
         f"{row.phase.flops / 1e12:.3g}",
-        received,
-        f"{row.seconds[row.bound]:.2g}",
+        f"{received / 1e9:.3g}",
         row.bound,
         f"{row.step_seconds:.3g}",
+        f"{row.expected_seconds:.3g}",
+        max(row.expected, key=lambda resource: row.expected[resource], default=""),
     )
 
 
@@ -33,7 +34,7 @@ def rich_table(plan: Plan, title: str) -> Table:
     """For the terminal."""
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for name in PHASE_COLUMNS:
-        table.add_column(name, justify="left" if name in ("phase", "bound by") else "right", no_wrap=True)
+        table.add_column(name, justify="left" if name in ("phase", "bound by", "mostly") else "right", no_wrap=True)
     for row in plan.rows:
         table.add_row(*cells(row), style=None if row.fix is None else "red")
     return table
@@ -42,18 +43,38 @@ def rich_table(plan: Plan, title: str) -> Table:
 def conclusion(plan: Plan) -> list[str]:
     """What the table comes to, line by line."""
     hardware = plan.hardware
-    lines = [] if hardware.is_tpu else [f"{hardware.name}: there is no compiler for it here; by arithmetic alone."]
-    lines += [f"{row.phase.name} does not fit: {row.fix}" for row in plan.rows if row.fix is not None]
+    lines = [f"{row.phase.name} does not fit: {row.fix}" for row in plan.rows if row.fix is not None]
     if plan.fits:
-        needs = "fits" if hardware.is_tpu else "could fit"
-        most = "at most" if hardware.is_tpu else "at least"
-        lines.append(f"{needs} {hardware.name}: {most} {peak(plan)} of {gib(hardware.chip.memory)} GiB per chip in use")
+        lines.append(f"fits {hardware.name}: at most {peak(plan)} of {gib(hardware.chip.memory)} GiB per chip in use")
+    lines += failures(plan)
+    lines += [
+        f"{row.phase.name} takes {gib(row.temporaries)} GiB for temporaries, "
+        f"{row.temporaries / least:.0%} of its parameters and cache"
+        for row in plan.rows
+        if (least := _arguments(row)) and row.temporaries > WORTH_A_LINE * least
+    ]
+    lines += [
+        f"{role}: {sampled.blocks} blocks with {sampled.occupancy:.0%} of the rows in use; prefill computes "
+        f"{sampled.prefilled / 1e6:.3g} M tokens for {sampled.prompts / 1e6:.3g} M"
+        for role, sampled in plan.step.sampled.items()
+    ]
     share = "their longest" if plan.fill == 1 else f"{plan.fill:.0%} of their longest on average"
     lines.append(
         f"a step with prompts and responses at {share}: no less than {plan.seconds:.4g} s, no more than "
         f"{plan.tokens_per_second:.4g} tokens/s, MFU no higher than {plan.utilization:.1%} (judging left out)"
     )
+    if plan.fits:
+        lines.append(
+            f"expected: {plan.expected_seconds:.4g} s, {plan.judging:.2g} s of them for judging; by the compiler's "
+            "estimates and assumed efficiencies, never measured on a device"
+        )
     return lines
+
+
+def _arguments(row: Row) -> int:
+    """Bytes that a sampling phase is given: parameters and cache."""
+    sampling = row.phase.name.split()[0] in ("prefill", "insert", "decode")
+    return row.compiled.arguments if sampling and isinstance(row.compiled, Compiled) else 0
 
 
 def peak(plan: Plan) -> str:
@@ -66,13 +87,32 @@ def planned(plan: Plan) -> Planned:
     fullest = max(plan.rows, key=lambda row: row.memory or float("inf"))
     return Planned(
         hardware=plan.hardware.name,
-        compiled=plan.hardware.is_tpu,
         fits=plan.fits,
         memory=round(max(row.memory or 0 for row in plan.rows) / GIB, 2),
         available=round(plan.hardware.chip.memory / GIB, 2),
         fullest=fullest.phase.name,
         seconds=round(plan.seconds, 1),
-        tokens_per_second=round(plan.tokens_per_second, 0),
-        mfu=round(plan.utilization, 3),
+        expected=round(plan.expected_seconds, 1),
+        tokens_per_second=round(
+            sum(sampled.drawn for sampled in plan.step.sampled.values()) / plan.expected_seconds, 0
+        ),
+        call_seconds={
+            row.phase.name: (_rounded(row.seconds[row.bound]), _rounded(row.expected_seconds / max(row.calls, 1)))
+            for row in plan.rows
+        },
         phases=tuple(cells(row) for row in plan.rows),
+        failed=tuple(failures(plan)),
     )
+
+
+def failures(plan: Plan) -> list[str]:
+    """A line for each smaller program that the compiler could not make."""
+    return [
+        f"{name}: {outcome.reason}. Its calls count as those of a larger program; a device's autotuning may do better."
+        for name, outcome in plan.failed.items()
+    ]
+
+
+def _rounded(seconds: float) -> float:
+    """To four figures."""
+    return float(f"{seconds:.4g}")

@@ -1,7 +1,7 @@
-"""Compiles phases for a TPU topology, in a separate process: `python -m codea1_jax.plan.worker`.
+"""Compiles programs for hardware that is not here, in a separate process: `python -m codea1_jax.plan.worker`.
 
-A job comes as one JSON document on standard input; a line of JSON goes out as each phase begins and ends. libtpu takes
-a process for itself, prints what it likes, and ends the process on some failures: `compiler` is made for that.
+A job comes as one JSON document on standard input; a line of JSON goes out as each program begins and ends. libtpu
+takes a process for itself, prints what it likes, and ends the process on some failures: `compiler` is made for that.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -17,15 +19,18 @@ from jax.experimental import topologies
 from jax.stages import Lowered
 
 from codea1_jax.config import Config
-from codea1_jax.models.chips import find_hardware
+from codea1_jax.models.chips import Hardware, find_hardware
 from codea1_jax.models.sharding import make_mesh
 from codea1_jax.plan.collectives import received_bytes
+from codea1_jax.plan.compiler import ProgramName
+from codea1_jax.plan.cuda import compiling_for
+from codea1_jax.plan.duration import expected_seconds
 from codea1_jax.plan.planned_run import make_planned_run
 from codea1_jax.plan.programs import make_programs
 
 
 def main() -> None:
-    """Works off the job on standard input: {"config": ..., "topology": ..., "phases": [...]}."""
+    """Works off the job on standard input: {"config": ..., "topology": ..., "programs": [[phase, shape], ...]}."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)  # libtpu may write to standard output; it gets standard error
     os.dup2(2, 1)
     job = json.load(sys.stdin)
@@ -33,41 +38,71 @@ def main() -> None:
     def say(**answer: Any) -> None:
         print(json.dumps(answer), file=answers)
 
+    config, hardware = Config.model_validate(job["config"]), find_hardware(job["topology"])
+    wanted = [ProgramName(phase, tuple(shape)) for phase, shape in job["programs"]]
     try:
-        devices = topologies.get_topology_desc(platform="tpu", topology_name=job["topology"]).devices
-    except jax.errors.JaxRuntimeError as error:
+        with devices_of(hardware) as devices:
+            _compile_all(config, hardware, devices, wanted, say)
+    except UnknownTopology as error:
         say(unknown=str(error))
+
+
+class UnknownTopology(ValueError):
+    """libtpu knows no such topology."""
+
+
+@contextmanager
+def devices_of(hardware: Hardware) -> Iterator[Sequence[Any]]:
+    """Devices to compile for. Raises UnknownTopology."""
+    if not hardware.is_tpu:
+        with compiling_for(hardware) as devices:
+            yield devices
         return
-    config = Config.model_validate(job["config"])
-    mesh = make_mesh(config.mesh, devices)
+    try:
+        described = topologies.get_topology_desc(platform="tpu", topology_name=hardware.name)
+    except jax.errors.JaxRuntimeError as error:
+        raise UnknownTopology(str(error)) from error
+    yield described.devices
+
+
+def _compile_all(
+    config: Config,
+    hardware: Hardware,
+    devices: Sequence[Any],
+    wanted: Sequence[ProgramName],
+    say: Callable[..., None],
+) -> None:
+    smaller: dict[str, list[tuple[int, ...]]] = {}
+    for name in wanted:
+        if name.shape:
+            smaller.setdefault(name.phase, []).append(name.shape)
     known: dict[str, dict[str, Any]] = {}
-    for program in make_programs(make_planned_run(config, find_hardware(job["topology"])), mesh):
-        if program.name in job["phases"]:
-            say(phase=program.name)
+    for program in make_programs(make_planned_run(config, hardware), make_mesh(config.mesh, devices), smaller):
+        if ProgramName(program.name, program.shape) in wanted:
+            say(phase=program.name, shape=program.shape)
             lowered = program.lower()
             text = lowered.as_text()  # both policies' updates, for example, are one program
             if text not in known:
-                known[text] = _compile(lowered)
-            say(phase=program.name, resident=program.resident, **known[text])
+                known[text] = _compile(lowered, hardware)
+            say(phase=program.name, shape=program.shape, resident=program.resident, **known[text])
 
 
-def _compile(lowered: Lowered) -> dict[str, Any]:
+def _compile(lowered: Lowered, hardware: Hardware) -> dict[str, Any]:
     started = time.perf_counter()
     try:
         compiled = lowered.compile()
     except jax.errors.JaxRuntimeError as error:
-        if "RESOURCE_EXHAUSTED" not in str(error):
-            raise
-        return {"refused": str(error)}
+        return {"refused" if "RESOURCE_EXHAUSTED" in str(error) else "failed": str(error)}
     memory, text = compiled.memory_analysis(), compiled.as_text()
-    assert memory is not None and text is not None  # the TPU compiler gives both
+    assert memory is not None and text is not None  # both compilers give both
     return {
-        "seconds": time.perf_counter() - started,
+        "compile_seconds": time.perf_counter() - started,
         "arguments": memory.argument_size_in_bytes,
         "temporaries": memory.temp_size_in_bytes,
         "outputs": memory.output_size_in_bytes,
         "aliased": memory.alias_size_in_bytes,
         "received": received_bytes(text),
+        "expected": expected_seconds(text, hardware),
     }
 
 

@@ -98,11 +98,12 @@ def test_presets_are_shown_as_the_rows_of_the_papers_tables(capsys):
     assert cli.main(["presets"]) == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     plans = read_plans()
-    hours = " ".join(f"{plans.hours[f'7b/golden_{kind}']:.1f}" for kind in ("v5e", "v5p", "v6e", "h100", "h200"))
+    hours = " ".join(f"{plans.hours[f'7b/golden_{kind}'][1]:.1f}" for kind in ("v5e", "v5p", "v6e", "h100", "h200"))
     assert f"golden 7b/golden 84.68 / 74.16 / 52.28 / 70.37 {hours}" in lines
     assert "α = 0.25 micro/a1_alpha25 – – – – – –" in lines
     [compiled] = [line for line in lines if line.startswith("7b/…_v5p ")]
-    assert compiled == f"7b/…_v5p v5p:2x2x4 {plans.plans['7b/a1_v5p'].memory:.1f} 95.7 fits, as compiled"
+    plan = plans.plans["7b/a1_v5p"]
+    assert compiled == f"7b/…_v5p v5p:2x2x4 {plan.memory:.1f} 95.7 {plan.seconds:.0f} / {plan.expected:.0f} fits"
     assert "In no table: 7b/a1_lora_h100, 7b/a1_lora_v5e, micro/a1_paper" in lines
 
 
@@ -347,7 +348,7 @@ def test_what_a_table_takes_at_a_real_size_is_listed_and_not_begun(capsys, tmp_p
         [*suites, "runs/1.5b-a1", "--out", "runs/1.5b-suites-a1"],
         ["train", "1.5b/static_a1"],
     ]
-    assert f"_v5e {read_plans().hours['1.5b/golden_v5e']:.1f} h" in line[0].splitlines()[1]
+    assert f"_v5e {read_plans().hours['1.5b/golden_v5e'][1]:.1f} h" in line[0].splitlines()[1]
     assert cli.main(["reproduce", "static", "--model", "1.5b", "--dry-run"]) == 0
     assert list(tmp_path.iterdir()) == []
 

@@ -11,8 +11,10 @@ import pytest
 
 from codea1_jax.config import Config, load
 from codea1_jax.models.chips import find_hardware
+from codea1_jax.models.flops import layers_flops, vocabulary_flops
 from codea1_jax.models.sharding import make_mesh
-from codea1_jax.plan.cuda import compiling_for
+from codea1_jax.plan.cuda import CARDS, compiling_for
+from codea1_jax.plan.plan import make_plan
 from codea1_jax.plan.planned_run import make_planned_run
 from codea1_jax.plan.programs import make_programs
 from codea1_jax.plan.workload import fullest_batch
@@ -131,3 +133,29 @@ def test_absent_gpus_are_described_as_what_they_are():
         assert {device.device_kind for device in devices} == {"NVIDIA H100 80GB HBM3"}
         assert {device.compute_capability for device in devices} == {"9.0"}
         assert [device.process_index for device in devices] == [0] * 8 + [1] * 8
+
+
+# --- a whole plan -------------------------------------------------------------------------------------
+
+SMALL = (
+    "model.compute_dtype=bfloat16",
+    "model.architecture={hidden_size: 256, intermediate_size: 512, num_layers: 2, num_heads: 2, head_dim: 128}",
+    "mesh={fsdp: 2}",
+    "rollout={samples: 2, groups: 2, code_prompt_tokens: 256, code_tokens: 256}",
+    "code.packing={row_length: 512, micro_batch_tokens: 512, logit_chunk: 512}",
+)
+
+
+@pytest.mark.parametrize("kind", CARDS)
+def test_a_small_model_is_planned_for_every_kind_of_gpu(kind):
+    config = load(Config, "micro/golden", SMALL)
+    plan = make_plan(config, find_hardware(f"{kind}:2"), 0.25, lambda program, outcome: None)
+    assert plan.fits and plan.seconds < plan.expected_seconds
+    rows = {row.phase.name: row for row in plan.rows}
+    for row in rows.values():
+        assert row.expected["launch"] > 0, row.phase.name
+    # What a GPU multiplies is what is counted by hand, however the compiler has cut it into kernels: in a decoded
+    # block, the layers' matrices and the vocabulary of 8 x 4 tokens on two cards. Attention is not written as products.
+    flops = vocabulary_flops(plan.run.model, 32) + layers_flops(plan.run.model, 32, 0)
+    took = rows["decode code"].compiled.expected["matrix"] * plan.hardware.chip.flops * plan.hardware.devices
+    assert flops <= took

@@ -7,11 +7,12 @@ import sys
 
 import pytest
 
-from codea1_jax.plan.collectives import Collective, UnreadableProgram, find_collectives, received_bytes
+from codea1_jax.plan.collectives import Collective, find_collectives, received_bytes
 from codea1_jax.plan.compiler import ENVIRONMENT
+from codea1_jax.plan.hlo import UnreadableProgram
 
 # A loop of 5 turns, in which a gather is spread over two fusions and a reduction is cut at once; one of 8 that is
-# unrolled twice; and a started gather outside of them.
+# unrolled twice, where a permutation is waited for at once; and a gather outside of them, behind a fusion.
 PROGRAM = """
 HloModule jit_f, is_scheduled=true
 
@@ -72,6 +73,8 @@ ENTRY %main (x: bf16[1,64]) -> bf16[1,64] {
   %w = (s32[], bf16[1,64]{1,0}) while(%t.0), condition=%condition.five, body=%body.five
   %w2 = (bf16[3]{0}, u32[]) while(%t.1), condition=%condition.eight, body=%body.eight
   %ag = (f32[10]{0}, f32[20]{0}) all-gather-start(%v), channel_id=1, replica_groups={{0,1},{2,3}}, dimensions={0}
+  %f4 = f32[9]{0} fusion(%v), kind=kLoop, calls=%sum
+  %agd = f32[20]{0} all-gather-done(%ag)
   %ar = f32[6]{0} all-reduce(%u), channel_id=2, replica_groups=[4,1]<=[4], to_apply=%sum
   ROOT %r = bf16[1,64]{1,0} get-tuple-element(%w), index=1
 }
@@ -80,10 +83,10 @@ ENTRY %main (x: bf16[1,64]) -> bf16[1,64] {
 
 def test_loops_multiply_and_spread_out_collectives_count_once():
     assert find_collectives(PROGRAM) == [
-        Collective("all-gather", size=4 * 64 * 2, group=4, times=5),
-        Collective("reduce-scatter", size=400, group=4, times=5),
-        Collective("collective-permute", size=6, group=2, times=4),
-        Collective("all-gather", size=80, group=2, times=1),
+        Collective("all-gather", size=4 * 64 * 2, group=4, times=5, hidden=True),
+        Collective("reduce-scatter", size=400, group=4, times=5, hidden=True),
+        Collective("collective-permute", size=6, group=2, times=4, hidden=False),  # it is waited for at once
+        Collective("all-gather", size=80, group=2, times=1, hidden=True),
     ]
     assert received_bytes(PROGRAM) == {
         "all-gather": 5 * 512 * 3 / 4 + 40,

@@ -1,6 +1,5 @@
 """`codea1 plan`: a small model compiled for a TPU that is not there; what cannot fit is refused without a compiler."""
 
-import json
 import re
 import sys
 
@@ -11,7 +10,7 @@ from codea1_jax.config import Config, load, preset_names
 from codea1_jax.errors import UserError
 from codea1_jax.models.chips import CHIPS, GIB, find_hardware
 from codea1_jax.plan import compiler
-from codea1_jax.plan.compiler import Compiled, CompilerError, Refused, compile_phases
+from codea1_jax.plan.compiler import Compiled, CompilerError, Failed, ProgramName, Refused, compile_programs
 from codea1_jax.plan.memory import least_memory, refuse_what_cannot_fit, resident, saved
 from codea1_jax.plan.plan import make_plan
 from codea1_jax.plan.planned import markdown
@@ -57,11 +56,14 @@ def small_plan():
 def test_every_phase_of_a_small_model_is_compiled_and_fits(small_plan):
     plan, seen = small_plan
     names = [row.phase.name for row in plan.rows]
+    begun, ended = (
+        [program for program, outcome in seen if (outcome is None) == is_begun] for is_begun in (True, False)
+    )
     learning = ["score-old code", "score-ref code", "gradient code", "update code"]
     assert names == ["prefill code", "insert code", "decode code", *learning]
     assert plan.fits
-    assert [phase for phase, outcome in seen if outcome is None] == names
-    assert [phase for phase, outcome in seen if outcome is not None] == names
+    smaller = [str(name) for name in plan.step.smaller_programs(plan.run)]
+    assert set(begun) == {*names, *smaller} and begun == ended and len(begun) == len(names) + len(smaller)
 
 
 def test_memory_is_that_of_the_shapes(small_plan):
@@ -99,6 +101,14 @@ def test_the_plan_says_how_fast_a_step_can_be(small_plan):
     plan, _ = small_plan
     assert plan.seconds == pytest.approx(sum(row.phase.calls * max(row.seconds.values()) for row in plan.rows))
     assert plan.tokens_per_second * plan.seconds == pytest.approx(16 * 2 * 256)
+    # A step is expected to take longer than nothing could undercut, and every phase has its share.
+    assert (
+        plan.seconds
+        < plan.expected_seconds
+        == pytest.approx(sum(row.expected_seconds for row in plan.rows) + plan.judging)
+    )
+    assert all(row.expected_seconds > row.calls * 1e-3 for row in plan.rows)  # the host's part alone
+    assert all(row.expected["matrix"] > 0 for row in plan.rows if "gradient" in row.phase.name)
     assert 0 < plan.utilization < 1
     text = markdown({"small": planned(plan)})
     assert "| small | v5e:2x2 | yes |" in text and "fits v5e:2x2" in conclusion(plan)[0]
@@ -132,7 +142,8 @@ def test_adapters_over_one_base_fit_where_two_whole_policies_do_not():
 def test_learning_adapters_takes_no_more_memory_than_their_shapes_say():
     lora = [*SMALL, "code.grpo.kl_coef=0.001", "lora.rank=8", "offload.optimizer=true"]
     config, phases = load(Config, "micro/golden", lora), ["score-ref code", "gradient code", "update code"]
-    rows = compile_phases(config, find_hardware("v5e:2x2"), phases, silent)
+    wanted = [ProgramName(phase) for phase in phases]
+    rows = {name.phase: row for name, row in compile_programs(config, find_hardware("v5e:2x2"), wanted, silent).items()}
     base, moments = PARAMETERS * 2 / 4, 2 * 4 * 2 * 8 * (8 * 256 + 3 * (256 + 512))
     assert rows["score-ref code"].arguments == pytest.approx(base, rel=0.1)
     assert rows["gradient code"].arguments == pytest.approx(base, rel=0.5)  # and the adapters, a sum like them, a batch
@@ -201,21 +212,7 @@ def test_a_mesh_that_does_not_fit_is_refused(capsys):
 def test_a_missing_compiler_is_one_line_with_the_cure(capsys, monkeypatch):
     monkeypatch.setattr(compiler.importlib.util, "find_spec", lambda name: None)
     assert "codea1-jax[plan]" in refused(capsys, "plan", "micro/a1", "--topology", "v5e:2x2")
-
-
-def test_gpus_are_planned_by_arithmetic_alone(capsys):
-    assert cli.main(["plan", "7b/a1_h100", "--json"]) == 0
-    out, _ = capsys.readouterr()
-    document = json.loads(out)
-    assert (
-        document["fits"]
-        and not document["compiled"]
-        and set(document["phases"]["decode code"]["seconds"])
-        == {
-            "compute",
-            "memory",
-        }
-    )
+    assert "codea1-jax[plan-cuda]" in refused(capsys, "plan", "micro/a1", "--topology", "h100:1")
 
 
 # --- a compiler that dies ----------------------------------------------------------------------------
@@ -227,34 +224,51 @@ def worker(monkeypatch, script):
 
 CONFIG = load(Config, "micro/a1")
 HARDWARE = find_hardware("v5e:2x2")
-FIGURES = {"seconds": 1.0, "resident": 1, "arguments": 2, "temporaries": 3, "outputs": 4, "aliased": 4, "received": {}}
+SIZES = {"resident": 1, "arguments": 2, "temporaries": 3, "outputs": 4, "aliased": 4}
+FIGURES = {"compile_seconds": 1.0, **SIZES, "received": {}, "expected": {"memory": 0.5, "launch": 0.25}}
+WANTED = [ProgramName("a"), ProgramName("b", (16, 8)), ProgramName("b")]
 
 
 def test_a_compiler_that_aborts_for_want_of_memory_refuses_that_phase_and_goes_on(monkeypatch):
     worker(
         monkeypatch,
         f"""
-for phase in json.load(sys.stdin)["phases"]:
-    print(json.dumps({{"phase": phase}}), flush=True)
-    if phase == "b":
+for phase, shape in json.load(sys.stdin)["programs"]:
+    print(json.dumps({{"phase": phase, "shape": shape}}), flush=True)
+    if shape:
         sys.stderr.write("F1121 RESOURCE_EXHAUSTED: Used 20.53G of 15.75G hbm. Exceeded hbm capacity by 4.78G.")
         sys.stderr.flush()
         os.abort()
-    print(json.dumps({{"phase": phase, **{FIGURES}}}), flush=True)
+    print(json.dumps({{"phase": phase, "shape": shape, **{FIGURES}}}), flush=True)
 """,
     )
-    results = compile_phases(CONFIG, HARDWARE, ["a", "b", "c"], silent)
-    assert results == {"a": Compiled(**FIGURES), "b": Refused("needs 20.53G of 15.75G"), "c": Compiled(**FIGURES)}
-    assert results["a"].memory == 6
+    results = compile_programs(CONFIG, HARDWARE, WANTED, silent)
+    compiled = Compiled(**FIGURES)
+    assert results == dict(zip(WANTED, (compiled, Refused("needs 20.53G of 15.75G"), compiled), strict=True))
+    assert (compiled.memory, compiled.seconds) == (6, 0.75)
+
+
+def test_a_smaller_program_that_cannot_be_made_is_said_and_a_largest_one_ends_the_plan(monkeypatch):
+    script = f"""
+for phase, shape in json.load(sys.stdin)["programs"]:
+    print(json.dumps({{"phase": phase, "shape": shape}}), flush=True)
+    result = {{"failed": "INTERNAL: no tile sizes\\nmore"}} if shape == FAILS else {FIGURES}
+    print(json.dumps({{"phase": phase, "shape": shape, **result}}), flush=True)
+"""
+    worker(monkeypatch, script.replace("FAILS", "[16, 8]"))
+    assert compile_programs(CONFIG, HARDWARE, WANTED, silent)[WANTED[1]] == Failed("INTERNAL: no tile sizes")
+    worker(monkeypatch, script.replace("FAILS", "[]"))
+    with pytest.raises(CompilerError, match=r"^a: the compiler failed: INTERNAL: no tile sizes$"):
+        compile_programs(CONFIG, HARDWARE, WANTED, silent)
 
 
 def test_a_compiler_that_fails_otherwise_says_how(monkeypatch):
-    worker(monkeypatch, "print(json.dumps({'phase': 'a'}), flush=True); sys.exit('no such instruction')")
+    worker(monkeypatch, "print(json.dumps({'phase': 'a', 'shape': []}), flush=True); sys.exit('no such instruction')")
     with pytest.raises(CompilerError, match="no such instruction"):
-        compile_phases(CONFIG, HARDWARE, ["a"], silent)
+        compile_programs(CONFIG, HARDWARE, WANTED, silent)
 
 
 def test_a_topology_that_libtpu_does_not_know_is_refused(monkeypatch):
     worker(monkeypatch, "print(json.dumps({'unknown': 'not divisible'}))")
     with pytest.raises(UserError, match="v5e:2x2: unknown"):
-        compile_phases(CONFIG, HARDWARE, ["a"], silent)
+        compile_programs(CONFIG, HARDWARE, WANTED, silent)

@@ -1,0 +1,171 @@
+"""The text of a compiled program (`Compiled.as_text()`): its computations, and what runs in them how often."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+ELEMENT_BYTES = {
+    **dict.fromkeys(("pred", "s8", "u8", "f8e4m3fn", "f8e5m2"), 1),
+    **dict.fromkeys(("s16", "u16", "bf16", "f16"), 2),
+    **dict.fromkeys(("s32", "u32", "f32"), 4),
+    **dict.fromkeys(("s64", "u64", "f64", "c64"), 8),
+}
+
+_INSTRUCTION = re.compile(r"^\s+(?P<root>ROOT )?(?P<name>%\S+) = (?P<text>.*)$")
+_OPERATION = re.compile(r"^(?P<shape>\(.*?\)|\S+) (?P<operation>[\w-]+)\((?P<operands>[^)]*)\)")
+_LOOP = re.compile(r"condition=(%[^,\s]+), body=(%[^,\s]+)")
+_TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
+_CALLED = re.compile(r"(?:calls|to_apply|true_computation|false_computation)=(%[^,\s)]+)")
+_BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
+_CONSTANT = re.compile(r"[su]32\[\]\S* constant\((\d+)\)")
+_COUNTER = re.compile(r"get-tuple-element\(\S+\), index=(\d+)")
+_NAME = re.compile(r"%[^\s,()]+")
+_ARRAY = re.compile(r"(\w+)\[([\d,]*)\]")
+_LAYOUT = re.compile(r"\{[^}]*\}")
+
+
+class UnreadableProgram(ValueError):
+    """The program's text is not as this module expects it."""
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One line of a computation. text: all that stands after its name."""
+
+    name: str
+    text: str
+    is_root: bool
+
+    @cached_property
+    def _parts(self) -> tuple[str, str, tuple[str, ...]]:
+        match = _OPERATION.match(self.text)
+        if match is None:
+            raise UnreadableProgram(f"no operation in: {self.text[:200]}")
+        return match["shape"], match["operation"], tuple(_NAME.findall(match["operands"]))
+
+    @property
+    def shape(self) -> str:
+        """Of its result, as written: `f32[8,128]{1,0}`, or a tuple of such."""
+        return self._parts[0]
+
+    @property
+    def operation(self) -> str:
+        """Such as `fusion`."""
+        return self._parts[1]
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """Names of instructions of the same computation."""
+        return self._parts[2]
+
+    @property
+    def called(self) -> tuple[str, ...]:
+        """Computations that it calls, a loop's left out."""
+        branches = (name.strip() for group in _BRANCHES.findall(self.text) for name in group.split(","))
+        return (*_CALLED.findall(self.text), *branches)
+
+    @property
+    def loop(self) -> tuple[str, str] | None:
+        """A loop's condition and body."""
+        match = _LOOP.search(self.text) if self.operation == "while" else None
+        return None if match is None else (match[1], match[2])
+
+
+@dataclass(frozen=True)
+class Program:
+    """computations: their instructions by name, in order. entry: the first to run."""
+
+    computations: Mapping[str, Sequence[Instruction]]
+    entry: str
+
+
+@dataclass(frozen=True)
+class Execution:
+    """An instruction that runs, `times` in one call of the program, and where.
+
+    loop: the innermost loop's body. computation: the one that it stands in.
+    """
+
+    instruction: Instruction
+    computation: str
+    loop: str
+    times: int
+
+
+def parse(text: str) -> Program:
+    """Raises UnreadableProgram if the text has no entry computation."""
+    computations: dict[str, list[Instruction]] = {}
+    entry, current = "", ""
+    for line in text.splitlines():
+        if line.startswith(("%", "ENTRY %")) and line.rstrip().endswith("{"):
+            current = line.removeprefix("ENTRY ").split(" ", 1)[0]
+            computations[current] = []
+            entry = current if line.startswith("ENTRY") else entry
+        elif current and (match := _INSTRUCTION.match(line)):
+            computations[current].append(Instruction(match["name"], match["text"], bool(match["root"])))
+    if not entry:
+        raise UnreadableProgram("the program has no entry computation")
+    return Program(computations, entry)
+
+
+def executions(program: Program, *, into: frozenset[str] | None = None) -> Iterator[Execution]:
+    """All that runs; every branch of a condition counts as taken.
+
+    into: the operations, besides loops, whose called computations are entered; None: every one.
+    """
+    yield from _walk(program, program.entry, program.entry, 1, into)
+
+
+def _walk(program: Program, name: str, loop: str, times: int, into: frozenset[str] | None) -> Iterator[Execution]:
+    for instruction in program.computations[name]:
+        yield Execution(instruction, name, loop, times)
+        turning = instruction.loop
+        if turning is not None:
+            turns = times * _turns(program, instruction)
+            yield from _walk(program, turning[1], turning[1], turns, into)
+        elif into is None or instruction.operation in into:
+            for callee in instruction.called:
+                yield from _walk(program, callee, loop, times, into)
+
+
+def _turns(program: Program, instruction: Instruction) -> int:
+    """How often a loop turns at most: as XLA knows, or until its counter, from 0, reaches its condition's constant."""
+    known = _TRIPS.search(instruction.text)
+    if known:
+        return int(known[1])
+    assert instruction.loop is not None
+    condition, body = instruction.loop
+    lines = [*program.computations[condition]]
+    fused = [callee for line in lines if line.operation == "fusion" for callee in line.called]
+    lines += [line for callee in fused for line in program.computations[callee]]
+    text = "\n".join(line.text for line in lines)
+    limits = [int(limit) for limit in _CONSTANT.findall(text)]
+    if not limits:
+        raise UnreadableProgram(f"the loop condition {condition} compares with no constant")
+    counter = _COUNTER.search(text)
+    return -(-max(limits) // (_stride(program.computations[body], int(counter[1])) if counter else 1))
+
+
+def _stride(body: Sequence[Instruction], counter: int) -> int:
+    """What a loop's body adds to its counter: more than 1 where XLA has unrolled the loop."""
+    by_name = {instruction.name: instruction for instruction in body}
+    carried = next((line.operands for line in body if line.is_root and line.operation == "tuple"), ())
+    step = by_name.get(carried[counter]) if counter < len(carried) else None
+    summands = step.operands if step is not None and step.operation == "add" else ()
+    constants = [_CONSTANT.search(by_name[name].text) for name in summands if name in by_name]
+    return max([int(constant[1]) for constant in constants if constant], default=1)
+
+
+def arrays(shape: str) -> list[tuple[str, tuple[int, ...]]]:
+    """The element type and the sizes of each array of a written shape."""
+    found = _ARRAY.findall(_LAYOUT.sub("", shape))
+    return [(dtype, tuple(int(size) for size in sizes.split(",") if size)) for dtype, sizes in found]
+
+
+def array_bytes(shape: str) -> list[int]:
+    """Bytes of each array of a written shape; of what is not stored, such as a token, none."""
+    return [ELEMENT_BYTES.get(dtype, 0) * math.prod(sizes) for dtype, sizes in arrays(shape)]

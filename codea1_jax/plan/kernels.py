@@ -1,0 +1,174 @@
+"""What a compiled program runs on a device, kernel by kernel, and what each costs by what the compiler emitted.
+
+Bytes are those that a kernel reads and writes: of an array that it only slices or updates in place, the slice. FLOPs
+are those of its matrix products, and of attention those under a causal mask. On TPUs libtpu states its estimate of a
+kernel's cycles, except for kernels written in Pallas.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from codea1_jax.plan.hlo import Instruction, Program, array_bytes, arrays, executions, parse
+
+Kind = Literal["matrix", "attention", "memory"]
+
+ENTERED = frozenset(("conditional", "call", "async-start"))
+KERNELS = frozenset(("fusion", "custom-call", "copy", "transpose", "convert", "dot", "convolution", "reduce", "sort"))
+KERNELS |= {"gather", "scatter", "dynamic-slice", "dynamic-update-slice", "concatenate", "broadcast", "select", "rng"}
+# Custom calls that compute nothing: they reserve memory, give it another name, or stand for a collective.
+MARKS = re.compile(r'custom_call_target="(?!__cudnn|__cublas|__gpu|__onednn|tpu_custom_call|Sharding|TopK)')
+# Matrix products over all pairs of places in a kernel for attention, by what its name or its target contains; the
+# backward pass of Pallas's kernel for GPUs computes the scores twice.
+ATTENTION = {
+    "splash_mqa_fwd": 2,
+    "splash_mqa_dkv": 4,
+    "splash_mqa_dq": 3,
+    "mha_forward": 2,
+    "mha_preprocess_backward": 0,
+    "mha_backward": 7,
+    "__cudnn$fmhaSoftmaxBackward": 5,
+    "__cudnn$fmhaSoftmax": 2,
+}
+
+_CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
+_CONTRACTED = re.compile(r"lhs_contracting_dims=\{([\d,]*)\}")
+_SLICING = ("dynamic-slice", "slice", "gather")
+_RENAMING = ("bitcast", "reshape", "get-tuple-element", "copy", "convert")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One instruction that runs on a device by itself. bytes, flops and cycles: of one run.
+
+    cycles: as the compiler estimates them; None where it does not. times: in one call of the program.
+    """
+
+    name: str
+    kind: Kind
+    bytes: int
+    flops: int
+    cycles: int | None
+    times: int
+
+
+def find_kernels(text: str) -> list[Kernel]:
+    """Every kernel of a compiled program. Raises UnreadableProgram."""
+    return list(_kernels(parse(text)))
+
+
+def _kernels(program: Program) -> Iterator[Kernel]:
+    by_name = {name: {line.name: line for line in lines} for name, lines in program.computations.items()}
+    for execution in executions(program, into=ENTERED):
+        instruction, here = execution.instruction, by_name[execution.computation]
+        cycles = _CYCLES.search(instruction.text)
+        if instruction.operation not in KERNELS and cycles is None:
+            continue
+        if "async-collective" in instruction.name:
+            continue  # `collectives` counts it
+        if instruction.operation == "custom-call" and MARKS.search(instruction.text):
+            continue
+        operands = [here[name].shape for name in instruction.operands if name in here]
+        products = _attention_products(instruction)
+        flops = _matrix_flops(program, instruction, operands) if products is None else _attention(operands, products)
+        multiplies = flops or _convolves(program, instruction)
+        kind: Kind = "attention" if products is not None else "matrix" if multiplies else "memory"
+        moved = _moved(program, instruction, operands)
+        yield Kernel(instruction.name, kind, moved, flops, int(cycles[1]) if cycles else None, execution.times)
+
+
+def _attention_products(instruction: Instruction) -> int | None:
+    text = f"{instruction.name} {instruction.text}"
+    if instruction.operation != "custom-call":
+        return None
+    return next((products for mark, products in ATTENTION.items() if mark in text), None)
+
+
+def _attention(operands: Sequence[str], products: int) -> int:
+    """Queries are the first operand of numbers with axes of their own for heads. A causal mask spares half."""
+    given = [array for shape in operands for array in arrays(shape)]
+    queries = next(sizes for dtype, sizes in given if "f" in dtype and len(sizes) > 2)
+    return products * math.prod(queries) * max(queries)
+
+
+def _matrix_flops(program: Program, instruction: Instruction, operands: Sequence[str]) -> int:
+    """Of all matrix products in it and in what it calls."""
+    if instruction.operation == "dot":
+        contracted = _CONTRACTED.search(instruction.text)
+        ((_, left),), ((_, result),) = arrays(operands[0]), arrays(instruction.shape)
+        inner = math.prod(left[int(axis)] for axis in contracted[1].split(",") if axis) if contracted else 1
+        return 2 * math.prod(result) * inner
+    flops = 0
+    for callee in instruction.called:
+        lines = program.computations[callee]
+        shapes = {line.name: line.shape for line in lines}
+        for line in lines:
+            flops += _matrix_flops(program, line, [shapes[name] for name in line.operands if name in shapes])
+    return flops
+
+
+def _convolves(program: Program, instruction: Instruction) -> bool:
+    """Whether it is, or calls, what XLA for TPU makes of a matrix product; its FLOPs need not be known."""
+    lines = (line for callee in instruction.called for line in program.computations[callee])
+    return instruction.operation == "convolution" or any(_convolves(program, line) for line in lines)
+
+
+def _moved(program: Program, instruction: Instruction, operands: Sequence[str]) -> int:
+    """Bytes that a kernel reads and writes."""
+    lines = [line for callee in instruction.called[:1] for line in program.computations[callee]]
+    if instruction.operation != "fusion" or not lines:
+        return _moved_by_one(instruction, operands)
+    uses: dict[str, list[Instruction]] = {}
+    for line in lines:
+        for name in line.operands:
+            uses.setdefault(name, []).append(line)
+    shapes = {line.name: line.shape for line in lines}
+    parameters = [line for line in lines if line.operation == "parameter"]
+    return sum(_read(line, uses, shapes) for line in parameters) + _written(lines, shapes)
+
+
+def _moved_by_one(instruction: Instruction, operands: Sequence[str]) -> int:
+    result = sum(array_bytes(instruction.shape))
+    if instruction.operation in _SLICING:
+        return 2 * result
+    if instruction.operation == "dynamic-update-slice":
+        return 2 * sum(array_bytes(operands[1]))
+    return result + sum(sum(array_bytes(shape)) for shape in operands)
+
+
+def _read(value: Instruction, uses: dict[str, list[Instruction]], shapes: dict[str, str]) -> int:
+    """Bytes of a fusion's parameter, or of another name for it, that the fusion reads."""
+    whole, read = sum(array_bytes(value.shape)), 0
+    for use in uses.get(value.name, ()):
+        if use.operation in _SLICING and use.operands[0] == value.name:
+            read += sum(array_bytes(use.shape))
+        elif use.operation == "dynamic-update-slice" and use.operands[0] == value.name:
+            continue  # it is updated in place
+        elif use.operation in _RENAMING:
+            read += _read(use, uses, shapes)
+        else:
+            return whole
+    return min(read, whole)
+
+
+def _written(lines: Sequence[Instruction], shapes: dict[str, str]) -> int:
+    """Bytes of a fusion's result that it writes."""
+    by_name = {line.name: line for line in lines}
+    root = next(line for line in lines if line.is_root)
+    written = 0
+    for line in [by_name[name] for name in root.operands] if root.operation == "tuple" else [root]:
+        result = _origin(line, by_name)
+        in_place = result.operation == "dynamic-update-slice"
+        written += sum(array_bytes(shapes[result.operands[1]] if in_place else result.shape))
+    return written
+
+
+def _origin(line: Instruction, by_name: dict[str, Instruction]) -> Instruction:
+    """The instruction that made what this one only gives another name or form."""
+    while line.operation in _RENAMING and line.operands[0] in by_name:
+        line = by_name[line.operands[0]]
+    return line

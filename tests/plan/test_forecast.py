@@ -1,0 +1,138 @@
+"""The calls of a step, against the sampler and the packer at work, and what they are expected to take."""
+
+import json
+
+import numpy as np
+import pytest
+from tiny_policy import tiny_policy
+
+from codea1_jax.config import Config, PackingConfig, load
+from codea1_jax.errors import UserError
+from codea1_jax.models.chips import find_hardware
+from codea1_jax.plan.compiler import Compiled, ProgramName, Refused
+from codea1_jax.plan.forecast import expected_seconds, judging_seconds, step_calls
+from codea1_jax.plan.lengths import Group, choose_groups, draw_groups, read_lengths
+from codea1_jax.plan.planned_run import make_planned_run
+from codea1_jax.plan.simulation import count_micro_batches, simulate_sampling
+from codea1_jax.plan.workload import SamplingLoad
+from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
+
+CAPACITY = Capacity(slots=3, width=2, prompt_buckets=(8, 16), response_buckets=(4, 8, 16), block=4, prefill_tokens=32)
+GROUPS = tuple(
+    Group(prompt, responses)
+    for prompt, responses in [
+        (3, (1, 16, 5)),
+        (16, (4, 4)),
+        (9, (13, 2, 2, 7)),
+        (8, (8,)),
+        (2, (16, 1, 1)),
+        (12, (3, 9)),
+    ]
+)
+LOAD = SamplingLoad("test", "test", prompts=2000, samples=8, prompt=8192, response=4096)
+
+
+def test_a_simulated_rollout_makes_the_calls_of_a_real_one(monkeypatch):
+    policy, params = tiny_policy()
+    sampler = Sampler(policy.model, eos_ids=(-1,), pad_id=0, seed=0, capacity=CAPACITY)
+    prefills = []
+    prefill = Sampler._prefill
+    monkeypatch.setattr(
+        Sampler, "_prefill", lambda self, *given: (prefills.append(given[-1].tokens.shape), prefill(self, *given))[1]
+    )
+    requests = [Request((5,) * g.prompt, (i,), len(g.responses), g.responses) for i, g in enumerate(GROUPS)]
+    list(sampler.generate(params, requests, Sampling(16)))
+    found = simulate_sampling(GROUPS, CAPACITY)
+    assert found.blocks == sampler.counters.blocks
+    assert found.drawn == sampler.counters.drawn == sum(sum(group.responses) for group in GROUPS)
+    assert found.prompts == sampler.counters.prefilled
+    assert found.prefilled == sum(rows * columns for rows, columns in prefills)
+    assert sum(found.prefills.values()) == len(prefills)
+
+
+def test_one_row_decodes_its_samples_one_after_another_and_many_rows_wait_for_the_longest():
+    lengths = (1, 16, 5, 9)
+    one = simulate_sampling((Group(4, lengths),), Capacity(1, 1, (8,), (16,), 4, 8))
+    assert one.blocks == sum(-(-length // 4) for length in lengths) and one.occupancy == 1
+    all_ = simulate_sampling((Group(4, lengths),), Capacity(1, 4, (8,), (16,), 4, 8))
+    assert all_.blocks == 4 and all_.occupancy == (1 + 4 + 2 + 3) / 16
+
+
+def test_mini_batches_are_packed_by_themselves():
+    packing = PackingConfig(row_length=32, micro_batch_tokens=32, logit_chunk=32)
+    groups = (Group(20, (13,)),) * 4  # a sequence fills a row
+    assert count_micro_batches(groups, 2, packing, 1) == (2, 2)
+    assert count_micro_batches(groups, 2, packing, 2) == (1, 1)
+    assert count_micro_batches((Group(2, (3, 3)),) * 4, 1, packing, 1) == (1,)  # eight of four tokens share it
+
+
+# --- lengths ------------------------------------------------------------------------------------------
+
+
+def test_drawn_lengths_have_the_mean_that_is_asked_for_and_end_at_the_longest():
+    groups = draw_groups(LOAD, 0.1)
+    responses = np.array([group.responses for group in groups])
+    assert responses.shape == (2000, 8) and 1 <= responses.min() <= responses.max() <= 4096
+    assert responses.mean() == pytest.approx(409.6, rel=0.02)
+    assert np.log(responses).std() == pytest.approx(0.6, rel=0.02)
+    assert np.mean([group.prompt for group in groups]) == pytest.approx(819.2, rel=0.03)
+    assert draw_groups(LOAD, 0.1) == groups
+    assert max(max(group.responses) for group in draw_groups(LOAD, 1.0)) == 4096
+
+
+def test_lengths_of_a_file_are_those_that_are_expected(tmp_path):
+    file = tmp_path / "lengths.jsonl"
+    lines = [
+        {"role": "test", "prompt": 900, "responses": [310, 9000]},
+        {"role": "code", "prompt": 90, "responses": [5]},
+    ]
+    file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    lengths = read_lengths(file)
+    assert set(choose_groups(LOAD, lengths)) == {Group(900, (310, 4096) * 4)}
+    file.write_text(f"{json.dumps(lines[0])}\n")
+    with pytest.raises(UserError, match="no line with role code"):
+        choose_groups(SamplingLoad("code", "code", 1, 1, 10, 10), read_lengths(file))
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["{}", "no", '{"role": "both", "prompt": 9, "responses": [1]}', '{"role": "code", "prompt": 9, "responses": []}'],
+)
+def test_a_line_that_is_no_length_is_named(tmp_path, line):
+    file = tmp_path / "lengths.jsonl"
+    file.write_text(f'{{"role": "code", "prompt": 9, "responses": [1]}}\n{line}\n')
+    with pytest.raises(UserError, match="line 2 is not like"):
+        read_lengths(file)
+
+
+# --- a step -------------------------------------------------------------------------------------------
+
+
+def program(seconds):
+    return Compiled(1.0, 0, 0, 0, 0, 0, {}, {"memory": seconds})
+
+
+def test_a_call_takes_what_the_smallest_program_takes_that_holds_it():
+    calls = {"decode code": {(64, 32): 10, (64, 16): 100, (32, 32): 1000}}
+    compiled = {ProgramName("decode code"): program(1.0), ProgramName("decode code", (64, 16)): program(0.5)}
+    spent = expected_seconds("decode code", calls, compiled)
+    assert spent["memory"] == 10 + 50 + 1000
+    assert spent["host"] == pytest.approx(1.11)
+    refused = {ProgramName("decode code"): Refused("needs 2 of 1")}
+    assert expected_seconds("decode code", calls, refused) is None
+
+
+def test_a_step_s_learning_follows_from_its_mini_batches():
+    halves = (f"{policy}.grpo.mini_batch_questions=16" for policy in ("code", "test"))
+    config = load(Config, "1.5b/a1_v5e", ["train.questions=32", *halves])
+    hardware = find_hardware(config.hardware)
+    step = step_calls(make_planned_run(config, hardware), 0.25)
+    policies = ("code", "test")
+    assert {policy: step.calls[f"update {policy}"][()] for policy in policies} == {"code": 2, "test": 2}
+    for policy in policies:
+        gradients, old = step.calls[f"gradient {policy}"][()], step.calls[f"score-old {policy}"][()]
+        assert gradients == step.calls[f"score-ref {policy}"][()]
+        assert old == pytest.approx(gradients / 2, abs=2)  # all but the first of two mini-batches
+    # 256 programs on golden tests; 2,048 suites on their program and on the reference; 16 chips with 14 cores each.
+    assert judging_seconds(config, hardware) == pytest.approx((256 + 2 * 2048) / (330 * 16 * 14))
+    assert all(name.shape for name in step.smaller_programs(make_planned_run(config, hardware)))

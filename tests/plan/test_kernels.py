@@ -1,0 +1,107 @@
+"""What kernels cost, against XLA's own analysis and against programs written out here."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from codea1_jax.models.chips import find_hardware
+from codea1_jax.plan.duration import EFFICIENCY, expected_seconds
+from codea1_jax.plan.kernels import Kernel, find_kernels
+
+
+def shape(*sizes):
+    return jax.ShapeDtypeStruct(sizes, jnp.float32)
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "products"),
+    [
+        (lambda x, w: x @ w, (shape(64, 256), shape(256, 512)), 2 * 64 * 256 * 512),
+        (lambda x, w: jnp.tanh(x @ w) @ w.T, (shape(64, 256), shape(256, 512)), 4 * 64 * 256 * 512),
+        (lambda x, w: jnp.einsum("bij,bjk->bik", x, w), (shape(7, 16, 32), shape(7, 32, 8)), 2 * 7 * 16 * 32 * 8),
+        (lambda x, w: jnp.exp(x) + w, (shape(1000), shape(1000)), 0),
+    ],
+    ids=["a product", "two products", "a batch of products", "no product"],
+)
+def test_flops_are_those_of_the_products_and_bytes_those_that_xla_counts(function, arguments, products):
+    compiled = jax.jit(function).lower(*arguments).compile(compiler_options={"xla_backend_optimization_level": 2})
+    kernels = find_kernels(compiled.as_text())
+    assert sum(kernel.flops for kernel in kernels) == products
+    assert sum(kernel.bytes for kernel in kernels) == compiled.cost_analysis()["bytes accessed"]
+    assert ("matrix" in {kernel.kind for kernel in kernels}) == (products > 0)
+
+
+# A loop over 28 layers, which takes a layer's matrix out of a stack, multiplies by it, and puts the result into another
+# stack; attention of 12 heads over 1,024 places in a kernel that XLA does not know; a copy that libtpu has estimated.
+PROGRAM = """
+%take (p.0: bf16[28,64,32], p.1: s32[]) -> bf16[64,32] {
+  %p.0 = bf16[28,64,32]{2,1,0} parameter(0)
+  %p.1 = s32[] parameter(1)
+  %slice = bf16[1,64,32]{2,1,0} dynamic-slice(%p.0, %p.1, %p.1, %p.1), dynamic_slice_sizes={1,64,32}
+  ROOT %flat = bf16[64,32]{1,0} bitcast(%slice)
+}
+
+%put (p.2: f32[28,8,32], p.3: f32[1,8,32], p.4: s32[]) -> f32[28,8,32] {
+  %p.2 = f32[28,8,32]{2,1,0} parameter(0)
+  %p.3 = f32[1,8,32]{2,1,0} parameter(1)
+  %p.4 = s32[] parameter(2)
+  ROOT %put.1 = f32[28,8,32]{2,1,0} dynamic-update-slice(%p.2, %p.3, %p.4, %p.4, %p.4)
+}
+
+%body (c: (s32[], bf16[28,64,32], f32[28,8,32])) -> (s32[], bf16[28,64,32], f32[28,8,32]) {
+  %c = (s32[], bf16[28,64,32]{2,1,0}, f32[28,8,32]{2,1,0}) parameter(0)
+  %i = s32[] get-tuple-element(%c), index=0
+  %stack = bf16[28,64,32]{2,1,0} get-tuple-element(%c), index=1
+  %results = f32[28,8,32]{2,1,0} get-tuple-element(%c), index=2
+  %matrix = bf16[64,32]{1,0} fusion(%stack, %i), kind=kLoop, calls=%take
+  %product = f32[1,8,32]{2,1,0} dot(%x, %matrix), lhs_contracting_dims={2}, rhs_contracting_dims={0}
+  %kept = f32[28,8,32]{2,1,0} fusion(%results, %product, %i), kind=kLoop, calls=%put
+  ROOT %t = (s32[], bf16[28,64,32]{2,1,0}, f32[28,8,32]{2,1,0}) tuple(%i, %stack, %kept)
+}
+
+%condition (c.1: (s32[], bf16[28,64,32], f32[28,8,32])) -> pred[] {
+  %c.1 = (s32[], bf16[28,64,32]{2,1,0}, f32[28,8,32]{2,1,0}) parameter(0)
+  ROOT %done = pred[] fusion(%c.1), kind=kLoop, calls=%compare
+}
+
+ENTRY %main (q: bf16[2,1024,12,64], w: s8[4]) -> bf16[2,1024,12,64] {
+  %q = bf16[2,1024,12,64]{3,2,1,0} parameter(0)
+  %w = s8[4]{0} parameter(1)
+  %loop = (s32[], bf16[28,64,32]{2,1,0}, f32[28,8,32]{2,1,0}) while(%start), condition=%condition, body=%body, \
+backend_config={"known_trip_count":{"n":"28"}}
+  %mark = s8[4]{0} custom-call(%w), custom_call_target="AllocateBuffer"
+  %copy = s8[4]{0} copy(%w), backend_config={"estimated_cycles":"3000"}
+  ROOT %mixed = bf16[2,1024,12,64]{3,2,1,0} custom-call(%q, %q, %q), custom_call_target="__cudnn$fmhaSoftmax"
+}
+"""
+# The left operand of the product comes from outside of what is written here.
+PROGRAM = PROGRAM.replace("  %i = s32[] get", "  %x = bf16[1,8,64]{2,1,0} parameter(1)\n  %i = s32[] get")
+
+
+def test_kernels_cost_what_they_touch_as_often_as_they_run():
+    queries = 2 * 1024 * 12 * 64
+    matrix, stored = 64 * 32 * 2, 8 * 32 * 4
+    assert find_kernels(PROGRAM) == [
+        Kernel("%matrix", "memory", 2 * matrix + 4, 0, None, 28),  # a layer, and which
+        Kernel("%product", "matrix", 8 * 64 * 2 + matrix + stored, 2 * 8 * 32 * 64, None, 28),
+        Kernel("%kept", "memory", 2 * stored + 4, 0, None, 28),
+        Kernel("%copy", "memory", 8, 0, 3000, 1),
+        Kernel(
+            "%mixed", "attention", 4 * queries * 2, 2 * 2 * queries * 1024 // 2, None, 1
+        ),  # causal: half of the pairs
+    ]
+
+
+def test_a_kernel_takes_its_cycles_or_what_its_bytes_or_its_flops_take():
+    card, tpu = find_hardware("h100:1"), find_hardware("v5e:1x1")
+    estimate = ', backend_config={"estimated_cycles":"3000"}'
+    on_card, on_tpu = expected_seconds(PROGRAM.replace(estimate, ""), card), expected_seconds(PROGRAM, tpu)
+    assumed = EFFICIENCY["gpu"]
+    flops = 2 * 2 * 2 * 1024 * 12 * 64 * 1024 / 2
+    assert on_card["attention"] == pytest.approx(flops / (card.chip.flops * assumed.attention))
+    moved = 28 * (2 * 64 * 32 * 2 + 4 + 2 * 8 * 32 * 4 + 4)
+    assert on_tpu["memory"] == pytest.approx(
+        3000 / tpu.chip.clock + moved / (tpu.chip.bandwidth * EFFICIENCY["tpu"].memory)
+    )
+    assert on_card["launch"] == pytest.approx((3 * 28 + 2) * assumed.launch) and on_tpu["launch"] == 0
+    assert on_card["exchange"] == 0
