@@ -1,7 +1,7 @@
 """Plans hardware presets and writes docs/plan.md: `make plan-all`, or `make plan-all PRESETS="1.5b/a1_v5e"`.
 
 Only presets of the paper's own method are planned: other methods run some of the same phases. A preset takes minutes;
-the documents are rewritten after each and keep earlier plans of other presets. What was stopped goes on where it was.
+the documents are rewritten after each and keep earlier plans of other presets. A stopped sweep resumes where it was.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from codea1_jax.plan.plan import make_plan
 from codea1_jax.plan.planned import Planned, Plans, markdown, markdown_phases, read_plans, write_plans
 from codea1_jax.plan.planned_run import make_planned_run
 from codea1_jax.plan.table import conclusion, planned, rich_table
-from codea1_jax.plan.workload import PlannedRun, load_capacity, phases, sampling_loads, training_loads
+from codea1_jax.plan.workload import PlannedRun, phases
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "plan.md"
@@ -91,18 +91,16 @@ def compilers() -> str:
 
 def hours(plans: Mapping[str, Planned]) -> dict[str, tuple[float, float]]:
     """Hours of a whole run of every preset on a planned layout, least and expected: its calls at the plan's cost."""
-    found, known = {}, {}
+    found: dict[str, tuple[float, float]] = {}
     for name in preset_names():
         config = load(Config, name)
         plan = plans.get(_planned_like(name))
         if config.hardware is None or plan is None:
             continue
         run = make_planned_run(config, find_hardware(config.hardware))
-        key = (run.model, config.hardware, *calls_key(run))
-        if key not in known:
-            known[key] = step_calls(run, FILL)
         steps = config.train.total_steps(QUESTIONS)
-        found[name] = tuple(round(steps * seconds / 3600, 1) for seconds in step_seconds(run, known[key], plan))
+        least, expected = step_seconds(run, step_calls(run, FILL), plan)
+        found[name] = round(steps * least / 3600, 1), round(steps * expected / 3600, 1)
     return {name: found[name] for name in sorted(found)}
 
 
@@ -111,13 +109,6 @@ def _planned_like(name: str) -> str:
     model, _, rest = name.partition("/")
     lora = "_lora" if "_lora" in rest else ""
     return f"{model}/a1{lora}_{rest.rpartition('_')[2]}"
-
-
-def calls_key(run: PlannedRun) -> tuple[object, ...]:
-    """What a step's calls depend on."""
-    loads = sampling_loads(run.config)
-    capacities = tuple(load_capacity(run, load) for load in loads)
-    return (*loads, *capacities, str(training_loads(run.config)), str(phases(run)))
 
 
 def step_seconds(run: PlannedRun, step: StepCalls, plan: Planned) -> tuple[float, float]:

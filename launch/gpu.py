@@ -45,7 +45,7 @@ def find_gpus(name: str) -> tuple[str, int]:
         raise Refused(f"--gpus {name}: {error}") from error
     if hardware.is_tpu:
         raise Refused(f"--gpus {name}: that is a TPU; use `python -m launch tpu`")
-    return name.partition(":")[0], hardware.devices
+    return hardware.kind, hardware.devices
 
 
 def check_here(machine: Machine) -> tuple[Check, ...]:

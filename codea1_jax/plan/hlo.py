@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 ELEMENT_BYTES = {
     **dict.fromkeys(("pred", "s8", "u8", "f8e4m3fn", "f8e5m2"), 1),
@@ -40,7 +40,7 @@ class Instruction:
     text: str
     is_root: bool
 
-    @cached_property
+    @functools.cached_property
     def _parts(self) -> tuple[str, str, tuple[str, ...]]:
         match = _OPERATION.match(self.text)
         if match is None:
@@ -96,6 +96,7 @@ class Execution:
     times: int
 
 
+@functools.lru_cache(maxsize=1)  # collectives and kernels are read from the same text, megabytes of it
 def parse(text: str) -> Program:
     """Raises UnreadableProgram if the text has no entry computation."""
     computations: dict[str, list[Instruction]] = {}
