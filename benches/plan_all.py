@@ -41,7 +41,8 @@ Two times are given, for prompts and responses at {FILL:.0%} of the longest on a
 chips could do with the work that a step calls for, judging left out. The *expected* time runs the project's own
 schedule and packer over log-normal lengths (spread 0.6, prompts 0.4) and takes for each call what the compiler's
 program should take: libtpu's own estimate of its cycles; on GPUs what each kernel's bytes and FLOPs take at the share
-of the card's figures that `codea1_jax/plan/duration.py` assumes. *mostly* is what a phase spends most of that time on.
+of the card's figures that `codea1_jax/plan/duration.py` assumes; and for the pages of the cache, which the kernels read
+as far as each sample has come, the bytes in use. *mostly* is what a phase spends most of that time on.
 No figure here has been measured on a device. Evaluation, saving and compilation are left out.
 
 """

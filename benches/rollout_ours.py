@@ -9,11 +9,13 @@ from typing import Any
 
 from rollout_worker import MODEL, Workload, answer
 
+from codea1_jax.builders.players import capacity_of
+from codea1_jax.config import RolloutConfig
 from codea1_jax.models.qwen2 import Params, Qwen2
 from codea1_jax.models.weights import load_params, read_config
 from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
 
-NEVER, ROWS, BLOCK = -1, 128, 8
+NEVER, ROWS = -1, 128
 
 
 def requests_of(workload: Workload) -> list[Request]:
@@ -22,22 +24,11 @@ def requests_of(workload: Workload) -> list[Request]:
 
 
 def capacity_for(requests: Sequence[Request]) -> Capacity:
-    """As many groups as fill the rows, with buckets of a quarter of the longest prompt and response.
-
-    A group's samples take turns in a quarter as many rows: with a row each, most would wait for the longest.
-    """
-    width = max(1, max(request.samples for request in requests) // 4)
+    """What training chooses for such prompts and responses."""
+    samples = max(request.samples for request in requests)
     prompt = max(len(request.prompt) for request in requests)
-    response = -(-max(max(request.limits) for request in requests) // BLOCK) * BLOCK
-    quarters = sorted({-(-response * part // 4 // BLOCK) * BLOCK for part in (1, 2, 3, 4)})
-    return Capacity(
-        slots=min(len(requests), max(1, ROWS // width)),
-        width=width,
-        prompt_buckets=tuple(sorted({-(-prompt * part // 4) for part in (2, 3, 4)})),
-        response_buckets=tuple(quarters),
-        block=BLOCK,
-        prefill_tokens=1024,
-    )
+    response = max(max(request.limits) for request in requests)
+    return capacity_of(RolloutConfig(rows=ROWS, prefill_tokens=1024), 1, len(requests), samples, prompt, response)
 
 
 def generate(model: Qwen2, params: Params, requests: Sequence[Request], capacity: Capacity, most: int) -> Sampler:

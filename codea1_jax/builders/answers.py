@@ -26,7 +26,7 @@ from codea1_jax.rollout import Completion, Request, Sampler, Sampling
 from codea1_jax.run.rundir import CONFIG_FILE
 
 SUITE_SIZE = 8  # K, tests asked for in one suite
-ROWS = 256  # samples decoded at once, about
+ROWS = 256  # samples decoded at once
 
 
 def make_player(model: str, role: Role, served: str | None, key: str, sampling: Sampling, seed: int) -> Player:
@@ -86,10 +86,10 @@ class _FittingSampler:
         """As `Sampler.generate`."""
         if not requests:
             return
-        width = max(request.samples for request in requests)
-        groups = max(1, min(len(requests), ROWS // width))
+        samples = max(request.samples for request in requests)
         longest, shards = max(len(request.prompt) for request in requests), batch_shards(self._mesh)
-        capacity = capacity_of(RolloutConfig(), shards, groups, width, longest, self._sampling.max_new_tokens)
+        response = self._sampling.max_new_tokens
+        capacity = capacity_of(RolloutConfig(rows=ROWS), shards, len(requests), samples, longest, response)
         tokenizer = self._policy.tokenizer
         sampler = Sampler(
             self._policy.model,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jax.sharding import Mesh
 
@@ -16,8 +16,9 @@ from codea1_jax.models.policy import Policy
 from codea1_jax.models.qwen2 import Params
 from codea1_jax.models.sharding import batch_shards
 from codea1_jax.rollout import Capacity, Sampler, Sampling
+from codea1_jax.rollout.requests import pages_of
 
-BLOCK = 8  # tokens decoded between two looks of the scheduler
+RESIDENT = 3  # resident prompts for every prompt that would fill rows alone: stragglers, and those that come next
 
 
 @dataclass(frozen=True)
@@ -62,14 +63,14 @@ def make_role_samplers(
     # One that needs still more gets no suites.
     test = min(max(shown, bare + 2 * rollout.code_tokens), rollout.test_prompt_tokens)
 
-    def role(groups: int, width: int, prompt: int, response: int, seed: int) -> RoleSampler:
-        capacity = capacity_of(rollout, batch_shards(mesh), groups, width, prompt, response)
+    def role(prompts_: int, width: int, prompt: int, response: int, seed: int) -> RoleSampler:
+        capacity = capacity_of(rollout, batch_shards(mesh), prompts_, width, prompt, response)
         return RoleSampler(make_sampler(rollout, policy, seed, capacity, mesh), prompts, policy, prompt, response)
 
-    at_once = min(rollout.groups, questions_per_step)
+    programs = questions_per_step * rollout.samples
     return {
-        "code": role(at_once, rollout.samples, code, rollout.code_tokens, 2 * seed),
-        "test": role(rollout.groups, rollout.suites, test, rollout.test_tokens, 2 * seed + 1),
+        "code": role(questions_per_step, rollout.samples, code, rollout.code_tokens, 2 * seed),
+        "test": role(programs, rollout.suites, test, rollout.test_tokens, 2 * seed + 1),
     }
 
 
@@ -88,17 +89,33 @@ def make_sampler(rollout: RolloutConfig, policy: Policy, seed: int, capacity: Ca
     return Sampler(policy.model, eos_ids=eos_ids, pad_id=pad_id, seed=seed, capacity=capacity, mesh=mesh, wait=wait)
 
 
-def capacity_of(rollout: RolloutConfig, shards: int, groups: int, width: int, prompt: int, response: int) -> Capacity:
-    """Room for `groups` of `width` samples, over a mesh that splits a batch into `shards`; lengths in tokens."""
-    return Capacity(
-        slots=-(-groups // shards) * shards,
+def capacity_of(
+    rollout: RolloutConfig, shards: int, prompts: int, samples: int, prompt: int, response: int
+) -> Capacity:
+    """What suits `prompts` of `samples` each, over a mesh that splits a batch into `shards`; lengths in tokens.
+
+    Prompts may be resident before there are rows for them, and stay until the last of their samples is complete.
+    """
+
+    def whole(count: int) -> int:
+        return -(-count // shards) * shards
+
+    rows = whole(min(rollout.rows, prompts * samples))
+    width = min(samples, rows // shards)
+    one = Capacity(
+        rows=rows,
+        slots=whole(min(prompts, RESIDENT * rows // width)),
         width=width,
+        pages=shards * (pages_of(prompt, rollout.block) + pages_of(response, rollout.block)),
         prompt_buckets=buckets(prompt),
-        response_buckets=buckets(response, multiple=BLOCK),
-        block=BLOCK,
+        response_buckets=buckets(response, multiple=rollout.block),
+        block=rollout.block,
         prefill_tokens=rollout.prefill_tokens,
         batch_shards=shards,
     )
+    needed = one.slots * one.prompt_pages + one.rows * one.response_pages
+    held = needed if rollout.cache_tokens is None else min(needed, rollout.cache_tokens // rollout.block)
+    return replace(one, pages=max(whole(held), shards * one.most_pages))
 
 
 def buckets(longest: int, *, smallest: int = 128, multiple: int = 16) -> tuple[int, ...]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from codea1_jax.serve.server import Ports
 
 VARIABLE = "CODEA1_SERVE_TOKEN"
+BLOCK = 16  # tokens that a client gets at a time, and of a page of the cache
 PREFILL_TOKENS = 8192  # not used: the service prefills prompts as they come
 
 
@@ -90,7 +91,7 @@ def _load(place: str, role: str | None) -> tuple[Policy, Params]:
 
 def _capacity(options: argparse.Namespace, model: Qwen2Config) -> Capacity:
     """What the options ask for. Raises UserError if it is impossible, or more than the model's context."""
-    from codea1_jax.builders.players import BLOCK, buckets
+    from codea1_jax.builders.players import buckets
     from codea1_jax.rollout import Capacity
 
     asked, most = options.prompt_tokens + options.response_tokens, model.max_position_embeddings
@@ -99,11 +100,11 @@ def _capacity(options: argparse.Namespace, model: Qwen2Config) -> Capacity:
     if asked > most:
         raise UserError(f"--prompt-tokens + --response-tokens = {asked} is more than the model's context of {most}")
     try:
-        return Capacity(
-            slots=options.slots,
-            width=options.samples_per_slot,
-            prompt_buckets=buckets(options.prompt_tokens),
-            response_buckets=buckets(options.response_tokens, multiple=BLOCK),
+        return Capacity.for_slots(
+            options.slots,
+            options.samples_per_slot,
+            buckets(options.prompt_tokens),
+            buckets(options.response_tokens, multiple=BLOCK),
             block=BLOCK,
             prefill_tokens=PREFILL_TOKENS,
         )

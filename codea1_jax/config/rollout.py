@@ -20,8 +20,18 @@ class RolloutConfig(Section):
     test_prompt_tokens: int = Field(default=8192, ge=1, description="longer Test LLM prompts are filtered out")
     code_tokens: int = Field(default=4096, ge=1, description="longest program response")
     test_tokens: int = Field(default=4096, ge=1, description="longest suite response")
-    groups: int = Field(default=64, ge=1, description="prompts decoded at once, each with its samples")
-    prefill_tokens: int = Field(default=8192, ge=1, description="prompt tokens in one prefill, about")
+    rows: int = Field(default=512, ge=1, description="samples decoded at once, on all devices together")
+    cache_tokens: int | None = Field(
+        default=None,
+        ge=1,
+        description="tokens whose keys and values fit at once, on all devices together; none: as many as ever needed. "
+        "Where they run out, the youngest sample waits and is drawn again later",
+    )
+    block: Literal[8, 16, 32, 64, 128] = Field(
+        default=8,
+        description="tokens decoded between two looks of the host, also those of a page; 32 suits accelerators",
+    )
+    prefill_tokens: int = Field(default=8192, ge=1, description="prompt tokens in a full prefill of one device")
     engine: Literal["core", "jetstream"] = Field(
         default="core",
         description="what the sampler drives: the rollout's programs, or the same ones as a JetStream engine (extra "

@@ -19,8 +19,9 @@ def shortage_named() -> Iterator[None]:
         if not is_shortage(error):
             raise
         raise DeviceMemoryError(
-            f"out of device memory ({str(error).splitlines()[0]}); make rollout.groups or packing.micro_batch_tokens "
-            "smaller, or spread the models over more devices with mesh.fsdp; `codea1 plan` shows what a run needs"
+            f"out of device memory ({str(error).splitlines()[0]}); make rollout.cache_tokens or "
+            "packing.micro_batch_tokens smaller, or spread the models over more devices with mesh.fsdp; `codea1 plan` "
+            "shows what a run needs"
         ) from error
 
 

@@ -18,11 +18,11 @@ from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float, Int
 
 from codea1_jax.models.blockwise import MASKED, Sight, blockwise_attention
-from codea1_jax.models.flash import flash_attention, flash_prompt_attention
+from codea1_jax.models.flash import flash_attention
 from codea1_jax.models.layout import platform
 from codea1_jax.models.splash import splash_attention
 
-# xla: plain XLA, everywhere. splash: Pallas, on TPU. flash: cuDNN and Pallas, on CUDA in half precision.
+# xla: plain XLA, everywhere. splash: Pallas, on TPU. flash: Pallas, on CUDA in half precision.
 KERNELS = ("auto", "xla", "splash", "flash")
 
 
@@ -72,12 +72,9 @@ def training_attention(segment_ids: Int[Array, "batch time"], kernel: str = "aut
     return Partial(partial(_attend, kernel), segment_ids)
 
 
-def prefill_attention(kernel: str = "auto") -> Attend:
-    """Causal attention of rows that are one prompt each, by one of `KERNELS`; keeps every layer's (keys, values).
-
-    Prompts are padded on the right: none of their tokens sees the padding, and nothing reads what the padding gets.
-    """
-    return Partial(partial(_attend_keeping, kernel))
+def prefill_attention(segment_ids: Int[Array, "batch time"], kernel: str = "auto") -> Attend:
+    """Causal attention inside each segment by one of `KERNELS`; keeps every layer's (keys, values)."""
+    return Partial(partial(_attend_keeping, kernel), segment_ids)
 
 
 def choose_kernel(kernel: str, dtype: Any) -> str:
@@ -94,11 +91,8 @@ def _attend(kernel: str, segment_ids: Array, q: Array, k: Array, v: Array, kept:
     return _mix(choose_kernel(kernel, q.dtype), segment_ids, q, k, v), kept
 
 
-def _attend_keeping(kernel: str, q: Array, k: Array, v: Array, _kept: Any) -> tuple[Array, Any]:
-    chosen = choose_kernel(kernel, q.dtype)
-    if chosen == "flash":
-        return flash_prompt_attention(q, k, v), (k, v)
-    return _mix(chosen, jnp.ones(q.shape[:2], jnp.int32), q, k, v), (k, v)
+def _attend_keeping(kernel: str, segment_ids: Array, q: Array, k: Array, v: Array, _kept: Any) -> tuple[Array, Any]:
+    return _mix(choose_kernel(kernel, q.dtype), segment_ids, q, k, v), (k, v)
 
 
 def _mix(kernel: str, segment_ids: Array, q: Array, k: Array, v: Array) -> Array:

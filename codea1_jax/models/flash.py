@@ -1,12 +1,11 @@
-"""Causal attention on CUDA in half precision, which stores neither scores nor masks of a whole sequence.
+"""Causal attention inside segments on CUDA in half precision, by JAX's Pallas kernel.
 
-Prompts, one to a row, use cuDNN's flash attention: causal, no mask needed. Packed rows must also keep their segments
-apart; they use JAX's Pallas kernel, forward and backward, which compares segment ids block by block.
+It stores neither scores nor masks of a whole sequence, forward and backward, and compares segment ids block by block.
 
-Why not cuDNN for packed rows: JAX hands it a mask as a bias, and asks for the bias's gradient, which is as large as
-all scores. Its variable-length form (`q_offsets`, below JAX's public function) does not serve yet: JAX 0.10.2 computes
-wrong offsets for the keys of grouped queries (fixed in jax-ml/jax#39521), XLA allocates a float32 workspace of a whole
-row for every segment, and GPUs before Hopper do not have it.
+Why not cuDNN: JAX hands it a mask as a bias, and asks for the bias's gradient, which is as large as all scores. Its
+variable-length form (`q_offsets`, below JAX's public function) does not serve yet: JAX 0.10.2 computes wrong offsets
+for the keys of grouped queries (fixed in jax-ml/jax#39521), XLA allocates a float32 workspace of a whole row for every
+segment, and GPUs before Hopper do not have it.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import math
 from functools import partial
 from typing import cast
 
-import jax
 import jax.numpy as jnp
 from jax.experimental.pallas.ops.gpu.attention import mha
 from jaxtyping import Array, Float, Int
@@ -23,15 +21,6 @@ from jaxtyping import Array, Float, Int
 from codea1_jax.models.layout import on_each_device
 
 BLOCK = 128  # the Pallas kernel takes lengths in multiples of these
-
-
-def flash_prompt_attention(
-    q: Float[Array, "batch time heads head_dim"],
-    k: Float[Array, "batch time kv_heads head_dim"],
-    v: Float[Array, "batch time kv_heads head_dim"],
-) -> Float[Array, "batch time heads head_dim"]:
-    """Equals `masked_attention` where every row is one segment; cuDNN's kernel."""
-    return on_each_device(partial(jax.nn.dot_product_attention, is_causal=True, implementation="cudnn"), q, k, v)
 
 
 def flash_attention(

@@ -7,7 +7,7 @@ matrix's other side, and the batch; `replica` splits the batch alone (across the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -92,6 +92,35 @@ def on_each_device(
     row_specs = [fitting_spec(("batch", "time"), x.shape, mesh) for x in rows]
     sharded = jax.shard_map(mix, mesh=mesh, in_specs=(*specs, *row_specs), out_specs=specs[0], check_vma=False)
     return sharded(q, k, v, *rows)
+
+
+def on_shards(
+    function: Callable[..., tuple[Any, ...]],
+    arguments: Sequence[Any],
+    axes: Sequence[tuple[str, ...]],
+    result_axes: Sequence[tuple[str, ...]],
+) -> tuple[Any, ...]:
+    """`function(*arguments)` on each device's part of every array, where nothing of another device's part is needed.
+
+    axes, result_axes: names of the first axes of all arrays in an argument, or a result; the others are not split, nor
+    are those whose size the mesh does not divide.
+    """
+    mesh = jax.sharding.get_abstract_mesh()
+    if mesh.empty or mesh.size == 1:
+        return function(*arguments)
+    whole = {
+        name
+        for names, arrays in zip(axes, arguments, strict=True)
+        for x in jax.tree.leaves(arrays)
+        for name, size in zip(names, x.shape, strict=False)
+        if size % math.prod(mesh.shape[part] for part in TABLE[name])
+    }
+
+    def specs(those: Sequence[tuple[str, ...]]) -> tuple[PartitionSpec, ...]:
+        return tuple(spec(*(None if name in whole else name for name in names)) for names in those)
+
+    sharded = jax.shard_map(function, mesh=mesh, in_specs=specs(axes), out_specs=specs(result_axes), check_vma=False)
+    return sharded(*arguments)
 
 
 def batch_shards() -> int:

@@ -1,8 +1,8 @@
 """The same decoder with its layers one after the other, each with its own parameters.
 
-A scan over stacked layers compiles fast, and accelerators read a layer where it lies in the stack. XLA's CPU
-backend copies a layer out of the stack every time: a fifth of the time of a decoding step of 32 sequences. There
-a sampler unstacks the layers once and runs them by this.
+A scan over stacked layers compiles fast, which learning wants. But a step of decoding reads every parameter once, and
+XLA's backends copy a layer, or what belongs to it, out of the stack every time: a fifth of a step's time on a CPU, more
+on GPUs. So a sampler unstacks the layers once and runs them by this.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from codea1_jax.models.attention import Attend
+from codea1_jax.models.layout import constrain
 from codea1_jax.models.qwen2 import Block, Params, Qwen2, RMSNorm, rope_tables
 
 
@@ -34,7 +35,8 @@ def apply_unrolled(
 ) -> tuple[Float[Array, "batch time width"], tuple[Any, ...]]:
     """As the model's own call, with a tuple for `params["layers"]`; `kept` and what is kept have an entry per layer."""
     c = model.config
-    x = params["embed_tokens"].astype(model.dtype)[tokens]
+    x = constrain(params["embed_tokens"].astype(model.dtype), "vocab", "width")[tokens]
+    x = constrain(x, "batch", "time", "width")
     rope = rope_tables(positions, c.head_dim, c.rope_theta)
     block = Block(c, model.dtype, model.param_dtype)
     now = []

@@ -14,12 +14,14 @@ from codea1_jax.plan.kernels import Kernel, find_kernels
 class Efficiency:
     """The shares of a device's published figures that kernels reach, by what bounds them, and what starting one costs.
 
-    launch: seconds from the end of one kernel to the start of the next.
+    cache: of the bandwidth, where attention reads pages. launch: seconds from the end of one kernel to the start of the
+    next.
     """
 
     matrix: float
     attention: float
     memory: float
+    cache: float
     interconnect: float
     launch: float
 
@@ -28,9 +30,14 @@ class Efficiency:
 # autotuning, attention written in Triton, memory-bound fusions, NCCL over NVLink, the kernels of one CUDA graph. TPUs:
 # libtpu states the cycles of all but Pallas's kernels, and those need no launch.
 EFFICIENCY = {
-    "gpu": Efficiency(matrix=0.6, attention=0.4, memory=0.8, interconnect=0.75, launch=2e-6),
-    "tpu": Efficiency(matrix=0.7, attention=0.5, memory=0.8, interconnect=0.75, launch=0.0),
+    "gpu": Efficiency(matrix=0.6, attention=0.4, memory=0.8, cache=0.6, interconnect=0.75, launch=2e-6),
+    "tpu": Efficiency(matrix=0.7, attention=0.5, memory=0.8, cache=0.7, interconnect=0.75, launch=0.0),
 }
+
+
+def efficiency_of(hardware: Hardware) -> Efficiency:
+    """What is assumed of this kind of device."""
+    return EFFICIENCY["tpu" if hardware.is_tpu else "gpu"]
 
 
 def expected_seconds(program: str, hardware: Hardware) -> dict[str, float]:
@@ -38,7 +45,7 @@ def expected_seconds(program: str, hardware: Hardware) -> dict[str, float]:
 
     exchange: what devices wait for each other beyond what they compute meanwhile. Raises UnreadableProgram.
     """
-    chip, efficiency = hardware.chip, EFFICIENCY["tpu" if hardware.is_tpu else "gpu"]
+    chip, efficiency = hardware.chip, efficiency_of(hardware)
     spent: defaultdict[str, float] = defaultdict(float)
     for kernel in find_kernels(program):
         spent[kernel.kind] += kernel.times * _kernel_seconds(kernel, chip, efficiency)

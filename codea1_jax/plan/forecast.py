@@ -1,7 +1,7 @@
 """What a step is expected to take: the calls that the project's own schedule makes, times what each of them takes.
 
-A phase runs programs of several shapes. Those that make at least `WORTH_COMPILING` of its calls are compiled; the rest
-count as the smallest compiled one that is large enough.
+Prefills have several sizes. Those that make at least `WORTH_COMPILING` of the calls are compiled; the rest count as the
+smallest compiled one that is large enough. What attention reads of the cache follows from the pages in use.
 """
 
 from __future__ import annotations
@@ -14,14 +14,17 @@ from codea1_jax.config import METHODS, Config
 from codea1_jax.models.chips import Hardware
 from codea1_jax.models.flops import Number
 from codea1_jax.plan.compiler import Compiled, Outcome, ProgramName
+from codea1_jax.plan.duration import efficiency_of
 from codea1_jax.plan.lengths import Group, Lengths, choose_groups, draw_groups
 from codea1_jax.plan.simulation import Sampled, count_micro_batches, simulate_sampling
 from codea1_jax.plan.workload import PlannedRun, SamplingLoad, learner_config, load_capacity, sampling_loads
+from codea1_jax.rollout import Capacity
 
 WORTH_COMPILING = 0.05
-# The host's part of a call: it dispatches, reads back, and decides who is next. Of a block, deciding alone takes 0.25
-# ms with 512 rows on one core of a laptop; the rest is an assumption.
+# The host's part of a call: it dispatches and reads back, which is assumed; and after a block it decides who is next,
+# which took 19 ms with 3,072 rows on one core of a laptop.
 HOST_SECONDS = 1e-3
+ROW_SECONDS = 6e-6
 # `make bench-sandbox` on two cores of a laptop: 660 programs per second.
 JUDGED_PER_CORE = 330
 
@@ -47,11 +50,12 @@ class StepCalls:
 
 
 def largest_shape(run: PlannedRun, phase: str) -> tuple[int, ...]:
-    """The shape of a sampling phase's largest program."""
-    kind, role = phase.split()
-    capacity = next(load_capacity(run, load) for load in sampling_loads(run.config) if load.role == role)
-    longest = capacity.prompt_buckets[-1]
-    return (longest,) if kind == "prefill" else (longest, capacity.kept_responses)
+    """The shape of a prefill's largest program."""
+    return (_capacity(run, phase.split()[1]).prefill_buckets[-1],)
+
+
+def _capacity(run: PlannedRun, role: str) -> Capacity:
+    return next(load_capacity(run, load) for load in sampling_loads(run.config) if load.role == role)
 
 
 def step_calls(run: PlannedRun, fill: float, lengths: Lengths | None = None) -> StepCalls:
@@ -72,7 +76,7 @@ def step_calls(run: PlannedRun, fill: float, lengths: Lengths | None = None) -> 
         calls[f"prefill {load.role}"] = {(bucket,): count for bucket, count in found.prefills.items()}
         if run.config.rollout.engine == "jetstream":
             calls[f"insert {load.role}"] = {(): sum(found.prefills.values())}
-        calls[f"decode {load.role}"] = found.decodes
+        calls[f"decode {load.role}"] = {(): found.blocks}
         taken = run.config.train.questions * run.config.train.update_n if load.role == "test" else len(groups)
         learned.setdefault(load.policy, []).append(groups[:taken])
     if METHODS[run.config.method.name].supervised:
@@ -106,10 +110,22 @@ def _chunk(groups: Sequence[Group], index: int, chunks: int) -> Sequence[Group]:
     return groups[index * each : (index + 1) * each]
 
 
-def expected_seconds(phase: str, calls: Calls, compiled: Mapping[ProgramName, Outcome]) -> Mapping[str, float] | None:
+def cache_seconds(run: PlannedRun, hardware: Hardware, sampled: Sampled) -> float:
+    """Seconds in which all of a step's blocks read a role's cache: what the device that reads most reads."""
+    read = sampled.read * run.token_bytes
+    return read / (hardware.chip.bandwidth * efficiency_of(hardware).cache)
+
+
+def expected_seconds(
+    phase: str, step: StepCalls, compiled: Mapping[ProgramName, Outcome], run: PlannedRun, hardware: Hardware
+) -> Mapping[str, float] | None:
     """Seconds of a phase in a step, by what they are spent on; None if its largest program was refused."""
     spent: dict[str, float] = {"host": 0.0}
-    for shape, count in calls[phase].items():
+    kind, role = phase.split()
+    if kind == "decode":
+        spent["cache"] = cache_seconds(run, hardware, step.sampled[role])
+        spent["host"] += step.sampled[role].blocks * ROW_SECONDS * _capacity(run, role).rows
+    for shape, count in step.calls[phase].items():
         program = _smallest_that_holds(phase, shape, compiled)
         if program is None:
             return None

@@ -2,7 +2,8 @@
 
 Bytes are those that a kernel reads and writes: of an array that it only slices or updates in place, the slice. FLOPs
 are those of its matrix products, and of attention those under a causal mask. On TPUs libtpu states its estimate of a
-kernel's cycles, except for kernels written in Pallas.
+kernel's cycles, except for kernels written in Pallas. What attention over the cache reads depends on how full its pages
+are, which no program says: `forecast` adds it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Literal
 
 from codea1_jax.plan.hlo import Instruction, Program, array_bytes, arrays, executions, parse
 
-Kind = Literal["matrix", "attention", "memory"]
+Kind = Literal["matrix", "attention", "cache", "memory"]
 
 ENTERED = frozenset(("conditional", "call", "async-start"))
 KERNELS = frozenset(("fusion", "custom-call", "copy", "transpose", "convert", "dot", "convolution", "reduce", "sort"))
@@ -34,6 +35,8 @@ ATTENTION = {
     "__cudnn$fmhaSoftmaxBackward": 5,
     "__cudnn$fmhaSoftmax": 2,
 }
+
+CACHE = "paged_attention"  # the name of the kernels that read pages
 
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 _CONTRACTED = re.compile(r"lhs_contracting_dims=\{([\d,]*)\}")
@@ -71,6 +74,9 @@ def _kernels(program: Program) -> Iterator[Kernel]:
         if "async-collective" in instruction.name:
             continue  # `collectives` counts it
         if instruction.operation == "custom-call" and MARKS.search(instruction.text):
+            continue
+        if instruction.operation == "custom-call" and CACHE in f"{instruction.name} {instruction.text}":
+            yield Kernel(instruction.name, "cache", 0, 0, None, execution.times)
             continue
         operands = [here[name].shape for name in instruction.operands if name in here]
         products = _attention_products(instruction)

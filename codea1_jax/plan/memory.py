@@ -111,7 +111,7 @@ def suggested_fix(run: PlannedRun, phase: str, available: int) -> str:
     if kind in ("prefill", "insert", "decode"):
         if resident(run) + run.gathered > 0.9 * available:
             return "raise mesh.tensor, which splits the copy that is sampled from, or take more chips"
-        smaller = "rollout.groups" if kind == "decode" else "rollout.prefill_tokens"
+        smaller = "rollout.cache_tokens" if kind == "decode" else "rollout.prefill_tokens"
         return f"lower {smaller}, or take more chips"
     if run.config.model.remat != "full":
         return "set model.remat=full"

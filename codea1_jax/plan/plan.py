@@ -143,7 +143,7 @@ def _row(
         seconds=seconds,
         compiled=largest,
         calls=sum(step.calls[phase.name].values()),
-        expected=expected_seconds(phase.name, step.calls, compiled) or {},
+        expected=expected_seconds(phase.name, step, compiled, run, hardware) or {},
         fix=None if fits else suggested_fix(run, phase.name, chip.memory),
     )
 
@@ -197,7 +197,8 @@ def _sampling_entry(sampled: Sampled) -> dict[str, Any]:
         "prompt_tokens": sampled.prompts,
         "prompt_tokens_computed": sampled.prefilled,
         "response_tokens": sampled.drawn,
-        "blocks_by_columns": {"+".join(map(str, columns)): count for columns, count in sampled.decodes.items()},
+        "cache_tokens_read": sampled.read,
+        "set_back": sampled.set_back,
     }
 
 

@@ -26,14 +26,26 @@ from codea1_jax.models.qwen2 import Params, Qwen2
 from codea1_jax.models.sharding import abstract_sharded, batch_sharding, serving_shardings, with_shardings
 from codea1_jax.models.stored import flatten
 from codea1_jax.plan.workload import PlannedRun, SamplingLoad, fullest_batch, load_capacity, phases, sampling_loads
-from codea1_jax.rollout.decode import Decoder, Rows, abstract_cache, insert, prefill, prompt_key_values
+from codea1_jax.rollout.decode import (
+    Decoder,
+    Pack,
+    Prompts,
+    Rows,
+    abstract_cache,
+    insert,
+    make_decoder,
+    prefill,
+    prompt_pages,
+)
+from codea1_jax.rollout.decode_params import apart_shapes
+from codea1_jax.rollout.requests import Capacity
 from codea1_jax.rollout.sampling import Controls, SamplingKind
 
 EOS = (0,)  # any token ends a completion as well as another
 
 
 Shape = tuple[int, ...]
-"""Of a smaller program of a phase: a prefill's prompt bucket; the prompt and response columns that a block looks at."""
+"""Of a smaller program of a phase: the tokens of a prefill."""
 
 
 @dataclass(frozen=True)
@@ -93,47 +105,43 @@ def _sampling(
     smaller: Mapping[str, Sequence[Shape]],
 ) -> Iterator[Program]:
     rollout, capacity = run.config.rollout, load_capacity(run, load)
-    copied = jax.tree.map(lambda x: _shape(x.shape, model.dtype), params)
-    copied = with_shardings(copied, serving_shardings(model, mesh))
-    cache = abstract_cache(model, capacity, mesh, apart=False)
-    rows, width = _rows(capacity.slots, capacity.width), capacity.width
-    longest, kept = capacity.prompt_buckets[-1], capacity.kept_responses
-    apart = rollout.engine == "jetstream"  # prompts are prefilled apart from the cache; every row has its own controls
-    controls = _controls((capacity.slots, width) if apart else ())
+    copied = _decode_params(model, params, mesh)
+    cache = abstract_cache(model, capacity, mesh)
+    full = capacity.prefill_buckets[-1]
+    apart = rollout.engine == "jetstream"  # prompts are prefilled apart from the cache
 
-    def given(bucket: int) -> tuple[Any, Any]:
-        """The tokens and the slots of a prefill."""
-        prompts = capacity.prefill_rows(bucket)
-        return _shape((prompts, bucket), jnp.int32), _shape((prompts,), jnp.int32)
-
-    def lower_prefill(bucket: int) -> Lowered:
-        tokens, slots = given(bucket)
+    def lower_prefill(tokens: int) -> Lowered:
+        pack = _pack(capacity, tokens)
         if apart:
-            return prompt_key_values.lower(model, mesh, copied, tokens)
-        return prefill.lower(model, mesh, copied, cache, tokens, slots)
+            return prompt_pages.lower(model, mesh, copied, pack)
+        return prefill.lower(model, mesh, copied, cache, pack)
 
     def lower_insert() -> Lowered:
-        tokens, slots = given(longest)
-        key_values = outputs(prompt_key_values, model, mesh, copied, tokens)
-        inserted = (_rows(tokens.shape[0], width), _controls((tokens.shape[0], width)))
-        return insert.lower(mesh, cache, (rows, controls), key_values, slots, inserted)
+        pack = _pack(capacity, full)
+        contents = outputs(prompt_pages, model, mesh, copied, pack)
+        return insert.lower(mesh, cache, contents, _shape((math.prod(pack.pages.shape),), jnp.int32))
 
-    def lower_decode(prompt: int, response: int) -> Lowered:
+    def lower_decode() -> Lowered:
         kind = SamplingKind.FILTERED if rollout.top_p < 1 else SamplingKind.PLAIN
-        decoder = Decoder(model, mesh, capacity, EOS, kind, prompt, response)
-        return Decoder.__call__.lower(decoder, copied, cache, rows, controls)
+        columns = (capacity.prompt_pages, capacity.response_pages)
+        decoder = make_decoder(model, mesh, capacity, EOS, kind, columns)
+        return Decoder.__call__.lower(decoder, copied, cache, *_rows(capacity))
 
     name = f"prefill {load.role}"
     resident = always + device_bytes(cache) if apart else always
-    yield Program(name, partial(lower_prefill, longest), resident)
+    yield Program(name, partial(lower_prefill, full), resident)
     for shape in smaller.get(name, ()):
         yield Program(name, partial(lower_prefill, *shape), resident, shape)
     if apart:
         yield Program(f"insert {load.role}", lower_insert, always + device_bytes(copied))
-    name = f"decode {load.role}"
-    yield Program(name, partial(lower_decode, longest, kept), always)
-    for shape in smaller.get(name, ()):
-        yield Program(name, partial(lower_decode, *shape), always, shape)
+    yield Program(f"decode {load.role}", lower_decode, always)
+
+
+def _decode_params(model: Qwen2, params: Params, mesh: Mesh) -> Params:
+    """The shapes of what `to_decode_params` makes of parameters."""
+    shapes = jax.tree.map(lambda x: _shape(x.shape, model.dtype), params)
+    copied = with_shardings(shapes, serving_shardings(model, mesh))
+    return {**copied, "layers": apart_shapes(copied["layers"], model.config.num_layers)}
 
 
 def _shape(shape: tuple[int, ...], dtype: Any) -> Any:
@@ -141,20 +149,28 @@ def _shape(shape: tuple[int, ...], dtype: Any) -> Any:
     return jax.ShapeDtypeStruct(shape, dtype)
 
 
-def _rows(slots: int, width: int) -> Rows:
-    rows = (slots, width)
-    return Rows(
-        prefix=_shape((slots,), jnp.int32),
-        token=_shape(rows, jnp.int32),
-        num_generated=_shape(rows, jnp.int32),
-        active=_shape(rows, jnp.bool_),
-        key=_shape((*rows, 2), jnp.uint32),
+def _pack(capacity: Capacity, tokens: int) -> Pack:
+    given = _shape((capacity.batch_shards, tokens), jnp.int32)
+    return Pack(given, given, given, _shape((capacity.batch_shards, tokens // capacity.block), jnp.int32))
+
+
+def _rows(capacity: Capacity) -> tuple[Prompts, Rows, Controls]:
+    """What a block starts from."""
+    rows, number = _shape((capacity.rows,), jnp.int32), _shape((), jnp.float32)
+    prompts = _shape((capacity.slots,), jnp.int32), _shape((capacity.slots, capacity.prompt_pages), jnp.int32)
+    return (
+        Prompts(*prompts),
+        Rows(
+            place=rows,
+            prompt=rows,
+            token=rows,
+            num_generated=rows,
+            active=_shape((capacity.rows,), jnp.bool_),
+            key=_shape((capacity.rows, 2), jnp.uint32),
+            pages=_shape((capacity.rows, capacity.response_pages), jnp.int32),
+        ),
+        Controls(temperature=number, top_p=number, top_k=_shape((), jnp.int32), max_new_tokens=rows),
     )
-
-
-def _controls(shape: tuple[int, ...]) -> Controls:
-    number, count = _shape(shape, jnp.float32), _shape(shape, jnp.int32)
-    return Controls(temperature=number, top_p=number, top_k=count, max_new_tokens=count)
 
 
 def _learning(

@@ -23,56 +23,71 @@ from codea1_jax.rollout.schedule import Schedule
 class Sampled:
     """What it takes to sample some groups.
 
-    prefills: calls by prompt bucket. decodes: blocks by the prompt and response columns that they look at.
-    occupancy: share of the rows, over all blocks, in which a sample was decoded. drawn: tokens.
-    prefilled: prompt tokens that were computed, padding included, of which `prompts` had to be.
+    prefills: calls by tokens of a shard's pack. blocks: of decoding. read: tokens whose keys and values are read, by
+    the shard that reads most, over the steps of all blocks. occupancy: share of the rows, over all blocks until the
+    last sample began, in which a sample was decoded; after that rows empty one by one. drawn: tokens of completions.
+    prefilled: prompt tokens that were computed, padding included, of which `prompts` had to be. set_back: samples that
+    lost their row for want of pages.
     """
 
     prefills: Mapping[int, int]
-    decodes: Mapping[tuple[int, int], int]
+    blocks: int
+    read: int
     occupancy: float
     drawn: int
     prefilled: int
     prompts: int
-
-    @property
-    def blocks(self) -> int:
-        """Of all column counts."""
-        return sum(self.decodes.values())
+    set_back: int
 
 
 @functools.lru_cache  # presets of several methods sample alike
 def simulate_sampling(groups: tuple[Group, ...], capacity: Capacity) -> Sampled:
     """Each sample ends at its limit, which is the length that it is to have."""
-    prompts = [(0,) * group.prompt for group in groups]
     requests = [
-        Request(prompt, (index,), len(group.responses), group.responses)
-        for index, (prompt, group) in enumerate(zip(prompts, groups, strict=True))
+        Request((0,) * group.prompt, (index,), len(group.responses), group.responses)
+        for index, group in enumerate(groups)
     ]
-    schedule = Schedule(requests, capacity, eos_ids=(1,), pad_id=0, seed=0)
-    prefills, decodes, busy, prefilled = Counter[int](), Counter[tuple[int, int]](), 0, 0
-    shape = (capacity.block, capacity.slots, capacity.width)
+    longest = capacity.response_buckets[-1]
+    schedule = Schedule(requests, capacity, longest=longest, eos_ids=(1,), pad_id=0, seed=0)
+    prefills, blocks, begun, prefilled, read = Counter[int](), 0, 0, 0, 0
+    busy: list[int] = []
+    shape = (capacity.block, capacity.rows)
     tokens, logprobs = np.zeros(shape, np.int32), np.zeros(shape, np.float32)
     while True:
-        for admission in schedule.admit():
-            prefills[admission.tokens.shape[1]] += 1
-            prefilled += admission.tokens.size
+        for admitted in schedule.admit():
+            prefills[admitted.tokens.shape[1]] += 1
+            prefilled += admitted.tokens.size
         if not schedule.busy:
             break
-        decodes[schedule.columns()] += 1
         rows = schedule.rows()
         left = np.where(rows.active, schedule.limits() - rows.num_generated, 0)
-        busy += int((left > 0).sum())
-        drawn: Any = (tokens, logprobs, np.minimum(left, capacity.block), left > capacity.block, capacity.block)
+        steps = min(int(left.max()), capacity.block)
+        blocks += 1
+        busy.append(int((left > 0).sum()))
+        begun = blocks if schedule.waiting else begun
+        read += steps * _read_by_fullest_shard(schedule, capacity)
+        drawn: Any = (tokens, logprobs, np.minimum(left, capacity.block), left > capacity.block, steps)
         schedule.record(DecodedBlock(*drawn))
     return Sampled(
         prefills=prefills,
-        decodes=decodes,
-        occupancy=busy / max(1, sum(decodes.values()) * capacity.slots * capacity.width),
+        blocks=blocks,
+        read=read,
+        occupancy=sum(busy[: begun + 1]) / (max(1, len(busy[: begun + 1])) * capacity.rows),
         drawn=sum(sum(group.responses) for group in groups),
         prefilled=prefilled,
         prompts=sum(group.prompt - 1 for group in groups),
+        set_back=schedule.set_back,
     )
+
+
+def _read_by_fullest_shard(schedule: Schedule, capacity: Capacity) -> int:
+    """Tokens in the cache that a step's rows look at: each prompt's once, and every row's own."""
+    rows, shards = schedule.rows(), capacity.batch_shards
+    own = np.where(rows.active, rows.num_generated, 0).reshape(shards, -1).sum(axis=1)
+    slot = np.where(rows.active, rows.place, -1).reshape(shards, -1) // capacity.width  # -1 stays -1
+    lengths = np.asarray(schedule.prompts().lengths).reshape(shards, -1)
+    prompts = [lengths[shard, np.unique(there[there >= 0])].sum() for shard, there in enumerate(slot)]
+    return int(max(own + np.array(prompts)))
 
 
 @functools.lru_cache  # as above

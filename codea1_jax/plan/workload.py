@@ -85,9 +85,13 @@ class PlannedRun:
         return self.tensor if self.model.num_kv_heads % self.tensor == 0 else 1
 
     def cache(self, capacity: Capacity) -> float:
-        """Bytes of a rollout's keys and values on a device."""
-        columns = capacity.prompt_buckets[-1] + capacity.width * capacity.kept_responses
-        return capacity.slots * columns * cache_bytes(self.model, self.itemsize) / (self.batch_shards * self.head_parts)
+        """Bytes of a rollout's pages on a device."""
+        return capacity.pages // self.batch_shards * capacity.block * self.token_bytes
+
+    @property
+    def token_bytes(self) -> float:
+        """Bytes of a token's keys and values on a device that has it."""
+        return cache_bytes(self.model, self.itemsize) / self.head_parts
 
 
 @dataclass(frozen=True)
@@ -143,9 +147,7 @@ def training_loads(config: Config) -> dict[str, list[TrainingLoad]]:
 
 def load_capacity(run: PlannedRun, load: SamplingLoad) -> Capacity:
     """What is resident while a role speaks."""
-    rollout = run.config.rollout
-    groups = min(rollout.groups, load.prompts)
-    return capacity_of(rollout, run.batch_shards, groups, load.samples, load.prompt, load.response)
+    return capacity_of(run.config.rollout, run.batch_shards, load.prompts, load.samples, load.prompt, load.response)
 
 
 def learner_config(config: Config, policy: str) -> LearnerConfig:
@@ -185,31 +187,32 @@ def phases(run: PlannedRun, fill: float = 1.0) -> list[Phase]:
 
 def _sampling(run: PlannedRun, load: SamplingLoad, fill: float) -> list[Phase]:
     model, capacity = run.model, load_capacity(run, load)
-    bucket, rows = capacity.prompt_buckets[-1], capacity.prefill_rows(capacity.prompt_buckets[-1])
+    packed, shards = capacity.prefill_buckets[-1], capacity.batch_shards
     prompt, response, samples = load.prompt * fill, load.response * fill, load.prompts * load.samples
-    drawn = capacity.slots * capacity.width * capacity.block
-    columns = bucket + capacity.kept_responses + capacity.block + 1
-    layers = layers_flops(model, samples * response, samples * (response * prompt + causal(response)))
-    calls = load.prompts / rows
+    drawn = capacity.rows * capacity.block
+    seen = prompt + response / 2  # of a token, on average
+    read = (capacity.rows / capacity.width * prompt + capacity.rows * response / 2) / shards
+    prefills = load.prompts * prompt / (packed * shards)
     found = [
         Phase(
             f"prefill {load.role}",
-            calls=calls,
-            flops=layers_flops(model, rows * bucket, rows * causal(bucket)),
+            calls=prefills,
+            flops=layers_flops(model, shards * packed, shards * packed / prompt * causal(prompt)),
             useful=layers_flops(model, load.prompts * prompt, load.prompts * causal(prompt)),
             traffic=run.gathered,
         ),
         Phase(
             f"decode {load.role}",
             calls=samples * response / drawn,
-            flops=layers_flops(model, drawn, drawn * columns) + vocabulary_flops(model, drawn),
-            useful=layers + vocabulary_flops(model, samples * response),
-            traffic=capacity.block * (run.gathered + run.cache(capacity)),
+            flops=layers_flops(model, drawn, drawn * seen) + vocabulary_flops(model, drawn),
+            useful=layers_flops(model, samples * response, samples * response * seen)
+            + vocabulary_flops(model, samples * response),
+            traffic=capacity.block * (run.gathered + min(read * run.token_bytes, run.cache(capacity))),
         ),
     ]
     if run.config.rollout.engine == "jetstream":
-        inserted = rows * bucket * cache_bytes(model, run.itemsize) / (run.batch_shards * run.head_parts)
-        found.insert(1, Phase(f"insert {load.role}", calls, flops=0, useful=0, traffic=2 * inserted))
+        inserted = packed * run.token_bytes
+        found.insert(1, Phase(f"insert {load.role}", prefills, flops=0, useful=0, traffic=2 * inserted))
     return found
 
 

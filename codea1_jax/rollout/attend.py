@@ -1,59 +1,67 @@
-"""Attention of one new token per row over parts of a cache."""
+"""Attention of new tokens over parts of a cache, each by itself, and how the parts' results are put together.
+
+A part's result is its own softmax's and that softmax's normalizer, from which follows what share of the whole each part
+has (FlashDecoding; the same identity as in arXiv 2205.14135, section 3.1). So a part may lie anywhere and be read by
+any kernel.
+"""
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from codea1_jax.models.attention import MASKED
 from codea1_jax.rollout.cache import KeyValues
 
 
-class Part(NamedTuple):
-    """Keys and values of every slot [slots, kv_heads, columns, d] or every row [slots, kv_heads, width, columns, d].
+class Mixed(NamedTuple):
+    """A part's values mixed by a softmax over it alone, and the log of the softmax's sum; both float32.
 
-    Keys may have their last two axes the other way round; all parts of an attention then do.
+    Of a part in which nothing may be looked at, the log is about `MASKED`, and the values are finite.
     """
 
-    store: KeyValues
-    mask: Bool[Array, "#slots 1 #width 1 columns"]
+    values: Float[Array, "tiles kv_heads queries head_dim"]
+    log_sum: Float[Array, "tiles kv_heads queries"]
 
 
-def by_row(x: Float[Array, "rows 1 heads head_dim"], slots: int) -> Float[Array, "slots heads width 1 head_dim"]:
-    """What a layer computed for its batch, in a cache's order of axes."""
-    rows, _, heads, head_dim = x.shape
-    return x.reshape(slots, rows // slots, heads, 1, head_dim).swapaxes(1, 2)
+def columns_before(ends: Int[Array, "*batch"], columns: int) -> Bool[Array, "*batch columns"]:
+    """Which of that many columns come before each end."""
+    places = jax.lax.broadcasted_iota(jnp.int32, (*ends.shape, columns), ends.ndim)
+    return places < ends[..., None]
 
 
 def mix(
-    q: Float[Array, "rows 1 heads head_dim"], parts: Sequence[Part], *, keys: str = "cd"
-) -> Float[Array, "rows 1 heads head_dim"]:
-    """Softmax attention over all parts together; scores and softmax are float32 whatever the inputs are.
+    q: Float[Array, "tiles kv_heads queries head_dim"],
+    part: KeyValues,
+    lengths: Int[Array, "#tiles"],
+    *,
+    keys: str = "cd",
+) -> Mixed:
+    """Every query looks at its tile's first `lengths` columns of a part [tiles, kv_heads, columns, head_dim].
 
-    The rows of a slot look at its prompt in one matrix product. keys: "dc" if keys have their columns last.
+    Scores and softmax are float32 whatever the inputs are. keys: "dc" if the part's keys have their columns last.
     """
-    slots, kv_heads = parts[0].store.keys.shape[:2]
-    rows, _, heads, head_dim = q.shape
-    queries = q.reshape(slots, rows // slots, kv_heads, heads // kv_heads, head_dim).swapaxes(1, 2)
-    scores = []
-    for store, mask in parts:
-        form = f"skwgd,sk{_each(store)}{keys}->skwgc"
-        raw = jnp.einsum(form, queries, store.keys, preferred_element_type=jnp.float32)
-        scores.append(jnp.where(mask, raw / math.sqrt(head_dim), MASKED))
-    weights = jax.nn.softmax(jnp.concatenate(scores, axis=-1), axis=-1).astype(q.dtype)
-    ends = itertools.accumulate(part.mask.shape[-1] for part in parts)
-    mixed = jnp.zeros((), q.dtype)
-    for (store, _), share in zip(parts, jnp.split(weights, list(ends)[:-1], axis=-1), strict=True):
-        mixed = mixed + jnp.einsum(f"skwgc,sk{_each(store)}cd->skwgd", share, store.values)
-    return mixed.swapaxes(1, 2).reshape(q.shape)
+    raw = jnp.einsum(f"tkqd,tk{keys}->tkqc", q, part.keys, preferred_element_type=jnp.float32)
+    seen = columns_before(lengths, raw.shape[-1])[:, None, None]
+    scores = jnp.where(seen, raw / math.sqrt(q.shape[-1]), MASKED)
+    top = jnp.max(scores, axis=-1, keepdims=True)
+    weights = jnp.exp(scores - top)
+    total = jnp.sum(weights, axis=-1, keepdims=True)
+    sums = jnp.einsum("tkqc,tkcd->tkqd", weights.astype(q.dtype), part.values, preferred_element_type=jnp.float32)
+    return Mixed(sums / total, (top + jnp.log(total))[..., 0])
 
 
-def _each(store: KeyValues) -> str:
-    """The axis of rows, where each has its own columns."""
-    return "w" if store.keys.ndim == 5 else ""
+def merge(parts: Sequence[Mixed]) -> Float[Array, "tiles kv_heads queries head_dim"]:
+    """The softmax attention over all parts together, float32."""
+    logs = jnp.stack([part.log_sum for part in parts])
+    shares = jnp.exp(logs - jnp.max(logs, axis=0, keepdims=True))
+    shares = (shares / jnp.sum(shares, axis=0, keepdims=True))[..., None]
+    mixed = shares[0] * parts[0].values
+    for share, part in zip(shares[1:], parts[1:], strict=True):
+        mixed = mixed + share * part.values
+    return mixed

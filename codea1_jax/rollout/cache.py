@@ -1,58 +1,72 @@
-"""The key/value cache of a rollout: what both of its forms share.
+"""The key/value cache of a rollout: pages that prompts and samples own.
 
-A prompt's keys and values are stored once per slot, whatever the number of its rows; a row's own tokens are stored for
-that row. While a block is decoded the cache is only read: every row writes the same column of a small store of the
-block's own, so no step scatters or copies a cache, and after the block each row's new columns are written at the row's
-num_generated. Stale columns of earlier slot_states are masked; they are finite, so a weight of zero silences them.
+Every layer has one store of pages, each of which holds the keys (already rotated) and values of as many tokens as a
+block decodes. A prompt's pages are stored once, whatever the number of its samples; a sample's pages hold what it has
+drawn. Which pages are whose is decided on the host (`schedule`).
 
-There is a form for each way to hold the parameters (`models.unrolled`); both give the same numbers up to rounding.
+While a block is decoded the pages are only read: every row writes the same column of a small store of the block's own,
+so no step scatters or copies a cache, and after the block each row's block becomes a page. Stale pages are masked; they
+are finite, so a weight of zero silences them.
 
-    stacked   all layers in one array, as accelerators read them
-    unrolled  an array for each layer, its keys' columns last, as a CPU's matrix products read them
+Where the mesh splits a batch, each shard has pages of its own, numbered from 0: no attention ever needs another's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int
+from jax.typing import DTypeLike
+from jaxtyping import Array, Int
 
-from codea1_jax.models.layout import constrain
+from codea1_jax.models.config import Qwen2Config
+from codea1_jax.models.layout import on_shards
+from codea1_jax.rollout.requests import Capacity
+
+AXES = ("batch", "kv_heads")  # the first axes of a layer's pages, by name
 
 
 class KeyValues(NamedTuple):
-    """Keys (already rotated) and values of the same places."""
+    """Keys (already rotated) and values of the same tokens."""
 
     keys: Array
     values: Array
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Cache:
-    """What stays on the device between blocks, `KeyValues` of all layers or of each."""
-
-    prompts: Any
-    responses: Any
+Cache = tuple[KeyValues, ...]
+"""Every layer's pages, [pages, kv_heads, block, width]: head_dim, and zeros where a kernel wants them wider."""
 
 
-class Visible(NamedTuple):
-    """Which columns each row may look at. Only as many columns as the masks have are ever read."""
-
-    prompts: Bool[Array, "slots prompt_columns"]
-    responses: Bool[Array, "slots width response_columns"]
-
-
-def laid_out(store: KeyValues, axes: Sequence[str]) -> KeyValues:
-    """Split over the mesh in use by slots and, where it divides them, key/value heads; `axes` names the first axes."""
-    return jax.tree.map(lambda x: constrain(x, *axes, *[None] * (x.ndim - len(axes))), store)
+def empty_cache(config: Qwen2Config, capacity: Capacity, dtype: DTypeLike, lanes: int = 1) -> Cache:
+    """A cache of zeros for `capacity`. lanes: of which the width of pages, `head_dim` or more, is a multiple."""
+    width = -(-config.head_dim // lanes) * lanes
+    shape = (capacity.pages, config.num_kv_heads, capacity.block, width)
+    return tuple(KeyValues(jnp.zeros(shape, dtype), jnp.zeros(shape, dtype)) for _ in range(config.num_layers))
 
 
-def columns_before(ends: Int[Array, "*batch"], columns: int) -> Bool[Array, "*batch columns"]:
-    """Which of that many columns come before each end."""
-    places = jax.lax.broadcasted_iota(jnp.int32, (*ends.shape, columns), ends.ndim)
-    return places < ends[..., None]
+def write_pages(cache: Cache, numbers: Int[Array, " new"], contents: Cache) -> Cache:
+    """The cache with these contents, of every layer [new, kv_heads, block, head_dim], under these page numbers.
+
+    A number that does not exist marks padding and is dropped.
+    """
+
+    def write(numbers: Array, stores: Cache, contents: Cache) -> tuple[Cache]:
+        def put(pages: Array, new: Array) -> Array:
+            wide = jnp.pad(new.astype(pages.dtype), ((0, 0),) * 3 + ((0, pages.shape[3] - new.shape[3]),))
+            return pages.at[numbers].set(wide, mode="drop")
+
+        return (jax.tree.map(put, stores, contents),)
+
+    return on_shards(write, (numbers, cache, contents), (("batch",), AXES, AXES), (AXES,))[0]
+
+
+def as_pages(key_values: KeyValues, block: int) -> KeyValues:
+    """Keys and values of whole pages of tokens, [shards, tokens, kv_heads, head_dim], as a layer's pages."""
+
+    def cut(x: Array) -> Array:
+        shards, tokens, kv_heads, head_dim = x.shape
+        pages = x.reshape(shards * (tokens // block), block, kv_heads, head_dim)
+        return pages.swapaxes(1, 2)
+
+    return KeyValues(*map(cut, key_values))

@@ -1,4 +1,4 @@
-"""The two programs of a rollout: prefill prompts into slots, and decode a block of tokens on the device."""
+"""The two programs of a rollout: prefill prompts into pages, and decode a block of tokens on the device."""
 
 from __future__ import annotations
 
@@ -10,35 +10,60 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding
+from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float, Int, PyTree, UInt32
 
-from codea1_jax.models.attention import Attend, prefill_attention
-from codea1_jax.models.layout import everywhere, fitting_spec, using
+from codea1_jax.models.attention import prefill_attention
+from codea1_jax.models.layout import everywhere, fitting_spec, on_shards, using
 from codea1_jax.models.qwen2 import Params, Qwen2, output_table
+from codea1_jax.models.sharding import batch_shards
 from codea1_jax.models.unrolled import apply_unrolled
-from codea1_jax.rollout import decode_params, stacked, unrolled
-from codea1_jax.rollout.cache import Cache, KeyValues, Visible, columns_before
+from codea1_jax.rollout.attend import Mixed, merge, mix
+from codea1_jax.rollout.cache import AXES, Cache, KeyValues, as_pages, empty_cache, write_pages
+from codea1_jax.rollout.readers import Reader, reader_for
 from codea1_jax.rollout.requests import Capacity
 from codea1_jax.rollout.sampling import Controls, SamplingKind, draw_tokens, row_uniforms
-from codea1_jax.rollout.stacked import Stacked
-from codea1_jax.rollout.unrolled import Unrolled
+
+
+class Pack(NamedTuple):
+    """Prompts to prefill together, one after another in each shard's row; each begins at a page of its own.
+
+    segments: 0 for padding. positions: of every token in its prompt. pages: where each page of tokens goes; numbers
+    that do not exist drop theirs.
+    """
+
+    tokens: Int[Array, "shards time"]
+    segments: Int[Array, "shards time"]
+    positions: Int[Array, "shards time"]
+    pages: Int[Array, "shards pages"]
+
+
+class Prompts(NamedTuple):
+    """The resident prompts. lengths: in tokens, without the last one, which is the first input of every row."""
+
+    lengths: Int[Array, " slots"]
+    pages: Int[Array, "slots pages"]
 
 
 class Rows(NamedTuple):
     """Where every row stands at the start of a block. The host owns this; it is a few kilobytes.
 
-    prefix: prompt tokens in the slot's cache: all but the last one, which is the first input of every row.
-    token: the row's next input.
-    num_generated: tokens the row has drawn so far, a multiple of the block length.
-    active: whether the row has a sample to continue with.
-    key: the row's random key.
+    place: the row's own among its shard's places, of which each slot has `width`; one too many if it has none.
+    prompt: tokens of its prompt in the cache.
+    token: its next input.
+    num_generated: tokens it has drawn so far, a multiple of the block length.
+    active: whether it has a sample to continue with.
+    key: its random key.
+    pages: where its blocks lie, and where the next one goes; numbers that do not exist drop theirs.
     """
 
-    prefix: Int[Array, " slots"]
-    token: Int[Array, "slots width"]
-    num_generated: Int[Array, "slots width"]
-    active: Bool[Array, "slots width"]
-    key: UInt32[Array, "slots width 2"]
+    place: Int[Array, " rows"]
+    prompt: Int[Array, " rows"]
+    token: Int[Array, " rows"]
+    num_generated: Int[Array, " rows"]
+    active: Bool[Array, " rows"]
+    key: UInt32[Array, "rows 2"]
+    pages: Int[Array, "rows pages"]
 
 
 class DecodedBlock(NamedTuple):
@@ -47,56 +72,45 @@ class DecodedBlock(NamedTuple):
     steps: how many steps the device ran.
     """
 
-    tokens: Int[Array, "block slots width"]
-    logprobs: Float[Array, "block slots width"]
-    count: Int[Array, "slots width"]
-    active: Bool[Array, "slots width"]
+    tokens: Int[Array, "block rows"]
+    logprobs: Float[Array, "block rows"]
+    count: Int[Array, " rows"]
+    active: Bool[Array, " rows"]
     steps: Int[Array, ""]
 
 
-class _Given(NamedTuple):
-    """What stays the same throughout a block."""
+class _Shared(NamedTuple):
+    """What every layer's attention is given: what the reader prepared of prompts and of responses, and who sits where.
 
-    params: Params
-    held: Stacked | Unrolled
-    rows: Rows
-    controls: Controls
+    holders: the row in each place, as a shard counts them; any row in an empty one.
+    """
+
+    prompts: Any
+    responses: Any
+    place: Int[Array, " rows"]
+    holders: Int[Array, " places"]
 
 
 class _Progress(NamedTuple):
-    """The carry of a block's loop: next inputs, the block as `held`, what was drawn so far."""
+    """The carry of a block's loop: next inputs, every layer's keys and values so far, what was drawn so far."""
 
-    token: Int[Array, "slots width"]
-    block: Any
+    token: Int[Array, " rows"]
+    block: Cache
     drawn: DecodedBlock
 
 
-def _is_unrolled(params: Params) -> bool:
-    """Whether every layer has its own parameters."""
-    return isinstance(params["layers"], tuple)
+def check_shards(capacity: Capacity, mesh: Mesh) -> None:
+    """Raises ValueError if the capacity is of another number of shards than the mesh has."""
+    if capacity.batch_shards != batch_shards(mesh):
+        raise ValueError(f"a capacity of {capacity.batch_shards} shards for a mesh of {batch_shards(mesh)}")
 
 
-def _forward(
-    model: Qwen2,
-    params: Params,
-    tokens: Int[Array, "batch time"],
-    positions: Int[Array, "batch time"],
-    attend: Attend,
-    kept: Any,
-) -> tuple[Float[Array, "batch time width"], Any]:
-    if _is_unrolled(params):
-        return apply_unrolled(model, params, tokens, positions, attend, kept)
-    result: Any = model.apply({"params": params}, tokens, positions, attend, kept)
-    return result
-
-
-def abstract_cache(model: Qwen2, capacity: Capacity, mesh: Mesh, *, apart: bool) -> Cache:
-    """The shapes of a cache, and where the programs keep it; `apart`: for layers that are held apart."""
-    form = unrolled if apart else stacked
-    shapes = jax.eval_shape(lambda: form.empty_cache(model.config, capacity, model.dtype))
+def abstract_cache(model: Qwen2, capacity: Capacity, mesh: Mesh) -> Cache:
+    """The shapes of a cache, and where the programs keep it."""
+    shapes = jax.eval_shape(lambda: empty_cache(model.config, capacity, model.dtype, _lanes(mesh)))
 
     def place(x: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
-        names = (*form.AXES, *[None] * (len(x.shape) - len(form.AXES)))
+        names = (*AXES, *[None] * (len(x.shape) - len(AXES)))
         sharding = NamedSharding(mesh, fitting_spec(names, x.shape, mesh))
         return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding)
 
@@ -104,86 +118,79 @@ def abstract_cache(model: Qwen2, capacity: Capacity, mesh: Mesh, *, apart: bool)
 
 
 def new_cache(model: Qwen2, capacity: Capacity, mesh: Mesh) -> Cache:
-    """A cache of zeros, for parameters as `decode_params` leaves them, made where the programs keep it.
-
-    No device ever holds the whole.
-    """
-    apart = decode_params.unrolls(mesh)
-    return _cache_maker(model, capacity, mesh, apart)()  # pyright: ignore[reportArgumentType]  flax modules are hashable
+    """A cache of zeros, made where the programs keep it: no device ever holds the whole."""
+    return _cache_maker(model, capacity, mesh)()  # pyright: ignore[reportArgumentType]  flax modules are hashable
 
 
 @cache
-def _cache_maker(model: Qwen2, capacity: Capacity, mesh: Mesh, apart: bool) -> Callable[[], Cache]:
+def _cache_maker(model: Qwen2, capacity: Capacity, mesh: Mesh) -> Callable[[], Cache]:
     """Compiled once."""
-    form = unrolled if apart else stacked
-    shardings = jax.tree.map(lambda x: x.sharding, abstract_cache(model, capacity, mesh, apart=apart))
-    return jax.jit(lambda: form.empty_cache(model.config, capacity, model.dtype), out_shardings=shardings)
+    shardings = jax.tree.map(lambda x: x.sharding, abstract_cache(model, capacity, mesh))
+    make = partial(empty_cache, model.config, capacity, model.dtype, _lanes(mesh))
+    return jax.jit(make, out_shardings=shardings)
+
+
+def _lanes(mesh: Mesh) -> int:
+    """What the width of a page is a multiple of."""
+    return reader_for(mesh.devices.flat[0].platform).lanes
+
+
+def _packed_key_values(model: Qwen2, params: Params, pack: Pack) -> tuple[KeyValues, ...]:
+    attend = prefill_attention(pack.segments, model.attention)
+    nothing = (None,) * model.config.num_layers
+    _, kept = apply_unrolled(model, params, pack.tokens, pack.positions, attend, nothing)
+    return tuple(KeyValues(*layer) for layer in kept)
 
 
 @partial(jax.jit, static_argnames=("model", "mesh"))
-def prompt_key_values(model: Qwen2, mesh: Mesh, params: Params, tokens: Int[Array, "prompts time"]) -> Any:
-    """`KeyValues` [layers, prompts, time, kv_heads, head_dim] of right-padded prompts, or of every layer that is apart.
-
-    Padding needs no separate mask: nothing before it sees it, and decoding masks its columns.
-    """
-    positions = jnp.broadcast_to(jnp.arange(tokens.shape[1]), tokens.shape)
+def prompt_pages(model: Qwen2, mesh: Mesh, params: Params, pack: Pack) -> Cache:
+    """The pages of a pack's prompts, in the order of `pack.pages`: of every layer [new, kv_heads, block, head_dim]."""
+    block = pack.tokens.shape[1] // pack.pages.shape[1]
     with using(mesh):
-        attend = prefill_attention(model.attention)
-        nothing = (None,) * model.config.num_layers if _is_unrolled(params) else None
-        _, kept = _forward(model, params, tokens, positions, attend, nothing)
-    return tuple(KeyValues(*layer) for layer in kept) if _is_unrolled(params) else KeyValues(*kept)
-
-
-def _insert_prompts(cache: Cache, key_values: Any, slots: Int[Array, " prompts"]) -> Cache:
-    if isinstance(key_values, KeyValues):
-        return stacked.insert_prompts(cache, key_values, slots)
-    return unrolled.insert_prompts(cache, key_values, slots)
+        return tuple(as_pages(layer, block) for layer in _packed_key_values(model, params, pack))
 
 
 @partial(jax.jit, static_argnames=("model", "mesh"), donate_argnames="cache")
-def prefill(
-    model: Qwen2,
-    mesh: Mesh,
-    params: Params,
-    cache: Cache,
-    tokens: Int[Array, "prompts time"],
-    slots: Int[Array, " prompts"],
-) -> Cache:
-    """Runs right-padded prompts once and stores their keys and values in `slots` (out of range: dropped)."""
+def prefill(model: Qwen2, mesh: Mesh, params: Params, cache: Cache, pack: Pack) -> Cache:
+    """Runs packed prompts once and stores their keys and values in their pages."""
+    contents = prompt_pages(model, mesh, params, pack)
     with using(mesh):
-        return _insert_prompts(cache, prompt_key_values(model, mesh, params, tokens), slots)
+        return write_pages(cache, pack.pages.reshape(-1), contents)
 
 
 @partial(jax.jit, static_argnames="mesh", donate_argnames="cache")
-def insert(
-    mesh: Mesh,
-    cache: Cache,
-    slot_inputs: PyTree[Array],
-    key_values: Any,
-    slots: Int[Array, " prompts"],
-    inserted: PyTree[Array],
-) -> tuple[Cache, PyTree[Array]]:
-    """Prompts into the cache, and what their rows start from into the slot_inputs (leaves [slots, ...])."""
-    seated = jax.tree.map(lambda store, new: store.at[slots].set(new, mode="drop"), slot_inputs, inserted)
+def insert(mesh: Mesh, cache: Cache, contents: Cache, numbers: Int[Array, " new"]) -> Cache:
+    """Prefilled pages under these numbers of the cache."""
     with using(mesh):
-        return _insert_prompts(cache, key_values, slots), seated
+        return write_pages(cache, numbers, contents)
+
+
+@jax.jit
+def replace_rows(store: PyTree[Array], rows: Int[Array, " new"], new: PyTree[Array]) -> PyTree[Array]:
+    """Every array with these of its rows replaced; a row that does not exist is dropped."""
+    return jax.tree.map(lambda old, fresh: old.at[rows].set(fresh, mode="drop"), store, new)
 
 
 @dataclass(frozen=True)
 class Decoder:
-    """The decoding program of one shape on one mesh, whose rows look at that many columns of the cache."""
+    """The decoding program of one shape on one mesh.
+
+    columns: pages of prompts and of responses that its rows look at.
+    """
 
     model: Qwen2
     mesh: Mesh
     capacity: Capacity
     eos_ids: tuple[int, ...]
     kind: SamplingKind
-    prompt_columns: int
-    response_columns: int
+    reader: Reader
+    columns: tuple[int, int]
 
     @partial(jax.jit, static_argnames="self", donate_argnames="cache")
-    def __call__(self, params: Params, cache: Cache, rows: Rows, controls: Controls) -> tuple[Cache, DecodedBlock]:
-        """SampleKeys up to `block` tokens per row and stops early once no row is active.
+    def __call__(
+        self, params: Params, cache: Cache, prompts: Prompts, rows: Rows, controls: Controls
+    ) -> tuple[Cache, DecodedBlock]:
+        """Samples up to `block` tokens per row and stops early once no row is active.
 
         Every row draws its token in the same step, so rows that ended keep computing, unseen, until all have.
         """
@@ -192,14 +199,32 @@ class Decoder:
             return (progress.drawn.steps < self.capacity.block) & jnp.any(progress.drawn.active)
 
         with using(self.mesh):
-            columns, length = (self.prompt_columns, self.response_columns), self.capacity.block
-            held = Unrolled(cache, length, columns) if _is_unrolled(params) else Stacked(cache, length)
-            step = partial(self._step, _Given(params, held, rows, controls))
-            end = jax.lax.while_loop(go_on, step, self._start(rows, held))
+            read = self._reading(cache, prompts, rows)
+            step = partial(self._step, params, rows, controls, read)
+            end = jax.lax.while_loop(go_on, step, self._start(cache, rows))
             drawn = jax.tree.map(everywhere, end.drawn)  # for every host to read
-            return held.appended(end.block, rows.num_generated), drawn
+            return self._appended(cache, rows, end.block), drawn
 
-    def _start(self, rows: Rows, held: Stacked | Unrolled) -> _Progress:
+    def _reading(self, cache: Cache, prompts: Prompts, rows: Rows) -> tuple[_Shared, tuple[Any, ...]]:
+        """What attention reads besides the block: the same for all layers, and of each."""
+        of_prompts, of_responses = self.columns
+        shared, layers = self.reader.prepare(cache, prompts.pages[:, :of_prompts], prompts.lengths)
+        own, own_layers = None, (None,) * len(layers)
+        if of_responses > 0:
+            own, own_layers = self.reader.prepare(cache, rows.pages[:, :of_responses], rows.num_generated)
+        places = jnp.zeros(len(prompts.lengths) * self.capacity.width, jnp.int32)
+        (holders,) = on_shards(_holders, (places, rows.place), (("batch",), ("batch",)), (("batch",),))
+        return _Shared(shared, own, rows.place, holders), tuple(zip(layers, own_layers, strict=True))
+
+    def _appended(self, cache: Cache, rows: Rows, block: Cache) -> Cache:
+        """The cache with each row's block as its next page."""
+        if rows.pages.shape[1] == 0:
+            return cache
+        page = (rows.num_generated // self.capacity.block)[:, None]
+        numbers = jnp.take_along_axis(rows.pages, page, axis=1, mode="fill", fill_value=self.capacity.pages)
+        return write_pages(cache, numbers[:, 0], block)
+
+    def _start(self, cache: Cache, rows: Rows) -> _Progress:
         shape = (self.capacity.block, *rows.token.shape)
         drawn = DecodedBlock(
             tokens=jnp.zeros(shape, jnp.int32),
@@ -208,25 +233,24 @@ class Decoder:
             active=rows.active,
             steps=jnp.zeros((), jnp.int32),
         )
-        return _Progress(rows.token, held.start(), drawn)
+        one = (self.model.config.num_kv_heads, self.capacity.block, self.model.config.head_dim)
+        block = jax.tree.map(lambda x: jnp.zeros((len(rows.token), *one), x.dtype), cache)
+        return _Progress(rows.token, block, drawn)
 
-    def _step(self, given: _Given, progress: _Progress) -> _Progress:
-        rows, drawn, step = given.rows, progress.drawn, progress.drawn.steps
+    def _step(
+        self, params: Params, rows: Rows, controls: Controls, read: tuple[_Shared, tuple[Any, ...]], progress: _Progress
+    ) -> _Progress:
+        drawn, step = progress.drawn, progress.drawn.steps
         num_generated = rows.num_generated + step
-        visible = Visible(
-            prompts=columns_before(rows.prefix, self.prompt_columns),
-            responses=columns_before(rows.num_generated, self.response_columns),
-        )
-        attend, kept = given.held.attention(progress.block, visible, step)
-        tokens, positions = progress.token.reshape(-1, 1), (rows.prefix[:, None] + num_generated).reshape(-1, 1)
-        hidden, new = _forward(self.model, given.params, tokens, positions, attend, kept)
-        table = output_table(given.params, self.model.config)
-        logits = jnp.einsum("rtd,vd->rtv", hidden, table, preferred_element_type=jnp.float32)
-        logits = logits.reshape(*num_generated.shape, -1)
-        token, logprobs = draw_tokens(logits, row_uniforms(rows.key, num_generated), self.kind, given.controls)
-        ended = jnp.isin(token, jnp.array(self.eos_ids, jnp.int32)) | (
-            num_generated + 1 >= given.controls.max_new_tokens
-        )
+        shared, layers = read
+        attend = Partial(partial(_attend, self.reader, self.capacity.width), shared, step)
+        kept = tuple(zip(layers, progress.block, strict=True))
+        tokens, positions = progress.token[:, None], (rows.prompt + num_generated)[:, None]
+        hidden, block = apply_unrolled(self.model, params, tokens, positions, attend, kept)
+        table = output_table(params, self.model.config)
+        logits = jnp.einsum("rd,vd->rv", hidden[:, 0], table, preferred_element_type=jnp.float32)
+        token, logprobs = draw_tokens(logits, row_uniforms(rows.key, num_generated), self.kind, controls)
+        ended = jnp.isin(token, jnp.array(self.eos_ids, jnp.int32)) | (num_generated + 1 >= controls.max_new_tokens)
         drawn = DecodedBlock(
             tokens=drawn.tokens.at[step].set(token),
             logprobs=drawn.logprobs.at[step].set(logprobs),
@@ -234,4 +258,72 @@ class Decoder:
             active=drawn.active & ~ended,
             steps=step + 1,
         )
-        return _Progress(token, given.held.after(progress.block, new, step), drawn)
+        return _Progress(token, block, drawn)
+
+
+def make_decoder(
+    model: Qwen2,
+    mesh: Mesh,
+    capacity: Capacity,
+    eos_ids: tuple[int, ...],
+    kind: SamplingKind,
+    needed: tuple[int, int],
+) -> Decoder:
+    """The program for a block whose rows need that many pages of prompts and of responses, as suits the devices."""
+    reader = reader_for(mesh.devices.flat[0].platform)
+    return Decoder(model, mesh, capacity, eos_ids, kind, reader, reader.columns(needed, capacity))
+
+
+def _holders(places: Int[Array, " places"], place: Int[Array, " rows"]) -> tuple[Int[Array, " places"]]:
+    return (places.at[place].set(jnp.arange(len(place)), mode="drop"),)
+
+
+def _attend(
+    reader: Reader,
+    width: int,
+    shared: _Shared,
+    step: Int[Array, ""],
+    q: Float[Array, "rows 1 heads head_dim"],
+    k: Float[Array, "rows 1 kv_heads head_dim"],
+    v: Float[Array, "rows 1 kv_heads head_dim"],
+    kept: tuple[tuple[Any, Any], KeyValues],
+) -> tuple[Float[Array, "rows 1 heads head_dim"], KeyValues]:
+    """One layer's attention of every row's new token; keeps the layer's block, with the token in it."""
+    layers, block = kept
+    grouped = q.reshape(len(q), k.shape[2], -1, q.shape[-1])
+    new = KeyValues(k.swapaxes(1, 2), v.swapaxes(1, 2))
+    arguments = (step, grouped, new, shared, layers, block)
+    axes = ((), AXES, AXES, ("batch",), AXES, AXES)
+    mixed, block = on_shards(partial(_attend_on_shard, reader, width), arguments, axes, (AXES, AXES))
+    return mixed.reshape(q.shape), block
+
+
+def _attend_on_shard(
+    reader: Reader,
+    width: int,
+    step: Int[Array, ""],
+    q: Float[Array, "rows kv_heads group head_dim"],
+    new: KeyValues,
+    shared: _Shared,
+    layers: tuple[Any, Any],
+    block: KeyValues,
+) -> tuple[Float[Array, "rows kv_heads group head_dim"], KeyValues]:
+    block = jax.tree.map(lambda store, x: jax.lax.dynamic_update_slice_in_dim(store, x, step, axis=2), block, new)
+    parts = [mix(q, block, step[None] + 1), _mix_prompts(reader, width, q, shared, layers[0])]
+    if shared.responses is not None:
+        parts.append(reader.mix(q, shared.responses, layers[1]))
+    return merge(parts).astype(q.dtype), block
+
+
+def _mix_prompts(reader: Reader, width: int, q: Array, shared: _Shared, layer: Any) -> Mixed:
+    """Rows look at their prompts; those that share one do so in one matrix product, as one tile."""
+    _, kv_heads, group, head_dim = q.shape
+    slots = len(shared.holders) // width
+    tiles = q[shared.holders].reshape(slots, width, kv_heads, group, head_dim).swapaxes(1, 2)
+    mixed = reader.mix(tiles.reshape(slots, kv_heads, width * group, head_dim), shared.prompts, layer)
+
+    def by_row(x: Array) -> Array:
+        places = x.reshape(slots, kv_heads, width, group, *x.shape[3:]).swapaxes(1, 2)
+        return places.reshape(slots * width, kv_heads, group, *x.shape[3:]).at[shared.place].get(mode="clip")
+
+    return Mixed(*map(by_row, mixed))

@@ -1,8 +1,8 @@
 """Parameters as the sampler holds them while it generates.
 
-In the model's precision, with adapters merged, and split over `tensor` alone: decoding reads every parameter at every
-step and must not fetch it from other devices each time. Arrays that are so already are used where they lie; the others
-are merged, cast or moved on the devices, once for all prompts of a call.
+In the model's precision, with adapters merged, every layer apart, and split over `tensor` alone: decoding reads every
+parameter at every step and must not fetch it from other devices each time. Parameters are brought there on the devices,
+once for all prompts of a call; those outside the layers that are so already are used where they lie.
 """
 
 from __future__ import annotations
@@ -15,42 +15,21 @@ import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.typing import DTypeLike
 
-from codea1_jax.models.lora import is_adapted, merge
+from codea1_jax.models.lora import merge
 from codea1_jax.models.qwen2 import Params, Qwen2
 from codea1_jax.models.sharding import serving_shardings
 from codea1_jax.models.unrolled import unstack_layers
 
 
-def unrolls(mesh: Mesh) -> bool:
-    """Whether these devices hold layers separately (see `models.unrolled`)."""
-    return mesh.devices.flat[0].platform == "cpu"
-
-
 def to_decode_params(model: Qwen2, mesh: Mesh) -> Callable[[Params], Params]:
     """What brings parameters, adapted ones too, to where and how this model decodes on this mesh."""
-    shardings = serving_shardings(model, mesh)
-    if not unrolls(mesh):
+    others = {name: sharding for name, sharding in serving_shardings(model, mesh).items() if name != "layers"}
 
-        def stacked(params: Params) -> Params:
-            if is_adapted(params):
-                params = {**params, "layers": _merger(model, mesh)(params["layers"])}  # pyright: ignore[reportArgumentType]  flax modules are hashable
-            return place(model.dtype, shardings, params)
-
-        return stacked
-    others = {name: sharding for name, sharding in shardings.items() if name != "layers"}
-
-    def unrolled(params: Params) -> Params:
+    def convert(params: Params) -> Params:
         whole = place(model.dtype, others, {name: params[name] for name in others})
-        return {**whole, "layers": _unstacker(model, mesh)(params["layers"])}  # pyright: ignore[reportArgumentType]  as above
+        return {**whole, "layers": _unstacker(model, mesh)(params["layers"])}  # pyright: ignore[reportArgumentType]  flax modules are hashable
 
-    return unrolled
-
-
-@cache
-def _merger(model: Qwen2, mesh: Mesh) -> Callable[[Params], Params]:
-    """Layers with their adapters merged, still stacked. Compiled once."""
-    stack = serving_shardings(model, mesh)["layers"]
-    return jax.jit(lambda layers: _cast(model.dtype, merge(layers)), out_shardings=stack)
+    return convert
 
 
 @cache
@@ -84,3 +63,12 @@ def _cast(dtype: DTypeLike, params: Params) -> Params:
 def _of_one_layer(stacked: NamedSharding) -> NamedSharding:
     """The stack's first axis, which is not split, counts the layers."""
     return NamedSharding(stacked.mesh, PartitionSpec(*stacked.spec[1:]))
+
+
+def apart_shapes(stack: Params, layers: int) -> tuple[Params, ...]:
+    """The placed shapes of every layer, from those of their stack."""
+
+    def one(x: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(x.shape[1:], x.dtype, sharding=_of_one_layer(x.sharding))
+
+    return (jax.tree.map(one, stack),) * layers

@@ -75,23 +75,28 @@ class Completion:
 class Capacity:
     """What is resident at once, and the few shapes for which programs are compiled.
 
-    slots: groups (prompts) resident at once.
-    width: rows of a slot, that is samples of one prompt decoded at once. A group with more samples than that
-        streams them through its rows.
+    Keys and values lie in pages of `block` tokens. A prompt's pages are shared by all of its samples; a sample owns
+    the pages of what it has drawn.
+
+    rows: samples decoded at once, of whichever resident prompts.
+    slots: prompts resident at once: those being decoded for, and those whose samples wait for rows.
+    width: the most samples of one prompt decoded at once.
+    pages: of the cache. A shard's must hold at least one longest prompt and one longest response.
     prompt_buckets: ascending prompt lengths in tokens; the last one is the longest prompt accepted.
     response_buckets: ascending response lengths in tokens, multiples of `block`; the last one is the longest
         response.
-    block: tokens decoded between two looks of the host.
-    prefill_tokens: about how many prompt tokens one prefill takes: a bucket of b tokens takes prefill_tokens // b
-        prompts at a time (at least one). Enough to keep the device busy is best: missing prompts are padding.
-    batch_shards: into that many the mesh splits the slots, which must be a multiple. `prefill_tokens` are of each part.
+    block: tokens decoded between two looks of the host, and tokens of a page.
+    prefill_tokens: tokens of a full prefill of one shard, into which prompts are packed; a longest prompt always fits.
+    batch_shards: into that many the mesh splits rows, slots and pages, which must be multiples.
 
-    At most len(prompt_buckets) prefill programs and, for each kind of sampling used (greedy, plain,
+    At most len(prefill_buckets) prefill programs and, for each kind of sampling used (greedy, plain,
     filtered), len(prompt_buckets) * len(response_buckets) decoding programs are ever compiled.
     """
 
+    rows: int
     slots: int
     width: int
+    pages: int
     prompt_buckets: tuple[int, ...]
     response_buckets: tuple[int, ...]
     block: int
@@ -99,26 +104,67 @@ class Capacity:
     batch_shards: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("slots", "width", "block", "prefill_tokens", "batch_shards"):
+        for name in ("slots", "width", "rows", "pages", "block", "prefill_tokens", "batch_shards"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
         for name in ("prompt_buckets", "response_buckets"):
             buckets = getattr(self, name)
             if not buckets or min(buckets) < 1 or list(buckets) != sorted(set(buckets)):
                 raise ValueError(f"{name}={buckets} must be ascending positive lengths")
-        if self.slots % self.batch_shards:
-            raise ValueError(f"slots={self.slots} must be a multiple of batch_shards={self.batch_shards}")
+        for name in ("rows", "slots", "pages"):
+            if getattr(self, name) % self.batch_shards:
+                raise ValueError(f"{name}={getattr(self, name)} must be a multiple of batch_shards={self.batch_shards}")
         if any(bucket % self.block for bucket in self.response_buckets):
             raise ValueError(f"response_buckets={self.response_buckets} must be multiples of block={self.block}")
+        if self.pages // self.batch_shards < self.most_pages:
+            raise ValueError(
+                f"pages={self.pages} must be at least {self.most_pages * self.batch_shards}, for one longest prompt "
+                f"and response in each of {self.batch_shards} shards"
+            )
+
+    @classmethod
+    def for_slots(
+        cls,
+        slots: int,
+        width: int,
+        prompt_buckets: tuple[int, ...],
+        response_buckets: tuple[int, ...],
+        *,
+        block: int,
+        prefill_tokens: int,
+        batch_shards: int = 1,
+    ) -> Capacity:
+        """Rows for `width` samples of every slot, and pages for all of them at their longest."""
+        each = pages_of(prompt_buckets[-1], block) + width * (response_buckets[-1] // block - 1)
+        rows, pages = slots * width, slots * each
+        return cls(rows, slots, width, pages, prompt_buckets, response_buckets, block, prefill_tokens, batch_shards)
 
     @property
-    def kept_responses(self) -> int:
-        """Columns of a row's own cache: the last block of a full response is never looked up again."""
-        return self.response_buckets[-1] - self.block
+    def prompt_pages(self) -> int:
+        """Pages of a longest prompt."""
+        return pages_of(self.prompt_buckets[-1], self.block)
 
-    def prefill_rows(self, bucket: int) -> int:
-        """Prompts of one prefill at this bucket."""
-        return min(self.slots, self.batch_shards * max(1, self.prefill_tokens // bucket))
+    @property
+    def response_pages(self) -> int:
+        """Pages of a longest response: its last block is never looked up again."""
+        return self.response_buckets[-1] // self.block - 1
+
+    @property
+    def most_pages(self) -> int:
+        """Pages of a longest prompt and response."""
+        return self.prompt_pages + self.response_pages
+
+    @property
+    def prefill_buckets(self) -> tuple[int, ...]:
+        """Ascending lengths of a shard's prefill, in tokens, whole pages."""
+        longest = self.prompt_pages * self.block
+        full = max(longest, pages_of(self.prefill_tokens, self.block) * self.block)
+        return tuple(sorted({*(pages_of(bucket, self.block) * self.block for bucket in self.prompt_buckets), full}))
+
+
+def pages_of(tokens: int, block: int) -> int:
+    """Pages of `block` tokens that hold so many tokens."""
+    return -(-tokens // block)
 
 
 def bucket_of(length: int, buckets: tuple[int, ...]) -> int:

@@ -1,8 +1,7 @@
-"""The sampler: requests in, completions out, over a fixed number of group slots.
+"""The sampler: requests in, completions out, over a fixed number of rows and of pages.
 
-A *group slot* holds one prompt and up to `width` rows; each row decodes one of the prompt's samples. The
-prompt is prefilled once and its keys and values are stored once, whatever the number of samples. The host
-looks at the rows only between blocks of tokens, where finished samples and groups leave and the next ones
+Each row decodes one sample. A prompt is prefilled once and its keys and values are stored once, whatever the number of
+its samples. The host looks at the rows only between blocks of tokens, where finished samples leave and the next ones
 enter (`schedule`); what happens inside a block happens on the device (`decode`).
 """
 
@@ -18,12 +17,11 @@ from jax.sharding import Mesh
 
 from codea1_jax.models.qwen2 import Params, Qwen2
 from codea1_jax.models.sharding import one_device_mesh
-from codea1_jax.rollout.cache import Cache
-from codea1_jax.rollout.decode import DecodedBlock, Decoder, new_cache, prefill
+from codea1_jax.rollout.decode import DecodedBlock, Decoder, Pack, check_shards, make_decoder, new_cache, prefill
 from codea1_jax.rollout.decode_params import to_decode_params
 from codea1_jax.rollout.requests import Capacity, Completion, Request, Sampling
 from codea1_jax.rollout.sampling import Controls, SamplingKind
-from codea1_jax.rollout.schedule import Admission, Schedule
+from codea1_jax.rollout.schedule import Schedule
 
 
 @dataclass
@@ -34,24 +32,26 @@ class Counters:
     blocks: decode blocks.
     steps: the steps they ran, each one token for every row.
     drawn: tokens of completions.
+    set_back: samples that lost their row for want of pages, and were drawn again.
     """
 
     prefilled: int = 0
     blocks: int = 0
     steps: int = 0
     drawn: int = 0
+    set_back: int = 0
 
 
 class Sampler:
-    """SampleKeys completions from a policy.
+    """Samples completions from a policy.
 
     A sample's tokens depend on the parameters, the seed, the request's stream and prompt and the sample's
-    index in the request; not on the other requests, on `capacity`, or on the order in which slots are filled
+    index in the request; not on the other requests, on `capacity`, or on the order in which rows are filled
     (up to rounding: another shape may sum in another order).
 
     eos_ids: a completion ends with, and includes, the first of these tokens that it draws.
     pad_id: any token; it fills prompts up to their bucket and no attention sees it.
-    mesh: where it decodes, by default the first device alone.
+    mesh: where it decodes, by default the first device alone; ValueError if the capacity is not of as many shards.
     wait: gets the arrays of each block of tokens before the next one begins; what it raises ends the rollout.
     counters: work done so far.
     """
@@ -71,6 +71,7 @@ class Sampler:
         self._wait = wait
         self._model = model
         self._mesh = one_device_mesh() if mesh is None else mesh
+        check_shards(capacity, self._mesh)
         self._eos_ids = tuple(eos_ids)
         self._pad_id = pad_id
         self._seed = seed
@@ -108,30 +109,41 @@ class Sampler:
     def _run(
         self, params: Params, requests: Sequence[Request], sampling: Sampling
     ) -> Iterator[tuple[int, tuple[Completion, ...]]]:
-        schedule = Schedule(requests, self._capacity, eos_ids=self._eos_ids, pad_id=self._pad_id, seed=self._seed)
+        schedule = self._schedule(requests, sampling)
         controls = Controls.of(sampling)
         params = self._to_decode_params(params)
         cache = new_cache(self._model, self._capacity, self._mesh)
         finished = []
         while True:
-            for admission in schedule.admit():
-                cache = self._prefill(params, cache, admission)
+            for pack in schedule.admit():
+                self._count(pack)
+                cache = prefill(self._model, self._mesh, params, cache, pack)
             if not schedule.busy:
                 break
             decoder = self._decoder(SamplingKind.of(sampling), schedule.columns())
-            limits = np.minimum(schedule.limits(), sampling.max_new_tokens)
-            cache, block = decoder(params, cache, schedule.rows(), controls._replace(max_new_tokens=limits))
+            limited = controls._replace(max_new_tokens=schedule.limits())
+            cache, block = decoder(params, cache, schedule.prompts(), schedule.rows(), limited)
             yield from finished  # while the device works
             finished = schedule.record(self._fetch(block))
         yield from finished
+        self.counters.set_back += schedule.set_back
 
-    def _prefill(self, params: Params, cache: Cache, admission: Admission) -> Cache:
-        self._programs.add(admission.tokens.shape)
-        self.counters.prefilled += admission.prefilled
-        return prefill(self._model, self._mesh, params, cache, admission.tokens, admission.slots)
+    def _schedule(self, requests: Sequence[Request], sampling: Sampling) -> Schedule:
+        return Schedule(
+            requests,
+            self._capacity,
+            longest=sampling.max_new_tokens,
+            eos_ids=self._eos_ids,
+            pad_id=self._pad_id,
+            seed=self._seed,
+        )
 
-    def _decoder(self, kind: SamplingKind, columns: tuple[int, int]) -> Decoder:
-        decoder = Decoder(self._model, self._mesh, self._capacity, self._eos_ids, kind, *columns)
+    def _count(self, pack: Pack) -> None:
+        self._programs.add(pack.tokens.shape)
+        self.counters.prefilled += int(np.count_nonzero(pack.segments))
+
+    def _decoder(self, kind: SamplingKind, needed: tuple[int, int]) -> Decoder:
+        decoder = make_decoder(self._model, self._mesh, self._capacity, self._eos_ids, kind, needed)
         self._programs.add(decoder)
         return decoder
 

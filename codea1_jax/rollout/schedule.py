@@ -1,25 +1,33 @@
-"""Which sample sits in which row: continuous batching, decided on the host.
+"""Which sample sits in which row, and whose each page of the cache is: continuous batching, decided on the host.
 
-Every decision depends on the requests and on how many tokens each sample has drawn, never on time, so all
-hosts of a pod decide alike. At each boundary between blocks a row whose sample ended takes its group's next
-sample, and a slot whose group is complete takes the next waiting request. Requests wait in order of prompt
-bucket, longest first, so that prompts resident together are alike and short ones do not pay for long ones.
+Every decision depends on the requests and on how many tokens each sample has drawn, never on time, so all hosts of a
+pod decide alike. Between two blocks
+
+1. every running sample gets the page that its next block fills. If a shard's pages run out, the youngest sample is set
+   back: its pages go to the others, and it is drawn again later, with the same tokens;
+2. rows whose samples ended take waiting samples of resident prompts, the prompts that came first before the others;
+3. if too many rows stay free, waiting prompts become resident, as many as fill a prefill, on the shards that lack work
+   most. A prefill computes padding where it is not full, so it waits until a sixteenth of the rows have no sample.
+
+Requests wait in order of prompt bucket, longest first, so that prompts resident together are alike.
 """
 
 from __future__ import annotations
 
 import hashlib
+import heapq
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from codea1_jax.rollout.decode import DecodedBlock, Rows
-from codea1_jax.rollout.requests import Capacity, Completion, Request, bucket_of
+from codea1_jax.rollout.decode import DecodedBlock, Pack, Prompts, Rows
+from codea1_jax.rollout.requests import Capacity, Completion, Request, bucket_of, pages_of
 
-_NO_LIMIT = np.iinfo(np.int32).max
+PREFILL_AT = 1 / 16  # of the rows without a sample
+
 Finished = tuple[int, tuple[Completion, ...]]  # a request's index and its completions, by sample
 
 
@@ -29,63 +37,116 @@ def sample_key(seed: int, stream: Sequence[int], sample: int) -> np.ndarray:
     return np.frombuffer(hashlib.blake2b(identity, digest_size=8).digest(), np.uint32)
 
 
-@dataclass(frozen=True)
-class Admission:
-    """Prompts to prefill together. Rows of padding have a slot number that does not exist.
-
-    prefilled: prompt tokens that are not padding.
-    """
-
-    tokens: np.ndarray  # int32 [prompts, bucket]
-    slots: np.ndarray  # int32 [prompts]
-    prefilled: int
-
-
-@dataclass
-class _Sample:
-    """A sample in a row."""
-
-    index: int
-    tokens: list[int] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
-
-
-@dataclass
+@dataclass(eq=False)
 class _Group:
-    """A request in a slot: its rows, how many of its samples have begun, and those that are complete."""
+    """A resident request. waiting: its samples that are in no row. places: of its slot, those that are free."""
 
     request: int
-    rows: list[_Sample | None]
-    begun: int = 0
+    slot: int
+    pages: list[int]
+    waiting: deque[int]
+    places: list[int]
     completions: dict[int, Completion] = field(default_factory=dict)
+    running: int = 0
+
+
+@dataclass(eq=False)
+class _Sample:
+    """A sample in a row. drawn: tokens so far. blocks: what was drawn, tokens and logprobs of each block."""
+
+    group: _Group
+    index: int
+    row: int
+    place: int
+    limit: int
+    drawn: int = 0
+    blocks: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
+    pages: list[int] = field(default_factory=list)
+    running: bool = True
+
+    def completion(self, last: int, eos_ids: Set[int]) -> Completion:
+        """What it became, `last` tokens of its last block included."""
+        tokens, logprobs = (
+            np.concatenate([*(part[of] for part in self.blocks[:-1]), self.blocks[-1][of][:last]]).tolist()
+            for of in (0, 1)
+        )
+        return Completion(tuple(tokens), tuple(logprobs), finished=tokens[-1] in eos_ids)
+
+
+class _Shard:
+    """Rows, slots and pages of one part of the mesh; those that are free as heaps, so that the first are used first."""
+
+    def __init__(self, number: int, capacity: Capacity) -> None:
+        rows, slots, pages = (n // capacity.batch_shards for n in (capacity.rows, capacity.slots, capacity.pages))
+        self.rows = list(range(number * rows, (number + 1) * rows))
+        self.slots = list(range(number * slots, (number + 1) * slots))
+        self.pages = list(range(pages))
+        self.groups: list[_Group] = []  # by arrival
+        self.samples: list[_Sample] = []  # by birth
+
+    @property
+    def waiting(self) -> int:
+        """Samples of resident prompts that are in no row."""
+        return sum(len(group.waiting) for group in self.groups)
+
+    @property
+    def idle(self) -> int:
+        """Free rows for which no sample is resident."""
+        return len(self.rows) - self.waiting
+
+    def take(self, count: int) -> list[int]:
+        """Free pages."""
+        return [heapq.heappop(self.pages) for _ in range(count)]
+
+    def give_back(self, pages: list[int]) -> None:
+        """Frees pages."""
+        for page in pages:
+            heapq.heappush(self.pages, page)
+        pages.clear()
 
 
 class Schedule:
-    """The slots of one call, from the first admission to the last completion."""
+    """The rows of one call, from the first admission to the last completion.
+
+    longest: the most tokens of any sample. set_back: samples that lost their rows for want of pages, so far.
+    """
 
     def __init__(
         self,
         requests: Sequence[Request],
         capacity: Capacity,
         *,
+        longest: int,
         eos_ids: Sequence[int],
         pad_id: int,
         seed: int,
     ) -> None:
+        self.set_back = 0
         self._requests = requests
         self._capacity = capacity
+        self._longest = longest
         self._eos_ids = frozenset(eos_ids)
         self._pad_id = pad_id
         self._seed = seed
         self._waiting = deque(sorted(range(len(requests)), key=lambda i: -self._bucket(i)))
-        self._groups: dict[int, _Group] = {}  # by slot
-        shape = (capacity.slots, capacity.width)
-        self._prefix = np.zeros(capacity.slots, np.int32)
-        self._token = np.full(shape, pad_id, np.int32)
-        self._num_generated = np.zeros(shape, np.int32)
-        self._active = np.zeros(shape, bool)
-        self._key = np.zeros((*shape, 2), np.uint32)
-        self._limit = np.full(shape, _NO_LIMIT, np.int32)
+        self._begun: dict[int, dict[int, Completion]] = {}  # completions of requests that lost their slot
+        self._shards = [_Shard(number, capacity) for number in range(capacity.batch_shards)]
+        nowhere, rows = capacity.pages, capacity.rows
+        self._prompt_lengths = np.zeros(capacity.slots, np.int32)
+        self._prompt_pages = np.full((capacity.slots, capacity.prompt_pages), nowhere, np.int32)
+        self._place = np.full(rows, self._places, np.int32)
+        self._prompt = np.zeros(rows, np.int32)
+        self._token = np.full(rows, pad_id, np.int32)
+        self._num_generated = np.zeros(rows, np.int32)
+        self._active = np.zeros(rows, bool)
+        self._key = np.zeros((rows, 2), np.uint32)
+        self._pages = np.full((rows, capacity.response_pages), nowhere, np.int32)
+        self._limit = np.full(rows, longest, np.int32)
+
+    @property
+    def _places(self) -> int:
+        """Places of a shard."""
+        return self._capacity.slots // self._capacity.batch_shards * self._capacity.width
 
     def _bucket(self, request: int) -> int:
         return bucket_of(len(self._requests[request].prompt), self._capacity.prompt_buckets)
@@ -93,94 +154,235 @@ class Schedule:
     @property
     def busy(self) -> bool:
         """Whether any row has a token to draw."""
-        return bool(self._groups)
+        return bool(self._active.any())
+
+    @property
+    def waiting(self) -> bool:
+        """Whether any sample is in no row yet, or again."""
+        return bool(self._waiting) or any(shard.waiting for shard in self._shards)
 
     def rows(self) -> Rows:
-        """What the next block starts from."""
-        host: Any = (self._prefix, self._token, self._num_generated, self._active, self._key)
+        """What the next block's rows start from."""
+        host: Any = (
+            self._place,
+            self._prompt,
+            self._token,
+            self._num_generated,
+            self._active,
+            self._key,
+            self._pages,
+        )
         return Rows(*(array.copy() for array in host))  # a device may read them while they change here
 
+    def prompts(self) -> Prompts:
+        """The resident prompts."""
+        host: Any = (self._prompt_lengths.copy(), self._prompt_pages.copy())
+        return Prompts(*host)
+
     def limits(self) -> np.ndarray:
-        """The most tokens of every row's sample, int32 [slots, width], where its request sets a limit."""
+        """The most tokens of every row's sample, int32 [rows]."""
         return self._limit.copy()
 
     def columns(self) -> tuple[int, int]:
-        """The prompt and response columns that the next block's rows need to look at."""
-        prompt = max(self._bucket(group.request) for group in self._groups.values())
-        longest = int(self._num_generated[self._active].max()) + self._capacity.block
-        return prompt, bucket_of(longest, self._capacity.response_buckets) - self._capacity.block
+        """The pages of prompts and of responses that the next block's rows need to look at."""
+        block = self._capacity.block
+        running = (sample.group for shard in self._shards for sample in shard.samples)
+        prompt = max(self._bucket(group.request) for group in running)
+        longest = int(self._num_generated[self._active].max()) + block
+        return pages_of(prompt, block), bucket_of(longest, self._capacity.response_buckets) // block - 1
 
-    def admit(self) -> list[Admission]:
-        """Gives free slots to waiting requests and returns the prefills that this takes."""
-        entered: dict[int, list[int]] = {}  # slots by bucket
-        for slot in range(self._capacity.slots):
-            if slot not in self._groups and self._waiting:
-                request = self._waiting.popleft()
-                self._enter(slot, request)
-                entered.setdefault(self._bucket(request), []).append(slot)
-        admissions = []
-        for bucket, slots in entered.items():
-            size = self._capacity.prefill_rows(bucket)
-            admissions += [self._admission(bucket, slots[i : i + size]) for i in range(0, len(slots), size)]
-        return admissions
+    def admit(self) -> list[Pack]:
+        """Fills free rows, and returns the prefills that this takes."""
+        pressed = [self._grow(shard) for shard in self._shards]
+        packs: list[Pack] = []
+        while True:
+            for shard in self._shards:
+                self._begin_samples(shard)
+            if any(pressed) or not self._lacks_work():
+                return packs
+            seated = self._seat_requests()
+            if any(
+                group.pages for groups in seated for group in groups
+            ):  # a prompt of one token has nothing to prefill
+                packs.append(self._pack(seated))
 
-    def _enter(self, slot: int, request: int) -> None:
-        self._groups[slot] = _Group(request, [None] * self._capacity.width)
-        self._prefix[slot] = len(self._requests[request].prompt) - 1
-        for row in range(self._capacity.width):
-            self._begin_sample(slot, row)
+    def _lacks_work(self) -> bool:
+        """Whether enough rows are free for which no sample is resident, on shards where a prompt has room."""
+        if not self._waiting:
+            return False
+        needed = self._pages_of_next()
+        idle = [shard.idle for shard in self._shards if self._has_room(shard, needed + self._growth(shard, 2))]
+        return bool(idle) and (not self.busy or sum(idle) >= max(1, PREFILL_AT * self._capacity.rows))
 
-    def _begin_sample(self, slot: int, row: int) -> None:
-        """Puts the group's next sample, if one is left, into a row."""
-        group = self._groups[slot]
+    def _pages_of_next(self) -> int:
+        """Pages of the prompt that has waited longest."""
+        return pages_of(len(self._requests[self._waiting[0]].prompt) - 1, self._capacity.block)
+
+    def _grow(self, shard: _Shard) -> bool:
+        """Gives every running sample its next page; returns whether others had to give theirs."""
+        pressed = False
+        for sample in list(shard.samples):  # the oldest first
+            while sample.running and self._lacks_page(sample):
+                if shard.pages:
+                    self._give_page(shard, sample)
+                else:
+                    pressed = True
+                    self._free_some_pages(shard)
+        return pressed
+
+    def _lacks_page(self, sample: _Sample) -> bool:
+        """Whether its next block is not its last, and has no page to go to."""
+        block, done = self._capacity.block, sample.drawn
+        return done + block < sample.limit and len(sample.pages) * block <= done
+
+    def _give_page(self, shard: _Shard, sample: _Sample) -> None:
+        (page,) = shard.take(1)
+        self._pages[sample.row, len(sample.pages)] = page
+        sample.pages.append(page)
+
+    def _free_some_pages(self, shard: _Shard) -> None:
+        """From the prompt that came last of those nobody is decoding for, or else from the youngest sample."""
+        unused = [group for group in shard.groups if not group.running]
+        if unused:
+            group = unused[-1]
+            self._begun[group.request] = group.completions
+            self._waiting.appendleft(group.request)
+            self._unseat(shard, group)
+            return
+        sample = shard.samples[-1]
+        sample.group.waiting.appendleft(sample.index)
+        self._vacate(shard, sample)
+        self.set_back += 1
+
+    def _begin_samples(self, shard: _Shard) -> None:
+        """Puts waiting samples into free rows, as long as all that run could then still grow by a page."""
+        reserve = self._growth(shard, 1)
+        for group in shard.groups:
+            while group.waiting and group.places and shard.rows:
+                if shard.samples and len(shard.pages) < reserve + min(2, self._capacity.response_pages):
+                    return
+                reserve += min(1, self._needs(self._begin(shard, group)))
+
+    def _needs(self, sample: _Sample) -> int:
+        """Pages that it still needs if it becomes as long as it may."""
+        return pages_of(sample.limit, self._capacity.block) - 1 - len(sample.pages)
+
+    def _growth(self, shard: _Shard, blocks: int) -> int:
+        """Pages that running samples need for so many blocks at most."""
+        return sum(min(blocks, self._needs(sample)) for sample in shard.samples)
+
+    def _begin(self, shard: _Shard, group: _Group) -> _Sample:
         request = self._requests[group.request]
-        self._active[slot, row] = group.begun < request.samples
-        self._num_generated[slot, row] = 0
-        group.rows[row] = None
-        if self._active[slot, row]:
-            group.rows[row] = _Sample(group.begun)
-            self._token[slot, row] = request.prompt[-1]
-            self._limit[slot, row] = request.limits[group.begun] if request.limits else _NO_LIMIT
-            self._key[slot, row] = sample_key(self._seed, request.stream, group.begun)
-            group.begun += 1
+        index, row = group.waiting.popleft(), heapq.heappop(shard.rows)
+        limit = min(self._longest, request.limits[index]) if request.limits else self._longest
+        sample = _Sample(group, index, row, heapq.heappop(group.places), limit)
+        group.running += 1
+        shard.samples.append(sample)
+        self._place[row] = sample.place
+        self._prompt[row] = len(request.prompt) - 1
+        self._token[row] = request.prompt[-1]
+        self._num_generated[row] = 0
+        self._active[row] = True
+        self._key[row] = sample_key(self._seed, request.stream, index)
+        self._limit[row] = limit
+        if self._lacks_page(sample):
+            self._give_page(shard, sample)
+        return sample
 
-    def _admission(self, bucket: int, slots: list[int]) -> Admission:
-        size = self._capacity.prefill_rows(bucket)
-        tokens = np.full((size, bucket), self._pad_id, np.int32)
-        for row, slot in enumerate(slots):
-            prefix = self._requests[self._groups[slot].request].prompt[:-1]
-            tokens[row, : len(prefix)] = prefix
-        padded = slots + [self._capacity.slots] * (size - len(slots))
-        return Admission(tokens, np.array(padded, np.int32), int(self._prefix[slots].sum()))
+    def _vacate(self, shard: _Shard, sample: _Sample) -> None:
+        """Takes a sample out of its row."""
+        sample.running = False
+        shard.samples.remove(sample)
+        shard.give_back(sample.pages)
+        heapq.heappush(shard.rows, sample.row)
+        heapq.heappush(sample.group.places, sample.place)
+        sample.group.running -= 1
+        self._place[sample.row] = self._places
+        self._active[sample.row] = False
+        self._pages[sample.row] = self._capacity.pages
+
+    def _seat_requests(self) -> list[list[_Group]]:
+        """Makes waiting prompts resident, by shard: what one prefill holds, or what there is room for."""
+        seated: list[list[_Group]] = [[] for _ in self._shards]
+        room = [self._capacity.prefill_buckets[-1] // self._capacity.block] * len(self._shards)
+        growth = [self._growth(shard, 2) for shard in self._shards]
+        while self._waiting:
+            needed = self._pages_of_next()
+            fitting = [
+                number
+                for number, shard in enumerate(self._shards)
+                if needed <= room[number] and self._has_room(shard, needed + growth[number])
+            ]
+            if not fitting:
+                break
+            number = max(fitting, key=lambda number: (self._shards[number].idle, -number))
+            seated[number].append(self._seat(self._shards[number], self._waiting.popleft(), needed))
+            room[number] -= needed
+        return seated
+
+    def _has_room(self, shard: _Shard, needed: int) -> bool:
+        """Whether there is a slot, and pages besides one for each sample about to begin, which an idle shard has."""
+        beginning = min(shard.waiting, len(shard.rows)) * min(1, self._capacity.response_pages)
+        return bool(shard.slots) and (len(shard.pages) >= needed + beginning or not shard.groups)
+
+    def _seat(self, shard: _Shard, request: int, needed: int) -> _Group:
+        slot, completions = heapq.heappop(shard.slots), self._begun.pop(request, {})
+        samples = deque(index for index in range(self._requests[request].samples) if index not in completions)
+        width = self._capacity.width
+        first = slot * width % self._places
+        group = _Group(request, slot, shard.take(needed), samples, list(range(first, first + width)), completions)
+        shard.groups.append(group)
+        self._prompt_lengths[slot] = len(self._requests[request].prompt) - 1
+        self._prompt_pages[slot, :needed] = group.pages
+        return group
+
+    def _unseat(self, shard: _Shard, group: _Group) -> None:
+        shard.groups.remove(group)
+        shard.give_back(group.pages)
+        heapq.heappush(shard.slots, group.slot)
+        self._prompt_lengths[group.slot] = 0
+        self._prompt_pages[group.slot] = self._capacity.pages
+
+    def _pack(self, seated: Sequence[Sequence[_Group]]) -> Pack:
+        block = self._capacity.block
+        longest = max(sum(len(group.pages) for group in groups) for groups in seated) * block
+        shape = (len(seated), bucket_of(max(longest, block), self._capacity.prefill_buckets))
+        tokens = np.full(shape, self._pad_id, np.int32)
+        segments, positions = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
+        pages = np.full((shape[0], shape[1] // block), self._capacity.pages, np.int32)
+        for shard, groups in enumerate(seated):
+            start = 0
+            for segment, group in enumerate(groups, start=1):
+                prompt = self._requests[group.request].prompt[:-1]
+                here = slice(start, start + len(prompt))
+                tokens[shard, here], segments[shard, here] = prompt, segment
+                positions[shard, here] = np.arange(len(prompt))
+                pages[shard, start // block : start // block + len(group.pages)] = group.pages
+                start += len(group.pages) * block
+        host: Any = (tokens, segments, positions, pages)
+        return Pack(*host)
 
     def record(self, block: DecodedBlock) -> list[Finished]:
         """Takes in a block's tokens, moves every row on and returns the requests that are now complete."""
-        tokens = np.asarray(block.tokens).transpose(1, 2, 0)  # [slots, width, block]
-        logprobs = np.asarray(block.logprobs).transpose(1, 2, 0)
-        for slot, group in self._groups.items():
-            for row, sample in enumerate(group.rows):
-                if sample is not None:
-                    count = block.count[slot, row]
-                    sample.tokens += tokens[slot, row, :count].tolist()
-                    sample.logprobs += logprobs[slot, row, :count].tolist()
-                    self._move_on(slot, row, sample, ended=not block.active[slot, row])
-        return [self._leave(slot) for slot in sorted(self._groups) if self._complete(slot)]
+        tokens, logprobs = (np.ascontiguousarray(np.asarray(drawn).T) for drawn in (block.tokens, block.logprobs))
+        active, count = np.asarray(block.active), np.asarray(block.count)
+        self._token[active] = tokens[active, -1]
+        self._num_generated[active] += self._capacity.block
+        goes_on = active.tolist()
+        for shard in self._shards:
+            for sample in list(shard.samples):
+                row = sample.row
+                sample.blocks.append((tokens[row], logprobs[row]))
+                if goes_on[row]:
+                    sample.drawn += self._capacity.block
+                else:
+                    sample.group.completions[sample.index] = sample.completion(int(count[row]), self._eos_ids)
+                    self._vacate(shard, sample)
+        return [finished for shard in self._shards for finished in self._leave(shard)]
 
-    def _move_on(self, slot: int, row: int, sample: _Sample, *, ended: bool) -> None:
-        if ended:
-            completion = Completion(
-                tuple(sample.tokens), tuple(sample.logprobs), finished=sample.tokens[-1] in self._eos_ids
-            )
-            self._groups[slot].completions[sample.index] = completion
-            self._begin_sample(slot, row)
-        else:
-            self._token[slot, row] = sample.tokens[-1]
-            self._num_generated[slot, row] = len(sample.tokens)
-
-    def _complete(self, slot: int) -> bool:
-        group = self._groups[slot]
-        return len(group.completions) == self._requests[group.request].samples
-
-    def _leave(self, slot: int) -> Finished:
-        group = self._groups.pop(slot)
-        return group.request, tuple(group.completions[sample] for sample in range(len(group.completions)))
+    def _leave(self, shard: _Shard) -> Iterator[Finished]:
+        """Requests whose samples are all complete, which give up their slots."""
+        for group in list(shard.groups):
+            if len(group.completions) == self._requests[group.request].samples:
+                self._unseat(shard, group)
+                yield group.request, tuple(group.completions[sample] for sample in range(len(group.completions)))

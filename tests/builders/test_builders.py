@@ -53,7 +53,7 @@ def test_the_last_bucket_is_the_longest_prompt_rounded_up_and_all_are_ascending(
 
 @pytest.mark.parametrize(("response", "lengths"), [(40, (40,)), (512, (128, 256, 512)), (1001, (128, 256, 512, 1008))])
 def test_response_buckets_double_from_128_tokens_on(response, lengths):
-    capacity = capacity_of(RolloutConfig(), shards=1, groups=1, width=1, prompt=16, response=response)
+    capacity = capacity_of(RolloutConfig(), shards=1, prompts=1, samples=1, prompt=16, response=response)
     assert capacity.response_buckets == lengths
 
 
@@ -80,7 +80,7 @@ def test_of_a_file_every_question_is_trained_on_or_held_out(share, at_most, held
 def sampler_of(preset, *overrides):
     config = load(Config, preset, overrides)
     policy = make_policy(load(Config, "micro/a1").model)
-    capacity = capacity_of(config.rollout, shards=1, groups=1, width=1, prompt=16, response=8)
+    capacity = capacity_of(config.rollout, shards=1, prompts=1, samples=1, prompt=16, response=8)
     return make_sampler(config.rollout, policy, 0, capacity, one_device_mesh())
 
 

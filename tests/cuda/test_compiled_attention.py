@@ -141,7 +141,7 @@ SMALL = (
     "model.compute_dtype=bfloat16",
     "model.architecture={hidden_size: 256, intermediate_size: 512, num_layers: 2, num_heads: 2, head_dim: 128}",
     "mesh={fsdp: 2}",
-    "rollout={samples: 2, groups: 2, code_prompt_tokens: 256, code_tokens: 256}",
+    "rollout={samples: 2, rows: 4, block: 32, code_prompt_tokens: 256, code_tokens: 256}",
     "code.packing={row_length: 512, micro_batch_tokens: 512, logit_chunk: 512}",
 )
 

@@ -26,9 +26,7 @@ MODEL = Qwen2(
         tie_embeddings=False,
     )
 )
-CAPACITY = Capacity(
-    slots=len(ANSWERS), width=SAMPLES, prompt_buckets=(8,), response_buckets=(8,), block=8, prefill_tokens=128
-)
+CAPACITY = Capacity.for_slots(len(ANSWERS), SAMPLES, (8,), (8,), block=8, prefill_tokens=128)
 
 
 @pytest.mark.parametrize("share_prompts", [False, True])

@@ -97,7 +97,7 @@ def sampled(params, mesh):
     """Tokens and logprobs of requests that need more slots than there are."""
     parts = batch_shards(mesh)
     slots = -(-2 // parts) * parts
-    capacity = Capacity(slots, 2, (16,), (4,), block=4, prefill_tokens=16, batch_shards=parts)
+    capacity = Capacity.for_slots(slots, 2, (16,), (4,), block=4, prefill_tokens=16, batch_shards=parts)
     sampler = Sampler(MODEL, eos_ids=(1,), pad_id=0, seed=3, capacity=capacity, mesh=mesh)
     requests = [Request(tuple(range(2, 4 + 2 * index)), (index,), samples=3) for index in range(6)]
     found = dict(sampler.generate(params, requests, Sampling(4, temperature=0.8)))

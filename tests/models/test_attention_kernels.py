@@ -129,28 +129,24 @@ def test_an_unknown_kernel_is_refused():
 def test_prefill_keeps_keys_and_values_and_training_keeps_nothing_new():
     _, q, k, v = example(12)
     mixed, kept = training_attention(jnp.ones((2, 12), jnp.int32))(q, k, v, None)
-    again, (keys, values) = prefill_attention()(q, k, v, None)
+    again, (keys, values) = prefill_attention(jnp.ones((2, 12), jnp.int32))(q, k, v, None)
     assert kept is None
     np.testing.assert_array_equal(mixed, again)
     np.testing.assert_array_equal(keys, k)
     np.testing.assert_array_equal(values, v)
 
 
-def test_a_prompt_is_prefilled_as_without_its_padding():
-    """Which may hold anything that is a number."""
+def test_packed_prompts_are_prefilled_as_each_by_itself():
     _, q, k, v = example(40)
-    alone = masked_attention(q[:, :25], k[:, :25], v[:, :25], causal_mask(jnp.ones((2, 25), jnp.int32)))
-    np.testing.assert_allclose(mixed_by(prefill_attention())(q, k, v)[:, :25], alone, atol=1e-5)
+    segments = jnp.array([[1] * 25 + [0] * 7 + [2] * 8] * 2)
+    packed = mixed_by(prefill_attention(segments))(q, k, v)
+    for prompt in (slice(0, 25), slice(32, 40)):
+        mask = causal_mask(segments[:, prompt])
+        alone = masked_attention(q[:, prompt], k[:, prompt], v[:, prompt], mask)
+        np.testing.assert_allclose(packed[:, prompt], alone, atol=1e-5)
 
 
 @pytest.mark.gpu
 def test_flash_equals_the_reference_with_its_gradients_on_a_gpu():
     segments, q, k, v = example(384, jnp.bfloat16, head_dim=128)
     check_equal(mixed_by(training_attention(segments, "flash")), segments, q, k, v, tolerance=0.03)
-
-
-@pytest.mark.gpu
-def test_flash_prefills_as_the_reference_on_a_gpu():
-    _, q, k, v = example(384, jnp.bfloat16, head_dim=128)
-    expected = masked_attention(q, k, v, causal_mask(jnp.ones((2, 384), jnp.int32)))
-    np.testing.assert_allclose(mixed_by(prefill_attention("flash"))(q, k, v), expected, atol=0.03)

@@ -10,14 +10,16 @@ from codea1_jax.config import Config, PackingConfig, load
 from codea1_jax.errors import UserError
 from codea1_jax.models.chips import find_hardware
 from codea1_jax.plan.compiler import Compiled, ProgramName, Refused
-from codea1_jax.plan.forecast import expected_seconds, judging_seconds, step_calls
+from codea1_jax.plan.duration import efficiency_of
+from codea1_jax.plan.forecast import StepCalls, expected_seconds, judging_seconds, step_calls
 from codea1_jax.plan.lengths import Group, choose_groups, draw_groups, read_lengths
 from codea1_jax.plan.planned_run import make_planned_run
 from codea1_jax.plan.simulation import count_micro_batches, simulate_sampling
 from codea1_jax.plan.workload import SamplingLoad
 from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
+from codea1_jax.rollout.schedule import Schedule
 
-CAPACITY = Capacity(slots=3, width=2, prompt_buckets=(8, 16), response_buckets=(4, 8, 16), block=4, prefill_tokens=32)
+CAPACITY = Capacity.for_slots(3, 2, (8, 16), (4, 8, 16), block=4, prefill_tokens=32)
 GROUPS = tuple(
     Group(prompt, responses)
     for prompt, responses in [
@@ -36,26 +38,35 @@ def test_a_simulated_rollout_makes_the_calls_of_a_real_one(monkeypatch):
     policy, params = tiny_policy()
     sampler = Sampler(policy.model, eos_ids=(-1,), pad_id=0, seed=0, capacity=CAPACITY)
     prefills = []
-    prefill = Sampler._prefill
-    monkeypatch.setattr(
-        Sampler, "_prefill", lambda self, *given: (prefills.append(given[-1].tokens.shape), prefill(self, *given))[1]
-    )
+    admit = Schedule.admit
+    monkeypatch.setattr(Schedule, "admit", lambda self: [prefills.append(pack) or pack for pack in admit(self)])
     requests = [Request((5,) * g.prompt, (i,), len(g.responses), g.responses) for i, g in enumerate(GROUPS)]
     list(sampler.generate(params, requests, Sampling(16)))
+    monkeypatch.undo()
     found = simulate_sampling(GROUPS, CAPACITY)
     assert found.blocks == sampler.counters.blocks
     assert found.drawn == sampler.counters.drawn == sum(sum(group.responses) for group in GROUPS)
     assert found.prompts == sampler.counters.prefilled
-    assert found.prefilled == sum(rows * columns for rows, columns in prefills)
+    assert found.prefilled == sum(pack.tokens.size for pack in prefills)
     assert sum(found.prefills.values()) == len(prefills)
 
 
-def test_one_row_decodes_its_samples_one_after_another_and_many_rows_wait_for_the_longest():
+def test_one_row_decodes_its_samples_one_after_another_and_reads_what_each_has_so_far():
     lengths = (1, 16, 5, 9)
-    one = simulate_sampling((Group(4, lengths),), Capacity(1, 1, (8,), (16,), 4, 8))
+    one = simulate_sampling((Group(4, lengths),), Capacity.for_slots(1, 1, (8,), (16,), block=4, prefill_tokens=8))
     assert one.blocks == sum(-(-length // 4) for length in lengths) and one.occupancy == 1
-    all_ = simulate_sampling((Group(4, lengths),), Capacity(1, 4, (8,), (16,), 4, 8))
-    assert all_.blocks == 4 and all_.occupancy == (1 + 4 + 2 + 3) / 16
+    # At every step three tokens of the prompt, and as many of its own as the row had before the block.
+    assert one.read == sum(3 + token // 4 * 4 for length in lengths for token in range(length))
+
+
+def test_rows_are_occupied_until_the_last_sample_has_begun_and_share_their_prompt():
+    capacity = Capacity.for_slots(1, 4, (8,), (16,), block=4, prefill_tokens=8)
+    found = simulate_sampling((Group(4, (1, 16, 5, 9)),), capacity)
+    assert (found.blocks, found.occupancy) == (4, 1)
+    own = 4 * (0 + (4 + 4 + 4) + (8 + 8) + 12)  # four steps of each block, those that still run
+    assert found.read == 16 * 3 + own
+    more = simulate_sampling((Group(4, (1, 16, 5, 9, 8)),), capacity)
+    assert (more.blocks, more.occupancy) == (4, 1)  # the fifth begins in the second block
 
 
 def test_mini_batches_are_packed_by_themselves():
@@ -113,13 +124,29 @@ def program(seconds):
 
 
 def test_a_call_takes_what_the_smallest_program_takes_that_holds_it():
-    calls = {"decode code": {(64, 32): 10, (64, 16): 100, (32, 32): 1000}}
-    compiled = {ProgramName("decode code"): program(1.0), ProgramName("decode code", (64, 16)): program(0.5)}
-    spent = expected_seconds("decode code", calls, compiled)
+    calls = {"prefill code": {(64,): 10, (16,): 100, (32,): 1000}}
+    step = StepCalls(calls, {})
+    compiled = {ProgramName("prefill code"): program(1.0), ProgramName("prefill code", (16,)): program(0.5)}
+    config = load(Config, "1.5b/a1_v5e")
+    hardware = find_hardware(config.hardware)
+    run = make_planned_run(config, hardware)
+    spent = expected_seconds("prefill code", step, compiled, run, hardware)
     assert spent["memory"] == 10 + 50 + 1000
     assert spent["host"] == pytest.approx(1.11)
-    refused = {ProgramName("decode code"): Refused("needs 2 of 1")}
-    assert expected_seconds("decode code", calls, refused) is None
+    refused = {ProgramName("prefill code"): Refused("needs 2 of 1")}
+    assert expected_seconds("prefill code", step, refused, run, hardware) is None
+
+
+def test_reading_the_cache_takes_what_its_bytes_take():
+    config = load(Config, "1.5b/a1_v5e", ["train.questions=16"])
+    hardware = find_hardware(config.hardware)
+    run = make_planned_run(config, hardware)
+    step = step_calls(run, 0.25)
+    spent = expected_seconds("decode test", step, {ProgramName("decode test"): program(1.0)}, run, hardware)
+    token = 2 * 28 * 2 * 128 * 2  # keys and values, layers, heads, dimensions, two bytes
+    reached = efficiency_of(hardware).cache * 819e9
+    assert spent["cache"] == pytest.approx(step.sampled["test"].read * token / reached, rel=0.01)
+    assert spent["memory"] == step.sampled["test"].blocks
 
 
 def test_a_step_s_learning_follows_from_its_mini_batches():

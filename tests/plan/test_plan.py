@@ -24,7 +24,7 @@ SMALL = (
     "model.remat=full",
     "model.architecture={hidden_size: 256, intermediate_size: 512, num_layers: 2, num_heads: 2, head_dim: 128}",
     "mesh={fsdp: 2, tensor: 2}",
-    "rollout={samples: 2, groups: 2, code_prompt_tokens: 256, code_tokens: 256, engine: jetstream}",
+    "rollout={samples: 2, rows: 4, block: 32, code_prompt_tokens: 256, code_tokens: 256, engine: jetstream}",
     "code.packing={row_length: 512, micro_batch_tokens: 512, logit_chunk: 512}",
     "code.grpo.mini_batch_questions=8",
 )
@@ -75,8 +75,9 @@ def test_memory_is_that_of_the_shapes(small_plan):
     # The gradient takes and gives back its sum so far, and the parameters; two moments and the reference stay.
     assert rows["gradient code"].aliased == pytest.approx(share, rel=0.03)
     assert rows["gradient code"].resident == pytest.approx(2.5 * share, rel=0.15)  # and a step's batches
-    # Sampling takes a bfloat16 copy split over `tensor`, and the cache of one prompt a chip.
-    cache = 2 * 2 * 128 * 2 * (256 + 2 * (256 - 8))
+    # Sampling takes a bfloat16 copy split over `tensor`; and of three prompts and two responses a shard of the batch,
+    # the pages for one of the two heads.
+    cache = 2 * 2 * 128 * 2 * (3 * 256 + 2 * (256 - 32))
     assert rows["decode code"].arguments == pytest.approx(PARAMETERS * 2 / 2 + cache, rel=0.03)
     assert rows["decode code"].resident == pytest.approx(3.5 * share, rel=0.03)
 
@@ -118,9 +119,11 @@ def test_shorter_responses_make_shorter_steps_of_the_same_programs():
     config = load(Config, "1.5b/a1_v5e")
     run = make_planned_run(config, find_hardware("v5e:4x4"))
     for whole, half in zip(phases(run, 1.0), phases(run, 0.5), strict=True):
-        assert (whole.name, whole.flops, whole.traffic) == (half.name, half.flops, half.traffic)
+        assert (whole.name, whole.calls > half.calls or "update" in whole.name) == (half.name, True)
+        assert whole.flops >= half.flops and whole.traffic >= half.traffic  # attention sees fewer tokens
     calls = {phase.name: phase.calls for phase in phases(run, 0.5)}
-    assert calls["decode code"] == 256 * 8 * 2048 / (32 * 8 * 8)
+    assert calls["decode code"] == 256 * 8 * 2048 / (256 * 8 * 32)  # all samples at once
+    assert calls["prefill code"] == 256 * 2048 / (8192 * 16)
     assert calls["gradient test"] == 256 * 8 / 2 / 16  # two sequences a row, a row a chip
 
 
@@ -186,7 +189,7 @@ def test_what_cannot_fit_is_refused_before_anything_is_compiled(capsys, monkeypa
     [
         (["mesh={fsdp: 64}"], "raise mesh.tensor"),
         (["mesh={replica: 16, fsdp: 1, tensor: 4}"], "set mesh.replica=1"),
-        (["rollout.groups=1024"], "lower rollout.groups"),
+        (["rollout.cache_tokens=100000000", "rollout.rows=65536"], "lower rollout.cache_tokens"),
         (["code.packing.micro_batch_tokens=131072", "model.remat=none"], "set model.remat=full"),
         (["code.packing.micro_batch_tokens=131072"], "lower code.packing.micro_batch_tokens"),
     ],

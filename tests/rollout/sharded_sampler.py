@@ -14,14 +14,14 @@ import numpy as np
 from codea1_jax.config import MeshConfig
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.qwen2 import Qwen2
-from codea1_jax.models.sharding import init_sharded, make_mesh
+from codea1_jax.models.sharding import batch_shards, init_sharded, make_mesh
 from codea1_jax.models.tokenizer import micro_tokenizer
-from codea1_jax.rollout import Capacity, Request, Sampler, Sampling, decode_params
+from codea1_jax.rollout import Capacity, Request, Sampler, Sampling, decode, paged_tpu
 from codea1_jax.rollout.jetstream.sampler import JetStreamSampler
+from codea1_jax.rollout.readers import Paged
 
 CONFIG = Qwen2Config(64, 32, 48, 2, 8, 2, 8, rope_theta=1e4, tie_embeddings=False)
 MODEL = Qwen2(CONFIG)
-CAPACITY = Capacity(8, 2, (16,), (12,), block=4, prefill_tokens=64)
 
 
 def requests():
@@ -30,14 +30,16 @@ def requests():
 
 
 def sampler_on(mesh, *, jetstream):
-    eos_ids, settings = (7, 8, 9), {"seed": 0, "capacity": CAPACITY, "mesh": mesh}
+    capacity = Capacity.for_slots(8, 2, (16,), (12,), block=4, prefill_tokens=64, batch_shards=batch_shards(mesh))
+    eos_ids, settings = (7, 8, 9), {"seed": 0, "capacity": capacity, "mesh": mesh}
     if jetstream:
         return JetStreamSampler(MODEL, replace(micro_tokenizer(()), eos_ids=eos_ids, pad_id=0), **settings)
     return Sampler(MODEL, eos_ids=eos_ids, pad_id=0, **settings)
 
 
-def drawn_on(mesh, *, unrolls=True, jetstream=False):
-    decode_params.unrolls = lambda mesh: unrolls  # as on CPUs, or as on accelerators
+def drawn_on(mesh, *, paged=False, jetstream=False):
+    if paged:  # as on TPUs
+        decode.reader_for = lambda platform: Paged(paged_tpu, paged_tpu.LANES, interpret=True)
     params = jax.tree.map(lambda x: 6 * x if x.ndim > 1 else x, init_sharded(MODEL, jax.random.key(1), mesh))
     results = dict(sampler_on(mesh, jetstream=jetstream).generate(params, requests(), Sampling(12)))
     return [[completion.tokens for completion in results[i]] for i in range(len(results))]
@@ -50,8 +52,8 @@ def main(meshes, coordinator=None, processes=1, index=0):
     for sizes in meshes:
         mesh = make_mesh(MeshConfig(**sizes))
         drawn[str(sizes)] = drawn_on(mesh)
-        drawn[f"{sizes}, stacked"] = drawn_on(mesh, unrolls=False)
-    drawn["jetstream"] = drawn_on(mesh, unrolls=False, jetstream=True)  # on the last mesh
+        drawn[f"{sizes}, jetstream"] = drawn_on(mesh, jetstream=True)
+    drawn["paged"] = drawn_on(mesh, paged=True)  # on the last mesh
     print(json.dumps(drawn))
 
 

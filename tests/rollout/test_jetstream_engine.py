@@ -7,7 +7,7 @@ from codea1_jax.rollout.jetstream.engine import JetStreamEngine, Prompt, SampleK
 from codea1_jax.rollout.jetstream.sampler import JetStreamSampler
 from codea1_jax.rollout.schedule import sample_key
 
-CAPACITY = Capacity(3, 2, prompt_buckets=(16,), response_buckets=(8, 16), block=4, prefill_tokens=32)
+CAPACITY = Capacity.for_slots(3, 2, (16,), (8, 16), block=4, prefill_tokens=32)
 PROMPTS = [tuple(b"def f"), tuple(b"sort a list"), tuple(b"x")]
 SAMPLINGS = [Sampling(10), Sampling(5, temperature=0.0), Sampling(16, temperature=0.7, top_p=0.9, top_k=40)]
 SEED = 11
@@ -65,20 +65,6 @@ def test_slots_with_samplings_of_their_own_draw_what_the_sampler_draws_for_each_
         for tokens, completion in zip(drawn[index], completions, strict=True):
             assert tuple(tokens) == completion.tokens
             np.testing.assert_allclose([token.logprob for token in tokens], completion.logprobs, atol=1e-4)
-
-
-def test_prompts_prefilled_together_are_inserted_together(engine, policy, expected):
-    params = engine.decode_params(policy[1])
-    tokens = np.stack([engine.build_tokenizer(None).pad(PROMPTS[index]) for index in (0, 2)])
-    draws = SampleKeys(Sampling(4, temperature=0.0), np.zeros((1, 2), np.uint32))
-    lengths = np.array([len(PROMPTS[0]), len(PROMPTS[2])])
-    together = engine.prefill(params=params, padded_tokens=Prompt(tokens, draws), true_length=lengths)
-    _, result = engine.generate(params, engine.insert(together, engine.init_decode_state(), np.array([2, 0])))
-    for row, slot in ((0, 2), (1, 0)):
-        one = Prompt(tokens[row], draws)
-        alone = engine.prefill(params=params, padded_tokens=one, true_length=int(lengths[row]))
-        _, single = engine.generate(params, engine.insert(alone, engine.init_decode_state(), slot))
-        assert result.get_result_at_slot(slot).tokens[0].tolist() == single.get_result_at_slot(slot).tokens[0].tolist()
 
 
 def test_a_prompt_that_was_cut_is_refused(engine, policy):

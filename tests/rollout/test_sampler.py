@@ -10,10 +10,13 @@ from scipy.special import log_softmax
 from codea1_jax.models.attention import training_attention
 from codea1_jax.models.qwen2 import output_table
 from codea1_jax.models.sharding import one_device_mesh, serving_shardings
-from codea1_jax.rollout import Capacity, Request, Sampler, Sampling, decode_params
+from codea1_jax.rollout import Capacity, Request, Sampler, Sampling, decode, decode_params, paged_tpu
+from codea1_jax.rollout.readers import Paged
 
 NO_EOS = (-1,)
-SMALL = Capacity(3, 2, prompt_buckets=(20,), response_buckets=(12,), block=4, prefill_tokens=40)
+SMALL = Capacity(
+    rows=6, slots=4, width=3, pages=40, prompt_buckets=(20,), response_buckets=(12,), block=4, prefill_tokens=40
+)
 BUCKETS = dataclasses.replace(SMALL, prompt_buckets=(8, 20), response_buckets=(4, 12))
 
 
@@ -58,14 +61,6 @@ def test_greedy_tokens_equal_a_naive_loop_of_full_forward_passes(model, params, 
         assert samples == [tuple(tokens[len(request.prompt) :])] * request.samples
 
 
-@pytest.fixture(params=["layers apart", "layers stacked"])
-def held(request, monkeypatch):
-    """Both ways to hold layers: on CPUs they are held apart, on accelerators in their stack."""
-    if request.param == "layers stacked":
-        monkeypatch.setattr(decode_params, "unrolls", lambda mesh: False)
-
-
-@pytest.mark.usefixtures("held")
 @pytest.mark.parametrize(
     "sampling",
     [
@@ -85,13 +80,32 @@ def test_logprobs_equal_those_of_the_training_graph(model, params, requests, tra
             np.testing.assert_allclose(sample.logprobs, expected, atol=1e-4)
 
 
+def test_the_kernel_that_reads_pages_gives_what_copies_of_them_give(model, params, requests, monkeypatch):
+    expected = completions_of(sampler_of(model).generate(params, requests[1:3], Sampling(6)))
+    monkeypatch.setattr(decode, "reader_for", lambda platform: Paged(paged_tpu, paged_tpu.LANES, interpret=True))
+    found = completions_of(sampler_of(model).generate(params, requests[1:3], Sampling(6)))
+    for samples, expected_samples in zip(found, expected, strict=True):
+        for sample, expected_sample in zip(samples, expected_samples, strict=True):
+            assert sample.tokens == expected_sample.tokens
+            np.testing.assert_allclose(sample.logprobs, expected_sample.logprobs, atol=1e-4)
+
+
+def test_samples_that_lose_their_pages_are_drawn_again_with_the_same_tokens(model, params, requests):
+    needed = 8 * 16 + 20 * 10  # pages of one token, for 8 prompts and 20 samples
+    roomy = dataclasses.replace(SMALL, rows=20, slots=8, width=5, block=1, response_buckets=(11,), pages=needed)
+    sampler, plenty = sampler_of(model, dataclasses.replace(roomy, pages=needed // 4)), sampler_of(model, roomy)
+    expected = tokens_of(plenty.generate(params, requests, Sampling(11)))
+    assert tokens_of(sampler.generate(params, requests, Sampling(11))) == expected
+    assert plenty.counters.set_back == 0 < sampler.counters.set_back
+
+
 @pytest.mark.parametrize(
     "capacity",
     [
-        dataclasses.replace(SMALL, slots=1, width=1),
-        dataclasses.replace(SMALL, slots=16, width=5, prefill_tokens=1000),
+        dataclasses.replace(SMALL, rows=1, slots=1, width=1),
+        dataclasses.replace(SMALL, rows=40, slots=16, width=5, pages=200, prefill_tokens=1000),
         dataclasses.replace(SMALL, block=12, response_buckets=(12,)),
-        dataclasses.replace(SMALL, block=1, response_buckets=(11,)),
+        dataclasses.replace(SMALL, block=1, response_buckets=(11,), pages=140),
         BUCKETS,
     ],
     ids=["one row", "all at once", "one block", "blocks of one token", "more buckets"],
@@ -144,7 +158,7 @@ def test_a_completion_without_eos_has_exactly_max_new_tokens(model, params, requ
 
 def test_samples_end_at_limits_of_their_own_and_no_row_computes_for_one_that_ended(model, params):
     limits = (1, 12, 3, 5, 4, 9, 2, 8)
-    sampler = sampler_of(model, Capacity(1, 2, (8,), (12,), block=2, prefill_tokens=64))
+    sampler = sampler_of(model, Capacity.for_slots(1, 2, (8,), (12,), block=2, prefill_tokens=64))
     free = tokens_of(sampler.generate(params, [Request((5, 6), (0,), 8)], Sampling(12)))
     steps = sampler.counters.steps
     cut = tokens_of(sampler.generate(params, [Request((5, 6), (0,), 8, limits)], Sampling(11)))
@@ -174,7 +188,7 @@ def blocks_of_a_queue(lengths, rows, block):
 @pytest.mark.parametrize("grouped", [False, True], ids=["many prompts", "many samples"])
 def test_a_place_that_falls_free_is_taken_at_the_next_block(model, params, rows, grouped):
     slots, width = (1, rows) if grouped else (rows, 1)
-    capacity = Capacity(slots, width, (8,), (12,), block=2, prefill_tokens=64)
+    capacity = Capacity.for_slots(slots, width, (8,), (12,), block=2, prefill_tokens=64)
     sampler = sampler_of(model, capacity, eos_ids=(7, 8, 9, 10, 11, 12))
     requests = [Request((5, 6), (0,), 24)] if grouped else [Request((5, 6), (i,), 1) for i in range(24)]
     results = completions_of(sampler.generate(params, requests, Sampling(12)))
@@ -185,7 +199,7 @@ def test_a_place_that_falls_free_is_taken_at_the_next_block(model, params, rows,
 
 
 def test_a_block_stops_when_every_row_has_ended(model, params):
-    capacity = Capacity(4, 1, (8,), (64,), block=64, prefill_tokens=64)
+    capacity = Capacity.for_slots(4, 1, (8,), (64,), block=64, prefill_tokens=64)
     sampler = sampler_of(model, capacity, eos_ids=(7, 8, 9, 10, 11, 12))
     requests = [Request((5, 6), (question,), 1) for question in range(4)]
     results = completions_of(sampler.generate(params, requests, Sampling(60)))
@@ -204,16 +218,17 @@ def test_a_request_is_handed_out_before_the_others_are_done(model, params):
 def test_programs_are_compiled_once_and_no_more_than_the_capacity_says(model, params, requests):
     compiled = []
     jax.monitoring.register_event_duration_secs_listener(lambda event, *_, **__: compiled.append(event))
-    sampler = sampler_of(model, dataclasses.replace(BUCKETS, slots=5))
+    sampler = sampler_of(model, dataclasses.replace(BUCKETS, slots=5, pages=41))
     for temperature in (0.5, 1.0, 2.0):
         list(sampler.generate(params, requests, Sampling(12, temperature)))
     compiles = compiled.count("/jax/core/compile/backend_compile_duration")
-    assert sampler.programs == 2 + 2 * 2
-    assert sampler.programs <= compiles
+    programs = sampler.programs
+    assert 2 * 2 < programs <= len(BUCKETS.prefill_buckets) + 2 * 2
+    assert programs <= compiles
     for temperature in (0.7, 1.5):
         list(sampler.generate(params, requests[2:], Sampling(9, temperature)))
     assert compiled.count("/jax/core/compile/backend_compile_duration") == compiles
-    assert sampler.programs == 6
+    assert sampler.programs == programs
 
 
 def test_short_rows_do_not_pay_for_long_buckets(model, params, requests):

@@ -72,7 +72,7 @@ def test_draws_follow_the_filtered_softmax(vocab, sampling):
 
 
 def test_first_tokens_of_a_sampler_follow_the_policy(model, params):
-    capacity = Capacity(1, 500, (4,), (1,), block=1, prefill_tokens=4)
+    capacity = Capacity.for_slots(1, 500, (4,), (1,), block=1, prefill_tokens=4)
     sampler = Sampler(model, eos_ids=(-1,), pad_id=0, seed=0, capacity=capacity)
     ((_, samples),) = sampler.generate(params, [Request((5, 6, 7), (0,), 5000)], Sampling(1))
     truth = np.zeros(model.config.vocab_size)

@@ -25,7 +25,7 @@ def test_there_are_two_hundred_prompts_of_mixed_length_and_completions_that_end_
 def test_greedy_completions_equal_those_of_transformers(truth):
     folder = FIXTURES / truth["model"]
     model = Qwen2(read_config(folder))
-    capacity = Capacity(7, 2, prompt_buckets=(32,), response_buckets=(24,), block=6, prefill_tokens=96)
+    capacity = Capacity.for_slots(7, 2, (32,), (24,), block=6, prefill_tokens=96)
     sampler = Sampler(model, eos_ids=(truth["eos"],), pad_id=0, seed=0, capacity=capacity)
     requests = [Request(tuple(sample["prompt"]), (place,), 2) for place, sample in enumerate(truth["samples"])]
     sampling = Sampling(truth["max_new_tokens"], temperature=0.0)

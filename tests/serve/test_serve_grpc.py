@@ -71,7 +71,7 @@ def test_decoding_needs_the_token_and_health_does_not(stub):
 def test_the_engine_runs_under_jetstreams_own_driver_and_orchestrator(stub):
     """Nothing of ours but the engine: JetStream tokenizes, pads to powers of two, prefills, inserts, detokenizes."""
     policy, params = tiny_policy()
-    capacity = Capacity(2, 1, prompt_buckets=(32, 64), response_buckets=(64,), block=8, prefill_tokens=64)
+    capacity = Capacity.for_slots(2, 1, (32, 64), (64,), block=8, prefill_tokens=64)
     engine = JetStreamEngine(policy.model, policy.tokenizer, capacity)
     resident = engine.decode_params(params)
     driver = orchestrator.Driver([engine], [engine], [resident], [resident], interleaved_mode=True, jax_padding=False)

@@ -39,7 +39,8 @@ INTERNAL = {
     *("request …: limits must be … numbers of at least 1", "length … exceeds the largest bucket …"),
     *(
         "…=… must be ascending positive lengths",
-        "slots=… must be a multiple of batch_shards=…",
+        "…=… must be a multiple of batch_shards=…",
+        "pages=… must be at least …, for one longest prompt and response in each of … shards",
         "top_k=… must not be negative",
     ),
     "response_buckets=… must be multiples of block=…",

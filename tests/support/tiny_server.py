@@ -14,7 +14,7 @@ from codea1_jax.models.qwen2 import Params
 from codea1_jax.rollout import Capacity
 from codea1_jax.serve.server import Address, Ports, Server
 
-CAPACITY = Capacity(4, 2, prompt_buckets=(64,), response_buckets=(64,), block=8, prefill_tokens=64)
+CAPACITY = Capacity.for_slots(4, 2, (64,), (64,), block=8, prefill_tokens=64)
 TOKEN = "open sesame"
 
 

@@ -13,7 +13,7 @@ EIGHT_DEVICES = {"XLA_FLAGS": "--xla_force_host_platform_device_count=8"}
 ONE_STEP = (
     "train.steps=1",
     "train.questions=4",
-    "rollout.groups=4",
+    "rollout.rows=16",
     "rollout.samples=4",
     "rollout.suites=4",
     "rollout.temperature=1.0",

@@ -4,8 +4,10 @@
     insert    a prefix into a slot of the `DecodeState`, with the numbers its rows draw by
     generate  a block of tokens for every row of every slot
 
-A slot is a group: one prompt and up to `samples_per_slot` samples of it. What a block starts from stays on the
-device, so JetStream's Driver may ask for the next block before it has looked at this one. Needs the extra `jetstream`.
+A slot is one prompt and up to `samples_per_slot` samples of it, each in a row of the slot's own. What a block starts
+from stays on the device, so JetStream's Driver may ask for the next block before it has looked at this one: so every
+slot has pages of its own for the longest prompt and responses. Training, whose schedule moves pages between samples,
+sets the state's rows and prompts itself (`sampler`). Needs the extra `jetstream`.
 """
 
 from __future__ import annotations
@@ -26,12 +28,23 @@ from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.models.tokenizer import Tokenizer
 from codea1_jax.models.weights import load_params
 from codea1_jax.rollout.cache import Cache
-from codea1_jax.rollout.decode import DecodedBlock, Decoder, Rows, insert, new_cache, prompt_key_values
+from codea1_jax.rollout.decode import (
+    DecodedBlock,
+    Pack,
+    Prompts,
+    Rows,
+    check_shards,
+    insert,
+    make_decoder,
+    new_cache,
+    prompt_pages,
+    replace_rows,
+)
 from codea1_jax.rollout.decode_params import to_decode_params
 from codea1_jax.rollout.jetstream.results import BlockTokens
 from codea1_jax.rollout.jetstream.shims import TokenizerParameters, engine_api
 from codea1_jax.rollout.jetstream.tokenizer import EngineTokenizer
-from codea1_jax.rollout.requests import Capacity, Sampling, bucket_of
+from codea1_jax.rollout.requests import Capacity, Sampling, bucket_of, pages_of
 from codea1_jax.rollout.sampling import Controls, SamplingKind
 
 
@@ -51,14 +64,14 @@ class Prompt:
     draws: SampleKeys
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["key_values"], meta_fields=["lengths", "last", "draws"])
+@partial(jax.tree_util.register_dataclass, data_fields=["pages"], meta_fields=["length", "last", "draws"])
 @dataclass(frozen=True, eq=False)
 class Prefix:
-    """Prefilled prompts: their keys and values, lengths in tokens and last tokens, int32 [prompts]."""
+    """A prefilled prompt: pages of keys and values, its length in tokens and last token, and how to resume from it."""
 
-    key_values: Any
-    lengths: np.ndarray
-    last: np.ndarray
+    pages: Cache
+    length: int
+    last: int
     draws: SampleKeys
 
 
@@ -76,12 +89,13 @@ class SlotState:
 
 @dataclass(frozen=True, eq=False)
 class DecodeState:
-    """What a block starts from. Once there are prompts, rows and controls lie on the device as the cache does.
+    """What a block starts from. Once one was decoded, prompts, rows and controls lie on the device as the cache does.
 
-    columns: those of prompts and responses that the block looks at.
+    columns: pages of prompts and responses that the block looks at.
     """
 
     cache: Cache
+    prompts: Prompts
     rows: Rows
     controls: Controls
     kind: SamplingKind
@@ -97,6 +111,7 @@ class JetStreamEngine(engine_api.Engine):
         self._tokenizer = tokenizer
         self._capacity = capacity
         self._mesh = one_device_mesh() if mesh is None else mesh
+        check_shards(capacity, self._mesh)
         self._to_decode_params = to_decode_params(model, self._mesh)
 
     def load_params(self, directory: Path) -> Params:
@@ -108,20 +123,14 @@ class JetStreamEngine(engine_api.Engine):
         return self._to_decode_params(params)
 
     def init_decode_state(self) -> DecodeState:
-        """Empty slots."""
+        """Empty slots, with pages of their own."""
         capacity = self._capacity
-        shape = (capacity.slots, capacity.width)
-        host: Any = (
-            np.zeros(capacity.slots, np.int32),
-            np.zeros(shape, np.int32),
-            np.zeros(shape, np.int32),
-            np.zeros(shape, bool),
-            np.zeros((*shape, 2), np.uint32),
-        )
-        rows, controls = Rows(*host), _controls(Sampling(1), shape)
+        rows, controls = self._idle_rows(), _controls(Sampling(1), capacity.rows)
+        prompts: Any = (np.zeros(capacity.slots, np.int32), self._prompt_pages())
         cache = new_cache(self._model, capacity, self._mesh)
         empty = (None,) * capacity.slots
-        return DecodeState(cache, rows, controls, SamplingKind.FILTERED, self._columns(empty), empty)
+        columns = self._columns(empty)
+        return DecodeState(cache, Prompts(*prompts), rows, controls, SamplingKind.FILTERED, columns, empty)
 
     def prefill(
         self,
@@ -129,54 +138,60 @@ class JetStreamEngine(engine_api.Engine):
         params: Params,
         existing_prefix: None = None,
         padded_tokens: Prompt | np.ndarray | jax.Array,
-        true_length: int | np.ndarray,
+        true_length: int,
     ) -> Prefix:
-        """Runs one right-padded prompt [bucket] of `true_length` tokens, or several [prompts, bucket], once each.
+        """Runs a right-padded prompt [bucket] of `true_length` tokens.
 
         A bare array continues greedily with one sample. Raises ValueError for a prompt that was cut, and for an
         `existing_prefix`: no part of a prompt is shared with another one.
         """
         prompt = padded_tokens if isinstance(padded_tokens, Prompt) else self._greedy(np.asarray(padded_tokens))
-        tokens, lengths = np.atleast_2d(prompt.tokens), np.atleast_1d(np.asarray(true_length, np.int32))
         if existing_prefix is not None:
             raise ValueError("this engine continues no existing prefix")
-        if lengths.max() > tokens.shape[1]:
-            raise ValueError(f"a prompt of {lengths.max()} tokens was cut to {tokens.shape[1]}")
-        key_values = prompt_key_values(self._model, self._mesh, params, tokens)
-        return Prefix(key_values, lengths, tokens[np.arange(len(tokens)), lengths - 1], prompt.draws)
+        if true_length > len(prompt.tokens):
+            raise ValueError(f"a prompt of {true_length} tokens was cut to {len(prompt.tokens)}")
+        pages = self.prefill_pack(params, self._pack_of(prompt.tokens, true_length))
+        return Prefix(pages, true_length, int(prompt.tokens[true_length - 1]), prompt.draws)
 
-    def insert(self, prefix: Prefix, decode_state: DecodeState, slot: int | np.ndarray) -> DecodeState:
-        """Puts prompts into slots, one each; a slot that does not exist drops its prompt. Donates the state's cache."""
-        slots = np.atleast_1d(np.asarray(slot, np.int32))
-        cache, (rows, controls) = insert(
-            self._mesh,
-            decode_state.cache,
-            (decode_state.rows, decode_state.controls),
-            prefix.key_values,
-            slots,
-            self._slot_inputs(prefix),
-        )
-        lengths, limit = prefix.lengths.tolist(), prefix.draws.sampling.max_new_tokens
-        inserted = {place: SlotState(length, 0, limit) for place, length in zip(slots.tolist(), lengths, strict=True)}
-        slot_states = tuple(inserted.get(place, state) for place, state in enumerate(decode_state.slot_states))
+    def prefill_pack(self, params: Params, pack: Pack) -> Cache:
+        """The pages of several prompts."""
+        return prompt_pages(self._model, self._mesh, params, pack)
+
+    def insert(self, prefix: Prefix, decode_state: DecodeState, slot: int) -> DecodeState:
+        """Puts a prompt into a slot. Donates the state's cache."""
+        capacity, state = self._capacity, decode_state
+        numbers = np.full(len(prefix.pages[0].keys), capacity.pages, np.int32)
+        filled = pages_of(prefix.length - 1, capacity.block)
+        numbers[:filled] = self._prompt_pages()[slot, :filled]
+        there = np.arange(slot * capacity.width, (slot + 1) * capacity.width)
+        fresh = self._fresh_rows(prefix, there), _controls(prefix.draws.sampling, capacity.width)
+        rows, controls = replace_rows((state.rows, state.controls), there, fresh)
+        slots = np.array([slot])
+        lengths = replace_rows(state.prompts.lengths, slots, np.array([prefix.length - 1], np.int32))
+        states = list(state.slot_states)
+        states[slot] = SlotState(prefix.length, 0, prefix.draws.sampling.max_new_tokens)
         return replace(
-            decode_state,
-            cache=cache,
+            self.insert_pages(prefix.pages, state, numbers),
+            prompts=state.prompts._replace(lengths=lengths),
             rows=rows,
             controls=controls,
-            slot_states=slot_states,
-            columns=self._columns(slot_states),
+            slot_states=tuple(states),
+            columns=self._columns(states),
         )
 
+    def insert_pages(self, pages: Cache, decode_state: DecodeState, numbers: Any) -> DecodeState:
+        """Puts prefilled pages under these numbers of the state's cache, int32 [new], which it donates."""
+        return replace(decode_state, cache=insert(self._mesh, decode_state.cache, pages, numbers))
+
     def generate(self, params: Params, decode_state: DecodeState) -> tuple[DecodeState, BlockTokens]:
-        """SampleKeys a block for every row. Donates the state's cache."""
+        """Samples a block for every row. Donates the state's cache."""
         state, capacity = decode_state, self._capacity
-        decoder = Decoder(self._model, self._mesh, capacity, self._tokenizer.eos_ids, state.kind, *state.columns)
-        cache, block = decoder(params, state.cache, state.rows, state.controls)
+        decoder = make_decoder(self._model, self._mesh, capacity, self._tokenizer.eos_ids, state.kind, state.columns)
+        cache, block = decoder(params, state.cache, state.prompts, state.rows, state.controls)
         rows = _move_on(state.rows, block)
         slot_states = tuple(_older(state, capacity.block) for state in state.slot_states)
         after = replace(state, cache=cache, rows=rows, slot_states=slot_states, columns=self._columns(slot_states))
-        return after, BlockTokens.of(block, rows)
+        return after, BlockTokens.of(block, rows, capacity.width)
 
     def get_prefix_destination_sharding(self) -> NamedSharding:
         """Where a prefix has to be for `insert`: on every device."""
@@ -219,33 +234,54 @@ class JetStreamEngine(engine_api.Engine):
         sampling = Sampling(self._capacity.response_buckets[-1], temperature=0.0)
         return Prompt(tokens, SampleKeys(sampling, np.zeros((1, 2), np.uint32)))
 
-    def _slot_inputs(self, prefix: Prefix) -> tuple[Rows, Controls]:
-        """What the rows of the prompts' slots start from."""
-        shape = (len(prefix.lengths), self._capacity.width)
-        samples = len(prefix.draws.keys)
-        key = np.zeros((*shape, 2), np.uint32)
-        key[:, :samples] = prefix.draws.keys
+    def _prompt_pages(self) -> np.ndarray:
+        """Every slot's own pages for a prompt, [slots, pages]."""
+        slots, each = self._capacity.slots, self._capacity.prompt_pages
+        return np.arange(slots * each, dtype=np.int32).reshape(slots, each)
+
+    def _idle_rows(self) -> Rows:
+        """Rows without samples, each with pages of its own, which follow those of prompts."""
+        rows, each = self._capacity.rows, self._capacity.response_pages
+        first = self._capacity.slots * self._capacity.prompt_pages
         host: Any = (
-            prefix.lengths - 1,
-            np.broadcast_to(prefix.last[:, None], shape),
-            np.zeros(shape, np.int32),
-            np.broadcast_to(np.arange(shape[1]) < samples, shape),
-            key,
+            np.arange(rows, dtype=np.int32),
+            np.zeros(rows, np.int32),
+            np.zeros(rows, np.int32),
+            np.zeros(rows, np.int32),
+            np.zeros(rows, bool),
+            np.zeros((rows, 2), np.uint32),
+            first + np.arange(rows * each, dtype=np.int32).reshape(rows, each),
         )
-        return Rows(*host), _controls(prefix.draws.sampling, shape)
+        return Rows(*host)
+
+    def _fresh_rows(self, prefix: Prefix, there: np.ndarray) -> Rows:
+        """What these rows, of one slot, start from."""
+        samples, idle = len(prefix.draws.keys), jax.tree.map(lambda x: x[there], self._idle_rows())
+        idle.prompt[:], idle.token[:] = prefix.length - 1, prefix.last
+        idle.active[:samples] = True
+        idle.key[:samples] = prefix.draws.keys
+        return idle
+
+    def _pack_of(self, tokens: np.ndarray, length: int) -> Pack:
+        """One prompt, without its last token."""
+        block = self._capacity.block
+        time = pages_of(len(tokens), block) * block
+        padded = np.pad(tokens, (0, time - len(tokens)))
+        inside = np.arange(time) < length - 1
+        host: Any = (padded, inside.astype(np.int32), np.arange(time, dtype=np.int32), np.arange(time // block))
+        return Pack(*(array[None] for array in host))
 
     def _columns(self, slot_states: Sequence[SlotState | None]) -> tuple[int, int]:
-        """The prompt and response columns that the slots may have to look at."""
-        there = [state for state in slot_states if state is not None]
-        prompt = max((state.prompt for state in there), default=1)
-        drawn = max((state.drawn for state in there), default=0) + self._capacity.block
-        response = bucket_of(drawn, self._capacity.response_buckets)
-        return bucket_of(prompt, self._capacity.prompt_buckets), response - self._capacity.block
+        """The pages of prompts and responses that the slots may have to look at."""
+        there, block = [state for state in slot_states if state is not None], self._capacity.block
+        prompt = bucket_of(max((state.prompt for state in there), default=1), self._capacity.prompt_buckets)
+        drawn = max((state.drawn for state in there), default=0) + block
+        return pages_of(prompt, block), bucket_of(drawn, self._capacity.response_buckets) // block - 1
 
 
-def _controls(sampling: Sampling, shape: tuple[int, int]) -> Controls:
+def _controls(sampling: Sampling, rows: int) -> Controls:
     """The numbers of a sampling for every row, on the host."""
-    numbers: Any = (np.full(shape, number) for number in Controls.of(sampling))
+    numbers: Any = (np.full(rows, number) for number in Controls.of(sampling))
     return Controls(*numbers)
 
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
-from codea1_jax.rollout.cache import columns_before
+from codea1_jax.rollout.attend import columns_before
 from codea1_jax.rollout.decode import DecodedBlock, Rows
 from codea1_jax.rollout.jetstream.shims import engine_api
 
@@ -31,33 +31,28 @@ class Token(int):
 
 
 @jax.jit
-def _pack(block: DecodedBlock, num_generated: Int[Array, "slots width"]) -> Int[Array, "rows columns"]:
-    steps, slots, width = block.tokens.shape
-
-    def by_row(values: Array) -> Array:
-        return jnp.moveaxis(values, 0, -1).reshape(slots * width, -1)
-
+def _pack(block: DecodedBlock, num_generated: Int[Array, " rows"]) -> Int[Array, "rows columns"]:
     parts = [
-        by_row(block.tokens),
-        columns_before(block.count.reshape(-1), steps).astype(jnp.int32),
-        num_generated.reshape(-1, 1),
-        block.active.reshape(-1, 1).astype(jnp.int32),
-        by_row(jax.lax.bitcast_convert_type(block.logprobs, jnp.int32)),
+        block.tokens.T,
+        columns_before(block.count, len(block.tokens)).astype(jnp.int32),
+        num_generated[:, None],
+        block.active[:, None].astype(jnp.int32),
+        jax.lax.bitcast_convert_type(block.logprobs.T, jnp.int32),
     ]
     return jnp.concatenate(parts, axis=1)
 
 
 class BlockTokens(engine_api.ResultTokens):
-    """A block's tokens as JetStream wants them: one int32 array [slots * samples, ...] for one copy to the host.
+    """A block's tokens as JetStream wants them: one int32 array [rows, ...] for one copy to the host.
 
     Its columns: tokens, whether each is valid, the sample's length so far, whether it has more to come, and the bits
     of the logprobs.
     """
 
     @classmethod
-    def of(cls, block: DecodedBlock, rows: Rows) -> BlockTokens:
-        """A block, still on the device, and where its rows stand after it."""
-        steps, _, width = block.tokens.shape
+    def of(cls, block: DecodedBlock, rows: Rows, width: int) -> BlockTokens:
+        """A block, still on the device, and where its rows stand after it; each slot has `width` of them."""
+        steps = len(block.tokens)
         return cls(_pack(block, rows.num_generated), (0, steps), (steps, 2 * steps), (2 * steps, 2 * steps + 1), width)
 
     def convert_to_numpy(self) -> BlockTokens:
@@ -71,7 +66,7 @@ class BlockTokens(engine_api.ResultTokens):
 
     @property
     def logprobs(self) -> np.ndarray:
-        """Float32 [slots * samples, block]."""
+        """Float32 [rows, block]."""
         return np.ascontiguousarray(np.asarray(self.data)[:, self.length_idx[1] + 1 :]).view(np.float32)
 
     def get_result_at_slot(self, slot: int) -> engine_api.SlotData:
@@ -84,12 +79,9 @@ class BlockTokens(engine_api.ResultTokens):
     def as_block(self) -> DecodedBlock:
         """The same as the core's own result, on the host."""
         found = self.convert_to_numpy()
-
-        def by_slot(values: np.ndarray) -> Any:
-            return values.reshape(-1, self.samples_per_slot, *values.shape[1:])
-
         host = np.asarray(found.data)
-        tokens = by_slot(host[:, slice(*self.tokens_idx)]).transpose(2, 0, 1)
-        logprobs = by_slot(found.logprobs).transpose(2, 0, 1)
-        count = by_slot(host[:, slice(*self.valid_idx)].sum(axis=1, dtype=np.int32))
-        return DecodedBlock(tokens, logprobs, count, by_slot(host[:, self.length_idx[1]] != 0), steps=count.max())
+        tokens: Any = host[:, slice(*self.tokens_idx)].T
+        logprobs: Any = found.logprobs.T
+        count: Any = host[:, slice(*self.valid_idx)].sum(axis=1, dtype=np.int32)
+        active: Any = host[:, self.length_idx[1]] != 0
+        return DecodedBlock(tokens, logprobs, count, active, steps=count.max())

@@ -11,20 +11,19 @@ from dataclasses import replace
 from typing import Any
 
 import jax
-import numpy as np
 from jax.sharding import Mesh
 
 from codea1_jax.models.qwen2 import Params, Qwen2
 from codea1_jax.models.tokenizer import Tokenizer
-from codea1_jax.rollout.jetstream.engine import DecodeState, JetStreamEngine, Prompt, SampleKeys
+from codea1_jax.rollout.decode import new_cache
+from codea1_jax.rollout.jetstream.engine import DecodeState, JetStreamEngine
 from codea1_jax.rollout.requests import Capacity, Completion, Request, Sampling
 from codea1_jax.rollout.sampler import Sampler
-from codea1_jax.rollout.sampling import SamplingKind
-from codea1_jax.rollout.schedule import Admission, Schedule
+from codea1_jax.rollout.sampling import Controls, SamplingKind
 
 
 class JetStreamSampler(Sampler):
-    """SampleKeys what `Sampler` draws, by the engine's prefill, insert and generate."""
+    """Samples what `Sampler` draws, by the engine's prefill, insert and generate."""
 
     def __init__(
         self,
@@ -43,31 +42,30 @@ class JetStreamSampler(Sampler):
     def _run(
         self, params: Params, requests: Sequence[Request], sampling: Sampling
     ) -> Iterator[tuple[int, tuple[Completion, ...]]]:
-        schedule = Schedule(requests, self._capacity, eos_ids=self._eos_ids, pad_id=self._pad_id, seed=self._seed)
+        schedule = self._schedule(requests, sampling)
+        controls, kind = Controls.of(sampling), SamplingKind.of(sampling)
         params = self._engine.decode_params(params)
-        state = replace(self._engine.init_decode_state(), kind=SamplingKind.of(sampling))
+        cache = new_cache(self._model, self._capacity, self._mesh)
+        state = DecodeState(cache, schedule.prompts(), schedule.rows(), controls, kind, (1, 0), slot_states=())
         finished = []
         while True:
-            for admission in schedule.admit():
-                state = self._enter(params, state, admission, sampling)
+            for pack in schedule.admit():
+                self._count(pack)
+                pages = self._engine.prefill_pack(params, pack)
+                state = self._engine.insert_pages(pages, state, pack.pages.reshape(-1))
             if not schedule.busy:
                 break
-            # A row whose sample ended may take its group's next one, of which the engine's own state knows nothing.
-            limits = np.minimum(schedule.limits(), sampling.max_new_tokens)
-            controls = state.controls._replace(max_new_tokens=limits)
-            state = replace(state, rows=schedule.rows(), controls=controls, columns=schedule.columns())
-            self._programs.add((state.kind, state.columns))
+            # What rows hold is the schedule's to say: the engine's own state knows only of samples that go on.
+            state = replace(
+                state,
+                prompts=schedule.prompts(),
+                rows=schedule.rows(),
+                controls=controls._replace(max_new_tokens=schedule.limits()),
+                columns=schedule.columns(),
+            )
+            self._programs.add((kind, state.columns))
             state, result = self._engine.generate(params, state)
             yield from finished  # while the device works
             finished = schedule.record(self._fetch(result.as_block()))
         yield from finished
-
-    def _enter(self, params: Params, state: DecodeState, admission: Admission, sampling: Sampling) -> DecodeState:
-        self._programs.add(admission.tokens.shape)
-        self.counters.prefilled += admission.prefilled
-        prompts = Prompt(
-            admission.tokens, SampleKeys(sampling, np.zeros((0, 2), np.uint32))
-        )  # the schedule has the keys
-        lengths = np.full(len(admission.tokens), admission.tokens.shape[1], np.int32)
-        prefix = self._engine.prefill(params=params, padded_tokens=prompts, true_length=lengths)
-        return self._engine.insert(prefix, state, admission.slots)
+        self.counters.set_back += schedule.set_back

@@ -1,0 +1,119 @@
+"""Attention of decoding queries over a cache in pages on CUDA, a Pallas kernel for Triton.
+
+A tile is a set of queries that look at the same tokens. Its tokens are split into shares, so that a few long tiles keep
+every multiprocessor busy; a program mixes one share for one key/value head, up to the real length, and the shares are
+merged by their log-sum-exps.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import triton as plgpu
+from jaxtyping import Array, Float, Int
+
+from codea1_jax.models.blockwise import MASKED
+
+BLOCK = 64  # tokens that a program works on at once
+PROGRAMS = 512  # that keep a GPU busy: about four to a multiprocessor
+FEWEST_QUERIES = 16  # rows of the smallest matrix product
+
+
+class Work(NamedTuple):
+    """What the kernel works through: every tile's pages, and how many of their tokens it looks at."""
+
+    tables: Int[Array, "tiles columns"]
+    lengths: Int[Array, " tiles"]
+
+
+def work_of(tables: Int[Array, "tiles columns"], lengths: Int[Array, " tiles"], page_size: int) -> Work:
+    """The work of tiles that look at the first `lengths` tokens of the pages `tables`.
+
+    Entries of a table beyond its length may hold anything.
+    """
+    del page_size  # the TPU kernel's work depends on it
+    return Work(tables if tables.shape[1] else jnp.zeros((len(lengths), 1), tables.dtype), lengths)
+
+
+def paged_attention(
+    q: Float[Array, "tiles kv_heads queries head_dim"],
+    keys: Float[Array, "pages kv_heads page head_dim"],
+    values: Float[Array, "pages kv_heads page head_dim"],
+    work: Work,
+    *,
+    interpret: bool = False,
+) -> tuple[Float[Array, "tiles kv_heads queries head_dim"], Float[Array, "tiles kv_heads queries"]]:
+    """Mixed values, and the log-sum-exp of each query's scores; float32. A tile without tokens gets 0 and MASKED.
+
+    `interpret` runs the kernel where there is no GPU.
+    """
+    tiles, kv_heads, queries, head_dim = q.shape
+    most = work.tables.shape[1] * keys.shape[2]
+    shares = max(1, min(PROGRAMS // (tiles * kv_heads), most // BLOCK))
+    rows = max(FEWEST_QUERIES, pl.next_power_of_2(queries))
+    q = jnp.pad(q, ((0, 0), (0, 0), (0, rows - queries), (0, 0)))
+    mixed, normalizers = pl.pallas_call(
+        _kernel,
+        grid=(tiles, kv_heads, shares),
+        in_specs=[
+            *[pl.no_block_spec] * 4,
+            pl.BlockSpec((None, None, rows, head_dim), lambda tile, head, share: (tile, head, 0, 0)),
+        ],
+        out_specs=[
+            pl.BlockSpec((None, None, None, rows, head_dim), lambda tile, head, share: (share, tile, head, 0, 0)),
+            pl.BlockSpec((None, None, None, rows), lambda tile, head, share: (share, tile, head, 0)),
+        ],
+        out_shape=[
+            jax.ShapeDtypeStruct((shares, tiles, kv_heads, rows, head_dim), jnp.float32),
+            jax.ShapeDtypeStruct((shares, tiles, kv_heads, rows), jnp.float32),
+        ],
+        compiler_params=plgpu.CompilerParams(num_warps=4, num_stages=3),
+        interpret=interpret,
+        name="paged_attention",
+    )(work.tables, work.lengths, keys, values, q)
+    return _merged(mixed[:, :, :, :queries], normalizers[:, :, :, :queries])
+
+
+def _kernel(tables: Any, lengths: Any, keys: Any, values: Any, q: Any, mixed: Any, normalizers: Any) -> None:
+    tile, head, share = pl.program_id(0), pl.program_id(1), pl.program_id(2)
+    page_size, head_dim = keys.shape[2:]
+    length = lengths[tile]
+    size = pl.cdiv(pl.cdiv(length, pl.num_programs(2)), BLOCK) * BLOCK
+    start, end = share * size, jnp.minimum((share + 1) * size, length)
+
+    def add(index: Array, running: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        top, total, sums = running
+        place = start + index * BLOCK + jnp.arange(BLOCK)
+        seen, place = place < end, jnp.minimum(place, end - 1)
+        number = tables[tile, place // page_size]
+
+        def look_up(store: Any) -> Array:
+            return store[number, head, place % page_size]
+
+        scores = plgpu.dot(q[...], look_up(keys), trans_b=True).astype(jnp.float32) / math.sqrt(head_dim)
+        scores = jnp.where(seen[None], scores, MASKED)
+        highest = jnp.maximum(top, jnp.max(scores, axis=1))
+        weights, fade = jnp.exp(scores - highest[:, None]), jnp.exp(top - highest)
+        added = plgpu.dot(weights.astype(values.dtype), look_up(values)).astype(jnp.float32)
+        return highest, fade * total + jnp.sum(weights, axis=1), fade[:, None] * sums + added
+
+    rows = q.shape[0]
+    nothing = (jnp.full((rows,), MASKED), jnp.zeros((rows,)), jnp.zeros((rows, head_dim)))
+    top, total, sums = jax.lax.fori_loop(0, pl.cdiv(end - start, BLOCK), add, nothing)
+    total = jnp.where(end > start, total, 1.0)
+    mixed[...] = sums / total[:, None]
+    normalizers[...] = top + jnp.log(total)
+
+
+def _merged(
+    mixed: Float[Array, "shares tiles kv_heads queries head_dim"],
+    normalizers: Float[Array, "shares tiles kv_heads queries"],
+) -> tuple[Float[Array, "tiles kv_heads queries head_dim"], Float[Array, "tiles kv_heads queries"]]:
+    """The softmax over all shares together."""
+    normalizer = jax.nn.logsumexp(normalizers, axis=0)
+    weights = jnp.exp(normalizers - normalizer[None])
+    return jnp.sum(weights[..., None] * mixed, axis=0), normalizer

@@ -1,0 +1,247 @@
+"""Attention of decoding queries over a cache in pages on TPU, a Pallas kernel.
+
+A tile is a set of queries that look at the same tokens. The kernel works through a list of items: the chunks that each
+tile really has, so its time depends on the tokens and not on the longest tile. A step of its grid starts the copies of
+one item's pages into VMEM and attends to an item whose copies were started `AHEAD` steps before, so memory is read
+without a pause, across tiles as well. Pallas' own pipeline brings in queries and page numbers and takes out results.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from jaxtyping import Array, Float, Int
+
+from codea1_jax.models.blockwise import MASKED
+
+LANES = 128  # pages must be as wide as a multiple of these; TPUs pad narrower ones, and XLA would copy the store
+CHUNK = 512  # tokens of an item: reading them takes longer than a step's fixed cost
+AHEAD = 2  # items whose pages are on their way while another is attended to
+WINDOW = 64  # items whose page numbers come into SMEM together
+
+
+class Work(NamedTuple):
+    """What the kernel works through: `count` items, those of a tile one after another; the rest is padding.
+
+    tile, start: each item's tile, and its first token in it. pages: the numbers of the items' pages, WINDOW items to a
+    window. lengths: each tile's tokens.
+    """
+
+    count: Int[Array, ""]
+    tile: Int[Array, " items"]
+    start: Int[Array, " items"]
+    pages: Int[Array, "windows 1 numbers"]
+    lengths: Int[Array, " tiles"]
+
+
+def work_of(tables: Int[Array, "tiles columns"], lengths: Int[Array, " tiles"], page_size: int) -> Work:
+    """The work of tiles that look at the first `lengths` tokens of the pages `tables`.
+
+    Entries of a table beyond its length may hold anything.
+    """
+    tiles, columns = tables.shape
+    item_pages = max(1, min(CHUNK // page_size, columns))
+    most = max(1, -(-columns // item_pages))
+    chunks = -(-lengths // (item_pages * page_size))
+    ends = jnp.cumsum(chunks)
+    items = jnp.arange(tiles * most + -(tiles * most) % WINDOW)
+    tile = jnp.minimum(jnp.searchsorted(ends, items, side="right"), tiles - 1)
+    chunk = jnp.clip(items - (ends - chunks)[tile], 0, most - 1)
+    by_chunk = jnp.pad(tables, ((0, 0), (0, most * item_pages - columns))).reshape(tiles, most, item_pages)
+    return Work(
+        count=ends[-1],
+        tile=tile,
+        start=chunk * (item_pages * page_size),
+        pages=by_chunk[tile, chunk].reshape(-1, 1, WINDOW * item_pages),
+        lengths=lengths,
+    )
+
+
+def paged_attention(
+    q: Float[Array, "tiles kv_heads queries head_dim"],
+    keys: Float[Array, "pages kv_heads page width"],
+    values: Float[Array, "pages kv_heads page width"],
+    work: Work,
+    *,
+    interpret: bool | pltpu.InterpretParams = False,
+) -> tuple[Float[Array, "tiles kv_heads queries head_dim"], Float[Array, "tiles kv_heads queries"]]:
+    """Mixed values, and the log-sum-exp of each query's scores; float32. A tile without tokens gets 0 and MASKED.
+
+    width: head_dim, or more, with zeros in the rest. TPUs pad it to 128 in any case, and XLA would keep a narrower
+    store in another order and copy it for every program. `interpret` runs the kernel where there is no TPU.
+    """
+    tiles, kv_heads, queries, head_dim = q.shape
+    page_size, width = keys.shape[2:]
+    windows, _, numbers = work.pages.shape
+
+    def of_tile(step: Array, tile: Any, *_: Any) -> tuple[Array, int, int, int]:
+        return tile[jnp.maximum(step - AHEAD, 0)], 0, 0, 0
+
+    def of_window(step: Array, *_: Any) -> tuple[Array, int, int]:
+        return jnp.minimum(jax.lax.div(step, WINDOW), windows - 1), 0, 0
+
+    rows = pl.BlockSpec((None, kv_heads, queries, width), of_tile)
+    store = pl.BlockSpec(memory_space=pltpu.HBM)
+    buffer = pltpu.VMEM((AHEAD + 1, numbers // WINDOW, kv_heads, page_size, width), keys.dtype)
+    per_query = pltpu.VMEM((kv_heads, queries, 1), jnp.float32)
+    if not interpret:  # else XLA may copy a store that fits into VMEM
+        keys, values = (pltpu.with_memory_space_constraint(x, pltpu.HBM) for x in (keys, values))
+    mixed, normalizers = pl.pallas_call(
+        partial(_kernel, 1 / math.sqrt(head_dim)),
+        grid_spec=pltpu.PrefetchScalarGridSpec(
+            num_scalar_prefetch=3,
+            grid=(work.count + AHEAD,),
+            in_specs=[pl.BlockSpec((None, 1, numbers), of_window, memory_space=pltpu.SMEM), rows, store, store],
+            out_specs=[rows, pl.BlockSpec((None, kv_heads, queries, 1), of_tile)],
+            scratch_shapes=[
+                buffer,
+                buffer,
+                pltpu.SemaphoreType.DMA((AHEAD + 1,)),
+                pltpu.VMEM((kv_heads, queries, width), jnp.float32),
+                per_query,
+                per_query,
+            ],
+        ),
+        out_shape=[
+            jax.ShapeDtypeStruct((tiles, kv_heads, queries, width), jnp.float32),
+            jax.ShapeDtypeStruct((tiles, kv_heads, queries, 1), jnp.float32),
+        ],
+        compiler_params=pltpu.CompilerParams(dimension_semantics=("arbitrary",), disable_bounds_checks=True),
+        cost_estimate=_cost(queries, keys),
+        interpret=interpret,
+        name="paged_attention",
+    )(
+        work.tile,
+        work.start,
+        work.lengths,
+        work.pages,
+        jnp.pad(q, ((0, 0),) * 3 + ((0, width - head_dim),)),
+        keys,
+        values,
+    )
+    empty = (work.lengths == 0)[:, None, None]  # tiles without items, of which nothing is written
+    mixed = jnp.where(empty[..., None], 0.0, mixed[..., :head_dim])
+    return mixed, jnp.where(empty, MASKED, normalizers[..., 0])
+
+
+def _cost(queries: int, keys: Array) -> pl.CostEstimate:
+    """As if every page were read once: how many are is not known when XLA schedules the kernel."""
+    scores = queries * math.prod(keys.shape[:3])
+    read = 2 * keys.size * keys.dtype.itemsize
+    return pl.CostEstimate(flops=4 * scores * keys.shape[3], transcendentals=scores, bytes_accessed=read)
+
+
+@dataclass(frozen=True)
+class _Copies:
+    """Copies of items' pages from the stores [pages, kv_heads, page, width] into buffers for AHEAD + 1 items."""
+
+    stores: Sequence[Any]
+    buffers: Sequence[Any]
+    arrived: Any
+
+    def start(self, item: Array, tokens: Array, numbers: Any) -> None:
+        """tokens: of the item's tile, from the item's start."""
+        slots, item_pages, _, page_size, _ = self.buffers[0].shape
+        slot, first = jax.lax.rem(item, slots), jax.lax.rem(item, WINDOW) * item_pages
+        for place in range(item_pages):
+
+            @pl.when(place * page_size < tokens)
+            def _(place: int = place) -> None:
+                number = numbers[0, first + place]
+                for store, buffer in zip(self.stores, self.buffers, strict=True):
+                    pltpu.make_async_copy(store.at[number], buffer.at[slot, place], self.arrived.at[slot]).start()
+
+    def wait(self, item: Array, tokens: Array) -> tuple[Array, Array]:
+        """Keys and values [kv_heads, tokens of a chunk, width].
+
+        A wait is for a fixed number of bytes; powers of two add up to any number of pages.
+        """
+        slots, item_pages, kv_heads, page_size, width = self.buffers[0].shape
+        slot = jax.lax.rem(item, slots)
+        started = jnp.minimum(pl.cdiv(tokens, page_size), item_pages)
+        for size in (2**power for power in range(item_pages.bit_length())):
+
+            @pl.when((started & size) > 0)
+            def _(size: int = size) -> None:
+                for buffer in self.buffers:
+                    some = buffer.at[slot, pl.ds(0, size)]
+                    pltpu.make_async_copy(some, some, self.arrived.at[slot]).wait()
+
+        def by_head(buffer: Any) -> Array:
+            heads = [buffer[slot, :, head].reshape(item_pages * page_size, width) for head in range(kv_heads)]
+            return jnp.stack(heads)
+
+        keys, values = map(by_head, self.buffers)
+        return keys, values
+
+
+def _kernel(
+    scale: float,
+    tile: Any,
+    start: Any,
+    lengths: Any,
+    numbers: Any,
+    q: Any,
+    keys: Any,
+    values: Any,
+    mixed: Any,
+    normalizers: Any,
+    key_buffer: Any,
+    value_buffer: Any,
+    arrived: Any,
+    sums: Any,
+    top: Any,
+    total: Any,
+) -> None:
+    step, items = pl.program_id(0), pl.num_programs(0) - AHEAD
+    copies = _Copies((keys, values), (key_buffer, value_buffer), arrived)
+
+    def tokens_from(item: Array) -> Array:
+        return lengths[tile[item]] - start[item]
+
+    @pl.when(step == 0)
+    def _() -> None:
+        value_buffer[...] = jnp.zeros_like(value_buffer)  # a weight of zero does not silence a NaN
+
+    @pl.when(step < items)
+    def _() -> None:
+        copies.start(step, tokens_from(step), numbers)
+
+    @pl.when(step >= AHEAD)
+    def _() -> None:
+        item = step - AHEAD
+        tokens = tokens_from(item)
+
+        @pl.when(start[item] == 0)
+        def _() -> None:
+            sums[...] = jnp.zeros_like(sums)
+            top[...] = jnp.full_like(top, MASKED)
+            total[...] = jnp.zeros_like(total)
+
+        k, v = copies.wait(item, tokens)
+        _attend(scale, q[...], k, v, tokens, sums, top, total)
+
+        @pl.when(tokens <= k.shape[1])
+        def _() -> None:
+            mixed[...] = sums[...] / total[...]
+            normalizers[...] = top[...] + jnp.log(total[...])
+
+
+def _attend(scale: float, q: Array, k: Array, v: Array, tokens: Array, sums: Any, top: Any, total: Any) -> None:
+    """Adds a chunk's first `tokens` to the running sums of a softmax, relative to the highest score so far."""
+    scores = scale * jnp.einsum("kqd,ktd->kqt", q, k, preferred_element_type=jnp.float32)
+    scores = jnp.where(jax.lax.broadcasted_iota(jnp.int32, scores.shape, 2) < tokens, scores, MASKED)
+    highest = jnp.maximum(top[...], jnp.max(scores, axis=-1, keepdims=True))
+    weights, fade = jnp.exp(scores - highest), jnp.exp(top[...] - highest)
+    mixed = jnp.einsum("kqt,ktd->kqd", weights.astype(v.dtype), v, preferred_element_type=jnp.float32)
+    sums[...] = fade * sums[...] + mixed
+    total[...] = fade * total[...] + jnp.sum(weights, axis=-1, keepdims=True)
+    top[...] = highest

@@ -1,0 +1,112 @@
+"""How a block's rows read the pages of the cache: by a kernel that follows page tables, or from copies.
+
+    Paged      a Pallas kernel reads each row's own pages, as far as the row has come (TPU, GPU)
+    Gathered   once a block, pages are copied side by side, then read by plain XLA up to the longest row's (CPU)
+
+Both give the same numbers up to rounding. XLA's CPU backend transposes keys that have their columns before `head_dim`
+at every step, so copies have them last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, Protocol, runtime_checkable
+
+import jax
+from jaxtyping import Array, Float, Int
+
+from codea1_jax.models.layout import on_shards
+from codea1_jax.rollout import paged_gpu, paged_tpu
+from codea1_jax.rollout.attend import Mixed, mix
+from codea1_jax.rollout.cache import AXES, Cache, KeyValues
+from codea1_jax.rollout.requests import Capacity
+
+
+@runtime_checkable
+class Reader(Protocol):
+    """What a decoding program reads its cache by. A *tile* is a row, or the rows that share a prompt.
+
+    lanes: what the width of a page must be a multiple of.
+    """
+
+    @property
+    def lanes(self) -> int: ...
+
+    def columns(self, needed: tuple[int, int], capacity: Capacity) -> tuple[int, int]:
+        """The prompt and response pages that a program looks at for a block whose tiles need this many."""
+        ...
+
+    def prepare(self, cache: Cache, tables: Int[Array, "tiles pages"], lengths: Int[Array, " tiles"]) -> Any:
+        """What is the same for all steps of a block: for all layers, and for each. Axes are split as `AXES`."""
+        ...
+
+    def mix(self, q: Float[Array, "tiles kv_heads queries head_dim"], shared: Any, layer: Any) -> Mixed:
+        """Every query looks at its tile's pages. Runs on a device's own part of everything."""
+        ...
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """Reads copies of the pages."""
+
+    lanes: int = 1
+
+    def columns(self, needed: tuple[int, int], capacity: Capacity) -> tuple[int, int]:
+        """As few as are needed."""
+        return needed
+
+    def prepare(self, cache: Cache, tables: Array, lengths: Array) -> tuple[Array, Cache]:
+        """Lengths, and every layer's copies: keys [tiles, kv_heads, head_dim, columns], values as ever."""
+
+        def gather(cache: Cache, tables: Array) -> tuple[Cache]:
+            return (tuple(_side_by_side(store, tables) for store in cache),)
+
+        return lengths, *on_shards(gather, (cache, tables), (AXES, ("batch",)), (AXES,))
+
+    def mix(self, q: Array, shared: Array, layer: KeyValues) -> Mixed:
+        """In plain XLA."""
+        return mix(q, layer, shared, keys="dc")
+
+
+def _side_by_side(store: KeyValues, tables: Array) -> KeyValues:
+    keys, values = (x.at[tables].get(mode="clip") for x in store)  # [tiles, pages, kv_heads, block, head_dim]
+    tiles, count, kv_heads, block, head_dim = keys.shape
+    return KeyValues(
+        keys.transpose(0, 2, 4, 1, 3).reshape(tiles, kv_heads, head_dim, count * block),
+        values.swapaxes(1, 2).reshape(tiles, kv_heads, count * block, head_dim),
+    )
+
+
+@dataclass(frozen=True)
+class Paged:
+    """Reads the pages where they lie, by the kernel in a module: its `work_of` and `paged_attention`."""
+
+    kernel: ModuleType
+    lanes: int = 1
+    interpret: bool = False
+
+    def columns(self, needed: tuple[int, int], capacity: Capacity) -> tuple[int, int]:
+        """All there can be: the kernel stops where a tile ends."""
+        return capacity.prompt_pages, capacity.response_pages
+
+    def prepare(self, cache: Cache, tables: Array, lengths: Array) -> tuple[Any, Cache]:
+        """The kernel's work, with an axis for the shards, and the cache itself."""
+        block = cache[0].keys.shape[2]
+
+        def work(tables: Array, lengths: Array) -> tuple[Any]:
+            return (jax.tree.map(lambda x: x[None], self.kernel.work_of(tables, lengths, block)),)
+
+        return *on_shards(work, (tables, lengths), (("batch",), ("batch",)), (("batch",),)), cache
+
+    def mix(self, q: Array, shared: Any, layer: KeyValues) -> Mixed:
+        """By the kernel."""
+        work = jax.tree.map(lambda x: x[0], shared)
+        return Mixed(*self.kernel.paged_attention(q, *layer, work, interpret=self.interpret))
+
+
+def reader_for(platform: str) -> Reader:
+    """The reader of choice on these devices ("cpu", "tpu", "gpu", "cuda")."""
+    if platform == "tpu":
+        return Paged(paged_tpu, paged_tpu.LANES)
+    return Paged(paged_gpu) if platform in ("gpu", "cuda") else Gathered()
