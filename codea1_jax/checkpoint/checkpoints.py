@@ -11,6 +11,8 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
+import re
 import shutil
 import threading
 from collections.abc import Iterator, Mapping
@@ -20,6 +22,8 @@ from typing import Any
 
 import orbax.checkpoint as ocp
 
+from codea1_jax.checkpoint.abandoned import ignore_abandoned
+from codea1_jax.checkpoint.data_files import first_damaged_file
 from codea1_jax.checkpoint.fingerprint import describe, shapes
 from codea1_jax.checkpoint.retention import Keep, Score
 from codea1_jax.checkpoint.storage import locate
@@ -28,6 +32,9 @@ ARRAYS = "arrays"
 DOCUMENT = "document"
 
 _TEMPORARY = "*.orbax-checkpoint-tmp*"
+# What tensorstore adds to a message, such as its specification of an array.
+_ANNOTATION = re.compile(r" \[\w+(\[\d+\])?='")
+_OS_ERROR = re.compile(r"\[os_error_code='(\d+)'\]")
 
 logger = logging.getLogger(__name__)
 
@@ -56,6 +63,7 @@ class Checkpoints:
         *,
         read_only: bool = False,
     ) -> None:
+        ignore_abandoned()
         self._directory = locate(str(directory))
         options = ocp.CheckpointManagerOptions(
             preservation_policy=Keep(keep_last, keep_best, score),
@@ -135,10 +143,14 @@ class Checkpoints:
             raise CheckpointError(f"step {step} in {self._directory} is damaged: {error}") from error
 
     def look(self, step: int) -> tuple[dict[str, list[Any]], dict[str, Any]]:
-        """Type, shape and fingerprint of a step's arrays by path, and its document. Raises CheckpointError."""
+        """Type, shape and fingerprint of a step's arrays by path, and its document, without reading the arrays.
+
+        Raises CheckpointError if there is no such step, or one of its files is missing or too short.
+        """
         self._refuse_missing(step)
         try:
             content = self._content(step)
+            self._refuse_short_files(step)
         except _Unreadable as error:
             raise CheckpointError(f"step {step} in {self._directory} is damaged: {error}") from error
         return content["arrays"], content["document"]
@@ -175,7 +187,8 @@ class Checkpoints:
                     shutil.rmtree(rest, ignore_errors=True)
             saved = list(self.steps()) or "none"
             raise CheckpointError(
-                f"cannot save to {self._directory}: {_reason(error)} (steps that are saved: {saved})"
+                f"cannot save to {self._directory}: {_reason(error)} (steps that are saved: {saved}); "
+                "free some space or fix the storage, then continue with --resume"
             ) from error
 
     def _refuse_missing(self, step: int) -> None:
@@ -184,6 +197,7 @@ class Checkpoints:
 
     def _read(self, step: int, like: Any, *, whole: bool = True) -> tuple[Any, dict[str, Any]]:
         content, wanted = self._content(step), shapes(like)
+        self._refuse_short_files(step)
         saved: dict[str, Any] = content["arrays"]
         if not whole:
             saved = {name: description for name, description in saved.items() if name in wanted}
@@ -202,8 +216,15 @@ class Checkpoints:
         try:
             return self._manager.restore(step, args=ocp.args.Composite(**{item: args}))[item]
         except Exception as error:  # Orbax raises a bare Exception for a chunk that cannot be read
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise _Unreadable(f"'{item}' cannot be read ({reason})") from error
+            raise _Unreadable(f"'{item}' cannot be read ({_reason(error)})") from error
+
+    def _refuse_short_files(self, step: int) -> None:
+        try:
+            damaged = first_damaged_file(self._directory / str(step) / ARRAYS)
+        except Exception as error:  # tensorstore has no class of errors
+            raise _Unreadable(f"'{ARRAYS}' cannot be read ({_reason(error)})") from error
+        if damaged is not None:
+            raise _Unreadable(f"'{ARRAYS}' cannot be read ({damaged} is missing or too short)")
 
     def _advice(self, step: int, like: Any) -> str:
         for earlier in reversed([saved for saved in self.steps() if saved < step]):
@@ -220,8 +241,16 @@ def _partial(like: Mapping[str, Any]) -> ocp.args.PyTreeRestore:
     return ocp.args.PyTreeRestore(like, restore_args=restore_args, partial_restore=True)
 
 
-def _reason(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[-1]
+def _reason(error: BaseException) -> str:
+    """What went wrong at first, in one line: in the operating system's words where it comes from there."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    text = (str(error).strip() or type(error).__name__).splitlines()[0]
+    if code := _OS_ERROR.search(text):
+        return os.strerror(int(code[1]))
+    return _ANNOTATION.split(text)[0]
 
 
 def _digest(document: Any) -> str:

@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> int:
     from sandbox import SandboxError, SandboxUnavailable  # not for --help
 
-    logging.getLogger("absl").setLevel(logging.ERROR)  # where Orbax warns of choices that are ours
+    logging.getLogger("absl").setLevel(logging.CRITICAL)  # where Orbax warns of our choices, and logs what it raises
     try:
         with shortage_named():
             return options.run(options)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codea1_jax.cli._runtime import DONE
+from codea1_jax.cli._runtime import DONE, FAILED
 from codea1_jax.errors import UserError
 
 if TYPE_CHECKING:
@@ -34,12 +34,12 @@ def add(commands: Commands) -> None:
 
 def _ls(options: argparse.Namespace) -> int:
     with _open(options.place) as checkpoints:
-        rows = [{"step": step, **_evaluation(checkpoints.look(step)[1], step)} for step in checkpoints.steps()]
+        rows = [_row(checkpoints, step) for step in checkpoints.steps()]
     if options.json:
         print(json.dumps(rows))
     else:
         print("\n".join(_line(row) for row in rows))
-    return DONE
+    return FAILED if any("damaged" in row for row in rows) else DONE
 
 
 def _show(options: argparse.Namespace) -> int:
@@ -82,6 +82,16 @@ def _open(place: str) -> Checkpoints:
     return checkpoints
 
 
+def _row(checkpoints: Checkpoints, step: int) -> dict[str, Any]:
+    """A step and how good it was, or how it is damaged."""
+    from codea1_jax.checkpoint.checkpoints import CheckpointError
+
+    try:
+        return {"step": step, **_evaluation(checkpoints.look(step)[1], step)}
+    except CheckpointError as error:
+        return {"step": step, "damaged": str(error)}
+
+
 def _evaluation(document: Mapping[str, Any], step: int) -> dict[str, float]:
     """A step's evaluation, where there was one."""
     lines = [line for line in document["metrics"] if line["kind"] == "eval" and line["step"] == step]
@@ -89,6 +99,8 @@ def _evaluation(document: Mapping[str, Any], step: int) -> dict[str, float]:
 
 
 def _line(row: Mapping[str, Any]) -> str:
+    if "damaged" in row:
+        return f"{row['step']:>8}  {row['damaged']}"
     figures = ", ".join(f"{name.removeprefix('eval/')} {value:.2f}" for name, value in row.items() if name != "step")
     return f"{row['step']:>8}  {figures}".rstrip()
 

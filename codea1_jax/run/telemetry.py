@@ -18,13 +18,14 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, SupportsFloat
 
 import jax
-from tensorboardX import SummaryWriter
 
-from codea1_jax.files import read_lines, write_atomically
+from codea1_jax.files import naming, read_lines, write_atomically
+from codea1_jax.run.tensorboard import EventFile
 
 METRICS_FILE = "metrics.jsonl"
 ROLLOUTS_FOLDER = "rollouts"
@@ -104,7 +105,7 @@ class Metrics:
             shutil.rmtree(board_dir, ignore_errors=True)
         rewind(run_dir, -1 if resume_step is None else resume_step)
         self._file = (run_dir / METRICS_FILE).open("a", encoding="utf-8", newline="\n")
-        self._board = SummaryWriter(str(board_dir), purge_step=None if resume_step is None else resume_step + 1)
+        self._board = EventFile(board_dir, purge_step=None if resume_step is None else resume_step + 1)
         resumed = resume_step is not None
         self._wandb = None if wandb_project is None else _start_wandb(run_dir, wandb_project, resumed=resumed)
 
@@ -114,20 +115,20 @@ class Metrics:
 
     def write(self, line: Mapping[str, Any]) -> None:
         """Appends a line that `as_line` made, on disk when this returns."""
-        self._file.write(json.dumps(line) + "\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        with naming(Path(self._file.name)):
+            self._file.write(json.dumps(line) + "\n")
+            self._file.flush()
+            os.fsync(self._file.fileno())
         step = line["step"]
         figures = {name: value for name, value in line.items() if isinstance(value, float) and name != "time"}
-        for name, value in figures.items():
-            self._board.add_scalar(name, value, step)
-        self._board.flush()
+        self._board.write(step, line["time"], figures)
         if self._wandb is not None:
             self._wandb.log(figures, step=step)
 
     def close(self) -> None:
-        self._file.close()
-        self._board.close()
+        for file in (self._file, self._board):
+            with suppress(OSError):  # every line is on disk, unless writing it has failed and was reported
+                file.close()
         if self._wandb is not None:
             self._wandb.finish()
 
