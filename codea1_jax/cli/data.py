@@ -104,6 +104,8 @@ def _validate(options: argparse.Namespace) -> int:
             report = find_faults(options.file, pool)
     except ValueError as error:
         raise UserError(str(error)) from error
+    if not (report.problems or report.faults):
+        raise UserError(f"{options.file}: no row is an object with fields")
     if options.json:
         faults = [vars(fault) for fault in report.faults]
         print(json.dumps({"file": str(options.file), "problems": report.problems, "faults": faults}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,8 +23,10 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from codea1_jax.console import log_to_stderr
     from codea1_jax.report import build_report, follow_report
 
+    log_to_stderr(logging.WARNING)
     write = follow_report if options.follow else build_report
     print(write(options.runs, options.out))
     return DONE

@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from codea1_jax.report.recorded import LeaveOut, leave_out, read_objects
 from codea1_jax.run.telemetry import rollout_steps, rollouts_path
 
 MAX_STEPS = 12
@@ -99,7 +100,8 @@ def _follow(
 
 
 def _take(run_dir: Path, step: int, chosen: Set[tuple[int, int]]) -> tuple[Mapping[str, Any], ...]:
-    return tuple(question for i, question in enumerate(_questions(run_dir, step)) if (step, i) in chosen)
+    questions = _questions(run_dir, step, damaged=lambda _: None)  # which was named when the sizes were taken
+    return tuple(question for i, question in enumerate(questions) if (step, i) in chosen)
 
 
 def _sizes(run_dir: Path, step: int) -> list[tuple[str, int]]:
@@ -107,11 +109,13 @@ def _sizes(run_dir: Path, step: int) -> list[tuple[str, int]]:
     return [(question["question_id"], _size(question)) for question in _questions(run_dir, step)]
 
 
-def _questions(run_dir: Path, step: int) -> Iterator[Mapping[str, Any]]:
-    """Streams a file that may hold far more than a page can."""
-    with rollouts_path(run_dir, step).open(encoding="utf-8") as file:
-        for line in file:
-            yield _share_prompts(json.loads(line))
+def _questions(run_dir: Path, step: int, damaged: LeaveOut = leave_out) -> Iterator[Mapping[str, Any]]:
+    path = rollouts_path(run_dir, step)
+    for question in read_objects(path, damaged):
+        if "question_id" in question and "programs" in question:
+            yield _share_prompts(question)
+        else:
+            damaged(f"{path}: a line that does not hold a question and its programs")
 
 
 def _share_prompts(question: dict[str, Any]) -> dict[str, Any]:

@@ -12,11 +12,10 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from codea1_jax.errors import UserError
-from codea1_jax.files import read_lines
+from codea1_jax.report.recorded import leave_out, parse_config, read_document, read_objects
 from codea1_jax.report.rollouts import Rollouts, choose_rollouts, evenly_spaced
+from codea1_jax.run.rundir import CONFIG_FILE, SUMMARY_FILE
 from codea1_jax.run.telemetry import METRICS_FILE, VERSIONS_FILE
 
 MAX_POINTS = 1000
@@ -41,28 +40,31 @@ class Run:
 def read_runs(run_dirs: Sequence[Path], rollout_bytes: int) -> list[Run]:
     """Reads run directories; `rollout_bytes` of JSON are shared among their rollouts.
 
-    Runs whose configurations differ only in their seed get the same `group`. Raises UserError for a
-    path that is not a directory and ValueError for one whose files cannot be read.
+    Runs whose configurations differ only in their seed get the same `group`. What is damaged is left out, with a
+    warning. Raises UserError for a path that is not the directory of a run.
     """
     paths = [path.resolve() for path in run_dirs]
     for path in paths:
         if not path.is_dir():
             raise UserError(f"no run directory at {path}")
+        if not ((path / CONFIG_FILE).exists() or (path / METRICS_FILE).exists()):
+            raise UserError(f"{path} is not a run: it holds neither {CONFIG_FILE} nor {METRICS_FILE}")
     names = _names(paths)
-    configs = [_text(path / "config.yaml") for path in paths]
-    groups = _groups(names, [yaml.safe_load(config) for config in configs])
+    texts = [_text(path / CONFIG_FILE) for path in paths]
+    configs = [parse_config(text, path / CONFIG_FILE) for text, path in zip(texts, paths, strict=True)]
+    groups = _groups(names, configs)
     return [
         Run(
             name=name,
             group=group,
-            total_steps=_total_steps(yaml.safe_load(config)),
-            config=config,
-            versions=_json(path / VERSIONS_FILE),
-            summary=_json(path / "summary.json"),
+            total_steps=_total_steps(config),
+            config=text,
+            versions=read_document(path / VERSIONS_FILE),
+            summary=read_document(path / SUMMARY_FILE),
             metrics=_metrics(path / METRICS_FILE),
             rollouts=choose_rollouts(path, rollout_bytes // len(paths)),
         )
-        for path, name, group, config in zip(paths, names, groups, configs, strict=True)
+        for path, name, group, text, config in zip(paths, names, groups, texts, configs, strict=True)
     ]
 
 
@@ -108,18 +110,17 @@ def _total_steps(config: Any) -> int | None:
 
 
 def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8") if path.exists() else ""
-
-
-def _json(path: Path) -> Mapping[str, Any]:
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
 
 def _metrics(path: Path) -> dict[str, Columns]:
-    lines = read_lines(path) if path.exists() else []
     by_kind: dict[str, list[dict[str, Any]]] = {}
-    for line in lines:
-        by_kind.setdefault(line["kind"], []).append(line)
+    for line in read_objects(path):
+        kind, figures = line.get("kind"), [value for name, value in line.items() if name != "kind"]
+        if isinstance(kind, str) and all(value is None or isinstance(value, int | float) for value in figures):
+            by_kind.setdefault(kind, []).append(line)
+        else:
+            leave_out(f"{path}: a line that does not hold figures of a kind")
     return {kind: _columns(same) for kind, same in by_kind.items()}
 
 

@@ -57,7 +57,8 @@ def rollouts_path(run_dir: Path, step: int) -> Path:
 
 def rollout_steps(run_dir: Path) -> list[int]:
     """The steps whose rollouts were recorded, in order."""
-    return sorted(int(path.stem.removeprefix("step_")) for path in (run_dir / ROLLOUTS_FOLDER).glob("step_*.jsonl"))
+    names = (path.stem.removeprefix("step_") for path in (run_dir / ROLLOUTS_FOLDER).glob("step_*.jsonl"))
+    return sorted(int(name) for name in names if name.isdecimal())
 
 
 def write_rollouts(run_dir: Path, step: int, records: Iterable[Mapping[str, Any]]) -> Path:

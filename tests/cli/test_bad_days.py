@@ -14,10 +14,9 @@ STEPS = ("train.steps=2", "checkpoint.every=1", "eval.every=1")
 
 @pytest.fixture(autouse=True)
 def own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is written to a relative path lands here; compiled programs and log handlers stay as they are."""
+    """Whatever is written to a relative path lands here; compiled programs stay as they are."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("codea1_jax.cli.train.keep_compiled_programs", lambda: None)
-    monkeypatch.setattr("codea1_jax.console.log_to_stderr", lambda *_: None)
 
 
 @pytest.fixture(scope="module")
@@ -98,3 +97,46 @@ def test_a_checkpoint_with_overwritten_bytes_is_reported_as_damaged_in_one_line(
         path.write_bytes(bytes(path.stat().st_size))
     line = failed(start_codea1("convert", str(run_copy), str(run_copy / "exported"), "--role", "code"))
     assert "is damaged: 'arrays' cannot be read (" in line and "spec" not in line
+
+
+# --- reports and data ---------------------------------------------------------------------------------
+
+
+def test_a_report_leaves_out_what_is_damaged_and_names_it(run_copy, capsys):
+    rollouts = run_copy / "rollouts"
+    whole = (rollouts / "step_000001.jsonl").read_bytes()
+    (rollouts / "step_000001.jsonl").write_bytes(whole[: len(whole) - 100])  # as a full disk leaves it
+    (rollouts / "step_000002.jsonl").write_bytes(b'\xff\xfe\n{"question_id": 1}\n[]\n')
+    metrics = (run_copy / "metrics.jsonl").read_text().splitlines(keepends=True)
+    metrics[1:1] = ["nonsense\n", '{"kind": "train", "step": "one"}\n', '{"step": NaN}\n']
+    (run_copy / "metrics.jsonl").write_text("".join(metrics))
+    (run_copy / "config.yaml").write_text("train: [\n")
+    (run_copy / "summary.json").write_text("{")
+
+    assert cli.main(["report", str(run_copy)]) == 0
+    out, err = capsys.readouterr()
+    assert out == f"{run_copy / 'report.html'}\n"
+    left_out = [line.partition(" left out: ")[2] for line in err.splitlines()]
+    named = [
+        *("step_000001.jsonl, line 2: it is cut short", "step_000002.jsonl, line 1: 'utf-8' codec"),
+        *("step_000002.jsonl: a line that does not hold a question", "step_000002.jsonl, line 3: not a JSON object"),
+        *("metrics.jsonl, line 2: Expecting value", "metrics.jsonl: a line that does not hold figures"),
+        *("metrics.jsonl, line 4: NaN is not JSON", "config.yaml: not YAML: ", "summary.json: Expecting property"),
+    ]
+    assert len(left_out) == len(named)
+    for part in named:
+        assert sum(part in line for line in left_out) == 1, part
+
+
+def test_a_folder_without_a_run_gets_no_report(tmp_path, capsys):
+    (tmp_path / "notes.txt").write_text("mine")
+    assert cli.main(["report", str(tmp_path)]) == 2
+    line = "is not a run: it holds neither config.yaml nor metrics.jsonl"
+    assert capsys.readouterr().err == f"codea1: {tmp_path} {line}\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_an_empty_file_of_problems_is_refused(tmp_path, capsys):
+    (tmp_path / "empty.jsonl").touch()
+    assert cli.main(["data", "validate", "empty.jsonl"]) == 2
+    assert capsys.readouterr() == ("", "codea1: empty.jsonl: no row is an object with fields\n")

@@ -115,6 +115,7 @@ def test_embedded_json_has_no_character_that_html_could_read(text: str) -> None:
 def test_a_hostile_run_name_is_only_text(tmp_path: Path) -> None:
     run = tmp_path / "<img src=x onerror=alert(1)>"
     run.mkdir()
+    (run / "config.yaml").touch()
     page = Page(build_report([run]))
     assert "img" not in {tag for tag, _ in page.elements}
     assert next(text for tag, _, text in page.texts if tag == "title").startswith(run.name)
@@ -138,6 +139,7 @@ def test_configuration_versions_and_summary_are_in_the_page(run_dir: Path, page:
 
 
 def test_a_run_that_just_started_is_empty_and_no_error(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").touch()
     run = Page(build_report([tmp_path])).data()["runs"][0]
     assert run["metrics"] == {}
     assert run["rollouts"] == {"recorded_steps": 0, "steps": []}
@@ -157,6 +159,9 @@ def test_gaps_and_a_line_being_written_are_left_out(tmp_path: Path) -> None:
 def test_a_path_that_is_no_run_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no run directory at .*nowhere"):
         build_report([tmp_path / "nowhere"])
+    with pytest.raises(UserError, match=r"is not a run: it holds neither config\.yaml nor metrics\.jsonl"):
+        build_report([tmp_path])
+    assert list(tmp_path.iterdir()) == []
     with pytest.raises(ValueError, match="at least one run"):
         build_report([])
 
@@ -173,6 +178,7 @@ def test_following_rebuilds_until_interrupted_and_then_stops_reloading(tmp_path:
         with Metrics(tmp_path) as metrics:
             metrics.log("train", 1, {"code/reward": 0.5})
 
+    (tmp_path / "config.yaml").touch()
     path = follow_report([tmp_path], seconds=7, wait=wait)
     assert seen == [(7, ["7"], []), (7, ["7"], ["train"])]
     assert "refresh" not in {a.get("http-equiv") for _, a in Page(path).elements}

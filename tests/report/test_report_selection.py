@@ -22,7 +22,9 @@ def ids(questions) -> list[str]:
 
 def make_run(path: Path, config: dict | None = None) -> Path:
     path.mkdir(parents=True)
-    if config is not None:
+    if config is None:
+        (path / "metrics.jsonl").touch()
+    else:
         (path / "config.yaml").write_text(yaml.safe_dump(config))
     return path
 

@@ -1,0 +1,67 @@
+"""Reads what a run has recorded. What is damaged is left out, with a warning that names it."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+logger = logging.getLogger(__name__)
+
+LeaveOut = Callable[[str], None]  # called with what is left out, and why
+
+
+def leave_out(what: str) -> None:
+    """Warns of it."""
+    logger.warning("left out: %s", what)
+
+
+def read_objects(path: Path, damaged: LeaveOut = leave_out) -> Iterator[dict[str, Any]]:
+    """The objects of a file of JSON lines that may hold far more than fits into a page; none if there is no file."""
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                yield _object(line)
+            except (ValueError, RecursionError) as error:  # bytes that are not UTF-8 are a ValueError, too
+                damaged(f"{path}, line {number}: {_reason(line, error)}")
+
+
+def read_document(path: Path) -> Mapping[str, Any]:
+    """A JSON file; empty if there is none."""
+    if not path.exists():
+        return {}
+    try:
+        return _object(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        leave_out(f"{path}: {error}")
+        return {}
+
+
+def parse_config(text: str, path: Path) -> Any:
+    """The configuration in the text of a file; None if it is no YAML."""
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        leave_out(f"{path}: not YAML: {' '.join(str(error).split())}")
+        return None
+
+
+def _object(content: bytes) -> dict[str, Any]:
+    value = json.loads(content.decode(), parse_constant=_refuse)
+    if not isinstance(value, dict):
+        raise ValueError("not a JSON object")
+    return value
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _reason(line: bytes, error: Exception) -> str:
+    return str(error) if line.endswith(b"\n") else "it is cut short"
