@@ -18,6 +18,7 @@ from codea1_jax.errors import UserError
 from codea1_jax.files import write_atomically
 from codea1_jax.hosts.gather import is_writer, on_all
 from codea1_jax.run import telemetry
+from codea1_jax.run.lock import LOCK_FILE, RunLock, refuse_held
 
 CONFIG_FILE = "config.yaml"
 SUMMARY_FILE = "summary.json"
@@ -46,7 +47,7 @@ class RunDir:
         resume: bool,
         wandb: str | None = None,
     ) -> None:
-        """Opens the directory; figures also go to the Weights & Biases project `wandb`.
+        """Opens the directory, which no other process may use meanwhile; figures also go to the W&B project `wandb`.
 
         Raises what `check_same_run` raises, and UserError if wandb is asked for but not installed.
         """
@@ -57,6 +58,8 @@ class RunDir:
         self.path = path
         self.writes = is_writer()
         self._config, self._wandb, self._best_metric = config, wandb, settings.best_metric
+        # Opening the checkpoints removes unfinished ones, which must not be those of another process.
+        self._lock = on_all(lambda: RunLock(path) if self.writes else None)
         self._checkpoints = Checkpoints(
             checkpoints_of(path, settings), settings.keep_last, settings.keep_best, self._score
         )
@@ -156,6 +159,8 @@ class RunDir:
         finally:
             if self._metrics is not None:
                 self._metrics.close()
+            if self._lock is not None:
+                self._lock.release()
 
 
 def checkpoints_of(path: Path, settings: CheckpointConfig) -> str:
@@ -174,14 +179,17 @@ def recorded_checkpoints(path: Path) -> str | None:
 def check_same_run(path: Path, config: BaseModel, resume: bool) -> None:
     """Raises UserError if the directory holds a run and `resume` is not set, or a run of another configuration.
 
+    It also raises if another process uses the directory.
+
     Only the first host looks, and tells the others.
     """
     on_all(lambda: _check_directory(path, config, resume) if is_writer() else None)
 
 
 def _check_directory(path: Path, config: BaseModel, resume: bool) -> None:
-    if not path.exists() or not any(path.iterdir()):
+    if not path.exists() or not any(file.name != LOCK_FILE for file in path.iterdir()):
         return
+    refuse_held(path)
     if not resume:
         raise UserError(
             f"run.directory: {path} is not empty; add --resume to continue it, or choose another run.directory"

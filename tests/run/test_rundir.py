@@ -1,6 +1,8 @@
 """A run's directory belongs to one run, and everything a run writes is there and reads back."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -165,3 +167,36 @@ def test_wandb_that_is_not_installed_is_refused_with_the_cure(tmp_path, monkeypa
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"run\.wandb.*pip install"):
         RunDir(tmp_path / "run", Settings(), resume=False, wandb="project")
+
+
+# --- one process at a time ----------------------------------------------------------------------------
+
+HOLDER = """
+import sys
+from pathlib import Path
+from codea1_jax.run.lock import RunLock
+lock = RunLock(Path(sys.argv[1]))
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_directory_in_use_is_refused_with_its_holder_until_that_process_ends_even_by_a_kill(tmp_path, resume):
+    if resume:
+        open_run(tmp_path).__exit__()
+    pipe = subprocess.PIPE
+    holder = subprocess.Popen([sys.executable, "-c", HOLDER, tmp_path], stdin=pipe, stdout=pipe, text=True)
+    try:
+        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+        before = files(tmp_path)
+        with pytest.raises(UserError, match=f"is in use by process {holder.pid} on .*, since .* delete .*run.lock"):
+            open_run(tmp_path, resume=resume)
+        assert files(tmp_path) == before
+    finally:
+        holder.kill()
+        holder.communicate(timeout=30)
+    with open_run(tmp_path, resume=resume) as run:
+        assert run.resume_step is None
+        with pytest.raises(UserError, match="is in use by process"):
+            open_run(tmp_path, resume=True)
