@@ -19,6 +19,7 @@ from codea1_jax.rollout.requests import Capacity
 from codea1_jax.serve.driver import Driver
 from codea1_jax.serve.grpc_service import start_grpc
 from codea1_jax.serve.http import Served, make_app
+from codea1_jax.serve.listening import named
 from codea1_jax.serve.orders import Limits
 
 logger = logging.getLogger(__name__)
@@ -93,7 +94,8 @@ class Server:
                 driver, self._address.host, self._address.grpc_port, self._address.token
             )
             try:
-                await site.start()
+                with named("HTTP", f"{self._address.host}:{self._address.http_port}", "--port"):
+                    await site.start()
                 ready(Ports(runner.addresses[0][1], grpc_port))
                 await self._stopped.wait()
             finally:

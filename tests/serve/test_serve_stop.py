@@ -1,3 +1,4 @@
+import asyncio
 import signal
 import threading
 import urllib.request
@@ -7,11 +8,12 @@ import openai
 import pytest
 from tiny_policy import tiny_policy
 from tiny_run import start_codea1
-from tiny_server import running
+from tiny_server import CAPACITY, TOKEN, running
 from workers import free_port
 
 from codea1_jax.cli import main
 from codea1_jax.models.policy import save_policy
+from codea1_jax.serve.server import Address, Server
 
 
 def left_since(before):
@@ -84,3 +86,16 @@ def test_what_cannot_be_served_is_refused_in_one_line(tmp_path, capsys, monkeypa
     assert main(["serve", *(argument.format(tmp_path) for argument in arguments)]) in (1, 2)
     printed = capsys.readouterr().err
     assert says in printed and printed.count("\n") == 1
+
+
+@pytest.mark.parametrize("taken", ["http", "grpc"])
+def test_a_port_in_use_is_named_and_not_shared(taken):
+    policy, params = tiny_policy()
+    with running(policy, params) as (first, _):
+        ports = {"http": 0, "grpc": 0, taken: getattr(first.ports, taken)}
+        second = Server("second", policy, params, CAPACITY, Address("127.0.0.1", ports["http"], ports["grpc"], TOKEN))
+        with pytest.raises(
+            OSError, match=rf"(?i)cannot listen for {taken} at 127.0.0.1:{ports[taken]}: Address already in use; choose"
+        ):
+            asyncio.run(asyncio.wait_for(second.run(lambda _: second.stop()), timeout=60))
+        assert first.client().models.list().data[0].id == "tiny"
