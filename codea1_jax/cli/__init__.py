@@ -20,6 +20,7 @@ from typing import TextIO, cast
 
 from codea1_jax.cli import checkpoint, convert, data, doctor, plan, presets, report, reproduce, sandbox, serve, train
 from codea1_jax.cli import eval as evaluate
+from codea1_jax.cli._arguments import Parser, unknown_options
 from codea1_jax.cli._output import Output, ReaderGone
 from codea1_jax.cli._runtime import BAD_INPUT, DONE, FAILED, STOPPED
 from codea1_jax.errors import Interrupted, UserError
@@ -34,6 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with redirect_stdout(cast(TextIO, Output(sys.stdout))):
         try:
             return _run(_parse(arguments))
+        except UserError as error:
+            print(f"codea1: {error}", file=sys.stderr)
+            return BAD_INPUT
         except ReaderGone:
             return DONE
         finally:
@@ -48,7 +52,7 @@ def _run(options: argparse.Namespace) -> int:
     try:
         with shortage_named():
             return options.run(options)
-    except (UserError, SandboxUnavailable) as error:
+    except SandboxUnavailable as error:
         print(f"codea1: {error}", file=sys.stderr)
         return BAD_INPUT
     except (OSError, SandboxError, FloatingPointError) as error:
@@ -63,7 +67,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="codea1", description="Train and judge a Code LLM and a Test LLM (Code-A1).")
+    parser = Parser(prog="codea1", description="Train and judge a Code LLM and a Test LLM (Code-A1).")
     parser.add_argument("--version", action="version", version=version("codea1-jax"))
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in COMMANDS:
@@ -71,7 +75,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     options, rest = parser.parse_known_args(arguments)
     # argparse takes no key=value that stands behind an option; they are overrides all the same.
     if rest and ("overrides" not in options or any(word.startswith("-") for word in rest)):
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+        raise UserError(unknown_options(rest, has_overrides="overrides" in options))
     if rest:
-        options.overrides += rest
+        options.overrides = [*options.overrides, *rest]
     return options

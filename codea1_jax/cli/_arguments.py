@@ -3,16 +3,63 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from codea1_jax.errors import UserError
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # argparse has no public name for it
 
 
+class Parser(argparse.ArgumentParser):
+    """Raises UserError, as whatever else refuses input, instead of printing its usage."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}; see `{self.prog} --help`")
+
+
 def add_preset(parser: argparse.ArgumentParser) -> None:
     """A preset and overrides of its values."""
     parser.add_argument("preset", help="a preset's name or a YAML file")
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help="for example rollout.samples=4")
+    parser.add_argument("overrides", nargs="*", default=[], metavar="key=value", help="for example rollout.samples=4")
+    parser.add_argument(
+        "--help-config", nargs="?", metavar="SECTION", action=_HelpConfig, help="list the keys, or those of a section"
+    )
+
+
+class _HelpConfig(argparse.Action):
+    """Prints what the keys mean and ends the command, as --help does."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *arguments: Any) -> None:
+        from codea1_jax.config import Config
+        from codea1_jax.config.reference import sections
+
+        _, values, _ = arguments
+        wanted = "" if values is None else f"{values}."
+        found = [section for section in sections(Config) if section.keys and section.prefix.startswith(wanted)]
+        if not found:
+            names = ", ".join(sorted({section.prefix.split(".")[0] for section in sections(Config)} - {""}))
+            raise UserError(f"--help-config: no section {values}; there are {names}")
+        for section in found:
+            print(f"{section.meaning}\n")
+            for key in section.keys:
+                default = "required" if key.default is None else f"default: {key.default}"
+                print(f"  {key.name}: {key.values}; {default}\n      {key.meaning}".replace("`", ""))
+            print()
+        parser.exit()
+
+
+def unknown_options(words: Sequence[str], *, has_overrides: bool) -> str:
+    """The refusal of what no option is called, with the keys that may be meant."""
+    from codea1_jax.config import Config
+    from codea1_jax.config.presets import keys_named
+
+    refusal = f"unrecognized arguments: {' '.join(words)}"
+    option, equals, value = words[0].removeprefix("--").replace("-", "_").partition("=")
+    keys = keys_named(Config, option) if has_overrides and words[0].startswith("--") else []
+    value = value if equals else next((word for word in words[1:2] if not word.startswith("-")), "VALUE")
+    return f"{refusal}; write {' or '.join(f'{key}={value}' for key in keys)}" if keys else refusal
 
 
 def port(text: str) -> int:

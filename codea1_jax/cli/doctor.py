@@ -19,7 +19,9 @@ def add(commands: Commands) -> None:
     """Registers the command."""
     parser = commands.add_parser("doctor", help="check your setup and suggest fixes")
     parser.add_argument("preset", nargs="?", help="a preset's name or a YAML file; also checks what its run needs")
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help="for example checkpoint.directory=gs://...")
+    parser.add_argument(
+        "overrides", nargs="*", default=[], metavar="key=value", help="for example checkpoint.directory=gs://..."
+    )
     parser.set_defaults(run=_run)
 
 

@@ -10,6 +10,7 @@ model is laid out for. Their parts are under `configs/parts`; in a method's, `$m
 from __future__ import annotations
 
 import difflib
+import reprlib
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -105,7 +106,7 @@ def _read(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(own, dict):
-        raise UserError(f"{path}: a preset is a mapping of keys, not a {type(own).__name__}")
+        raise UserError(f"{path}: a preset is a mapping of keys, not {reprlib.repr(own)}")
     parts = own.pop("compose", [])
     if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
         raise UserError(f"{path}: compose: must be a list of presets, not {parts!r}")
@@ -140,9 +141,16 @@ def _one_line(schema: type[BaseModel], error: Any) -> str:
     key = ".".join(map(str, error["loc"]))
     if error["type"] != "extra_forbidden":
         message = " ".join(error["msg"].removeprefix("Value error, ").split())
+        if error["type"] not in ("value_error", "missing"):  # our own messages show what they refuse
+            message += f", not {reprlib.repr(error['input'])}"
         return f"{key}: {message}" if key else message
     near = difflib.get_close_matches(key, _keys(schema), n=1)
     return f"unknown key {key}" + (f"; did you mean {near[0]}?" if near else "")
+
+
+def keys_named(schema: type[BaseModel], name: str) -> list[str]:
+    """The keys, with their dots, that end with this name."""
+    return [key for key in _keys(schema) if f".{key}".endswith(f".{name}")]
 
 
 def _keys(schema: type[BaseModel], prefix: str = "") -> list[str]:

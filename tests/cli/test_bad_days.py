@@ -140,3 +140,38 @@ def test_an_empty_file_of_problems_is_refused(tmp_path, capsys):
     (tmp_path / "empty.jsonl").touch()
     assert cli.main(["data", "validate", "empty.jsonl"]) == 2
     assert capsys.readouterr() == ("", "codea1: empty.jsonl: no row is an object with fields\n")
+
+
+# --- the command line ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ("train", "the following arguments are required: preset; see `codea1 train --help`"),
+        ("train micro/a1 --steps 3", "unrecognized arguments: --steps 3; write warm_start.steps=3 or train.steps=3"),
+        ("train micro/a1 --kl-coef=0.1", "unrecognized arguments: --kl-coef=0.1; write code.grpo.kl_coef=0.1 or "),
+        ("train micro/a1 --bogus", "unrecognized arguments: --bogus\n"),
+        ("presets --steps 3", "unrecognized arguments: --steps 3\n"),
+        ("serve runs/mine --port=many", "argument --port: many is not a port; see `codea1 serve --help`"),
+        ("train micro/a1 train.steps=soon", "train.steps: Input should be a valid integer, unable to parse string"),
+        ("train micro/a1 train.steps=soon", ", not 'soon'\n"),
+        ("train micro/a1 --help-config nothing", "--help-config: no section nothing; there are checkpoint, code, "),
+    ],
+)
+def test_a_command_that_is_not_understood_is_one_line_with_the_value_or_the_fix(arguments, line, capsys):
+    assert cli.main(arguments.split()) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1
+    assert err.startswith("codea1: ") and line in err
+
+
+def test_the_keys_of_a_section_are_listed_with_their_meaning(capsys):
+    with pytest.raises(SystemExit, match=r"^0$"):
+        cli.main(["train", "--help-config", "train"])
+    out = capsys.readouterr().out
+    assert "  train.questions: whole number, ≥ 1; default: 256\n      questions per step" in out
+    assert "rollout." not in out
+    with pytest.raises(SystemExit, match=r"^0$"):
+        cli.main(["train", "micro/a1", "--help-config"])
+    assert "  rollout.samples: " in capsys.readouterr().out

@@ -213,7 +213,7 @@ def test_a_preset_that_is_not_there_is_answered_with_those_that_are():
     ("text", "line"),
     [
         ("steps: [1", "not YAML"),
-        ("- 1", "a preset is a mapping of keys, not a list"),
+        ("- 1", "a preset is a mapping of keys, not [1]"),
         ("compose: [top.yaml]", "compose each other in a circle"),
         ("compose: [missing]", "no preset 'missing'"),
         ("compose: 3", "compose: must be a list of presets"),
