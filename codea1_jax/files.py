@@ -30,12 +30,14 @@ def write_atomically(path: Path, text: str) -> None:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Inside it, an OSError that names no file, as a failed write does, or a temporary one names this file."""
+    """Inside it, an OSError that names no file, as that of a failed write, or a temporary file names this one."""
     try:
         yield
     except OSError as error:
-        error.filename, error.filename2 = str(path), None
-        raise
+        known = error.filename is not None and not str(error.filename).endswith(".tmp")
+        if known or error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:

@@ -160,7 +160,8 @@ class Checkpoints:
         try:
             self.wait()
         finally:
-            self._manager.close()
+            with self._naming_failed_saves():
+                self._manager.close()
 
     def __enter__(self) -> Checkpoints:
         return self
@@ -174,7 +175,7 @@ class Checkpoints:
             self._manager.wait_until_finished()
         except Exception as error:  # reported here, raised by wait()  # noqa: BLE001
             self._failed = True
-            logger.error("step %d was not saved: %s; training stops", step, _reason(error))
+            logger.error("step %d was not saved: %s", step, _reason(error))
 
     @contextmanager
     def _naming_failed_saves(self) -> Iterator[None]:
@@ -188,7 +189,7 @@ class Checkpoints:
             saved = list(self.steps()) or "none"
             raise CheckpointError(
                 f"cannot save to {self._directory}: {_reason(error)} (steps that are saved: {saved}); "
-                "free some space or fix the storage, then continue with --resume"
+                "free some space or fix the storage, then repeat the command (a run continues with --resume)"
             ) from error
 
     def _refuse_missing(self, step: int) -> None:

@@ -21,6 +21,7 @@ from typing import TextIO, cast
 from codea1_jax.cli import checkpoint, convert, data, doctor, plan, presets, report, reproduce, sandbox, serve, train
 from codea1_jax.cli import eval as evaluate
 from codea1_jax.cli._arguments import Parser, unknown_options
+from codea1_jax.cli._failures import in_words
 from codea1_jax.cli._output import Output, ReaderGone
 from codea1_jax.cli._runtime import BAD_INPUT, DONE, FAILED, STOPPED
 from codea1_jax.errors import Interrupted, UserError
@@ -41,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except ReaderGone:
             return DONE
         finally:
-            with suppress(ReaderGone, OSError):  # the interpreter reports a full disk when it flushes
+            with suppress(ReaderGone, OSError):  # of --help
                 sys.stdout.flush()
 
 
@@ -51,12 +52,14 @@ def _run(options: argparse.Namespace) -> int:
     logging.getLogger("absl").setLevel(logging.CRITICAL)  # where Orbax warns of our choices, and logs what it raises
     try:
         with shortage_named():
-            return options.run(options)
+            code = options.run(options)
+        sys.stdout.flush()
+        return code
     except SandboxUnavailable as error:
         print(f"codea1: {error}", file=sys.stderr)
         return BAD_INPUT
     except (OSError, SandboxError, FloatingPointError) as error:
-        print(f"codea1: {error}", file=sys.stderr)
+        print(f"codea1: {in_words(error)}", file=sys.stderr)
         return FAILED
     except Interrupted as error:
         print(f"codea1: stopped by {error}; continue with the same command and --resume", file=sys.stderr)

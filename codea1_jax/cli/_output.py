@@ -15,7 +15,7 @@ class ReaderGone(Exception):
 class Output:
     """A stream that raises ReaderGone for a broken pipe, so that no other file's or socket's is taken for its own.
 
-    What is written after that goes nowhere.
+    Any other OSError names it. What is written after that goes nowhere.
     """
 
     def __init__(self, stream: Any) -> None:
@@ -36,8 +36,10 @@ class Output:
     def _noticing(self) -> Iterator[None]:
         try:
             yield
-        except BrokenPipeError:
+        except OSError as error:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self._stream.fileno())  # else the interpreter fails at its end to write what is left
             os.close(nowhere)
-            raise ReaderGone from None
+            if isinstance(error, BrokenPipeError):
+                raise ReaderGone from None
+            raise OSError(error.errno, error.strerror, "standard output") from error

@@ -53,6 +53,7 @@ def add(commands: Commands) -> None:
 
 def _prepare(options: argparse.Namespace) -> int:
     from codea1_jax.console import progress_bar
+    from codea1_jax.files import naming
     from data_pipeline.prepare import prepare
     from sandbox import SandboxPool
 
@@ -62,7 +63,8 @@ def _prepare(options: argparse.Namespace) -> int:
         raise UserError(f"--out: {target} holds something other than a prepared dataset; choose another folder")
     with SandboxPool() as pool, progress_bar("solutions checked") as progress:
         try:
-            path, manifest = prepare(recipe, options.out, pool, progress)
+            with naming(options.out):
+                path, manifest = prepare(recipe, options.out, pool, progress)
         except ValueError as error:
             raise UserError(f"--source: {error}") from error
     document = manifest.as_document()

@@ -114,10 +114,17 @@ def _of_real_size(options: argparse.Namespace) -> int:
 
 def _prepare(lab: MicroBudget, seeds: Sequence[int]) -> None:
     """Writes the questions that evaluating commands read."""
+    from codea1_jax.files import naming
+
+    lab.folder.mkdir(parents=True, exist_ok=True)
+    with naming(lab.folder):
+        _write_problems(lab, seeds)
+
+
+def _write_problems(lab: MicroBudget, seeds: Sequence[int]) -> None:
     from codea1_jax.reproduce.experiments import problems_file
     from data_pipeline import micro, problem_files
 
-    lab.folder.mkdir(parents=True, exist_ok=True)
     problem_files.write(problems_file(lab, "heldout", 0), micro.problems("heldout", lab.heldout, 0))
     for seed in seeds:
         problem_files.write(problems_file(lab, "train", seed), micro.problems("train", lab.problems, seed))

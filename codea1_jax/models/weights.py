@@ -20,7 +20,7 @@ from flax import traverse_util
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 from jax.experimental import multihost_utils
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from codea1_jax.errors import UserError
@@ -175,7 +175,7 @@ def save_params(directory: Path, params: Params, config: Qwen2Config, file_bytes
         weight_map |= dict.fromkeys(names, file)
         held = {name: tensors[name][0]() for name in names}
         if writes:
-            save_file(held, directory / file, metadata={"format": "pt"})
+            _save_file(held, directory / file)
             # safetensors lets only the owner read its files; a server that loads them may be another user.
             (directory / file).chmod(directory.stat().st_mode & 0o666)
     if not writes:
@@ -186,6 +186,14 @@ def save_params(directory: Path, params: Params, config: Qwen2Config, file_bytes
         (directory / INDEX).write_text(json.dumps(index, indent=2) + "\n")
     dtype = jax.tree.leaves(params)[0].dtype.name
     write_config(directory, config, dtype)
+
+
+def _save_file(tensors: Mapping[str, np.ndarray], path: Path) -> None:
+    """Raises OSError where safetensors raises an error of its own, as on a full disk."""
+    try:
+        save_file(dict(tensors), path, metadata={"format": "pt"})
+    except SafetensorError as error:
+        raise OSError(f"{path}: {error}; free some space, or choose another directory") from error
 
 
 def _weight_files(directory: Path) -> list[Path]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from codea1_jax.errors import UserError
+from codea1_jax.files import naming
 
 LOCK_FILE = "run.lock"
 
@@ -42,8 +43,9 @@ class RunLock:
             logger.warning("%s cannot be locked there (%s): start no second process on it", directory, error.strerror)
         self._file.truncate(0)
         since = time.strftime("%Y-%m-%d %H:%M:%S")
-        json.dump({"process": os.getpid(), "host": platform.node(), "since": since}, self._file)
-        self._file.flush()
+        with naming(directory / LOCK_FILE):
+            json.dump({"process": os.getpid(), "host": platform.node(), "since": since}, self._file)
+            self._file.flush()
 
     def release(self) -> None:
         """Lets other processes hold the directory. The file stays: removing it could remove another's lock."""

@@ -1,7 +1,5 @@
 import contextlib
-import resource
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -10,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from full_disk import file_size_limit
 
 from codea1_jax.checkpoint.checkpoints import CheckpointError, Checkpoints
 from codea1_jax.checkpoint.fingerprint import fingerprint
@@ -124,19 +123,6 @@ def test_arrays_of_another_run_are_refused_by_name(tmp_path, change, message):
         checkpoints.wait()
         with pytest.raises(CheckpointError, match=message):
             checkpoints.restore(1, make_arrays() | change)
-
-
-@contextlib.contextmanager
-def file_size_limit(size):
-    """Writes past `size` bytes fail as on a full disk, for any user."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        signal.signal(signal.SIGXFSZ, handler)
 
 
 def test_a_full_disk_is_a_clear_error_and_earlier_steps_stay(tmp_path):

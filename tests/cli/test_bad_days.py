@@ -1,11 +1,16 @@
 """What a user meets when something is not right: one line that names it, the right exit code, and nothing lost."""
 
+import errno
+import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from tiny_run import start_codea1, start_script, train_arguments
+from full_disk import file_size_limit
+from tiny_run import ROOT, start_codea1, start_script, train_arguments
 
 from codea1_jax import cli
 
@@ -71,7 +76,7 @@ def test_a_full_disk_ends_training_with_one_line(tmp_path):
     line = failed(start_script("-c", FULL_DISK, *train_arguments(tmp_path / "run", *STEPS)))
     assert line == (
         f"codea1: cannot save to {tmp_path / 'run' / 'checkpoints'}: File too large (steps that are saved: [1]); "
-        "free some space or fix the storage, then continue with --resume"
+        "free some space or fix the storage, then repeat the command (a run continues with --resume)"
     )
 
 
@@ -175,3 +180,48 @@ def test_the_keys_of_a_section_are_listed_with_their_meaning(capsys):
     with pytest.raises(SystemExit, match=r"^0$"):
         cli.main(["train", "micro/a1", "--help-config"])
     assert "  rollout.samples: " in capsys.readouterr().out
+
+
+# --- what the operating system refuses ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["hf", "flax"])
+def test_a_full_disk_ends_a_conversion_with_one_line(form, run_copy, tmp_path, capsys):
+    with file_size_limit(4096):
+        assert cli.main(["convert", str(run_copy), str(tmp_path / "out"), "--role", "code", "--to", form]) == 1
+    [line] = [line for line in capsys.readouterr().err.splitlines() if "was not saved" not in line]
+    assert line.startswith("codea1: ") and str(tmp_path / "out") in line
+    assert "File too large" in line and "free some space" in line
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [
+        (errno.ENOSPC, "No space left on device; free some space, or choose another place"),
+        (errno.EIO, "Input/output error"),
+    ],
+)
+def test_a_write_that_fails_names_its_file(number, reason, run_copy, capsys, monkeypatch):
+    def fail(_: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("codea1_jax.files.os.fsync", fail)
+    assert cli.main(["report", str(run_copy)]) == 1
+    assert capsys.readouterr().err == f"codea1: {run_copy / 'report.html'}: {reason}\n"
+
+
+def test_a_directory_that_cannot_be_made_is_named(tmp_path, capsys):
+    (tmp_path / "file").touch()
+    assert cli.main([*train_arguments(tmp_path / "file" / "run", *STEPS)]) == 1
+    reason = "Not a directory; a part of that path is a file: choose another place"
+    assert capsys.readouterr().err.endswith(f"codea1: {tmp_path / 'file' / 'run'}: {reason}\n")
+
+
+def test_standard_output_that_cannot_be_written_is_one_line():
+    command = [sys.executable, "-m", "codea1_jax", "train", "micro/a1", "--dry-run"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, timeout=100, check=False
+        )
+    line = "codea1: standard output: No space left on device; free some space, or choose another place\n"
+    assert (done.returncode, done.stderr) == (1, line)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from codea1_jax.errors import UserError
-from codea1_jax.files import write_atomically
+from codea1_jax.files import naming, write_atomically
 
 CONFIG_FILE = "config.json"
 SUMMARY_FILE = "summary.json"
@@ -54,7 +54,7 @@ class Journal:
 
     def add(self, name: str, records: Iterable[Record]) -> None:
         """Appends lines to one file."""
-        with (self.path / name).open("a") as file:
+        with naming(self.path / name), (self.path / name).open("a") as file:
             file.write("".join(json.dumps(record) + "\n" for record in records))
 
     def rewrite(self, name: str, records: Iterable[Record]) -> None:
