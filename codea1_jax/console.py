@@ -7,10 +7,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Protocol, SupportsFloat, TextIO
+from typing import Protocol, SupportsFloat, TextIO, runtime_checkable
 
 import rich.progress
 from rich.console import Console
+
+QUIET_SECONDS = 30  # that pass at most, off a terminal, between two lines on progress
 
 logger = logging.getLogger(__name__)
 
@@ -73,8 +75,8 @@ class TrainingProgress:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         console = Console(stderr=True) if console is None else console
-        self._total, self._first, self._clock = total, done, clock
-        self._started = clock()
+        self._total, self._clock = total, clock
+        self._compiled: tuple[int, float] | None = None  # the first step that is done here, and when
         self._bar = _make_bar(console) if console.is_terminal else None
         self._task = self._bar.add_task("", total=total, completed=done, eta="--:--") if self._bar else None
 
@@ -87,9 +89,12 @@ class TrainingProgress:
             self._bar.update(self._task, completed=step, description=" | ".join(describe(values)), eta=eta)
 
     def _eta(self, step: int) -> str:
-        if step <= self._first:
+        """By the steps after the first one, which compiles."""
+        if self._compiled is None:
+            self._compiled = step, self._clock()
             return "--:--"
-        left = (self._clock() - self._started) / (step - self._first) * (self._total - step)
+        first, started = self._compiled
+        left = (self._clock() - started) / (step - first) * (self._total - step)
         minutes, seconds = divmod(round(left), 60)
         hours, minutes = divmod(minutes, 60)
         return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
@@ -115,15 +120,33 @@ def _make_bar(console: Console) -> rich.progress.Progress:
     )
 
 
+@runtime_checkable
 class ShowProgress(Protocol):
     """Shows how far a command is, with a note on what it is doing."""
 
     def __call__(self, done: int, total: int, note: str = "", /) -> None: ...
 
 
+def progress_lines(title: str, clock: Callable[[], float] = time.monotonic) -> ShowProgress:
+    """Lines on standard error: for each new note, and where there is none, one in QUIET_SECONDS."""
+    shown_note, shown_at = "", clock()
+
+    def show(done: int, total: int, note: str = "", /) -> None:
+        nonlocal shown_note, shown_at
+        if note != shown_note or clock() - shown_at >= QUIET_SECONDS:
+            print(" ".join(filter(None, [title, f"{done}/{total}", note])), file=sys.stderr, flush=True)
+            shown_note, shown_at = note, clock()
+
+    return show
+
+
 @contextmanager
 def progress_bar(title: str, *, total: int | None = None, done: int = 0) -> Iterator[ShowProgress]:
-    """A bar on standard error; nothing unless that is a terminal."""
+    """A bar on standard error; unless that is a terminal, `progress_lines`."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield progress_lines(title)
+        return
     columns = (
         rich.progress.TextColumn("{task.description}"),
         rich.progress.BarColumn(),
@@ -132,8 +155,7 @@ def progress_bar(title: str, *, total: int | None = None, done: int = 0) -> Iter
         rich.progress.TimeRemainingColumn(),
         rich.progress.TextColumn("{task.fields[note]}", markup=False),
     )
-    console = Console(stderr=True)
-    with rich.progress.Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+    with rich.progress.Progress(*columns, console=console) as bar:
         task = bar.add_task(title, total=total, completed=done, note="")
 
         def show(done: int, total: int, note: str = "", /) -> None:

@@ -26,6 +26,7 @@ Configuration switches departures from the paper on. All but the third of these 
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -48,6 +49,8 @@ from codea1_jax.models.qwen2 import Params
 from codea1_jax.run.rundir import RunDir
 from codea1_jax.state import State, pack_state
 from data_pipeline import Problem
+
+logger = logging.getLogger(__name__)
 
 
 def train(training: Training, state: State, run: RunDir) -> State:
@@ -168,6 +171,7 @@ def _evaluate_if_due(training: Training, state: State, run: RunDir) -> None:
     due = every and (state.step in (0, training.total_steps) or _due(state.step, every))
     # A run that was stopped between a step and its evaluation finds the evaluation still to be done.
     if due and training.evaluation.has_questions and not run.has_logged("eval", state.step):
+        logger.info("evaluating after step %d", state.step)
         run.log("eval", state.step, evaluate(training, state))
 
 

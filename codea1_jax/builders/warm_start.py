@@ -27,6 +27,7 @@ LOG_EVERY = 100
 
 def warm_start(policy: Policy, config: WarmStartConfig, seed: int, mesh: Mesh) -> Params:
     """Trains the policy's model from random weights; no transcript is seen twice, none is of a held-out program."""
+    logger.info("warm start: %d steps", config.steps)
     transcripts = micro.warm_start(config.steps * config.batch, seed)
     blind = [int((i + 1) * config.black_box) > int(i * config.black_box) for i in range(len(transcripts))]
     examples = [

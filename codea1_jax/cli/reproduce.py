@@ -147,7 +147,7 @@ def _run_missing(commands: Sequence[Command], steps: int, at_once: int) -> None:
 
     from codea1_jax.console import progress_bar
 
-    with progress_bar("", total=len(commands), done=len(commands) - len(missing)) as show:
+    with progress_bar("commands done:", total=len(commands), done=len(commands) - len(missing)) as show:
 
         def on_progress(running: Running) -> None:
             names = ", ".join(command.directory.name for command in running.commands)

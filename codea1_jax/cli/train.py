@@ -54,11 +54,14 @@ def _train(config: Config, options: argparse.Namespace) -> None:
     from codea1_jax.checkpoint.storage import check_writable
     from codea1_jax.console import log_to_stderr
     from codea1_jax.evals.scores.benchmark import PACKAGES
+    from codea1_jax.hosts.agreement import agreement
     from codea1_jax.hosts.gather import is_writer, on_all
+    from codea1_jax.hosts.interrupts import Interrupts
     from codea1_jax.run.rundir import RunDir, check_same_run, checkpoints_of
     from codea1_jax.train import check_best_metric, train
 
     log_to_stderr(logging.INFO if is_writer() else logging.WARNING)
+    logger.info("%s: starting the judge and checking the questions", config.run.directory)
     keep_compiled_programs()
 
     started = time.perf_counter()
@@ -70,7 +73,8 @@ def _train(config: Config, options: argparse.Namespace) -> None:
         check_best_metric(training)
         with RunDir(directory, config, config.checkpoint, resume=options.resume, wandb=config.run.wandb) as run:
             _report_refused((*training.questions.refused, *training.evaluation.benchmark.left_out), run)
-            state = start(training) if run.resume_step is None else resume(training, run)
+            with Interrupts(agreement()):  # the run's directory is there: it is to be continued
+                state = start(training) if run.resume_step is None else resume(training, run)
             ready = time.perf_counter()
             train(training, state, run)
             finished = time.perf_counter()

@@ -8,9 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import killed_run
 import pytest
 from full_disk import file_size_limit
-from tiny_run import ROOT, start_codea1, start_script, train_arguments
+from tiny_run import ROOT, finish, start_codea1, start_script, train_arguments
 
 from codea1_jax import cli
 
@@ -25,19 +26,16 @@ def own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of a finished run of two steps."""
+def finished_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The directory of a finished run of two steps, and its log."""
     directory = tmp_path_factory.mktemp("finished") / "run"
-    process = start_codea1(*train_arguments(directory, *STEPS))
-    _, err = process.communicate(timeout=300)
-    assert process.returncode == 0, err
-    return directory
+    return directory, finish(start_codea1(*train_arguments(directory, *STEPS)))
 
 
 @pytest.fixture
-def run_copy(finished_run: Path, tmp_path: Path) -> Path:
-    """A copy of it to be damaged."""
-    return shutil.copytree(finished_run, tmp_path / "run")
+def run_copy(finished_run: tuple[Path, str], tmp_path: Path) -> Path:
+    """A copy of its directory, to be damaged."""
+    return shutil.copytree(finished_run[0], tmp_path / "run")
 
 
 def failed(process, code: int = 1) -> str:
@@ -225,3 +223,19 @@ def test_standard_output_that_cannot_be_written_is_one_line():
         )
     line = "codea1: standard output: No space left on device; free some space, or choose another place\n"
     assert (done.returncode, done.stderr) == (1, line)
+
+
+# --- stops and waits ------------------------------------------------------------------------------------
+
+
+def test_ctrl_c_during_the_warm_start_names_the_way_on(tmp_path):
+    arguments = train_arguments(tmp_path / "run", *STEPS, f"warm_start_cache={tmp_path}")
+    process = start_script(killed_run.__file__, "warm_start", "1", "0.5", "SIGINT", *arguments)
+    line = failed(process, 130)
+    assert line == "codea1: stopped by SIGINT; continue with the same command and --resume"
+
+
+def test_what_takes_long_is_announced(finished_run):
+    log = [line.partition(" ")[2] for line in finished_run[1].splitlines()]
+    assert log[0].endswith("run: starting the judge and checking the questions")
+    assert [line for line in log if line.startswith("evaluating")] == [f"evaluating after step {i}" for i in range(3)]

@@ -108,6 +108,7 @@ def test_ctrl_c_lets_commands_save_and_waits_for_them(tmp_path):
 
 def test_a_command_does_not_outlive_the_process_that_started_it(tmp_path):
     """The real child: `codea1 report --follow` would run forever if its parent were not killed."""
+    (tmp_path / "config.yaml").touch()
     child = [sys.executable, "-m", "codea1_jax.cli._child", "0", "report", "--follow", str(tmp_path)]
     parent = subprocess.Popen(
         [

@@ -172,7 +172,7 @@ STEP = {
 
 
 def test_off_a_terminal_progress_is_one_log_line_per_step(caplog) -> None:
-    clock = iter([100.0, 110.0, 120.0])
+    clock = iter([110.0, 120.0])
     with (
         caplog.at_level(logging.INFO),
         TrainingProgress(60, done=10, console=Console(file=io.StringIO()), clock=lambda: next(clock)) as progress,
@@ -180,7 +180,7 @@ def test_off_a_terminal_progress_is_one_log_line_per_step(caplog) -> None:
         progress.update(11, STEP)
         progress.update(12, {})
     figures = "code 0.500 | test 0.250 | passed 61% | 4.1 s | judge 0.2"
-    assert caplog.messages == [f"step 11/60 | {figures} | 8:10 left", "step 12/60 | 8:00 left"]
+    assert caplog.messages == [f"step 11/60 | {figures} | --:-- left", "step 12/60 | 8:00 left"]
 
 
 def test_on_a_terminal_progress_is_a_bar_with_the_same_figures() -> None:
@@ -194,7 +194,20 @@ def test_on_a_terminal_progress_is_a_bar_with_the_same_figures() -> None:
 
 def test_a_long_wait_is_shown_in_hours() -> None:
     clock = iter([0.0, 100.0])
-    assert TrainingProgress(111, console=Console(file=io.StringIO()), clock=lambda: next(clock))._eta(1) == "3:03:20"
+    progress = TrainingProgress(112, console=Console(file=io.StringIO()), clock=lambda: next(clock))
+    assert [progress._eta(1), progress._eta(2)] == ["--:--", "3:03:20"]
+
+
+def test_off_a_terminal_every_new_note_is_a_line_and_so_is_half_a_minute(capsys) -> None:
+    now = [0.0]
+    show = console.progress_lines("runs", lambda: now[0])
+    for seconds, done, note in ((1, 0, "a"), (2, 0, "a"), (3, 1, "b"), (20, 1, "b"), (34, 1, "b"), (35, 2, "b")):
+        now[0] = seconds
+        show(done, 3, note)
+    assert capsys.readouterr().err.splitlines() == ["runs 0/3 a", "runs 1/3 b", "runs 1/3 b"]
+    with console.progress_bar("problems") as progress:
+        progress(1, 2)
+    assert capsys.readouterr().err == ""
 
 
 def test_logging_goes_to_standard_error_once(capsys) -> None:

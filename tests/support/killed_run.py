@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 
+from codea1_jax.builders import policies
 from codea1_jax.checkpoint.checkpoints import Checkpoints
 from codea1_jax.cli import main
 from codea1_jax.game.judging import PendingJudgement
@@ -15,6 +16,7 @@ from codea1_jax.learn import Learner
 from codea1_jax.rollout import Sampler
 
 STAGES = {
+    "warm_start": (policies, "warm_start"),
     "generation": (Sampler, "generate"),
     "judging": (PendingJudgement, "result"),
     "update": (Learner, "update"),
