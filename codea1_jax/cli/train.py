@@ -81,7 +81,8 @@ def _train(config: Config, options: argparse.Namespace) -> None:
             took = finished - ready + _seconds_until(run, run.resume_step)
             seconds = {"before_training": ready - started, "training": took, "total": ready - started + took}
             if run.writes:
-                _conclude(run, seconds, config.eval.samples, Path(options.preset).stem)
+                had_ended = run.resume_step == training.total_steps
+                _conclude(run, seconds, config.eval.samples, Path(options.preset).stem, had_ended=had_ended)
 
 
 def _report_refused(refused: Sequence[Refusal], run: RunDir) -> None:
@@ -97,7 +98,8 @@ def _seconds_until(run: RunDir, step: int | None) -> float:
     return sum(took, start=0.0)
 
 
-def _conclude(run: RunDir, seconds: dict[str, float], samples: int, trained: str) -> None:
+def _conclude(run: RunDir, seconds: dict[str, float], samples: int, trained: str, *, had_ended: bool) -> None:
+    """Writes and prints the run's results; those of a run that had ended before stay as they are."""
     from rich.console import Console
 
     from codea1_jax.report import build_report
@@ -105,7 +107,9 @@ def _conclude(run: RunDir, seconds: dict[str, float], samples: int, trained: str
 
     evaluations = run.figures("eval")
     if evaluations:
-        summary = summarize(evaluations, seconds, samples)
-        run.write_summary(summary)
+        summary = run.read_summary() if had_ended else None
+        if summary is None:
+            summary = summarize(evaluations, seconds, samples)
+            run.write_summary(summary)
         Console().print(table(summary, trained))
     print(build_report([run.path]))

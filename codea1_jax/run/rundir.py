@@ -106,6 +106,11 @@ class RunDir:
         if self.writes:
             write_atomically(self.path / SUMMARY_FILE, json.dumps(summary, indent=2) + "\n")
 
+    def read_summary(self) -> dict[str, Any] | None:
+        """The figures that the run ended with; None if it has not ended."""
+        path = self.path / SUMMARY_FILE
+        return json.loads(path.read_text()) if path.exists() else None
+
     def has_saved(self, step: int) -> bool:
         """Whether there is a checkpoint of this step."""
         return step in self._checkpoints.steps()

@@ -1,6 +1,7 @@
 """What a user meets when something is not right: one line that names it, the right exit code, and nothing lost."""
 
 import errno
+import json
 import os
 import re
 import shutil
@@ -239,3 +240,12 @@ def test_what_takes_long_is_announced(finished_run):
     log = [line.partition(" ")[2] for line in finished_run[1].splitlines()]
     assert log[0].endswith("run: starting the judge and checking the questions")
     assert [line for line in log if line.startswith("evaluating")] == [f"evaluating after step {i}" for i in range(3)]
+
+
+def test_resuming_a_finished_run_changes_none_of_its_figures(run_copy, capsys):
+    before = {name: (run_copy / name).read_bytes() for name in ("summary.json", "metrics.jsonl")}
+    assert cli.main([*train_arguments(run_copy, *STEPS), "--resume"]) == 0
+    assert {name: (run_copy / name).read_bytes() for name in before} == before
+    seconds = json.loads(before["summary.json"])["seconds"]
+    base, trained = (line.split("│")[-2].strip() for line in capsys.readouterr().out.splitlines() if "│" in line)
+    assert (base, trained) == (f"{seconds['before_training']:.0f}", f"{seconds['total']:.0f}")
