@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codea1_jax.cli._arguments import positive
-from codea1_jax.cli._runtime import DONE, keep_compiled_programs
+from codea1_jax.cli._runtime import BAD_INPUT, DONE, keep_compiled_programs
 from codea1_jax.errors import UserError
 
 if TYPE_CHECKING:
@@ -141,23 +141,32 @@ def account(loaded: Loaded, config: Mapping[str, Any], started: float) -> dict[s
 
 def print_results(results: Mapping[str, Any], folder: Path, *, as_json: bool) -> int:
     """The figures, and by name everything that they leave out."""
+    measured = any(figures["problems"] for figures in results["benchmarks"].values())
     if as_json:
         print(json.dumps(results))
-        return DONE
-    from rich.console import Console
-
-    from codea1_jax.evals.commands.tables import results_table
-
-    Console().print(results_table(results["benchmarks"]))
-    sys.stdout.flush()
+        return DONE if measured else BAD_INPUT
+    if measured:
+        _print_table(results["benchmarks"])
     for name in ("unsound", "missing_dependencies", "refused"):
         for task, reason in results.get(name, {}).items():
             print(f"left out: {task}: {reason}", file=sys.stderr)
     for name in ("without_samples", "unknown_samples"):
         if results.get(name):
             print(f"{name.replace('_', ' ')}: {', '.join(results[name])}", file=sys.stderr)
+    if not measured:
+        print("codea1: nothing was measured: no problem of --data is left", file=sys.stderr)
+        return BAD_INPUT
     print(f"codea1: everything is in {folder}", file=sys.stderr)
     return DONE
+
+
+def _print_table(benchmarks: Mapping[str, Any]) -> None:
+    from rich.console import Console
+
+    from codea1_jax.evals.commands.tables import results_table
+
+    Console().print(results_table(benchmarks))
+    sys.stdout.flush()
 
 
 def _sha256(*paths: Path) -> str:

@@ -63,9 +63,11 @@ def test_the_datas_own_solutions_score_everything_that_is_sound(data, capsys):
 
 
 def test_tests_collaboration_and_suites(data, capsys):
-    tests = run(capsys, "tests", "--samples", "tests.jsonl")["benchmarks"]["tests"]
-    assert tests["problems"] == 3
-    assert tests["pass_at_5"]["value"] == pytest.approx(100 * 2 / 15)
+    results = run(capsys, "tests", "--samples", "tests.jsonl")
+    assert results["unsound"] == {"bad": "the solution fails 1 of its 1 tests: f(1) gave 1, not 3"}
+    tests = results["benchmarks"]["tests"]
+    assert tests["problems"] == 2
+    assert tests["pass_at_5"]["value"] == pytest.approx(100 * 2 / 10)
     both = run(capsys, "collaboration", "--samples", "samples.jsonl", "--test-samples", "tests.jsonl")
     assert both["benchmarks"]["problems"]["best_of_n"]["value"] == 50
     suites = run(capsys, "suites", "--samples", "tests.jsonl", "--out", "suites")

@@ -73,8 +73,8 @@ def data(tmp_path, monkeypatch):
         (tmp_path / file).write_text("\n".join(written))
 
 
-def results(capsys, *arguments):
-    assert main(["eval", *arguments, "--data", "data.jsonl", "--json"]) == 0
+def results(capsys, *arguments, code=0):
+    assert main(["eval", *arguments, "--data", "data.jsonl", "--json"]) == code
     return json.loads(capsys.readouterr().out)
 
 
@@ -122,12 +122,15 @@ def test_each_problem_gets_a_suite_or_is_named(data, capsys):
 
 
 @pytest.mark.parametrize(("kind", "figures"), [("tests", {"tests": {"problems": 0}}), ("code", {})])
-def test_where_nothing_is_sound_there_is_no_figure(kind, figures, data, capsys, tmp_path):
+def test_where_nothing_is_sound_there_is_no_figure_and_no_table(kind, figures, data, capsys, tmp_path):
     rows = [json.dumps(row(name, solution)) for name, (solution, _) in BROKEN.items()]
+    rows.append(json.dumps(row("fails its test", "def f(x):\n    return x", ["assert f(1) == 2"])))
     (tmp_path / "data.jsonl").write_text("\n".join(rows))
-    found = results(capsys, kind, "--samples", "reference")
+    found = results(capsys, kind, "--samples", "reference", code=2)
     assert found["benchmarks"] == figures
-    assert found["unsound"].keys() == BROKEN.keys()
-    assert main(["eval", kind, "--samples", "reference", "--data", "data.jsonl"]) == 0
-    said = capsys.readouterr().err
-    assert all(f"left out: {name}: " in said for name in BROKEN)
+    assert found["unsound"].keys() == {*BROKEN, "fails its test"}
+    assert main(["eval", kind, "--samples", "reference", "--data", "data.jsonl"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert all(f"left out: {name}: " in err for name in found["unsound"])
+    assert err.splitlines()[-1] == "codea1: nothing was measured: no problem of --data is left"

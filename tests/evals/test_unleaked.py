@@ -116,3 +116,11 @@ def test_a_function_that_does_not_execute_is_left_out_by_name(pool, folder):
     assert results["benchmarks"]["tests"]["problems"] == 1
     assert results["benchmarks"]["tests"]["pass_at_5"]["value"] == 40
     assert "nothing_of_this_name" in results["unsound"]["ULT/2"]
+
+
+def test_a_function_of_the_benchmark_counts_although_its_own_tests_are_wrong_and_another_does_not(pool, folder):
+    wrong = replace(STEP, golden_tests=("assert f(1) == 0",))
+    ours = replace(wrong, id="ours", source="problems")
+    results = evaluate_tests([wrong, ours], RecordedPlayer(tests_of={}), pool, journal(folder), silent)
+    assert results["benchmarks"]["tests"]["problems"] == 1
+    assert results["unsound"] == {"ours": "the solution fails 1 of its 1 tests: f(1) gave 1, not 0"}

@@ -13,7 +13,8 @@ from codea1_jax.evals.scores.mutate import Mutant
 from codea1_jax.evals.scores.unleaked import ROUNDS, FunctionResult, metrics_of, play_round, score, spelled
 from codea1_jax.game.parsing import extract_suite
 from codea1_jax.game.players import Player
-from data_pipeline import Problem
+from data_pipeline import Problem, unleaked
+from data_pipeline.validate import failures
 from sandbox import Job, Judge, SuiteTest
 
 TESTS_FILE = "tests.jsonl"
@@ -22,7 +23,7 @@ TESTS_FILE = "tests.jsonl"
 def evaluate_tests(
     problems: Sequence[Problem], player: Player, judge: Judge, journal: Journal, progress: Progress
 ) -> dict[str, Any]:
-    """Figures over functions, and what was left out: functions that do not even load, or that have no mutants.
+    """Figures over functions, and what was left out: functions that do not load, fail their own tests or do not mutate.
 
     Raises SandboxError if the judge fails, UserError where cosmic-ray or coverage.py is missing, and what the
     player raises.
@@ -46,13 +47,17 @@ def evaluate_tests(
 def _sound(problems: Sequence[Problem], judge: Judge) -> tuple[dict[Problem, tuple[Mutant, ...]], dict[str, str]]:
     """The mutants of every function that can be judged, and by id why the others cannot."""
     runs = judge.execute([Job(problem.solution) for problem in problems])
-    loads = [problem for problem, run in zip(problems, runs, strict=True) if run.valid]
-    made = dict(zip(loads, make_mutants([problem.solution for problem in loads]), strict=True))
     unsound = {
         problem.id: f"does not execute: {run.loaded.status} {run.loaded.detail}".strip()
         for problem, run in zip(problems, runs, strict=True)
         if not run.valid
     }
+    # UnLeakedTestBench's own tests are often wrong, its functions are right by definition.
+    tested = [p for p in problems if p.source != unleaked.DATASET.name and p.golden_tests and p.id not in unsound]
+    reasons = zip(tested, failures(tested, judge), strict=True)
+    unsound |= {problem.id: reason for problem, reason in reasons if reason is not None}
+    sound = [problem for problem in problems if problem.id not in unsound]
+    made = dict(zip(sound, make_mutants([problem.solution for problem in sound]), strict=True))
     unsound |= {problem.id: mutants for problem, mutants in made.items() if isinstance(mutants, str)}
     return {problem: mutants for problem, mutants in made.items() if not isinstance(mutants, str)}, unsound
 
