@@ -1,4 +1,4 @@
-"""What people see on standard error while a command works: the log, and how far it is."""
+"""What people see: on standard error, while a command works, the log and how far it is; on standard output, tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from typing import Protocol, SupportsFloat, TextIO, runtime_checkable
 
 import rich.progress
 from rich.console import Console
+from rich.table import Table
 
+WIDE = 10_000  # columns, more than any table has
 QUIET_SECONDS = 30  # that pass at most, off a terminal, between two lines on progress
 
 logger = logging.getLogger(__name__)
@@ -162,3 +164,14 @@ def progress_bar(title: str, *, total: int | None = None, done: int = 0) -> Iter
             bar.update(task, completed=done, total=total, note=note)
 
         yield show
+
+
+def print_table(table: Table) -> None:
+    """Prints a table on standard output, with no figure cut short; in plain columns where that is not a terminal."""
+    console = Console(highlight=False)
+    if console.is_terminal:
+        needed = console.measure(table, options=console.options.update(width=WIDE)).minimum
+        console.width = max(console.width, needed)  # a terminal wraps what is wider than it is
+    else:
+        table.box, console.width = None, WIDE
+    console.print(table)

@@ -141,12 +141,16 @@ def account(loaded: Loaded, config: Mapping[str, Any], started: float) -> dict[s
 
 def print_results(results: Mapping[str, Any], folder: Path, *, as_json: bool) -> int:
     """The figures, and by name everything that they leave out."""
+    from codea1_jax.console import print_table
+    from codea1_jax.evals.commands.tables import results_table
+
     measured = any(figures["problems"] for figures in results["benchmarks"].values())
     if as_json:
         print(json.dumps(results))
         return DONE if measured else BAD_INPUT
     if measured:
-        _print_table(results["benchmarks"])
+        print_table(results_table(results["benchmarks"]))
+        sys.stdout.flush()
     for name in ("unsound", "missing_dependencies", "refused"):
         for task, reason in results.get(name, {}).items():
             print(f"left out: {task}: {reason}", file=sys.stderr)
@@ -158,15 +162,6 @@ def print_results(results: Mapping[str, Any], folder: Path, *, as_json: bool) ->
         return BAD_INPUT
     print(f"codea1: everything is in {folder}", file=sys.stderr)
     return DONE
-
-
-def _print_table(benchmarks: Mapping[str, Any]) -> None:
-    from rich.console import Console
-
-    from codea1_jax.evals.commands.tables import results_table
-
-    Console().print(results_table(benchmarks))
-    sys.stdout.flush()
 
 
 def _sha256(*paths: Path) -> str:

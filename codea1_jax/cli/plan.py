@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from codea1_jax.cli._arguments import Commands
     from codea1_jax.plan.compiler import Watch
 
-WIDTH = 120  # of the table if the output is not a terminal
-
 
 def add(commands: Commands) -> None:
     """Registers the command."""
@@ -46,9 +44,8 @@ def _share(text: str) -> float:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from rich.console import Console
-
     from codea1_jax.config import Config, load
+    from codea1_jax.console import print_table
     from codea1_jax.models.chips import find_hardware
     from codea1_jax.plan.compiler import check_compiler
     from codea1_jax.plan.lengths import read_lengths
@@ -67,12 +64,8 @@ def _run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(as_document(plan)))
     else:
-        console = Console()
-        if not console.is_terminal:
-            console.width = WIDTH
-        console.print(rich_table(plan, f"{options.preset} on {name}"))
-        for line in conclusion(plan):
-            console.print(line, highlight=False, soft_wrap=True)
+        print_table(rich_table(plan, f"{options.preset} on {name}"))
+        print("\n".join(conclusion(plan)))
     return DONE if plan.fits else FAILED
 
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from codea1_jax.plan.planned import Plans
     from codea1_jax.reproduce.published import Published
 
-WIDTH = 120  # of the tables if the output is not a terminal
 EXPLAINED = """\
 A preset's name is MODEL/METHOD; for hardware that it is laid out for, MODEL/METHOD_HARDWARE: 7b/golden_v5p.
 Figures are the paper's, in percent. Hours of training are those that `codea1 plan` expects of the compiled programs;
@@ -42,18 +41,17 @@ def _run(options: argparse.Namespace) -> int:
         print(json.dumps(document(names, plans, tables)))
         return DONE
 
-    from rich.console import Console
+    from codea1_jax.console import print_table
 
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = WIDTH
-    console.print(EXPLAINED)
+    print(EXPLAINED)
     for table in tables.values():
-        console.print(_rows(table, plans))
-    console.print(_hardware(plans))
+        print_table(_rows(table, plans))
+        print()
+    print_table(_hardware(plans))
+    print()
     shown = {name for table in tables.values() for row in table.rows for name in _presets(table, row)}
     shown |= {f"{name}_{kind}" for name in shown for kind in hardware_names()}
-    console.print(f"In no table: {', '.join(name for name in names if name not in shown)}")
+    print(f"In no table: {', '.join(name for name in names if name not in shown)}")
     return DONE
 
 

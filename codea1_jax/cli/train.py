@@ -100,8 +100,7 @@ def _seconds_until(run: RunDir, step: int | None) -> float:
 
 def _conclude(run: RunDir, seconds: dict[str, float], samples: int, trained: str, *, had_ended: bool) -> None:
     """Writes and prints the run's results; those of a run that had ended before stay as they are."""
-    from rich.console import Console
-
+    from codea1_jax.console import print_table
     from codea1_jax.report import build_report
     from codea1_jax.run.summary import summarize, table
 
@@ -111,5 +110,5 @@ def _conclude(run: RunDir, seconds: dict[str, float], samples: int, trained: str
         if summary is None:
             summary = summarize(evaluations, seconds, samples)
             run.write_summary(summary)
-        Console().print(table(summary, trained))
+        print_table(table(summary, trained))
     print(build_report([run.path]))

@@ -15,6 +15,8 @@ from full_disk import file_size_limit
 from tiny_run import ROOT, finish, start_codea1, start_script, train_arguments
 
 from codea1_jax import cli
+from codea1_jax.console import print_table
+from codea1_jax.evals.commands.tables import results_table
 
 STEPS = ("train.steps=2", "checkpoint.every=1", "eval.every=1")
 
@@ -55,6 +57,8 @@ def failed(process, code: int = 1) -> str:
 FULL_DISK = """
 import resource, signal, sys
 from codea1_jax import cli
+from codea1_jax.console import print_table
+from codea1_jax.evals.commands.tables import results_table
 from codea1_jax.checkpoint.checkpoints import Checkpoints
 
 save = Checkpoints.save
@@ -247,5 +251,27 @@ def test_resuming_a_finished_run_changes_none_of_its_figures(run_copy, capsys):
     assert cli.main([*train_arguments(run_copy, *STEPS), "--resume"]) == 0
     assert {name: (run_copy / name).read_bytes() for name in before} == before
     seconds = json.loads(before["summary.json"])["seconds"]
-    base, trained = (line.split("│")[-2].strip() for line in capsys.readouterr().out.splitlines() if "│" in line)
+    base, trained = (line.split()[-1] for line in capsys.readouterr().out.splitlines()[2:4])
     assert (base, trained) == (f"{seconds['before_training']:.0f}", f"{seconds['total']:.0f}")
+
+
+# --- tables ---------------------------------------------------------------------------------------------
+
+FIGURES = {f"benchmark_{i}": {"value": 1234.5678, "low": -10.25, "high": 99.75} for i in range(9)}
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_table_shows_every_figure_whole_at_80_columns_and_plainly_in_a_pipe(terminal, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    if terminal:
+        monkeypatch.setattr("rich.console.Console.is_terminal", True)
+    print_table(results_table({"problems": FIGURES}))
+    out = capsys.readouterr().out
+    assert "…" not in out
+    assert out.count("1234.57") == len(FIGURES)
+    if not terminal:
+        assert out.isascii()
+        head, row, *rest = (line.split() for line in out.splitlines())
+        assert head == [word for i in range(9) for word in ("benchmark", str(i))]
+        assert row == ["problems", *["1234.57", "[-10.2,", "99.8]"] * 9]
+        assert not any(rest)
