@@ -40,15 +40,15 @@ def log_to_stderr(level: int = logging.INFO) -> None:
 
 
 _PHASES = {
-    "code": "seconds/generate_code",
+    "programs": "seconds/generate_code",
     "tests": "seconds/generate_tests",
     "judge": "seconds/judge_wait",
-    "learn code": "seconds/update_code",
-    "learn tests": "seconds/update_test",
+    "update code": "seconds/update_code",
+    "update test": "seconds/update_test",
 }
 _SHOWN = (
-    ("code", "code/reward", "{:.3f}"),
-    ("test", "test/reward", "{:.3f}"),
+    ("code reward", "code/reward", "{:z.3f}"),  # z: a small negative number is not -0.000
+    ("test reward", "test/reward", "{:z.3f}"),
     ("passed", "pass_rate", "{:.0%}"),
 )
 
@@ -57,9 +57,9 @@ def describe(values: Mapping[str, SupportsFloat]) -> list[str]:
     """One step's figures in words; those that are missing are left out."""
     figures = [f"{label} {form.format(float(values[name]))}" for label, name, form in _SHOWN if name in values]
     if "seconds/step" in values:
-        figures.append(f"{float(values['seconds/step']):.1f} s")
-    phases = [f"{label} {float(values[name]):.1f}" for label, name in _PHASES.items() if name in values]
-    return [*figures, ", ".join(phases)] if phases else figures
+        phases = [f"{label} {float(values[name]):.1f}" for label, name in _PHASES.items() if name in values]
+        figures.append(": ".join(filter(None, [f"{float(values['seconds/step']):.1f} s", ", ".join(phases)])))
+    return figures
 
 
 class TrainingProgress:

@@ -53,7 +53,7 @@ def _test(line: str, entry_point: str) -> str:
         parse_test(statements[0], entry_point, any_view=True) if len(statements) == 1 else Rejected("not one statement")
     )
     if isinstance(test, Rejected):
-        raise BadRow(f"the test {shown}: {test.reason}")
+        raise BadRow(f"the test {shown} is outside the language of tests: {test.reason}")
     return f"assert {test.call} == {test.stated}"
 
 

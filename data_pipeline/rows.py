@@ -113,6 +113,9 @@ def texts(row: Row, name: str) -> tuple[str, ...]:
     return tuple(value)
 
 
+_KINDS = {int: "a number", float: "a number", bool: "true or false", str: "a text", list: "a list", type(None): "null"}
+
+
 def _bytes(path: Path) -> bytes:
     data = path.read_bytes()
     return gzip.decompress(data) if path.name.endswith(".gz") else data
@@ -135,7 +138,7 @@ def _items(document: object) -> list[Row | BadRow]:
 
 
 def _object(value: object) -> Row | BadRow:
-    return value if isinstance(value, dict) else BadRow(f"a {type(value).__name__}, not a JSON object")
+    return value if isinstance(value, dict) else BadRow(f"{_KINDS[type(value)]}, not a JSON object")
 
 
 def _one_line(error: Exception) -> str:

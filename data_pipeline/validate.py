@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from data_pipeline.golden import read_golden_tests
 from data_pipeline.problem import Loaded, Problem
-from sandbox import Execution, Job, Judge, Outcome, SuiteTest, encode_literal, same
+from sandbox import Execution, Job, Judge, Outcome, Status, SuiteTest, encode_literal, same
 
 
 def validate(loaded: Loaded, judge: Judge) -> Loaded:
@@ -56,13 +56,13 @@ def _failure(suite: Sequence[SuiteTest], execution: Execution, stated: Sequence[
     if not execution.valid:
         return f"the solution does not execute: {_describe(execution.loaded)}"
     failed = [
-        f"{test.call} {_describe(outcome)}, not {test.stated}"
+        f"{test.call} {_describe(outcome)}{', not' if outcome.value is not None else '; expected'} {test.stated}"
         for test, outcome, value in zip(suite, execution.outcomes, stated, strict=True)
         if outcome.value is None or value is None or not same(outcome.value, value)
     ]
     if not failed:
         return None
-    return f"the solution fails {len(failed)} of its {len(suite)} tests: {failed[0]}"
+    return f"the solution fails tests ({len(failed)} of {len(suite)}): {failed[0]}"
 
 
 def _instability(suite: Sequence[SuiteTest], execution: Execution, backwards: Execution) -> str | None:
@@ -76,4 +76,6 @@ def _instability(suite: Sequence[SuiteTest], execution: Execution, backwards: Ex
 def _describe(outcome: Outcome) -> str:
     if outcome.value is not None:
         return f"gave {outcome.value}"
-    return f"{outcome.status} {outcome.detail}".strip()
+    if outcome.status == Status.RAISED or not outcome.detail:
+        return f"{outcome.status} {outcome.detail}".strip()
+    return f"{outcome.status} ({outcome.detail})"

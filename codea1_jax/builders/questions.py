@@ -13,6 +13,7 @@ from codea1_jax.errors import UserError
 from codea1_jax.files import write_atomically
 from codea1_jax.game.prompts import Prompts
 from codea1_jax.hosts.gather import gathered, is_mine
+from codea1_jax.words import counted
 from data_pipeline import Loaded, Problem, Refusal, micro
 from data_pipeline.heldout import hold_out
 from data_pipeline.hub import local_path
@@ -62,7 +63,7 @@ def load_questions(config: Config, prompts: Prompts, judge: Judge) -> Questions:
     train = tuple(p for p in train if p.id in short)
     if len(train) < config.train.questions:
         raise UserError(
-            f"data.source: {data.source} leaves {len(train)} questions and refuses {len(refused)}; "
+            f"data.source: {data.source} leaves {counted(len(train), 'question')} and refuses {len(refused)}; "
             f"a step needs train.questions={config.train.questions}" + _where_reasons_are(refused, config)
         )
     fitting = tuple(p for p in benchmark.problems if _code_fits(p, prompts, config))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from codea1_jax.cli._runtime import DONE, FAILED
 from codea1_jax.errors import UserError
+from codea1_jax.words import counted
 
 if TYPE_CHECKING:
     from codea1_jax.checkpoint.checkpoints import Checkpoints
@@ -61,8 +62,10 @@ def _show(options: argparse.Namespace) -> int:
         return DONE
     print(f"step {step}")
     for name, size in content["arrays"].items():
-        print(f"{name}: {size['elements']:,} numbers in {size['arrays']} arrays, {size['bytes'] / 1e6:,.1f} MB")
-    print(f"mistake book: {content['book']['tests']} tests of {content['book']['questions']} questions")
+        numbers, arrays = counted(size["elements"], "number"), counted(size["arrays"], "array")
+        print(f"{name}: {numbers} in {arrays}, {size['bytes'] / 1e6:,.1f} MB")
+    tests, questions = counted(content["book"]["tests"], "test"), counted(content["book"]["questions"], "question")
+    print(f"mistake book: {tests} of {questions}")
     print("\n".join(f"{name} {value:.2f}" for name, value in content["figures"].items()))
     return DONE
 

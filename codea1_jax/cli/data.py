@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from codea1_jax.cli._runtime import BAD_INPUT, DONE
 from codea1_jax.errors import UserError
+from codea1_jax.words import counted
 
 if TYPE_CHECKING:
     from codea1_jax.cli._arguments import Commands
@@ -118,5 +119,5 @@ def _validate(options: argparse.Namespace) -> int:
                 if fault.id
                 else f"{options.file}:{fault.line}: {fault.reason}"
             )
-        print(f"{report.problems} good problems, {len(report.faults)} faults")
+        print(f"{counted(report.problems, 'good problem')}, {counted(len(report.faults), 'fault')}")
     return BAD_INPUT if report.faults else DONE

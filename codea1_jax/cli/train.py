@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from codea1_jax.cli._arguments import add_preset
 from codea1_jax.cli._runtime import DONE, keep_compiled_programs
+from codea1_jax.words import counted
 
 if TYPE_CHECKING:
     from codea1_jax.cli._arguments import Commands
@@ -88,7 +89,7 @@ def _train(config: Config, options: argparse.Namespace) -> None:
 def _report_refused(refused: Sequence[Refusal], run: RunDir) -> None:
     run.write_refused([vars(refusal) for refusal in refused])
     for reason, count in Counter(refusal.reason for refusal in refused).most_common():
-        logger.warning("%d questions refused: %s", count, reason)
+        logger.warning("%s refused: %s", counted(count, "question"), reason)
 
 
 def _seconds_until(run: RunDir, step: int | None) -> float:

@@ -235,14 +235,14 @@ def test_a_source_that_is_missing_or_malformed_is_one_line(content, line, capsys
 def test_a_source_of_too_few_good_questions_is_refused_with_their_number(capsys, tmp_path):
     source = write_jsonl(tmp_path / "data.jsonl", [GOOD, WRONG_REFERENCE])
     said = refused(capsys, *train_arguments(tmp_path / "run", f"data.source={source}"))
-    assert "leaves 1 questions and refuses 1; a step needs train.questions=2" in said
+    assert "leaves 1 question and refuses 1; a step needs train.questions=2" in said
 
 
 @pytest.mark.parametrize("method", ["golden", "sft"])
 def test_a_question_without_golden_tests_is_refused_where_they_are_learned_from(method, capsys, tmp_path):
     source = write_jsonl(tmp_path / "data.jsonl", [GOOD, GOOD | {"id": "untested", "tests": []}])
     said = refused(capsys, *train_arguments(tmp_path / "run", f"data.source={source}", f"method.name={method}"))
-    assert "leaves 1 questions and refuses 1" in said
+    assert "leaves 1 question and refuses 1" in said
     [refusal] = read_lines(tmp_path / "run.refused.jsonl")
     assert refusal == {"id": "untested", "reason": f"it has no golden tests, from which {method} learns"}
 
@@ -289,7 +289,7 @@ def test_every_question_is_trained_on_or_refused_by_name_and_reason(run_on_a_fil
     reasons = {line["id"]: line["reason"] for line in read_lines(directory / "refused.jsonl")}
     assert reasons.keys() == {"no-reference", "wrong-reference", "broken-reference", "too-long", "row 6"}
     assert "solution" in reasons["no-reference"]
-    assert reasons["wrong-reference"] == "the solution fails 1 of its 1 tests: twice(2) gave 3, not 4"
+    assert reasons["wrong-reference"] == "the solution fails tests (1 of 1): twice(2) gave 3, not 4"
     assert "does not execute" in reasons["broken-reference"]
     assert reasons["too-long"] == "its prompt is too long"
     rollouts = read_lines(directory / "rollouts" / "step_000001.jsonl")

@@ -39,7 +39,7 @@ def test_a_step_is_shown(run_path, capsys):
     assert shown["arrays"] == {"code/params": {"arrays": 2, "elements": 9, "bytes": 30}}
     assert (shown["step"], shown["book"], shown["data"]) == (2, {"questions": 1, "tests": 1}, {"next": 2})
     text = output(capsys, "show", str(run_path))
-    assert "step 4" in text and "code/params: 9 numbers in 2 arrays" in text and "1 tests of 1 questions" in text
+    assert "step 4" in text and "code/params: 9 numbers in 2 arrays" in text and "1 test of 1 question" in text
 
 
 def test_looking_does_not_clean_up_what_a_running_save_has_written(run_path, capsys):

@@ -24,7 +24,7 @@ LINES = [
 ]
 FAULTS = [
     (2, "", "not JSON"),
-    (3, "b", "the solution fails 1 of its 2 tests: f(1) gave 2, not 3"),
+    (3, "b", "the solution fails tests (1 of 2): f(1) gave 2, not 3"),
     (4, "", "not JSON"),
     (5, "a", "the same id as line 1"),
     (6, "c", "no solution"),
@@ -41,7 +41,7 @@ def test_every_fault_is_named_by_its_line(tmp_path, capsys):
     for (line, name, reason), fault in zip(FAULTS, faults, strict=False):
         assert fault.startswith(f"{path}:{line}: {name + ': ' if name else ''}{reason}")
     assert faults[-1].startswith(f"{path}:9: not UTF-8")
-    assert last == "1 good problems, 8 faults"
+    assert last == "1 good problem, 8 faults"
     assert main(["data", "validate", str(path), "--json"]) == 2
     report = json.loads(capsys.readouterr().out)
     assert [fault["line"] for fault in report["faults"]] == [2, 3, 4, 5, 6, 7, 8, 9]
@@ -51,7 +51,7 @@ def test_a_file_without_faults_is_good_and_one_that_is_not_there_is_bad_input(tm
     path = tmp_path / "mine.jsonl"
     path.write_text(LINES[0] + "\n")
     assert main(["data", "validate", str(path)]) == 0
-    assert capsys.readouterr().out == "1 good problems, 0 faults\n"
+    assert capsys.readouterr().out == "1 good problem, 0 faults\n"
     assert main(["data", "validate", str(tmp_path / "none.jsonl")]) == 2
     assert "no such file" in capsys.readouterr().err
 

@@ -64,7 +64,7 @@ def test_the_datas_own_solutions_score_everything_that_is_sound(data, capsys):
 
 def test_tests_collaboration_and_suites(data, capsys):
     results = run(capsys, "tests", "--samples", "tests.jsonl")
-    assert results["unsound"] == {"bad": "the solution fails 1 of its 1 tests: f(1) gave 1, not 3"}
+    assert results["unsound"] == {"bad": "the solution fails tests (1 of 1): f(1) gave 1, not 3"}
     tests = results["benchmarks"]["tests"]
     assert tests["problems"] == 2
     assert tests["pass_at_5"]["value"] == pytest.approx(100 * 2 / 10)

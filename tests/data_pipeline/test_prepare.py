@@ -46,7 +46,7 @@ DROPPED = {
     "the solution does not parse": 1,
     "same question as another": 1,
     "overlaps with problems": 1,
-    "the solution fails N of its N tests": 2,
+    "the solution fails tests (N of N)": 2,
 }
 EVALUATION_ROW = {"id": "e", "question": "is it prime", "solution": "def f(x):\n    return x", "entry_point": "f"}
 

@@ -136,7 +136,7 @@ def test_own_problems_are_read_line_by_line(tmp_path):
     assert refused["row 2"].startswith("not JSON: Expecting property name")
     assert refused["row 3"] == "a list, not a JSON object"
     assert refused["mine/3"] == "the solution defines no function g"
-    assert refused["mine/4"] == "the test 'print(f(1))': not an assert"
+    assert refused["mine/4"] == "the test 'print(f(1))' is outside the language of tests: not an assert"
     assert refused["mine/5"] == "tests is not a list of texts"
 
 

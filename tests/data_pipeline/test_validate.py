@@ -37,9 +37,9 @@ def test_good_problems_stay_and_bad_ones_are_refused_by_reason(pool):
     assert [problem.id for problem in result.problems] == ["good", "untested"]
     assert result.refused[0] == before
     reasons = {refusal.id: refusal.reason for refusal in result.refused[1:]}
-    assert reasons["wrong"] == "the solution fails 1 of its 3 tests: f(1) gave [1], not [2]"
-    assert reasons["wrong expression"] == "the solution fails 1 of its 1 tests: f(1) gave [1], not [1 + 1]"
-    assert reasons["raises"].startswith("the solution fails 2 of its 2 tests: f(2) raised IndexError")
+    assert reasons["wrong"] == "the solution fails tests (1 of 3): f(1) gave [1], not [2]"
+    assert reasons["wrong expression"] == "the solution fails tests (1 of 1): f(1) gave [1], not [1 + 1]"
+    assert reasons["raises"].startswith("the solution fails tests (2 of 2): f(2) raised IndexError")
     assert reasons["broken"].startswith("the solution does not execute: raised ModuleNotFoundError")
     assert "f(2) gave nan" in reasons["nan"]
 
@@ -82,7 +82,7 @@ def test_a_solution_that_needs_more_than_half_the_time_of_a_call_is_refused():
     problem = replace(GOOD, id="slow", solution=SLOW, golden_tests=("assert f(5) == 5",))
     with SandboxPool(workers=1, backend="process", limits=Limits(call_seconds=0.5)) as tight:
         (refusal,) = validate(Loaded((problem,)), tight).refused
-    assert "f(5) timed out CPU time" in refusal.reason
+    assert "f(5) timed out (CPU time); expected 5" in refusal.reason
     with SandboxPool(workers=1, backend="process", limits=Limits(call_seconds=2.0)) as wide:
         assert not validate(Loaded((problem,)), wide).refused
 

@@ -123,4 +123,4 @@ def test_a_function_of_the_benchmark_counts_although_its_own_tests_are_wrong_and
     ours = replace(wrong, id="ours", source="problems")
     results = evaluate_tests([wrong, ours], RecordedPlayer(tests_of={}), pool, journal(folder), silent)
     assert results["benchmarks"]["tests"]["problems"] == 1
-    assert results["unsound"] == {"ours": "the solution fails 1 of its 1 tests: f(1) gave 1, not 0"}
+    assert results["unsound"] == {"ours": "the solution fails tests (1 of 1): f(1) gave 1, not 0"}

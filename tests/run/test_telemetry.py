@@ -179,7 +179,7 @@ def test_off_a_terminal_progress_is_one_log_line_per_step(caplog) -> None:
     ):
         progress.update(11, STEP)
         progress.update(12, {})
-    figures = "code 0.500 | test 0.250 | passed 61% | 4.1 s | judge 0.2"
+    figures = "code reward 0.500 | test reward 0.250 | passed 61% | 4.1 s: judge 0.2"
     assert caplog.messages == [f"step 11/60 | {figures} | --:-- left", "step 12/60 | 8:00 left"]
 
 
@@ -189,7 +189,7 @@ def test_on_a_terminal_progress_is_a_bar_with_the_same_figures() -> None:
         progress.update(7, STEP)
     shown = screen.getvalue()
     assert "7/60" in shown
-    assert "code 0.500 | test 0.250 | passed 61%" in shown
+    assert "code reward 0.500 | test reward 0.250 | passed 61%" in shown
 
 
 def test_a_long_wait_is_shown_in_hours() -> None:
@@ -222,3 +222,7 @@ def test_logging_goes_to_standard_error_once(capsys) -> None:
     out, err = capsys.readouterr()
     assert out == ""
     assert err.count("hello") == 1
+
+
+def test_a_small_negative_reward_has_no_sign() -> None:
+    assert console.describe({"test/reward": -1e-5}) == ["test reward 0.000"]
