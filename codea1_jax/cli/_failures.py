@@ -14,6 +14,8 @@ _FIXES = {
     errno.EPERM: _PERMISSION,
     errno.EROFS: "it is read-only: choose another place",
     errno.ENOTDIR: "a part of that path is a file: choose another place",
+    errno.EADDRINUSE: "choose another --port",
+    errno.EADDRNOTAVAIL: "choose another --host",
     errno.EMFILE: "raise the limit with `ulimit -n 65536`",
 }
 

@@ -59,6 +59,7 @@ def _run(options: argparse.Namespace) -> int:
     log_to_stderr()
     keep_compiled_programs()
     address = Address(options.host, options.port, options.grpc_port, token)
+    address.check_free()  # before the weights are loaded
     policy, params = _load(options.checkpoint, options.role)
     name = options.name or Path(options.checkpoint).absolute().name
     capacity = _capacity(options, policy.model.config)

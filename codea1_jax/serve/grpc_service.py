@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import socket
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -11,7 +10,6 @@ import grpc
 
 from codea1_jax.rollout.jetstream.shims import jetstream_pb2_grpc, orchestrator
 from codea1_jax.serve.driver import Driver, EngineFailure
-from codea1_jax.serve.listening import named
 from codea1_jax.serve.orders import BadRequest
 
 
@@ -41,13 +39,10 @@ class Orchestrator(orchestrator.LLMOrchestrator):
 
 
 async def start_grpc(driver: Driver, host: str, port: int, token: str) -> tuple[grpc.aio.Server, int]:
-    """Listens, at any free port for 0; returns the server and its port. Raises OSError where that is not available."""
+    """Listens at a port that is free, at any for 0; returns the server and its port."""
     server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])  # else a second server would share the port
     jetstream_pb2_grpc.add_OrchestratorServicer_to_server(Orchestrator(driver, token), server)
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with named("gRPC", address, "--grpc-port"):
-        socket.create_server((host, port), family=family).close()  # grpc itself gives no reason, and logs two lines
     bound = server.add_insecure_port(address)
     await server.start()
     return server, bound

@@ -19,7 +19,7 @@ from codea1_jax.rollout.requests import Capacity
 from codea1_jax.serve.driver import Driver
 from codea1_jax.serve.grpc_service import start_grpc
 from codea1_jax.serve.http import Served, make_app
-from codea1_jax.serve.listening import named
+from codea1_jax.serve.listening import check_free
 from codea1_jax.serve.orders import Limits
 
 logger = logging.getLogger(__name__)
@@ -44,6 +44,11 @@ class Address:
         if self.host not in LOOPBACK and not self.token:
             where = self.host or "every address"
             raise UserError(f"listening on {where} needs a token that clients must send: see --token-file")
+
+    def check_free(self) -> None:
+        """Raises OSError where one of the ports is in use, or the host is not this one."""
+        check_free("HTTP", self.host, self.http_port, "--port")
+        check_free("gRPC", self.host, self.grpc_port, "--grpc-port")  # grpc itself would log it and give no reason
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,7 @@ class Server:
 
         Raises OSError where the address is not available, and what the engine raised if it failed.
         """
+        self._address.check_free()
         loop = asyncio.get_running_loop()
         driver = self._driver(lambda error: loop.call_soon_threadsafe(self._fail, driver, error))
         served = Served(self._name, self._policy.tokenizer, driver, self._capacity.slots)
@@ -94,8 +100,7 @@ class Server:
                 driver, self._address.host, self._address.grpc_port, self._address.token
             )
             try:
-                with named("HTTP", f"{self._address.host}:{self._address.http_port}", "--port"):
-                    await site.start()
+                await site.start()
                 ready(Ports(runner.addresses[0][1], grpc_port))
                 await self._stopped.wait()
             finally:

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -25,7 +26,8 @@ STEPS = ("train.steps=2", "checkpoint.every=1", "eval.every=1")
 def own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is written to a relative path lands here; compiled programs stay as they are."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("codea1_jax.cli.train.keep_compiled_programs", lambda: None)
+    for command in ("train", "serve"):
+        monkeypatch.setattr(f"codea1_jax.cli.{command}.keep_compiled_programs", lambda: None)
 
 
 @pytest.fixture(scope="module")
@@ -275,3 +277,17 @@ def test_a_table_shows_every_figure_whole_at_80_columns_and_plainly_in_a_pipe(te
         assert head == [word for i in range(9) for word in ("benchmark", str(i))]
         assert row == ["problems", *["1234.57", "[-10.2,", "99.8]"] * 9]
         assert not any(rest)
+
+
+# --- ports ----------------------------------------------------------------------------------------------
+
+
+def test_a_port_in_use_is_one_line_before_the_weights_are_looked_for(capsys):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert cli.main(["serve", "nowhere", "--port", str(port)]) == 1
+        reason = "Address already in use; choose another --port or --host"
+        assert capsys.readouterr().err == f"codea1: cannot listen for HTTP at 127.0.0.1 port {port}: {reason}\n"
+        assert cli.main(["sandbox", "serve", "--port", str(port)]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("address already in use; choose another --port")

@@ -104,10 +104,9 @@ def test_a_token_file_without_a_usable_token_is_refused(content, line, capsys, t
 
 @pytest.mark.parametrize("port", ["0", "65536", "-1", "http"])
 def test_a_port_that_is_none_is_refused(port, capsys):
-    with pytest.raises(SystemExit) as stop:
-        cli.main(["sandbox", "serve", f"--port={port}"])
-    assert stop.value.code == 2
-    assert f"{port} is not a port" in capsys.readouterr().err
+    assert cli.main(["sandbox", "serve", f"--port={port}"]) == 2
+    line = f"codea1: argument --port: {port} is not a port; see `codea1 sandbox serve --help`\n"
+    assert capsys.readouterr().err == line
 
 
 def test_a_port_that_is_taken_is_one_line(capsys):

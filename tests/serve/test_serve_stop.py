@@ -95,7 +95,8 @@ def test_a_port_in_use_is_named_and_not_shared(taken):
         ports = {"http": 0, "grpc": 0, taken: getattr(first.ports, taken)}
         second = Server("second", policy, params, CAPACITY, Address("127.0.0.1", ports["http"], ports["grpc"], TOKEN))
         with pytest.raises(
-            OSError, match=rf"(?i)cannot listen for {taken} at 127.0.0.1:{ports[taken]}: Address already in use; choose"
+            OSError,
+            match=rf"(?i)cannot listen for {taken} at 127.0.0.1 port {ports[taken]}: Address already in use; choose",
         ):
             asyncio.run(asyncio.wait_for(second.run(lambda _: second.stop()), timeout=60))
         assert first.client().models.list().data[0].id == "tiny"
