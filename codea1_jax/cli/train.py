@@ -62,13 +62,13 @@ def _train(config: Config, options: argparse.Namespace) -> None:
     from codea1_jax.train import check_best_metric, train
 
     log_to_stderr(logging.INFO if is_writer() else logging.WARNING)
-    logger.info("%s: starting the judge and checking the questions", config.run.directory)
     keep_compiled_programs()
 
     started = time.perf_counter()
     directory = Path(config.run.directory)
     check_same_run(directory, config, options.resume)  # before anything that takes time
     on_all(lambda: check_writable(checkpoints_of(directory, config.checkpoint)))
+    logger.info("%s: starting the judge and checking the questions", config.run.directory)
     with make_judge(config.sandbox, PACKAGES if config.eval.datasets else ()) as judge:
         training = make_training(config, judge)
         check_best_metric(training)
