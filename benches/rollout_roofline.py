@@ -34,7 +34,7 @@ def bandwidth_share() -> float:
     config = QWEN25["1.5b"]
     model = Qwen2(config, jnp.dtype(jnp.bfloat16), jnp.dtype(jnp.bfloat16))
     params = jax.jit(partial(init_params, model))(jax.random.key(0))
-    capacity = Capacity(SEQUENCES // 8, 8, (PROMPT,), (RESPONSE,), block=64, prefill_tokens=8192)
+    capacity = Capacity.for_slots(SEQUENCES // 8, 8, (PROMPT,), (RESPONSE,), block=64, prefill_tokens=8192)
     random = np.random.default_rng(0)
     requests = [
         Request(tuple(random.integers(3, config.vocab_size, PROMPT).tolist()), (i,), 8) for i in range(SEQUENCES // 8)

@@ -114,7 +114,9 @@ class Linear(nn.Module):
     def __call__(self, x: Float[Array, "batch time width"]) -> Float[Array, "batch time features"]:
         shape = (x.shape[-1], self.features)
         kernel = parameter(self, "kernel", nn.initializers.normal(0.02), self.axes, shape)
-        y = matmul(x, kernel.astype(self.dtype))
+        # Gathered whole from `fsdp` before the product: XLA for TPU would otherwise exchange pieces inside of it.
+        whole = constrain(kernel.astype(self.dtype), *("width" if axis == "embed" else axis for axis in self.axes))
+        y = matmul(x, whole)
         if self.has_variable("params", LORA_A):
             a, b = (self.get_variable("params", name).astype(self.dtype) for name in (LORA_A, LORA_B))
             y = y + matmul(matmul(x, a), b)
