@@ -211,7 +211,8 @@ class Decoder:
         shared, layers = self.reader.prepare(cache, prompts.pages[:, :of_prompts], prompts.lengths)
         own, own_layers = None, (None,) * len(layers)
         if of_responses > 0:
-            own, own_layers = self.reader.prepare(cache, rows.pages[:, :of_responses], rows.num_generated)
+            drawn = jnp.where(rows.active, rows.num_generated, 0)  # the pages of other rows may not even exist
+            own, own_layers = self.reader.prepare(cache, rows.pages[:, :of_responses], drawn)
         places = jnp.zeros(len(prompts.lengths) * self.capacity.width, jnp.int32)
         (holders,) = on_shards(_holders, (places, rows.place), (("batch",), ("batch",)), (("batch",),))
         return _Shared(shared, own, rows.place, holders), tuple(zip(layers, own_layers, strict=True))

@@ -175,8 +175,11 @@ class Schedule:
         return Rows(*(array.copy() for array in host))  # a device may read them while they change here
 
     def prompts(self) -> Prompts:
-        """The resident prompts."""
-        host: Any = (self._prompt_lengths.copy(), self._prompt_pages.copy())
+        """The resident prompts; those that no row looks at count as empty, so that nobody reads them."""
+        running = [group.slot for shard in self._shards for group in shard.groups if group.running]
+        lengths = np.zeros_like(self._prompt_lengths)
+        lengths[running] = self._prompt_lengths[running]
+        host: Any = (lengths, self._prompt_pages.copy())
         return Prompts(*host)
 
     def limits(self) -> np.ndarray:
@@ -201,9 +204,8 @@ class Schedule:
             if any(pressed) or not self._lacks_work():
                 return packs
             seated = self._seat_requests()
-            if any(
-                group.pages for groups in seated for group in groups
-            ):  # a prompt of one token has nothing to prefill
+            pages = [page for groups in seated for group in groups for page in group.pages]
+            if pages:  # prompts of one token have none
                 packs.append(self._pack(seated))
 
     def _lacks_work(self) -> bool:
@@ -298,6 +300,7 @@ class Schedule:
         heapq.heappush(sample.group.places, sample.place)
         sample.group.running -= 1
         self._place[sample.row] = self._places
+        self._num_generated[sample.row] = 0
         self._active[sample.row] = False
         self._pages[sample.row] = self._capacity.pages
 

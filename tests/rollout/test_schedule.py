@@ -127,6 +127,12 @@ def check_pages(schedule, capacity, requests):
         for done, limit in zip(rows.num_generated.tolist(), limits.tolist(), strict=True)
     ]
     assert (held[rows.active] == np.array(wanted)[rows.active]).all()
+    assert (rows.num_generated[~rows.active] == 0).all()  # whose pages may be anyone's by now
+    places = capacity.slots // shards * capacity.width
+    looked_at = set(
+        (rows.place + np.arange(capacity.rows) // (capacity.rows // shards) * schedule._places)[rows.active]
+    )
+    assert set(np.flatnonzero(prompts.lengths)) <= {place // capacity.width for place in looked_at}
 
 
 def test_every_sample_is_completed_at_its_length_whatever_the_capacity():
