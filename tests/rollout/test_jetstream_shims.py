@@ -19,7 +19,7 @@ class Engine:
     max_prefill_length = 16
 
     def __init__(self):
-        self.decoded = False
+        self.inserted = self.decoded = False
         self.readable = threading.Event()
         self.readable.set()
 
@@ -36,7 +36,7 @@ class Engine:
         return None
 
     def insert(self, _prefix, state, slot):
-        self.decoded = False
+        self.inserted, self.decoded = True, False
         self.readable.clear()
         return state
 
@@ -93,7 +93,9 @@ def test_the_last_slot_may_be_freed_just_before_a_block_is_decoded(start, monkey
 
     def empty():
         """Called by the generating thread after it has counted the free slots: only now is the request completed."""
-        if engine.decoded:
+        if engine.inserted and engine.decoded:
+            engine.inserted = False
+            freed.clear()
             engine.readable.set()
             assert freed.wait(30)
         return queue.Queue.empty(backlog)
@@ -101,7 +103,6 @@ def test_the_last_slot_may_be_freed_just_before_a_block_is_decoded(start, monkey
     monkeypatch.setattr(slots, "put", put)
     monkeypatch.setattr(backlog, "empty", empty)
     for _ in range(3):
-        freed.clear()
         assert len(asyncio.run(asyncio.wait_for(ask(driver), 30))) == 1
 
 
