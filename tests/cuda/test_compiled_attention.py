@@ -108,11 +108,10 @@ def test_a_mask_that_is_not_split_and_its_gradient_are_noticed():
         ("7b/a1_h100", ()),
     ],
 )
-def test_prefill_gives_cudnn_each_gpu_s_own_prompts_and_no_mask(preset, overrides):
+def test_prefill_is_of_each_gpu_s_own_prompts_and_of_no_mask(preset, overrides):
     program = compiled(preset, "prefill test", *overrides)
     calls = attention_calls(program.text)
-    assert [call.target for call in calls] == ["__cudnn$fmhaSoftmax"]
-    assert [call.operands[0][:2] for call in calls] == [(1, program.length)]
+    assert {call.operands[0][:2] for call in calls} == {(1, program.length)}
     assert all(of_another_batch(call) == [] for call in calls)
     assert square(shapes(program.text), program.length) == []
 
@@ -155,7 +154,7 @@ def test_a_small_model_is_planned_for_every_kind_of_gpu(kind):
     for row in rows.values():
         assert row.expected["launch"] > 0, row.phase.name
     # What a GPU multiplies is what is counted by hand, however the compiler has cut it into kernels: in a decoded
-    # block, the layers' matrices and the vocabulary of 8 x 4 tokens on two cards. Attention is not written as products.
-    flops = vocabulary_flops(plan.run.model, 32) + layers_flops(plan.run.model, 32, 0)
+    # block, the layers' matrices and the vocabulary of 32 x 4 tokens on two cards. Attention is not written as products.
+    flops = vocabulary_flops(plan.run.model, 128) + layers_flops(plan.run.model, 128, 0)
     took = rows["decode code"].compiled.expected["matrix"] * plan.hardware.chip.flops * plan.hardware.devices
     assert flops <= took
