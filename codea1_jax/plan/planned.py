@@ -100,7 +100,7 @@ def markdown(plans: Mapping[str, Planned]) -> str:
         (
             *(name, plan.hardware, "yes" if plan.fits else "no"),
             *(f"{plan.memory:.2f}", f"{plan.available:.2f}", plan.fullest),
-            *(f"{plan.seconds:.4g}", f"{plan.expected:.4g}", f"{plan.tokens_per_second:.4g}"),
+            *(f"{plan.seconds:.4g}", f"{plan.expected:.4g}", f"{plan.tokens_per_second:.0f}"),
         )
         for name, plan in plans.items()
     ]
