@@ -154,7 +154,7 @@ def test_a_small_model_is_planned_for_every_kind_of_gpu(kind):
     for row in rows.values():
         assert row.expected["launch"] > 0, row.phase.name
     # What a GPU multiplies is what is counted by hand, however the compiler has cut it into kernels: in a decoded
-    # block, the layers' matrices and the vocabulary of 32 x 4 tokens on two cards. Attention is not written as products.
+    # block, the layers' matrices and the vocabulary of 32 x 4 tokens, on two cards. Attention is none of its products.
     flops = vocabulary_flops(plan.run.model, 128) + layers_flops(plan.run.model, 128, 0)
     took = rows["decode code"].compiled.expected["matrix"] * plan.hardware.chip.flops * plan.hardware.devices
     assert flops <= took
