@@ -145,7 +145,7 @@ class Checkpoints:
     def look(self, step: int) -> tuple[dict[str, list[Any]], dict[str, Any]]:
         """Type, shape and fingerprint of a step's arrays by path, and its document, without reading the arrays.
 
-        Raises CheckpointError if there is no such step, or one of its files is missing or too short.
+        Raises CheckpointError for a step that was not saved, and for a file that is missing or too short.
         """
         self._refuse_missing(step)
         try:
@@ -222,7 +222,7 @@ class Checkpoints:
     def _refuse_short_files(self, step: int) -> None:
         try:
             damaged = first_damaged_file(self._directory / str(step) / ARRAYS)
-        except Exception as error:  # tensorstore has no class of errors
+        except (OSError, ValueError, IndexError, NotImplementedError) as error:  # tensorstore has no errors of its own
             raise _Unreadable(f"'{ARRAYS}' cannot be read ({_reason(error)})") from error
         if damaged is not None:
             raise _Unreadable(f"'{ARRAYS}' cannot be read ({damaged} is missing or too short)")

@@ -81,17 +81,14 @@ def on_each_device(
 
     q, k, v: [batch, time, heads, head_dim]; k and v may have fewer heads. rows: [batch, time].
     """
-    mesh = jax.sharding.get_abstract_mesh()
-    if mesh.empty:
-        return mix(q, k, v, *rows)
-    tensor, heads, kv_heads = mesh.shape["tensor"], q.shape[2], k.shape[2]
+    mesh, heads, kv_heads = jax.sharding.get_abstract_mesh(), q.shape[2], k.shape[2]
+    tensor = 1 if mesh.empty else mesh.shape["tensor"]
     # Every device needs the keys of its own queries: where there are fewer key heads than devices, repeat them.
     copies = math.lcm(kv_heads, tensor) // kv_heads if heads % tensor == 0 else 1
     k, v = (jnp.repeat(x, copies, axis=2) for x in (k, v))
-    specs = [fitting_spec(("batch", "time", "heads", "head_dim"), x.shape, mesh) for x in (q, k, v)]
-    row_specs = [fitting_spec(("batch", "time"), x.shape, mesh) for x in rows]
-    sharded = jax.shard_map(mix, mesh=mesh, in_specs=(*specs, *row_specs), out_specs=specs[0], check_vma=False)
-    return sharded(q, k, v, *rows)
+    axes = [("batch", "time", "heads", "head_dim")] * 3 + [("batch", "time")] * len(rows)
+    (mixed,) = on_shards(lambda *parts: (mix(*parts),), (q, k, v, *rows), axes, axes[:1])
+    return mixed
 
 
 def on_shards(

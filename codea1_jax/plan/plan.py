@@ -198,7 +198,7 @@ def _sampling_entry(sampled: Sampled) -> dict[str, Any]:
         "prompt_tokens_computed": sampled.prefilled,
         "response_tokens": sampled.drawn,
         "cache_tokens_read": sampled.read,
-        "set_back": sampled.set_back,
+        "preempted": sampled.preempted,
     }
 
 

@@ -28,8 +28,8 @@ from codea1_jax.models.stored import flatten
 from codea1_jax.plan.workload import PlannedRun, SamplingLoad, fullest_batch, load_capacity, phases, sampling_loads
 from codea1_jax.rollout.decode import (
     Decoder,
-    Pack,
-    Prompts,
+    PackedPrompts,
+    ResidentPrompts,
     Rows,
     abstract_cache,
     insert,
@@ -111,15 +111,15 @@ def _sampling(
     apart = rollout.engine == "jetstream"  # prompts are prefilled apart from the cache
 
     def lower_prefill(tokens: int) -> Lowered:
-        pack = _pack(capacity, tokens)
+        packed = _pack(capacity, tokens)
         if apart:
-            return prompt_pages.lower(model, mesh, copied, pack)
-        return prefill.lower(model, mesh, copied, cache, pack)
+            return prompt_pages.lower(model, mesh, copied, packed)
+        return prefill.lower(model, mesh, copied, cache, packed)
 
     def lower_insert() -> Lowered:
-        pack = _pack(capacity, full)
-        contents = outputs(prompt_pages, model, mesh, copied, pack)
-        return insert.lower(mesh, cache, contents, _shape((math.prod(pack.pages.shape),), jnp.int32))
+        packed = _pack(capacity, full)
+        contents = outputs(prompt_pages, model, mesh, copied, packed)
+        return insert.lower(mesh, cache, contents, _shape((math.prod(packed.pages.shape),), jnp.int32))
 
     def lower_decode() -> Lowered:
         kind = SamplingKind.FILTERED if rollout.top_p < 1 else SamplingKind.PLAIN
@@ -149,17 +149,17 @@ def _shape(shape: tuple[int, ...], dtype: Any) -> Any:
     return jax.ShapeDtypeStruct(shape, dtype)
 
 
-def _pack(capacity: Capacity, tokens: int) -> Pack:
+def _pack(capacity: Capacity, tokens: int) -> PackedPrompts:
     given = _shape((capacity.batch_shards, tokens), jnp.int32)
-    return Pack(given, given, given, _shape((capacity.batch_shards, tokens // capacity.block), jnp.int32))
+    return PackedPrompts(given, given, given, _shape((capacity.batch_shards, tokens // capacity.block), jnp.int32))
 
 
-def _rows(capacity: Capacity) -> tuple[Prompts, Rows, Controls]:
+def _rows(capacity: Capacity) -> tuple[ResidentPrompts, Rows, Controls]:
     """What a block starts from."""
     rows, number = _shape((capacity.rows,), jnp.int32), _shape((), jnp.float32)
     prompts = _shape((capacity.slots,), jnp.int32), _shape((capacity.slots, capacity.prompt_pages), jnp.int32)
     return (
-        Prompts(*prompts),
+        ResidentPrompts(*prompts),
         Rows(
             place=rows,
             prompt=rows,

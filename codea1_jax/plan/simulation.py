@@ -26,7 +26,7 @@ class Sampled:
     prefills: calls by tokens of a shard's pack. blocks: of decoding. read: tokens whose keys and values are read, by
     the shard that reads most, over the steps of all blocks. occupancy: share of the rows, over all blocks until the
     last sample began, in which a sample was decoded; after that rows empty one by one. drawn: tokens of completions.
-    prefilled: prompt tokens that were computed, padding included, of which `prompts` had to be. set_back: samples that
+    prefilled: prompt tokens that were computed, padding included, of which `prompts` had to be. preempted: samples that
     lost their row for want of pages.
     """
 
@@ -37,7 +37,7 @@ class Sampled:
     drawn: int
     prefilled: int
     prompts: int
-    set_back: int
+    preempted: int
 
 
 @functools.lru_cache  # presets of several methods sample alike
@@ -76,7 +76,7 @@ def simulate_sampling(groups: tuple[Group, ...], capacity: Capacity) -> Sampled:
         drawn=sum(sum(group.responses) for group in groups),
         prefilled=prefilled,
         prompts=sum(group.prompt - 1 for group in groups),
-        set_back=schedule.set_back,
+        preempted=schedule.preempted,
     )
 
 

@@ -55,7 +55,7 @@ def conclusion(plan: Plan) -> list[str]:
     ]
     lines += [
         f"{role}: {sampled.blocks} blocks with {sampled.occupancy:.0%} of the rows in use; prefill computes "
-        f"{sampled.prefilled / 1e6:.3g} M tokens for {sampled.prompts / 1e6:.3g} M; {sampled.set_back} samples drawn "
+        f"{sampled.prefilled / 1e6:.3g} M tokens for {sampled.prompts / 1e6:.3g} M; {sampled.preempted} samples drawn "
         "again for want of pages"
         for role, sampled in plan.step.sampled.items()
     ]

@@ -21,7 +21,7 @@ def leave_out(what: str) -> None:
 
 
 def read_objects(path: Path, damaged: LeaveOut = leave_out) -> Iterator[dict[str, Any]]:
-    """The objects of a file of JSON lines that may hold far more than fits into a page; none if there is no file."""
+    """Yields the objects of a JSONL file one by one, whatever its size; nothing if the file does not exist."""
     if not path.exists():
         return
     with path.open("rb") as file:

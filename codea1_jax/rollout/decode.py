@@ -25,7 +25,7 @@ from codea1_jax.rollout.requests import Capacity
 from codea1_jax.rollout.sampling import Controls, SamplingKind, draw_tokens, row_uniforms
 
 
-class Pack(NamedTuple):
+class PackedPrompts(NamedTuple):
     """Prompts to prefill together, one after another in each shard's row; each begins at a page of its own.
 
     segments: 0 for padding. positions: of every token in its prompt. pages: where each page of tokens goes; numbers
@@ -38,7 +38,7 @@ class Pack(NamedTuple):
     pages: Int[Array, "shards pages"]
 
 
-class Prompts(NamedTuple):
+class ResidentPrompts(NamedTuple):
     """The resident prompts. lengths: in tokens, without the last one, which is the first input of every row."""
 
     lengths: Int[Array, " slots"]
@@ -135,27 +135,27 @@ def _lanes(mesh: Mesh) -> int:
     return reader_for(mesh.devices.flat[0].platform).lanes
 
 
-def _packed_key_values(model: Qwen2, params: Params, pack: Pack) -> tuple[KeyValues, ...]:
-    attend = prefill_attention(pack.segments, model.attention)
+def _packed_key_values(model: Qwen2, params: Params, packed: PackedPrompts) -> tuple[KeyValues, ...]:
+    attend = prefill_attention(packed.segments, model.attention)
     nothing = (None,) * model.config.num_layers
-    _, kept = apply_unrolled(model, params, pack.tokens, pack.positions, attend, nothing)
+    _, kept = apply_unrolled(model, params, packed.tokens, packed.positions, attend, nothing)
     return tuple(KeyValues(*layer) for layer in kept)
 
 
 @partial(jax.jit, static_argnames=("model", "mesh"))
-def prompt_pages(model: Qwen2, mesh: Mesh, params: Params, pack: Pack) -> Cache:
-    """The pages of a pack's prompts, in the order of `pack.pages`: of every layer [new, kv_heads, block, head_dim]."""
-    block = pack.tokens.shape[1] // pack.pages.shape[1]
+def prompt_pages(model: Qwen2, mesh: Mesh, params: Params, packed: PackedPrompts) -> Cache:
+    """The pages of packed prompts, in the order of `packed.pages`: of every layer [new, kv_heads, block, head_dim]."""
+    block = packed.tokens.shape[1] // packed.pages.shape[1]
     with using(mesh):
-        return tuple(as_pages(layer, block) for layer in _packed_key_values(model, params, pack))
+        return tuple(as_pages(layer, block) for layer in _packed_key_values(model, params, packed))
 
 
 @partial(jax.jit, static_argnames=("model", "mesh"), donate_argnames="cache")
-def prefill(model: Qwen2, mesh: Mesh, params: Params, cache: Cache, pack: Pack) -> Cache:
+def prefill(model: Qwen2, mesh: Mesh, params: Params, cache: Cache, packed: PackedPrompts) -> Cache:
     """Runs packed prompts once and stores their keys and values in their pages."""
-    contents = prompt_pages(model, mesh, params, pack)
+    contents = prompt_pages(model, mesh, params, packed)
     with using(mesh):
-        return write_pages(cache, pack.pages.reshape(-1), contents)
+        return write_pages(cache, packed.pages.reshape(-1), contents)
 
 
 @partial(jax.jit, static_argnames="mesh", donate_argnames="cache")
@@ -188,7 +188,7 @@ class Decoder:
 
     @partial(jax.jit, static_argnames="self", donate_argnames="cache")
     def __call__(
-        self, params: Params, cache: Cache, prompts: Prompts, rows: Rows, controls: Controls
+        self, params: Params, cache: Cache, prompts: ResidentPrompts, rows: Rows, controls: Controls
     ) -> tuple[Cache, DecodedBlock]:
         """Samples up to `block` tokens per row and stops early once no row is active.
 
@@ -205,7 +205,7 @@ class Decoder:
             drawn = jax.tree.map(everywhere, end.drawn)  # for every host to read
             return self._appended(cache, rows, end.block), drawn
 
-    def _reading(self, cache: Cache, prompts: Prompts, rows: Rows) -> tuple[_Shared, tuple[Any, ...]]:
+    def _reading(self, cache: Cache, prompts: ResidentPrompts, rows: Rows) -> tuple[_Shared, tuple[Any, ...]]:
         """What attention reads besides the block: the same for all layers, and of each."""
         of_prompts, of_responses = self.columns
         shared, layers = self.reader.prepare(cache, prompts.pages[:, :of_prompts], prompts.lengths)

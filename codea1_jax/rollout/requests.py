@@ -163,7 +163,7 @@ class Capacity:
 
 
 def pages_of(tokens: int, block: int) -> int:
-    """Pages of `block` tokens that hold so many tokens."""
+    """How many pages of `block` tokens it takes to hold `tokens`."""
     return -(-tokens // block)
 
 

@@ -17,7 +17,18 @@ from jax.sharding import Mesh
 
 from codea1_jax.models.qwen2 import Params, Qwen2
 from codea1_jax.models.sharding import one_device_mesh
-from codea1_jax.rollout.decode import DecodedBlock, Decoder, Pack, check_shards, make_decoder, new_cache, prefill
+from codea1_jax.rollout.cache import Cache
+from codea1_jax.rollout.decode import (
+    DecodedBlock,
+    Decoder,
+    PackedPrompts,
+    ResidentPrompts,
+    Rows,
+    check_shards,
+    make_decoder,
+    new_cache,
+    prefill,
+)
 from codea1_jax.rollout.decode_params import to_decode_params
 from codea1_jax.rollout.requests import Capacity, Completion, Request, Sampling
 from codea1_jax.rollout.sampling import Controls, SamplingKind
@@ -32,14 +43,14 @@ class Counters:
     blocks: decode blocks.
     steps: the steps they ran, each one token for every row.
     drawn: tokens of completions.
-    set_back: samples that lost their row for want of pages, and were drawn again.
+    preempted: samples that lost their row for want of pages, and were drawn again.
     """
 
     prefilled: int = 0
     blocks: int = 0
     steps: int = 0
     drawn: int = 0
-    set_back: int = 0
+    preempted: int = 0
 
 
 class Sampler:
@@ -110,23 +121,47 @@ class Sampler:
         self, params: Params, requests: Sequence[Request], sampling: Sampling
     ) -> Iterator[tuple[int, tuple[Completion, ...]]]:
         schedule = self._schedule(requests, sampling)
-        controls = Controls.of(sampling)
+        kind, controls = SamplingKind.of(sampling), Controls.of(sampling)
         params = self._to_decode_params(params)
         cache = new_cache(self._model, self._capacity, self._mesh)
         finished = []
         while True:
-            for pack in schedule.admit():
-                self._count(pack)
-                cache = prefill(self._model, self._mesh, params, cache, pack)
+            for packed in schedule.admit():
+                self._programs.add(packed.tokens.shape)
+                self.counters.prefilled += int(np.count_nonzero(packed.segments))
+                cache = self._prefill(params, cache, packed)
             if not schedule.busy:
                 break
-            decoder = self._decoder(SamplingKind.of(sampling), schedule.columns())
+            decoder = make_decoder(self._model, self._mesh, self._capacity, self._eos_ids, kind, schedule.columns())
+            self._programs.add(decoder)
             limited = controls._replace(max_new_tokens=schedule.limits())
-            cache, block = decoder(params, cache, schedule.prompts(), schedule.rows(), limited)
+            cache, running = self._decode(decoder, params, cache, schedule.prompts(), schedule.rows(), limited)
             yield from finished  # while the device works
-            finished = schedule.record(self._fetch(block))
+            block = self._fetch(running)
+            self._check_and_count(block)
+            finished = schedule.record(block)
         yield from finished
-        self.counters.set_back += schedule.set_back
+        self.counters.preempted += schedule.preempted
+
+    def _prefill(self, params: Params, cache: Cache, packed: PackedPrompts) -> Cache:
+        return prefill(self._model, self._mesh, params, cache, packed)
+
+    def _decode(
+        self,
+        decoder: Decoder,
+        params: Params,
+        cache: Cache,
+        prompts: ResidentPrompts,
+        rows: Rows,
+        controls: Controls,
+    ) -> tuple[Cache, Any]:
+        """Starts a block: the cache after it, and what `_fetch` makes the block from."""
+        return decoder(params, cache, prompts, rows, controls)
+
+    def _fetch(self, running: Any) -> DecodedBlock:
+        """Waits for a block, which is then on the host."""
+        self._wait(running)
+        return jax.device_get(running)
 
     def _schedule(self, requests: Sequence[Request], sampling: Sampling) -> Schedule:
         return Schedule(
@@ -138,22 +173,9 @@ class Sampler:
             seed=self._seed,
         )
 
-    def _count(self, pack: Pack) -> None:
-        self._programs.add(pack.tokens.shape)
-        self.counters.prefilled += int(np.count_nonzero(pack.segments))
-
-    def _decoder(self, kind: SamplingKind, needed: tuple[int, int]) -> Decoder:
-        decoder = make_decoder(self._model, self._mesh, self._capacity, self._eos_ids, kind, needed)
-        self._programs.add(decoder)
-        return decoder
-
-    def _fetch(self, block: DecodedBlock) -> DecodedBlock:
-        """Waits for a block and counts it."""
-        self._wait(block)
-        block = jax.device_get(block)
+    def _check_and_count(self, block: DecodedBlock) -> None:
         if not np.isfinite(block.logprobs).all():
             raise FloatingPointError("the policy's logprobs are not finite: its parameters are broken")
         self.counters.blocks += 1
         self.counters.steps += int(block.steps)
         self.counters.drawn += int(block.count.sum())
-        return block

@@ -3,8 +3,8 @@
 Every decision depends on the requests and on how many tokens each sample has drawn, never on time, so all hosts of a
 pod decide alike. Between two blocks
 
-1. every running sample gets the page that its next block fills. If a shard's pages run out, the youngest sample is set
-   back: its pages go to the others, and it is drawn again later, with the same tokens;
+1. every running sample gets the page that its next block fills. If a shard's pages run out, the youngest sample is
+   preempted: its pages go to the others, and it is drawn again later, with the same tokens;
 2. rows whose samples ended take waiting samples of resident prompts, the prompts that came first before the others;
 3. if too many rows stay free, waiting prompts become resident, as many as fill a prefill, on the shards that lack work
    most. A prefill computes padding where it is not full, so it waits until a sixteenth of the rows have no sample.
@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from codea1_jax.rollout.decode import DecodedBlock, Pack, Prompts, Rows
+from codea1_jax.rollout.decode import DecodedBlock, PackedPrompts, ResidentPrompts, Rows
 from codea1_jax.rollout.requests import Capacity, Completion, Request, bucket_of, pages_of
 
 PREFILL_AT = 1 / 16  # of the rows without a sample
@@ -108,7 +108,7 @@ class _Shard:
 class Schedule:
     """The rows of one call, from the first admission to the last completion.
 
-    longest: the most tokens of any sample. set_back: samples that lost their rows for want of pages, so far.
+    longest: the most tokens of any sample. preempted: samples so far that lost their rows for want of pages.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Schedule:
         pad_id: int,
         seed: int,
     ) -> None:
-        self.set_back = 0
+        self.preempted = 0
         self._requests = requests
         self._capacity = capacity
         self._longest = longest
@@ -174,13 +174,13 @@ class Schedule:
         )
         return Rows(*(array.copy() for array in host))  # a device may read them while they change here
 
-    def prompts(self) -> Prompts:
+    def prompts(self) -> ResidentPrompts:
         """The resident prompts; those that no row looks at count as empty, so that nobody reads them."""
         running = [group.slot for shard in self._shards for group in shard.groups if group.running]
         lengths = np.zeros_like(self._prompt_lengths)
         lengths[running] = self._prompt_lengths[running]
         host: Any = (lengths, self._prompt_pages.copy())
-        return Prompts(*host)
+        return ResidentPrompts(*host)
 
     def limits(self) -> np.ndarray:
         """The most tokens of every row's sample, int32 [rows]."""
@@ -194,19 +194,19 @@ class Schedule:
         longest = int(self._num_generated[self._active].max()) + block
         return pages_of(prompt, block), bucket_of(longest, self._capacity.response_buckets) // block - 1
 
-    def admit(self) -> list[Pack]:
+    def admit(self) -> list[PackedPrompts]:
         """Fills free rows, and returns the prefills that this takes."""
         pressed = [self._grow(shard) for shard in self._shards]
-        packs: list[Pack] = []
+        prefills: list[PackedPrompts] = []
         while True:
             for shard in self._shards:
                 self._begin_samples(shard)
             if any(pressed) or not self._lacks_work():
-                return packs
-            seated = self._seat_requests()
-            pages = [page for groups in seated for group in groups for page in group.pages]
+                return prefills
+            admitted = self._admit_requests()
+            pages = [page for groups in admitted for group in groups for page in group.pages]
             if pages:  # prompts of one token have none
-                packs.append(self._pack(seated))
+                prefills.append(self._pack(admitted))
 
     def _lacks_work(self) -> bool:
         """Whether enough rows are free for which no sample is resident, on shards where a prompt has room."""
@@ -249,12 +249,12 @@ class Schedule:
             group = unused[-1]
             self._begun[group.request] = group.completions
             self._waiting.appendleft(group.request)
-            self._unseat(shard, group)
+            self._evict(shard, group)
             return
         sample = shard.samples[-1]
         sample.group.waiting.appendleft(sample.index)
         self._vacate(shard, sample)
-        self.set_back += 1
+        self.preempted += 1
 
     def _begin_samples(self, shard: _Shard) -> None:
         """Puts waiting samples into free rows, as long as all that run could then still grow by a page."""
@@ -270,7 +270,7 @@ class Schedule:
         return pages_of(sample.limit, self._capacity.block) - 1 - len(sample.pages)
 
     def _growth(self, shard: _Shard, blocks: int) -> int:
-        """Pages that running samples need for so many blocks at most."""
+        """Pages that running samples may fill in their next `blocks` blocks."""
         return sum(min(blocks, self._needs(sample)) for sample in shard.samples)
 
     def _begin(self, shard: _Shard, group: _Group) -> _Sample:
@@ -304,9 +304,9 @@ class Schedule:
         self._active[sample.row] = False
         self._pages[sample.row] = self._capacity.pages
 
-    def _seat_requests(self) -> list[list[_Group]]:
+    def _admit_requests(self) -> list[list[_Group]]:
         """Makes waiting prompts resident, by shard: what one prefill holds, or what there is room for."""
-        seated: list[list[_Group]] = [[] for _ in self._shards]
+        admitted: list[list[_Group]] = [[] for _ in self._shards]
         room = [self._capacity.prefill_buckets[-1] // self._capacity.block] * len(self._shards)
         growth = [self._growth(shard, 2) for shard in self._shards]
         while self._waiting:
@@ -319,16 +319,16 @@ class Schedule:
             if not fitting:
                 break
             number = max(fitting, key=lambda number: (self._shards[number].idle, -number))
-            seated[number].append(self._seat(self._shards[number], self._waiting.popleft(), needed))
+            admitted[number].append(self._admit(self._shards[number], self._waiting.popleft(), needed))
             room[number] -= needed
-        return seated
+        return admitted
 
     def _has_room(self, shard: _Shard, needed: int) -> bool:
         """Whether there is a slot, and pages besides one for each sample about to begin, which an idle shard has."""
         beginning = min(shard.waiting, len(shard.rows)) * min(1, self._capacity.response_pages)
         return bool(shard.slots) and (len(shard.pages) >= needed + beginning or not shard.groups)
 
-    def _seat(self, shard: _Shard, request: int, needed: int) -> _Group:
+    def _admit(self, shard: _Shard, request: int, needed: int) -> _Group:
         slot, completions = heapq.heappop(shard.slots), self._begun.pop(request, {})
         samples = deque(index for index in range(self._requests[request].samples) if index not in completions)
         width = self._capacity.width
@@ -339,21 +339,21 @@ class Schedule:
         self._prompt_pages[slot, :needed] = group.pages
         return group
 
-    def _unseat(self, shard: _Shard, group: _Group) -> None:
+    def _evict(self, shard: _Shard, group: _Group) -> None:
         shard.groups.remove(group)
         shard.give_back(group.pages)
         heapq.heappush(shard.slots, group.slot)
         self._prompt_lengths[group.slot] = 0
         self._prompt_pages[group.slot] = self._capacity.pages
 
-    def _pack(self, seated: Sequence[Sequence[_Group]]) -> Pack:
+    def _pack(self, admitted: Sequence[Sequence[_Group]]) -> PackedPrompts:
         block = self._capacity.block
-        longest = max(sum(len(group.pages) for group in groups) for groups in seated) * block
-        shape = (len(seated), bucket_of(max(longest, block), self._capacity.prefill_buckets))
+        longest = max(sum(len(group.pages) for group in groups) for groups in admitted) * block
+        shape = (len(admitted), bucket_of(max(longest, block), self._capacity.prefill_buckets))
         tokens = np.full(shape, self._pad_id, np.int32)
         segments, positions = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
         pages = np.full((shape[0], shape[1] // block), self._capacity.pages, np.int32)
-        for shard, groups in enumerate(seated):
+        for shard, groups in enumerate(admitted):
             start = 0
             for segment, group in enumerate(groups, start=1):
                 prompt = self._requests[group.request].prompt[:-1]
@@ -363,7 +363,7 @@ class Schedule:
                 pages[shard, start // block : start // block + len(group.pages)] = group.pages
                 start += len(group.pages) * block
         host: Any = (tokens, segments, positions, pages)
-        return Pack(*host)
+        return PackedPrompts(*host)
 
     def record(self, block: DecodedBlock) -> list[Finished]:
         """Takes in a block's tokens, moves every row on and returns the requests that are now complete."""
@@ -387,5 +387,5 @@ class Schedule:
         """Requests whose samples are all complete, which give up their slots."""
         for group in list(shard.groups):
             if len(group.completions) == self._requests[group.request].samples:
-                self._unseat(shard, group)
+                self._evict(shard, group)
                 yield group.request, tuple(group.completions[sample] for sample in range(len(group.completions)))

@@ -6,7 +6,6 @@
 import re
 from dataclasses import dataclass
 
-import jax
 import pytest
 
 from codea1_jax.config import Config, load
@@ -70,15 +69,6 @@ def of_another_batch(call):
 def square(shapes, length):
     """Those that hold something for every pair of places."""
     return [shape for shape in shapes if shape.count(length) > 1]
-
-
-@pytest.fixture(autouse=True)
-def without_compilation_cache():
-    """What is compiled for absent devices cannot be read back from it."""
-    before = jax.config.jax_enable_compilation_cache
-    jax.config.update("jax_enable_compilation_cache", False)
-    yield
-    jax.config.update("jax_enable_compilation_cache", before)
 
 
 def compiled(preset, phase, *overrides):

@@ -1,21 +1,11 @@
 """The GPU kernel for caches in pages, compiled at a real decoding's shapes for GPUs that are not here."""
 
-import jax
 import pytest
 from paged_programs import compile_for, kernels_and_copies
 
 from codea1_jax.models.chips import find_hardware
 from codea1_jax.plan.cuda import compiling_for
 from codea1_jax.rollout import paged_gpu
-
-
-@pytest.fixture(autouse=True)
-def without_compilation_cache():
-    """What is compiled for absent devices cannot be read back from it."""
-    before = jax.config.jax_enable_compilation_cache
-    jax.config.update("jax_enable_compilation_cache", False)
-    yield
-    jax.config.update("jax_enable_compilation_cache", before)
 
 
 @pytest.mark.parametrize("hardware", ["h100:8", "a100-80:8"])

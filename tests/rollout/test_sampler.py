@@ -96,7 +96,7 @@ def test_samples_that_lose_their_pages_are_drawn_again_with_the_same_tokens(mode
     sampler, plenty = sampler_of(model, dataclasses.replace(roomy, pages=needed // 4)), sampler_of(model, roomy)
     expected = tokens_of(plenty.generate(params, requests, Sampling(11)))
     assert tokens_of(sampler.generate(params, requests, Sampling(11))) == expected
-    assert plenty.counters.set_back == 0 < sampler.counters.set_back
+    assert plenty.counters.preempted == 0 < sampler.counters.preempted
 
 
 @pytest.mark.parametrize(

@@ -136,11 +136,11 @@ def check_pages(schedule, capacity, requests):
 
 
 def test_every_sample_is_completed_at_its_length_whatever_the_capacity():
-    set_back = [samples_set_back(np.random.default_rng(seed)) for seed in range(40)]
-    assert set_back.count(0) > 5 and sum(set_back) > 100  # some ran out of pages, and some did not
+    preempted = [count_preemptions(np.random.default_rng(seed)) for seed in range(40)]
+    assert preempted.count(0) > 5 and sum(preempted) > 100  # some ran out of pages, and some did not
 
 
-def samples_set_back(random):
+def count_preemptions(random):
     """Plays a workload that is drawn, of a capacity that is drawn, and checks all of it."""
     shards, width, block = int(random.integers(1, 4)), int(random.integers(1, 4)), 4
     longest, prompt = 4 * int(random.integers(1, 16)), int(random.integers(1, 14))
@@ -179,7 +179,7 @@ def samples_set_back(random):
         for completion, limit in zip(completions, requests[index].limits, strict=True):
             assert completion.tokens == tuple(range(limit))
             assert completion.logprobs == tuple(-float(place) for place in range(limit))
-    return schedule.set_back
+    return schedule.preempted
 
 
 def test_a_prefill_waits_until_enough_rows_lack_a_sample():

@@ -30,8 +30,8 @@ from codea1_jax.models.weights import load_params
 from codea1_jax.rollout.cache import Cache
 from codea1_jax.rollout.decode import (
     DecodedBlock,
-    Pack,
-    Prompts,
+    PackedPrompts,
+    ResidentPrompts,
     Rows,
     check_shards,
     insert,
@@ -95,7 +95,7 @@ class DecodeState:
     """
 
     cache: Cache
-    prompts: Prompts
+    prompts: ResidentPrompts
     rows: Rows
     controls: Controls
     kind: SamplingKind
@@ -130,7 +130,7 @@ class JetStreamEngine(engine_api.Engine):
         cache = new_cache(self._model, capacity, self._mesh)
         empty = (None,) * capacity.slots
         columns = self._columns(empty)
-        return DecodeState(cache, Prompts(*prompts), rows, controls, SamplingKind.FILTERED, columns, empty)
+        return DecodeState(cache, ResidentPrompts(*prompts), rows, controls, SamplingKind.FILTERED, columns, empty)
 
     def prefill(
         self,
@@ -150,12 +150,12 @@ class JetStreamEngine(engine_api.Engine):
             raise ValueError("this engine continues no existing prefix")
         if true_length > len(prompt.tokens):
             raise ValueError(f"a prompt of {true_length} tokens was cut to {len(prompt.tokens)}")
-        pages = self.prefill_pack(params, self._pack_of(prompt.tokens, true_length))
+        pages = self.prefill_packed(params, self._pack_of(prompt.tokens, true_length))
         return Prefix(pages, true_length, int(prompt.tokens[true_length - 1]), prompt.draws)
 
-    def prefill_pack(self, params: Params, pack: Pack) -> Cache:
+    def prefill_packed(self, params: Params, packed: PackedPrompts) -> Cache:
         """The pages of several prompts."""
-        return prompt_pages(self._model, self._mesh, params, pack)
+        return prompt_pages(self._model, self._mesh, params, packed)
 
     def insert(self, prefix: Prefix, decode_state: DecodeState, slot: int) -> DecodeState:
         """Puts a prompt into a slot. Donates the state's cache."""
@@ -171,7 +171,8 @@ class JetStreamEngine(engine_api.Engine):
         states = list(state.slot_states)
         states[slot] = SlotState(prefix.length, 0, prefix.draws.sampling.max_new_tokens)
         return replace(
-            self.insert_pages(prefix.pages, state, numbers),
+            state,
+            cache=self.insert_pages(prefix.pages, state.cache, numbers),
             prompts=state.prompts._replace(lengths=lengths),
             rows=rows,
             controls=controls,
@@ -179,9 +180,9 @@ class JetStreamEngine(engine_api.Engine):
             columns=self._columns(states),
         )
 
-    def insert_pages(self, pages: Cache, decode_state: DecodeState, numbers: Any) -> DecodeState:
-        """Puts prefilled pages under these numbers of the state's cache, int32 [new], which it donates."""
-        return replace(decode_state, cache=insert(self._mesh, decode_state.cache, pages, numbers))
+    def insert_pages(self, pages: Cache, cache: Cache, numbers: Any) -> Cache:
+        """Puts prefilled pages under these numbers of a cache, int32 [new]. Donates the cache."""
+        return insert(self._mesh, cache, pages, numbers)
 
     def generate(self, params: Params, decode_state: DecodeState) -> tuple[DecodeState, BlockTokens]:
         """Samples a block for every row. Donates the state's cache."""
@@ -262,14 +263,14 @@ class JetStreamEngine(engine_api.Engine):
         idle.key[:samples] = prefix.draws.keys
         return idle
 
-    def _pack_of(self, tokens: np.ndarray, length: int) -> Pack:
+    def _pack_of(self, tokens: np.ndarray, length: int) -> PackedPrompts:
         """One prompt, without its last token."""
         block = self._capacity.block
         time = pages_of(len(tokens), block) * block
         padded = np.pad(tokens, (0, time - len(tokens)))
         inside = np.arange(time) < length - 1
         host: Any = (padded, inside.astype(np.int32), np.arange(time, dtype=np.int32), np.arange(time // block))
-        return Pack(*(array[None] for array in host))
+        return PackedPrompts(*(array[None] for array in host))
 
     def _columns(self, slot_states: Sequence[SlotState | None]) -> tuple[int, int]:
         """The pages of prompts and responses that the slots may have to look at."""
