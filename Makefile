@@ -68,6 +68,10 @@ bench-rollout: .venv/base
 plan-all: .venv/dev .venv-cuda/compiler
 	PYTHONPATH=.venv-cuda $(BIN)/python benches/plan_all.py $(PRESETS)
 
+# The forecast of this machine's own training against what it takes.
+bench-plan: .venv/base
+	$(BIN)/python benches/bench_plan.py
+
 bench-model: .venv/base
 	$(BIN)/python benches/bench_model.py
 

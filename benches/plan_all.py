@@ -37,13 +37,15 @@ Written by `make plan-all`. Presets are compiled for their hardware, at the long
 libtpu for TPUs, by XLA's CUDA compiler for GPUs, neither of which needs the device. Two policies and their two
 optimizers stay in memory throughout, with the frozen reference that both policies start from.
 
-Two times are given, for prompts and responses at {FILL:.0%} of the longest on average. The *least* is the best that the
-chips could do with the work that a step calls for, judging left out. The *expected* time runs the project's own
-schedule and packer over log-normal lengths (spread 0.6, prompts 0.4) and takes for each call what the compiler's
-program should take: libtpu's own estimate of its cycles; on GPUs what each kernel's bytes and FLOPs take at the share
-of the card's figures that `codea1_jax/plan/duration.py` assumes; and for the pages of the cache, which the kernels read
-as far as each sample has come, the bytes in use. *mostly* is what a phase spends most of that time on.
-No figure here has been measured on a device. Evaluation, saving and compilation are left out.
+Three times are given, for prompts and responses at {FILL:.0%} of the longest on average. The *limit* is what no
+layout and no program can beat on this hardware: every byte that must move moves once at the published bandwidth, only
+useful FLOPs are computed, at the peak, and as many samples are decoded at once as fit (`codea1_jax/plan/limit.py`).
+The *least* is the best that the chips could do with this layout and its padding. Judging is left out of both. The
+*expected* time runs the project's own schedule and packer over log-normal lengths (spread 0.6, prompts 0.4) and takes
+for each call what the compiler's program should take: libtpu's own estimate of its cycles; on GPUs what each kernel's
+bytes and FLOPs take at the share of the card's figures that `codea1_jax/plan/duration.py` assumes; and for the pages
+of the cache, which the kernels read as far as each sample has come, the bytes in use. *mostly* is what a phase spends
+most of that time on. No figure here has been measured on a device. Evaluation, saving and compilation are left out.
 
 """
 

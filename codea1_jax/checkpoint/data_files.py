@@ -17,7 +17,7 @@ from codea1_jax.checkpoint.storage import REMOTE
 def first_damaged_file(folder: Path | epath.Path) -> str | None:
     """The name of a file in `folder` that is missing or ends before a value that is recorded to lie in it, or None.
 
-    Raises OSError, ValueError, IndexError or NotImplementedError, whichever tensorstore does, if the tree cannot be read.
+    Raises what tensorstore does if the tree cannot be read: OSError, ValueError, IndexError or NotImplementedError.
     """
     ends: dict[str, int] = {}
     for name, end in _values(folder):

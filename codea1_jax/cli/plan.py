@@ -15,6 +15,7 @@ from codea1_jax.errors import UserError
 
 if TYPE_CHECKING:
     from codea1_jax.cli._arguments import Commands
+    from codea1_jax.config import Config
     from codea1_jax.plan.compiler import Watch
 
 
@@ -31,6 +32,11 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument(
         "--lengths", type=Path, metavar="FILE", help="JSONL of lengths to expect; the least time still goes by --fill"
+    )
+    parser.add_argument(
+        "--calibrate",
+        action="store_true",
+        help="run the programs of a step on the devices of this machine, and forecast its time from what they take",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document on one line")
     parser.set_defaults(run=_run)
@@ -53,6 +59,8 @@ def _run(options: argparse.Namespace) -> int:
     from codea1_jax.plan.table import conclusion, rich_table
 
     config = load(Config, options.preset, options.overrides)
+    if options.calibrate:
+        return _calibrate(options, config)
     name = options.topology or config.hardware
     if name is None:
         raise UserError(f"{options.preset} is not made for particular hardware: pass --topology, for example v5e:4x4")
@@ -67,6 +75,25 @@ def _run(options: argparse.Namespace) -> int:
         print_table(rich_table(plan, f"{options.preset} on {name}"))
         print("\n".join(conclusion(plan)))
     return DONE if plan.fits else FAILED
+
+
+def _calibrate(options: argparse.Namespace, config: Config) -> int:
+    from codea1_jax.console import print_table
+    from codea1_jax.plan.calibrate import calibrate
+    from codea1_jax.plan.lengths import read_lengths
+    from codea1_jax.plan.table import calibrated_document, calibrated_table
+
+    if options.topology is not None:
+        raise UserError("--calibrate measures the devices of this machine: drop --topology")
+    lengths = None if options.lengths is None else read_lengths(options.lengths)
+    with progress() as watch:
+        phases = calibrate(config, options.fill, watch, lengths)
+    if options.json:
+        print(json.dumps(calibrated_document(phases)))
+    else:
+        print_table(calibrated_table(phases, f"{options.preset} on this machine"))
+        print(f"expected: {sum(phase.seconds for phase in phases):.4g} s a step, judging left out")
+    return DONE
 
 
 @contextmanager

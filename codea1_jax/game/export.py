@@ -83,6 +83,7 @@ def _program_record(index: int, program: ProgramRollout, book: Sequence[Test], d
         "index": index,
         "prompt": decode(program.response.prompt),
         "response": program.response.text,
+        **_tokens(program.response),
         "program": program.program,
         "valid": program.valid,
         "reward": program.reward,
@@ -97,6 +98,7 @@ def _suite_record(index: int, suite: SuiteRollout, decode: Decode) -> dict[str, 
         "index": index,
         "prompt": decode(suite.response.prompt),
         "response": suite.response.text,
+        **_tokens(suite.response),
         "reward": suite.reward.reward,
         "advantage": suite.advantage,
         "validity": suite.reward.validity,
@@ -106,6 +108,13 @@ def _suite_record(index: int, suite: SuiteRollout, decode: Decode) -> dict[str, 
         "trained": suite.trained_on,
         "tests": _verdict_records(suite.validated.kept, suite.verdicts),
     }
+
+
+def _tokens(response: Response) -> dict[str, int]:
+    """How many tokens prompt and response have; empty for an answer that is not a policy's."""
+    if response.completion is None:
+        return {}
+    return {"prompt_tokens": len(response.prompt), "response_tokens": len(response.completion.tokens)}
 
 
 def _verdict_records(tests: Sequence[Test], verdicts: Sequence[Verdict]) -> list[dict[str, str]]:

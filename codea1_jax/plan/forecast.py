@@ -6,8 +6,9 @@ smallest compiled one that is large enough. What attention reads of the cache fo
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from codea1_jax.config import METHODS, Config
@@ -16,9 +17,17 @@ from codea1_jax.models.flops import Number
 from codea1_jax.plan.compiler import Compiled, Outcome, ProgramName
 from codea1_jax.plan.duration import efficiency_of
 from codea1_jax.plan.lengths import Group, Lengths, choose_groups, draw_groups
-from codea1_jax.plan.simulation import Sampled, count_micro_batches, simulate_sampling
-from codea1_jax.plan.workload import PlannedRun, SamplingLoad, learner_config, load_capacity, sampling_loads
+from codea1_jax.plan.simulation import Sampled, batch_shape, count_micro_batches, simulate_sampling
+from codea1_jax.plan.workload import (
+    PlannedRun,
+    SamplingLoad,
+    fullest_batch,
+    learner_config,
+    load_capacity,
+    sampling_loads,
+)
 from codea1_jax.rollout import Capacity
+from codea1_jax.rollout.readers import reader_for
 
 WORTH_COMPILING = 0.05
 # The host's part of a call: it dispatches and reads back, which is assumed; and after a block it decides who is next,
@@ -33,25 +42,45 @@ Calls = Mapping[str, Mapping[tuple[int, ...], Number]]
 
 
 @dataclass(frozen=True)
+class Learned:
+    """The groups that a policy learns from in a step, in order, and in how many mini-batches."""
+
+    groups: tuple[Group, ...]
+    updates: int
+
+
+@dataclass(frozen=True)
 class StepCalls:
-    """What a step calls. sampled: by role."""
+    """What a step calls; a block of decoding that ends early counts in part.
+
+    sampled: by role. groups: that are sampled, by role. learned: by policy.
+    """
 
     calls: Calls
     sampled: Mapping[str, Sampled]
+    groups: Mapping[str, tuple[Group, ...]] = field(default_factory=dict)
+    learned: Mapping[str, Learned] = field(default_factory=dict)
 
-    def smaller_programs(self, run: PlannedRun) -> list[ProgramName]:
-        """The programs besides the largest of each phase that are worth compiling."""
+    def smaller_prefills(self, run: PlannedRun) -> list[ProgramName]:
+        """The prefills besides the largest that are worth compiling."""
         return [
             ProgramName(phase, shape)
             for phase, calls in self.calls.items()
+            if phase.startswith("prefill")
             for shape, count in calls.items()
-            if shape and shape != largest_shape(run, phase) and count >= WORTH_COMPILING * sum(calls.values())
+            if shape != largest_shape(run, phase) and count >= WORTH_COMPILING * sum(calls.values())
         ]
 
 
 def largest_shape(run: PlannedRun, phase: str) -> tuple[int, ...]:
-    """The shape of a prefill's largest program."""
-    return (_capacity(run, phase.split()[1]).prefill_buckets[-1],)
+    """The shape of a phase's largest program."""
+    kind, owner = phase.split()
+    if kind == "prefill":
+        return (_capacity(run, owner).prefill_buckets[-1],)
+    if kind == "decode":
+        capacity = _capacity(run, owner)
+        return capacity.prompt_pages, capacity.response_pages
+    return batch_shape(fullest_batch(run, owner)) if kind in ("score-old", "score-ref", "gradient") else ()
 
 
 def _capacity(run: PlannedRun, role: str) -> Capacity:
@@ -69,40 +98,57 @@ def step_calls(run: PlannedRun, fill: float, lengths: Lengths | None = None) -> 
 
     calls: dict[str, Mapping[tuple[int, ...], Number]] = {}
     sampled: dict[str, Sampled] = {}
+    by_role: dict[str, tuple[Group, ...]] = {}
     learned: dict[str, list[Sequence[Group]]] = {}
     for load in sampling_loads(run.config):
-        groups = tuple(groups_of(load))
+        groups = by_role[load.role] = tuple(groups_of(load))
         found = sampled[load.role] = simulate_sampling(groups, load_capacity(run, load))
         calls[f"prefill {load.role}"] = {(bucket,): count for bucket, count in found.prefills.items()}
         if run.config.rollout.engine == "jetstream":
             calls[f"insert {load.role}"] = {(): sum(found.prefills.values())}
-        calls[f"decode {load.role}"] = {(): found.blocks}
+        calls[f"decode {load.role}"] = _decode_calls(run, load, found)
         taken = run.config.train.questions * run.config.train.update_n if load.role == "test" else len(groups)
         learned.setdefault(load.policy, []).append(groups[:taken])
     if METHODS[run.config.method.name].supervised:
         rollout, questions = run.config.rollout, run.config.train.questions
         load = SamplingLoad("test", "test", questions, 1, rollout.test_prompt_tokens, rollout.test_tokens)
         learned["test"] = [groups_of(load)]
-    for policy, parts in learned.items():
-        calls |= _learning_calls(run, policy, parts)
-    return StepCalls(calls, sampled)
+    by_policy = {policy: _learned(run, policy, parts) for policy, parts in learned.items()}
+    for policy, what in by_policy.items():
+        calls |= _learning_calls(run, policy, what)
+    return StepCalls(calls, sampled, by_role, by_policy)
 
 
-def _learning_calls(run: PlannedRun, policy: str, parts: Sequence[Sequence[Group]]) -> Calls:
-    config, section = run.config, learner_config(run.config, policy)
-    supervised = METHODS[config.method.name].supervised
-    updates = 1 if supervised else -(-config.train.questions // section.grpo.mini_batch_questions)
+def _decode_calls(run: PlannedRun, load: SamplingLoad, sampled: Sampled) -> Mapping[tuple[int, ...], Number]:
+    capacity, reader = load_capacity(run, load), reader_for(run.platform)
+    calls: dict[tuple[int, ...], Number] = {}
+    for needed, steps in sampled.steps.items():
+        columns = reader.columns(needed, capacity)
+        calls[columns] = calls.get(columns, 0) + steps / capacity.block
+    return calls
+
+
+def _learned(run: PlannedRun, policy: str, parts: Sequence[Sequence[Group]]) -> Learned:
+    questions, grpo = run.config.train.questions, learner_config(run.config, policy).grpo
+    supervised = METHODS[run.config.method.name].supervised
+    updates = 1 if supervised else -(-questions // grpo.mini_batch_questions)
     # Roles take part in every mini-batch alike: it is the questions that are split.
-    ordered = tuple(group for chunk in range(updates) for part in parts for group in _chunk(part, chunk, updates))
+    ordered = (group for chunk in range(updates) for part in parts for group in _chunk(part, chunk, updates))
+    return Learned(tuple(ordered), updates)
+
+
+def _learning_calls(run: PlannedRun, policy: str, learned: Learned) -> Calls:
+    section = learner_config(run.config, policy)
     packing: Any = section.packing  # hashable, being frozen, which pyright does not see
-    batches = count_micro_batches(ordered, updates, packing, run.batch_shards)
-    calls: dict[str, Number] = {}
-    if updates > 1:
-        calls["score-old"] = sum(batches[1:])  # the first mini-batch is learned from by the old policy itself
-    if section.grpo.kl_coef > 0 and not supervised:
-        calls["score-ref"] = sum(batches)
-    calls |= {"gradient": sum(batches), "update": updates}
-    return {f"{name} {policy}": {(): count} for name, count in calls.items()}
+    batches = count_micro_batches(learned.groups, learned.updates, packing, run.batch_shards)
+    every = sum((Counter(mini) for mini in batches), Counter[tuple[int, ...]]())
+    calls: dict[str, Mapping[tuple[int, ...], Number]] = {}
+    if learned.updates > 1:  # the first mini-batch is learned from by the old policy itself
+        calls["score-old"] = sum((Counter(mini) for mini in batches[1:]), Counter[tuple[int, ...]]())
+    if section.grpo.kl_coef > 0 and not METHODS[run.config.method.name].supervised:
+        calls["score-ref"] = every
+    calls |= {"gradient": every, "update": {(): learned.updates}}
+    return {f"{name} {policy}": by_shape for name, by_shape in calls.items()}
 
 
 def _chunk(groups: Sequence[Group], index: int, chunks: int) -> Sequence[Group]:
@@ -110,26 +156,30 @@ def _chunk(groups: Sequence[Group], index: int, chunks: int) -> Sequence[Group]:
     return groups[index * each : (index + 1) * each]
 
 
-def cache_seconds(run: PlannedRun, hardware: Hardware, sampled: Sampled) -> float:
-    """Seconds in which all of a step's blocks read a role's cache: what the device that reads most reads."""
-    read = sampled.read * run.token_bytes
-    return read / (hardware.chip.bandwidth * efficiency_of(hardware).cache)
+def cache_seconds(run: PlannedRun, hardware: Hardware, read: int) -> float:
+    """Seconds in which a device reads the keys and values of that many tokens."""
+    return read * run.token_bytes / (hardware.chip.bandwidth * efficiency_of(hardware).cache)
+
+
+def host_seconds(run: PlannedRun, step: StepCalls, phase: str) -> float:
+    """Seconds of a step that the host takes for a phase while the devices wait."""
+    kind, role = phase.split()
+    looks = step.sampled[role].blocks * _capacity(run, role).rows if kind == "decode" else 0
+    return sum(step.calls[phase].values()) * HOST_SECONDS + looks * ROW_SECONDS
 
 
 def expected_seconds(
     phase: str, step: StepCalls, compiled: Mapping[ProgramName, Outcome], run: PlannedRun, hardware: Hardware
 ) -> Mapping[str, float] | None:
     """Seconds of a phase in a step, by what they are spent on; None if its largest program was refused."""
-    spent: dict[str, float] = {"host": 0.0}
+    spent = {"host": host_seconds(run, step, phase)}
     kind, role = phase.split()
     if kind == "decode":
-        spent["cache"] = cache_seconds(run, hardware, step.sampled[role])
-        spent["host"] += step.sampled[role].blocks * ROW_SECONDS * _capacity(run, role).rows
+        spent["cache"] = cache_seconds(run, hardware, step.sampled[role].read)
     for shape, count in step.calls[phase].items():
         program = _smallest_that_holds(phase, shape, compiled)
         if program is None:
             return None
-        spent["host"] += count * HOST_SECONDS
         for resource, seconds in program.expected.items():
             spent[resource] = spent.get(resource, 0.0) + count * seconds
     return spent
@@ -138,14 +188,17 @@ def expected_seconds(
 def _smallest_that_holds(
     phase: str, shape: tuple[int, ...], compiled: Mapping[ProgramName, Outcome]
 ) -> Compiled | None:
-    largest = compiled[ProgramName(phase)]
-    holding = [
+    fitting = [
         program
         for name, program in compiled.items()
-        if name.phase == phase and name.shape and all(a >= b for a, b in zip(name.shape, shape, strict=True))
+        if name.phase == phase and holds(name.shape, shape) and isinstance(program, Compiled)
     ]
-    fitting = [program for program in (largest, *holding) if isinstance(program, Compiled)]
     return min(fitting, key=lambda program: program.seconds, default=None)
+
+
+def holds(program: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Whether a program of some shape can do what one of another shape does; the largest has no shape."""
+    return not program or all(a >= b for a, b in zip(program, shape, strict=True))
 
 
 def judging_seconds(config: Config, hardware: Hardware) -> float:

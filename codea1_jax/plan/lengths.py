@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -40,7 +41,7 @@ def draw_groups(load: SamplingLoad, fill: float, seed: int = 0) -> list[Group]:
 
 
 def choose_groups(load: SamplingLoad, lengths: Lengths, seed: int = 0) -> list[Group]:
-    """As many groups as the load has, chosen with repetition; lengths over the longest allowed are cut.
+    """As many groups as the load has, in random order, repeated if there are fewer; cut to the longest allowed.
 
     Raises UserError if there are none of the role.
     """
@@ -48,7 +49,8 @@ def choose_groups(load: SamplingLoad, lengths: Lengths, seed: int = 0) -> list[G
     if not known:
         raise UserError(f"--lengths has no line with role {load.role}")
     chance = np.random.default_rng((seed, len(load.role)))
-    chosen = [known[index] for index in chance.integers(len(known), size=load.prompts)]
+    rounds = -(-load.prompts // len(known))
+    chosen = [known[index] for _ in range(rounds) for index in chance.permutation(len(known))][: load.prompts]
     return [
         Group(
             min(group.prompt, load.prompt),
@@ -59,7 +61,9 @@ def choose_groups(load: SamplingLoad, lengths: Lengths, seed: int = 0) -> list[G
 
 
 def read_lengths(file: Path) -> Lengths:
-    """A JSONL file: on each line the `role` (code or test), the tokens of its `prompt`, and of its `responses`.
+    """Reads a run's own `rollouts/step_N.jsonl`, or a JSONL file with lengths.
+
+    Such a file has the `role` (code or test), the tokens of a `prompt` and of its `responses` on each line.
 
     Raises UserError, naming the line, if one is something else.
     """
@@ -71,14 +75,33 @@ def read_lengths(file: Path) -> Lengths:
     for number, line in enumerate(lines, start=1):
         try:
             tree = json.loads(line)
-            group = Group(int(tree["prompt"]), tuple(map(int, tree["responses"])))
-            if tree["role"] not in ("code", "test") or min(group.prompt, *group.responses) < 1 or not group.responses:
-                raise ValueError
+            groups = list(_recorded(tree) if "programs" in tree else [_stated(tree)])
         except (ValueError, KeyError, TypeError) as error:
             example = '{"role": "test", "prompt": 900, "responses": [310, 87]}'
             raise UserError(f"--lengths {file}: line {number} is not like {example}") from error
-        found.setdefault(tree["role"], []).append(group)
+        for role, group in groups:
+            found.setdefault(role, []).append(group)
     return found
+
+
+def _stated(tree: Mapping[str, Any]) -> tuple[Role, Group]:
+    group = Group(int(tree["prompt"]), tuple(map(int, tree["responses"])))
+    if tree["role"] not in ("code", "test") or not group.responses or min(group.prompt, *group.responses) < 1:
+        raise ValueError
+    return tree["role"], group
+
+
+def _recorded(question: Mapping[str, Any]) -> Iterator[tuple[Role, Group]]:
+    """Of a question's record in a run: its programs, and the suites of each."""
+    programs = question["programs"]
+    yield "code", _answered(programs)
+    for program in programs:
+        if program["suites"]:  # one that is not valid has none
+            yield "test", _answered(program["suites"])
+
+
+def _answered(responses: Sequence[Mapping[str, Any]]) -> Group:
+    return Group(responses[0]["prompt_tokens"], tuple(each["response_tokens"] for each in responses))
 
 
 def _log_normal(

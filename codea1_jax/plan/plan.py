@@ -12,6 +12,7 @@ from codea1_jax.models.flops import Number
 from codea1_jax.plan.compiler import Compiled, Failed, Outcome, ProgramName, Refused, Watch, compile_programs
 from codea1_jax.plan.forecast import StepCalls, expected_seconds, judging_seconds, step_calls
 from codea1_jax.plan.lengths import Lengths
+from codea1_jax.plan.limit import limit_seconds
 from codea1_jax.plan.memory import refuse_what_cannot_fit, resident, suggested_fix
 from codea1_jax.plan.planned_run import make_planned_run
 from codea1_jax.plan.simulation import Sampled
@@ -64,8 +65,9 @@ class Plan:
     """All phases of a step.
 
     fill: mean length of prompts and responses, as a share of the longest allowed; by it the floor is counted, and the
-    expected lengths are drawn unless they come from a file. judging: seconds that the hosts judge a step. failed:
-    smaller programs that the compiler cannot make; their calls count as those of larger ones.
+    expected lengths are drawn unless they come from a file. limit: seconds of a step at least, whatever the programs,
+    by what is done (`limit`). judging: seconds that the hosts judge a step. failed: smaller programs that the compiler
+    cannot make; their calls count as those of larger ones.
     """
 
     run: PlannedRun
@@ -73,6 +75,7 @@ class Plan:
     rows: tuple[Row, ...]
     fill: float
     step: StepCalls
+    limit: Mapping[str, float]
     judging: float
     failed: Mapping[ProgramName, Failed]
 
@@ -90,6 +93,11 @@ class Plan:
     def expected_seconds(self) -> float:
         """What a step is expected to take, judging included as if nothing ran meanwhile."""
         return sum(row.expected_seconds for row in self.rows) + self.judging
+
+    @property
+    def limit_seconds(self) -> float:
+        """What the published figures of the hardware allow, judging left out."""
+        return sum(self.limit.values())
 
     @property
     def tokens_per_second(self) -> float:
@@ -114,11 +122,12 @@ def make_plan(config: Config, hardware: Hardware, fill: float, watch: Watch, len
     run = make_planned_run(config, hardware)
     refuse_what_cannot_fit(run, hardware)
     planned, step = phases(run, fill), step_calls(run, fill, lengths)
-    wanted = [*(ProgramName(phase.name) for phase in planned), *step.smaller_programs(run)]
+    wanted = [*(ProgramName(phase.name) for phase in planned), *step.smaller_prefills(run)]
     compiled = compile_programs(config, hardware, wanted, watch)
     rows = tuple(_row(run, hardware, phase, step, compiled) for phase in planned)
     failed = {name: outcome for name, outcome in compiled.items() if isinstance(outcome, Failed)}
-    return Plan(run, hardware, rows, fill, step, judging_seconds(config, hardware), failed)
+    limit, judging = limit_seconds(run, hardware, step), judging_seconds(config, hardware)
+    return Plan(run, hardware, rows, fill, step, limit, judging, failed)
 
 
 def _seconds(phase: Phase, hardware: Hardware) -> dict[str, float]:
@@ -159,6 +168,7 @@ def as_document(plan: Plan) -> dict[str, Any]:
         "fill": plan.fill,
         "step_seconds_at_least": plan.seconds,
         "step_seconds_expected": plan.expected_seconds,
+        "step_seconds_limit": dict(plan.limit),
         "judging_seconds_expected": plan.judging,
         "tokens_per_second_at_most": plan.tokens_per_second,
         "mfu_at_most": plan.utilization,

@@ -14,7 +14,10 @@ import yaml
 
 FILE = Path(__file__).with_name("planned.yaml")
 HEAD = "# Written by `make plan-all`; docs/plan.md explains the figures. hours: of a whole run, least and expected.\n"
-COLUMNS = ("preset", "hardware", "fits", "GiB/chip", "of", "fullest phase", "step s ≥", "step s expected", "tokens/s")
+COLUMNS = (
+    *("preset", "hardware", "fits", "GiB/chip", "of", "fullest phase"),
+    *("limit s", "step s ≥", "step s expected", "tokens/s"),
+)
 PHASE_COLUMNS = (
     *("phase", "GiB/chip", "temporaries", "calls", "TFLOP", "GB recv."),
     *("bound by", "s/step ≥", "s/step expected", "mostly"),
@@ -25,9 +28,10 @@ PHASE_COLUMNS = (
 class Planned:
     """A preset's plan on its hardware.
 
-    memory: GiB a device in the fullest phase, of `available`. seconds: the least for a step. expected: seconds of a
-    step. tokens_per_second: drawn, by the expected seconds. call_seconds: of a call of each phase, least and expected,
-    the latter averaged over the calls of a step. phases: as `PHASE_COLUMNS` has them. failed: a line for each smaller
+    memory: GiB a device in the fullest phase, of `available`. limit: seconds of a step that no program can beat
+    (`limit`). seconds: the least for a step of this layout. expected: seconds of a step. tokens_per_second: drawn, by
+    the expected seconds. call_seconds: of a call of each phase, least and expected, the latter averaged over the calls
+    of a step. phases: as `PHASE_COLUMNS` has them. failed: a line for each smaller
     program that the compiler could not make.
     """
 
@@ -36,6 +40,7 @@ class Planned:
     memory: float
     available: float
     fullest: str
+    limit: float
     seconds: float
     expected: float
     tokens_per_second: float
@@ -100,7 +105,7 @@ def markdown(plans: Mapping[str, Planned]) -> str:
         (
             *(name, plan.hardware, "yes" if plan.fits else "no"),
             *(f"{plan.memory:.2f}", f"{plan.available:.2f}", plan.fullest),
-            *(f"{plan.seconds:.4g}", f"{plan.expected:.4g}", f"{plan.tokens_per_second:.0f}"),
+            *(f"{plan.limit:.4g}", f"{plan.seconds:.4g}", f"{plan.expected:.4g}", f"{plan.tokens_per_second:.0f}"),
         )
         for name, plan in plans.items()
     ]

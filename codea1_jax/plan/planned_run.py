@@ -20,10 +20,13 @@ from data_pipeline import micro
 
 def make_planned_run(config: Config, hardware: Hardware) -> PlannedRun:
     """Raises UserError if the mesh does not fit the hardware, or the model's shape is not available."""
-    replica, fsdp, tensor = config.mesh.shape(hardware.devices)
-    return PlannedRun(
-        config, model_shape(config.model), batch_shards=replica * fsdp, shards=fsdp * tensor, tensor=tensor
-    )
+    return planned_run_on(config, "tpu" if hardware.is_tpu else "gpu", hardware.devices)
+
+
+def planned_run_on(config: Config, platform: str, devices: int) -> PlannedRun:
+    """As `make_planned_run`, for devices of which only the platform ("cpu", "gpu", "tpu") and the number are known."""
+    replica, fsdp, tensor = config.mesh.shape(devices)
+    return PlannedRun(config, model_shape(config.model), platform, replica * fsdp, fsdp * tensor, tensor)
 
 
 def model_shape(config: ModelConfig) -> Qwen2Config:

@@ -13,7 +13,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import Mesh
+import numpy as np
+from jax.sharding import Mesh, NamedSharding
 from jax.stages import Lowered
 
 from codea1_jax.builders.policies import Learning
@@ -25,6 +26,7 @@ from codea1_jax.models.lora import with_adapters
 from codea1_jax.models.qwen2 import Params, Qwen2
 from codea1_jax.models.sharding import abstract_sharded, batch_sharding, serving_shardings, with_shardings
 from codea1_jax.models.stored import flatten
+from codea1_jax.plan.simulation import batch_shape
 from codea1_jax.plan.workload import PlannedRun, SamplingLoad, fullest_batch, load_capacity, phases, sampling_loads
 from codea1_jax.rollout.decode import (
     Decoder,
@@ -41,24 +43,55 @@ from codea1_jax.rollout.decode_params import apart_shapes
 from codea1_jax.rollout.requests import Capacity
 from codea1_jax.rollout.sampling import Controls, SamplingKind
 
-EOS = (0,)  # any token ends a completion as well as another
+EOS = (-1,)  # no token: a block that is measured ends with its last step
 
 
 Shape = tuple[int, ...]
-"""Of a smaller program of a phase: the tokens of a prefill."""
+"""Of a smaller program of a phase: the tokens of a prefill, the pages of prompts and of responses that a block of
+decoding looks at, or the rows, places and targets of a micro-batch."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """An array whose numbers decide how much is computed, and where it lies."""
+
+    array: np.ndarray
+    sharding: NamedSharding
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """As an array's."""
+        return self.array.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """As an array's."""
+        return self.array.dtype
 
 
 @dataclass(frozen=True)
 class Program:
     """One phase, at its largest, or at a smaller shape.
 
-    resident: bytes that lie on every device meanwhile and are none of its arguments.
+    lower_with: lowers it for such arguments. arguments: placed shapes; but numpy arrays and `Value`s where the numbers
+    decide how much is computed, those of a rollout half done. resident: bytes that lie on every device meanwhile and
+    are none of its arguments. read: tokens whose keys and values each device then reads from the cache.
     """
 
     name: str
-    lower: Callable[[], Lowered]
+    lower_with: Callable[..., Lowered]
+    arguments: Callable[[], tuple[Any, ...]]
     resident: int
     shape: Shape = ()
+    read: int = 0
+
+    def lower(self) -> Lowered:
+        """For arguments of these shapes."""
+        return self.lower_with(*jax.tree.map(_shape_of, self.arguments()))
+
+
+def _shape_of(x: Any) -> Any:
+    return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding) if isinstance(x, Value) else x
 
 
 def device_bytes(tree: Any) -> int:
@@ -73,8 +106,16 @@ def outputs(function: Any, *arguments: Any) -> Any:
     return with_shardings(compiled.out_info, compiled.output_shardings)
 
 
-def make_programs(run: PlannedRun, mesh: Mesh, smaller: Mapping[str, Sequence[Shape]] | None = None) -> list[Program]:
-    """Every phase of a step, in its order, at its largest; and each with the smaller shapes that are given for it."""
+def make_programs(
+    run: PlannedRun,
+    mesh: Mesh,
+    smaller: Mapping[str, Sequence[Shape]] | None = None,
+    batches: Mapping[str, Sequence[PackedBatch]] | None = None,
+) -> list[Program]:
+    """Every phase of a step, in its order, at its largest.
+
+    And sampling with the smaller shapes that are given, by phase, and learning with smaller batches, by policy.
+    """
     config = run.config
     dtype = jnp.dtype(config.model.compute_dtype)
     model = Qwen2(run.model, dtype, jnp.dtype("float32"), config.model.remat, config.model.attention)
@@ -91,7 +132,8 @@ def make_programs(run: PlannedRun, mesh: Mesh, smaller: Mapping[str, Sequence[Sh
         for program in _sampling(run, load, model, params, mesh, always, smaller or {})
     ]
     for name, learner in learners.items():
-        programs += _learning(run, name, learner, states[name], shared, mesh, always)
+        given = [fullest_batch(run, name), *(batches or {}).get(name, ())]
+        programs += _learning(run, name, learner, states[name], shared, mesh, always, given)
     return programs
 
 
@@ -107,34 +149,35 @@ def _sampling(
     rollout, capacity = run.config.rollout, load_capacity(run, load)
     copied = _decode_params(model, params, mesh)
     cache = abstract_cache(model, capacity, mesh)
-    full = capacity.prefill_buckets[-1]
     apart = rollout.engine == "jetstream"  # prompts are prefilled apart from the cache
 
-    def lower_prefill(tokens: int) -> Lowered:
-        packed = _pack(capacity, tokens)
+    def prefilling(tokens: int, shape: Shape) -> Program:
+        packed, name = _full_prefill(capacity, tokens), f"prefill {load.role}"
         if apart:
-            return prompt_pages.lower(model, mesh, copied, packed)
-        return prefill.lower(model, mesh, copied, cache, packed)
+            resident, lower = always + device_bytes(cache), partial(prompt_pages.lower, model, mesh)
+            return Program(name, lower, lambda: (copied, packed), resident, shape)
+        return Program(name, partial(prefill.lower, model, mesh), lambda: (copied, cache, packed), always, shape)
 
-    def lower_insert() -> Lowered:
-        packed = _pack(capacity, full)
-        contents = outputs(prompt_pages, model, mesh, copied, packed)
-        return insert.lower(mesh, cache, contents, _shape((math.prod(packed.pages.shape),), jnp.int32))
+    def inserted() -> tuple[Any, ...]:
+        packed = _full_prefill(capacity, capacity.prefill_buckets[-1])
+        shapes = jax.tree.map(lambda x: _shape(x.shape, x.dtype), packed)
+        return cache, outputs(prompt_pages, model, mesh, copied, shapes), packed.pages.reshape(-1)
 
-    def lower_decode() -> Lowered:
+    def decoding(columns: tuple[int, int], shape: Shape) -> Program:
         kind = SamplingKind.FILTERED if rollout.top_p < 1 else SamplingKind.PLAIN
-        columns = (capacity.prompt_pages, capacity.response_pages)
         decoder = make_decoder(model, mesh, capacity, EOS, kind, columns)
-        return Decoder.__call__.lower(decoder, copied, cache, *_rows(capacity))
+        lower, state = partial(Decoder.__call__.lower, decoder), _half_full(capacity, columns)
+        read = capacity.block * _tokens_read(capacity, *state[:2])
+        return Program(f"decode {load.role}", lower, lambda: (copied, cache, *state), always, shape, read)
 
-    name = f"prefill {load.role}"
-    resident = always + device_bytes(cache) if apart else always
-    yield Program(name, partial(lower_prefill, full), resident)
-    for shape in smaller.get(name, ()):
-        yield Program(name, partial(lower_prefill, *shape), resident, shape)
+    yield prefilling(capacity.prefill_buckets[-1], ())
+    for shape in smaller.get(f"prefill {load.role}", ()):
+        yield prefilling(shape[0], shape)
     if apart:
-        yield Program(f"insert {load.role}", lower_insert, always + device_bytes(copied))
-    yield Program(f"decode {load.role}", lower_decode, always)
+        yield Program(f"insert {load.role}", partial(insert.lower, mesh), inserted, always + device_bytes(copied))
+    yield decoding((capacity.prompt_pages, capacity.response_pages), ())
+    for prompts, responses in smaller.get(f"decode {load.role}", ()):
+        yield decoding((prompts, responses), (prompts, responses))
 
 
 def _decode_params(model: Qwen2, params: Params, mesh: Mesh) -> Params:
@@ -149,28 +192,53 @@ def _shape(shape: tuple[int, ...], dtype: Any) -> Any:
     return jax.ShapeDtypeStruct(shape, dtype)
 
 
-def _pack(capacity: Capacity, tokens: int) -> PackedPrompts:
-    given = _shape((capacity.batch_shards, tokens), jnp.int32)
-    return PackedPrompts(given, given, given, _shape((capacity.batch_shards, tokens // capacity.block), jnp.int32))
-
-
-def _rows(capacity: Capacity) -> tuple[ResidentPrompts, Rows, Controls]:
-    """What a block starts from."""
-    rows, number = _shape((capacity.rows,), jnp.int32), _shape((), jnp.float32)
-    prompts = _shape((capacity.slots,), jnp.int32), _shape((capacity.slots, capacity.prompt_pages), jnp.int32)
-    return (
-        ResidentPrompts(*prompts),
-        Rows(
-            place=rows,
-            prompt=rows,
-            token=rows,
-            num_generated=rows,
-            active=_shape((capacity.rows,), jnp.bool_),
-            key=_shape((capacity.rows, 2), jnp.uint32),
-            pages=_shape((capacity.rows, capacity.response_pages), jnp.int32),
-        ),
-        Controls(temperature=number, top_p=number, top_k=_shape((), jnp.int32), max_new_tokens=rows),
+def _full_prefill(capacity: Capacity, tokens: int) -> PackedPrompts:
+    """One prompt in each shard that leaves no padding."""
+    shape, pages = (capacity.batch_shards, tokens), (capacity.batch_shards, tokens // capacity.block)
+    return PackedPrompts(
+        tokens=_given(np.zeros(shape)),
+        segments=_given(np.ones(shape)),
+        positions=_given(np.broadcast_to(np.arange(tokens), shape)),
+        pages=_given(np.broadcast_to(np.arange(pages[1]), pages) % (capacity.pages // capacity.batch_shards)),
     )
+
+
+def _half_full(capacity: Capacity, columns: tuple[int, int]) -> tuple[ResidentPrompts, Rows, Controls]:
+    """What a block starts from that finds half of these pages, of prompts and of responses, full."""
+    block, shards = capacity.block, capacity.batch_shards
+    prompt, drawn = (pages * block // 2 // block * block for pages in columns)
+    rows, slots = np.arange(capacity.rows), np.arange(capacity.slots)
+
+    def pages(owners: np.ndarray, each: int) -> Any:
+        numbers = owners[:, None] % (len(owners) // shards) * each + np.arange(each)
+        return _given(numbers % (capacity.pages // shards))
+
+    every, one = np.ones_like(rows), np.float32(1)
+    controls: Any = (one, one, np.int32(0), _given(every * (drawn + block + 1)))
+    return (
+        ResidentPrompts(_given(np.full_like(slots, prompt)), pages(slots, capacity.prompt_pages)),
+        Rows(
+            place=_given(rows % (capacity.rows // shards)),
+            prompt=_given(every * prompt),
+            token=_given(0 * every),
+            num_generated=_given(every * drawn),
+            active=_given(every, np.bool_),
+            key=_given(np.stack([rows, rows], axis=1), np.uint32),
+            pages=pages(rows, capacity.response_pages),
+        ),
+        Controls(*controls),
+    )
+
+
+def _tokens_read(capacity: Capacity, prompts: ResidentPrompts, rows: Rows) -> int:
+    """Tokens that each shard's rows look at in a step: a prompt once, for all of its rows."""
+    each = capacity.rows // capacity.batch_shards
+    return -(-each // capacity.width) * int(prompts.lengths[0]) + each * int(rows.num_generated[0])
+
+
+def _given(array: np.ndarray, dtype: Any = np.int32) -> Any:
+    """An array that comes from the host."""
+    return np.ascontiguousarray(array, dtype)
 
 
 def _learning(
@@ -181,35 +249,44 @@ def _learning(
     shared: Params | None,
     mesh: Mesh,
     always: int,
+    given: Sequence[PackedBatch],
 ) -> Iterator[Program]:
+    """`given`: the fullest batch, then smaller ones."""
     jitted, lora = learner.phases, run.config.lora
     planned = {phase.name: phase for phase in phases(run)}
-    batch = _placed(
-        fullest_batch(run, name), mesh, old=f"score-old {name}" in planned, ref=f"score-ref {name}" in planned
-    )
+    scored = {which: f"score-{which} {name}" in planned for which in ("old", "ref")}
+    placed = [_placed(batch, mesh, **scored) for batch in given]
     # A step's batches are all on the devices before the first is learned from.
-    batches = math.ceil(planned[f"gradient {name}"].calls) * device_bytes(batch)
+    batches = math.ceil(planned[f"gradient {name}"].calls) * device_bytes(jax.tree.map(_shape_of, placed[0]))
     own, state = state.reference, replace(state, reference=None)
+    shapes = [(), *map(batch_shape, given[1:])]
 
     def adapted(trained: Params | None) -> Params:
         return trained if lora is None else with_adapters(shared, flatten(trained))
 
-    scored = {"old": adapted(state.params), "ref": shared if own is None else adapted(own)}
-    for scoring, params in scored.items():
-        if f"score-{scoring} {name}" in planned:
-            lower = partial(jitted.logprobs.lower, in_device_memory(params), batch)
-            yield Program(f"score-{scoring} {name}", lower, always - device_bytes(params) + batches)
+    scorers = {"old": adapted(state.params), "ref": shared if own is None else adapted(own)}
+    for which in (which for which, wanted in scored.items() if wanted):
+        resident = always - device_bytes(scorers[which]) + batches
+        for batch, shape in zip(placed, shapes, strict=True):
+            arguments = partial(_tuple, in_device_memory(scorers[which]), batch)
+            yield Program(f"score-{which} {name}", jitted.logprobs.lower, arguments, resident, shape)
     base = None if lora is None else shared
-    total, tokens = outputs(jitted.empty, state.params), jax.ShapeDtypeStruct((), jnp.float32)
-    lower = partial(jitted.accumulate.lower, total, state.params, batch, tokens, base)
-    yield Program(f"gradient {name}", lower, always - device_bytes((state.params, base)) + batches)
-    lower = partial(jitted.apply.lower, in_device_memory(state), total.gradient)
-    yield Program(f"update {name}", lower, always - device_bytes(state))
+    total = outputs(jitted.empty, state.params)
+    resident = always - device_bytes((state.params, base)) + batches
+    for batch, shape in zip(placed, shapes, strict=True):
+        arguments = partial(_tuple, total, state.params, batch, np.float32(1), base)
+        yield Program(f"gradient {name}", jitted.accumulate.lower, arguments, resident, shape)
+    arguments = partial(_tuple, in_device_memory(state), total.gradient)
+    yield Program(f"update {name}", jitted.apply.lower, arguments, always - device_bytes(state))
 
 
-def _placed(batch: PackedBatch, mesh: Mesh, *, old: bool, ref: bool) -> PackedBatch:
-    """The shapes of a batch on the devices, scored by the old policy and the reference if there are such phases."""
+def _tuple(*arguments: Any) -> tuple[Any, ...]:
+    return arguments
+
+
+def _placed(batch: PackedBatch, mesh: Mesh, *, old: bool, ref: bool) -> Any:
+    """A batch on the devices, scored by the old policy and the reference if there are such phases."""
     scored = batch.mask
     full = replace(batch, old_logprobs=scored if old else None, reference_logprobs=scored if ref else None)
     here = batch_sharding(mesh)
-    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=here), full)
+    return jax.tree.map(lambda x: Value(np.asarray(x), here), full)

@@ -11,19 +11,23 @@ from typing import Any
 import numpy as np
 
 from codea1_jax.config import PackingConfig
-from codea1_jax.learn.batch import Example
+from codea1_jax.learn.batch import Example, PackedBatch
 from codea1_jax.learn.packing import pack
 from codea1_jax.plan.lengths import Group
 from codea1_jax.rollout.decode import DecodedBlock
 from codea1_jax.rollout.requests import Capacity, Request
 from codea1_jax.rollout.schedule import Schedule
 
+BatchShape = tuple[int, int, int]
+"""Rows, places and targets of a micro-batch."""
+
 
 @dataclass(frozen=True)
 class Sampled:
     """What it takes to sample some groups.
 
-    prefills: calls by tokens of a shard's pack. blocks: of decoding. read: tokens whose keys and values are read, by
+    prefills: calls by tokens of a shard's row. blocks: of decoding. steps: of these blocks, by the pages of prompts and
+    of responses that a block's rows need to look at. read: tokens whose keys and values are read, by
     the shard that reads most, over the steps of all blocks. occupancy: share of the rows, over all blocks until the
     last sample began, in which a sample was decoded; after that rows empty one by one. drawn: tokens of completions.
     prefilled: prompt tokens that were computed, padding included, of which `prompts` had to be. preempted: samples that
@@ -32,6 +36,7 @@ class Sampled:
 
     prefills: Mapping[int, int]
     blocks: int
+    steps: Mapping[tuple[int, int], int]
     read: int
     occupancy: float
     drawn: int
@@ -50,6 +55,7 @@ def simulate_sampling(groups: tuple[Group, ...], capacity: Capacity) -> Sampled:
     longest = capacity.response_buckets[-1]
     schedule = Schedule(requests, capacity, longest=longest, eos_ids=(1,), pad_id=0, seed=0)
     prefills, blocks, begun, prefilled, read = Counter[int](), 0, 0, 0, 0
+    steps = Counter[tuple[int, int]]()
     busy: list[int] = []
     shape = (capacity.block, capacity.rows)
     tokens, logprobs = np.zeros(shape, np.int32), np.zeros(shape, np.float32)
@@ -61,16 +67,18 @@ def simulate_sampling(groups: tuple[Group, ...], capacity: Capacity) -> Sampled:
             break
         rows = schedule.rows()
         left = np.where(rows.active, schedule.limits() - rows.num_generated, 0)
-        steps = min(int(left.max()), capacity.block)
+        ran = min(int(left.max()), capacity.block)
+        steps[schedule.columns()] += ran
         blocks += 1
         busy.append(int((left > 0).sum()))
         begun = blocks if schedule.waiting else begun
-        read += steps * _read_by_fullest_shard(schedule, capacity)
-        drawn: Any = (tokens, logprobs, np.minimum(left, capacity.block), left > capacity.block, steps)
+        read += ran * _read_by_fullest_shard(schedule, capacity)
+        drawn: Any = (tokens, logprobs, np.minimum(left, capacity.block), left > capacity.block, ran)
         schedule.record(DecodedBlock(*drawn))
     return Sampled(
         prefills=prefills,
         blocks=blocks,
+        steps=steps,
         read=read,
         occupancy=sum(busy[: begun + 1]) / (max(1, len(busy[: begun + 1])) * capacity.rows),
         drawn=sum(sum(group.responses) for group in groups),
@@ -93,11 +101,29 @@ def _read_by_fullest_shard(schedule: Schedule, capacity: Capacity) -> int:
 @functools.lru_cache  # as above
 def count_micro_batches(
     groups: tuple[Group, ...], mini_batches: int, packing: PackingConfig, shards: int
-) -> tuple[int, ...]:
-    """Micro-batches of each of a step's mini-batches, by the packer."""
-    each = -(-len(groups) // mini_batches)
-    parts = [groups[start : start + each] for start in range(0, len(groups), each)]
-    return tuple(len(pack(_examples(part), packing, shards)) for part in parts)
+) -> tuple[Mapping[BatchShape, int], ...]:
+    """Micro-batches of each of a step's mini-batches by shape, as the packer makes them."""
+    return tuple(
+        Counter(map(batch_shape, pack(_examples(part), packing, shards))) for part in _parts(groups, mini_batches)
+    )
+
+
+def sample_batches(
+    groups: tuple[Group, ...], mini_batches: int, packing: PackingConfig, shards: int
+) -> dict[BatchShape, PackedBatch]:
+    """A micro-batch of each shape that `count_micro_batches` counts."""
+    parts = _parts(groups, mini_batches)
+    return {batch_shape(batch): batch for part in parts for batch in pack(_examples(part), packing, shards)}
+
+
+def batch_shape(batch: PackedBatch) -> BatchShape:
+    """Rows, places and targets of a micro-batch."""
+    return (*batch.tokens.shape, batch.targets.shape[1])
+
+
+def _parts(groups: tuple[Group, ...], count: int) -> list[tuple[Group, ...]]:
+    each = -(-len(groups) // count)
+    return [groups[start : start + each] for start in range(0, len(groups), each)]
 
 
 def _examples(groups: Sequence[Group]) -> list[Example]:

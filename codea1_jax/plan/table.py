@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from codea1_jax.models.chips import GIB
+from codea1_jax.plan.calibrate import Calibrated
 from codea1_jax.plan.compiler import Compiled
 from codea1_jax.plan.plan import Plan, Row, gib
 from codea1_jax.plan.planned import PHASE_COLUMNS, Planned
@@ -69,7 +73,34 @@ def conclusion(plan: Plan) -> list[str]:
             f"expected: {plan.expected_seconds:.4g} s, {plan.judging:.2g} s of them for judging; by the compiler's "
             "estimates and assumed efficiencies, never measured on a device"
         )
+        lines.append(
+            f"physical limit: {plan.limit_seconds:.4g} s, if every byte that must move moved once at the published "
+            f"bandwidth; the expected step takes {plan.expected_seconds / plan.limit_seconds:.2g} times that"
+        )
     return lines
+
+
+def calibrated_table(phases: Sequence[Calibrated], title: str) -> Table:
+    """For the terminal."""
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    known = any(phase.ratio is not None for phase in phases)
+    for name in ("phase", "calls", "s/call", "s/step", *(["measured : expected"] if known else [])):
+        table.add_column(name, justify="left" if name == "phase" else "right", no_wrap=True)
+    for phase in phases:
+        cells = (phase.phase, f"{phase.calls:.3g}", f"{phase.seconds / phase.calls:.3g}", f"{phase.seconds:.3g}")
+        table.add_row(*cells, *([] if phase.ratio is None else [f"{phase.ratio:.2f}"]))
+    return table
+
+
+def calibrated_document(phases: Sequence[Calibrated]) -> dict[str, Any]:
+    """The same for machines."""
+    return {
+        "step_seconds_expected": sum(phase.seconds for phase in phases),
+        "phases": {
+            phase.phase: {"calls": phase.calls, "step_seconds": phase.seconds, "measured_to_expected": phase.ratio}
+            for phase in phases
+        },
+    }
 
 
 def _arguments(row: Row) -> int:
@@ -94,6 +125,7 @@ def planned(plan: Plan) -> Planned:
         fullest=fullest.phase.name,
         seconds=round(plan.seconds, 1),
         expected=round(plan.expected_seconds, 1),
+        limit=round(plan.limit_seconds, 1),
         tokens_per_second=round(
             sum(sampled.drawn for sampled in plan.step.sampled.values()) / plan.expected_seconds, 0
         ),

@@ -49,11 +49,13 @@ class Phase:
 class PlannedRun:
     """A configuration, the shape of its model, and how the mesh splits them.
 
-    batch_shards: of a batch. shards: of parameters where they are kept. tensor: of the copy that is sampled from.
+    platform: as JAX names it ("cpu", "gpu", "tpu"). batch_shards: of a batch. shards: of parameters where they are
+    kept. tensor: of the copy that is sampled from.
     """
 
     config: Config
     model: Qwen2Config
+    platform: str
     batch_shards: int
     shards: int
     tensor: int

@@ -72,9 +72,11 @@ def test_rows_are_occupied_until_the_last_sample_has_begun_and_share_their_promp
 def test_mini_batches_are_packed_by_themselves():
     packing = PackingConfig(row_length=32, micro_batch_tokens=32, logit_chunk=32)
     groups = (Group(20, (13,)),) * 4  # a sequence fills a row
-    assert count_micro_batches(groups, 2, packing, 1) == (2, 2)
-    assert count_micro_batches(groups, 2, packing, 2) == (1, 1)
-    assert count_micro_batches((Group(2, (3, 3)),) * 4, 1, packing, 1) == (1,)  # eight of four tokens share it
+    one_row, two_rows = (1, 32, 16), (2, 32, 16)  # targets in quarters of a row
+    assert count_micro_batches(groups, 2, packing, 1) == ({one_row: 2}, {one_row: 2})
+    assert count_micro_batches(groups, 2, packing, 2) == ({two_rows: 1}, {two_rows: 1})
+    eight_of_four_tokens = (Group(2, (3, 3)),) * 4
+    assert count_micro_batches(eight_of_four_tokens, 1, packing, 1) == ({(1, 32, 24): 1},)
 
 
 # --- lengths ------------------------------------------------------------------------------------------
@@ -157,9 +159,9 @@ def test_a_step_s_learning_follows_from_its_mini_batches():
     policies = ("code", "test")
     assert {policy: step.calls[f"update {policy}"][()] for policy in policies} == {"code": 2, "test": 2}
     for policy in policies:
-        gradients, old = step.calls[f"gradient {policy}"][()], step.calls[f"score-old {policy}"][()]
-        assert gradients == step.calls[f"score-ref {policy}"][()]
+        gradients, old = (sum(step.calls[f"{kind} {policy}"].values()) for kind in ("gradient", "score-old"))
+        assert step.calls[f"gradient {policy}"] == step.calls[f"score-ref {policy}"]
         assert old == pytest.approx(gradients / 2, abs=2)  # all but the first of two mini-batches
     # 256 programs on golden tests; 2,048 suites on their program and on the reference; 16 chips with 14 cores each.
     assert judging_seconds(config, hardware) == pytest.approx((256 + 2 * 2048) / (330 * 16 * 14))
-    assert all(name.shape for name in step.smaller_programs(make_planned_run(config, hardware)))
+    assert all(name.shape for name in step.smaller_prefills(make_planned_run(config, hardware)))

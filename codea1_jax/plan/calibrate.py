@@ -1,0 +1,170 @@
+"""What a step takes on the devices at hand: a handful of its programs, measured, times the calls that it makes.
+
+The same functions, shapes and schedule as in a run, without weights, data or judge: parameters and caches are filled
+with random numbers.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+from jax.stages import Compiled
+
+from codea1_jax.config import Config
+from codea1_jax.models.chips import CHIPS, Hardware
+from codea1_jax.models.flops import Number
+from codea1_jax.models.sharding import make_mesh
+from codea1_jax.plan.compiler import ProgramName, Watch
+from codea1_jax.plan.duration import expected_seconds
+from codea1_jax.plan.forecast import StepCalls, cache_seconds, holds, host_seconds, largest_shape, step_calls
+from codea1_jax.plan.lengths import Lengths
+from codea1_jax.plan.planned_run import planned_run_on
+from codea1_jax.plan.programs import Program, Value, make_programs
+from codea1_jax.plan.simulation import sample_batches
+from codea1_jax.plan.workload import PlannedRun, learner_config
+
+REPEATS = 5  # runs of a program, of which the median counts; the first one, besides, does not
+WORTH_MEASURING = 0.02  # of a phase's calls
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Seconds of one call of a program. expected: by what the compiler emitted, if the device's figures are known."""
+
+    seconds: float
+    expected: float | None
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """A phase on the devices at hand: expected calls of a step, and seconds of all of them, the host's part included.
+
+    ratio: measured to expected, of its calls; None if the device's figures are not known.
+    """
+
+    phase: str
+    calls: Number
+    seconds: float
+    ratio: float | None
+
+
+def calibrate(config: Config, fill: float, watch: Watch, lengths: Lengths | None = None) -> list[Calibrated]:
+    """Measures every phase of a step on all devices of this process.
+
+    Raises UserError if the mesh does not suit them, or `lengths` lacks a role.
+    """
+    devices = jax.devices()
+    run = planned_run_on(config, devices[0].platform, len(devices))
+    step = step_calls(run, fill, lengths)
+    measured = measure(run, make_mesh(config.mesh, devices), step, watch, hardware_of(devices))
+    return [phase_forecast(run, step, phase, measured) for phase in step.calls]
+
+
+def hardware_of(devices: Sequence[Any]) -> Hardware | None:
+    """The published figures of these devices; None if there are none."""
+    found = [(name, chip) for name, chip in CHIPS.items() if devices[0].device_kind in chip.kinds]
+    return Hardware(f"{found[0][0]}:{len(devices)}", found[0][1], len(devices)) if found else None
+
+
+def measure(
+    run: PlannedRun, mesh: Mesh, step: StepCalls, watch: Watch, hardware: Hardware | None
+) -> dict[ProgramName, Measured]:
+    """Runs the programs that a step calls."""
+    wanted = [
+        ProgramName(phase, () if shape == largest_shape(run, phase) else shape)
+        for phase, calls in step.calls.items()
+        for shape in _worth_measuring(calls)
+    ]
+    smaller: dict[str, list[tuple[int, ...]]] = {}
+    for name in wanted:
+        if name.shape:
+            smaller.setdefault(name.phase, []).append(name.shape)
+    batches = {policy: list(_batches(run, policy, step).values()) for policy in step.learned}
+    found: dict[ProgramName, Measured] = {}
+    known: dict[str, Measured] = {}
+    for program in make_programs(run, mesh, smaller, batches):
+        name = ProgramName(program.name, program.shape)
+        if name in wanted:
+            watch(str(name), None)
+            text = program.lower().as_text()  # both policies' updates, for example, are one program
+            if text not in known:
+                known[text] = _measured(run, program, hardware)
+            found[name] = known[text]
+            watch(str(name), f"{found[name].seconds:.3g} s")
+    return found
+
+
+def _worth_measuring(calls: Mapping[tuple[int, ...], Number]) -> set[tuple[int, ...]]:
+    """Shapes that are called often; each other one is held by one of these."""
+    total = sum(calls.values())
+    often = {shape for shape, count in calls.items() if count >= WORTH_MEASURING * total}
+    for shape in sorted(calls, reverse=True):
+        if not any(holds(larger, shape) for larger in often):
+            often.add(shape)
+    return often
+
+
+def _batches(run: PlannedRun, policy: str, step: StepCalls) -> Mapping[tuple[int, ...], Any]:
+    learned, packing = step.learned[policy], learner_config(run.config, policy).packing
+    return sample_batches(learned.groups, learned.updates, packing, run.batch_shards)
+
+
+def _measured(run: PlannedRun, program: Program, hardware: Hardware | None) -> Measured:
+    compiled = program.lower().compile()
+    arguments = filled(program.arguments())
+    donated = [info.donated for info in jax.tree.leaves(compiled.args_info)]
+    leaves, tree = jax.tree.flatten(arguments)
+    took = []
+    for _ in range(1 + REPEATS):
+        given = [jnp.copy(x) if gone else x for x, gone in zip(leaves, donated, strict=True)]
+        jax.block_until_ready(given)
+        started = time.perf_counter()
+        jax.block_until_ready(compiled(*jax.tree.unflatten(tree, given)))
+        took.append(time.perf_counter() - started)
+    return Measured(statistics.median(took[1:]), _expected(run, program, compiled, hardware))
+
+
+def _expected(run: PlannedRun, program: Program, compiled: Compiled, hardware: Hardware | None) -> float | None:
+    text = compiled.as_text()
+    if hardware is None or text is None:
+        return None
+    return sum(expected_seconds(text, hardware).values()) + cache_seconds(run, hardware, program.read)
+
+
+def filled(arguments: Any) -> Any:
+    """Arrays on the devices: as they are given, or else random numbers from 0 to 0.02."""
+    key = jax.random.key(0)
+
+    def fill(x: Any) -> Any:
+        if isinstance(x, Value):
+            return jax.device_put(x.array, x.sharding)
+        if not isinstance(x, jax.ShapeDtypeStruct):
+            return x
+        if not jnp.issubdtype(x.dtype, jnp.floating):
+            return jax.device_put(np.zeros(x.shape, x.dtype), x.sharding)
+        made = jax.jit(lambda key: jax.random.uniform(key, x.shape, x.dtype, maxval=0.02), out_shardings=x.sharding)
+        return made(key)
+
+    return jax.tree.map(fill, arguments)
+
+
+def phase_forecast(
+    run: PlannedRun, step: StepCalls, phase: str, measured: Mapping[ProgramName, Measured]
+) -> Calibrated:
+    """What a phase takes in a step, by what its programs took."""
+    device, expected = 0.0, 0.0
+    for shape, count in step.calls[phase].items():
+        fitting = [one for name, one in measured.items() if name.phase == phase and holds(name.shape, shape)]
+        program = min(fitting, key=lambda one: one.seconds)
+        device += count * program.seconds
+        expected += count * (program.expected or 0.0)
+    seconds = device + host_seconds(run, step, phase)
+    return Calibrated(phase, sum(step.calls[phase].values()), seconds, device / expected if expected else None)

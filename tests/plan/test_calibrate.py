@@ -1,0 +1,112 @@
+"""The programs that `codea1 plan --calibrate` measures are those that a rollout and an update run; on a CPU."""
+
+import json
+
+import numpy as np
+import pytest
+from tiny_policy import tiny_policy
+
+from codea1_jax.cli import main
+from codea1_jax.config import Config, load
+from codea1_jax.models.sharding import one_device_mesh
+from codea1_jax.plan.calibrate import Measured, filled, phase_forecast
+from codea1_jax.plan.compiler import ProgramName
+from codea1_jax.plan.forecast import StepCalls, host_seconds, step_calls
+from codea1_jax.plan.lengths import Group, choose_groups
+from codea1_jax.plan.planned_run import planned_run_on
+from codea1_jax.plan.programs import make_programs
+from codea1_jax.plan.simulation import batch_shape, sample_batches, simulate_sampling
+from codea1_jax.plan.workload import load_capacity, sampling_loads
+from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
+from codea1_jax.rollout.decode import Decoder
+
+CAPACITY = Capacity.for_slots(3, 2, (256,), (256,), block=8, prefill_tokens=256)
+SMALL = (
+    "model.architecture={hidden_size: 24, intermediate_size: 40, num_layers: 1, head_dim: 6}",
+    "rollout={samples: 3, rows: 6, block: 8, code_prompt_tokens: 256, code_tokens: 256, prefill_tokens: 512}",
+    "code.packing={row_length: 512, micro_batch_tokens: 512, logit_chunk: 64}",
+    "code.grpo={mini_batch_questions: 4, kl_coef: 0.001}",
+    "train.questions=8",
+)
+LENGTHS = {
+    "code": [
+        Group(prompt, responses)
+        for prompt, responses in [
+            *((250, (1, 256, 50)), (160, (40, 40, 170)), (90, (130, 2, 2)), (80, (80, 31, 30))),
+            *((2, (16, 1, 1)), (12, (3, 9, 25)), (25, (1, 1, 1)), (3, (70, 80, 90))),
+        ]
+    ]
+}
+
+
+@pytest.fixture(scope="module")
+def run():
+    return planned_run_on(load(Config, "micro/golden", SMALL), "cpu", 1)
+
+
+@pytest.fixture(scope="module")
+def step(run):
+    return step_calls(run, 1.0, LENGTHS)
+
+
+def test_sampling_calls_the_programs_of_a_real_rollout(run, step):
+    (load_,) = sampling_loads(run.config)
+    policy, params = tiny_policy()
+    sampler = Sampler(policy.model, eos_ids=(-1,), pad_id=0, seed=0, capacity=load_capacity(run, load_))
+    groups = choose_groups(load_, LENGTHS)
+    requests = [Request((5,) * g.prompt, (i,), len(g.responses), g.responses) for i, g in enumerate(groups)]
+    list(sampler.generate(params, requests, Sampling(256)))
+    decoders = {program.columns for program in sampler._programs if isinstance(program, Decoder)}
+    prefills = {program[1:] for program in sampler._programs if not isinstance(program, Decoder)}
+    assert set(step.calls["decode code"]) == decoders and len(decoders) > 1
+    assert set(step.calls["prefill code"]) == prefills
+    # A block's part is its steps by those of a whole one.
+    assert sum(step.calls["decode code"].values()) == pytest.approx(sampler.counters.steps / 8)
+
+
+def test_learning_calls_the_programs_of_the_batches_that_are_made(run, step):
+    groups = step.learned["code"].groups
+    assert sorted(groups, key=lambda g: g.prompt) == sorted(LENGTHS["code"], key=lambda g: g.prompt)
+    packing = run.config.code.packing
+    batches = sample_batches(groups, 2, packing, 1)
+    assert set(step.calls["gradient code"]) == set(step.calls["score-ref code"]) == set(batches)
+    assert all(batch_shape(batch) == shape and (batch.segment_ids > 0).any() for shape, batch in batches.items())
+    assert step.calls["update code"] == {(): 2}
+
+
+def test_a_block_that_is_measured_runs_all_of_its_steps_and_every_row_is_active(run):
+    program = next(p for p in make_programs(run, one_device_mesh()) if p.name == "decode code")
+    compiled = program.lower().compile()
+    _, block = compiled(*filled(program.arguments()))
+    assert block.steps == 8 and np.array_equal(block.count, [8] * 6) and np.isfinite(block.logprobs).all()
+
+
+def test_a_phase_takes_its_calls_times_what_the_smallest_program_takes_that_holds_them(run):
+    calls = {"decode code": {(4, 3): 2, (2, 3): 0.5, (2, 1): 4}}
+    step = StepCalls(calls, {"code": simulate_sampling(tuple(LENGTHS["code"]), CAPACITY)})
+    measured = {
+        ProgramName("decode code"): Measured(1.0, 0.5),
+        ProgramName("decode code", (2, 1)): Measured(0.25, 0.25),
+    }
+    found = phase_forecast(run, step, "decode code", measured)
+    assert found.calls == 6.5
+    assert found.seconds == pytest.approx(2.5 * 1.0 + 4 * 0.25 + host_seconds(run, step, "decode code"))
+    assert found.ratio == pytest.approx(3.5 / (2.5 * 0.5 + 4 * 0.25))
+
+
+def test_the_command_measures_every_phase_here(capsys, tmp_path):
+    file = tmp_path / "lengths.jsonl"
+    lines = [{"role": "code", "prompt": g.prompt, "responses": g.responses} for g in LENGTHS["code"]]
+    file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    assert main(["plan", "micro/golden", "--calibrate", "--json", "--lengths", str(file), *SMALL]) == 0
+    found = json.loads(capsys.readouterr().out)
+    learning = ["score-old code", "score-ref code", "gradient code", "update code"]
+    assert list(found["phases"]) == ["prefill code", "decode code", *learning]
+    assert all(phase["step_seconds"] > 0 for phase in found["phases"].values())
+    assert all(phase["measured_to_expected"] is None for phase in found["phases"].values())  # no figures of a CPU
+    assert found["step_seconds_expected"] == pytest.approx(sum(p["step_seconds"] for p in found["phases"].values()))
+
+
+def test_other_hardware_is_not_measured(capsys):
+    assert main(["plan", "micro/golden", "--calibrate", "--topology", "h100:8"]) == 2
+    assert "drop --topology" in capsys.readouterr().err
