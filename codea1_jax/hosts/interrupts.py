@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
-from collections.abc import Iterator
+import sys
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -14,6 +17,7 @@ from codea1_jax.errors import Interrupted
 from codea1_jax.hosts.agreement import Agreement
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+REPEAT_AFTER = 0.01  # seconds
 
 
 class Interrupts:
@@ -21,6 +25,9 @@ class Interrupts:
 
     Another signal during a shield, or once `Interrupted` is raised, changes nothing, for schedulers send several; but
     a Ctrl-C after one that was held back raises KeyboardInterrupt there and then: the user really means it.
+
+    Python drops what is raised in a callback of the garbage collector or a finalizer, such as JAX's: a signal that came
+    there is sent again.
 
     On several hosts all must stop at the same place, so there a signal only asks for it, and `Interrupted` is raised by
     a point of the `agreement`. Use as a context manager, in the main thread.
@@ -32,12 +39,15 @@ class Interrupts:
         self._shielded = False
         self._pending: str | None = None
         self._previous = {}
+        self._report: Callable[[Any], object] = sys.__unraisablehook__
 
     def __enter__(self) -> Interrupts:
         self._previous = {number: signal.signal(number, self._handle) for number in SIGNALS}
+        self._report, sys.unraisablehook = sys.unraisablehook, self._repeat
         return self
 
     def __exit__(self, *_: object) -> None:
+        sys.unraisablehook = self._report
         for number, handler in self._previous.items():
             signal.signal(number, handler)
 
@@ -77,3 +87,14 @@ class Interrupts:
         if self._pending is not None and number == signal.SIGINT:
             signal.default_int_handler(number, frame)
         self._pending = self._pending or name
+
+    def _repeat(self, dropped: Any) -> None:
+        """Sends a signal again whose exception was dropped; reports any other exception as ever."""
+        if not isinstance(dropped.exc_value, Interrupted):
+            self._report(dropped)
+            return
+        self._raised = False
+        number = signal.Signals[str(dropped.exc_value)]
+        again = threading.Timer(REPEAT_AFTER, os.kill, (os.getpid(), number))  # not before the callback has ended
+        again.daemon = True
+        again.start()

@@ -1,6 +1,8 @@
 """Signals become an exception where nothing is half done."""
 
+import gc
 import signal
+import time
 
 import pytest
 
@@ -82,3 +84,35 @@ def test_afterwards_signals_mean_what_they_meant_before():
         send(signal.SIGINT)
         send(signal.SIGINT)
     assert [signal.getsignal(number) for number in SIGNALS] == before
+
+
+def test_a_signal_during_a_callback_that_drops_exceptions_is_sent_again():
+    seen = []
+
+    def collected(phase, info):
+        if not seen:
+            seen.append(phase)
+            send(signal.SIGINT)
+
+    gc.callbacks.append(collected)
+    try:
+        with pytest.raises(Interrupted, match="SIGINT"), Interrupts():
+            gc.collect()
+            time.sleep(60)
+    finally:
+        gc.callbacks.remove(collected)
+    assert seen == ["start"]
+
+
+def test_other_exceptions_that_are_dropped_are_reported_as_ever(monkeypatch):
+    reported = []
+    monkeypatch.setattr("sys.unraisablehook", lambda dropped: reported.append(dropped.exc_type))
+
+    class Broken:
+        def __del__(self):
+            raise OSError
+
+    with Interrupts():
+        Broken()
+        gc.collect()
+    assert reported == [OSError]

@@ -66,7 +66,7 @@ def interrupted(straight_run: Path, tmp_path_factory: pytest.TempPathFactory) ->
     process = start_codea1(*train_arguments(directory))
     wait_until(lambda: steps_done(directory) >= 1, process)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=300)
     return {"directory": directory, "code": process.returncode, "said": said, "steps": steps_done(directory)}
 
 

@@ -68,7 +68,7 @@ def test_a_step_that_is_not_complete_is_no_step(two_steps, emulator, tmp_path):
 def test_a_bucket_that_cannot_be_written_to_is_one_line_before_anything_else(directory, line, emulator, tmp_path):
     arguments = train_arguments(tmp_path / "run", f"checkpoint.directory={directory}")
     process = start_codea1(*arguments, environment=emulator.environment)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=300)
     assert process.returncode == 2
     assert said.startswith("codea1: checkpoint.directory: ") and line in said
     assert said.count("\n") == 1
@@ -81,7 +81,7 @@ def test_missing_credentials_are_one_line_before_anything_else(emulator, tmp_pat
     environment = {name: value for name, value in emulator.environment.items() if "TOKEN" not in name}
     arguments = train_arguments(tmp_path / "run", BUCKET)
     process = start_codea1(*arguments, environment=environment | nobody | {"NO_GCE_CHECK": "true"})
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=300)
     assert process.returncode == 2
     assert said.startswith("codea1: checkpoint.directory: cannot write to gs://bucket/runs/tiny (")
     assert "Anonymous caller" in said and "gcloud auth application-default login" in said

@@ -52,7 +52,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def stop_both(processes: list[subprocess.Popen[str]], victim: int, number: int) -> list[tuple[int, str]]:
     """Signals one process; the codes of all, and what they said."""
     processes[victim].send_signal(number)
-    said = [process.communicate(timeout=90)[1] for process in processes]
+    said = [process.communicate(timeout=300)[1] for process in processes]
     return [(process.returncode, text) for process, text in zip(processes, said, strict=True)]
 
 
@@ -100,7 +100,7 @@ def test_a_bad_setting_of_one_process_is_told_by_all(tmp_path):
     """The first process finds the directory occupied; the other, which does not look, ends with the same line."""
     (tmp_path / "notes.txt").write_text("mine")
     for process in start(tmp_path, processes=2, devices=1):
-        said = process.communicate(timeout=120)[1]
+        said = process.communicate(timeout=300)[1]
         assert process.returncode == 2, said
         assert f"codea1: run.directory: {tmp_path} is not empty" in said
 

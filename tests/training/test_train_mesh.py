@@ -54,6 +54,6 @@ def test_a_step_over_a_mesh_logs_the_figures_of_one_device(tmp_path):
 )
 def test_a_mesh_that_does_not_fit_is_refused_in_a_line(settings, line, tmp_path):
     process = start_codea1(*train_arguments(tmp_path, *ONE_STEP, *settings), environment=EIGHT_DEVICES)
-    _, said = process.communicate(timeout=120)
+    _, said = process.communicate(timeout=300)
     assert process.returncode == 2
     assert line in said.splitlines()[-1]
