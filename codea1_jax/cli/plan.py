@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +18,9 @@ from codea1_jax.errors import UserError
 if TYPE_CHECKING:
     from codea1_jax.cli._arguments import Commands
     from codea1_jax.config import Config
+    from codea1_jax.models.chips import Hardware
     from codea1_jax.plan.compiler import Watch
+    from codea1_jax.plan.lengths import Lengths
 
 
 def add(commands: Commands) -> None:
@@ -32,6 +36,11 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument(
         "--lengths", type=Path, metavar="FILE", help="JSONL of lengths to expect; the least time still goes by --fill"
+    )
+    parser.add_argument(
+        "--search",
+        action="store_true",
+        help="compile several layouts (mesh, rows, pages, micro-batches, ...) and print the fastest that fits",
     )
     parser.add_argument(
         "--calibrate",
@@ -67,6 +76,8 @@ def _run(options: argparse.Namespace) -> int:
     hardware = find_hardware(name)
     lengths = None if options.lengths is None else read_lengths(options.lengths)
     check_compiler(hardware)
+    if options.search:
+        return _search(options, hardware, lengths)
     with progress() as watch:
         plan = make_plan(config, hardware, options.fill, watch, lengths)
     if options.json:
@@ -93,6 +104,35 @@ def _calibrate(options: argparse.Namespace, config: Config) -> int:
     else:
         print_table(calibrated_table(phases, f"{options.preset} on this machine"))
         print(f"expected: {sum(phase.seconds for phase in phases):.4g} s a step, judging left out")
+    return DONE
+
+
+def _search(options: argparse.Namespace, hardware: Hardware, lengths: Lengths | None) -> int:
+    from rich.console import Console
+
+    from codea1_jax.config import Config, load
+    from codea1_jax.console import print_table
+    from codea1_jax.plan.search import search
+    from codea1_jax.plan.table import search_table
+
+    def reload(overrides: Sequence[str]) -> Config:
+        return load(Config, options.preset, [*options.overrides, *overrides])
+
+    console = Console(stderr=True)
+    with console.status("ranking layouts by arithmetic, then compiling the best; minutes each"):
+        say = partial(console.print, soft_wrap=True, highlight=False)
+        found = search(reload(()), hardware, options.fill, reload, say, lengths)
+    if options.json:
+        keys = ("overrides", "step_seconds_expected", "fits")
+        rows = [(list(each.overrides), each.seconds if each.fits else None, each.fits) for each in found]
+        print(json.dumps([dict(zip(keys, row, strict=True)) for row in rows]))
+        return DONE
+    print_table(search_table(found, f"{options.preset} on {hardware.name}"))
+    best = found[0]
+    if not best.fits:
+        print("none of these fits: take more chips, or shorten rollout.code_tokens and rollout.test_tokens")
+        return FAILED
+    print(f"best: {' '.join(map(shlex.quote, best.overrides)) or 'the layout as it is'}")
     return DONE
 
 

@@ -13,7 +13,9 @@ from codea1_jax.plan.calibrate import Calibrated
 from codea1_jax.plan.compiler import Compiled
 from codea1_jax.plan.plan import Plan, Row, gib
 from codea1_jax.plan.planned import PHASE_COLUMNS, Planned
+from codea1_jax.plan.search import Candidate
 
+SAMPLING = ("prefill", "insert", "decode")
 WORTH_A_LINE = 0.1  # temporaries, as a share of parameters and cache
 
 
@@ -103,9 +105,25 @@ def calibrated_document(phases: Sequence[Calibrated]) -> dict[str, Any]:
     }
 
 
+def search_table(candidates: Sequence[Candidate], title: str) -> Table:
+    """Layouts that were compiled, best first."""
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for name in ("layout", "GiB/chip", "s/step expected", "of it sampling", "temporaries"):
+        table.add_column(name, justify="left" if name == "layout" else "right", no_wrap=name != "layout")
+    for candidate in candidates:
+        layout = " ".join(candidate.overrides) or "as given"
+        if (plan := candidate.plan) is None:
+            table.add_row(layout, "", str(candidate), "", "")
+            continue
+        sampling = sum(row.expected_seconds for row in plan.rows if row.phase.name.split()[0] in SAMPLING)
+        temporaries = gib(max(row.temporaries for row in plan.rows))
+        table.add_row(layout, peak(plan), str(candidate), f"{sampling:.4g}", temporaries)
+    return table
+
+
 def _arguments(row: Row) -> int:
     """Bytes that a sampling phase is given: parameters and cache."""
-    sampling = row.phase.name.split()[0] in ("prefill", "insert", "decode")
+    sampling = row.phase.name.split()[0] in SAMPLING
     return row.compiled.arguments if sampling and isinstance(row.compiled, Compiled) else 0
 
 

@@ -1,0 +1,278 @@
+"""Looks for the layout of a run that fits some hardware and is expected to take the shortest step.
+
+A layout is the mesh, rows and pages of rollouts, micro-batches, what the backward pass computes again and what waits in
+host memory: nothing that changes what is learned but for rounding. All that arithmetic finds room for are ranked by a
+rough forecast (`estimated_seconds`); the best, and the one given, are compiled, and the compiler's figures decide.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from codea1_jax.config import Config
+from codea1_jax.errors import UserError
+from codea1_jax.models.chips import GIB, Hardware
+from codea1_jax.plan.compiler import CompilerError
+from codea1_jax.plan.duration import efficiency_of
+from codea1_jax.plan.forecast import HOST_SECONDS, ROW_SECONDS, cache_seconds
+from codea1_jax.plan.lengths import Lengths
+from codea1_jax.plan.memory import least_memory, resident
+from codea1_jax.plan.plan import Plan, make_plan
+from codea1_jax.plan.planned_run import make_planned_run, model_shape
+from codea1_jax.plan.workload import (
+    Phase,
+    PlannedRun,
+    SamplingLoad,
+    TrainingLoad,
+    fullest_batch,
+    learner_config,
+    load_capacity,
+    phases,
+    sampling_loads,
+    training_loads,
+)
+
+ROWS_PER_SHARD = (32, 64, 128, 256, 512, 1024)
+MICRO_BATCHES = (1, 2, 4)
+REMAT = ("full", "dots")
+COMPILED = 4  # candidates, besides the layout that is given
+HOP = 5e-6  # seconds that the devices of a tensor axis wait for each other, apart from what they send; assumed
+LOGITS = 2.5  # copies of a token step's float32 logits; those of the shipped plans, about
+SPARE = 0.6 * GIB
+USED = 0.97  # of the memory: what the compiler adds is not known before
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What is searched. micro_batch: rows of a micro-batch on each of a batch's shards."""
+
+    mesh: tuple[int, int, int]
+    rows: int
+    cache_tokens: int
+    micro_batch: int
+    remat: str
+    optimizer_offloaded: bool
+
+    def overrides(self, config: Config) -> list[str]:
+        """As on the command line."""
+        replica, fsdp, tensor = self.mesh
+        found = [f"mesh={{replica: {replica}, fsdp: {fsdp}, tensor: {tensor}}}"]
+        if sampling_loads(config):
+            found += [f"rollout.rows={self.rows}", f"rollout.cache_tokens={self.cache_tokens}"]
+        found += [
+            f"{policy}.packing.micro_batch_tokens={self.micro_batch * _row(config, policy, loads)}"
+            for policy, loads in training_loads(config).items()
+        ]
+        return [*found, f"model.remat={self.remat}", f"offload.optimizer={str(self.optimizer_offloaded).lower()}"]
+
+
+def _row(config: Config, policy: str, loads: Sequence[TrainingLoad]) -> int:
+    """Tokens of a row of a micro-batch."""
+    return max(learner_config(config, policy).packing.row_length, *(load.length for load in loads))
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A layout as overrides, none for the one given, and its plan; or why there is none."""
+
+    overrides: tuple[str, ...]
+    plan: Plan | None
+    refused: str = ""
+
+    @property
+    def fits(self) -> bool:
+        """Whether the compiler finds room for all of its programs."""
+        return self.plan is not None and self.plan.fits
+
+    @property
+    def seconds(self) -> float:
+        """Expected of a step; infinite if it does not fit."""
+        return self.plan.expected_seconds if self.plan is not None and self.plan.fits else float("inf")
+
+    def __str__(self) -> str:
+        if self.plan is None:
+            return self.refused
+        return f"{self.seconds:.4g} s" if self.fits else "does not fit"
+
+
+def search(
+    config: Config,
+    hardware: Hardware,
+    fill: float,
+    reload: Callable[[Sequence[str]], Config],
+    report: Report,
+    lengths: Lengths | None = None,
+) -> list[Candidate]:
+    """Candidates that were compiled, the shortest expected step first.
+
+    reload: the same configuration with these overrides. report: gets a line for each thing that is done.
+    Raises UserError if no layout fits by arithmetic.
+    """
+    ranked = rank(config, hardware, fill, reload)
+    if not ranked:
+        raise UserError(f"no layout fits {hardware.name}: take more chips, adapters (lora) or a smaller model")
+
+    def plan(layout: Layout | None) -> Candidate:
+        found = _compiled(config, hardware, fill, reload, layout, lengths)
+        report(f"{' '.join(found.overrides) or 'as given'}: {found}")
+        return found
+
+    with ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // 2)) as pool:
+        return sorted(pool.map(plan, [None, *ranked[:COMPILED]]), key=lambda candidate: candidate.seconds)
+
+
+def rank(config: Config, hardware: Hardware, fill: float, reload: Callable[[Sequence[str]], Config]) -> list[Layout]:
+    """Layouts that fit by arithmetic, the shortest estimate first."""
+
+    def estimate(layout: Layout) -> float:
+        return estimated_seconds(make_planned_run(reload(layout.overrides(config)), hardware), hardware, fill)
+
+    return sorted(layouts(config, hardware, reload), key=estimate)
+
+
+def layouts(config: Config, hardware: Hardware, reload: Callable[[Sequence[str]], Config]) -> Iterator[Layout]:
+    """Every layout that arithmetic finds room for, with as many pages of rollouts as fit.
+
+    Of micro-batches, recomputation and offloading only the cheapest that fit beside each other are kept: the largest
+    micro-batches, the least recomputation, and moments on the devices.
+    """
+    for mesh in meshes(config, hardware):
+        for offloaded, remat, micro_batch in itertools.product((False, True), reversed(REMAT), reversed(MICRO_BATCHES)):
+            layout = Layout(mesh, 1, 1, micro_batch, remat, optimizer_offloaded=offloaded)
+            run = make_planned_run(reload(layout.overrides(config)), hardware)
+            if learning_memory(run) <= USED * hardware.chip.memory:
+                sampled = list(_with_rows(config, run, hardware, layout))
+                yield from sampled
+                if sampled:
+                    break
+
+
+def meshes(config: Config, hardware: Hardware) -> list[tuple[int, int, int]]:
+    """Tensor axes that divide the heads; the other devices split the parameters, or each hold a copy."""
+    devices, heads = hardware.devices, model_shape(config.model).num_heads
+    divisors = [n for n in range(1, devices + 1) if devices % n == 0]
+    tensors = [n for n in divisors if heads % n == 0 and n <= 8]
+    found = {(1, devices // tensor, tensor) for tensor in tensors} | {
+        (devices // tensor, 1, tensor) for tensor in tensors
+    }
+    return sorted(found)
+
+
+def _with_rows(config: Config, run: PlannedRun, hardware: Hardware, layout: Layout) -> Iterator[Layout]:
+    """The layout with several numbers of rows, and the pages that fit beside them."""
+    loads = sampling_loads(config)
+    if not loads:
+        yield layout
+        return
+    most = max(load.prompts * load.samples for load in loads)
+    for rows in (each * run.batch_shards for each in ROWS_PER_SHARD):
+        logits = LOGITS * 4 * rows / run.batch_shards * run.model.vocab_size / run.tensor
+        free = USED * hardware.chip.memory - resident(run) - run.gathered - logits - SPARE
+        held = int(free / run.token_bytes) * run.batch_shards // 100_000 * 100_000
+        if rows < 2 * most and held >= max(_least_tokens(run, load) for load in loads):
+            yield replace(layout, rows=min(rows, most), cache_tokens=held)
+
+
+def _least_tokens(run: PlannedRun, load: SamplingLoad) -> int:
+    """Tokens of one longest prompt and response in each shard."""
+    capacity = load_capacity(run, load)
+    return capacity.most_pages * capacity.block * run.batch_shards
+
+
+def learning_memory(run: PlannedRun) -> float:
+    """Bytes that learning takes on a device, by arithmetic: what `least_memory` counts, and activations."""
+    model, found = run.model, 0.0
+    for policy in training_loads(run.config):
+        tokens = fullest_batch(run, policy).tokens.size / run.batch_shards
+        # What the matrices of a layer give; without recomputation all layers' are kept.
+        width = 3 * model.intermediate_size + 2 * model.hidden_size
+        width += (2 * model.num_heads + 2 * model.num_kv_heads) * model.head_dim
+        layer = tokens * width * run.itemsize / run.tensor
+        kept = 4 * layer if run.config.model.remat == "full" else (2 + model.num_layers) * layer
+        found = max(found, least_memory(run)[f"gradient {policy}"] + run.gathered / model.num_layers + kept + SPARE)
+    return found
+
+
+def estimated_seconds(run: PlannedRun, hardware: Hardware, fill: float) -> float:
+    """A step's seconds before anything is compiled: mean lengths, and the work of each call at assumed efficiencies."""
+    by_name = {phase.name: phase for phase in phases(run, fill)}
+    loads = sampling_loads(run.config)
+    decoding = sum(_decoding(run, hardware, load, by_name.pop(f"decode {load.role}"), fill) for load in loads)
+    others = by_name.values()
+    return decoding + sum(phase.calls * (_call_seconds(run, hardware, phase) + HOST_SECONDS) for phase in others)
+
+
+def _decoding(run: PlannedRun, hardware: Hardware, load: SamplingLoad, phase: Phase, fill: float) -> float:
+    capacity, chip, reached = load_capacity(run, load), hardware.chip, efficiency_of(hardware)
+    block, shards = capacity.block, capacity.batch_shards
+    prompt, response = fill * load.prompt, fill * load.response
+    kept = prompt / capacity.width + response / 2 + block  # tokens of a row, on average
+    rows = min(capacity.rows, capacity.pages * block / kept)
+    # All samples one after another, and a tail in which the rows empty.
+    blocks = load.prompts * load.samples * response / (rows * block) + load.response / block / 2
+    compute = phase.flops / (chip.flops * hardware.devices * reached.matrix)
+    moved = block * run.gathered / (chip.bandwidth * reached.memory)
+    call = max(compute, moved) + _sums(run, hardware, block * capacity.rows / shards, times=block)
+    read = cache_seconds(run, hardware, int(blocks * block * rows * (kept - block) / shards))
+    return blocks * (call + HOST_SECONDS + ROW_SECONDS * capacity.rows) + read
+
+
+def _call_seconds(run: PlannedRun, hardware: Hardware, phase: Phase) -> float:
+    """One call of a prefill, or of learning."""
+    chip, reached = hardware.chip, efficiency_of(hardware)
+    kind, owner = phase.name.split()
+    work = max(
+        phase.flops / (chip.flops * hardware.devices * reached.matrix),
+        phase.traffic / (chip.bandwidth * reached.memory),
+    )
+    if kind not in ("score-old", "score-ref", "gradient"):
+        return work
+    passes = 3 if kind == "gradient" else 1
+    parts = run.shards // run.tensor  # of the parameters, which are gathered in each pass
+    gathered = passes * run.gathered * (1 - 1 / parts) / (chip.interconnect * reached.interconnect)
+    tokens = fullest_batch(run, owner).tokens.size / run.batch_shards
+    return max(work, gathered) + passes * _sums(run, hardware, tokens, times=1)
+
+
+def _sums(run: PlannedRun, hardware: Hardware, tokens: float, times: int) -> float:
+    """Seconds in which a tensor axis sums activations, after attention and the feed-forward layer, over all layers."""
+    if run.tensor == 1:
+        return 0.0
+    sent = 2 * (1 - 1 / run.tensor) * tokens * run.model.hidden_size * run.itemsize
+    bandwidth = hardware.chip.interconnect * efficiency_of(hardware).interconnect
+    return 2 * run.model.num_layers * (sent / bandwidth + times * HOP)
+
+
+def _compiled(
+    config: Config,
+    hardware: Hardware,
+    fill: float,
+    reload: Callable[[Sequence[str]], Config],
+    layout: Layout | None,
+    lengths: Lengths | None,
+) -> Candidate:
+    """A layout's plan; one that the compiler finds a little too large is tried once more, smaller."""
+    overrides = () if layout is None else tuple(layout.overrides(config))
+    try:
+        plan = make_plan(reload(overrides), hardware, fill, lambda phase, outcome: None, lengths)
+    except (UserError, CompilerError) as error:
+        return Candidate(overrides, None, str(error))
+    if plan.fits or layout is None or (smaller := _smaller(layout, plan)) is None:
+        return Candidate(overrides, plan)
+    overrides = tuple(smaller.overrides(config))
+    return Candidate(overrides, make_plan(reload(overrides), hardware, fill, lambda phase, outcome: None, lengths))
+
+
+def _smaller(layout: Layout, plan: Plan) -> Layout | None:
+    """Less of what did not fit; None if nothing is left to take."""
+    refused = {row.phase.name.split()[0] for row in plan.rows if row.fix is not None}
+    if refused & {"gradient", "update", "score-old", "score-ref"}:
+        if layout.micro_batch > 1:
+            return replace(layout, micro_batch=layout.micro_batch // 2)
+        return replace(layout, remat="full") if layout.remat != "full" else None
+    return replace(layout, cache_tokens=int(0.9 * layout.cache_tokens) // 100_000 * 100_000)
