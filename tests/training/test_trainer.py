@@ -31,6 +31,7 @@ def configured(*overrides: str) -> Config:
     return load(Config, "micro/a1_paper", [*QUICK, "run.directory=run", *overrides])
 
 
+@pytest.mark.long
 def test_the_command_line_and_python_train_to_the_same_figures_and_rollouts(tmp_path, capsys):
     assert cli.main(train_arguments(tmp_path / "command", "train.steps=2")) == 0
     assert str(tmp_path / "command" / "report.html") in capsys.readouterr().out
@@ -49,6 +50,7 @@ def test_the_command_line_and_python_train_to_the_same_figures_and_rollouts(tmp_
     }
 
 
+@pytest.mark.long
 def test_given_rewards_stand_in_for_the_papers_and_a_given_judge_stays_open():
     seen = []
 
@@ -91,6 +93,7 @@ QUESTIONS = [
 ]
 
 
+@pytest.mark.long
 def test_given_questions_are_trained_on_those_that_fail_their_tests_refused_and_the_run_resumed():
     config = configured("train.steps=1", "data.problems=1")
     with Trainer(config, questions=QUESTIONS[1:], heldout=QUESTIONS[:1]) as trainer:
