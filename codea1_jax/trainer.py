@@ -31,7 +31,7 @@ from codea1_jax.hosts.agreement import agreement
 from codea1_jax.hosts.gather import on_all
 from codea1_jax.hosts.interrupts import Interrupts
 from codea1_jax.report import build_report
-from codea1_jax.run.rundir import SUMMARY_FILE, RunDir, check_same_run, checkpoints_of
+from codea1_jax.run.rundir import REFUSED_FILE, SUMMARY_FILE, RunDir, check_same_run, checkpoints_of
 from codea1_jax.run.summary import summarize
 from codea1_jax.run.telemetry import METRICS_FILE, rollouts_path
 from codea1_jax.state import State
@@ -131,7 +131,8 @@ class Trainer:
         """
         training, config = self._training, self.config
         with RunDir(self._directory, config, config.checkpoint, resume=self._resume, wandb=config.run.wandb) as run:
-            _report_refused((*training.questions.refused, *training.evaluation.benchmark.left_out), run)
+            refused = (*training.questions.refused, *training.evaluation.benchmark.left_out)
+            _report_refused(refused, training.questions.dropped, run)
             with Interrupts(agreement()):  # the run's directory is there: it is to be continued
                 state = start(training) if run.resume_step is None else resume(training, run)
             ready = time.perf_counter()
@@ -149,8 +150,11 @@ class Trainer:
         return evaluate(self._training, start(self._training) if self._state is None else self._state)
 
 
-def _report_refused(refused: Sequence[Refusal], run: RunDir) -> None:
-    run.write_refused([vars(refusal) for refusal in refused])
+def _report_refused(refused: Sequence[Refusal], dropped_tests: Sequence[Refusal], run: RunDir) -> None:
+    run.write_refused([vars(refusal) for refusal in (*refused, *dropped_tests)])
+    if dropped_tests:
+        questions = counted(len({test.id for test in dropped_tests}), "question")
+        logger.warning("%s of %s left out: see %s", counted(len(dropped_tests), "test"), questions, REFUSED_FILE)
     for reason, count in Counter(refusal.reason for refusal in refused).most_common():
         logger.warning("%s refused: %s", counted(count, "question"), reason)
 

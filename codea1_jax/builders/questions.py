@@ -37,12 +37,16 @@ NONE_GIVEN = GivenQuestions()
 
 @dataclass(frozen=True)
 class Questions:
-    """Questions to train on, held-out ones, those of benchmarks, and those refused with the reason."""
+    """Questions to train on, held-out ones, those of benchmarks, and those refused with the reason.
+
+    dropped: tests that were left out of questions, by the question's id, each with the reason.
+    """
 
     train: tuple[Problem, ...]
     heldout: tuple[Problem, ...]
     benchmark: tuple[Problem, ...]
     refused: tuple[Refusal, ...]
+    dropped: tuple[Refusal, ...] = ()
 
 
 def load_questions(config: Config, prompts: Prompts, judge: Judge, given: GivenQuestions = NONE_GIVEN) -> Questions:
@@ -57,7 +61,7 @@ def load_questions(config: Config, prompts: Prompts, judge: Judge, given: GivenQ
     data = config.data
     scored = config.eval.every > 0 and "code" in METHODS[config.method.name].roles
     benchmark = _load_benchmarks(config) if scored else Loaded(())  # before anything that takes time
-    train, heldout, refused = _read(config, judge, given)
+    train, heldout, refused, dropped = _read(config, judge, given)
     if data.golden_tests is not None:
         train, untested = _with_tests_of(data.golden_tests, train)
         refused += untested
@@ -76,24 +80,25 @@ def load_questions(config: Config, prompts: Prompts, judge: Judge, given: GivenQ
     fitting = tuple(p for p in benchmark.problems if _code_fits(p, prompts, config))
     refused += benchmark.refused
     refused += tuple(Refusal(p.id, "its prompt is too long") for p in benchmark.problems if p not in fitting)
-    return Questions(train, tuple(p for p in heldout if p.id in short), fitting, refused)
+    return Questions(train, tuple(p for p in heldout if p.id in short), fitting, refused, dropped)
 
 
 def _read(
     config: Config, judge: Judge, given: GivenQuestions
-) -> tuple[tuple[Problem, ...], tuple[Problem, ...], tuple[Refusal, ...]]:
-    """The questions to train on, those held out, and those refused."""
+) -> tuple[tuple[Problem, ...], tuple[Problem, ...], tuple[Refusal, ...], tuple[Refusal, ...]]:
+    """The questions to train on, those held out, those refused, and the tests left out of the others."""
     data = config.data
     named = _named_heldout(config, judge, given)
     if given.train is None and data.source == "micro":
         train = micro.problems("train", data.problems, config.run.seed)
-        heldout = micro.problems("heldout", data.heldout_problems, 0) if named is None else named.problems
-        return train, heldout, () if named is None else named.refused
+        if named is None:
+            return train, micro.problems("heldout", data.heldout_problems, 0), (), ()
+        return train, named.problems, named.refused, named.dropped
     loaded = _load_file(data.source, judge) if given.train is None else _trusted(Loaded(tuple(given.train)), judge)
     if named is not None:
         known = {problem.solution.strip() for problem in named.problems}
         train = tuple(problem for problem in loaded.problems if problem.solution.strip() not in known)
-        return train, named.problems, loaded.refused + named.refused
+        return train, named.problems, loaded.refused + named.refused, loaded.dropped + named.dropped
     train, heldout = hold_out(loaded.problems, data.heldout_share, data.heldout_problems)
     if config.eval.every and data.heldout_share and data.heldout_problems and not heldout:
         logger.warning(
@@ -101,7 +106,7 @@ def _read(
             counted(len(train), "question"),
             data.heldout_share,
         )
-    return train, heldout, loaded.refused
+    return train, heldout, loaded.refused, loaded.dropped
 
 
 def _named_heldout(config: Config, judge: Judge, given: GivenQuestions) -> Loaded | None:

@@ -167,7 +167,7 @@ def _suite_rollouts(
 
 def verdicts_on(outcomes: ProgramOutcomes, tests: Iterable[Test]) -> tuple[Verdict, ...]:
     """One program's verdicts on given tests."""
-    return tuple(verdict_on(outcomes.by_call[test.call], test.expected) for test in tests)
+    return tuple(verdict_on(outcomes.by_call[test.call], test) for test in tests)
 
 
 def _failed(verdicts: Iterable[Verdict]) -> tuple[bool, ...]:

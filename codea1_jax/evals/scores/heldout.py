@@ -31,7 +31,7 @@ from codea1_jax.hosts.gather import gathered, is_mine
 from data_pipeline import Problem
 from data_pipeline.golden import read_golden_tests
 from data_pipeline.imports import with_imports
-from sandbox import Judge, Outcome, same
+from sandbox import Judge, Outcome, Tolerance, same
 from sandbox.language import SuiteTest
 
 logger = logging.getLogger(__name__)
@@ -87,7 +87,10 @@ def evaluate_code(
             pending[i] = [submitted[p] for p in programs]
 
     def count_correct() -> dict[int, int]:
-        return {i: sum(_agrees(p.result(), heldout.answers[i]) for p in programs) for i, programs in pending.items()}
+        return {
+            i: sum(_agrees(p.result(), heldout.answers[i], _tolerances(heldout.problems[i])) for p in programs)
+            for i, programs in pending.items()
+        }
 
     correct = gathered(count_correct).values()
     metrics = {f"eval/pass_at_{k}": 100 * fmean(pass_at_k(samples, c, k) for c in correct) for k in KS if k <= samples}
@@ -163,6 +166,7 @@ def _sample(
 class _Truth:
     """What a problem's reference and mutants answer to the calls of some tests, and the tests' stated answers."""
 
+    tolerance: Tolerance
     reference: ProgramOutcomes
     mutants: tuple[ProgramOutcomes, ...]
     stated: Mapping[str, str | None]
@@ -171,18 +175,18 @@ class _Truth:
         """`val` of the test reward."""
         calls = [t.call for t in suite]
         reference = [self.reference.by_call[call] for call in calls]
-        validated = validate_suite(calls, reference, [self.stated[t.stated] for t in suite])
+        validated = validate_suite(calls, reference, [self.stated[t.stated] for t in suite], tolerance=self.tolerance)
         return validity(len(validated.kept), validated.invalid, suite_size)
 
     def holds(self, test: SuiteTest) -> bool:
         """Whether the stated answer is the reference's."""
         stated, outcome = self.stated[test.stated], self.reference.by_call[test.call]
-        return stated is not None and outcome.value is not None and same(stated, outcome.value)
+        return stated is not None and outcome.value is not None and self.tolerance.same(stated, outcome.value)
 
     def kills(self, tests: Iterable[SuiteTest], mutant: int) -> bool:
         """Whether one of these tests, which hold, fails a mutant."""
         answers = self.mutants[mutant].by_call
-        return any(not _matches(answers[t.call], self.reference.by_call[t.call].value) for t in tests)
+        return any(not _matches(self.tolerance, answers[t.call], self.reference.by_call[t.call].value) for t in tests)
 
 
 def _truths(judge: Judge, problems: Sequence[Problem], tests: Sequence[Sequence[SuiteTest]]) -> list[_Truth]:
@@ -195,7 +199,7 @@ def _truths(judge: Judge, problems: Sequence[Problem], tests: Sequence[Sequence[
                 mutants = [submit_calls(judge, mutant, calls, problem.entry_point) for mutant in problem.mutants]
                 pending[i] = reference, mutants, StatedAnswers(judge, [t.stated for t in own])
         return {
-            i: _Truth(reference.result(), tuple(m.result() for m in mutants), stated.result())
+            i: _Truth(problems[i].tolerance, reference.result(), tuple(m.result() for m in mutants), stated.result())
             for i, (reference, mutants, stated) in pending.items()
         }
 
@@ -222,9 +226,16 @@ def _values(reference: ProgramOutcomes) -> dict[str, str]:
     return {call: value for call, value in values.items() if same(value, value)}
 
 
-def _agrees(program: ProgramOutcomes, answers: Mapping[str, str]) -> bool:
-    return bool(answers) and all(_matches(program.by_call[call], value) for call, value in answers.items())
+def _tolerances(problem: Problem) -> Mapping[str, Tolerance]:
+    """How close the answers to the scored calls must come."""
+    stated = {test.call: test.tolerance for test in read_golden_tests(problem)}
+    return {call: stated.get(call, problem.tolerance) for call in _scored_calls(problem)}
 
 
-def _matches(outcome: Outcome, value: str | None) -> bool:
-    return outcome.value is not None and value is not None and same(outcome.value, value)
+def _agrees(program: ProgramOutcomes, answers: Mapping[str, str], tolerances: Mapping[str, Tolerance]) -> bool:
+    found = program.by_call
+    return bool(answers) and all(_matches(tolerances[call], found[call], value) for call, value in answers.items())
+
+
+def _matches(tolerance: Tolerance, outcome: Outcome, value: str | None) -> bool:
+    return outcome.value is not None and value is not None and tolerance.same(outcome.value, value)
