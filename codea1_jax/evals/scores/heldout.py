@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from codea1_jax.evals.scores.metrics import mul, pass_at_k
+from codea1_jax.evals.scores.metrics import bounded, estimate, mul, pass_at_k
 from codea1_jax.evals.scores.unleaked import ROUNDS, choose
 from codea1_jax.game.judging import ProgramOutcomes, StatedAnswers, submit_calls
 from codea1_jax.game.players import Player, ProgramRequest, SuiteRequest
@@ -61,12 +61,12 @@ def prepare(problems: Sequence[Problem], judge: Judge) -> HeldOut:
 
 
 def code_metrics(samples: int) -> tuple[str, ...]:
-    """The names of what `evaluate_code` gives."""
+    """The names of what `evaluate_code` gives, intervals left out."""
     return ("eval/avg_at_n", *(f"eval/pass_at_{k}" for k in KS if k <= samples))
 
 
 def suite_metrics(heldout: HeldOut) -> tuple[str, ...]:
-    """The names of what `evaluate_tests` gives."""
+    """The names of what `evaluate_tests` gives, intervals left out."""
     by_mutants = ("eval/kill_rate", "eval/mut_at_5", "eval/mul") if any(p.mutants for p in heldout.problems) else ()
     return ("eval/test_validity", "eval/pass_at_5", *by_mutants)
 
@@ -74,7 +74,7 @@ def suite_metrics(heldout: HeldOut) -> tuple[str, ...]:
 def evaluate_code(
     player: Player, judge: Judge, heldout: HeldOut, samples: int, stream: tuple[int, ...]
 ) -> dict[str, float]:
-    """avg@n and pass@k for k = 1, 2, 4, ... n, in percent."""
+    """avg@n and pass@k for k = 1, 2, 4, ... n, in percent, each with its interval over the questions."""
     requests = [ProgramRequest(p, samples, (*stream, 0, i)) for i, p in enumerate(heldout.problems)]
     pending = {}
     for i, written in player.programs(requests):
@@ -93,14 +93,19 @@ def evaluate_code(
         }
 
     correct = gathered(count_correct).values()
-    metrics = {f"eval/pass_at_{k}": 100 * fmean(pass_at_k(samples, c, k) for c in correct) for k in KS if k <= samples}
-    return {"eval/avg_at_n": 100 * fmean(c / samples for c in correct), **metrics}
+    metrics = bounded("eval/avg_at_n", estimate([c / samples for c in correct]))
+    for k in KS:
+        if k <= samples:
+            metrics |= bounded(f"eval/pass_at_{k}", estimate([pass_at_k(samples, c, k) for c in correct]))
+    return metrics
 
 
 def evaluate_tests(
     player: Player, judge: Judge, heldout: HeldOut, suites: int, suite_size: int, stream: tuple[int, ...]
 ) -> dict[str, float]:
     """Validity, kill rate, pass@5, mut@5 and Mul, in percent; `suites` are sampled per question for the first two.
+
+    Each but Mul has its interval over the questions.
 
     Questions without mutants are shown with their reference and count for validity and pass@5 only.
     """
@@ -120,12 +125,11 @@ def _hunt(
     truths = _truths(judge, problems, [[t for suite in hunt for t in suite] for hunt in written])
     valid, kills = [], []
     for truth, hunt, target in zip(truths, written, targets, strict=True):
-        for suite in hunt:
-            valid.append(truth.validity(suite, suite_size))
-            if target is not None:
-                kills.append(truth.kills(filter(truth.holds, suite), target))
-    metrics = {"eval/test_validity": 100 * fmean(valid)}
-    return metrics | ({"eval/kill_rate": 100 * fmean(kills)} if kills else {})
+        valid.append(fmean(truth.validity(suite, suite_size) for suite in hunt))  # as many suites for each question
+        if target is not None:
+            kills.append(fmean(truth.kills(filter(truth.holds, suite), target) for suite in hunt))
+    metrics = bounded("eval/test_validity", estimate(valid))
+    return metrics | (bounded("eval/kill_rate", estimate(kills)) if kills else {})
 
 
 def _five_rounds(
@@ -141,9 +145,9 @@ def _five_rounds(
         right.append(len(good) / ROUNDS)
         if problem.mutants:
             killed.append(fmean(truth.kills(good, m) for m in range(len(problem.mutants))))
-    metrics = {"eval/pass_at_5": 100 * fmean(right)}
+    metrics = bounded("eval/pass_at_5", estimate(right))
     if killed:
-        metrics["eval/mut_at_5"] = 100 * fmean(killed)
+        metrics |= bounded("eval/mut_at_5", estimate(killed))
         metrics["eval/mul"] = mul(metrics["eval/pass_at_5"], metrics["eval/mut_at_5"])
     return metrics
 
