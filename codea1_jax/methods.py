@@ -16,6 +16,7 @@ from codea1_jax.game.rollouts import Page, QuestionRollout
 from codea1_jax.game.round import Game, RoundResult, play_round
 from codea1_jax.learn import Groups, Trajectory
 from data_pipeline import Problem
+from data_pipeline.golden import plain_golden_tests
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,9 @@ def _sft(game: Game, problems: Sequence[Problem], _book: Mapping[str, Page], str
     """Shown a question and (white box) its reference, the Test LLM must give K golden tests, others each time."""
     groups = []
     for problem in problems:
-        wanted = min(game.config.scoring.rewards.suite_size, len(problem.golden_tests))
-        tests = random.Random(f"{stream} {problem.id}").sample(problem.golden_tests, wanted)
+        golden = plain_golden_tests(problem)
+        wanted = min(game.config.scoring.rewards.suite_size, len(golden))
+        tests = random.Random(f"{stream} {problem.id}").sample(golden, wanted)
         shown = problem.solution if game.config.white_box else None
         prompt = game.prompts.test(problem.question, problem.entry_point, shown)
         groups.append([Trajectory(prompt, game.prompts.suite(tests), advantage=1.0)])

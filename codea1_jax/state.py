@@ -9,7 +9,7 @@ from typing import Any
 from codea1_jax.game.rollouts import Page
 from codea1_jax.learn import PolicyState
 from codea1_jax.models.qwen2 import Params
-from sandbox import Test
+from sandbox import Test, Tolerance
 
 
 @dataclass(frozen=True)
@@ -35,15 +35,14 @@ def pack_state(state: State) -> tuple[dict[str, Any], dict[str, Any]]:
     if state.reference is not None:
         arrays["reference"] = state.reference
     book = {
-        question: [[test.call, test.expected, test.inputs, count] for test, count in page.items()]
-        for question, page in state.book.items()
+        question: [[*_packed(test), count] for test, count in page.items()] for question, page in state.book.items()
     }
     return arrays, {"step": state.step, "book": book, "data": state.data, "base": state.base_digest}
 
 
 def unpack_state(arrays: Mapping[str, Any], document: Mapping[str, Any]) -> State:
     """The inverse of `pack_state`, the base left out."""
-    book = {question: {Test(*test): count for *test, count in page} for question, page in document["book"].items()}
+    book = {question: {_unpacked(*test): count for *test, count in page} for question, page in document["book"].items()}
     policies = {name: policy for name, policy in arrays.items() if name != "reference"}
     return State(
         document["step"],
@@ -53,3 +52,11 @@ def unpack_state(arrays: Mapping[str, Any], document: Mapping[str, Any]) -> Stat
         document["data"],
         base_digest=document["base"],
     )
+
+
+def _packed(test: Test) -> list[Any]:
+    return [test.call, test.expected, test.inputs, test.tolerance.atol, test.tolerance.rtol]
+
+
+def _unpacked(call: str, expected: str, inputs: str, *tolerance: float) -> Test:
+    return Test(call, expected, inputs, Tolerance(*tolerance))

@@ -19,6 +19,8 @@ class Format:
     """a row with all of these fields has this format"""
     id_of: Callable[[Row], str]
     problem_of: Callable[[Row], Problem]
+    dropped_of: Callable[[Row], Sequence[str]] = lambda _row: ()
+    """why tests of a row that is read as a problem are left out of it, one reason a test"""
     difficulty_field: str | None = None
     """the field that rates a row, if there is one"""
 
@@ -34,7 +36,7 @@ class Format:
                 raise BadRow(f"difficulty {difficulty}")
             return self.problem_of(row)
 
-        return collect(rows, self.id_of, read_one)
+        return collect(rows, self.id_of, read_one, self.dropped_of)
 
 
 @dataclass(frozen=True)

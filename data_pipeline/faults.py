@@ -5,7 +5,7 @@ from pathlib import Path
 
 from data_pipeline import problem_files
 from data_pipeline.problem import Problem
-from data_pipeline.rows import BadRow, read_rows
+from data_pipeline.rows import BadRow, numbered_rows
 from data_pipeline.sources import find_format
 from data_pipeline.validate import failures
 from sandbox import Judge
@@ -22,10 +22,14 @@ class Fault:
 
 @dataclass(frozen=True)
 class Report:
-    """The number of good problems, and the faults in the order of the lines."""
+    """The number of good problems, and the faults in the order of the lines.
+
+    dropped: tests of good problems that are left out.
+    """
 
     problems: int
     faults: tuple[Fault, ...]
+    dropped: tuple[Fault, ...] = ()
 
 
 def find_faults(path: str | Path, judge: Judge) -> Report:
@@ -33,12 +37,13 @@ def find_faults(path: str | Path, judge: Judge) -> Report:
 
     Raises ValueError if the file as a whole cannot be read, and sandbox.SandboxError if the sandbox itself fails.
     """
-    rows = read_rows(path)
-    row_format = find_format(rows) or problem_files.FORMAT
+    rows = numbered_rows(path)
+    row_format = find_format([row for _, row in rows]) or problem_files.FORMAT
     problems: dict[int, Problem] = {}
     first_line: dict[str, int] = {}
     faults = []
-    for line, row in enumerate(rows, start=1):
+    dropped: list[Fault] = []
+    for line, row in rows:
         loaded = row_format.read([row])
         if loaded.refused:
             refusal = loaded.refused[0]
@@ -51,7 +56,10 @@ def find_faults(path: str | Path, judge: Judge) -> Report:
             continue
         first_line[problem.id] = line
         problems[line] = problem
+        dropped += [Fault(line, problem.id, test.reason) for test in loaded.dropped]
     reasons = zip(problems.items(), failures(tuple(problems.values()), judge), strict=True)
     failed = [Fault(line, problem.id, reason) for (line, problem), reason in reasons if reason is not None]
     faults = sorted([*faults, *failed], key=lambda fault: fault.line)
-    return Report(len(problems) - len(failed), tuple(faults))
+    refused = {fault.line for fault in failed}
+    left_out = tuple(fault for fault in dropped if fault.line not in refused)
+    return Report(len(problems) - len(failed), tuple(faults), left_out)

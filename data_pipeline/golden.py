@@ -8,11 +8,13 @@ assert that is still outside the suite language (exceptions, mocks, objects of t
 import ast
 import copy
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from data_pipeline.problem import Problem
 from data_pipeline.source_code import parse
-from sandbox.language import SuiteTest, parse_test
+from sandbox import EXACT, Tolerance
+from sandbox.language import Rejected, SuiteTest, parse_test
 from sandbox.syntax import parse_expression, parse_module
 
 Bindings = dict[str, ast.expr]
@@ -38,10 +40,89 @@ def golden_tests(test_code: str, entry_point: str) -> tuple[str, ...]:
 
 def read_golden_tests(problem: Problem) -> tuple[SuiteTest, ...]:
     """A problem's golden tests, parsed."""
-    tests = [
-        parse_test(parse_module(line).body[0], problem.entry_point, any_view=True) for line in problem.golden_tests
-    ]
+    tests = [_read_line(line, problem.entry_point) for line in problem.golden_tests]
     return tuple(test for test in tests if isinstance(test, SuiteTest))
+
+
+def _read_line(line: str, entry_point: str) -> SuiteTest | Rejected:
+    return read_golden_test(parse_module(line).body[0], entry_point)
+
+
+def read_golden_test(statement: ast.stmt, entry_point: str) -> SuiteTest | Rejected:
+    """A test that a person wrote: one of the suite language, with any view, that may also state a tolerance.
+
+    That is `assert CALL == pytest.approx(VALUE, rel=..., abs=...)` or `assert abs(CALL - VALUE) < EPS`.
+    """
+    try:
+        found = _approximate(statement)
+    except ValueError as error:
+        return Rejected(str(error))
+    if found is None:
+        return parse_test(statement, entry_point, any_view=True)
+    call, stated, tolerance = found
+    forms = [ast.Assert(ast.Compare(left, [ast.Eq()], [right])) for left, right in ((call, stated), (stated, call))]
+    tests = [parse_test(form, entry_point, any_view=True) for form in forms]
+    read = next((test for test in tests if isinstance(test, SuiteTest)), tests[0])
+    return replace(read, tolerance=tolerance) if isinstance(read, SuiteTest) else read
+
+
+def golden_line(test: SuiteTest) -> str:
+    """The test as a line, which `read_golden_test` reads as the same test."""
+    if test.tolerance == EXACT:
+        return plain_line(test)
+    rel, absolute = test.tolerance.rtol, test.tolerance.atol
+    return f"assert {test.call} == pytest.approx({test.stated}, rel={rel!r}, abs={absolute!r})"
+
+
+def plain_golden_tests(problem: Problem) -> tuple[str, ...]:
+    """A problem's golden tests in the language of suites, which has no tolerance."""
+    read = ((line, _read_line(line, problem.entry_point)) for line in problem.golden_tests)
+    return tuple(
+        plain_line(test) if isinstance(test, SuiteTest) and test.tolerance != EXACT else line for line, test in read
+    )
+
+
+def plain_line(test: SuiteTest) -> str:
+    """The test in the language of suites, without its tolerance."""
+    return f"assert {test.call} == {test.stated}"
+
+
+def _approximate(statement: ast.stmt) -> tuple[ast.expr, ast.expr, Tolerance] | None:
+    """Call, stated answer and tolerance of a test that states one. Raises ValueError for a tolerance that is none."""
+    match statement:
+        case ast.Assert(
+            test=ast.Compare(
+                left=call,
+                ops=[ast.Eq()],
+                comparators=[
+                    ast.Call(
+                        func=ast.Attribute(value=ast.Name(id="pytest"), attr="approx"), args=[stated], keywords=keywords
+                    )
+                ],
+            )
+        ):
+            given = {keyword.arg: _literal(keyword.value) for keyword in keywords}
+            if not given.keys() <= {"rel", "abs"}:
+                raise ValueError("of pytest.approx only rel and abs")
+            rtol = given.get("rel", 0.0 if "abs" in given else 1e-6)  # pytest's own defaults
+            return call, stated, Tolerance(given.get("abs", 1e-12), rtol)
+        case ast.Assert(
+            test=ast.Compare(
+                left=ast.Call(
+                    func=ast.Name(id="abs"), args=[ast.BinOp(left=call, op=ast.Sub(), right=stated)], keywords=[]
+                ),
+                ops=[ast.Lt() | ast.LtE()],
+                comparators=[most],
+            )
+        ):
+            return call, stated, Tolerance(_literal(most))
+    return None
+
+
+def _literal(node: ast.expr) -> float:
+    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        return float(node.value)  # type: ignore[arg-type]
+    raise ValueError("a tolerance that is not a plain number")
 
 
 def _test_functions(module: ast.Module) -> Iterator[ast.FunctionDef]:

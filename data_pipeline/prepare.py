@@ -64,6 +64,7 @@ class Manifest:
     questions_stripped: int
     dropped: dict[str, int]
     refused: list[Refusal]
+    dropped_tests: list[Refusal]
     files_sha256: dict[str, str]
 
     def as_document(self) -> dict[str, Any]:
@@ -82,7 +83,7 @@ def prepare(
     """
     dataset = find_dataset(recipe.name)
     if dataset.generate is not None:
-        return _write(recipe, directory, dataset.generate(), (), 0, "")
+        return _write(recipe, directory, dataset.generate(), Loaded(()), 0, "")
     path = local_path(recipe.source)
     loaded = _only(recipe.name, read(path, recipe.difficulties))
     stripped = 0
@@ -94,7 +95,7 @@ def prepare(
         reasons = ", ".join(f"{count} {kind}" for kind, count in _dropped(loaded.refused).items())
         raise ValueError(f"{recipe.source}: no problems are left of {len(loaded.refused)} rows ({reasons})")
     splits = {"train" if dataset.is_training_set else "test": loaded.problems}
-    return _write(recipe, directory, splits, loaded.refused, stripped, _sha256(*files(path)))
+    return _write(recipe, directory, splits, loaded, stripped, _sha256(*files(path)))
 
 
 def _only(name: str, loaded: Loaded) -> Loaded:
@@ -143,7 +144,7 @@ def _key(problem: Problem) -> str:
 
 
 def _write(
-    recipe: Recipe, directory: str | Path, splits: Splits, refused: Sequence[Refusal], stripped: int, input_sha256: str
+    recipe: Recipe, directory: str | Path, splits: Splits, loaded: Loaded, stripped: int, input_sha256: str
 ) -> tuple[Path, Manifest]:
     path = tfds_files.write(directory, recipe.name, splits)
     manifest = Manifest(
@@ -152,8 +153,9 @@ def _write(
         input_sha256=input_sha256,
         kept={split: len(problems) for split, problems in splits.items()},
         questions_stripped=stripped,
-        dropped=_dropped(refused),
-        refused=list(refused),
+        dropped=_dropped(loaded.refused),
+        refused=list(loaded.refused),
+        dropped_tests=list(loaded.dropped),
         files_sha256={file.name: _sha256(file) for file in sorted(path.iterdir())},
     )
     (path / "manifest.json").write_text(json.dumps(manifest.as_document(), indent=2) + "\n")

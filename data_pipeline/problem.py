@@ -3,14 +3,18 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from sandbox import Tolerance
+
 
 @dataclass(frozen=True)
 class Problem:
     """A programming question with a trusted solution.
 
-    `golden_tests` are lines `assert CALL == VALUE`; `check` is the dataset's own checking code, if it has any;
-    `probe_calls` together cover every small input, so agreement with the solution on all of them is an exact score;
-    `mutants` are fixed wrong programs; `preamble` is code that the dataset's own scorer puts before every sample.
+    `golden_tests` are lines `assert CALL == VALUE`, or `assert CALL == pytest.approx(VALUE, rel=..., abs=...)`;
+    `check` is the dataset's own checking code, if it has any; `probe_calls` together cover every small input, so
+    agreement with the solution on all of them is an exact score; `mutants` are fixed wrong programs; `preamble` is code
+    that the dataset's own scorer puts before every sample; `atol` and `rtol` are how close a float must come to the
+    solution's in tests that models write.
     """
 
     id: str
@@ -23,6 +27,13 @@ class Problem:
     mutants: tuple[str, ...] = ()
     preamble: str = ""
     source: str = ""
+    atol: float = 0.0
+    rtol: float = 0.0
+
+    @property
+    def tolerance(self) -> Tolerance:
+        """How close a float must come to the solution's."""
+        return Tolerance(self.atol, self.rtol)
 
 
 @dataclass(frozen=True)
@@ -35,14 +46,19 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Loaded:
-    """What was read from one source: every row is among the problems or among the refused."""
+    """What was read from one source: every row is among the problems or among the refused.
+
+    dropped: tests that were left out of problems, by the problem's id, each with the reason.
+    """
 
     problems: tuple[Problem, ...]
     refused: tuple[Refusal, ...] = ()
+    dropped: tuple[Refusal, ...] = ()
 
     def refusing(self, reasons: Mapping[str, str]) -> "Loaded":
         """The same with the problems of these ids among the refused."""
         return Loaded(
             tuple(problem for problem in self.problems if problem.id not in reasons),
             self.refused + tuple(Refusal(name, reason) for name, reason in reasons.items()),
+            tuple(test for test in self.dropped if test.id not in reasons),
         )

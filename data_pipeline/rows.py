@@ -26,7 +26,13 @@ def read_rows(path: str | Path) -> list[Row | BadRow]:
 
     Raises ValueError, in one line, if there is no file, or if one is of an unknown kind or unreadable as a whole.
     """
-    return [row for file in files(path) for row in _rows_of(file)]
+    return [row for _, row in numbered_rows(path)]
+
+
+def numbered_rows(path: str | Path) -> list[tuple[int, Row | BadRow]]:
+    """As `read_rows`, each with its number from 1 on; a blank line counts and is left out."""
+    rows = (row for file in files(path) for row in _rows_of(file))
+    return [(number, row) for number, row in enumerate(rows, start=1) if row is not None]
 
 
 def files(path: str | Path) -> list[Path]:
@@ -44,14 +50,15 @@ def files(path: str | Path) -> list[Path]:
     return known
 
 
-def _rows_of(path: Path) -> list[Row | BadRow]:
+def _rows_of(path: Path) -> Sequence[Row | BadRow | None]:
+    """The rows of a file; None for a blank line."""
     try:
         if path.name.endswith(".parquet"):
             return list(pyarrow.parquet.read_table(path).to_pylist())
         if path.name.endswith((".jsonl", ".jsonl.gz")):
             # Not splitlines, which also splits at other characters that JSON may hold.
             content = _bytes(path).rstrip()
-            return [_parsed(line) for line in content.split(b"\n")] if content else []
+            return [_parsed(line) if line.strip() else None for line in content.split(b"\n")]
         if path.name.endswith(".json"):
             return _items(json.loads(_bytes(path).decode()))
     except (pyarrow.ArrowException, OSError, EOFError, zlib.error, ValueError, RecursionError) as error:
@@ -59,10 +66,16 @@ def _rows_of(path: Path) -> list[Row | BadRow]:
     raise ValueError(f"{path}: unknown kind of file; known kinds: {', '.join(SUFFIXES)}")
 
 
-def collect(rows: Sequence[Row | BadRow], id_of: Callable[[Row], str], read: Callable[[Row], Problem]) -> Loaded:
+def collect(
+    rows: Sequence[Row | BadRow],
+    id_of: Callable[[Row], str],
+    read: Callable[[Row], Problem],
+    dropped_of: Callable[[Row], Sequence[str]],
+) -> Loaded:
     """Reads every row; a bad row, or one with the id of an earlier row, is refused with the reason."""
     problems: dict[str, Problem] = {}
     refused = []
+    dropped: list[Refusal] = []
     for number, row in enumerate(rows, start=1):
         name = f"row {number}"
         try:
@@ -72,9 +85,10 @@ def collect(rows: Sequence[Row | BadRow], id_of: Callable[[Row], str], read: Cal
             if name in problems:
                 raise BadRow(f"row {number} has the id of an earlier row")
             problems[name] = _problem(row, read)
+            dropped += [Refusal(name, _one_line(reason)) for reason in dropped_of(row)]
         except BadRow as error:
             refused.append(Refusal(name, _one_line(error)))
-    return Loaded(tuple(problems.values()), tuple(refused))
+    return Loaded(tuple(problems.values()), tuple(refused), tuple(dropped))
 
 
 def _problem(row: Row, read: Callable[[Row], Problem]) -> Problem:
@@ -85,7 +99,7 @@ def _problem(row: Row, read: Callable[[Row], Problem]) -> Problem:
         raise BadRow("nested too deeply") from None
     for name, value in vars(problem).items():
         try:
-            "".join(value).encode()
+            ("" if isinstance(value, float) else "".join(value)).encode()
         except UnicodeEncodeError as error:  # JSON can hold lone surrogates
             raise BadRow(f"its {name} holds half a character: {error.object[error.start]!a}") from None
     return problem
@@ -113,7 +127,23 @@ def texts(row: Row, name: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-_KINDS = {int: "a number", float: "a number", bool: "true or false", str: "a text", list: "a list", type(None): "null"}
+def number(row: Row, name: str) -> float:
+    """A field that is a number; 0 where it is missing. Raises BadRow for anything else."""
+    value = row.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float | None):
+        raise BadRow(f"{name} is {_KINDS[type(value)]}, not a number")
+    return float(value or 0)
+
+
+_KINDS = {
+    dict: "an object",
+    int: "a number",
+    float: "a number",
+    bool: "true or false",
+    str: "a text",
+    list: "a list",
+    type(None): "null",
+}
 
 
 def _bytes(path: Path) -> bytes:
@@ -141,5 +171,5 @@ def _object(value: object) -> Row | BadRow:
     return value if isinstance(value, dict) else BadRow(f"{_KINDS[type(value)]}, not a JSON object")
 
 
-def _one_line(error: Exception) -> str:
+def _one_line(error: Exception | str) -> str:
     return " ".join(str(error).split())[:_LONGEST_REASON]

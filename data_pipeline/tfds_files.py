@@ -8,7 +8,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from tensorflow_datasets.proto import tf_example_pb2
 from data_pipeline.problem import Problem
 from data_pipeline.sources import DATASETS
 
-FORMAT_VERSION = "1.1.0"
+FORMAT_VERSION = "1.2.0"
 _WRITER_OPTIONS = "group_size:1"  # as TFDS does: every record can be read separately
 
 
@@ -27,7 +27,11 @@ class Problems(tfds.core.GeneratorBasedBuilder):
     """Builds a dataset whose examples have the fields of `Problem`, from problems already in memory."""
 
     VERSION = tfds.core.Version(FORMAT_VERSION)
-    RELEASE_NOTES = {"1.0.0": "First version.", FORMAT_VERSION: "A preamble for each problem."}  # noqa: RUF012  (the base class's own form)
+    RELEASE_NOTES = {  # noqa: RUF012  (the base class's own form)
+        "1.0.0": "First version.",
+        "1.1.0": "A preamble for each problem.",
+        FORMAT_VERSION: "A tolerance for each problem.",
+    }
     BUILDER_CONFIGS = [  # noqa: RUF012
         tfds.core.BuilderConfig(name=dataset.name, description=dataset.title) for dataset in DATASETS
     ]
@@ -38,7 +42,11 @@ class Problems(tfds.core.GeneratorBasedBuilder):
         super().__init__(file_format="array_record", **options)
 
     def _info(self) -> tfds.core.DatasetInfo:
-        kinds = {str: tfds.features.Text(), tuple[str, ...]: tfds.features.Sequence(tfds.features.Text())}
+        kinds = {
+            str: tfds.features.Text(),
+            tuple[str, ...]: tfds.features.Sequence(tfds.features.Text()),
+            float: tfds.features.Text(),  # its float features keep 32 bits
+        }
         features = {field.name: kinds[field.type] for field in fields(Problem)}  # type: ignore[index]
         return self.dataset_info_from_configs(
             features=tfds.features.FeaturesDict(features), description="Programming problems with solutions."
@@ -49,7 +57,10 @@ class Problems(tfds.core.GeneratorBasedBuilder):
 
     def _generate_examples(self, problems: Sequence[Problem]) -> Iterator[tuple[str, dict[str, Any]]]:
         for problem in problems:
-            yield problem.id, asdict(problem)
+            yield (
+                problem.id,
+                {name: repr(value) if isinstance(value, float) else value for name, value in asdict(problem).items()},
+            )
 
     def _download_and_prepare(self, dl_manager: tfds.download.DownloadManager, download_config: Any) -> None:
         super()._download_and_prepare(dl_manager, download_config)
@@ -82,7 +93,8 @@ def read(path: str | Path) -> dict[str, tuple[Problem, ...]]:
     Raises ValueError if the dataset does not hold problems.
     """
     builder: Any = tfds.builder_from_directory(str(path))  # the stubs lack features and data sources
-    if set(builder.info.features) != {field.name for field in fields(Problem)}:
+    required = {field.name for field in fields(Problem) if field.default is MISSING}
+    if not required <= set(builder.info.features) <= {field.name for field in fields(Problem)}:
         raise ValueError(f"{path}: a TFDS dataset, but not of problems")
     return {
         split: tuple(_problem(example) for example in builder.as_data_source(split)) for split in builder.info.splits
@@ -90,12 +102,15 @@ def read(path: str | Path) -> dict[str, tuple[Problem, ...]]:
 
 
 def _problem(example: Mapping[str, Any]) -> Problem:
-    """TFDS gives texts as bytes and sequences as lists of bytes."""
-    decoded = {
-        name: value.decode() if isinstance(value, bytes) else tuple(item.decode() for item in value)
-        for name, value in example.items()
-    }
-    return Problem(**decoded)  # type: ignore[arg-type]
+    kinds = {field.name: field.type for field in fields(Problem)}
+    return Problem(**{name: _decoded(value, kinds[name]) for name, value in example.items()})
+
+
+def _decoded(value: Any, kind: Any) -> Any:
+    """TFDS gives texts as bytes, and sequences as lists of bytes."""
+    if isinstance(value, bytes):
+        return float(value) if kind is float else value.decode()
+    return tuple(item.decode() for item in value)
 
 
 def _rewrite_deterministically(shard: Path) -> None:

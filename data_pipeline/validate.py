@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from data_pipeline.golden import read_golden_tests
 from data_pipeline.problem import Loaded, Problem
-from sandbox import Execution, Job, Judge, Outcome, Status, SuiteTest, encode_literal, same
+from sandbox import EXACT, Execution, Job, Judge, Outcome, Status, SuiteTest, encode_literal
 
 
 def validate(loaded: Loaded, judge: Judge) -> Loaded:
@@ -56,9 +56,9 @@ def _failure(suite: Sequence[SuiteTest], execution: Execution, stated: Sequence[
     if not execution.valid:
         return f"the solution does not execute: {_describe(execution.loaded)}"
     failed = [
-        f"{test.call} {_describe(outcome)}{', not' if outcome.value is not None else '; expected'} {test.stated}"
+        f"{test.call} {_describe(outcome)}{', not' if outcome.value is not None else '; expected'} {_expected(test)}"
         for test, outcome, value in zip(suite, execution.outcomes, stated, strict=True)
-        if outcome.value is None or value is None or not same(outcome.value, value)
+        if outcome.value is None or value is None or not test.tolerance.same(outcome.value, value)
     ]
     if not failed:
         return None
@@ -71,6 +71,12 @@ def _instability(suite: Sequence[SuiteTest], execution: Execution, backwards: Ex
         if first != second:
             return f"the solution does not answer the same each time: {test.call} {_describe(second)} when asked again"
     return None
+
+
+def _expected(test: SuiteTest) -> str:
+    tolerance = test.tolerance
+    within = "" if tolerance == EXACT else f" within atol={tolerance.atol:g}, rtol={tolerance.rtol:g}"
+    return test.stated + within
 
 
 def _describe(outcome: Outcome) -> str:

@@ -53,8 +53,10 @@ from sandbox.judge import Judge
 from sandbox.language import OutsideLanguage, Rejected, SuiteTest, parse_test
 from sandbox.literals import encode_literal
 from sandbox.reference import ReferenceCache
+from sandbox.tolerance import EXACT, Tolerance
 
 __all__ = [
+    "EXACT",
     "CheckJob",
     "CheckResult",
     "Execution",
@@ -72,6 +74,7 @@ __all__ = [
     "Status",
     "SuiteTest",
     "Test",
+    "Tolerance",
     "Verdict",
     "VerdictStatus",
     "Verdicts",

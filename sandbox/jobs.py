@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
-from sandbox.inside.encoding import same
+from sandbox.tolerance import EXACT, Tolerance
 
 
 class Status(StrEnum):
@@ -126,7 +126,7 @@ class Execution:
 
 @dataclass(frozen=True)
 class Test:
-    """A call, and the canonical encoding of the value that it must return.
+    """A call, and the canonical encoding of the value that it must return, up to a tolerance.
 
     Two tests are one if they agree in `inputs` and value, however their calls are spelled. Without `inputs` the call's
     text stands for them.
@@ -137,6 +137,7 @@ class Test:
     call: str = field(compare=False)
     expected: str
     inputs: str = ""
+    tolerance: Tolerance = EXACT
 
     def __post_init__(self) -> None:
         if not self.inputs:
@@ -188,15 +189,15 @@ class Verdicts:
 def verdicts(tests: Sequence[Test], calls: Sequence[str], execution: Execution) -> Verdicts:
     """Compare the outcomes of `calls` with what the tests expect of them."""
     outcomes = dict(zip(calls, execution.outcomes, strict=True))
-    judged = tuple(verdict_on(outcomes[test.call], test.expected) for test in tests)
+    judged = tuple(verdict_on(outcomes[test.call], test) for test in tests)
     return Verdicts(execution.loaded, judged, execution.cpu_seconds)
 
 
-def verdict_on(outcome: Outcome, expected: str) -> Verdict:
+def verdict_on(outcome: Outcome, test: Test) -> Verdict:
     """The verdict of one test: what its call did, against the canonical value that it must return."""
     if outcome.value is None:
         return Verdict(VerdictStatus(outcome.status.value), None, outcome.detail)
-    passed = same(outcome.value, expected)
+    passed = test.tolerance.same(outcome.value, test.expected)
     return Verdict(VerdictStatus.PASSED if passed else VerdictStatus.FAILED, outcome.value)
 
 

@@ -22,6 +22,7 @@ from functools import lru_cache
 from typing import Any, TypeGuard
 
 from sandbox.syntax import one_at_a_time, parse_expression
+from sandbox.tolerance import EXACT, Tolerance
 
 MARSHAL_VERSION = 4  # understood by every Python that may run the jail
 MAX_TEXT = 10_000  # characters of one normalized call or stated answer
@@ -62,10 +63,14 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 @dataclass(frozen=True)
 class SuiteTest:
-    """A test in the language; both texts are normalized by `ast.unparse`."""
+    """A test in the language; both texts are normalized by `ast.unparse`.
+
+    tolerance: of a test that a person wrote. A generated test cannot state one.
+    """
 
     call: str
     stated: str
+    tolerance: Tolerance = EXACT
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,22 +21,39 @@ from data_pipeline.hub import local_path
 from data_pipeline.validate import failures
 from sandbox import Judge
 
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class GivenQuestions:
+    """Questions that are given in place of those that the configuration names; None: not given."""
+
+    train: Sequence[Problem] | None = None
+    heldout: Sequence[Problem] | None = None
+
+
+NONE_GIVEN = GivenQuestions()
+
 
 @dataclass(frozen=True)
 class Questions:
-    """Questions to train on, held-out ones, those of benchmarks, and those refused with the reason."""
+    """Questions to train on, held-out ones, those of benchmarks, and those refused with the reason.
+
+    dropped: tests that were left out of questions, by the question's id, each with the reason.
+    """
 
     train: tuple[Problem, ...]
     heldout: tuple[Problem, ...]
     benchmark: tuple[Problem, ...]
     refused: tuple[Refusal, ...]
+    dropped: tuple[Refusal, ...] = ()
 
 
-def load_questions(config: Config, prompts: Prompts, judge: Judge) -> Questions:
+def load_questions(config: Config, prompts: Prompts, judge: Judge, given: GivenQuestions = NONE_GIVEN) -> Questions:
     """Reads the source, refuses questions by reason, and parts training questions from held-out ones.
 
-    A file's held-out questions are chosen by a hash of the solution; the micro world's have their own programs and
-    are the same for every seed, so that runs can be compared.
+    Held-out questions are those of `data.heldout`. Without it, a file's are chosen by a hash of the solution; the micro
+    world's have their own programs and are the same for every seed, so that runs can be compared.
 
     Raises UserError for an unreadable source, or if too few questions are left to train on; then the reasons why
     they were refused are in a file next to the run's directory.
@@ -43,14 +61,7 @@ def load_questions(config: Config, prompts: Prompts, judge: Judge) -> Questions:
     data = config.data
     scored = config.eval.every > 0 and "code" in METHODS[config.method.name].roles
     benchmark = _load_benchmarks(config) if scored else Loaded(())  # before anything that takes time
-    refused: tuple[Refusal, ...] = ()
-    if data.source == "micro":
-        train = micro.problems("train", data.problems, config.run.seed)
-        heldout = micro.problems("heldout", data.heldout_problems, 0)
-    else:
-        loaded = _load_file(data.source, judge)
-        refused = loaded.refused
-        train, heldout = hold_out(loaded.problems, data.heldout_share, data.heldout_problems)
+    train, heldout, refused, dropped = _read(config, judge, given)
     if data.golden_tests is not None:
         train, untested = _with_tests_of(data.golden_tests, train)
         refused += untested
@@ -69,7 +80,40 @@ def load_questions(config: Config, prompts: Prompts, judge: Judge) -> Questions:
     fitting = tuple(p for p in benchmark.problems if _code_fits(p, prompts, config))
     refused += benchmark.refused
     refused += tuple(Refusal(p.id, "its prompt is too long") for p in benchmark.problems if p not in fitting)
-    return Questions(train, tuple(p for p in heldout if p.id in short), fitting, refused)
+    return Questions(train, tuple(p for p in heldout if p.id in short), fitting, refused, dropped)
+
+
+def _read(
+    config: Config, judge: Judge, given: GivenQuestions
+) -> tuple[tuple[Problem, ...], tuple[Problem, ...], tuple[Refusal, ...], tuple[Refusal, ...]]:
+    """The questions to train on, those held out, those refused, and the tests left out of the others."""
+    data = config.data
+    named = _named_heldout(config, judge, given)
+    if given.train is None and data.source == "micro":
+        train = micro.problems("train", data.problems, config.run.seed)
+        if named is None:
+            return train, micro.problems("heldout", data.heldout_problems, 0), (), ()
+        return train, named.problems, named.refused, named.dropped
+    loaded = _load_file(data.source, judge) if given.train is None else _trusted(Loaded(tuple(given.train)), judge)
+    if named is not None:
+        known = {problem.solution.strip() for problem in named.problems}
+        train = tuple(problem for problem in loaded.problems if problem.solution.strip() not in known)
+        return train, named.problems, loaded.refused + named.refused, loaded.dropped + named.dropped
+    train, heldout = hold_out(loaded.problems, data.heldout_share, data.heldout_problems)
+    if config.eval.every and data.heldout_share and data.heldout_problems and not heldout:
+        logger.warning(
+            "no question is held out: %s, data.heldout_share=%g; name some with data.heldout=FILE",
+            counted(len(train), "question"),
+            data.heldout_share,
+        )
+    return train, heldout, loaded.refused, loaded.dropped
+
+
+def _named_heldout(config: Config, judge: Judge, given: GivenQuestions) -> Loaded | None:
+    """The held-out questions that are given, or named by `data.heldout`."""
+    if given.heldout is not None:
+        return _trusted(Loaded(tuple(given.heldout)), judge)
+    return None if config.data.heldout is None else _load_file(config.data.heldout, judge, "data.heldout")
 
 
 def _where_reasons_are(refused: Sequence[Refusal], config: Config) -> str:
@@ -91,12 +135,17 @@ def _load_benchmarks(config: Config) -> Loaded:
     return Loaded(problems, tuple(refusal for each in loaded for refusal in each.refused))
 
 
-def _load_file(source: str, judge: Judge) -> Loaded:
-    """A file's problems; refused are also those whose solution fails their own tests, each judged by one host."""
+def _load_file(source: str, judge: Judge, key: str = "data.source") -> Loaded:
+    """A file's problems that can be trusted."""
     try:
         loaded = data_pipeline.load(source, "all")
     except (ValueError, OSError) as error:
-        raise UserError(f"data.source: {error}") from error
+        raise UserError(f"{key}: {error}") from error
+    return _trusted(loaded, judge)
+
+
+def _trusted(loaded: Loaded, judge: Judge) -> Loaded:
+    """Refuses also the problems whose solution fails their own tests, each judged by one host."""
     mine = {i: problem for i, problem in enumerate(loaded.problems) if is_mine(i)}
     reasons = gathered(lambda: dict(zip(mine, failures(tuple(mine.values()), judge), strict=True)))
     return loaded.refusing({loaded.problems[i].id: reason for i, reason in reasons.items() if reason is not None})

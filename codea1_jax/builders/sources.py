@@ -24,6 +24,8 @@ class Source:
 def sources_of(data: DataConfig) -> tuple[Source, ...]:
     """Everything that is read; the micro world needs nothing."""
     found = [] if data.source == "micro" else [Source("data.source", data.source, storage.preparation(data.source))]
+    if data.heldout is not None:
+        found.append(Source("data.heldout", data.heldout, storage.preparation(data.heldout)))
     if data.golden_tests is not None:
         folder = data.golden_tests.rpartition("/")[0] or "."
         questions = "QUESTIONS" if data.source == "micro" else data.source

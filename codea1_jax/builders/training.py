@@ -10,13 +10,14 @@ from jax.sharding import Mesh
 
 from codea1_jax.builders.players import RoleSampler, make_role_samplers
 from codea1_jax.builders.policies import InitialWeights, Learning, make_policy, make_prompts
-from codea1_jax.builders.questions import Questions, load_questions
+from codea1_jax.builders.questions import NONE_GIVEN, GivenQuestions, Questions, load_questions
 from codea1_jax.config import METHODS, CheckpointConfig, Config, MethodConfig, Role, RolloutConfig, TrainConfig
 from codea1_jax.evals.during_training import Evaluation
 from codea1_jax.evals.scores.benchmark import make_benchmark
 from codea1_jax.evals.scores.heldout import prepare
 from codea1_jax.game.players import PolicyPlayer
 from codea1_jax.game.prompts import Prompts
+from codea1_jax.game.rewards import THE_PAPERS, RewardFunctions
 from codea1_jax.game.round import Game, RoundConfig
 from codea1_jax.game.scoring import ScoringConfig
 from codea1_jax.hosts.gather import from_first
@@ -88,12 +89,14 @@ class Training:
         return batches(self.questions.train, self.steps.questions, self.seed)
 
 
-def make_training(config: Config, judge: Judge) -> Training:
+def make_training(
+    config: Config, judge: Judge, given: GivenQuestions = NONE_GIVEN, rewards: RewardFunctions = THE_PAPERS
+) -> Training:
     """Everything but the state. Raises UserError for what the configuration names and cannot be used."""
     policy, method = make_policy(config.model), METHODS[config.method.name]
     mesh = make_mesh(config.mesh)
     prompts = make_prompts(config, policy)
-    questions = load_questions(config, prompts, judge)
+    questions = load_questions(config, prompts, judge, given)
     samplers = make_role_samplers(
         config.rollout,
         policy,
@@ -115,7 +118,7 @@ def make_training(config: Config, judge: Judge) -> Training:
     )
     return Training(
         policies=Policies(policy, mesh, InitialWeights.of(config), learning, learners),
-        games=Games(method.roles, samplers, prompts, judge, _round_config(config), config.rollout),
+        games=Games(method.roles, samplers, prompts, judge, _round_config(config, rewards), config.rollout),
         evaluation=evaluation,
         questions=questions,
         method=config.method,
@@ -125,11 +128,11 @@ def make_training(config: Config, judge: Judge) -> Training:
     )
 
 
-def _round_config(config: Config) -> RoundConfig:
+def _round_config(config: Config, rewards: RewardFunctions) -> RoundConfig:
     return RoundConfig(
         samples=config.rollout.samples,
         suites=config.rollout.suites,
         share_programs=config.rollout.share_programs,
-        scoring=ScoringConfig(config.rewards, config.train.update_n, config.method.answer_prediction),
+        scoring=ScoringConfig(config.rewards, config.train.update_n, config.method.answer_prediction, rewards),
         white_box=config.method.white_box,
     )

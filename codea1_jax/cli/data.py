@@ -72,7 +72,9 @@ def _prepare(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({"path": str(path)} | document))
         return DONE
-    print(json.dumps({key: value for key, value in document.items() if key != "refused"}, indent=2))
+    print(
+        json.dumps({key: value for key, value in document.items() if key not in ("refused", "dropped_tests")}, indent=2)
+    )
     print(f"codea1: written to {path}; manifest.json there gives each refused row its reason", file=sys.stderr)
     return DONE
 
@@ -111,13 +113,17 @@ def _validate(options: argparse.Namespace) -> int:
         raise UserError(f"{options.file}: no row is an object with fields")
     if options.json:
         faults = [vars(fault) for fault in report.faults]
-        print(json.dumps({"file": str(options.file), "problems": report.problems, "faults": faults}))
-    else:
-        for fault in report.faults:
-            print(
-                f"{options.file}:{fault.line}: {fault.id}: {fault.reason}"
-                if fault.id
-                else f"{options.file}:{fault.line}: {fault.reason}"
+        dropped = [vars(test) for test in report.dropped]
+        print(
+            json.dumps(
+                {"file": str(options.file), "problems": report.problems, "faults": faults, "dropped_tests": dropped}
             )
-        print(f"{counted(report.problems, 'good problem')}, {counted(len(report.faults), 'fault')}")
+        )
+    else:
+        for fault in sorted((*report.faults, *report.dropped), key=lambda fault: fault.line):
+            print(f"{options.file}:{fault.line}: {f'{fault.id}: ' if fault.id else ''}{fault.reason}")
+        counts = [counted(report.problems, "good problem"), counted(len(report.faults), "fault")]
+        if report.dropped:
+            counts.append(f"{counted(len(report.dropped), 'test')} dropped")
+        print(", ".join(counts))
     return BAD_INPUT if report.faults else DONE

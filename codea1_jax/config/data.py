@@ -19,8 +19,16 @@ class DataConfig(Section):
         default=None, description="a file of problems whose tests stand in for the golden tests of the same questions"
     )
     problems: int = Field(default=256, ge=1, description="micro: questions in the training pool")
+    heldout: str | None = Field(
+        default=None,
+        description="problems to hold out, in a form that `source` can have; questions of `source` with the same "
+        "solution are left out",
+    )
     heldout_share: float = Field(
-        default=0.1, ge=0, lt=1, description="share of a file's questions that is held out, chosen by a hash; 0: none"
+        default=0.1,
+        ge=0,
+        lt=1,
+        description="share of a file's questions that is held out, chosen by a hash; 0: none. Not used with `heldout`",
     )
     heldout_problems: int = Field(
         default=256,

@@ -117,7 +117,7 @@ def _data(config: Config) -> list[Finding]:
 
 
 def _source(source: Source) -> Finding:
-    name = {"data.source": "data", "data.golden_tests": "golden tests"}[source.key]
+    name = {"data.source": "data", "data.heldout": "held-out data", "data.golden_tests": "golden tests"}[source.key]
     try:
         storage.check(source.place, source.command)
     except ValueError as error:

@@ -51,6 +51,10 @@ def golden_tests(problems: Sequence[Problem], judge: Judge) -> list[tuple[Test, 
     answers = [StatedAnswers(judge, [test.stated for test in suite]) for suite in suites]
     values = [pending.result() for pending in answers]
     return [
-        tuple(Test(test.call, value) for test in suite if (value := stated[test.stated]) is not None)
+        tuple(
+            Test(test.call, value, tolerance=test.tolerance)
+            for test in suite
+            if (value := stated[test.stated]) is not None
+        )
         for suite, stated in zip(suites, values, strict=True)
     ]

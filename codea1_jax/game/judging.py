@@ -179,6 +179,7 @@ def _validated(
             returned,
             predicted if config.answer_prediction else filled_in,
             config.repeats,
+            problem.tolerance,
         )
     return validated
 

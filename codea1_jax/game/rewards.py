@@ -1,16 +1,22 @@
 """Rewards of one candidate program and one test suite (arXiv 2603.15611, section 3).
 
-Everything here is a pure function of counts and verdicts.
+Everything here is a pure function of counts and verdicts. Callers of the Python API may put rewards of their own in the
+place of the paper's.
 """
 
 from __future__ import annotations
 
+import math
 import string
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Any
 
 from codea1_jax.config import RewardConfig
+from codea1_jax.errors import UserError
+from data_pipeline import Problem
+from sandbox import Test, Verdict
 
 
 @dataclass(frozen=True)
@@ -87,3 +93,63 @@ def suite_reward(suite: SuiteScore, book: BookScore, *, code_valid: bool, config
     adv = adversarial(suite, book, config)
     earned = config.alpha * val + (1 - config.alpha) * adv if code_valid else 0.0
     return SuiteReward(earned - nonprintable_share(suite.response), val, adv)
+
+
+@dataclass(frozen=True)
+class JudgedProgram:
+    """What a reward function of programs is given.
+
+    book: the verdicts on the mistake book's tests, or on golden tests. suites: those on every suite's kept tests.
+    reward: the paper's.
+    """
+
+    problem: Problem
+    response: str
+    program: str
+    valid: bool
+    book: tuple[Verdict, ...]
+    suites: tuple[tuple[Verdict, ...], ...]
+    reward: float
+
+
+@dataclass(frozen=True)
+class JudgedSuite:
+    """What a reward function of suites is given.
+
+    program: the program under test. kept, verdicts: the tests that count, and the program's verdict on each. invalid:
+    how many did not hold under the reference. reward: the paper's, with its parts.
+    """
+
+    problem: Problem
+    program: str
+    response: str
+    kept: tuple[Test, ...]
+    verdicts: tuple[Verdict, ...]
+    invalid: int
+    reward: SuiteReward
+
+
+CodeReward = Callable[[JudgedProgram], float]
+TestReward = Callable[[JudgedSuite], float]
+
+
+@dataclass(frozen=True)
+class RewardFunctions:
+    """What stands in for the paper's rewards; None: nothing does."""
+
+    code: CodeReward | None = None
+    test: TestReward | None = None
+
+
+THE_PAPERS = RewardFunctions()
+
+
+def checked_reward(name: str, question: str, reward: Any) -> float:
+    """What a reward function returned. Raises UserError if it is not a finite number."""
+    try:
+        number = float(reward)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise UserError(f"{name}: returned {reward!r} for {question}; a reward must be a finite number")
+    return number

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from codea1_jax.config import RewardConfig
 from codea1_jax.game.judging import Judgement, JudgingConfig, ProgramOutcomes
 from codea1_jax.game.mistake_book import updated
-from codea1_jax.game.rewards import BookScore, SuiteReward, SuiteScore, code_reward, suite_reward
+from codea1_jax.game.rewards import (
+    THE_PAPERS,
+    BookScore,
+    JudgedProgram,
+    JudgedSuite,
+    RewardFunctions,
+    SuiteReward,
+    SuiteScore,
+    checked_reward,
+    code_reward,
+    suite_reward,
+)
 from codea1_jax.game.rollouts import Candidate, Page, ProgramRollout, QuestionRollout, SuiteRollout
 from codea1_jax.game.selection import most_contested
 from codea1_jax.learn.advantages import group_advantages
@@ -21,12 +32,13 @@ class ScoringConfig:
     """How a question is scored.
 
     update_n: how many candidates' suites are learned from. answer_prediction: a test's stated answer counts; else the
-    reference fills in every answer, and no test is invalid for a wrong one.
+    reference fills in every answer, and no test is invalid for a wrong one. functions: rewards instead of the paper's.
     """
 
     rewards: RewardConfig
     update_n: int
     answer_prediction: bool = True
+    functions: RewardFunctions = THE_PAPERS
 
     @property
     def judging(self) -> JudgingConfig:
@@ -61,8 +73,9 @@ def score_question(
 
     `book` are the page's tests that every program faced; `group` is in the order of sampling.
     """
-    scored = [_score(candidate, book, judgement, config.rewards) for candidate in group]
+    scored = [_score(problem, candidate, book, judgement, config) for candidate in group]
     rewards = _code_rewards(scored, group, judgement, config.rewards)
+    rewards = _own_code_rewards(problem, group, scored, rewards, config.functions)
     advantages = _advantages(rewards, config.rewards)
     selected = _select_for_training(scored, group, config.update_n)
     programs = tuple(
@@ -80,7 +93,9 @@ def score_question(
     return QuestionRollout(problem, page, _next_page(page, book, programs), tuple(book), programs)
 
 
-def _score(candidate: Candidate, book: Sequence[Test], judgement: Judgement, config: RewardConfig) -> _Scored:
+def _score(
+    problem: Problem, candidate: Candidate, book: Sequence[Test], judgement: Judgement, config: ScoringConfig
+) -> _Scored:
     outcomes = judgement.programs[candidate.duplicate_of]
     remembered = verdicts_on(outcomes, book)
     book_score = BookScore(sum(v.passed for v in remembered), len(book))
@@ -90,8 +105,34 @@ def _score(candidate: Candidate, book: Sequence[Test], judgement: Judgement, con
         SuiteScore(_failed(on_suite), suite.invalid, response.text)
         for (response, _), suite, on_suite in zip(candidate.suites, validated, verdicts, strict=True)
     ]
-    rewards = (suite_reward(score, book_score, code_valid=outcomes.valid, config=config) for score in scores)
+    rewards = [suite_reward(score, book_score, code_valid=outcomes.valid, config=config.rewards) for score in scores]
+    own = config.functions.test
+    if own is not None:
+        judged = [
+            JudgedSuite(problem, candidate.program, response.text, suite.kept, on_suite, suite.invalid, reward)
+            for (response, _), suite, on_suite, reward in zip(
+                candidate.suites, validated, verdicts, rewards, strict=True
+            )
+        ]
+        rewards = [replace(j.reward, reward=checked_reward("test_reward", problem.id, own(j))) for j in judged]
     return _Scored(outcomes.valid, remembered, verdicts, tuple(rewards))
+
+
+def _own_code_rewards(
+    problem: Problem,
+    group: Sequence[Candidate],
+    scored: Sequence[_Scored],
+    rewards: list[float],
+    functions: RewardFunctions,
+) -> list[float]:
+    """The rewards of the caller's own function, if there is one, which is given the paper's."""
+    if functions.code is None:
+        return rewards
+    judged = [
+        JudgedProgram(problem, c.response.text, c.program, own.valid, own.book, own.verdicts, reward)
+        for c, own, reward in zip(group, scored, rewards, strict=True)
+    ]
+    return [checked_reward("code_reward", problem.id, functions.code(each)) for each in judged]
 
 
 def _code_rewards(
@@ -126,7 +167,7 @@ def _suite_rollouts(
 
 def verdicts_on(outcomes: ProgramOutcomes, tests: Iterable[Test]) -> tuple[Verdict, ...]:
     """One program's verdicts on given tests."""
-    return tuple(verdict_on(outcomes.by_call[test.call], test.expected) for test in tests)
+    return tuple(verdict_on(outcomes.by_call[test.call], test) for test in tests)
 
 
 def _failed(verdicts: Iterable[Verdict]) -> tuple[bool, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from sandbox import Outcome, Status, Test, same
+from sandbox import EXACT, Outcome, Status, Test, Tolerance, same
 from sandbox.language import read_call
 
 Repeats = Literal["value", "text"]
@@ -25,11 +25,12 @@ def validate_suite(
     reference: Sequence[Outcome],
     stated: Sequence[str | None],
     repeats: Repeats = "value",
+    tolerance: Tolerance = EXACT,
 ) -> ValidatedSuite:
     """Judges each test of a suite against the reference (ALGORITHM, "Validating a suite against s*").
 
     `reference[i]` is what CALL i did under the reference; `stated[i]` is the canonical encoding of EXPR i, None if
-    EXPR has no plain-data value.
+    EXPR has no plain-data value. `tolerance` is the question's, by which stated answers and programs are compared.
 
     A call that gives no comparable value is invalid and dropped; a repeat is invalid and dropped; a wrong stated answer
     is invalid yet kept. By "value", a test repeats another if it has the same inputs, however its call is spelled and
@@ -49,8 +50,8 @@ def validate_suite(
             continue
         # In the book and among siblings' tests, another look at the result is another test.
         inputs = f"{outcome.inputs} {read_call(call).view or ''}" if repeats == "value" else ""
-        kept[same_as] = Test(call, value, inputs)
+        kept[same_as] = Test(call, value, inputs, tolerance)
         answer = stated[i]
-        if answer is None or not same(answer, value):
+        if answer is None or not tolerance.same(answer, value):
             invalid += 1
     return ValidatedSuite(tuple(kept.values()), invalid)

@@ -134,6 +134,7 @@ class Learner:
             rate = learning_rate(state.step, optimizer, total_steps)
             return apply_gradient(state, gradient, self._optimizer, rate)
 
+        self._learning_rate = partial(learning_rate, config=optimizer, total_steps=total_steps)
         add = partial(accumulate, scores=scores, objective=objective, lora=lora)
         self.phases = Phases(
             init=jit_on(mesh, init, out_shardings=replace(state, reference=own_reference)),
@@ -187,6 +188,7 @@ class Learner:
             del policy  # whose arrays are donated
         if self.objective.kl:
             packed = self._score_by_reference(packed, shared, own_reference, wait)
+        rate = float(self._learning_rate(int(state.step)))
         all_sums, norms = [], []
         for mini, batches in zip(mini_batches, packed, strict=True):
             gradient, sums = self._gradient(state.params, batches, self.objective.normalizer(mini), base, wait)
@@ -199,7 +201,7 @@ class Learner:
         state = replace(state, step=state.step + 1)
         if self.objective.reference_every and state.step % self.objective.reference_every == 0:
             own_reference = self.phases.freeze(state.params)
-        metrics = self.objective.metrics(all_sums, norms, groups)
+        metrics = self.objective.metrics(all_sums, norms, groups) | {"learning_rate": rate}
         if not all(np.isfinite(value) for value in metrics.values()):
             raise FloatingPointError(f"the update is not finite: {metrics}")
         return at_rest(replace(state, reference=own_reference), self._offload), metrics

@@ -43,7 +43,7 @@ def pretrained_policy(
 
 def save_policy(directory: Path, policy: Policy, params: Params, file_bytes: int = FILE_BYTES) -> None:
     """Writes a Hugging Face directory that transformers and vLLM load: weights, config and tokenizer."""
-    save_params(directory, params, policy.model.config, file_bytes)
+    save_params(directory, params, policy.model.config, file_bytes, policy.tokenizer.special_ids)
     if jax.process_index() == 0:
         policy.tokenizer.save(directory)
 
@@ -53,5 +53,6 @@ def save_flax_policy(directory: Path, policy: Policy, params: Params) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     save_stored(directory, params)
     if jax.process_index() == 0:
-        write_config(directory, policy.model.config, jax.tree.leaves(params)[0].dtype.name)
+        dtype = jax.tree.leaves(params)[0].dtype.name
+        write_config(directory, policy.model.config, dtype, policy.tokenizer.special_ids)
         policy.tokenizer.save(directory)

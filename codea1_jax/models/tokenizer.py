@@ -59,6 +59,12 @@ class Tokenizer:
         """Number of token ids in use; a model's embedding table may be larger."""
         return len(self.hf)
 
+    @property
+    def special_ids(self) -> dict[str, Any]:
+        """What ends a response and what pads, as `config.json` and `generation_config.json` name them."""
+        ends = list(self.eos_ids)
+        return {"eos_token_id": ends[0] if len(ends) == 1 else ends, "pad_token_id": self.pad_id}
+
     def encode(self, text: str) -> tuple[int, ...]:
         """The tokens of plain text: nothing added, and no special token, whatever the text contains."""
         return tuple(self.hf(text, add_special_tokens=False, split_special_tokens=True)["input_ids"])
@@ -74,17 +80,21 @@ class Tokenizer:
         return self.hf.backend_tokenizer.decode(list(tokens), skip_special_tokens=True)
 
     def save(self, directory: Path) -> None:
-        """Writes what `AutoTokenizer` and `load_tokenizer` read: the source's own files, if it has one."""
+        """Writes what `AutoTokenizer` and `load_tokenizer` read: the source's own files, if it has one.
+
+        `generation_config.json` always names what ends a response and what pads.
+        """
+        generation = directory / "generation_config.json"
         if self.source is not None:
             for name in FILES:
                 if (self.source / name).exists():
                     shutil.copyfile(self.source / name, directory / name)
+            declared = json.loads(generation.read_text()) if generation.exists() else {}
+            if not {"eos_token_id", "pad_token_id"} <= declared.keys():
+                _write_json(generation, self.special_ids | declared)
             return
         self.hf.save_pretrained(directory)
-        _write_json(
-            directory / "generation_config.json",
-            {"eos_token_id": list(self.eos_ids), "pad_token_id": self.pad_id},
-        )
+        _write_json(generation, self.special_ids)
         # transformers 5 writes its own class's name here, which transformers 4 (and so vLLM) does not know.
         settings = json.loads((directory / "tokenizer_config.json").read_text())
         _write_json(directory / "tokenizer_config.json", settings | {"tokenizer_class": "PreTrainedTokenizerFast"})

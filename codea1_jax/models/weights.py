@@ -68,9 +68,12 @@ def read_config(directory: Path) -> Qwen2Config:
         raise UserError(f"{path}: {error}") from error
 
 
-def write_config(directory: Path, config: Qwen2Config, dtype: str) -> None:
-    """Writes the `config.json` of a model whose parameters are of `dtype`."""
-    (directory / "config.json").write_text(json.dumps(config.to_hf(dtype), indent=2) + "\n")
+def write_config(
+    directory: Path, config: Qwen2Config, dtype: str, special_ids: Mapping[str, Any] | None = None
+) -> None:
+    """Writes the `config.json` of a model whose parameters are of `dtype`; `special_ids` are its tokenizer's."""
+    document = config.to_hf(dtype) | dict(special_ids or {})
+    (directory / "config.json").write_text(json.dumps(document, indent=2) + "\n")
 
 
 @dataclass(frozen=True)
@@ -160,7 +163,13 @@ def stored_dtype(directory: Path) -> str:
     return DTYPES[found.pop()]
 
 
-def save_params(directory: Path, params: Params, config: Qwen2Config, file_bytes: int = FILE_BYTES) -> None:
+def save_params(
+    directory: Path,
+    params: Params,
+    config: Qwen2Config,
+    file_bytes: int = FILE_BYTES,
+    special_ids: Mapping[str, Any] | None = None,
+) -> None:
     """Writes config.json and safetensors of at most `file_bytes` each (with an index, if more than one).
 
     Every process of a multi-host run must call this; the first writes.
@@ -185,7 +194,7 @@ def save_params(directory: Path, params: Params, config: Qwen2Config, file_bytes
         index = {"metadata": {"total_size": total}, "weight_map": weight_map}
         (directory / INDEX).write_text(json.dumps(index, indent=2) + "\n")
     dtype = jax.tree.leaves(params)[0].dtype.name
-    write_config(directory, config, dtype)
+    write_config(directory, config, dtype, special_ids)
 
 
 def _save_file(tensors: Mapping[str, np.ndarray], path: Path) -> None:

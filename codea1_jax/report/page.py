@@ -29,6 +29,8 @@ _SCRIPTS = (
     "dom.js",
     "data.js",
     "scale.js",
+    "view.js",
+    "export.js",
     "chart.js",
     "results.js",
     "curves.js",

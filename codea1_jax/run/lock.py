@@ -10,7 +10,7 @@ import os
 import platform
 import time
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from codea1_jax.errors import UserError
 from codea1_jax.files import naming
@@ -42,14 +42,26 @@ class RunLock:
                 raise
             logger.warning("%s cannot be locked there (%s): start no second process on it", directory, error.strerror)
         self._file.truncate(0)
-        since = time.strftime("%Y-%m-%d %H:%M:%S")
         with naming(directory / LOCK_FILE):
-            json.dump({"process": os.getpid(), "host": platform.node(), "since": since}, self._file)
+            json.dump(identity(), self._file)
             self._file.flush()
 
     def release(self) -> None:
         """Lets other processes hold the directory. The file stays: removing it could remove another's lock."""
         self._file.close()
+
+
+def identity() -> dict[str, Any]:
+    """Who holds what this process locks."""
+    return {"process": os.getpid(), "host": platform.node(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
+
+
+def described(lock: str) -> str:
+    """Who holds a lock with this content."""
+    try:
+        return "process {process} on {host}, since {since}".format(**json.loads(lock))
+    except (ValueError, KeyError, TypeError):  # it has only just begun
+        return "another process"
 
 
 def refuse_held(directory: Path) -> None:
@@ -68,11 +80,7 @@ def refuse_held(directory: Path) -> None:
 
 def _refusal(directory: Path, file: IO[str]) -> UserError:
     file.seek(0)
-    try:
-        holder = "process {process} on {host}, since {since}".format(**json.load(file))
-    except (ValueError, KeyError):  # it has only just begun
-        holder = "another process"
     return UserError(
-        f"run.directory: {directory} is in use by {holder}; stop that process, or choose another run.directory "
-        f"(if it no longer runs, delete {directory / LOCK_FILE})"
+        f"run.directory: {directory} is in use by {described(file.read())}; stop that process, or choose another "
+        f"run.directory (if it no longer runs, delete {directory / LOCK_FILE})"
     )

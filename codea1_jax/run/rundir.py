@@ -12,12 +12,13 @@ import yaml
 from pydantic import BaseModel
 
 from codea1_jax.checkpoint.checkpoints import Checkpoints
-from codea1_jax.checkpoint.storage import check_shared
+from codea1_jax.checkpoint.storage import REMOTE, check_shared
 from codea1_jax.config import CheckpointConfig, dump
 from codea1_jax.errors import UserError
 from codea1_jax.files import write_atomically
 from codea1_jax.hosts.gather import is_writer, on_all
 from codea1_jax.run import telemetry
+from codea1_jax.run.bucket_lock import BucketLock
 from codea1_jax.run.lock import LOCK_FILE, RunLock, refuse_held
 
 CONFIG_FILE = "config.yaml"
@@ -60,20 +61,34 @@ class RunDir:
         self._config, self._wandb, self._best_metric = config, wandb, settings.best_metric
         # Opening the checkpoints removes unfinished ones, which must not be those of another process.
         self._lock = on_all(lambda: RunLock(path) if self.writes else None)
-        self._checkpoints = Checkpoints(
-            checkpoints_of(path, settings), settings.keep_last, settings.keep_best, self._score
-        )
-        on_all(lambda: check_shared(checkpoints_of(path, settings)))
+        self._bucket_lock: BucketLock | None = None
+        self._lines: list[dict[str, Any]] = []
+        self._metrics: telemetry.Metrics | None = None
+        try:
+            self._open(checkpoints_of(path, settings), settings, resume)
+        except BaseException:
+            self._unlock()
+            raise
+
+    def _open(self, checkpoints: str, settings: CheckpointConfig, resume: bool) -> None:
+        if checkpoints.startswith(REMOTE):  # which the lock of the run's directory does not reach
+            self._bucket_lock = on_all(lambda: BucketLock(checkpoints) if self.writes else None)
+        self._checkpoints = Checkpoints(checkpoints, settings.keep_last, settings.keep_best, self._score)
+        on_all(lambda: check_shared(checkpoints))
         self.resume_step = self._checkpoints.latest()
         if self.resume_step is not None and not resume:
             raise UserError(
                 f"checkpoint.directory: {settings.directory} holds the checkpoints of a run; "
                 "add --resume to continue it, or choose another"
             )
-        self._lines: list[dict[str, Any]] = []
-        self._metrics: telemetry.Metrics | None = None
         if self.resume_step is None:
             self._begin()
+
+    def _unlock(self) -> None:
+        if self._bucket_lock is not None:
+            self._bucket_lock.release()
+        if self._lock is not None:
+            self._lock.release()
 
     def log(self, kind: str, step: int, values: Mapping[str, SupportsFloat]) -> None:
         """Appends figures to the run's metrics."""
@@ -121,7 +136,9 @@ class RunDir:
         self._checkpoints.save(step, arrays, content)
 
     def check_saving(self) -> None:
-        """Raises CheckpointError if the save in progress has failed already."""
+        """Raises CheckpointError if the save in progress has failed already, LockLost if another run saves there."""
+        if self._bucket_lock is not None:
+            self._bucket_lock.check()
         self._checkpoints.check()
 
     def finish_saving(self) -> None:
@@ -164,8 +181,7 @@ class RunDir:
         finally:
             if self._metrics is not None:
                 self._metrics.close()
-            if self._lock is not None:
-                self._lock.release()
+            self._unlock()
 
 
 def checkpoints_of(path: Path, settings: CheckpointConfig) -> str:

@@ -1,4 +1,4 @@
-"""The HTTP service: OpenAI's /v1/models, /v1/completions and /v1/chat/completions, /healthz and /metrics.
+"""The HTTP service: OpenAI's /v1/models, /v1/completions and /v1/chat/completions, /health (/healthz) and /metrics.
 
 With a token, requests under /v1 must carry ``Authorization: Bearer TOKEN``.
 """
@@ -46,15 +46,18 @@ def make_app(served: Served, token: str) -> web.Application:
     async def guarded(request: web.Request, handler: _Handler) -> web.StreamResponse:
         started = time.perf_counter()
         response = await _answered(request, handler, token)
-        path = request.path if request.match_info.http_exception is None else "other"
+        resource = request.match_info.route.resource  # which has one path for all names of models
+        path = "other" if resource is None else resource.canonical
         service.metrics.requests.labels(path, response.status).inc()
         service.metrics.seconds.labels(path).observe(time.perf_counter() - started)
         return response
 
     app = web.Application(middlewares=[guarded], client_max_size=MAX_REQUEST)
+    app.router.add_get("/health", service.health)  # as vLLM and SGLang call it
     app.router.add_get("/healthz", service.health)
     app.router.add_get("/metrics", service.show_metrics)
     app.router.add_get("/v1/models", service.models)
+    app.router.add_get("/v1/models/{name}", service.model)
     app.router.add_post("/v1/completions", service.completions)
     app.router.add_post("/v1/chat/completions", service.chat)
     return app
@@ -84,6 +87,7 @@ def _error(status: int, message: str, kind: str, code: str | None = None) -> web
 class _Service:
     def __init__(self, served: Served) -> None:
         self._served = served
+        self._started = int(time.time())
         self.metrics = Metrics(served.driver, served.slots)
 
     async def health(self, _request: web.Request) -> web.Response:
@@ -94,8 +98,28 @@ class _Service:
         return web.Response(body=self.metrics.text(), content_type="text/plain", charset="utf-8")
 
     async def models(self, _request: web.Request) -> web.Response:
-        model = {"id": self._served.name, "object": "model", "created": 0, "owned_by": "codea1"}
-        return web.json_response({"object": "list", "data": [model]})
+        return web.json_response({"object": "list", "data": [self._card()]})
+
+    async def model(self, request: web.Request) -> web.Response:
+        asked = request.match_info["name"]
+        return web.json_response(self._card()) if asked == self._served.name else self._no_model(asked)
+
+    def _card(self) -> dict[str, Any]:
+        """The model as OpenAI's and vLLM's clients read it."""
+        limits = self._served.driver.limits
+        return {
+            "id": self._served.name,
+            "object": "model",
+            "created": self._started,
+            "owned_by": "codea1",
+            "root": self._served.name,
+            "parent": None,
+            "max_model_len": limits.prompt + limits.response,
+        }
+
+    def _no_model(self, asked: str) -> web.Response:
+        message = f"there is no model {asked!r} here, only {self._served.name!r}"
+        return _error(404, message, "invalid_request_error", "model_not_found")
 
     async def completions(self, request: web.Request) -> web.StreamResponse:
         return await self._generate(request, parse(CompletionRequest, await _json(request)))
@@ -106,8 +130,7 @@ class _Service:
     async def _generate(self, request: web.Request, asked: CompletionRequest | ChatRequest) -> web.StreamResponse:
         served = self._served
         if asked.model != served.name:
-            message = f"there is no model {asked.model!r} here, only {served.name!r}"
-            return _error(404, message, "invalid_request_error", "model_not_found")
+            return self._no_model(asked.model)
         prompts = asked.prompts(served.tokenizer)
         channel = served.driver.submit(orders_of(asked, prompts, served.driver.limits))
         answer = Answer(
@@ -115,6 +138,8 @@ class _Service:
             chat=isinstance(asked, ChatRequest),
             prompt_tokens=sum(map(len, prompts)),
             logprobs=asked.wants_logprobs,
+            echoed=asked.echoed(served.tokenizer),
+            samples=asked.n,
             decode=served.tokenizer.decode,
         )
         try:

@@ -46,7 +46,10 @@ class _Choice:
 
 
 class Answer:
-    """The answer to one request while it comes in. `chat` decides the form."""
+    """The answer to one request while it comes in. `chat` decides the form.
+
+    echoed: what the samples of each prompt begin with.
+    """
 
     def __init__(
         self,
@@ -55,11 +58,14 @@ class Answer:
         chat: bool,
         prompt_tokens: int,
         logprobs: bool,
+        echoed: Sequence[str],
+        samples: int,
         decode: Callable[[Iterable[int]], str],
     ) -> None:
         self.usage = Usage(prompt_tokens)
         self._chat = chat
         self._logprobs = logprobs
+        self._echoed = [text for text in echoed for _ in range(samples)]
         self._decode = decode
         self._choices: dict[int, _Choice] = {}
         self._head = {
@@ -76,7 +82,7 @@ class Answer:
 
     def whole(self) -> Json:
         """The whole answer."""
-        choices = [self._choice(index, choice) for index, choice in sorted(self._choices.items())]
+        choices = [self._choice(index, choice, first=True) for index, choice in sorted(self._choices.items())]
         kind = "chat.completion" if self._chat else "text_completion"
         return {**self._head, "object": kind, "choices": choices, "usage": self.usage.json()}
 
@@ -84,7 +90,7 @@ class Answer:
         """What one piece adds, as a chunk of a stream; the `first` one of a choice names the role."""
         added = _Choice()
         added.add(piece)
-        return self._chunk([self._choice(piece.choice, added, delta=True, first=first)])
+        return self._chunk([self._choice(piece.choice, added, first=first, delta=True)])
 
     def usage_chunk(self) -> Json:
         """The chunk that ends a stream whose client wants to know the usage."""
@@ -94,11 +100,11 @@ class Answer:
         kind = "chat.completion.chunk" if self._chat else "text_completion"
         return {**self._head, "object": kind, "choices": choices}
 
-    def _choice(self, index: int, choice: _Choice, *, delta: bool = False, first: bool = False) -> Json:
+    def _choice(self, index: int, choice: _Choice, *, first: bool, delta: bool = False) -> Json:
         text = "".join(choice.text)
         shared = {"index": index, "finish_reason": choice.finish, "logprobs": self._logprobs_of(choice)}
         if not self._chat:
-            return {**shared, "text": text}
+            return {**shared, "text": self._echoed[index] + text if first else text}
         if not delta:
             return {**shared, "message": {"role": "assistant", "content": text}}
         return {**shared, "delta": {"role": "assistant", "content": text} if first else {"content": text}}

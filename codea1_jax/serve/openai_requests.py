@@ -6,12 +6,24 @@ import secrets
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from codea1_jax.models.tokenizer import Tokenizer
 from codea1_jax.serve.orders import BadRequest, Limits, Order, sampling_of
 
 Neutral = Annotated[float, Field(ge=0, le=0)]  # a number that may only switch the feature off
+One = Annotated[float, Field(ge=1, le=1)]  # the same of a factor
+
+# What clients of other servers send and this one does not do; a value that changes nothing is accepted.
+UNSUPPORTED = {
+    "min_p": "min_p is not supported: use top_p or top_k",
+    "frequency_penalty": "penalties are not supported: leave it at 0",
+    "presence_penalty": "penalties are not supported: leave it at 0",
+    "repetition_penalty": "penalties are not supported: leave it at 1",
+    "best_of": "ranking samples is not supported: ask for n samples and choose one",
+    "logprobs": "logprobs of other tokens are not supported: 0 (in a chat, true) gives those of the sampled ones",
+    "top_logprobs": "logprobs of other tokens are not supported: leave it at 0",
+}
 
 
 class _Part(BaseModel):
@@ -60,6 +72,8 @@ class GenerationRequest(_Part):
     user: str | None = None
     frequency_penalty: Neutral = 0
     presence_penalty: Neutral = 0
+    repetition_penalty: One = 1
+    min_p: Neutral = 0
 
     def stops(self) -> tuple[str, ...]:
         """The texts before which samples are cut. Raises BadRequest for an empty one."""
@@ -74,14 +88,30 @@ class CompletionRequest(GenerationRequest):
 
     prompt: str | list[int] | list[str] | list[list[int]]
     logprobs: Literal[0] | None = None  # 0: of the sampled tokens alone
-    echo: Literal[False] = False
-    best_of: Literal[1] | None = None
+    echo: bool = False
+    best_of: int | None = None
+
+    @model_validator(mode="after")
+    def _is_supported(self) -> CompletionRequest:
+        if self.best_of not in (None, self.n):
+            raise ValueError(f"best_of: {UNSUPPORTED['best_of']}")
+        if self.echo and self.wants_logprobs:
+            raise ValueError("echo: logprobs of a prompt are not supported: leave out echo or logprobs")
+        return self
 
     def prompts(self, tokenizer: Tokenizer) -> list[tuple[int, ...]]:
         """Every prompt in tokens."""
+        return [tokenizer.encode(prompt) if isinstance(prompt, str) else tuple(prompt) for prompt in self._many()]
+
+    def echoed(self, tokenizer: Tokenizer) -> list[str]:
+        """What the answers to each prompt begin with."""
+        if not self.echo:
+            return ["" for _ in self._many()]
+        return [prompt if isinstance(prompt, str) else tokenizer.decode(prompt) for prompt in self._many()]
+
+    def _many(self) -> list[Any]:
         given: Any = self.prompt
-        many = given if isinstance(given, list) and given and not isinstance(given[0], int) else [given]
-        return [tokenizer.encode(prompt) if isinstance(prompt, str) else tuple(prompt) for prompt in many]
+        return given if isinstance(given, list) and given and not isinstance(given[0], int) else [given]
 
     @property
     def wants_logprobs(self) -> bool:
@@ -107,6 +137,10 @@ class ChatRequest(GenerationRequest):
             raise BadRequest("this model has no chat template; use /v1/completions")
         return [tokenizer.encode_chat([message.plain() for message in self.messages])]
 
+    def echoed(self, tokenizer: Tokenizer) -> list[str]:
+        """A chat repeats nothing."""
+        return [""]
+
     @property
     def wants_logprobs(self) -> bool:
         """Whether the logprobs of sampled tokens are asked for."""
@@ -126,9 +160,11 @@ def parse(kind: type[R], body: Any) -> R:
         return kind.model_validate(body)
     except ValidationError as error:
         first = error.errors()[0]
+        if first["type"] == "value_error":  # our own, which names the field
+            raise BadRequest(first["msg"].removeprefix("Value error, ")) from error
         field = ".".join(map(str, first["loc"])) or "the body"
         known = "is not a parameter of this server" if first["type"] == "extra_forbidden" else first["msg"]
-        raise BadRequest(f"{field}: {known}") from error
+        raise BadRequest(f"{field}: {UNSUPPORTED.get(str(first['loc'][0]) if first['loc'] else '', known)}") from error
 
 
 def orders_of(

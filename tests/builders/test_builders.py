@@ -1,7 +1,9 @@
 """The judge and the samplers that a configuration asks for, and the lengths that prompts share."""
 
+import json
 import logging
 import sys
+from dataclasses import replace
 
 import pytest
 from tiny_run import ROOT
@@ -10,11 +12,12 @@ from codea1_jax.builders import judges
 from codea1_jax.builders.judges import make_judge
 from codea1_jax.builders.players import buckets, capacity_of, make_sampler
 from codea1_jax.builders.policies import make_policy, make_prompts
-from codea1_jax.builders.questions import load_questions
+from codea1_jax.builders.questions import NONE_GIVEN, GivenQuestions, Questions, load_questions
 from codea1_jax.config import Config, RolloutConfig, load, preset_names
 from codea1_jax.errors import UserError
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.rollout.jetstream.sampler import JetStreamSampler
+from data_pipeline import Problem
 from sandbox import Job, SandboxPool, SandboxUnavailable
 
 
@@ -75,6 +78,48 @@ def test_of_a_file_every_question_is_trained_on_or_held_out(share, at_most, held
     with SandboxPool(1, "process") as pool:
         questions = load_questions(config, prompts, pool)
     assert (len(questions.train), len(questions.heldout)) == (8 - held_out, held_out)
+
+
+def questions_of(*overrides: str, given: GivenQuestions = NONE_GIVEN) -> Questions:
+    config = load(Config, "micro/a1", [f"data.source={ROOT}/docs/problems.jsonl", "train.questions=1", *overrides])
+    prompts = make_prompts(config, make_policy(config.model))
+    with SandboxPool(1, "process") as pool:
+        return load_questions(config, prompts, pool, given)
+
+
+def test_a_file_names_the_held_out_questions_and_none_with_their_solution_is_trained_on(tmp_path):
+    lines = (ROOT / "docs" / "problems.jsonl").read_text().splitlines()
+    reworded = [json.loads(line) | {"id": f"again {i}"} for i, line in enumerate(lines[:2])]
+    other = {"id": "new", "question": "Negate x.", "solution": "def neg(x):\n    return -x", "entry_point": "neg"}
+    named = tmp_path / "heldout.jsonl"
+    dropped = {"tests": ["assert neg(1) == -1", "print(neg(1))"]}
+    named.write_text("\n".join(json.dumps(row) for row in (*reworded, other | dropped)))
+    questions = questions_of(f"data.heldout={named}")
+    assert [problem.id for problem in questions.heldout] == ["again 0", "again 1", "new"]
+    assert [problem.id for problem in questions.train] == [json.loads(line)["id"] for line in lines[2:]]
+    assert [test.id for test in questions.dropped] == ["new"]
+    micro_too = questions_of(f"data.heldout={named}", "data.source=micro", "data.problems=3")
+    assert (len(micro_too.train), len(micro_too.heldout)) == (3, 3)
+
+
+def test_questions_given_in_python_stand_in_for_those_of_the_configuration():
+    right = Problem("right", "Negate x.", "def neg(x):\n    return -x", "neg", ("assert neg(1) == -1",))
+    wrong = replace(right, id="wrong", solution="def neg(x):\n    return x")
+    questions = questions_of(given=GivenQuestions([right, wrong], [wrong]))
+    assert (questions.train, questions.heldout) == ((right,), ())
+    assert [refusal.id for refusal in questions.refused] == ["wrong", "wrong"]
+    questions = questions_of(given=GivenQuestions(heldout=[right]))
+    assert (len(questions.train), questions.heldout) == (8, (right,))
+
+
+def test_too_few_questions_to_hold_one_out_are_a_warning_that_says_what_to_do(caplog):
+    with caplog.at_level(logging.WARNING):
+        assert questions_of("data.heldout_share=0.01").heldout == ()
+    expected = "no question is held out: 8 questions, data.heldout_share=0.01; name some with data.heldout=FILE"
+    assert [record.getMessage() for record in caplog.records] == [expected]
+    caplog.clear()
+    assert questions_of("data.heldout_share=0").heldout == questions_of("eval.every=0").heldout[:0] == ()
+    assert caplog.records == []
 
 
 def sampler_of(preset, *overrides):

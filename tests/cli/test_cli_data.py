@@ -19,11 +19,10 @@ LINES = [
     "{",
     json.dumps(GOOD),
     json.dumps({"id": "c", "question": "?"}),
-    json.dumps(GOOD | {"id": "d", "tests": ["assert open('x')"]}),
+    json.dumps(GOOD | {"id": "d", "tests": ["assert open('x')", "assert f(1) == 2"]}),
     json.dumps({"question": "?"}),
 ]
 FAULTS = [
-    (2, "", "not JSON"),
     (3, "b", "the solution fails tests (1 of 2): f(1) gave 2, not 3"),
     (4, "", "not JSON"),
     (5, "a", "the same id as line 1"),
@@ -41,10 +40,20 @@ def test_every_fault_is_named_by_its_line(tmp_path, capsys):
     for (line, name, reason), fault in zip(FAULTS, faults, strict=False):
         assert fault.startswith(f"{path}:{line}: {name + ': ' if name else ''}{reason}")
     assert faults[-1].startswith(f"{path}:9: not UTF-8")
-    assert last == "1 good problem, 8 faults"
+    assert last == "2 good problems, 6 faults, 1 test dropped"
     assert main(["data", "validate", str(path), "--json"]) == 2
     report = json.loads(capsys.readouterr().out)
-    assert [fault["line"] for fault in report["faults"]] == [2, 3, 4, 5, 6, 7, 8, 9]
+    assert [fault["line"] for fault in report["faults"]] == [3, 4, 5, 6, 8, 9]
+    assert [(test["line"], test["id"]) for test in report["dropped_tests"]] == [(7, "d")]
+
+
+def test_a_dropped_test_is_no_fault(tmp_path, capsys):
+    path = tmp_path / "mine.jsonl"
+    path.write_text(LINES[6] + "\n\n")
+    assert main(["data", "validate", str(path)]) == 0
+    shown, last = capsys.readouterr().out.splitlines()
+    assert shown.startswith(f"{path}:1: d: the test \"assert open('x')\" is outside the language of tests: ")
+    assert last == "1 good problem, 0 faults, 1 test dropped"
 
 
 def test_a_file_without_faults_is_good_and_one_that_is_not_there_is_bad_input(tmp_path, capsys):

@@ -81,7 +81,7 @@ def test_nothing_in_a_row_ends_the_reading(name):
 
 def test_each_line_of_json_that_python_cannot_read_is_refused(tmp_path):
     good = '{"id": "1", "question": "?", "solution": "def f(x): return x", "entry_point": "f"}'
-    bad = ['{"id": ' + "9" * 5_000 + "}", '{"id": ' + "[" * 100_000, '{"id": "\\ud800"}', "NaN", "", "{"]
+    bad = ['{"id": ' + "9" * 5_000 + "}", '{"id": ' + "[" * 100_000, '{"id": "\\ud800"}', "NaN", "{"]
     (tmp_path / "rows.jsonl").write_text("\n".join([*bad, good]))
     loaded = load(str(tmp_path / "rows.jsonl"), "all")
     assert [problem.id for problem in loaded.problems] == ["1"]

@@ -10,10 +10,12 @@ import pytest
 from gcs_emulator import running_emulator
 
 import data_pipeline
-from data_pipeline import Loaded, Problem, kodcode, micro, tfds_files
+from data_pipeline import Loaded, Problem, kodcode, micro, problem_files, tfds_files
+from data_pipeline.golden import plain_golden_tests, read_golden_tests
 from data_pipeline.heldout import hold_out
 from data_pipeline.reading import read
 from data_pipeline.sources import DATASETS, FORMATS, find_format
+from sandbox import EXACT, Tolerance
 
 KODCODE_SAMPLE = Path(__file__).parents[2] / "../shared/data/kodcode_sample.json"
 
@@ -111,7 +113,7 @@ def test_rows_are_lines_whatever_characters_they_hold(tmp_path):
     path.write_text(json.dumps(OWN_ROW | {"question": "a\u2028b\x0bc"}, ensure_ascii=False) + "\n\n[]\n\n")
     loaded = read(path)
     assert loaded.problems[0].question == "a\u2028b\x0bc"
-    assert list(reasons(loaded)) == ["row 2", "row 3"]
+    assert list(reasons(loaded)) == ["row 2"]  # blank lines are left out
 
 
 def test_own_problems_are_read_line_by_line(tmp_path):
@@ -128,16 +130,101 @@ def test_own_problems_are_read_line_by_line(tmp_path):
         ],
     )
     loaded = read(path)
-    assert [problem.id for problem in loaded.problems] == ["mine/1", "mine/2"]
-    assert loaded.problems[0].golden_tests == ("assert f(2) == 4",)
-    assert loaded.problems[1].golden_tests == ()
+    assert [problem.id for problem in loaded.problems] == ["mine/1", "mine/2", "mine/4"]
+    assert [problem.golden_tests for problem in loaded.problems] == [
+        ("assert f(2) == 4",),
+        (),
+        ("assert f(1) == 2",),
+    ]
     refused = reasons(loaded)
-    assert list(refused) == ["row 2", "row 3", "mine/3", "mine/4", "mine/5"]
+    assert list(refused) == ["row 2", "row 3", "mine/3", "mine/5"]
     assert refused["row 2"].startswith("not JSON: Expecting property name")
     assert refused["row 3"] == "a list, not a JSON object"
     assert refused["mine/3"] == "the solution defines no function g"
-    assert refused["mine/4"] == "the test 'print(f(1))' is outside the language of tests: not an assert"
-    assert refused["mine/5"] == "tests is not a list of texts"
+    assert refused["mine/5"] == "tests is not a list"
+    assert [vars(test) for test in loaded.dropped] == [
+        {"id": "mine/4", "reason": "the test 'print(f(1))' is outside the language of tests: not an assert"}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("test", "line"),
+    [
+        ("assert f(1)==0.5", "assert f(1) == 0.5"),
+        ("assert abs(f(1) - 0.5) < 1e-3", "assert f(1) == pytest.approx(0.5, rel=0.0, abs=0.001)"),
+        ("assert abs(0.5 - sum(f(1))) <= 1", "assert sum(f(1)) == pytest.approx(0.5, rel=0.0, abs=1.0)"),
+        ("assert f(1) == pytest.approx([0.5])", "assert f(1) == pytest.approx([0.5], rel=1e-06, abs=1e-12)"),
+        ("assert f(1) == pytest.approx(0.5, abs=0.1)", "assert f(1) == pytest.approx(0.5, rel=0.0, abs=0.1)"),
+        (
+            {"test": "assert f(1) == 0.5", "atol": 0.01, "rtol": None},
+            "assert f(1) == pytest.approx(0.5, rel=0.0, abs=0.01)",
+        ),
+        (
+            {"test": "assert abs(f(1) - 0.5) < 0.1", "rtol": 0.2},
+            "assert f(1) == pytest.approx(0.5, rel=0.2, abs=0.0)",
+        ),
+    ],
+)
+def test_a_tolerance_of_a_test_is_read_and_written_again_as_it_is(tmp_path, test, line):
+    (problem,) = read(write_jsonl(tmp_path / "mine.jsonl", [OWN_ROW | {"tests": [test]}])).problems
+    assert (problem.golden_tests, problem.tolerance) == ((line,), EXACT)
+    problem_files.write(tmp_path / "again.jsonl", [problem])
+    assert read(tmp_path / "again.jsonl").problems == (problem,)
+    (written,) = tfds_files.read(tfds_files.write(tmp_path, "problems", {"train": [problem]}))["train"]
+    assert written == problem
+
+
+def test_a_questions_tolerance_holds_for_its_tests_and_stays_with_it(tmp_path):
+    tests = ["assert f(1) == 0.5", "assert abs(f(2) - 1) < 0.2"]
+    row = OWN_ROW | {"tests": tests, "atol": 0.1, "rtol": 1e-3}
+    (problem,) = read(write_jsonl(tmp_path / "mine.jsonl", [row])).problems
+    assert [test.tolerance for test in read_golden_tests(problem)] == [Tolerance(0.1, 0.001), Tolerance(0.2)]
+    assert problem.tolerance == Tolerance(0.1, 0.001)
+    assert plain_golden_tests(problem) == ("assert f(1) == 0.5", "assert f(2) == 1")
+    problem_files.write(tmp_path / "again.jsonl", [problem])
+    assert read(tmp_path / "again.jsonl").problems == (problem,)
+    (written,) = tfds_files.read(tfds_files.write(tmp_path, "problems", {"train": [problem]}))["train"]
+    assert written == problem
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"atol": "1e-6"}, "atol is a text, not a number"),
+        ({"rtol": True}, "rtol is true or false, not a number"),
+        ({"atol": -1}, "atol must be a number of at least 0 and below infinity, not -1.0"),
+    ],
+)
+def test_a_question_with_an_impossible_tolerance_is_refused_and_such_a_test_dropped(change, reason):
+    row = OWN_ROW | {"tests": [{"test": "assert f(1) == 2"} | change, "assert f(2) == 4"]}
+    (problem,) = problem_files.FORMAT.read([row]).problems
+    assert problem.golden_tests == ("assert f(2) == 4",)
+    (dropped,) = problem_files.FORMAT.read([row]).dropped
+    assert dropped.reason.startswith("the test ") and dropped.reason.endswith(f"is left out: {reason}")
+    assert reasons(problem_files.FORMAT.read([OWN_ROW | change])) == {"mine/1": reason}
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "assert abs(f(1) - g(1)) < 1e-6",
+        "assert abs(f(1) - f(2)) < 1e-6",
+        "assert abs(f(1) - 0.5) < f(2)",
+        "assert abs(f(1) - 0.5) < 1e400",
+        "assert f(1) == pytest.approx(0.5, nan_ok=True)",
+        "assert f(1) == pytest.approx(f(2))",
+        "assert f(1) == other.approx(0.5)",
+        "import os",
+        "assert f(1",
+        "",
+        17,
+        None,
+    ],
+)
+def test_a_test_outside_the_language_is_dropped_and_the_question_stays(test):
+    loaded = problem_files.FORMAT.read([OWN_ROW | {"tests": [test, "assert f(2) == 4"]}])
+    assert [problem.golden_tests for problem in loaded.problems] == [("assert f(2) == 4",)]
+    assert [dropped.id for dropped in loaded.dropped] == ["mine/1"]
 
 
 def test_datasets_have_different_names_and_no_format_hides_another():

@@ -1,8 +1,20 @@
+import math
+
+import numpy as np
 import pytest
 from parity import load_parity
 
 from codea1_jax.config import RewardConfig
-from codea1_jax.game.rewards import BookScore, SuiteScore, code_reward, nonprintable_share, pair_reward, suite_reward
+from codea1_jax.errors import UserError
+from codea1_jax.game.rewards import (
+    BookScore,
+    SuiteScore,
+    checked_reward,
+    code_reward,
+    nonprintable_share,
+    pair_reward,
+    suite_reward,
+)
 
 CASES = load_parity()["rewards"]
 
@@ -48,3 +60,11 @@ def test_passing_all_earns_one_only_if_no_test_and_no_old_mistake_fails():
     assert pair_reward(SuiteScore((False, True), 0), BookScore(2, 2), config) == 0
     assert pair_reward(SuiteScore((False, False), 0), BookScore(1, 2), config) == 0
     assert pair_reward(SuiteScore((), 2), BookScore(0, 0), config) == 0
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf, None, "much"])
+def test_what_a_reward_function_returns_must_be_a_finite_number(wrong):
+    with pytest.raises(UserError) as refused:
+        checked_reward("code_reward", "q1", wrong)
+    assert str(refused.value) == f"code_reward: returned {wrong!r} for q1; a reward must be a finite number"
+    assert checked_reward("code_reward", "q1", np.float32(0.5)) == 0.5

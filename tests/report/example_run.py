@@ -86,6 +86,7 @@ def _train_line(rng: random.Random, share: float) -> dict[str, float]:
             f"{role}/kl": near(0.001 + 0.02 * share),
             f"{role}/entropy": near(0.4 - 0.15 * share),
             f"{role}/grad_norm": near(0.6),
+            f"{role}/learning_rate": 1e-6 * min(1.0, 4 * share),
             f"{role}/ratio_mean": near(1.0),
             f"{role}/clip_fraction_high": near(0.01 * share),
             f"{role}/clip_fraction_low": near(0.008 * share),
@@ -108,7 +109,9 @@ def _eval_line(rng: random.Random, share: float) -> dict[str, float]:
     base = {"avg_at_n": (43, 66), "pass_at_1": (43, 66), "pass_at_8": (71, 84), "test_validity": (47, 65)}
     base |= {"kill_rate": (37, 49), "pass_at_5": (46, 63), "mut_at_5": (38, 45), "mul": (17, 28)}
     line = {f"eval/{name}": low + (high - low) * share**0.7 + rng.uniform(-1, 1) for name, (low, high) in base.items()}
-    return line | {"seconds/eval": rng.uniform(1.5, 2.0)}
+    line["eval/pass_at_1"] = line["eval/avg_at_n"]  # as always
+    bounds = {f"{name}_{end}": value + by for name, value in line.items() for end, by in (("low", -4.0), ("high", 3.0))}
+    return line | bounds | {"seconds/eval": rng.uniform(1.5, 2.0)}
 
 
 @dataclass(frozen=True)

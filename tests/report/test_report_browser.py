@@ -1,15 +1,21 @@
 """The report in a real browser: what one sees, clicks and types. Nothing is loaded from elsewhere or complains."""
 
+import csv
+import io
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from example_run import write_example_run
 from selenium import webdriver
 from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
@@ -123,9 +129,144 @@ def test_every_curve_is_drawn_with_its_values(opened):
 
 def test_seeds_of_one_method_are_a_band(opened):
     page = opened("several")
-    lines = every(page, "#evaluation svg[role=img] path.line")
-    assert len(every(page, "#evaluation path.band")) == len(lines) / 2  # the other half is of the method with one seed
+    lines = every(page, "#training .charts svg[role=img] path.line")
+    assert len(every(page, "#training path.band")) == len(lines) / 2  # the other half is of the method with one seed
     assert " vs " in one(page, "#title").text
+
+
+def chart(page: webdriver.Chrome, title: str) -> WebElement:
+    (found,) = [each for each in every(page, "figure.chart") if each.text.startswith(title)]
+    return found
+
+
+def shown(page: webdriver.Chrome) -> list[str]:
+    return [title.text for title in every(page, "#evaluation .chart-title, #training .chart-title") if title.text]
+
+
+def legend(figure: WebElement) -> list[str]:
+    return [entry.text for entry in figure.find_elements(By.CSS_SELECTOR, ".legend li span")]
+
+
+def steps_of(figure: WebElement) -> tuple[int, int]:
+    plot = figure.find_element(By.CSS_SELECTOR, ".plot")
+    low, high = (plot.get_attribute(f"aria-value{end}") for end in ("min", "max"))
+    return int(str(low)), int(str(high))
+
+
+def test_an_evaluation_has_its_interval_as_a_band_and_in_words(opened):
+    page = opened("one")
+    figure = chart(page, "Test LLM: valid and deadly tests")
+    assert len(figure.find_elements(By.CSS_SELECTOR, "path.band")) == 2
+    value, low, high = map(float, re.findall(r"[\d.]+", figure.find_element(By.CSS_SELECTOR, "output").text))
+    assert (value - low, high - value) == pytest.approx((4, 3), abs=0.11)  # as they are rounded
+    assert not any("_low" in title or "_high" in title for title in every_title(page))
+
+
+def every_title(page: webdriver.Chrome) -> list[str]:
+    return [str(title.get_attribute("textContent")) for title in every(page, ".chart-title")]
+
+
+def test_no_card_shows_one_line_twice_or_only_zeros(opened):
+    page = opened("one")
+    assert legend(chart(page, "Code LLM: solved problems")) == ["avg@n = pass@1", "pass@8"]
+    assert legend(chart(page, "Ratios clipped, Code LLM")) == ["above", "below"]  # and the dual clip is always 0
+    for title in ("KL to the reference policy", "Entropy", "Gradient norm", "Learning rate"):
+        assert title in shown(page)
+    assert "kill rate" in one(page, "#results table").text
+    assert "Learning rate: Code LLM = Test LLM" not in every_title(page)
+    several = opened("several")
+    assert [title for title in shown(several) if "pass@1" in title] == ["Code LLM: solved problems: avg@n = pass@1"]
+
+
+def test_dragging_zooms_into_all_charts_and_escape_shows_everything_again(opened):
+    page = opened("one")
+    figure = chart(page, "Rewards")
+    page.execute_script("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", figure)
+    plot = figure.find_element(By.CSS_SELECTOR, ".plot")
+    width = plot.rect["width"]
+    drag = ActionChains(page).move_to_element_with_offset(plot, int(-0.2 * width), 0).click_and_hold()
+    drag.move_by_offset(int(0.3 * width), 0).release().perform()
+    low, high = steps_of(figure)
+    assert 1 < low < high < 40
+    assert steps_of(chart(page, "Entropy")) == (low, high)
+    assert [one(page, f"#tools [name={end}]").get_attribute("value") for end in ("from", "to")] == [str(low), str(high)]
+    page.execute_script("arguments[0].focus()", plot)
+    plot.send_keys(Keys.ESCAPE)
+    assert steps_of(figure) == (1, 40)
+
+
+def test_the_toolbar_zooms_by_numbers_and_smooths_what_is_drawn_but_not_what_is_read(opened):
+    page = opened("one")
+    figure = chart(page, "Rewards")
+    before = figure.find_element(By.CSS_SELECTOR, ".plot path.line").get_attribute("d")
+    one(page, "#tools [name=from]").send_keys("30", Keys.ENTER)
+    assert steps_of(figure) == (30, 40)
+    press(page, "#tools button")
+    assert steps_of(figure) == (1, 40)
+    reading = figure.find_element(By.CSS_SELECTOR, "output").text
+    page.execute_script(
+        "const slider = arguments[0]; slider.value = 0.9; slider.dispatchEvent(new Event('input'))",
+        one(page, "#tools [name=smoothing]"),
+    )
+    raw, smooth = (
+        path.get_attribute("d") for path in figure.find_elements(By.CSS_SELECTOR, ".plot .series-1 path.line")
+    )
+    assert raw == before != smooth
+    heights = [[float(y) for y in re.findall(r"[ML][\d.]+ ([\d.]+)", str(path))] for path in (raw, smooth)]
+    changes = [sum(abs(b - a) for a, b in pairwise(each)) for each in heights]
+    assert changes[1] < changes[0] / 3
+    assert figure.find_element(By.CSS_SELECTOR, "output").text == reading
+    assert not chart(page, "Code LLM: solved problems").find_elements(By.CSS_SELECTOR, "path.raw")
+
+
+def test_the_legend_switches_series_off_and_on(opened):
+    page = opened("one")
+    figure = chart(page, "Rewards")
+    first = figure.find_elements(By.CSS_SELECTOR, ".legend button")[0]
+    page.execute_script("arguments[0].click()", first)
+    assert first.get_attribute("aria-pressed") == "false"
+    assert not figure.find_elements(By.CSS_SELECTOR, ".plot .series-1")
+    assert figure.find_elements(By.CSS_SELECTOR, ".plot .series-2")
+    page.execute_script("arguments[0].click()", first)
+    assert figure.find_elements(By.CSS_SELECTOR, ".plot .series-1")
+
+
+# What a click would save, instead of a download.
+SAVED = """
+  const [figure, done] = arguments;
+  const make = URL.createObjectURL;
+  const click = HTMLAnchorElement.prototype.click;
+  const saved = [];
+  const texts = [];
+  URL.createObjectURL = (blob) => { texts.push(blob.text()); return make(blob); };
+  HTMLAnchorElement.prototype.click = function () { saved.push(this.download); };
+  for (const button of figure.querySelectorAll('.save button')) button.click();
+  document.querySelectorAll('#tools button')[1].click();
+  URL.createObjectURL = make;
+  HTMLAnchorElement.prototype.click = click;
+  Promise.all(texts).then((all) => done(saved.map((name, i) => [name, all[i]])));
+"""
+
+
+def test_a_chart_is_saved_as_figures_and_as_a_picture(opened, reports):
+    page = opened("one")
+    files = dict(page.execute_async_script(SAVED, chart(page, "Test LLM: valid and deadly tests")))
+    assert list(files) == [*(f"test-llm-valid-and-deadly-tests.{form}" for form in ("csv", "svg")), "figures.csv"]
+    logged = [json.loads(line) for line in (reports["one"].parent / "metrics.jsonl").read_text().splitlines()]
+    first = next(line for line in logged if line["kind"] == "eval")
+    row = next(csv.DictReader(io.StringIO(files["test-llm-valid-and-deadly-tests.csv"])))
+    assert list(row) == ["step", "validity", "validity low", "validity high"] + [
+        f"kill rate{end}" for end in ("", " low", " high")
+    ]
+    assert float(row["validity low"]) == pytest.approx(first["eval/test_validity_low"], rel=1e-5)
+    picture = ElementTree.fromstring(files["test-llm-valid-and-deadly-tests.svg"].encode())
+    paths = [node for node in picture.iter("{http://www.w3.org/2000/svg}path") if node.get("stroke", "none") != "none"]
+    assert len(paths) >= 2 and all(node.get("stroke", "").startswith("rgb") for node in paths)
+    texts = {node.text for node in picture.iter("{http://www.w3.org/2000/svg}text")}
+    assert {"Test LLM: valid and deadly tests", "validity", "kill rate", "percent"} <= texts
+    everything = list(csv.DictReader(io.StringIO(files["figures.csv"])))
+    figures = sum(isinstance(value, float) and name != "time" for line in logged for name, value in line.items())
+    assert len(everything) == figures
 
 
 def test_the_keyboard_reads_a_curve_step_by_step(opened):
@@ -165,7 +306,9 @@ def test_reward_and_text_filters_narrow_the_list_and_clear_restores_it(opened):
 
 def test_a_place_in_the_browser_is_an_address(opened):
     page = opened("one")
+    first = one(page, "#question .question-text").text
     one(page, "body").send_keys("j")
+    wait_for_another(page, "#question .question-text", first)
     there, title = page.current_url, one(page, "#question .question-text").text
     opened("one", place="")
     wait_for_another(page, "#question .question-text", title)
@@ -211,6 +354,9 @@ def test_a_phone_scrolls_the_page_in_one_direction_only(opened, name):
     page = opened(name, PHONE)
     assert page.execute_script("return document.documentElement.scrollWidth") <= PHONE[0]
     assert one(page, "figure.chart svg[role=img]").rect["width"] <= PHONE[0]
+    links = every(page, ".sections a")
+    assert all(link.rect["x"] >= 0 and link.rect["x"] + link.rect["width"] <= PHONE[0] for link in links)
+    assert [link.text for link in links] == ["Results", "Held-out", "Training", "Time", "Rollouts", "Setup"]
 
 
 def contrast(page: webdriver.Chrome, css: str) -> float:

@@ -123,8 +123,13 @@ def test_sixty_four_requests_at_once_are_all_answered(server):
         ({"temperature": -1}, "temperature"),
         ({"top_p": 0}, "top_p"),
         ({"n": 0}, "n: "),
-        ({"logprobs": 5}, "logprobs"),
-        ({"frequency_penalty": 0.5}, "frequency_penalty"),
+        ({"logprobs": 5}, "logprobs: logprobs of other tokens are not supported: 0 "),
+        ({"frequency_penalty": 0.5}, "frequency_penalty: penalties are not supported: leave it at 0"),
+        ({"presence_penalty": -1}, "presence_penalty: penalties are not supported: leave it at 0"),
+        ({"extra_body": {"repetition_penalty": 1.1}}, "repetition_penalty: penalties are not supported: leave it at 1"),
+        ({"extra_body": {"min_p": 0.1}}, "min_p: min_p is not supported: use top_p or top_k"),
+        ({"best_of": 3}, "best_of: ranking samples is not supported: ask for n samples and choose one"),
+        ({"echo": True, "logprobs": 0}, "echo: logprobs of a prompt are not supported"),
         ({"stop": ""}, "stop: an empty string"),
         ({"extra_body": {"beams": 4}}, "beams: is not a parameter of this server"),
     ],
@@ -132,6 +137,41 @@ def test_sixty_four_requests_at_once_are_all_answered(server):
 def test_a_bad_request_is_told_what_is_wrong_with_it(client, wish, says):
     with pytest.raises(openai.BadRequestError, match=says):
         client.completions.create(**{"model": "tiny", "prompt": "a", **wish})
+
+
+def test_values_that_change_nothing_are_accepted(client, sampled):
+    neutral = {"min_p": 0, "repetition_penalty": 1.0}
+    answer = client.completions.create(
+        **{"model": "tiny", "prompt": "def f", "max_tokens": 24, "temperature": 0.8, "top_p": 0.9, "seed": 7},
+        **{"n": 3, "best_of": 3, "frequency_penalty": 0, "presence_penalty": 0.0, "extra_body": neutral},
+    )
+    assert [choice.text for choice in answer.choices] == sampled[0]
+
+
+def test_echo_repeats_each_prompt_once_before_each_of_its_samples(server, client):
+    tokens = {"prompt": [100, 101], "max_tokens": 6, **GREEDY}
+    plain, again = (client.completions.create(echo=echo, **tokens).choices[0].text for echo in (False, True))
+    assert again == f"{server.policy.tokenizer.decode([100, 101])}{plain}"
+    wish = {"prompt": ["def f", "é"], "max_tokens": 6, "n": 2, "seed": 3, "model": "tiny"}
+    plain = [choice.text for choice in client.completions.create(**wish).choices]
+    echoed = [f"{prompt}{text}" for prompt, text in zip(["def f"] * 2 + ["é"] * 2, plain, strict=True)]
+    assert [choice.text for choice in client.completions.create(echo=True, **wish).choices] == echoed
+    streamed = [""] * 4
+    for chunk in client.completions.create(echo=True, stream=True, **wish):
+        for choice in chunk.choices:
+            streamed[choice.index] += choice.text
+    assert streamed == echoed
+
+
+def test_the_models_card_has_its_length_and_is_found_by_name(server, client):
+    (listed,) = client.models.list()
+    card = client.models.retrieve("tiny")
+    assert card == listed
+    assert (card.object, card.owned_by, card.model_extra["max_model_len"]) == ("model", "codea1", 128)
+    assert time.time() - 3600 < card.created <= time.time()
+    with pytest.raises(openai.NotFoundError, match="no model 'huge' here, only 'tiny'"):
+        client.models.retrieve("huge")
+    assert 'path="/v1/models/{name}"' in read(server, "/metrics") and "huge" not in read(server, "/metrics")
 
 
 def test_unknown_models_paths_tokens_and_bodies_have_their_statuses(server, client):
@@ -161,7 +201,7 @@ def read(server, path):
 
 def test_health_and_metrics_need_no_token(server, client):
     client.completions.create(prompt="abc", max_tokens=1, **GREEDY)
-    assert json.loads(read(server, "/healthz")) == {"status": "ok"}
+    assert json.loads(read(server, "/healthz")) == json.loads(read(server, "/health")) == {"status": "ok"}
     metrics = dict(line.rsplit(" ", 1) for line in read(server, "/metrics").splitlines() if line[0] != "#")
     assert float(metrics['codea1_requests_total{path="/v1/completions",status="200"}']) >= 1
     assert float(metrics["codea1_prompt_tokens_total"]) >= 3

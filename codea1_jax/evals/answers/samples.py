@@ -13,6 +13,7 @@ from typing import Any
 from codea1_jax.errors import UserError
 from codea1_jax.evals.answers.recorded import RecordedPlayer
 from data_pipeline import Problem
+from data_pipeline.golden import plain_golden_tests
 from data_pipeline.rows import BadRow, Row, read_rows, text, texts
 
 # How a file is read for problems: what it records, and its tasks that are none of them.
@@ -38,7 +39,7 @@ def references(problems: Sequence[Problem]) -> RecordedPlayer:
     """The data's own solutions and tests."""
     return RecordedPlayer(
         programs_of={problem.id: (problem.solution,) for problem in problems},
-        tests_of={p.id: tuple(p.check.splitlines()) if p.source == "ult" else p.golden_tests for p in problems},
+        tests_of={p.id: tuple(p.check.splitlines()) if p.source == "ult" else plain_golden_tests(p) for p in problems},
     )
 
 

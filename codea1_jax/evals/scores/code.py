@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from codea1_jax.evals.answers.requests import program_requests
 from codea1_jax.evals.scores.benchmark import Benchmark, submit_check
-from codea1_jax.evals.scores.metrics import Estimate, estimate, pass_at_k
+from codea1_jax.evals.scores.metrics import Estimate, bounded, estimate, pass_at_k
 from codea1_jax.game.players import Player
 from codea1_jax.hosts.gather import gathered, is_mine
 from data_pipeline import Problem
@@ -55,7 +55,7 @@ def check_samples(
 def evaluate_benchmark(
     player: Player, judge: Judge, benchmark: Benchmark, samples: int, stream: tuple[int, ...]
 ) -> dict[str, float]:
-    """The player's avg@n and pass@k, by benchmark, in percent. Raises SandboxError if the judge fails.
+    """The player's avg@n and pass@k, by benchmark, in percent, with intervals. Raises SandboxError if the judge fails.
 
     The samples of a problem depend on `stream` and the problem alone. On several hosts, each checks its share.
     """
@@ -65,11 +65,15 @@ def evaluate_benchmark(
         if is_mine(i)
     }
     found = metrics_of(tuple(gathered(lambda: {i: _result(*checks) for i, checks in mine.items()}).values()))
-    return {f"eval/{name}/{key}": value.value for name, values in found.items() for key, value in values.items()}
+    metrics: dict[str, float] = {}
+    for source, values in found.items():
+        for name, value in values.items():
+            metrics |= bounded(f"eval/{source}/{name}", value)
+    return metrics
 
 
 def benchmark_metrics(benchmark: Benchmark, samples: int) -> tuple[str, ...]:
-    """The names of what `evaluate_benchmark` gives."""
+    """The names of what `evaluate_benchmark` gives, intervals left out."""
     names = ("avg_at_n", *(f"pass_at_{k}" for k in KS if k <= samples))
     sources = dict.fromkeys(problem.source for problem in benchmark.problems)
     return tuple(f"eval/{source}/{name}" for source in sources for name in names)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from codea1_jax.game.judging import PendingOutcomes, StatedAnswers, submit_calls
 from data_pipeline import Problem
 from data_pipeline.imports import with_imports
-from sandbox import Judge, Outcome, SuiteTest, same
+from sandbox import Judge, Outcome, SuiteTest
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,10 @@ class PendingChoice:
     def result(self) -> Choice:
         """Waits for the last answer. Raises SandboxError if the judge fails."""
         stated = self._stated.result()
-        passes = {program: _passes(self._tests, a.result().by_call, stated) for program, a in self._pending.items()}
+        passes = {program: self._passes(a.result().by_call, stated) for program, a in self._pending.items()}
         return Choice(self._problem.id, len(self._tests), tuple(passes[program] for program in self._programs))
 
-
-def _passes(tests: Sequence[SuiteTest], outcomes: Mapping[str, Outcome], stated: Mapping[str, str | None]) -> int:
-    pairs = ((outcomes[test.call].value, stated[test.stated]) for test in tests)
-    return sum(value is not None and answer is not None and same(value, answer) for value, answer in pairs)
+    def _passes(self, outcomes: Mapping[str, Outcome], stated: Mapping[str, str | None]) -> int:
+        pairs = ((outcomes[test.call].value, stated[test.stated]) for test in self._tests)
+        same = self._problem.tolerance.same
+        return sum(value is not None and answer is not None and same(value, answer) for value, answer in pairs)

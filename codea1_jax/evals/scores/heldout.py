@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from codea1_jax.evals.scores.metrics import mul, pass_at_k
+from codea1_jax.evals.scores.metrics import bounded, estimate, mul, pass_at_k
 from codea1_jax.evals.scores.unleaked import ROUNDS, choose
 from codea1_jax.game.judging import ProgramOutcomes, StatedAnswers, submit_calls
 from codea1_jax.game.players import Player, ProgramRequest, SuiteRequest
@@ -31,7 +31,7 @@ from codea1_jax.hosts.gather import gathered, is_mine
 from data_pipeline import Problem
 from data_pipeline.golden import read_golden_tests
 from data_pipeline.imports import with_imports
-from sandbox import Judge, Outcome, same
+from sandbox import Judge, Outcome, Tolerance, same
 from sandbox.language import SuiteTest
 
 logger = logging.getLogger(__name__)
@@ -61,12 +61,12 @@ def prepare(problems: Sequence[Problem], judge: Judge) -> HeldOut:
 
 
 def code_metrics(samples: int) -> tuple[str, ...]:
-    """The names of what `evaluate_code` gives."""
+    """The names of what `evaluate_code` gives, intervals left out."""
     return ("eval/avg_at_n", *(f"eval/pass_at_{k}" for k in KS if k <= samples))
 
 
 def suite_metrics(heldout: HeldOut) -> tuple[str, ...]:
-    """The names of what `evaluate_tests` gives."""
+    """The names of what `evaluate_tests` gives, intervals left out."""
     by_mutants = ("eval/kill_rate", "eval/mut_at_5", "eval/mul") if any(p.mutants for p in heldout.problems) else ()
     return ("eval/test_validity", "eval/pass_at_5", *by_mutants)
 
@@ -74,7 +74,7 @@ def suite_metrics(heldout: HeldOut) -> tuple[str, ...]:
 def evaluate_code(
     player: Player, judge: Judge, heldout: HeldOut, samples: int, stream: tuple[int, ...]
 ) -> dict[str, float]:
-    """avg@n and pass@k for k = 1, 2, 4, ... n, in percent."""
+    """avg@n and pass@k for k = 1, 2, 4, ... n, in percent, each with its interval over the questions."""
     requests = [ProgramRequest(p, samples, (*stream, 0, i)) for i, p in enumerate(heldout.problems)]
     pending = {}
     for i, written in player.programs(requests):
@@ -87,17 +87,25 @@ def evaluate_code(
             pending[i] = [submitted[p] for p in programs]
 
     def count_correct() -> dict[int, int]:
-        return {i: sum(_agrees(p.result(), heldout.answers[i]) for p in programs) for i, programs in pending.items()}
+        return {
+            i: sum(_agrees(p.result(), heldout.answers[i], _tolerances(heldout.problems[i])) for p in programs)
+            for i, programs in pending.items()
+        }
 
     correct = gathered(count_correct).values()
-    metrics = {f"eval/pass_at_{k}": 100 * fmean(pass_at_k(samples, c, k) for c in correct) for k in KS if k <= samples}
-    return {"eval/avg_at_n": 100 * fmean(c / samples for c in correct), **metrics}
+    metrics = bounded("eval/avg_at_n", estimate([c / samples for c in correct]))
+    for k in KS:
+        if k <= samples:
+            metrics |= bounded(f"eval/pass_at_{k}", estimate([pass_at_k(samples, c, k) for c in correct]))
+    return metrics
 
 
 def evaluate_tests(
     player: Player, judge: Judge, heldout: HeldOut, suites: int, suite_size: int, stream: tuple[int, ...]
 ) -> dict[str, float]:
     """Validity, kill rate, pass@5, mut@5 and Mul, in percent; `suites` are sampled per question for the first two.
+
+    Each but Mul has its interval over the questions.
 
     Questions without mutants are shown with their reference and count for validity and pass@5 only.
     """
@@ -117,12 +125,11 @@ def _hunt(
     truths = _truths(judge, problems, [[t for suite in hunt for t in suite] for hunt in written])
     valid, kills = [], []
     for truth, hunt, target in zip(truths, written, targets, strict=True):
-        for suite in hunt:
-            valid.append(truth.validity(suite, suite_size))
-            if target is not None:
-                kills.append(truth.kills(filter(truth.holds, suite), target))
-    metrics = {"eval/test_validity": 100 * fmean(valid)}
-    return metrics | ({"eval/kill_rate": 100 * fmean(kills)} if kills else {})
+        valid.append(fmean(truth.validity(suite, suite_size) for suite in hunt))  # as many suites for each question
+        if target is not None:
+            kills.append(fmean(truth.kills(filter(truth.holds, suite), target) for suite in hunt))
+    metrics = bounded("eval/test_validity", estimate(valid))
+    return metrics | (bounded("eval/kill_rate", estimate(kills)) if kills else {})
 
 
 def _five_rounds(
@@ -138,9 +145,9 @@ def _five_rounds(
         right.append(len(good) / ROUNDS)
         if problem.mutants:
             killed.append(fmean(truth.kills(good, m) for m in range(len(problem.mutants))))
-    metrics = {"eval/pass_at_5": 100 * fmean(right)}
+    metrics = bounded("eval/pass_at_5", estimate(right))
     if killed:
-        metrics["eval/mut_at_5"] = 100 * fmean(killed)
+        metrics |= bounded("eval/mut_at_5", estimate(killed))
         metrics["eval/mul"] = mul(metrics["eval/pass_at_5"], metrics["eval/mut_at_5"])
     return metrics
 
@@ -163,6 +170,7 @@ def _sample(
 class _Truth:
     """What a problem's reference and mutants answer to the calls of some tests, and the tests' stated answers."""
 
+    tolerance: Tolerance
     reference: ProgramOutcomes
     mutants: tuple[ProgramOutcomes, ...]
     stated: Mapping[str, str | None]
@@ -171,18 +179,18 @@ class _Truth:
         """`val` of the test reward."""
         calls = [t.call for t in suite]
         reference = [self.reference.by_call[call] for call in calls]
-        validated = validate_suite(calls, reference, [self.stated[t.stated] for t in suite])
+        validated = validate_suite(calls, reference, [self.stated[t.stated] for t in suite], tolerance=self.tolerance)
         return validity(len(validated.kept), validated.invalid, suite_size)
 
     def holds(self, test: SuiteTest) -> bool:
         """Whether the stated answer is the reference's."""
         stated, outcome = self.stated[test.stated], self.reference.by_call[test.call]
-        return stated is not None and outcome.value is not None and same(stated, outcome.value)
+        return stated is not None and outcome.value is not None and self.tolerance.same(stated, outcome.value)
 
     def kills(self, tests: Iterable[SuiteTest], mutant: int) -> bool:
         """Whether one of these tests, which hold, fails a mutant."""
         answers = self.mutants[mutant].by_call
-        return any(not _matches(answers[t.call], self.reference.by_call[t.call].value) for t in tests)
+        return any(not _matches(self.tolerance, answers[t.call], self.reference.by_call[t.call].value) for t in tests)
 
 
 def _truths(judge: Judge, problems: Sequence[Problem], tests: Sequence[Sequence[SuiteTest]]) -> list[_Truth]:
@@ -195,7 +203,7 @@ def _truths(judge: Judge, problems: Sequence[Problem], tests: Sequence[Sequence[
                 mutants = [submit_calls(judge, mutant, calls, problem.entry_point) for mutant in problem.mutants]
                 pending[i] = reference, mutants, StatedAnswers(judge, [t.stated for t in own])
         return {
-            i: _Truth(reference.result(), tuple(m.result() for m in mutants), stated.result())
+            i: _Truth(problems[i].tolerance, reference.result(), tuple(m.result() for m in mutants), stated.result())
             for i, (reference, mutants, stated) in pending.items()
         }
 
@@ -222,9 +230,16 @@ def _values(reference: ProgramOutcomes) -> dict[str, str]:
     return {call: value for call, value in values.items() if same(value, value)}
 
 
-def _agrees(program: ProgramOutcomes, answers: Mapping[str, str]) -> bool:
-    return bool(answers) and all(_matches(program.by_call[call], value) for call, value in answers.items())
+def _tolerances(problem: Problem) -> Mapping[str, Tolerance]:
+    """How close the answers to the scored calls must come."""
+    stated = {test.call: test.tolerance for test in read_golden_tests(problem)}
+    return {call: stated.get(call, problem.tolerance) for call in _scored_calls(problem)}
 
 
-def _matches(outcome: Outcome, value: str | None) -> bool:
-    return outcome.value is not None and value is not None and same(outcome.value, value)
+def _agrees(program: ProgramOutcomes, answers: Mapping[str, str], tolerances: Mapping[str, Tolerance]) -> bool:
+    found = program.by_call
+    return bool(answers) and all(_matches(tolerances[call], found[call], value) for call, value in answers.items())
+
+
+def _matches(tolerance: Tolerance, outcome: Outcome, value: str | None) -> bool:
+    return outcome.value is not None and value is not None and tolerance.same(outcome.value, value)

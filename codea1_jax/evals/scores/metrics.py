@@ -48,6 +48,11 @@ def estimate_mul(right: Sequence[float], killed: Sequence[float]) -> Estimate:
     return _product([right, killed])
 
 
+def bounded(name: str, estimate: Estimate) -> dict[str, float]:
+    """The metric of that name, with its interval as `_low` and `_high`."""
+    return {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
+
+
 def _product(columns: Sequence[Sequence[float]]) -> Estimate:
     """The product of the means of per-problem columns, in percent."""
     table = np.asarray(columns, dtype=float)

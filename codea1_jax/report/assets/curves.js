@@ -14,8 +14,10 @@ const TRAINING_CHARTS = [
   ["Response length", "mean tokens", "tokens", bothRoles("response_tokens")],
   ["KL to the reference policy", "nats per token", "", bothRoles("kl")],
   ["Entropy", "nats per token", "", bothRoles("entropy")],
-  ["Ratios clipped, Code LLM", "share of tokens", "share", clipFractions("code")],
-  ["Ratios clipped, Test LLM", "share of tokens", "share", clipFractions("test")],
+  ["Gradient norm", "global norm before clipping", "", bothRoles("grad_norm")],
+  ["Learning rate", "rate", "", bothRoles("learning_rate")],
+  ["Ratios clipped, Code LLM", "share of tokens", "share", clipFractions("code"), { unlessZero: true }],
+  ["Ratios clipped, Test LLM", "share of tokens", "share", clipFractions("test"), { unlessZero: true }],
 ];
 
 const MORE_CHARTS = [
@@ -24,7 +26,6 @@ const MORE_CHARTS = [
   ["Groups without signal", "share of groups", "share", bothRoles("zero_variance")],
   ["Mean ratio", "new / old probability", "", bothRoles("ratio_mean")],
   ["Loss", "loss", "", bothRoles("loss")],
-  ["Gradient norm", "global norm", "", bothRoles("grad_norm")],
 ];
 
 const PHASES = [
@@ -43,16 +44,30 @@ function clipFractions(role) {
   return [["high", "above"], ["low", "below"], ["dual", "dual clip"]].map(([end, label]) => [`${role}/clip_fraction_${end}`, label]);
 }
 
+/** The metrics worth a curve: none that is the same as another, and where zeros say nothing none that is always 0. */
+function telling(kind, metrics, unlessZero) {
+  const seen = new Map();
+  for (const [name, label] of metrics) {
+    const columns = RUNS.map((run) => column(run, kind, name));
+    const values = columns.flatMap((one) => one.values);
+    if (values.length === 0 || (unlessZero && values.every((value) => value === 0))) continue;
+    const key = JSON.stringify(columns.map(({ steps, values }) => [steps, values]));
+    seen.set(key, seen.has(key) ? [seen.get(key)[0], `${seen.get(key)[1]} = ${label}`] : [name, label]);
+  }
+  return [...seen.values()];
+}
+
 /** One chart of several metrics for a single run; for several, one chart per metric with a curve per run. */
-function chartsOf(kind, [title, axis, unit, metrics]) {
-  const markers = kind === "eval";
+function chartsOf(kind, [title, axis, unit, all, { unlessZero = false } = {}]) {
+  const [markers, smooth] = [kind === "eval", kind === "train"];
+  const metrics = telling(kind, all, unlessZero);
   if (GROUPS.length === 1) {
     const series = metrics.map(([name, label], style) => ({ label, style, ...groupColumn(GROUPS[0], kind, name) }));
-    return [chart({ title, axis, unit, markers, series })];
+    return [chart({ title, axis, unit, markers, smooth, series })];
   }
   return metrics.map(([name, label]) => {
     const series = GROUPS.map((group, i) => ({ label: groupLabel(group), style: i % 6, ...groupColumn(group, kind, name) }));
-    return chart({ title: metrics.length > 1 ? `${title}: ${label}` : title, axis, unit, markers, series });
+    return chart({ title: metrics.length > 1 ? `${title}: ${label}` : title, axis, unit, markers, smooth, series });
   });
 }
 
@@ -62,16 +77,22 @@ function chartGrid(charts) {
 
 function evaluationSection(section) {
   const charts = EVALUATION_CHARTS.flatMap((spec) => chartsOf("eval", spec)).filter((one) => one !== null);
-  section.append(charts.length ? chartGrid(charts) : emptyNote("No evaluation has run yet."));
+  if (charts.length === 0) section.append(emptyNote("No evaluation has run yet."));
+  else section.append(element("p", { class: "note" }, bandNote()), chartGrid(charts));
+}
+
+/** What the bands of this page are. */
+function bandNote() {
+  const parts = [];
+  if (GROUPS.some((group) => group.runs.length > 1)) parts.push("Lines are means over seeds; bands reach from the lowest seed to the highest.");
+  if (GROUPS.some((group) => group.runs.length === 1)) parts.push("Bands of a single run are 95% confidence intervals over the questions that it was evaluated on.");
+  return parts.join(" ");
 }
 
 function trainingSection(section) {
   if (metricNames("train").length === 0) {
     section.append(emptyNote("No training step has finished yet."));
     return;
-  }
-  if (GROUPS.some((group) => group.runs.length > 1)) {
-    section.append(element("p", { class: "note" }, "Lines are means over seeds; bands reach from the lowest seed to the highest."));
   }
   section.append(chartGrid(TRAINING_CHARTS.flatMap((spec) => chartsOf("train", spec))));
   const more = [...MORE_CHARTS.flatMap((spec) => chartsOf("train", spec)), ...otherCharts()].filter((one) => one !== null);
@@ -85,7 +106,7 @@ function otherCharts() {
   const kinds = [...new Set(RUNS.flatMap((run) => Object.keys(run.metrics)))];
   return kinds.flatMap((kind) =>
     metricNames(kind)
-      .filter((name) => !shown.has(name) && !(kind === "train" && name.startsWith("seconds/")))
+      .filter((name) => !shown.has(name) && !isBound(kind, name) && !(kind === "train" && name.startsWith("seconds/")))
       .flatMap((name) => chartsOf(kind, [`${kind}: ${name}`, "", "", [[name, name]]])),
   );
 }

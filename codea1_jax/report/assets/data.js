@@ -7,12 +7,21 @@ const GROUPS = [...new Set(RUNS.map((run) => run.group))].map((name) => ({
   runs: RUNS.filter((run) => run.group === name),
 }));
 
-/** One column of a run's lines of one kind, without the gaps: {steps, values}. */
+/** One column of a run's lines of one kind, without the gaps: {steps, values}, and {low, high} if it has an interval. */
 function column(run, kind, name) {
   const columns = run.metrics[kind];
   if (!columns || !columns[name]) return { steps: [], values: [] };
-  const kept = columns[name].map((value, i) => i).filter((i) => columns[name][i] !== null);
-  return { steps: kept.map((i) => columns.step[i]), values: kept.map((i) => columns[name][i]) };
+  const [low, high] = [columns[`${name}_low`], columns[`${name}_high`]];
+  const bounded = low !== undefined && high !== undefined;
+  const kept = columns[name].map((_, i) => i).filter((i) => columns[name][i] !== null && !(bounded && (low[i] ?? high[i]) === null));
+  const cut = (values) => kept.map((i) => values[i]);
+  return { steps: cut(columns.step), values: cut(columns[name]), ...(bounded ? { low: cut(low), high: cut(high) } : {}) };
+}
+
+/** Whether a metric is the bound of another one's interval. */
+function isBound(kind, name) {
+  const of = name.replace(/_(low|high)$/, "");
+  return of !== name && metricNames(kind).includes(of);
 }
 
 /** The mean over a group's runs, step by step, with the lowest and highest where there are several runs. */

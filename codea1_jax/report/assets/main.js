@@ -44,6 +44,7 @@ function versionRows(versions, prefix = "") {
 
 masthead();
 resultsSection(byId("results"));
+if (lastStep(RUNS[0]) !== null || RUNS.length > 1) byId("evaluation").before(toolbar());
 evaluationSection(byId("evaluation"));
 trainingSection(byId("training"));
 timeSection(byId("time"));

@@ -17,6 +17,7 @@ function stepTicks(low, high, count) {
 
 /** The interval to draw: some air around the figures; from 0 if they are never negative and begin near it. */
 function paddedRange(values, fromZero) {
+  if (values.length === 0) return [0, 1];
   let [low, high] = [Math.min(...values), Math.max(...values)];
   if (low === high) [low, high] = low === 0 ? [0, 1] : [low - Math.abs(low) / 10, high + Math.abs(high) / 10];
   const air = (high - low) * 0.08;

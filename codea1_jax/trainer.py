@@ -1,0 +1,174 @@
+"""Training from Python: what `codea1 train` does, with rewards, questions or a judge of your own.
+
+config = load(Config, "micro/a1", ["run.directory=runs/mine"])
+with Trainer(config) as trainer:
+    results = trainer.train()
+print(results.summary["final"])
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from codea1_jax.builders.judges import make_judge
+from codea1_jax.builders.questions import GivenQuestions
+from codea1_jax.builders.state import resume, start
+from codea1_jax.builders.training import make_training
+from codea1_jax.checkpoint.storage import check_writable
+from codea1_jax.config import Config
+from codea1_jax.evals.scores.benchmark import PACKAGES
+from codea1_jax.files import read_lines
+from codea1_jax.game.rewards import CodeReward, RewardFunctions, TestReward
+from codea1_jax.hosts.agreement import agreement
+from codea1_jax.hosts.gather import on_all
+from codea1_jax.hosts.interrupts import Interrupts
+from codea1_jax.report import build_report
+from codea1_jax.run.rundir import REFUSED_FILE, SUMMARY_FILE, RunDir, check_same_run, checkpoints_of
+from codea1_jax.run.summary import summarize
+from codea1_jax.run.telemetry import METRICS_FILE, rollouts_path
+from codea1_jax.state import State
+from codea1_jax.train import check_best_metric, evaluate, train
+from codea1_jax.words import counted
+from data_pipeline import Problem, Refusal
+from sandbox import Judge
+
+logger = logging.getLogger(__name__)
+
+GIVEN = "python"  # what a run whose questions were given in Python records as its `data.source`
+
+
+@dataclass(frozen=True)
+class Results:
+    """What the run in a directory has written, read when it is asked for."""
+
+    path: Path
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """First and last held-out figures, in percent, and seconds; empty if the run was never evaluated."""
+        file = self.path / SUMMARY_FILE
+        return json.loads(file.read_text()) if file.exists() else {}
+
+    @property
+    def report(self) -> Path:
+        """The run's page."""
+        return self.path / "report.html"
+
+    def metrics(self, kind: str = "train") -> list[dict[str, Any]]:
+        """The figures of every step, or with `kind="eval"` of every evaluation, in order."""
+        return [line for line in read_lines(self.path / METRICS_FILE) if line["kind"] == kind]
+
+    def rollouts(self, step: int) -> list[dict[str, Any]]:
+        """What a step played, a record per question: programs, suites, verdicts, rewards and advantages."""
+        return read_lines(rollouts_path(self.path, step))
+
+
+class Trainer:
+    """One run of a configuration. Use as a context manager, which reads the questions and starts the judge.
+
+    questions, heldout: instead of those that `data` names. A run records the source of given questions as `python`.
+    judge: instead of the one that `sandbox` describes; it is not closed.
+    code_reward, test_reward: instead of the paper's; each is given the paper's reward as well. The same call on the
+    same arguments must give the same number, or a resumed run differs and several hosts disagree.
+    resume: continue the run in `run.directory`, with the same arguments.
+
+    On several hosts, enter `codea1_jax.hosts.join.joined(config.hosts)` first.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        questions: Sequence[Problem] | None = None,
+        heldout: Sequence[Problem] | None = None,
+        judge: Judge | None = None,
+        code_reward: CodeReward | None = None,
+        test_reward: TestReward | None = None,
+        resume: bool = False,
+    ) -> None:
+        if questions is not None:
+            config = config.model_copy(update={"data": config.data.model_copy(update={"source": GIVEN})})
+        self.config = config
+        self._given = GivenQuestions(questions, heldout)
+        self._judge = judge
+        self._rewards = RewardFunctions(code_reward, test_reward)
+        self._resume = resume
+        self._directory = Path(config.run.directory)
+        self._stack = ExitStack()
+        self._state: State | None = None
+
+    def __enter__(self) -> Trainer:
+        """Raises UserError for what cannot be used, SandboxUnavailable if there is no judge."""
+        self._started = time.perf_counter()
+        config, directory = self.config, self._directory
+        check_same_run(directory, config, self._resume)  # before anything that takes time
+        on_all(lambda: check_writable(checkpoints_of(directory, config.checkpoint)))
+        logger.info("%s: starting the judge and checking the questions", directory)
+        with ExitStack() as stack:
+            packages = PACKAGES if config.eval.datasets else ()
+            judge = self._judge or stack.enter_context(make_judge(config.sandbox, packages))
+            self._training = make_training(config, judge, self._given, self._rewards)
+            check_best_metric(self._training)
+            self._stack = stack.pop_all()  # closed here only if something above failed
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stack.close()
+
+    def train(self) -> Results:
+        """Trains to the last step; the run's directory then has its summary and its report.
+
+        Raises Interrupted, after saving, at SIGINT or SIGTERM; what `codea1_jax.train.train` raises; and UserError if
+        the directory holds a run and `resume` is not set.
+        """
+        training, config = self._training, self.config
+        with RunDir(self._directory, config, config.checkpoint, resume=self._resume, wandb=config.run.wandb) as run:
+            refused = (*training.questions.refused, *training.evaluation.benchmark.left_out)
+            _report_refused(refused, training.questions.dropped, run)
+            with Interrupts(agreement()):  # the run's directory is there: it is to be continued
+                state = start(training) if run.resume_step is None else resume(training, run)
+            ready = time.perf_counter()
+            self._state = train(training, state, run)
+            took = time.perf_counter() - ready + _seconds_until(run, run.resume_step)
+            before = ready - self._started
+            seconds = {"before_training": before, "training": took, "total": before + took}
+            if run.writes:
+                had_ended = run.resume_step == training.total_steps
+                _conclude(run, seconds, config.eval.samples, had_ended=had_ended)
+        return Results(self._directory)
+
+    def evaluate(self) -> dict[str, float]:
+        """The models on held-out questions and benchmarks, in percent: as trained, or before training as they start."""
+        return evaluate(self._training, start(self._training) if self._state is None else self._state)
+
+
+def _report_refused(refused: Sequence[Refusal], dropped_tests: Sequence[Refusal], run: RunDir) -> None:
+    run.write_refused([vars(refusal) for refusal in (*refused, *dropped_tests)])
+    if dropped_tests:
+        questions = counted(len({test.id for test in dropped_tests}), "question")
+        logger.warning("%s of %s left out: see %s", counted(len(dropped_tests), "test"), questions, REFUSED_FILE)
+    for reason, count in Counter(refusal.reason for refusal in refused).most_common():
+        logger.warning("%s refused: %s", counted(count, "question"), reason)
+
+
+def _seconds_until(run: RunDir, step: int | None) -> float:
+    """What the steps and evaluations up to a step took: the part of a resumed run that lies behind it."""
+    lines = [*run.figures("train"), *run.figures("eval")] if step is not None else []
+    took = [line.get(f"seconds/{part}", 0.0) for line in lines if line["step"] <= step for part in ("step", "eval")]
+    return sum(took, start=0.0)
+
+
+def _conclude(run: RunDir, seconds: Mapping[str, float], samples: int, *, had_ended: bool) -> None:
+    """Writes the run's results; the summary of a run that had ended before stays as it is."""
+    evaluations = run.figures("eval")
+    if evaluations and not (had_ended and run.read_summary() is not None):
+        run.write_summary(summarize(evaluations, seconds, samples))
+    build_report([run.path])
