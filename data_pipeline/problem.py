@@ -8,9 +8,10 @@ from dataclasses import dataclass
 class Problem:
     """A programming question with a trusted solution.
 
+    `description` is the question without examples, for those who write tests; empty where the question has none.
     `golden_tests` are lines `assert CALL == VALUE`; `check` is the dataset's own checking code, if it has any;
     `probe_calls` together cover every small input, so agreement with the solution on all of them is an exact score;
-    `mutants` are fixed wrong programs; `preamble` is code that the dataset's own scorer puts before every sample.
+    `mutants` are fixed wrong programs; `preamble` is code that the dataset's own scorer puts before every program.
     """
 
     id: str
@@ -23,6 +24,12 @@ class Problem:
     mutants: tuple[str, ...] = ()
     preamble: str = ""
     source: str = ""
+    description: str = ""
+
+    @property
+    def described(self) -> str:
+        """What those who write tests are shown of the question."""
+        return self.description or self.question
 
 
 @dataclass(frozen=True)

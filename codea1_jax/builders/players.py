@@ -55,9 +55,9 @@ def make_role_samplers(
     """The Code LLM's and the Test LLM's sampler, with caches no longer than these questions need."""
     problems = (*questions.train, *questions.heldout)
     code = max(len(prompts.code(p.question, p.entry_point)) for p in (*problems, *questions.benchmark))
-    bare = max(len(prompts.test(p.question, p.entry_point, "")) for p in problems)
+    bare = max(len(prompts.test(p.described, p.entry_point, "")) for p in problems)
     shown = max(
-        len(prompts.test(p.question, p.entry_point, program)) for p in problems for program in (p.solution, *p.mutants)
+        len(prompts.test(p.described, p.entry_point, program)) for p in problems for program in (p.solution, *p.mutants)
     )
     # A sampled program may take more tokens when it is read back than when it was written: leave it some room.
     # One that needs still more gets no suites.

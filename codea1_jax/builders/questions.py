@@ -114,7 +114,7 @@ def _with_tests_of(path: str, problems: Sequence[Problem]) -> tuple[tuple[Proble
 
 
 def _fits(problem: Problem, prompts: Prompts, config: Config) -> bool:
-    tests = [prompts.test(problem.question, problem.entry_point, p) for p in (problem.solution, *problem.mutants)]
+    tests = [prompts.test(problem.described, problem.entry_point, p) for p in (problem.solution, *problem.mutants)]
     return _code_fits(problem, prompts, config) and max(map(len, tests)) <= config.rollout.test_prompt_tokens
 
 

@@ -18,6 +18,7 @@ from codea1_jax.cli._evaluation import (
     make_source,
     positive,
     print_results,
+    set_drawing,
 )
 
 if TYPE_CHECKING:
@@ -47,6 +48,13 @@ def add(commands: Commands) -> None:
 
     tests = kinds.add_parser("tests", help="tests: five rounds on the functions of UnLeakedTestBench")
     add_source(tests, _TESTS)
+    tests.add_argument(
+        "--protocol",
+        choices=("rounds", "official"),
+        default="rounds",
+        help="rounds: one assert a round, in the suite language; official: the benchmark's own, one test function a "
+        "round, in one conversation; default: %(default)s",
+    )
     tests.set_defaults(run=_tests)
 
     both = kinds.add_parser("collaboration", help="of N programs, the one that passes the most generated tests")
@@ -78,10 +86,13 @@ def _code(options: argparse.Namespace) -> int:
 
 def _tests(options: argparse.Namespace) -> int:
     from codea1_jax.evals.answers.samples import read_tests
+    from codea1_jax.evals.commands.official import evaluate_official
     from codea1_jax.evals.commands.tests import evaluate_tests
 
+    evaluate = evaluate_official if options.protocol == "official" else evaluate_tests
+
     def measure(task: Task, tester: Player) -> Results:
-        return evaluate_tests(task.problems, tester, task.judge, task.journal, task.progress)
+        return evaluate(task.problems, tester, task.judge, task.journal, task.progress)
 
     return _evaluate(options, "tests", "functions", [("", "test", read_tests)], measure)
 
@@ -134,6 +145,7 @@ def _evaluate(
     from codea1_jax.evals.commands.journal import Journal
 
     started = time.perf_counter()
+    set_drawing(options)
     loaded = load_data(options.data)
     config = describe(options, kind, tuple(prefix for prefix, _, _ in sources))
     journal = Journal(folder_of(options, config), config)

@@ -73,7 +73,7 @@ def _train(config: Config, options: argparse.Namespace) -> None:
         training = make_training(config, judge)
         check_best_metric(training)
         with RunDir(directory, config, config.checkpoint, resume=options.resume, wandb=config.run.wandb) as run:
-            _report_refused((*training.questions.refused, *training.evaluation.benchmark.left_out), run)
+            _report_refused((*training.questions.refused, *training.evaluation.benchmark.unjudged), run)
             with Interrupts(agreement()):  # the run's directory is there: it is to be continued
                 state = start(training) if run.resume_step is None else resume(training, run)
             ready = time.perf_counter()

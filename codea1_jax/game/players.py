@@ -47,6 +47,19 @@ class SuiteRequest:
 
 
 @dataclass(frozen=True)
+class ConversationRequest:
+    """One more test function for the problem's solution, in the conversation that has given `earlier` (responses)."""
+
+    problem: Problem
+    earlier: tuple[str, ...]
+    stream: tuple[int, ...] = ()
+    samples: int = 1
+
+
+AnyRequest = ProgramRequest | SuiteRequest | ConversationRequest
+
+
+@dataclass(frozen=True)
 class Response:
     """A response as text and, from a policy, as tokens that answered a prompt's."""
 
@@ -81,6 +94,10 @@ class Player(Protocol):
 
     def suites(self, requests: Sequence[SuiteRequest]) -> Iterator[tuple[int, tuple[WrittenSuite, ...]]]:
         """Yields the index of a request and all its suites, as soon as they are complete."""
+        ...
+
+    def test_functions(self, requests: Sequence[ConversationRequest]) -> Iterator[tuple[int, tuple[Response, ...]]]:
+        """Yields the index of a request and its responses, unread, as soon as they are complete."""
         ...
 
 
@@ -120,6 +137,14 @@ class PolicyPlayer:
         for i, responses in self._responses(requests, prompts):
             yield i, tuple(written_suite(response, requests[i]) for response in responses)
 
+    def test_functions(self, requests: Sequence[ConversationRequest]) -> Iterator[tuple[int, tuple[Response, ...]]]:
+        """As `Player`. Raises ValueError for a prompt that is too long, UserError without chat prompts."""
+        prompts = [
+            self.prompts.test_function(r.problem.described, r.problem.entry_point, r.problem.solution, r.earlier)
+            for r in requests
+        ]
+        return self._responses(requests, prompts)
+
     def fits(self, request: SuiteRequest) -> bool:
         """Whether the prompt is short enough. It is encoded here for later: the devices may be busy meanwhile."""
         prompt = self._suite_prompt(request)
@@ -129,14 +154,14 @@ class PolicyPlayer:
         return True
 
     def _suite_prompt(self, request: SuiteRequest) -> Prompt:
-        question, entry_point = request.problem.question, request.problem.entry_point
+        question, entry_point = request.problem.described, request.problem.entry_point
         if request.known is None:
             return self.prompts.test(question, entry_point, request.program)
         assert request.program is not None  # one more test is always for a program that is shown
         return self.prompts.next_test(question, entry_point, request.program, request.known)
 
     def _responses(
-        self, requests: Sequence[ProgramRequest | SuiteRequest], prompts: Sequence[Prompt]
+        self, requests: Sequence[AnyRequest], prompts: Sequence[Prompt]
     ) -> Iterator[tuple[int, tuple[Response, ...]]]:
         wanted = [Request(p, r.stream, r.samples) for p, r in zip(prompts, requests, strict=True)]
         for i, completions in self.sample(wanted):
@@ -147,7 +172,7 @@ class PolicyPlayer:
 class TextPlayer:
     """A model that answers in words alone. respond: yields (index of the request, its responses), in any order."""
 
-    respond: Callable[[Sequence[ProgramRequest | SuiteRequest]], Iterator[tuple[int, tuple[str, ...]]]]
+    respond: Callable[[Sequence[AnyRequest]], Iterator[tuple[int, tuple[str, ...]]]]
 
     def programs(self, requests: Sequence[ProgramRequest]) -> Iterator[tuple[int, tuple[WrittenProgram, ...]]]:
         """As `Player`."""
@@ -158,3 +183,8 @@ class TextPlayer:
         """As `Player`."""
         for i, texts in self.respond(requests):
             yield i, tuple(written_suite(Response(text), requests[i]) for text in texts)
+
+    def test_functions(self, requests: Sequence[ConversationRequest]) -> Iterator[tuple[int, tuple[Response, ...]]]:
+        """As `Player`."""
+        for i, texts in self.respond(requests):
+            yield i, tuple(map(Response, texts))

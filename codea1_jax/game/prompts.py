@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from codea1_jax.errors import UserError
 from codea1_jax.models.tokenizer import Message, Tokenizer
 
 Prompt = tuple[int, ...]
@@ -49,6 +50,26 @@ Code:
 {program}
 ```{known}"""
 
+FUNCTION_SYSTEM = "You write test functions in Python. You answer with one function and nothing else: no explanation \
+around it, and no quotation marks."
+FUNCTION_USER = """Write a test function for `{entry_point}`. Its code and its description are below. Test a single \
+input.
+
+Code:
+----
+{program}
+----
+
+Description:
+----
+{description}
+----
+
+The test function begins with
+def test_{entry_point}():"""
+ANOTHER_FUNCTION = "Write another test function for the same function. It must differ from all earlier ones, and reach \
+other statements and branches."
+
 
 @dataclass(frozen=True)
 class Prompts:
@@ -56,12 +77,15 @@ class Prompts:
 
     `code(question, entry_point)` is the Code LLM's prompt; `test(question, entry_point, program)` the Test LLM's, with
     no program (None) in black-box play. `next_test(question, entry_point, program, known)` asks for one more test than
-    those known. `suite(tests)` is the response that gives these tests, to its end of text.
+    those known. `test_function(description, entry_point, program, earlier)` asks for another test function, in a
+    conversation with those earlier responses. `suite(tests)` is the response that gives these tests, to its end of
+    text.
     """
 
     code: Callable[[str, str], Prompt]
     test: Callable[[str, str, str | None], Prompt]
     next_test: Callable[[str, str, str, Sequence[str]], Prompt]
+    test_function: Callable[[str, str, str, Sequence[str]], Prompt]
     suite: Callable[[Sequence[str]], Prompt]
 
 
@@ -79,10 +103,13 @@ def plain_prompts(tokenizer: Tokenizer) -> Prompts:
         # The tests written before are the beginning of the answer.
         return test(question, entry_point, program) + tokenizer.encode("".join(f"{line}\n" for line in known))
 
+    def test_function(description: str, entry_point: str, program: str, earlier: Sequence[str]) -> Prompt:
+        raise UserError("--protocol official: a model with prompts=plain holds no conversation; use --protocol rounds")
+
     def suite(tests: Sequence[str]) -> Prompt:
         return tokenizer.encode("\n".join(tests)) + end
 
-    return Prompts(code, test, next_test, suite)
+    return Prompts(code, test, next_test, test_function, suite)
 
 
 def chat_prompts(tokenizer: Tokenizer, suite_size: int, *, answers: bool = True) -> Prompts:
@@ -97,10 +124,13 @@ def chat_prompts(tokenizer: Tokenizer, suite_size: int, *, answers: bool = True)
     def next_test(question: str, entry_point: str, program: str, known: Sequence[str]) -> Prompt:
         return tokenizer.encode_chat(next_test_messages(question, entry_point, program, known))
 
+    def test_function(description: str, entry_point: str, program: str, earlier: Sequence[str]) -> Prompt:
+        return tokenizer.encode_chat(test_function_messages(description, entry_point, program, earlier))
+
     def suite(tests: Sequence[str]) -> Prompt:
         return (*tokenizer.encode("\n".join(["```python", *tests, "```"])), tokenizer.eos_ids[0])
 
-    return Prompts(code, test, next_test, suite)
+    return Prompts(code, test, next_test, test_function, suite)
 
 
 def code_messages(question: str, entry_point: str) -> list[Message]:
@@ -139,6 +169,15 @@ def next_test_messages(question: str, entry_point: str, program: str, known: Seq
         known=f"\n\nWritten before:\n```python\n{written}\n```" if written else "",
     )
     return conversation(TEST_SYSTEM, user)
+
+
+def test_function_messages(description: str, entry_point: str, program: str, earlier: Sequence[str]) -> list[Message]:
+    """UnLeakedTestBench's own conversation: it asks for a test function, then for another after each response."""
+    user = FUNCTION_USER.format(entry_point=entry_point, program=program, description=description)
+    messages = conversation(FUNCTION_SYSTEM, user)
+    for response in earlier:
+        messages += [{"role": "assistant", "content": response}, {"role": "user", "content": ANOTHER_FUNCTION}]
+    return messages
 
 
 def conversation(system: str, user: str) -> list[Message]:
