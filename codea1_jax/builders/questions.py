@@ -11,6 +11,7 @@ import data_pipeline
 from codea1_jax.config import METHODS, Config
 from codea1_jax.errors import UserError
 from codea1_jax.files import write_atomically
+from codea1_jax.game.players import program_prompt
 from codea1_jax.game.prompts import Prompts
 from codea1_jax.hosts.gather import gathered, is_mine
 from codea1_jax.words import counted
@@ -119,4 +120,4 @@ def _fits(problem: Problem, prompts: Prompts, config: Config) -> bool:
 
 
 def _code_fits(problem: Problem, prompts: Prompts, config: Config) -> bool:
-    return len(prompts.code(problem.question, problem.entry_point)) <= config.rollout.code_prompt_tokens
+    return len(program_prompt(prompts, problem)) <= config.rollout.code_prompt_tokens

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from codea1_jax.cli._arguments import positive
 from codea1_jax.cli._runtime import BAD_INPUT, DONE, keep_compiled_programs
 from codea1_jax.errors import UserError
+from codea1_jax.words import counted
 
 if TYPE_CHECKING:
     from codea1_jax.config import Role
@@ -46,6 +47,12 @@ def add_common(parser: argparse.ArgumentParser) -> None:
         shown = f"longest response; {shown}" if name == "max_tokens" else shown
         parser.add_argument(f"--{name.replace('_', '-')}", type=kind, help=shown)
     parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
+    parser.add_argument(
+        "--environment",
+        type=Path,
+        metavar="VENV",
+        help="virtual environment whose packages judged programs may import, as BigCodeBench's; default: this one",
+    )
     parser.add_argument("--workers", type=positive, help="jails; default: seven for every eight cores")
     parser.add_argument("--out", type=Path, help="folder of the evaluation, to resume it too; default: below runs/")
     parser.add_argument("--json", action="store_true", help="print nothing but the results, on one line")
@@ -85,11 +92,17 @@ def load_data(source: str) -> Loaded:
 
 
 def make_pool(options: argparse.Namespace) -> SandboxPool:
-    """The jails, with what the benchmarks' checks import."""
+    """The jails, with what the benchmarks' checks import. Raises UserError if --environment has no packages."""
     from codea1_jax.evals.scores.benchmark import PACKAGES
     from sandbox import SandboxPool
 
-    return SandboxPool(options.workers, preload=PACKAGES)
+    if options.environment is None:
+        return SandboxPool(options.workers, preload=PACKAGES)
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    packages = options.environment / "lib" / version / "site-packages"
+    if not packages.is_dir():
+        raise UserError(f"--environment: {packages} does not exist; make a virtual environment of {version} there")
+    return SandboxPool(options.workers, preload=PACKAGES, packages=packages)
 
 
 def describe(options: argparse.Namespace, command: str, prefixes: Sequence[str] = ("",)) -> dict[str, Any]:
@@ -100,6 +113,8 @@ def describe(options: argparse.Namespace, command: str, prefixes: Sequence[str] 
     config: dict[str, Any] = {"command": f"eval {command}", "data": options.data}
     if "protocol" in options:
         config["protocol"] = options.protocol
+    if options.environment is not None:
+        config["environment"] = str(options.environment)
     config["data_sha256"] = _sha256(*files(local_path(options.data)))
     sampled = False
     for prefix in prefixes:
@@ -178,6 +193,9 @@ def print_results(results: Mapping[str, Any], folder: Path, *, as_json: bool) ->
         for task, reason in results.get(name, {}).items():
             verb = "not read" if name == "refused" else "cannot be judged"
             print(f"{verb}: {task}: {reason}", file=sys.stderr)
+    if packages := results.get("missing_packages"):
+        listed = ", ".join(f"{name} ({counted(count, 'problem')})" for name, count in packages.items())
+        print(f"the judge's Python lacks: {listed}; see --environment", file=sys.stderr)
     for name in ("without_samples", "unknown_samples"):
         if results.get(name):
             print(f"{name.replace('_', ' ')}: {', '.join(results[name])}", file=sys.stderr)

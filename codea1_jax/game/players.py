@@ -17,6 +17,9 @@ from codea1_jax.game.prompts import Prompt, Prompts
 from codea1_jax.rollout import Completion, Request
 from data_pipeline import Problem
 
+SCRIPTED = "bigcodebench"  # the source of problems that are asked for, and read, as their benchmark does
+SCRIPT_ENDS = ("\n```", "\nif __name__", "\ndef main(", "\nprint(")
+
 
 @dataclass(frozen=True)
 class ProgramRequest:
@@ -101,9 +104,22 @@ class Player(Protocol):
         ...
 
 
+def program_prompt(prompts: Prompts, problem: Problem) -> Prompt:
+    """What asks for a program that solves the problem."""
+    if prompts.script is not None and problem.source == SCRIPTED:
+        return prompts.script(problem.question)
+    return prompts.code(problem.question, problem.entry_point)
+
+
 def written_program(response: Response) -> WrittenProgram:
     """Reads a response to a ProgramRequest."""
     return WrittenProgram(response, extract_program(response.text))
+
+
+def written_script(response: Response) -> WrittenProgram:
+    """Reads a response that continues `prompts.SCRIPT_BEGUN`, to where BigCodeBench stops it."""
+    ends = [response.text.find(end) for end in SCRIPT_ENDS]
+    return WrittenProgram(response, response.text[: min((end for end in ends if end >= 0), default=None)])
 
 
 def written_suite(response: Response, request: SuiteRequest) -> WrittenSuite:
@@ -127,9 +143,10 @@ class PolicyPlayer:
 
     def programs(self, requests: Sequence[ProgramRequest]) -> Iterator[tuple[int, tuple[WrittenProgram, ...]]]:
         """As `Player`. Raises ValueError for a prompt that is too long."""
-        prompts = [self.prompts.code(r.problem.question, r.problem.entry_point) for r in requests]
+        prompts = [program_prompt(self.prompts, r.problem) for r in requests]
         for i, responses in self._responses(requests, prompts):
-            yield i, tuple(map(written_program, responses))
+            begun = self.prompts.script is not None and requests[i].problem.source == SCRIPTED
+            yield i, tuple(map(written_script if begun else written_program, responses))
 
     def suites(self, requests: Sequence[SuiteRequest]) -> Iterator[tuple[int, tuple[WrittenSuite, ...]]]:
         """As `Player`. Raises ValueError for a prompt that is too long."""

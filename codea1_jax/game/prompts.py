@@ -22,6 +22,15 @@ Give the complete program in one ```python block.
 
 {question}"""
 
+SCRIPT_USER = """Write a self-contained Python script that solves the problem below, in a markdown code block:
+```
+{question}
+```
+"""
+SCRIPT_BEGUN = """Here is a Python script with a self-contained function that solves the problem and passes its tests:
+```python
+"""
+
 TEST_SYSTEM = "You are an expert tester of Python programs. You look for inputs on which a program is wrong."
 TEST_USER = """Below {shown}. Write {suite_size} different {wanted}: think of boundaries, empty inputs and \
 misread requirements.
@@ -79,7 +88,8 @@ class Prompts:
     no program (None) in black-box play. `next_test(question, entry_point, program, known)` asks for one more test than
     those known. `test_function(description, entry_point, program, earlier)` asks for another test function, in a
     conversation with those earlier responses. `suite(tests)` is the response that gives these tests, to its end of
-    text.
+    text. `script(question)` asks for a program as BigCodeBench does, and has the response begin with the opening of a
+    code block; None if there are no chat prompts.
     """
 
     code: Callable[[str, str], Prompt]
@@ -87,6 +97,7 @@ class Prompts:
     next_test: Callable[[str, str, str, Sequence[str]], Prompt]
     test_function: Callable[[str, str, str, Sequence[str]], Prompt]
     suite: Callable[[Sequence[str]], Prompt]
+    script: Callable[[str], Prompt] | None = None
 
 
 def plain_prompts(tokenizer: Tokenizer) -> Prompts:
@@ -130,12 +141,20 @@ def chat_prompts(tokenizer: Tokenizer, suite_size: int, *, answers: bool = True)
     def suite(tests: Sequence[str]) -> Prompt:
         return (*tokenizer.encode("\n".join(["```python", *tests, "```"])), tokenizer.eos_ids[0])
 
-    return Prompts(code, test, next_test, test_function, suite)
+    def script(question: str) -> Prompt:
+        return tokenizer.encode_chat(script_messages(question)) + tokenizer.encode(SCRIPT_BEGUN)
+
+    return Prompts(code, test, next_test, test_function, suite, script)
 
 
 def code_messages(question: str, entry_point: str) -> list[Message]:
     """The conversation that asks for a program."""
     return conversation(CODE_SYSTEM, CODE_USER.format(question=question, entry_point=entry_point))
+
+
+def script_messages(question: str) -> list[Message]:
+    """BigCodeBench's own conversation, without the system's part."""
+    return [{"role": "user", "content": SCRIPT_USER.format(question=question.strip())}]
 
 
 def test_messages(

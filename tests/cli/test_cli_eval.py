@@ -82,6 +82,10 @@ def test_tests_collaboration_and_suites(data, capsys):
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
+        (
+            ("--data", "data.jsonl", "--samples", "reference", "--environment", "nowhere"),
+            "--environment: nowhere/lib/python3",
+        ),
         (("--data", "none.jsonl", "--samples", "reference"), "--data: none.jsonl: no such file"),
         (("--data", "data.jsonl", "--samples", "none.jsonl"), "none.jsonl: No such file"),
         (("--data", "data.jsonl", "--model", "./none"), "./none: no such directory"),

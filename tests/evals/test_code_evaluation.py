@@ -76,6 +76,7 @@ def test_figures_are_over_all_problems_and_those_that_cannot_be_judged_are_named
     assert results["missing_dependencies"] == {
         "HumanEval/902": "needs nothing_of_this_name, which the judge's Python lacks"
     }
+    assert results["missing_packages"] == {"nothing_of_this_name": 1}
     assert list(results["unsound"]) == ["HumanEval/901"]
     assert "its own solution fails its own check (failed" in results["unsound"]["HumanEval/901"]
     drawn, scored = (journal(tmp_path).lines(name) for name in ("samples.jsonl", "results.jsonl"))

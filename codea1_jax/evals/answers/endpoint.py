@@ -13,8 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from codea1_jax.errors import UserError
-from codea1_jax.game.players import AnyRequest, ConversationRequest, ProgramRequest
-from codea1_jax.game.prompts import code_messages, next_test_messages, test_function_messages, test_messages
+from codea1_jax.game.players import SCRIPTED, AnyRequest, ConversationRequest, ProgramRequest
+from codea1_jax.game.prompts import (
+    code_messages,
+    next_test_messages,
+    script_messages,
+    test_function_messages,
+    test_messages,
+)
 from codea1_jax.models.tokenizer import Message
 from codea1_jax.rollout import Sampling
 
@@ -73,6 +79,8 @@ def messages(request: AnyRequest, suite_size: int) -> list[Message]:
     if isinstance(request, ConversationRequest):
         return test_function_messages(problem.described, problem.entry_point, problem.solution, request.earlier)
     if isinstance(request, ProgramRequest):
+        if problem.source == SCRIPTED:
+            return script_messages(problem.question)
         return code_messages(problem.question, problem.entry_point)
     if request.known is None:
         return test_messages(problem.described, problem.entry_point, request.program, suite_size)

@@ -50,6 +50,7 @@ def evaluate_code(
         },
         "unsound": _by_id(benchmark.unsound),
         "missing_dependencies": _by_id(benchmark.missing),
+        "missing_packages": dict(benchmark.missing_packages.most_common()),
         "without_samples": without,
     }
 

@@ -45,6 +45,11 @@ class Benchmark:
         return tuple(self.limits)
 
     @property
+    def missing_packages(self) -> Counter[str]:
+        """How many problems need each package that the judge's Python lacks."""
+        return Counter(refusal.reason.split()[1].rstrip(",") for refusal in self.missing)
+
+    @property
     def unjudged(self) -> tuple[Refusal, ...]:
         """All that cannot be judged."""
         return self.missing + self.unsound
