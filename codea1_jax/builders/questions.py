@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -61,7 +62,7 @@ def load_questions(config: Config, prompts: Prompts, judge: Judge) -> Questions:
         train = tuple(p for p in train if p.golden_tests)
     short = {p.id for p in (*train, *heldout) if _fits(p, prompts, config)}
     refused += tuple(Refusal(p.id, "its prompt is too long") for p in (*train, *heldout) if p.id not in short)
-    train = tuple(p for p in train if p.id in short)
+    train = _limited(tuple(p for p in train if p.id in short), data.limit, config.run.seed)
     if len(train) < config.train.questions:
         raise UserError(
             f"data.source: {data.source} leaves {counted(len(train), 'question')} and refuses {len(refused)}; "
@@ -71,6 +72,14 @@ def load_questions(config: Config, prompts: Prompts, judge: Judge) -> Questions:
     refused += benchmark.refused
     refused += tuple(Refusal(p.id, "its prompt is too long") for p in benchmark.problems if p not in fitting)
     return Questions(train, tuple(p for p in heldout if p.id in short), fitting, refused)
+
+
+def _limited(train: tuple[Problem, ...], limit: int | None, seed: int) -> tuple[Problem, ...]:
+    """At most that many of the questions, in their order; the seed chooses."""
+    if limit is None or limit >= len(train):
+        return train
+    chosen = sorted(random.Random(f"limit {seed}").sample(range(len(train)), limit))
+    return tuple(train[i] for i in chosen)
 
 
 def _where_reasons_are(refused: Sequence[Refusal], config: Config) -> str:

@@ -77,6 +77,23 @@ def test_of_a_file_every_question_is_trained_on_or_held_out(share, at_most, held
     assert (len(questions.train), len(questions.heldout)) == (8 - held_out, held_out)
 
 
+def test_a_limit_trains_on_that_many_questions_which_the_seed_chooses():
+    def chosen(*overrides):
+        settings = (f"data.source={ROOT}/docs/problems.jsonl", "data.heldout_share=0", "train.questions=1", *overrides)
+        config = load(Config, "micro/a1", settings)
+        with SandboxPool(1, "process") as pool:
+            return load_questions(config, make_prompts(config, make_policy(config.model)), pool).train
+
+    every = chosen()
+    three = [chosen("data.limit=3", f"run.seed={seed}") for seed in (0, 0, 1, 2)]
+    assert three[0] == three[1]
+    assert len({*three}) > 1
+    for questions in three:
+        assert len(questions) == 3
+        assert [question for question in every if question in questions] == list(questions)
+    assert chosen("data.limit=100") == every
+
+
 def sampler_of(preset, *overrides):
     config = load(Config, preset, overrides)
     policy = make_policy(load(Config, "micro/a1").model)
