@@ -16,10 +16,11 @@ from codea1_jax.models.tokenizer import Message, Tokenizer
 
 Prompt = tuple[int, ...]
 
-CODE_SYSTEM = "You are an expert Python programmer."
-CODE_USER = """Solve the problem below with a Python program that defines `{entry_point}`.
-Give the complete program in one ```python block.
+CODE_SYSTEM = "You complete Python functions."
+CODE_USER = """Complete the function `{entry_point}` as the problem below asks. Write the whole function inside one \
+```python block, and nothing outside of it.
 
+Problem:
 {question}"""
 
 SCRIPT_USER = """Write a self-contained Python script that solves the problem below, in a markdown code block:
@@ -31,17 +32,39 @@ SCRIPT_BEGUN = """Here is a Python script with a self-contained function that so
 ```python
 """
 
-TEST_SYSTEM = "You are an expert tester of Python programs. You look for inputs on which a program is wrong."
-TEST_USER = """Below {shown}. Write {suite_size} different {wanted}: think of boundaries, empty inputs and \
-misread requirements.
-Give them in one ```python block, one {unit} a line, each exactly of the form
-{form}
+TEST_SYSTEM = "You write test cases for Python functions."
+TEST_USER = """# Role
+You look for inputs on which {culprit} and the problem's requirements disagree.
 
-Problem:
-{question}"""
+# Task
+Write {suite_size} different {unit}s that reveal bugs in `{entry_point}`.
+
+# Strategies
+{strategies}
+Do not spend a {unit} on what another one covers. Only the first {suite_size} count: put the strongest first.
+
+{context}
+
+# Format
+One ```python block, and in it one {unit} a line, each exactly of the form
+{form}"""
+SHORT_TEST_USER = """Write {suite_size} different {unit}s that check the function `{entry_point}` of the problem \
+below. Write them inside one ```python block, one {unit} a line, each exactly of the form
+{form}
+and nothing outside of the block.
+
+{context}"""
+BOUNDARIES = "boundary and extreme inputs: empty, minimal, huge, negative or repeated values"
+BRANCHES = (
+    "inputs that follow the program's own branches, above all where it is simpler than the problem: a condition that "
+    "is missing, a rule that is misread, a case that is left out"
+)
+STRUCTURES = "larger, structured inputs: nested or long ones, in which several rules apply at once"
+SUSPECT = "Program under test, which may be wrong"
+TEST_QUESTION = "# Problem\n{question}"
 TEST_PROGRAM = """
 
-Program:
+# {heading}
 ```python
 {program}
 ```"""
@@ -123,14 +146,20 @@ def plain_prompts(tokenizer: Tokenizer) -> Prompts:
     return Prompts(code, test, next_test, test_function, suite)
 
 
-def chat_prompts(tokenizer: Tokenizer, suite_size: int, *, answers: bool = True) -> Prompts:
-    """Instructions in the tokenizer's own chat template; without `answers`, tests must be calls only."""
+def chat_prompts(tokenizer: Tokenizer, suite_size: int, *, answers: bool = True, short: bool = False) -> Prompts:
+    """Instructions in the tokenizer's own chat template.
+
+    Without `answers`, tests must be calls only. `short` asks for a suite without strategies and without a suspicion
+    against the program, as of a Test LLM that learns, or started, from a reference's tests.
+    """
 
     def code(question: str, entry_point: str) -> Prompt:
         return tokenizer.encode_chat(code_messages(question, entry_point))
 
     def test(question: str, entry_point: str, program: str | None) -> Prompt:
-        return tokenizer.encode_chat(test_messages(question, entry_point, program, suite_size, answers=answers))
+        return tokenizer.encode_chat(
+            test_messages(question, entry_point, program, suite_size, answers=answers, short=short)
+        )
 
     def next_test(question: str, entry_point: str, program: str, known: Sequence[str]) -> Prompt:
         return tokenizer.encode_chat(next_test_messages(question, entry_point, program, known))
@@ -158,22 +187,23 @@ def script_messages(question: str) -> list[Message]:
 
 
 def test_messages(
-    question: str, entry_point: str, program: str | None, suite_size: int, *, answers: bool = True
+    question: str, entry_point: str, program: str | None, suite_size: int, *, answers: bool = True, short: bool = False
 ) -> list[Message]:
-    """The conversation that asks for a suite of tests."""
+    """The conversation that asks for a suite of tests: `answers` and `short` as in `chat_prompts`."""
     call = f"{entry_point}(arguments)"
-    culprit = "wrong solutions are" if program is None else "this program is"
-    correct = "tests that hold for every correct solution and that"
-    request = TEST_USER.format(
-        shown="is a problem" if program is None else "are a problem and a program that tries to solve it",
-        suite_size=suite_size,
-        wanted=f"{correct} {culprit} likely to fail" if answers else f"calls on which {culprit} likely to be wrong",
-        unit="test" if answers else "call",
-        form=f"assert {call} == expected_value" if answers else call,
-        question=question,
-    )
+    strategies = [BOUNDARIES, *([] if program is None else [BRANCHES]), STRUCTURES]
+    context = TEST_QUESTION.format(question=question)
     if program is not None:
-        request += TEST_PROGRAM.format(program=program.strip("\n"))
+        context += TEST_PROGRAM.format(heading="Program" if short else SUSPECT, program=program.strip("\n"))
+    request = (SHORT_TEST_USER if short else TEST_USER).format(
+        culprit="solutions" if program is None else "a program",
+        suite_size=suite_size,
+        unit="test" if answers else "call",
+        entry_point=entry_point,
+        strategies="\n".join(f"{i}. {strategy}" for i, strategy in enumerate(strategies, start=1)),
+        context=context,
+        form=f"assert {call} == expected_value" if answers else call,
+    )
     return conversation(TEST_SYSTEM, request)
 
 
