@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -64,7 +65,7 @@ def _merges(ranks: dict[bytes, int]) -> Iterator[tuple[bytes, bytes]]:
     for token in sorted(ranks, key=ranks.__getitem__):
         parts = [bytes([byte]) for byte in token]
         while len(parts) > 2:  # as the encoder merges it: always the pair of the lowest rank
-            pairs = [ranks.get(left + right, len(ranks)) for left, right in zip(parts, parts[1:], strict=False)]
+            pairs = [ranks.get(left + right, len(ranks)) for left, right in itertools.pairwise(parts)]
             at = pairs.index(min(pairs))
             parts[at : at + 2] = [parts[at] + parts[at + 1]]
         if len(parts) == 2:
