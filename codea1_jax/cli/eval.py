@@ -66,6 +66,13 @@ def add(commands: Commands) -> None:
     suites = kinds.add_parser("suites", help="write a Test LLM's tests as golden tests of the problems, to train on")
     add_source(suites, _TESTS)
     suites.add_argument("--n", type=positive, default=1, help="suites drawn per problem; default: %(default)s")
+    suites.add_argument(
+        "--wrong-answers",
+        choices=("drop", "correct"),
+        default="drop",
+        help="tests whose stated answer the solution does not give: drop them, or correct the answer; "
+        "default: %(default)s",
+    )
     suites.set_defaults(run=_suites)
 
     for parser in (code, tests, both, suites):
@@ -115,7 +122,9 @@ def _suites(options: argparse.Namespace) -> int:
     from codea1_jax.evals.commands.suites import write_dataset
 
     def measure(task: Task, tester: Player) -> Results:
-        return write_dataset(task.problems, tester, options.n, task.judge, task.journal, task.progress)
+        return write_dataset(
+            task.problems, tester, options.n, options.wrong_answers, task.judge, task.journal, task.progress
+        )
 
     return _evaluate(options, "suites", "problems", [("", "test", read_tests)], measure)
 

@@ -23,7 +23,7 @@ from codea1_jax.evals.scores.mutation import PendingMutation
 from codea1_jax.game.judging import StatedAnswers, submit_calls
 from codea1_jax.game.players import Player, SuiteRequest
 from data_pipeline import Problem
-from sandbox import Judge, SuiteTest, Test, same
+from sandbox import Judge, SuiteTest, Test, encode_literal, same
 
 ROUNDS = 5
 
@@ -97,6 +97,18 @@ def score(
             yield pending.popleft().result()
     while pending:
         yield pending.popleft().result()
+
+
+def answered(judge: Judge, problem: Problem, tests: Sequence[SuiteTest]) -> list[SuiteTest]:
+    """The tests with the answers of the problem's own solution, each call once.
+
+    Left out are calls whose answer is no literal: that raise, or give nothing plain, a nan, or a very long value.
+    Raises SandboxError if the judge fails.
+    """
+    calls = [test.call for test in tests]
+    outcomes = submit_calls(judge, problem.preamble + problem.solution, calls, problem.entry_point).result().by_call
+    values = {call: outcome.value for call, outcome in outcomes.items()}
+    return [SuiteTest(call, v) for call, v in values.items() if v is not None and encode_literal(v) == v]
 
 
 def holding(judge: Judge, problem: Problem, tests: Sequence[SuiteTest]) -> dict[SuiteTest, Test]:
