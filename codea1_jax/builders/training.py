@@ -112,6 +112,7 @@ def make_training(config: Config, judge: Judge) -> Training:
         from_first(lambda: make_benchmark(questions.benchmark, judge)),
         tuple(method.roles),
         config.rewards.suite_size,
+        method.supervised,
     )
     return Training(
         policies=Policies(policy, mesh, InitialWeights.of(config), learning, learners),
