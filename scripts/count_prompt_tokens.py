@@ -97,7 +97,7 @@ def main() -> None:
             ordered = sorted(tokens)
             middle, high = (ordered[int(share * (len(ordered) - 1))] for share in (0.5, 0.99))
             name = Path(source).name
-            print(f"| {name} | {len(ordered)} | {kind} | {middle} | {high} | {ordered[-1]:,} | {ALLOWED[kind]:,} |")
+            print(f"| {name} | {len(ordered)} | {kind} | {middle:,} | {high:,} | {ordered[-1]:,} | {ALLOWED[kind]:,} |")
 
 
 if __name__ == "__main__":

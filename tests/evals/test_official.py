@@ -9,6 +9,7 @@ from scripted import PROMPTS, TOKENIZER
 
 from codea1_jax.errors import UserError
 from codea1_jax.evals.answers.endpoint import messages
+from codea1_jax.evals.answers.recorded import RecordedPlayer
 from codea1_jax.evals.answers.requests import conversation_request
 from codea1_jax.evals.commands.journal import Journal
 from codea1_jax.evals.commands.official import evaluate_official
@@ -122,6 +123,14 @@ def test_figures_follow_from_five_responses_and_an_interrupted_evaluation_resume
     again = Model()
     assert evaluate_official([STEP, broken], again.player, pool, begun, silent) == whole
     assert [len(request.earlier) for request in again.asked] == [3, 4]
+
+
+def test_recorded_asserts_are_test_functions_and_what_is_missing_is_none(pool, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    recorded = RecordedPlayer(tests_of={STEP.id: ("assert f(0) == 0\nassert f(3) == 1", "assert f(1) == 0")})
+    evaluate_official([STEP], recorded, pool, Journal(tmp_path / "out", {}), silent)
+    (line,) = Journal(tmp_path / "out", {}).lines("results.jsonl")
+    assert line["outcomes"] == ["correct", "wrong", "none", "none", "none"]
 
 
 def test_a_mutant_that_never_ends_is_killed_and_wrong_tests_kill_nothing(pool):

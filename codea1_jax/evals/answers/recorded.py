@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -48,8 +49,10 @@ class RecordedPlayer:
             yield i, (WrittenSuite(Response("\n".join(texts)), suite),)
 
     def test_functions(self, requests: Sequence[ConversationRequest]) -> Iterator[tuple[int, tuple[Response, ...]]]:
-        """The next recorded text of each problem."""
+        """The next recorded text of each problem; bare asserts become a test function."""
         for i, request in enumerate(requests):
             recorded = self.tests_of.get(request.problem.id, ())
-            following = recorded[len(request.earlier) : len(request.earlier) + 1] or ("",)
-            yield i, tuple(map(Response, following))
+            (text,) = recorded[len(request.earlier) : len(request.earlier) + 1] or ("",)
+            if text.startswith("assert "):
+                text = f"def test():\n{textwrap.indent(text, '    ')}"
+            yield i, (Response(text),)
