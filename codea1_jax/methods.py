@@ -68,7 +68,7 @@ def _sft(game: Game, problems: Sequence[Problem], _book: Mapping[str, Page], str
         wanted = min(game.config.scoring.rewards.suite_size, len(golden))
         tests = random.Random(f"{stream} {problem.id}").sample(golden, wanted)
         shown = problem.solution if game.config.white_box else None
-        prompt = game.prompts.test(problem.question, problem.entry_point, shown)
+        prompt = game.prompts.test(problem.described, problem.entry_point, shown)
         groups.append([Trajectory(prompt, game.prompts.suite(tests), advantage=1.0)])
     return StepRollouts({"test": groups})
 

@@ -37,6 +37,7 @@ import jax
 from codea1_jax.builders.training import Training
 from codea1_jax.console import TrainingProgress
 from codea1_jax.errors import Interrupted, UserError
+from codea1_jax.evals.during_training import EVAL_STREAM, HELDOUT_LOGPROB
 from codea1_jax.game.export import question_record, round_metrics
 from codea1_jax.hosts.agreement import agreement
 from codea1_jax.hosts.interrupts import Interrupts
@@ -137,10 +138,15 @@ def records(training: Training, step: int, rollouts: StepRollouts) -> list[dict[
 
 
 def evaluate(training: Training, state: State) -> dict[str, float]:
-    """The trained models on held-out questions and benchmarks, in percent."""
-    config = training.evaluation.config
-    game = training.games.sampled_at(params(training, state), config.temperature, config.top_p)
-    return training.evaluation.metrics(game)
+    """The trained models on held-out questions and benchmarks, in percent; `HELDOUT_LOGPROB` of a supervised one."""
+    evaluation, policies = training.evaluation, params(training, state)
+    game = training.games.sampled_at(policies, evaluation.config.temperature, evaluation.config.top_p)
+    metrics = evaluation.metrics(game)
+    if evaluation.supervised and evaluation.tested:
+        shown = PLAY[training.method.name](game, evaluation.tested, {}, (EVAL_STREAM, 3))
+        ((name, groups),) = shown.groups.items()
+        metrics[HELDOUT_LOGPROB] = training.policies.learners[name].mean_logprob(policies[name], groups)
+    return metrics
 
 
 def check_best_metric(training: Training) -> None:

@@ -131,7 +131,7 @@ class Trainer:
         """
         training, config = self._training, self.config
         with RunDir(self._directory, config, config.checkpoint, resume=self._resume, wandb=config.run.wandb) as run:
-            refused = (*training.questions.refused, *training.evaluation.benchmark.left_out)
+            refused = (*training.questions.refused, *training.evaluation.benchmark.unjudged)
             _report_refused(refused, training.questions.dropped, run)
             with Interrupts(agreement()):  # the run's directory is there: it is to be continued
                 state = start(training) if run.resume_step is None else resume(training, run)

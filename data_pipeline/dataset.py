@@ -23,15 +23,22 @@ class Format:
     """why tests of a row that is read as a problem are left out of it, one reason a test"""
     difficulty_field: str | None = None
     """the field that rates a row, if there is one"""
+    difficulty: str | None = None
+    """how all rows are rated, if no field says it"""
+
+    @property
+    def rated(self) -> bool:
+        """Whether rows have a difficulty."""
+        return (self.difficulty_field or self.difficulty) is not None
 
     def read(self, rows: Sequence[Row | BadRow], difficulties: Sequence[str] = ()) -> Loaded:
         """Every row as a problem, or refused by its id with the reason; with `difficulties`, only those.
 
-        Only a format with a `difficulty_field` can be asked for difficulties.
+        Only a format that is `rated` can be asked for difficulties.
         """
 
         def read_one(row: Row) -> Problem:
-            difficulty = row.get(self.difficulty_field or "")
+            difficulty = self.difficulty or row.get(self.difficulty_field or "")
             if difficulties and difficulty not in difficulties:
                 raise BadRow(f"difficulty {difficulty}")
             return self.problem_of(row)
@@ -55,5 +62,7 @@ class Dataset:
     """what it keeps of the download by default; empty: all"""
     against: tuple[str, ...] = ()
     """evaluation sets that the download may not overlap by default, as `hub.local_path` takes them"""
+    published: int | None = None
+    """how many questions the paper trains on"""
     generate: Callable[[], Splits] | None = None
     """makes the problems of a dataset that has no files"""

@@ -7,6 +7,7 @@ answer completes its prompt, so it also gets the prompt's imports from `__future
 
 import ast
 import re
+import sys
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import takewhile
@@ -30,6 +31,26 @@ def with_imports(program: str, problem: Problem) -> str:
     futures = dict.fromkeys([*filter(_is_future_line, imports), *map(ast.unparse, own)])
     lines = [*futures, *(line for line in imports if not _is_future_line(line))]
     return _with_lines_at(own, lines, program) if own else "\n".join([*lines, program])
+
+
+def packages_of(program: str) -> frozenset[str]:
+    """The top-level modules outside of the standard library that a program imports, wherever in it."""
+    try:
+        nodes = ast.walk(parse_module(program))
+        names = [
+            name
+            for node in nodes
+            for name in (
+                [alias.name for alias in node.names]
+                if isinstance(node, ast.Import)
+                else [node.module or ""]
+                if isinstance(node, ast.ImportFrom) and not node.level
+                else []
+            )
+        ]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return frozenset()
+    return frozenset(name.partition(".")[0] for name in names) - sys.stdlib_module_names - {""}
 
 
 def _leading_futures(module: ast.Module) -> list[ast.stmt]:

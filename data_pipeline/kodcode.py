@@ -1,11 +1,17 @@
-"""Reads KodCode-V1 rows (https://huggingface.co/datasets/KodCode/KodCode-V1): parquet, JSON or JSONL."""
+"""Reads KodCode-V1 in two formats: parquet, JSON or JSONL.
 
+- KodCode/KodCode-V1 on the Hub: question, solution, test (or test_code), test_info, gpt_difficulty;
+- the training set of Code-A1's authors, hard questions all: prompt (a conversation), GT_code, GT_test (asserts, or the
+  bodies of test functions), clean_description (also in extra_info), extra_info with question_id and function_name.
+"""
+
+import textwrap
 from collections.abc import Sequence
 
 from data_pipeline.dataset import Dataset, Format
 from data_pipeline.golden import golden_tests
 from data_pipeline.problem import Problem
-from data_pipeline.rows import BadRow, Row, text
+from data_pipeline.rows import BadRow, Row, text, texts
 from data_pipeline.source_code import functions, with_declaration
 
 
@@ -47,6 +53,53 @@ def _golden(tests: str, candidates: Sequence[str]) -> tuple[str, tuple[str, ...]
     return entry_point, found[entry_point]
 
 
+def _authors_id(row: Row) -> str:
+    return text(_extra(row), "question_id")
+
+
+def _authors_problem(row: Row) -> Problem:
+    solution, extra = text(row, "GT_code"), _extra(row)
+    defined = functions(solution)
+    named = extra.get("function_name")
+    tests = "".join(f"def test():\n{textwrap.indent(body, '    ')}\n" for body in texts(row, "GT_test"))
+    entry_point, golden = _golden(tests, [named] if named in defined else list(defined))
+    description = row.get("clean_description") or extra.get("clean_description")
+    return Problem(
+        id=_authors_id(row),
+        question=with_declaration(_asked(row), defined[entry_point]),
+        solution=solution,
+        entry_point=entry_point,
+        golden_tests=golden,
+        source="kodcode",
+        description=with_declaration(description, defined[entry_point]) if isinstance(description, str) else "",
+    )
+
+
+def _extra(row: Row) -> Row:
+    extra = row.get("extra_info")
+    if not isinstance(extra, dict):
+        raise BadRow("extra_info is not an object")
+    return extra
+
+
+def _asked(row: Row) -> str:
+    """The question itself: a field `problem`, else what follows "Question:" in the user's last message."""
+    if row.get("problem"):
+        return text(row, "problem")
+    messages = row.get("prompt")
+    if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
+        raise BadRow("prompt is not a conversation")
+    asked = next((m for m in reversed(messages) if m.get("role") == "user"), {})
+    return text(asked, "content").partition("Question:\n")[2] or text(asked, "content")
+
+
+AUTHORS_FORMAT = Format(
+    "KodCode as the authors of Code-A1 train on it",
+    frozenset({"prompt", "GT_code", "GT_test", "extra_info"}),
+    _authors_id,
+    _authors_problem,
+    difficulty="hard",
+)
 FORMAT = Format(
     "KodCode",
     frozenset({"question_id", "question", "solution", "test_info"}),
@@ -58,9 +111,10 @@ FORMAT = Format(
 DATASET = Dataset(
     "kodcode",
     "KodCode-V1",
-    (FORMAT,),
+    (FORMAT, AUTHORS_FORMAT),
     is_training_set=True,
     download="KodCode/KodCode-V1/data/train-*",
     difficulties=("hard",),
     against=("evalplus/humanevalplus", "evalplus/mbppplus"),
+    published=9_688,
 )

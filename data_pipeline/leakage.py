@@ -1,4 +1,4 @@
-"""Keeps the benchmarks and the answers of golden tests out of training questions."""
+"""Keeps the benchmarks out of training questions, and the answers of golden tests out of their descriptions."""
 
 import ast
 import re
@@ -44,8 +44,19 @@ def drop_overlaps(loaded: Loaded, evaluation: Sequence[Problem]) -> Loaded:
     return loaded.refusing(reasons)
 
 
-def without_answers(problem: Problem) -> Problem:
-    """The problem without the lines of its question that state a golden test.
+def described(problem: Problem) -> Problem:
+    """The problem with a description for those who write tests: its question without examples.
+
+    The question itself stays whole, as in the original, where the Code LLM sees its examples. A problem that has a
+    description, or whose question has no examples, is unchanged.
+    """
+    description = _without_examples(problem)
+    changed = not problem.description and description != problem.question
+    return replace(problem, description=description) if changed else problem
+
+
+def _without_examples(problem: Problem) -> str:
+    """The question without its examples and the answers of golden tests.
 
     These are doctest examples (with their output) and other lines that contain the call of a golden test.
     """
@@ -56,10 +67,10 @@ def without_answers(problem: Problem) -> Problem:
         is_prompt = line.lstrip().startswith(">>>")
         ends_output = is_prompt or not line.strip() or any(quotes in line for quotes in _DOCSTRING_QUOTES)
         states_answer = any(call in _squeezed(line) for call in calls)
-        in_output = (is_prompt and states_answer) or (in_output and not ends_output)
+        in_output = is_prompt or (in_output and not ends_output)
         if not states_answer and not in_output:
             kept.append(line)
-    return replace(problem, question="\n".join(kept))
+    return "\n".join(kept) if len(kept) < len(problem.question.splitlines()) else problem.question
 
 
 def _calls(test: str, entry_point: str) -> list[str]:

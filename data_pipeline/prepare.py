@@ -1,15 +1,18 @@
 """From raw rows to a clean, versioned dataset and a manifest that accounts for every row.
 
 In order: read and refuse malformed rows; keep the wanted difficulties; drop duplicates and what overlaps with the
-evaluation sets; remove answers from the questions; run every solution against its tests; write. The same input gives
-the same bytes, and an interrupted run reuses the sandbox results that it has saved.
+evaluation sets; describe the questions without their answers; run every solution against its tests, with the packages
+that solutions import; write. The same input gives the same bytes, and an interrupted run reuses the sandbox results
+that it has saved.
 """
 
 import hashlib
+import importlib.util
 import json
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +20,8 @@ from typing import Any
 from data_pipeline import tfds_files
 from data_pipeline.dataset import Splits
 from data_pipeline.hub import local_path
-from data_pipeline.leakage import drop_duplicates, drop_overlaps, without_answers
+from data_pipeline.imports import packages_of
+from data_pipeline.leakage import described, drop_duplicates, drop_overlaps
 from data_pipeline.problem import Loaded, Problem, Refusal
 from data_pipeline.reading import read
 from data_pipeline.rows import files
@@ -28,6 +32,8 @@ from sandbox import Judge
 _CHUNK = 64
 
 Progress = Callable[[int, int], None]
+OpenJudge = Callable[[Sequence[str]], AbstractContextManager[Judge]]
+"""Opens a judge with these packages preloaded."""
 
 
 @dataclass(frozen=True)
@@ -55,13 +61,21 @@ def default_recipe(name: str) -> Recipe:
 
 @dataclass(frozen=True)
 class Manifest:
-    """Accounts for every row: `dropped` counts the refused rows by kind of reason, `refused` gives each its reason."""
+    """Accounts for every row.
+
+    kept_after: how many questions each rule leaves, in order; published: how many the paper trains on. dropped: the
+    refused rows by kind of reason; refused: each with its reason. described: questions whose description leaves out
+    answers that the question states. packages: those that solutions import and that were preloaded to run them.
+    """
 
     name: str
     version: str
     input_sha256: str
     kept: dict[str, int]
-    questions_stripped: int
+    kept_after: dict[str, int]
+    published: int | None
+    described: int
+    packages: list[str]
     dropped: dict[str, int]
     refused: list[Refusal]
     dropped_tests: list[Refusal]
@@ -73,7 +87,7 @@ class Manifest:
 
 
 def prepare(
-    recipe: Recipe, directory: str | Path, judge: Judge, progress: Progress | None = None
+    recipe: Recipe, directory: str | Path, open_judge: OpenJudge, progress: Progress | None = None
 ) -> tuple[Path, Manifest]:
     """Writes the dataset below `directory`, with a `manifest.json` among its files; `progress` gets (done, all).
 
@@ -83,19 +97,45 @@ def prepare(
     """
     dataset = find_dataset(recipe.name)
     if dataset.generate is not None:
-        return _write(recipe, directory, dataset.generate(), Loaded(()), 0, "")
+        return _write(recipe, directory, dataset.generate(), Loaded(()), {}, (), "")
     path = local_path(recipe.source)
     loaded = _only(recipe.name, read(path, recipe.difficulties))
-    stripped = 0
+    kept_after, packages = _read_counts(loaded), ()
     if dataset.is_training_set:
         evaluation = [problem for other in recipe.against for problem in read(local_path(other)).problems]
-        loaded, stripped = _cleaned(loaded, evaluation)
-        loaded = _validated(loaded, judge, Path(directory) / f"{recipe.name}.validated.jsonl", progress)
+        loaded = drop_duplicates(loaded)
+        kept_after["each question once"] = len(loaded.problems)
+        loaded = drop_overlaps(loaded, evaluation)
+        kept_after["no overlap with evaluation sets"] = len(loaded.problems)
+        loaded = replace(loaded, problems=tuple(map(described, loaded.problems)))
+        packages = _installed_packages(loaded.problems)
+        with open_judge(packages) as judge:
+            journal = Path(directory) / f"{recipe.name}.validated.jsonl"
+            loaded = _validated(loaded, judge, packages, journal, progress)
+        kept_after["the solution passes its tests"] = len(loaded.problems)
     if not loaded.problems:
         reasons = ", ".join(f"{count} {kind}" for kind, count in _dropped(loaded.refused).items())
         raise ValueError(f"{recipe.source}: no problems are left of {len(loaded.refused)} rows ({reasons})")
     splits = {"train" if dataset.is_training_set else "test": loaded.problems}
-    return _write(recipe, directory, splits, loaded, stripped, _sha256(*files(path)))
+    return _write(recipe, directory, splits, loaded, kept_after, packages, _sha256(*files(path)))
+
+
+def _read_counts(loaded: Loaded) -> dict[str, int]:
+    """How many rows there are, have a wanted difficulty, and can be read."""
+    rows = len(loaded.problems) + len(loaded.refused)
+    unwanted = sum(refusal.reason.startswith("difficulty ") for refusal in loaded.refused)
+    return {"rows": rows, "of a wanted difficulty": rows - unwanted, "readable": len(loaded.problems)}
+
+
+def _installed_packages(problems: Sequence[Problem]) -> tuple[str, ...]:
+    """The packages that solutions import, of those that are installed here; numpy first."""
+    imported = {name for problem in problems for name in packages_of(problem.solution)}
+    return ("numpy", *sorted(name for name in imported - {"numpy"} if _is_installed(name)))
+
+
+def _is_installed(name: str) -> bool:
+    spec = importlib.util.find_spec(name)
+    return spec is not None and spec.origin is not None and "site-packages" in spec.origin
 
 
 def _only(name: str, loaded: Loaded) -> Loaded:
@@ -103,19 +143,13 @@ def _only(name: str, loaded: Loaded) -> Loaded:
     return loaded.refusing({p.id: f"belongs to {p.source}" for p in loaded.problems if p.source != name})
 
 
-def _cleaned(loaded: Loaded, evaluation: Sequence[Problem]) -> tuple[Loaded, int]:
-    """The problems without duplicates, overlaps and answers in questions, and how many questions held answers."""
-    loaded = drop_overlaps(drop_duplicates(loaded), evaluation)
-    clean = tuple(without_answers(problem) for problem in loaded.problems)
-    stripped = sum(before != after for before, after in zip(loaded.problems, clean, strict=True))
-    return replace(loaded, problems=clean), stripped
-
-
-def _validated(loaded: Loaded, judge: Judge, journal: Path, progress: Progress | None) -> Loaded:
+def _validated(
+    loaded: Loaded, judge: Judge, packages: Sequence[str], journal: Path, progress: Progress | None
+) -> Loaded:
     """As `validate`, but in chunks; results are saved to the journal at once, and those already in it are reused."""
     journal.parent.mkdir(parents=True, exist_ok=True)
     known = _read_journal(journal)
-    keys = {problem.id: _key(problem) for problem in loaded.problems}
+    keys = {problem.id: _key(problem, packages) for problem in loaded.problems}
     todo = [problem for problem in loaded.problems if keys[problem.id] not in known]
     with journal.open("a") as lines:
         for start in range(0, len(todo), _CHUNK):
@@ -138,13 +172,20 @@ def _read_journal(journal: Path) -> dict[str, str | None]:
     return dict(json.loads(line) for line in lines)
 
 
-def _key(problem: Problem) -> str:
-    content = json.dumps([problem.solution, problem.entry_point, problem.golden_tests])
+def _key(problem: Problem, packages: Sequence[str]) -> str:
+    available = sorted(packages_of(problem.solution) & set(packages))
+    content = json.dumps([problem.solution, problem.entry_point, problem.golden_tests, available])
     return hashlib.sha256(content.encode()).hexdigest()
 
 
 def _write(
-    recipe: Recipe, directory: str | Path, splits: Splits, loaded: Loaded, stripped: int, input_sha256: str
+    recipe: Recipe,
+    directory: str | Path,
+    splits: Splits,
+    loaded: Loaded,
+    kept_after: dict[str, int],
+    packages: Sequence[str],
+    input_sha256: str,
 ) -> tuple[Path, Manifest]:
     path = tfds_files.write(directory, recipe.name, splits)
     manifest = Manifest(
@@ -152,7 +193,10 @@ def _write(
         version=tfds_files.FORMAT_VERSION,
         input_sha256=input_sha256,
         kept={split: len(problems) for split, problems in splits.items()},
-        questions_stripped=stripped,
+        kept_after=kept_after,
+        published=find_dataset(recipe.name).published,
+        described=sum(bool(problem.description) for problem in loaded.problems),
+        packages=list(packages),
         dropped=_dropped(loaded.refused),
         refused=list(loaded.refused),
         dropped_tests=list(loaded.dropped),

@@ -10,10 +10,11 @@ from sandbox import Tolerance
 class Problem:
     """A programming question with a trusted solution.
 
+    `description` is the question without examples, for those who write tests; empty where the question has none.
     `golden_tests` are lines `assert CALL == VALUE`, or `assert CALL == pytest.approx(VALUE, rel=..., abs=...)`;
     `check` is the dataset's own checking code, if it has any; `probe_calls` together cover every small input, so
     agreement with the solution on all of them is an exact score; `mutants` are fixed wrong programs; `preamble` is code
-    that the dataset's own scorer puts before every sample; `atol` and `rtol` are how close a float must come to the
+    that the dataset's own scorer puts before every program; `atol` and `rtol` are how close a float must come to the
     solution's in tests that models write.
     """
 
@@ -29,11 +30,17 @@ class Problem:
     source: str = ""
     atol: float = 0.0
     rtol: float = 0.0
+    description: str = ""
 
     @property
     def tolerance(self) -> Tolerance:
         """How close a float must come to the solution's."""
         return Tolerance(self.atol, self.rtol)
+
+    @property
+    def described(self) -> str:
+        """What those who write tests are shown of the question."""
+        return self.description or self.question
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ def read(path: str | Path, difficulties: Sequence[str] = ()) -> Loaded:
     if found is None:
         known = "; ".join(f"{each.name} ({', '.join(sorted(each.fields))})" for each in FORMATS)
         raise ValueError(f"{path}: fields {', '.join(sorted(fields))} are of no known format: {known}")
-    if difficulties and found.difficulty_field is None:
+    if difficulties and not found.rated:
         raise ValueError(f"{path}: {found.name} has no difficulties to choose from")
     return found.read(rows, difficulties)
 

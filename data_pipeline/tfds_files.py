@@ -30,7 +30,7 @@ class Problems(tfds.core.GeneratorBasedBuilder):
     RELEASE_NOTES = {  # noqa: RUF012  (the base class's own form)
         "1.0.0": "First version.",
         "1.1.0": "A preamble for each problem.",
-        FORMAT_VERSION: "A tolerance for each problem.",
+        FORMAT_VERSION: "A description and a tolerance for each problem.",
     }
     BUILDER_CONFIGS = [  # noqa: RUF012
         tfds.core.BuilderConfig(name=dataset.name, description=dataset.title) for dataset in DATASETS

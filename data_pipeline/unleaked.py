@@ -1,7 +1,8 @@
 """Reads UnLeakedTestBench (https://arxiv.org/abs/2508.00408): functions to write tests for.
 
 The solution is the function under test. `check` holds the benchmark's own tests, one per line; the golden tests are
-those that the suite language can express.
+those that the suite language can express. Functions run below a header of common imports, without which some of them
+do not: the benchmark leaves their own imports out.
 """
 
 from collections.abc import Sequence
@@ -11,6 +12,15 @@ from data_pipeline.problem import Problem
 from data_pipeline.rows import Row, text, texts
 from data_pipeline.source_code import entry_function, parse, with_declaration
 from sandbox.language import SuiteTest, parse_test
+
+# What the benchmark's scripts import above function and tests, but for pandas and pytest, which no function needs; and
+# the five modules that they lack for some functions to run: bisect, collections, functools, heapq, itertools.
+HEADER = """\
+import bisect, collections, datetime, functools, heapq, itertools, math, os, random, re, string, traceback, warnings
+import numpy
+import numpy as np
+from typing import Any, Callable, Dict, FrozenSet, Generator, Iterable, List, Optional, Sequence, Set, Tuple, Union
+"""
 
 
 def _id(row: Row) -> str:
@@ -26,7 +36,9 @@ def _problem(row: Row) -> Problem:
         entry_point=entry_point,
         golden_tests=_golden(check, entry_point),
         check="\n".join(check),
+        preamble=HEADER,
         source="ult",
+        description=text(row, "prompt"),
     )
 
 

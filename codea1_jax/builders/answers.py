@@ -62,7 +62,7 @@ def _prompts(tokenizer: Tokenizer, config: Config | None) -> Prompts:
         return chat_prompts(tokenizer, SUITE_SIZE)
     if config.prompts == "plain":
         return plain_prompts(tokenizer)
-    return chat_prompts(tokenizer, config.rewards.suite_size)
+    return chat_prompts(tokenizer, config.rewards.suite_size, short=config.method.asks_shortly)
 
 
 def _loaded(source: Source, sampling: Sampling, seed: int, config: Config | None) -> PolicyPlayer:

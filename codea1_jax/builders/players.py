@@ -9,7 +9,7 @@ from jax.sharding import Mesh
 from codea1_jax.builders.questions import Questions
 from codea1_jax.config import RolloutConfig
 from codea1_jax.errors import UserError
-from codea1_jax.game.players import PolicyPlayer
+from codea1_jax.game.players import PolicyPlayer, program_prompt
 from codea1_jax.game.prompts import Prompts
 from codea1_jax.hosts.agreement import wait
 from codea1_jax.models.policy import Policy
@@ -54,10 +54,10 @@ def make_role_samplers(
 ) -> dict[str, RoleSampler]:
     """The Code LLM's and the Test LLM's sampler, with caches no longer than these questions need."""
     problems = (*questions.train, *questions.heldout)
-    code = max(len(prompts.code(p.question, p.entry_point)) for p in (*problems, *questions.benchmark))
-    bare = max(len(prompts.test(p.question, p.entry_point, "")) for p in problems)
+    code = max(len(program_prompt(prompts, p)) for p in (*problems, *questions.benchmark))
+    bare = max(len(prompts.test(p.described, p.entry_point, "")) for p in problems)
     shown = max(
-        len(prompts.test(p.question, p.entry_point, program)) for p in problems for program in (p.solution, *p.mutants)
+        len(prompts.test(p.described, p.entry_point, program)) for p in problems for program in (p.solution, *p.mutants)
     )
     # A sampled program may take more tokens when it is read back than when it was written: leave it some room.
     # One that needs still more gets no suites.

@@ -54,7 +54,13 @@ def make_prompts(config: Config, policy: Policy) -> Prompts:
     """The prompts of both roles in the configured style."""
     if config.prompts == "plain":
         return plain_prompts(policy.tokenizer)
-    return chat_prompts(policy.tokenizer, config.rewards.suite_size, answers=config.method.answer_prediction)
+    method = config.method
+    return chat_prompts(
+        policy.tokenizer,
+        config.rewards.suite_size,
+        answers=method.answer_prediction,
+        short=method.asks_shortly,
+    )
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import data_pipeline
 from codea1_jax.config import METHODS, Config
 from codea1_jax.errors import UserError
 from codea1_jax.files import write_atomically
+from codea1_jax.game.players import program_prompt
 from codea1_jax.game.prompts import Prompts
 from codea1_jax.hosts.gather import gathered, is_mine
 from codea1_jax.words import counted
@@ -71,7 +73,7 @@ def load_questions(config: Config, prompts: Prompts, judge: Judge, given: GivenQ
         train = tuple(p for p in train if p.golden_tests)
     short = {p.id for p in (*train, *heldout) if _fits(p, prompts, config)}
     refused += tuple(Refusal(p.id, "its prompt is too long") for p in (*train, *heldout) if p.id not in short)
-    train = tuple(p for p in train if p.id in short)
+    train = _limited(tuple(p for p in train if p.id in short), data.limit, config.run.seed)
     if len(train) < config.train.questions:
         raise UserError(
             f"data.source: {data.source} leaves {counted(len(train), 'question')} and refuses {len(refused)}; "
@@ -114,6 +116,14 @@ def _named_heldout(config: Config, judge: Judge, given: GivenQuestions) -> Loade
     if given.heldout is not None:
         return _trusted(Loaded(tuple(given.heldout)), judge)
     return None if config.data.heldout is None else _load_file(config.data.heldout, judge, "data.heldout")
+
+
+def _limited(train: tuple[Problem, ...], limit: int | None, seed: int) -> tuple[Problem, ...]:
+    """At most that many of the questions, in their order; the seed chooses."""
+    if limit is None or limit >= len(train):
+        return train
+    chosen = sorted(random.Random(f"limit {seed}").sample(range(len(train)), limit))
+    return tuple(train[i] for i in chosen)
 
 
 def _where_reasons_are(refused: Sequence[Refusal], config: Config) -> str:
@@ -163,9 +173,9 @@ def _with_tests_of(path: str, problems: Sequence[Problem]) -> tuple[tuple[Proble
 
 
 def _fits(problem: Problem, prompts: Prompts, config: Config) -> bool:
-    tests = [prompts.test(problem.question, problem.entry_point, p) for p in (problem.solution, *problem.mutants)]
+    tests = [prompts.test(problem.described, problem.entry_point, p) for p in (problem.solution, *problem.mutants)]
     return _code_fits(problem, prompts, config) and max(map(len, tests)) <= config.rollout.test_prompt_tokens
 
 
 def _code_fits(problem: Problem, prompts: Prompts, config: Config) -> bool:
-    return len(prompts.code(problem.question, problem.entry_point)) <= config.rollout.code_prompt_tokens
+    return len(program_prompt(prompts, problem)) <= config.rollout.code_prompt_tokens

@@ -115,6 +115,7 @@ def make_training(
         from_first(lambda: make_benchmark(questions.benchmark, judge)),
         tuple(method.roles),
         config.rewards.suite_size,
+        method.supervised,
     )
     return Training(
         policies=Policies(policy, mesh, InitialWeights.of(config), learning, learners),

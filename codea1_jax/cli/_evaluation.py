@@ -10,11 +10,12 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from codea1_jax.cli._arguments import positive
 from codea1_jax.cli._runtime import BAD_INPUT, DONE, keep_compiled_programs
 from codea1_jax.errors import UserError
+from codea1_jax.words import counted
 
 if TYPE_CHECKING:
     from codea1_jax.config import Role
@@ -26,13 +27,32 @@ if TYPE_CHECKING:
 REFERENCE = "reference"
 
 
+class Drawing(NamedTuple):
+    """How samples are drawn."""
+
+    temperature: float = 0.7
+    top_p: float = 0.95
+    max_tokens: int = 4096
+
+
+OFFICIAL = Drawing(0.0, 1.0, 1024)  # UnLeakedTestBench's own
+
+
 def add_common(parser: argparse.ArgumentParser) -> None:
     """Data, sampling, and where results go."""
     parser.add_argument("--data", required=True, help="file, folder, or dataset of the Hub")
-    parser.add_argument("--temperature", type=float, default=0.7, help="default: %(default)s")
-    parser.add_argument("--top-p", type=float, default=0.95, help="default: %(default)s")
-    parser.add_argument("--max-tokens", type=int, default=4096, help="longest response; default: %(default)s")
+    unless = "; with --protocol official:" if parser.prog.endswith(" tests") else None
+    for name, kind, default, official in zip(Drawing._fields, (float, float, int), Drawing(), OFFICIAL, strict=True):
+        shown = f"default: {default}" + (f"{unless} {official}" if unless else "")
+        shown = f"longest response; {shown}" if name == "max_tokens" else shown
+        parser.add_argument(f"--{name.replace('_', '-')}", type=kind, help=shown)
     parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
+    parser.add_argument(
+        "--environment",
+        type=Path,
+        metavar="VENV",
+        help="virtual environment whose packages judged programs may import, as BigCodeBench's; default: this one",
+    )
     parser.add_argument("--workers", type=positive, help="jails; default: seven for every eight cores")
     parser.add_argument("--out", type=Path, help="folder of the evaluation, to resume it too; default: below runs/")
     parser.add_argument("--json", action="store_true", help="print nothing but the results, on one line")
@@ -46,6 +66,14 @@ def add_source(parser: argparse.ArgumentParser, samples: str, prefix: str = "") 
         f"--{prefix}model", help="a Hugging Face directory, a run's directory, a Hub id, or http://host:port"
     )
     parser.add_argument(f"--{prefix}served-model", help="which model of an endpoint; default: the first it serves")
+
+
+def set_drawing(options: argparse.Namespace) -> None:
+    """Gives the options of sampling that were left out their defaults."""
+    default = OFFICIAL if getattr(options, "protocol", None) == "official" else Drawing()
+    for name, value in default._asdict().items():
+        if getattr(options, name) is None:
+            setattr(options, name, value)
 
 
 def load_data(source: str) -> Loaded:
@@ -64,11 +92,17 @@ def load_data(source: str) -> Loaded:
 
 
 def make_pool(options: argparse.Namespace) -> SandboxPool:
-    """The jails, with what the benchmarks' checks import."""
+    """The jails, with what the benchmarks' checks import. Raises UserError if --environment has no packages."""
     from codea1_jax.evals.scores.benchmark import PACKAGES
     from sandbox import SandboxPool
 
-    return SandboxPool(options.workers, preload=PACKAGES)
+    if options.environment is None:
+        return SandboxPool(options.workers, preload=PACKAGES)
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    packages = options.environment / "lib" / version / "site-packages"
+    if not packages.is_dir():
+        raise UserError(f"--environment: {packages} does not exist; make a virtual environment of {version} there")
+    return SandboxPool(options.workers, preload=PACKAGES, packages=packages)
 
 
 def describe(options: argparse.Namespace, command: str, prefixes: Sequence[str] = ("",)) -> dict[str, Any]:
@@ -77,6 +111,9 @@ def describe(options: argparse.Namespace, command: str, prefixes: Sequence[str] 
     from data_pipeline.rows import files
 
     config: dict[str, Any] = {"command": f"eval {command}", "data": options.data}
+    config |= {name: getattr(options, name) for name in ("protocol", "wrong_answers") if name in options}
+    if options.environment is not None:
+        config["environment"] = str(options.environment)
     config["data_sha256"] = _sha256(*files(local_path(options.data)))
     sampled = False
     for prefix in prefixes:
@@ -140,11 +177,11 @@ def account(loaded: Loaded, config: Mapping[str, Any], started: float) -> dict[s
 
 
 def print_results(results: Mapping[str, Any], folder: Path, *, as_json: bool) -> int:
-    """The figures, and by name everything that they leave out."""
+    """The figures, and by name everything that was not judged."""
     from codea1_jax.console import print_table
     from codea1_jax.evals.commands.tables import results_table
 
-    measured = any(figures["problems"] for figures in results["benchmarks"].values())
+    measured = any(figures.get("sound", figures["problems"]) for figures in results["benchmarks"].values())
     if as_json:
         print(json.dumps(results))
         return DONE if measured else BAD_INPUT
@@ -153,7 +190,11 @@ def print_results(results: Mapping[str, Any], folder: Path, *, as_json: bool) ->
         sys.stdout.flush()
     for name in ("unsound", "missing_dependencies", "refused"):
         for task, reason in results.get(name, {}).items():
-            print(f"left out: {task}: {reason}", file=sys.stderr)
+            verb = "not read" if name == "refused" else "cannot be judged"
+            print(f"{verb}: {task}: {reason}", file=sys.stderr)
+    if packages := results.get("missing_packages"):
+        listed = ", ".join(f"{name} ({counted(count, 'problem')})" for name, count in packages.items())
+        print(f"the judge's Python lacks: {listed}; see --environment", file=sys.stderr)
     for name in ("without_samples", "unknown_samples"):
         if results.get(name):
             print(f"{name.replace('_', ' ')}: {', '.join(results[name])}", file=sys.stderr)

@@ -53,19 +53,24 @@ def add(commands: Commands) -> None:
 
 
 def _prepare(options: argparse.Namespace) -> int:
+    from codea1_jax.config import SandboxConfig
     from codea1_jax.console import progress_bar
     from codea1_jax.files import naming
     from data_pipeline.prepare import prepare
-    from sandbox import SandboxPool
+    from sandbox import Limits, SandboxPool
 
     recipe = _recipe(options)
     target = options.out / options.dataset
     if target.exists() and not (target / "dataset_info.json").is_file():
         raise UserError(f"--out: {target} holds something other than a prepared dataset; choose another folder")
-    with SandboxPool() as pool, progress_bar("solutions checked") as progress:
+    training = SandboxConfig()  # solutions have the limits that they will have in training
+    limits = Limits(call_seconds=training.call_seconds, memory_mb=training.memory_mb)
+    with progress_bar("solutions checked") as progress:
         try:
             with naming(options.out):
-                path, manifest = prepare(recipe, options.out, pool, progress)
+                path, manifest = prepare(
+                    recipe, options.out, lambda packages: SandboxPool(preload=packages, limits=limits), progress
+                )
         except ValueError as error:
             raise UserError(f"--source: {error}") from error
     document = manifest.as_document()
@@ -75,6 +80,9 @@ def _prepare(options: argparse.Namespace) -> int:
     print(
         json.dumps({key: value for key, value in document.items() if key not in ("refused", "dropped_tests")}, indent=2)
     )
+    if manifest.published is not None:
+        kept = counted(sum(manifest.kept.values()), "question")
+        print(f"codea1: {kept}; the paper trains on {manifest.published:,}", file=sys.stderr)
     print(f"codea1: written to {path}; manifest.json there gives each refused row its reason", file=sys.stderr)
     return DONE
 

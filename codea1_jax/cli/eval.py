@@ -18,6 +18,7 @@ from codea1_jax.cli._evaluation import (
     make_source,
     positive,
     print_results,
+    set_drawing,
 )
 
 if TYPE_CHECKING:
@@ -47,6 +48,13 @@ def add(commands: Commands) -> None:
 
     tests = kinds.add_parser("tests", help="tests: five rounds on the functions of UnLeakedTestBench")
     add_source(tests, _TESTS)
+    tests.add_argument(
+        "--protocol",
+        choices=("rounds", "official"),
+        default="rounds",
+        help="rounds: one assert a round, in the suite language; official: the benchmark's own, one test function a "
+        "round, in one conversation; default: %(default)s",
+    )
     tests.set_defaults(run=_tests)
 
     both = kinds.add_parser("collaboration", help="of N programs, the one that passes the most generated tests")
@@ -58,6 +66,13 @@ def add(commands: Commands) -> None:
     suites = kinds.add_parser("suites", help="write a Test LLM's tests as golden tests of the problems, to train on")
     add_source(suites, _TESTS)
     suites.add_argument("--n", type=positive, default=1, help="suites drawn per problem; default: %(default)s")
+    suites.add_argument(
+        "--wrong-answers",
+        choices=("drop", "correct"),
+        default="drop",
+        help="tests whose stated answer the solution does not give: drop them, or correct the answer; "
+        "default: %(default)s",
+    )
     suites.set_defaults(run=_suites)
 
     for parser in (code, tests, both, suites):
@@ -78,10 +93,13 @@ def _code(options: argparse.Namespace) -> int:
 
 def _tests(options: argparse.Namespace) -> int:
     from codea1_jax.evals.answers.samples import read_tests
+    from codea1_jax.evals.commands.official import evaluate_official
     from codea1_jax.evals.commands.tests import evaluate_tests
 
+    evaluate = evaluate_official if options.protocol == "official" else evaluate_tests
+
     def measure(task: Task, tester: Player) -> Results:
-        return evaluate_tests(task.problems, tester, task.judge, task.journal, task.progress)
+        return evaluate(task.problems, tester, task.judge, task.journal, task.progress)
 
     return _evaluate(options, "tests", "functions", [("", "test", read_tests)], measure)
 
@@ -104,7 +122,9 @@ def _suites(options: argparse.Namespace) -> int:
     from codea1_jax.evals.commands.suites import write_dataset
 
     def measure(task: Task, tester: Player) -> Results:
-        return write_dataset(task.problems, tester, options.n, task.judge, task.journal, task.progress)
+        return write_dataset(
+            task.problems, tester, options.n, options.wrong_answers, task.judge, task.journal, task.progress
+        )
 
     return _evaluate(options, "suites", "problems", [("", "test", read_tests)], measure)
 
@@ -134,6 +154,7 @@ def _evaluate(
     from codea1_jax.evals.commands.journal import Journal
 
     started = time.perf_counter()
+    set_drawing(options)
     loaded = load_data(options.data)
     config = describe(options, kind, tuple(prefix for prefix, _, _ in sources))
     journal = Journal(folder_of(options, config), config)

@@ -18,6 +18,11 @@ class DataConfig(Section):
     golden_tests: str | None = Field(
         default=None, description="a file of problems whose tests stand in for the golden tests of the same questions"
     )
+    limit: int | None = Field(
+        default=None,
+        ge=1,
+        description="train on at most this many questions, chosen by run.seed; default: all",
+    )
     problems: int = Field(default=256, ge=1, description="micro: questions in the training pool")
     heldout: str | None = Field(
         default=None,

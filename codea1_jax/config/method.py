@@ -57,6 +57,15 @@ class MethodConfig(Section):
     )
     white_box: bool = Field(default=True, description="test prompts show the program under test")
     mistake_book: bool = Field(default=True, description="programs face the tests that earlier ones failed")
+    test_prompt: Literal["full", "short"] = Field(
+        default="full",
+        description="short: suites are asked for without strategies, as of a Test LLM that starts from sft's; sft is",
+    )
     answer_prediction: bool = Field(
         default=True, description="tests state their answers; else the reference fills them in"
     )
+
+    @property
+    def asks_shortly(self) -> bool:
+        """Whether the short prompt asks for suites."""
+        return self.test_prompt == "short" or self.name == "sft"

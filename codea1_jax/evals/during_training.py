@@ -10,19 +10,27 @@ from codea1_jax.evals.scores.benchmark import Benchmark
 from codea1_jax.evals.scores.code import benchmark_metrics, evaluate_benchmark
 from codea1_jax.evals.scores.heldout import HeldOut, code_metrics, evaluate_code, evaluate_tests, suite_metrics
 from codea1_jax.game.round import Game
+from data_pipeline import Problem
 
+HELDOUT_LOGPROB = "eval/heldout_logprob"  # nats per token of held-out golden tests: minus the held-out loss
 EVAL_STREAM = 2**31 - 1  # no training step has this number
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a run is measured by. roles: those that the method trains. suite_size: K."""
+    """What a run is measured by. roles: those that the method trains. suite_size: K. supervised: it imitates."""
 
     config: EvalConfig
     heldout: HeldOut
     benchmark: Benchmark
     roles: tuple[Role, ...]
     suite_size: int
+    supervised: bool
+
+    @property
+    def tested(self) -> tuple[Problem, ...]:
+        """The held-out questions that have golden tests."""
+        return tuple(problem for problem in self.heldout.problems if problem.golden_tests)
 
     @property
     def has_questions(self) -> bool:
@@ -37,6 +45,8 @@ class Evaluation:
             names += code_metrics(self.config.samples) if self.heldout.problems else ()
         if "test" in self.roles and self.heldout.problems:
             names += suite_metrics(self.heldout)
+        if self.supervised and self.tested:
+            names += (HELDOUT_LOGPROB,)
         return names
 
     def metrics(self, game: Game) -> dict[str, float]:

@@ -17,6 +17,9 @@ from codea1_jax.game.prompts import Prompt, Prompts
 from codea1_jax.rollout import Completion, Request
 from data_pipeline import Problem
 
+SCRIPTED = "bigcodebench"  # the source of problems that are asked for, and read, as their benchmark does
+SCRIPT_ENDS = ("\n```", "\nif __name__", "\ndef main(", "\nprint(")
+
 
 @dataclass(frozen=True)
 class ProgramRequest:
@@ -44,6 +47,19 @@ class SuiteRequest:
     number: int = 0
     answers: bool = True
     most: int = MAX_TESTS
+
+
+@dataclass(frozen=True)
+class ConversationRequest:
+    """One more test function for the problem's solution, in the conversation that has given `earlier` (responses)."""
+
+    problem: Problem
+    earlier: tuple[str, ...]
+    stream: tuple[int, ...] = ()
+    samples: int = 1
+
+
+AnyRequest = ProgramRequest | SuiteRequest | ConversationRequest
 
 
 @dataclass(frozen=True)
@@ -83,10 +99,27 @@ class Player(Protocol):
         """Yields the index of a request and all its suites, as soon as they are complete."""
         ...
 
+    def test_functions(self, requests: Sequence[ConversationRequest]) -> Iterator[tuple[int, tuple[Response, ...]]]:
+        """Yields the index of a request and its responses, unread, as soon as they are complete."""
+        ...
+
+
+def program_prompt(prompts: Prompts, problem: Problem) -> Prompt:
+    """What asks for a program that solves the problem."""
+    if prompts.script is not None and problem.source == SCRIPTED:
+        return prompts.script(problem.question)
+    return prompts.code(problem.question, problem.entry_point)
+
 
 def written_program(response: Response) -> WrittenProgram:
     """Reads a response to a ProgramRequest."""
     return WrittenProgram(response, extract_program(response.text))
+
+
+def written_script(response: Response) -> WrittenProgram:
+    """Reads a response that continues `prompts.SCRIPT_BEGUN`, to where BigCodeBench stops it."""
+    ends = [response.text.find(end) for end in SCRIPT_ENDS]
+    return WrittenProgram(response, response.text[: min((end for end in ends if end >= 0), default=None)])
 
 
 def written_suite(response: Response, request: SuiteRequest) -> WrittenSuite:
@@ -110,15 +143,24 @@ class PolicyPlayer:
 
     def programs(self, requests: Sequence[ProgramRequest]) -> Iterator[tuple[int, tuple[WrittenProgram, ...]]]:
         """As `Player`. Raises ValueError for a prompt that is too long."""
-        prompts = [self.prompts.code(r.problem.question, r.problem.entry_point) for r in requests]
+        prompts = [program_prompt(self.prompts, r.problem) for r in requests]
         for i, responses in self._responses(requests, prompts):
-            yield i, tuple(map(written_program, responses))
+            begun = self.prompts.script is not None and requests[i].problem.source == SCRIPTED
+            yield i, tuple(map(written_script if begun else written_program, responses))
 
     def suites(self, requests: Sequence[SuiteRequest]) -> Iterator[tuple[int, tuple[WrittenSuite, ...]]]:
         """As `Player`. Raises ValueError for a prompt that is too long."""
         prompts = [self._encoded.pop(r, None) or self._suite_prompt(r) for r in requests]
         for i, responses in self._responses(requests, prompts):
             yield i, tuple(written_suite(response, requests[i]) for response in responses)
+
+    def test_functions(self, requests: Sequence[ConversationRequest]) -> Iterator[tuple[int, tuple[Response, ...]]]:
+        """As `Player`. Raises ValueError for a prompt that is too long, UserError without chat prompts."""
+        prompts = [
+            self.prompts.test_function(r.problem.described, r.problem.entry_point, r.problem.solution, r.earlier)
+            for r in requests
+        ]
+        return self._responses(requests, prompts)
 
     def fits(self, request: SuiteRequest) -> bool:
         """Whether the prompt is short enough. It is encoded here for later: the devices may be busy meanwhile."""
@@ -129,14 +171,14 @@ class PolicyPlayer:
         return True
 
     def _suite_prompt(self, request: SuiteRequest) -> Prompt:
-        question, entry_point = request.problem.question, request.problem.entry_point
+        question, entry_point = request.problem.described, request.problem.entry_point
         if request.known is None:
             return self.prompts.test(question, entry_point, request.program)
         assert request.program is not None  # one more test is always for a program that is shown
         return self.prompts.next_test(question, entry_point, request.program, request.known)
 
     def _responses(
-        self, requests: Sequence[ProgramRequest | SuiteRequest], prompts: Sequence[Prompt]
+        self, requests: Sequence[AnyRequest], prompts: Sequence[Prompt]
     ) -> Iterator[tuple[int, tuple[Response, ...]]]:
         wanted = [Request(p, r.stream, r.samples) for p, r in zip(prompts, requests, strict=True)]
         for i, completions in self.sample(wanted):
@@ -147,7 +189,7 @@ class PolicyPlayer:
 class TextPlayer:
     """A model that answers in words alone. respond: yields (index of the request, its responses), in any order."""
 
-    respond: Callable[[Sequence[ProgramRequest | SuiteRequest]], Iterator[tuple[int, tuple[str, ...]]]]
+    respond: Callable[[Sequence[AnyRequest]], Iterator[tuple[int, tuple[str, ...]]]]
 
     def programs(self, requests: Sequence[ProgramRequest]) -> Iterator[tuple[int, tuple[WrittenProgram, ...]]]:
         """As `Player`."""
@@ -158,3 +200,8 @@ class TextPlayer:
         """As `Player`."""
         for i, texts in self.respond(requests):
             yield i, tuple(written_suite(Response(text), requests[i]) for text in texts)
+
+    def test_functions(self, requests: Sequence[ConversationRequest]) -> Iterator[tuple[int, tuple[Response, ...]]]:
+        """As `Player`."""
+        for i, texts in self.respond(requests):
+            yield i, tuple(map(Response, texts))

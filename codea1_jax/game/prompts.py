@@ -11,27 +11,60 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from codea1_jax.errors import UserError
 from codea1_jax.models.tokenizer import Message, Tokenizer
 
 Prompt = tuple[int, ...]
 
-CODE_SYSTEM = "You are an expert Python programmer."
-CODE_USER = """Solve the problem below with a Python program that defines `{entry_point}`.
-Give the complete program in one ```python block.
-
-{question}"""
-
-TEST_SYSTEM = "You are an expert tester of Python programs. You look for inputs on which a program is wrong."
-TEST_USER = """Below {shown}. Write {suite_size} different {wanted}: think of boundaries, empty inputs and \
-misread requirements.
-Give them in one ```python block, one {unit} a line, each exactly of the form
-{form}
+CODE_SYSTEM = "You complete Python functions."
+CODE_USER = """Complete the function `{entry_point}` as the problem below asks. Write the whole function inside one \
+```python block, and nothing outside of it.
 
 Problem:
 {question}"""
+
+SCRIPT_USER = """Write a self-contained Python script that solves the problem below, in a markdown code block:
+```
+{question}
+```
+"""
+SCRIPT_BEGUN = """Here is a Python script with a self-contained function that solves the problem and passes its tests:
+```python
+"""
+
+TEST_SYSTEM = "You write test cases for Python functions."
+TEST_USER = """# Role
+You look for inputs on which {culprit} and the problem's requirements disagree.
+
+# Task
+Write {suite_size} different {unit}s that reveal bugs in `{entry_point}`.
+
+# Strategies
+{strategies}
+Do not spend a {unit} on what another one covers. Only the first {suite_size} count: put the strongest first.
+
+{context}
+
+# Format
+One ```python block, and in it one {unit} a line, each exactly of the form
+{form}"""
+SHORT_TEST_USER = """Write {suite_size} different {unit}s that check the function `{entry_point}` of the problem \
+below. Write them inside one ```python block, one {unit} a line, each exactly of the form
+{form}
+and nothing outside of the block.
+
+{context}"""
+BOUNDARIES = "boundary and extreme inputs: empty, minimal, huge, negative or repeated values"
+BRANCHES = (
+    "inputs that follow the program's own branches, above all where it is simpler than the problem: a condition that "
+    "is missing, a rule that is misread, a case that is left out"
+)
+STRUCTURES = "larger, structured inputs: nested or long ones, in which several rules apply at once"
+SUSPECT = "Program under test, which may be wrong"
+TEST_QUESTION = "# Problem\n{question}"
 TEST_PROGRAM = """
 
-Program:
+# {heading}
 ```python
 {program}
 ```"""
@@ -49,6 +82,26 @@ Code:
 {program}
 ```{known}"""
 
+FUNCTION_SYSTEM = "You write test functions in Python. You answer with one function and nothing else: no explanation \
+around it, and no quotation marks."
+FUNCTION_USER = """Write a test function for `{entry_point}`. Its code and its description are below. Test a single \
+input.
+
+Code:
+----
+{program}
+----
+
+Description:
+----
+{description}
+----
+
+The test function begins with
+def test_{entry_point}():"""
+ANOTHER_FUNCTION = "Write another test function for the same function. It must differ from all earlier ones, and reach \
+other statements and branches."
+
 
 @dataclass(frozen=True)
 class Prompts:
@@ -56,13 +109,18 @@ class Prompts:
 
     `code(question, entry_point)` is the Code LLM's prompt; `test(question, entry_point, program)` the Test LLM's, with
     no program (None) in black-box play. `next_test(question, entry_point, program, known)` asks for one more test than
-    those known. `suite(tests)` is the response that gives these tests, to its end of text.
+    those known. `test_function(description, entry_point, program, earlier)` asks for another test function, in a
+    conversation with those earlier responses. `suite(tests)` is the response that gives these tests, to its end of
+    text. `script(question)` asks for a program as BigCodeBench does, and has the response begin with the opening of a
+    code block; None if there are no chat prompts.
     """
 
     code: Callable[[str, str], Prompt]
     test: Callable[[str, str, str | None], Prompt]
     next_test: Callable[[str, str, str, Sequence[str]], Prompt]
+    test_function: Callable[[str, str, str, Sequence[str]], Prompt]
     suite: Callable[[Sequence[str]], Prompt]
+    script: Callable[[str], Prompt] | None = None
 
 
 def plain_prompts(tokenizer: Tokenizer) -> Prompts:
@@ -79,28 +137,43 @@ def plain_prompts(tokenizer: Tokenizer) -> Prompts:
         # The tests written before are the beginning of the answer.
         return test(question, entry_point, program) + tokenizer.encode("".join(f"{line}\n" for line in known))
 
+    def test_function(description: str, entry_point: str, program: str, earlier: Sequence[str]) -> Prompt:
+        raise UserError("--protocol official: a model with prompts=plain holds no conversation; use --protocol rounds")
+
     def suite(tests: Sequence[str]) -> Prompt:
         return tokenizer.encode("\n".join(tests)) + end
 
-    return Prompts(code, test, next_test, suite)
+    return Prompts(code, test, next_test, test_function, suite)
 
 
-def chat_prompts(tokenizer: Tokenizer, suite_size: int, *, answers: bool = True) -> Prompts:
-    """Instructions in the tokenizer's own chat template; without `answers`, tests must be calls only."""
+def chat_prompts(tokenizer: Tokenizer, suite_size: int, *, answers: bool = True, short: bool = False) -> Prompts:
+    """Instructions in the tokenizer's own chat template.
+
+    Without `answers`, tests must be calls only. `short` asks for a suite without strategies and without a suspicion
+    against the program, as of a Test LLM that learns, or started, from a reference's tests.
+    """
 
     def code(question: str, entry_point: str) -> Prompt:
         return tokenizer.encode_chat(code_messages(question, entry_point))
 
     def test(question: str, entry_point: str, program: str | None) -> Prompt:
-        return tokenizer.encode_chat(test_messages(question, entry_point, program, suite_size, answers=answers))
+        return tokenizer.encode_chat(
+            test_messages(question, entry_point, program, suite_size, answers=answers, short=short)
+        )
 
     def next_test(question: str, entry_point: str, program: str, known: Sequence[str]) -> Prompt:
         return tokenizer.encode_chat(next_test_messages(question, entry_point, program, known))
 
+    def test_function(description: str, entry_point: str, program: str, earlier: Sequence[str]) -> Prompt:
+        return tokenizer.encode_chat(test_function_messages(description, entry_point, program, earlier))
+
     def suite(tests: Sequence[str]) -> Prompt:
         return (*tokenizer.encode("\n".join(["```python", *tests, "```"])), tokenizer.eos_ids[0])
 
-    return Prompts(code, test, next_test, suite)
+    def script(question: str) -> Prompt:
+        return tokenizer.encode_chat(script_messages(question)) + tokenizer.encode(SCRIPT_BEGUN)
+
+    return Prompts(code, test, next_test, test_function, suite, script)
 
 
 def code_messages(question: str, entry_point: str) -> list[Message]:
@@ -108,23 +181,29 @@ def code_messages(question: str, entry_point: str) -> list[Message]:
     return conversation(CODE_SYSTEM, CODE_USER.format(question=question, entry_point=entry_point))
 
 
+def script_messages(question: str) -> list[Message]:
+    """BigCodeBench's own conversation, without the system's part."""
+    return [{"role": "user", "content": SCRIPT_USER.format(question=question.strip())}]
+
+
 def test_messages(
-    question: str, entry_point: str, program: str | None, suite_size: int, *, answers: bool = True
+    question: str, entry_point: str, program: str | None, suite_size: int, *, answers: bool = True, short: bool = False
 ) -> list[Message]:
-    """The conversation that asks for a suite of tests."""
+    """The conversation that asks for a suite of tests: `answers` and `short` as in `chat_prompts`."""
     call = f"{entry_point}(arguments)"
-    culprit = "wrong solutions are" if program is None else "this program is"
-    correct = "tests that hold for every correct solution and that"
-    request = TEST_USER.format(
-        shown="is a problem" if program is None else "are a problem and a program that tries to solve it",
-        suite_size=suite_size,
-        wanted=f"{correct} {culprit} likely to fail" if answers else f"calls on which {culprit} likely to be wrong",
-        unit="test" if answers else "call",
-        form=f"assert {call} == expected_value" if answers else call,
-        question=question,
-    )
+    strategies = [BOUNDARIES, *([] if program is None else [BRANCHES]), STRUCTURES]
+    context = TEST_QUESTION.format(question=question)
     if program is not None:
-        request += TEST_PROGRAM.format(program=program.strip("\n"))
+        context += TEST_PROGRAM.format(heading="Program" if short else SUSPECT, program=program.strip("\n"))
+    request = (SHORT_TEST_USER if short else TEST_USER).format(
+        culprit="solutions" if program is None else "a program",
+        suite_size=suite_size,
+        unit="test" if answers else "call",
+        entry_point=entry_point,
+        strategies="\n".join(f"{i}. {strategy}" for i, strategy in enumerate(strategies, start=1)),
+        context=context,
+        form=f"assert {call} == expected_value" if answers else call,
+    )
     return conversation(TEST_SYSTEM, request)
 
 
@@ -139,6 +218,15 @@ def next_test_messages(question: str, entry_point: str, program: str, known: Seq
         known=f"\n\nWritten before:\n```python\n{written}\n```" if written else "",
     )
     return conversation(TEST_SYSTEM, user)
+
+
+def test_function_messages(description: str, entry_point: str, program: str, earlier: Sequence[str]) -> list[Message]:
+    """UnLeakedTestBench's own conversation: it asks for a test function, then for another after each response."""
+    user = FUNCTION_USER.format(entry_point=entry_point, program=program, description=description)
+    messages = conversation(FUNCTION_SYSTEM, user)
+    for response in earlier:
+        messages += [{"role": "assistant", "content": response}, {"role": "user", "content": ANOTHER_FUNCTION}]
+    return messages
 
 
 def conversation(system: str, user: str) -> list[Message]:

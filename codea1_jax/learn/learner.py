@@ -29,6 +29,7 @@ from codea1_jax.checkpoint.offload import in_device_memory
 from codea1_jax.config import LoRAConfig, OffloadConfig, OptimizerConfig, PackingConfig
 from codea1_jax.learn.batch import PackedBatch
 from codea1_jax.learn.flops import forward_flops
+from codea1_jax.learn.losses import masked_sum
 from codea1_jax.learn.objectives import Groups, Objective, Sums, as_example
 from codea1_jax.learn.optimizer import (
     Params,
@@ -136,6 +137,7 @@ class Learner:
 
         self._learning_rate = partial(learning_rate, config=optimizer, total_steps=total_steps)
         add = partial(accumulate, scores=scores, objective=objective, lora=lora)
+        self._masked_sum = jit_on(mesh, masked_sum, out_shardings=replicated(mesh))
         self.phases = Phases(
             init=jit_on(mesh, init, out_shardings=replace(state, reference=own_reference)),
             empty=jit_on(mesh, partial(empty, objective=objective), out_shardings=sums),
@@ -205,6 +207,11 @@ class Learner:
         if not all(np.isfinite(value) for value in metrics.values()):
             raise FloatingPointError(f"the update is not finite: {metrics}")
         return at_rest(replace(state, reference=own_reference), self._offload), metrics
+
+    def mean_logprob(self, params: Params, groups: Groups) -> float:
+        """The mean log-probability (nats) of the tokens of `groups` under a whole policy: minus the held-out loss."""
+        total = sum(float(self._masked_sum(self.phases.logprobs(params, b), b.mask)) for b in self._pack(groups))
+        return total / self.tokens(groups)
 
     def flops(self, groups: Groups) -> float:
         """FLOPs that a perfect implementation of `update` needs; those of the adapters themselves are left out."""

@@ -44,20 +44,22 @@ class Launch:
         return [part.replace("{control}", str(control_fd)) for part in self.command]
 
 
-def plan_launch(backend: BackendName, preload: Sequence[str]) -> Launch:
-    """Decide how zygotes are started. Raises SandboxUnavailable."""
-    return _process(preload) if backend == "process" else _nsjail(preload)
+def plan_launch(backend: BackendName, preload: Sequence[str], packages: Path | None = None) -> Launch:
+    """Decide how zygotes are started; `packages` is the folder of those to preload, if not this environment's.
+
+    Raises SandboxUnavailable.
+    """
+    packages = _packages_folder(preload) if packages is None else _other_folder(packages, preload)
+    return _process(packages) if backend == "process" else _nsjail(packages)
 
 
-def _process(preload: Sequence[str]) -> Launch:
-    packages = _packages_folder(preload)
+def _process(packages: Path | None) -> Launch:
     python = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
     return Launch("process", (python, *_PYTHON_FLAGS), _ENVIRONMENT, str(packages) if packages else None)
 
 
-def _nsjail(preload: Sequence[str]) -> Launch:
+def _nsjail(packages: Path | None) -> Launch:
     interpreter = find_interpreter()
-    packages = _packages_folder(preload)
     if packages and not readable_in_jail(packages):
         raise SandboxUnavailable(
             f"{packages} cannot be read by the jail's user: use an environment outside private folders"
@@ -122,3 +124,11 @@ def _packages_folder(preload: Sequence[str]) -> Path | None:
         if not spec.origin.startswith(os.path.realpath(sys.base_prefix)) or "site-packages" in spec.origin:
             folder = Path(spec.origin).parent.parent if spec.submodule_search_locations else Path(spec.origin).parent
     return folder
+
+
+def _other_folder(packages: Path, preload: Sequence[str]) -> Path:
+    """The folder, if it has the packages to preload. Raises SandboxUnavailable."""
+    for name in preload:
+        if not (packages / name).is_dir() and not (packages / f"{name}.py").is_file():
+            raise SandboxUnavailable(f"cannot preload {name}: it is not installed in {packages}")
+    return packages.resolve()

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -34,7 +35,8 @@ class SandboxPool(Judge):
 
     `backend` is "auto" or "nsjail" (the jail, or SandboxUnavailable), or "process": resource limits and
     separate processes but no jail, so programs can read this user's files and use the network. `preload`
-    names packages of this environment that programs may import, and that are imported once per worker.
+    names packages of this environment that programs may import, and that are imported once per worker. `packages` is
+    the folder of another environment (of this Python's version) whose packages take their place.
 
     What it does not protect against: see `sandbox`.
     """
@@ -46,6 +48,7 @@ class SandboxPool(Judge):
         limits: Limits | None = None,
         preload: Sequence[str] = (),
         pending: int = 4_096,
+        packages: Path | None = None,
     ) -> None:
         """Start `workers` zygotes (None: `default_workers`), and raise the soft limit of descriptors to what they need.
 
@@ -53,7 +56,7 @@ class SandboxPool(Judge):
         """
         self.limits = limits or Limits()
         self.pending = pending
-        launch = plan_launch(backend, preload)
+        launch = plan_launch(backend, preload, packages)
         self.backend = launch.backend
         count = workers or default_workers()
         require(count * DESCRIPTORS, f"{count} workers of the judge")

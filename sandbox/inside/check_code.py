@@ -1,7 +1,8 @@
 """Inside the jail: execute a dataset's check code, in whichever of the usual forms it comes.
 
 The forms: a function ``check(candidate)``; unittest classes; functions and classes for pytest (those that need no
-fixtures); plain assert statements. `pytest` itself is replaced by a small stand-in with `raises` and `approx`.
+fixtures); plain assert statements. `pytest` itself is replaced by a small stand-in with `raises`, `approx` and
+`mark.parametrize`.
 """
 
 import math
@@ -30,7 +31,7 @@ def run_check(check: str, candidate: Any, names: dict[str, Any]) -> None:
         if getattr(thing, "__module__", None) != "check":
             continue
         if isinstance(thing, types.FunctionType) and name.startswith("test"):
-            thing()
+            _run_function(thing)
         elif isinstance(thing, type):
             _run_class(name, thing)
 
@@ -43,7 +44,13 @@ def _run_class(name: str, tests: type) -> None:
         for method in [method for method in dir(tests) if method.startswith("test")]:
             instance = tests()
             getattr(instance, "setup_method", lambda: None)()
-            getattr(instance, method)()
+            _run_function(getattr(instance, method))
+
+
+def _run_function(test: Any) -> None:
+    """Call it once, or once for each of its parametrized cases."""
+    for case in getattr(test, "cases", [{}]):
+        test(**case)
 
 
 def _run_unittest(unittest: Any, tests: type) -> None:
@@ -61,7 +68,21 @@ def _stand_in_for_pytest() -> types.ModuleType:
     module = types.ModuleType("pytest")
     module.raises = _Raises  # type: ignore[attr-defined]
     module.approx = _Approx  # type: ignore[attr-defined]
+    module.mark = types.SimpleNamespace(parametrize=_parametrize)  # type: ignore[attr-defined]
     return module
+
+
+def _parametrize(names: Any, values: Any) -> Any:
+    """``@pytest.mark.parametrize("a, b", [(1, 2), ...])``; several multiply."""
+    single = isinstance(names, str) and "," not in names
+    wanted = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+    turns = [dict(zip(wanted, [value] if single else value, strict=True)) for value in values]
+
+    def mark(test: Any) -> Any:
+        test.cases = [{**case, **turn} for turn in turns for case in getattr(test, "cases", [{}])]
+        return test
+
+    return mark
 
 
 class _Raises:

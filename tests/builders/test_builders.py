@@ -122,6 +122,23 @@ def test_too_few_questions_to_hold_one_out_are_a_warning_that_says_what_to_do(ca
     assert caplog.records == []
 
 
+def test_a_limit_trains_on_that_many_questions_which_the_seed_chooses():
+    def chosen(*overrides):
+        settings = (f"data.source={ROOT}/docs/problems.jsonl", "data.heldout_share=0", "train.questions=1", *overrides)
+        config = load(Config, "micro/a1", settings)
+        with SandboxPool(1, "process") as pool:
+            return load_questions(config, make_prompts(config, make_policy(config.model)), pool).train
+
+    every = chosen()
+    three = [chosen("data.limit=3", f"run.seed={seed}") for seed in (0, 0, 1, 2)]
+    assert three[0] == three[1]
+    assert len({*three}) > 1
+    for questions in three:
+        assert len(questions) == 3
+        assert [question for question in every if question in questions] == list(questions)
+    assert chosen("data.limit=100") == every
+
+
 def sampler_of(preset, *overrides):
     config = load(Config, preset, overrides)
     policy = make_policy(load(Config, "micro/a1").model)

@@ -39,8 +39,11 @@ def run(capsys, *arguments):
 def test_anybodys_samples_are_scored_and_results_say_what_they_are_of(data, capsys):
     results = run(capsys, "code", "--samples", "samples.jsonl", "--out", "out")
     found = results["benchmarks"]["problems"]
-    assert (found["problems"], found["avg_at_n"]["value"], found["pass_at_2"]["value"]) == (2, 25, 50)
-    assert found["avg_at_n"]["low"] <= 25 <= found["avg_at_n"]["high"]
+    assert (found["problems"], found["sound"]) == (3, 2)
+    assert found["avg_at_n"]["value"] == pytest.approx(50 / 3)  # over all three: nobody solves what cannot be judged
+    assert found["pass_at_2"]["value"] == pytest.approx(100 / 3)
+    assert found["avg_at_n_sound"]["value"] == 25
+    assert found["avg_at_n_sound"]["low"] <= 25 <= found["avg_at_n_sound"]["high"]
     assert list(results["unsound"]) == ["bad"]
     assert results["unknown_samples"] == ["gone"]
     assert results["config"]["samples"] == "samples.jsonl"
@@ -56,7 +59,7 @@ def test_the_datas_own_solutions_score_everything_that_is_sound(data, capsys):
     assert main(["eval", "code", "--data", "data.jsonl", "--samples", "reference"]) == 0
     shown = capsys.readouterr()
     assert "100.00" in shown.out
-    assert "left out: bad: its own solution fails its own check" in shown.err
+    assert "cannot be judged: bad: its own solution fails its own check" in shown.err
     (folder,) = (data / "runs").iterdir()  # named by what is evaluated
     lines = (folder / "samples.jsonl").read_text().splitlines()
     assert [json.loads(line)["task_id"] for line in lines] == ["one", "two", "bad"]
@@ -66,10 +69,11 @@ def test_tests_collaboration_and_suites(data, capsys):
     results = run(capsys, "tests", "--samples", "tests.jsonl")
     assert results["unsound"] == {"bad": "the solution fails tests (1 of 1): f(1) gave 1, not 3"}
     tests = results["benchmarks"]["tests"]
-    assert tests["problems"] == 2
-    assert tests["pass_at_5"]["value"] == pytest.approx(100 * 2 / 10)
+    assert (tests["problems"], tests["sound"]) == (3, 2)
+    assert tests["pass_at_5"]["value"] == pytest.approx(100 * 2 / 15)
+    assert tests["pass_at_5_sound"]["value"] == pytest.approx(100 * 2 / 10)
     both = run(capsys, "collaboration", "--samples", "samples.jsonl", "--test-samples", "tests.jsonl")
-    assert both["benchmarks"]["problems"]["best_of_n"]["value"] == 50
+    assert both["benchmarks"]["problems"]["best_of_n"]["value"] == pytest.approx(100 / 3)
     suites = run(capsys, "suites", "--samples", "tests.jsonl", "--out", "suites")
     assert suites["benchmarks"]["static suites"] == {"problems": 2, "tests": 2, "wrong": 1}
     assert len((data / "suites" / "problems.jsonl").read_text().splitlines()) == 2
@@ -78,6 +82,10 @@ def test_tests_collaboration_and_suites(data, capsys):
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
+        (
+            ("--data", "data.jsonl", "--samples", "reference", "--environment", "nowhere"),
+            "--environment: nowhere/lib/python3",
+        ),
         (("--data", "none.jsonl", "--samples", "reference"), "--data: none.jsonl: no such file"),
         (("--data", "data.jsonl", "--samples", "none.jsonl"), "none.jsonl: No such file"),
         (("--data", "data.jsonl", "--model", "./none"), "./none: no such directory"),

@@ -93,7 +93,8 @@ def test_each_function_is_tested_or_left_out_by_name(data, capsys):
     found = results(capsys, "tests", "--samples", "reference")
     assert_left_out(found, **{"is nested": "cosmic-ray cannot mutate it: RecursionError"})
     figures = found["benchmarks"]["tests"]
-    assert figures["problems"] == len(TESTED) + len(UNTESTED)
+    assert figures["sound"] == len(TESTED) + len(UNTESTED)
+    assert figures["problems"] == figures["sound"] + len(found["unsound"])
     assert figures["pass_at_5"]["value"] == pytest.approx(100 * len(TESTED) / 5 / figures["problems"])
     # `f(1)` runs 3 of the 4 lines of STEP and one of its two ways, its definition 1 and none; the others have one line
     # and run 2 of 2, 1 of 1 and 2 of 2
@@ -106,10 +107,12 @@ def test_each_problem_is_scored_or_left_out_by_name(data, capsys):
     own = results(capsys, "code", "--samples", "reference")
     assert_left_out(own, **none)
     figures = own["benchmarks"]["problems"]
-    assert (figures["problems"], figures["avg_at_n"]["value"]) == (len(TESTED) + 1, 100)
+    assert (figures["sound"], figures["avg_at_n_sound"]["value"]) == (len(TESTED) + 1, 100)
+    assert figures["problems"] == figures["sound"] + len(own["unsound"])
+    assert figures["avg_at_n"]["value"] == pytest.approx(100 * figures["sound"] / figures["problems"])
     both = results(capsys, "collaboration", "--samples", "programs.jsonl", "--test-samples", "tests.jsonl")
     assert_left_out(both, **none)
-    assert both["benchmarks"]["problems"]["problems"] == len(TESTED) + 1
+    assert both["benchmarks"]["problems"]["sound"] == len(TESTED) + 1
     assert both["unknown_samples"] == ["\ud800", "\ud800"]
 
 
@@ -121,7 +124,7 @@ def test_each_problem_gets_a_suite_or_is_named(data, capsys):
     assert found["without_samples"] == ["excuses itself", "has no branch", "has no mutant", *BROKEN]
 
 
-@pytest.mark.parametrize(("kind", "figures"), [("tests", {"tests": {"problems": 0}}), ("code", {})])
+@pytest.mark.parametrize(("kind", "figures"), [("tests", {"tests": {"problems": 5, "sound": 0}}), ("code", {})])
 def test_where_nothing_is_sound_there_is_no_figure_and_no_table(kind, figures, data, capsys, tmp_path):
     rows = [json.dumps(row(name, solution)) for name, (solution, _) in BROKEN.items()]
     rows.append(json.dumps(row("fails its test", "def f(x):\n    return x", ["assert f(1) == 2"])))
@@ -132,5 +135,5 @@ def test_where_nothing_is_sound_there_is_no_figure_and_no_table(kind, figures, d
     assert main(["eval", kind, "--samples", "reference", "--data", "data.jsonl"]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert all(f"left out: {name}: " in err for name in found["unsound"])
+    assert all(f"cannot be judged: {name}: " in err for name in found["unsound"])
     assert err.splitlines()[-1] == "codea1: nothing was measured: no problem of --data is left"

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from data_pipeline import Loaded, Problem
-from data_pipeline.leakage import drop_duplicates, drop_overlaps, without_answers
+from data_pipeline.leakage import described, drop_duplicates, drop_overlaps
 
 THIRTEEN = "count the red apples that lie under each tall tree in the old"
 PROBLEM = Problem("p", "?", "def f(x):\n    return x", "f", ("assert f('a b') == 1", "assert sorted(f([1, 2])) == [1]"))
@@ -39,7 +39,7 @@ def test_a_short_evaluation_question_is_found_whole_and_without_its_code():
     assert reasons(loaded) == {"kodcode/0": "overlaps with mbppplus: mbppplus/0, 'is the number prime'"}
 
 
-def test_lines_that_state_a_golden_test_are_removed_from_the_question():
+def test_a_description_leaves_out_examples_and_lines_that_state_a_golden_test():
     question = '''def f(x):
     """Counts.
 
@@ -55,10 +55,11 @@ f is pure.'''
     kept = '''def f(x):
     """Counts.
 
-    >>> f("other")
-    2
     """
 f is pure.'''
-    stripped = without_answers(replace(PROBLEM, question=question))
-    assert stripped == replace(PROBLEM, question=kept)
-    assert without_answers(stripped) == stripped
+    problem = replace(PROBLEM, question=question)
+    assert described(problem) == replace(problem, description=kept)
+    assert described(described(problem)) == described(problem)
+    plain = replace(PROBLEM, question=kept)
+    assert described(plain) == plain
+    assert (plain.described, described(problem).described) == (kept, kept)

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import huggingface_hub
@@ -12,8 +13,8 @@ import pytest
 import data_pipeline
 from data_pipeline import Problem, micro, tfds_files
 from data_pipeline.hub import local_path
-from data_pipeline.prepare import Recipe, prepare
-from sandbox import SandboxPool
+from data_pipeline.prepare import OpenJudge, Recipe, prepare
+from sandbox import Limits, SandboxPool
 
 ROOT = Path(__file__).parents[2]
 SHARED_DATA = ROOT / "../shared/data"
@@ -57,6 +58,12 @@ def pool():
         yield pool
 
 
+@pytest.fixture(scope="module")
+def judge(pool):
+    """Lends the pool, whatever packages are asked for."""
+    return lambda packages: nullcontext(pool)
+
+
 @pytest.fixture
 def recipe(tmp_path) -> Recipe:
     (tmp_path / "rows.json").write_text(json.dumps(ROWS))
@@ -68,19 +75,29 @@ def files_of(path: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in path.iterdir()}
 
 
-def test_the_manifest_accounts_for_every_row(recipe, tmp_path, pool):
-    path, manifest = prepare(recipe, tmp_path / "out", pool)
+def test_the_manifest_accounts_for_every_row(recipe, tmp_path, judge):
+    path, manifest = prepare(recipe, tmp_path / "out", judge)
     assert manifest.dropped == DROPPED
     assert sum(manifest.kept.values()) + sum(DROPPED.values()) == len(ROWS)
-    assert manifest.questions_stripped == 1
+    assert manifest.described == 1
+    assert manifest.kept_after == {
+        "rows": 37,
+        "of a wanted difficulty": 36,
+        "readable": 35,
+        "each question once": 34,
+        "no overlap with evaluation sets": 33,
+        "the solution passes its tests": 31,
+    }
+    assert manifest.published == 9_688
+    assert manifest.packages == ["numpy"]
     assert {refusal.id for refusal in manifest.refused} == {"K30", "K31", "K32", "K33", "K34", "K35"}
     written = json.loads((path / "manifest.json").read_text())
     assert written["kept"] == manifest.kept and written["dropped"] == DROPPED
     assert set(written["files_sha256"]) == set(files_of(path)) - {"manifest.json"}
 
 
-def test_a_prepared_dataset_is_a_source_with_nothing_held_out(recipe, tmp_path, pool):
-    path, manifest = prepare(recipe, tmp_path / "out", pool)
+def test_a_prepared_dataset_is_a_source_with_nothing_held_out(recipe, tmp_path, judge):
+    path, manifest = prepare(recipe, tmp_path / "out", judge)
     assert path == tmp_path / "out" / "kodcode"
     assert manifest.kept == {"train": 31}
     everything, train, heldout = (
@@ -88,18 +105,20 @@ def test_a_prepared_dataset_is_a_source_with_nothing_held_out(recipe, tmp_path, 
     )
     assert {problem.id for problem in everything} == {f"K{number}" for number in (*range(30), 36)}
     assert (train, heldout) == (everything, ())
-    assert next(p for p in everything if p.id == "K36").question == "Add 36.\n\ndef add(x):"
+    example = next(p for p in everything if p.id == "K36")
+    assert example.question == "Add 36.\n>>> add(1)\n37\n\ndef add(x):"
+    assert example.description == "Add 36.\n\ndef add(x):"
 
 
-def test_the_same_input_gives_the_same_bytes(recipe, tmp_path, pool):
+def test_the_same_input_gives_the_same_bytes(recipe, tmp_path, judge):
     """Two processes with different hash seeds, and this one."""
-    mine, _ = prepare(recipe, tmp_path / "mine", pool)
+    mine, _ = prepare(recipe, tmp_path / "mine", judge)
     for seed in ("1", "2"):
         code = (
-            "import sys; from pathlib import Path; from sandbox import SandboxPool\n"
+            "import sys; from contextlib import nullcontext; from sandbox import SandboxPool\n"
             "from data_pipeline.prepare import Recipe, prepare\n"
             "with SandboxPool(workers=1, backend='process') as pool:\n"
-            f"    prepare({recipe!r}, {str(tmp_path / seed)!r}, pool)\n"
+            f"    prepare({recipe!r}, {str(tmp_path / seed)!r}, lambda packages: nullcontext(pool))\n"
             "assert 'tensorflow' not in sys.modules"
         )
         environment = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}
@@ -107,7 +126,7 @@ def test_the_same_input_gives_the_same_bytes(recipe, tmp_path, pool):
         assert files_of(tmp_path / seed / mine.relative_to(tmp_path / "mine")) == files_of(mine)
 
 
-def test_an_interrupted_preparation_runs_only_what_is_left(recipe, tmp_path, pool):
+def test_an_interrupted_preparation_runs_only_what_is_left(recipe, tmp_path, pool, judge):
     class Counting:
         """A pool that counts the programs it is given."""
 
@@ -118,7 +137,7 @@ def test_an_interrupted_preparation_runs_only_what_is_left(recipe, tmp_path, poo
             self.jobs += sum(bool(job.program) for job in jobs)
             return pool.execute(jobs)
 
-    whole, _ = prepare(recipe, tmp_path / "out", pool)
+    whole, _ = prepare(recipe, tmp_path / "out", judge)
     before = files_of(whole)
     journal = tmp_path / "out" / "kodcode.validated.jsonl"
     lines = journal.read_text().splitlines(keepends=True)
@@ -126,22 +145,44 @@ def test_an_interrupted_preparation_runs_only_what_is_left(recipe, tmp_path, poo
     journal.write_text("".join(lines[:20]) + lines[20][:30])
     counting = Counting()
     steps = []
-    again, _ = prepare(recipe, tmp_path / "out", counting, lambda *step: steps.append(step))  # type: ignore[arg-type]
+    lent: OpenJudge = lambda packages: nullcontext(counting)  # type: ignore[arg-type]  # noqa: E731
+    again, _ = prepare(recipe, tmp_path / "out", lent, lambda *step: steps.append(step))
     assert counting.jobs == 2 * 13  # each solution is asked twice
     assert steps == [(33, 33)]
     assert files_of(again) == before
     assert journal.read_text() == "".join(lines)
 
 
-def test_only_training_sets_are_cleaned(tmp_path, pool):
+def test_packages_that_solutions_import_are_preloaded_and_missing_ones_are_named(tmp_path):
+    solutions = (
+        "import numpy as np\ndef add(x):\n    return int(np.int64(x) + 1)",
+        "import gone_for_good\ndef add(x): ...",
+    )
+    rows = [kodcode_row(i, question=f"{i}", solution=s) for i, s in enumerate(solutions)]
+    rows[0] |= {"test": "def test_add():\n    assert add(1) == 2"}
+    rows.append(kodcode_row(9, solution="def add(x):\n    from click import style\n    return x + 9"))
+    (tmp_path / "rows.json").write_text(json.dumps(rows))
+    opened = []
+
+    def open_judge(packages):
+        opened.append(packages)
+        return SandboxPool(workers=1, preload=packages, limits=Limits(memory_mb=1024))
+
+    _, manifest = prepare(Recipe("kodcode", str(tmp_path / "rows.json"), ("hard",)), tmp_path / "out", open_judge)
+    assert opened == [("numpy", "click")]
+    assert manifest.kept == {"train": 2}
+    assert ["gone_for_good" in refusal.reason for refusal in manifest.refused] == [True]
+
+
+def test_only_training_sets_are_cleaned(tmp_path, judge):
     row = {"task_id": "1", "func_name": "f", "code": "import nothing_of_this_name\ndef f(x):\n    return x"}
     rows = [row | {"prompt": "Same.", "test_list": ["assert f(1) == 2"], "task_id": task} for task in "12"]
     (tmp_path / "ult.json").write_text(json.dumps(rows))
-    path, manifest = prepare(Recipe("ult", str(tmp_path / "ult.json")), tmp_path / "out", pool)
+    path, manifest = prepare(Recipe("ult", str(tmp_path / "ult.json")), tmp_path / "out", judge)
     assert manifest.kept == {"test": 2}
     assert {problem.id for problem in data_pipeline.load(str(path), "all").problems} == {"ULT/1", "ULT/2"}
     with pytest.raises(ValueError, match=r"no problems are left of 2 rows \(2 belongs to ult\)$"):
-        prepare(Recipe("kodcode", str(tmp_path / "ult.json")), tmp_path / "out", pool)
+        prepare(Recipe("kodcode", str(tmp_path / "ult.json")), tmp_path / "out", judge)
 
 
 def test_every_field_of_a_problem_survives_writing_and_reading(tmp_path):
@@ -158,22 +199,22 @@ def test_every_field_of_a_problem_survives_writing_and_reading(tmp_path):
     assert all(isinstance(problem, Problem) for members in read.values() for problem in members)
 
 
-def test_the_micro_world_can_be_written(tmp_path, pool, monkeypatch):
+def test_the_micro_world_can_be_written(tmp_path, judge, monkeypatch):
     monkeypatch.setattr("data_pipeline.micro.dataset.TRAIN", 8)
     monkeypatch.setattr("data_pipeline.micro.dataset.HELDOUT", 4)
-    path, manifest = prepare(Recipe("micro", ""), tmp_path, pool)
+    path, manifest = prepare(Recipe("micro", ""), tmp_path, judge)
     assert manifest.kept == {"train": 8, "heldout": 4}
     assert set(data_pipeline.load(str(path), "heldout").problems) == set(micro.problems("heldout", 4, seed=0))
 
 
-def test_unknown_names_and_other_peoples_datasets_are_clear_errors(tmp_path, pool):
+def test_unknown_names_and_other_peoples_datasets_are_clear_errors(tmp_path, judge):
     with pytest.raises(ValueError, match="unknown dataset 'kod'; there are kodcode, "):
-        prepare(Recipe("kod", "x"), tmp_path, pool)
+        prepare(Recipe("kod", "x"), tmp_path, judge)
     with pytest.raises(ValueError, match=r"nothing\.json: no such file$"):
-        prepare(Recipe("kodcode", str(tmp_path / "nothing.json")), tmp_path, pool)
+        prepare(Recipe("kodcode", str(tmp_path / "nothing.json")), tmp_path, judge)
     (tmp_path / "mine.jsonl").write_text(json.dumps(EVALUATION_ROW))
     with pytest.raises(ValueError, match="problems has no difficulties to choose from"):
-        prepare(Recipe("problems", str(tmp_path / "mine.jsonl"), ("hard",)), tmp_path, pool)
+        prepare(Recipe("problems", str(tmp_path / "mine.jsonl"), ("hard",)), tmp_path, judge)
 
 
 def test_a_dataset_of_the_hub_is_downloaded_and_its_files_read_together(tmp_path, monkeypatch):
@@ -215,10 +256,10 @@ def test_a_hub_that_cannot_be_reached_is_one_clear_line(monkeypatch):
 
 
 @pytest.mark.shared_data
-def test_every_kodcode_sample_row_is_prepared_or_counted_with_a_reason(tmp_path, pool):
+def test_every_kodcode_sample_row_is_prepared_or_counted_with_a_reason(tmp_path, judge):
     against = (str(SHARED_DATA / "evalplus_sample.parquet"),)
     recipe = Recipe("kodcode", str(SHARED_DATA / "kodcode_sample.json"), against=against)
-    path, manifest = prepare(recipe, tmp_path, pool)
+    path, manifest = prepare(recipe, tmp_path, judge)
     assert sum(manifest.kept.values()) + sum(manifest.dropped.values()) == 203
     problems = data_pipeline.load(str(path), "all").problems
     assert len(problems) == sum(manifest.kept.values()) >= 160

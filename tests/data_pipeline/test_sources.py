@@ -93,6 +93,49 @@ def test_rows_without_an_id_and_repeated_ids_are_refused():
     assert reasons(loaded) == {"K1": "row 2 has the id of an earlier row", "row 3": "no question_id"}
 
 
+AUTHORS_ROW = {
+    "prompt": [
+        {"role": "system", "content": "You complete code."},
+        {"role": "user", "content": "Complete it.\n\nQuestion:\nAdd two numbers, as in add(1, 2) == 3."},
+    ],
+    "clean_description": "Add two numbers.",
+    "GT_code": "def add(a, b=0):\n    return a + b",
+    "GT_test": ["assert add(1, 2) == 3", "total = add(1)\nassert total == 1", "x = 4\nassert add(x, x) == 8"],
+    "data_source": "kodcode",
+    "extra_info": {"question_id": "K7", "function_name": "add"},
+}
+
+
+def test_a_row_of_the_authors_own_training_set_is_read_with_its_description(tmp_path):
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist([AUTHORS_ROW]), tmp_path / "mix.parquet")
+    (problem,) = read(tmp_path / "mix.parquet", difficulties=("hard",)).problems
+    assert (problem.id, problem.source, problem.entry_point) == ("K7", "kodcode", "add")
+    assert problem.question == "Add two numbers, as in add(1, 2) == 3.\n\ndef add(a, b=0):"
+    assert problem.described == "Add two numbers.\n\ndef add(a, b=0):"
+    assert problem.golden_tests == (
+        "assert add(1, 2) == 3",
+        "assert add(1) == 1",
+        "assert add(4, 4) == 8",
+    )
+    inside = {**AUTHORS_ROW, "clean_description": None, "problem": "Add."}
+    inside["extra_info"] = {"question_id": "K7", "clean_description": "Sum."}
+    (problem,) = kodcode.AUTHORS_FORMAT.read([inside]).problems
+    assert (problem.question, problem.described) == ("Add.\n\ndef add(a, b=0):", "Sum.\n\ndef add(a, b=0):")
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"extra_info": None}, "extra_info is not an object"),
+        ({"prompt": "Add."}, "prompt is not a conversation"),
+        ({"GT_test": ["assert add(1) > 0"] * 0}, "no test of the form assert call == value"),
+    ],
+)
+def test_a_bad_row_of_the_authors_is_refused_with_the_reason(change, reason):
+    (refusal,) = kodcode.AUTHORS_FORMAT.read([AUTHORS_ROW | change]).refused
+    assert refusal.reason == reason
+
+
 def test_kodcode_rows_can_be_chosen_by_difficulty():
     loaded = kodcode.FORMAT.read([KODCODE_ROW], difficulties=("medium",))
     assert reasons(loaded) == {"K1": "difficulty hard"}

@@ -57,7 +57,7 @@ def silent(done, total):
     pass
 
 
-def test_sound_problems_are_scored_and_all_others_are_left_out_by_name(pool, tmp_path):
+def test_figures_are_over_all_problems_and_those_that_cannot_be_judged_are_named(pool, tmp_path):
     benchmark = make_benchmark([GROW, UNSOUND, MISSING, MINE, BIGCODE], pool)
     assert [problem.id for problem in benchmark.problems] == [GROW.id, "mine", BIGCODE.id]
     own = RecordedPlayer({p.id: (p.solution,) for p in (GROW, UNSOUND, MINE, BIGCODE)})
@@ -66,13 +66,17 @@ def test_sound_problems_are_scored_and_all_others_are_left_out_by_name(pool, tmp
         f"eval/{source}/{name}" for source, found in results["benchmarks"].items() for name in found if "_at_" in name
     }
     assert {source: found["avg_at_n"]["value"] for source, found in results["benchmarks"].items()} == {
-        "humanevalplus": 100,
+        "humanevalplus": pytest.approx(100 / 3),
         "problems": 100,
         "bigcodebench": 100,
     }
+    plus = results["benchmarks"]["humanevalplus"]
+    assert (plus["problems"], plus["sound"], plus["avg_at_n_sound"]["value"]) == (3, 1, 100)
+    assert "avg_at_n_sound" not in results["benchmarks"]["problems"]
     assert results["missing_dependencies"] == {
         "HumanEval/902": "needs nothing_of_this_name, which the judge's Python lacks"
     }
+    assert results["missing_packages"] == {"nothing_of_this_name": 1}
     assert list(results["unsound"]) == ["HumanEval/901"]
     assert "its own solution fails its own check (failed" in results["unsound"]["HumanEval/901"]
     drawn, scored = (journal(tmp_path).lines(name) for name in ("samples.jsonl", "results.jsonl"))
@@ -138,8 +142,20 @@ def test_figures_are_per_benchmark_and_pass_at_k_ends_at_the_fewest_samples():
     def result(name, source, *passed):
         return TaskResult(name, source, tuple("passed" if p else "failed" for p in passed), ("",) * len(passed))
 
-    found = metrics_of([result("a", "x", 1, 0, 0, 1), result("b", "x", 0, 1), result("c", "y", 0)])
+    sizes = {"x": 2, "y": 1}
+    found = metrics_of([result("a", "x", 1, 0, 0, 1), result("b", "x", 0, 1), result("c", "y", 0)], sizes)
     assert found["x"]["avg_at_n"].value == 50
     assert found["x"]["pass_at_2"].value == pytest.approx(100 * ((1 - 1 / 6) + 1) / 2)
     assert "pass_at_4" not in found["x"]
     assert {name: value.value for name, value in found["y"].items()} == {"avg_at_n": 0, "pass_at_1": 0}
+
+
+def test_problems_that_were_not_judged_count_as_failed():
+    solved = TaskResult("a", "x", ("passed",) * 2, ("",) * 2)
+    found = metrics_of([solved], {"x": 4})["x"]
+    assert {name: value.value for name, value in found.items()} == {
+        "avg_at_n": 25,
+        "pass_at_1": 25,
+        "pass_at_2": 25,
+        "avg_at_n_sound": 100,
+    }

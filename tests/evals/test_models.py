@@ -13,7 +13,7 @@ from codea1_jax.evals.answers import endpoint
 from codea1_jax.evals.answers.endpoint import EndpointError, find_endpoint, messages
 from codea1_jax.evals.answers.requests import next_test_request, program_requests, suite_request
 from codea1_jax.game.players import PolicyPlayer, TextPlayer
-from codea1_jax.game.prompts import chat_prompts
+from codea1_jax.game.prompts import SCRIPT_BEGUN, chat_prompts
 from codea1_jax.rollout import Sampling
 from data_pipeline import Problem
 
@@ -33,8 +33,22 @@ def test_a_round_shows_the_function_and_the_tests_written_before():
         assert part in user["content"]
     first = messages(next_test_request(PROBLEM, (), 0), 8)[1]["content"]
     assert "before" not in first
-    assert "8 different tests" in messages(SUITE, 8)[1]["content"]
-    assert "`f`" in messages(PROGRAMS[0], 8)[1]["content"]
+
+
+def test_bigcodebenchs_problems_are_asked_for_as_their_benchmark_does_and_read_to_its_ends():
+    problem = replace(PROBLEM, source="bigcodebench", question='def task_func(x):\n    """Add one."""\n')
+    (request,) = program_requests([problem], 3)
+    (user,) = messages(request, 8)
+    assert f"```\n{problem.question.strip()}\n```" in user["content"]
+    prompts = chat_prompts(TOKENIZER, 8)
+    assert prompts.script is not None
+    prompt = prompts.script(problem.question)
+    assert prompt == TOKENIZER.encode_chat([user]) + TOKENIZER.encode(SCRIPT_BEGUN)
+    code = "import math\ndef task_func(x):\n    return x + 1"
+    texts = [f"{code}\n```\nIt adds one.", f"{code}\nprint(task_func(1))", code]
+    player = PolicyPlayer(Scripted({prompt: texts}), prompts, TOKENIZER.decode)
+    ((_, written),) = player.programs([request])
+    assert [each.program for each in written] == [code] * 3
 
 
 def test_small_models_continue_the_tests_written_before():

@@ -96,8 +96,37 @@ def test_figures_are_means_over_functions():
     found = metrics_of([result("a", 5, 10, 5), result("b", 1, 4, 4), result("c", 3, 0, 0)])
     values = {name: estimate.value for name, estimate in found.items()}
     assert values == pytest.approx(
-        {"pass_at_5": 60, "mut_at_5": 75, "mul": 60 * 75 / 100, "line_coverage": 50, "branch_coverage": 25}
+        {
+            "pass_at_5": 60,
+            "mut_at_5": 75,
+            "mul": 60 * 75 / 100,
+            "mut_at_5_all": 75,
+            "line_coverage": 50,
+            "branch_coverage": 25,
+        }
     )
+
+
+def test_kill_rates_are_over_functions_with_a_correct_test_and_over_all():
+    def result(name, right, killed):
+        outcomes = ("correct",) * right + ("wrong",) * (5 - right)
+        return FunctionResult(name, ("t",) * 5, outcomes, 10, killed)
+
+    found = metrics_of([result("a", 5, 8), result("b", 1, 2), result("c", 0, 0)], unjudged=1)
+    values = {name: estimate.value for name, estimate in found.items()}
+    assert values == pytest.approx(
+        {"pass_at_5": 30, "mut_at_5": 50, "mul": 15, "mut_at_5_all": 25, "pass_at_5_sound": 40}
+    )
+    assert metrics_of([result("c", 0, 0)])["mut_at_5"].value == 0
+
+
+def test_a_function_runs_below_its_header_and_only_the_function_is_covered(pool):
+    headed = replace(STEP, preamble="import math\nif math.pi > 4:\n    math = 0\n")
+    headed = replace(headed, solution="def f(x):\n    return math.floor(x)")
+    mutants = [Mutant("op", 0, "def f(x):\n    return math.ceil(x)")]
+    tests = [next(iter(extract_suite("assert f(1.5) == 1", "f").tests))]
+    (result,) = score({headed: tests}, {headed: mutants}, pool)
+    assert (result.outcomes, result.killed, result.lines) == (("correct",), 1, 1.0)
 
 
 def test_an_interrupted_evaluation_asks_only_for_what_is_left(pool, folder):
@@ -109,12 +138,13 @@ def test_an_interrupted_evaluation_asks_only_for_what_is_left(pool, folder):
     assert [ask.number for ask in model.asked] == [3, 4]
 
 
-def test_a_function_that_does_not_execute_is_left_out_by_name(pool, folder):
+def test_a_function_that_does_not_execute_has_no_correct_test_and_is_named(pool, folder):
     broken = replace(STEP, id="ULT/2", solution="import nothing_of_this_name\ndef f(x):\n    return x")
     own = RecordedPlayer(tests_of={STEP.id: ("assert f(0) == 0", "def test():\n    x = 1\n    assert f(x) == 1")})
     results = evaluate_tests([STEP, broken], own, pool, journal(folder), silent)
-    assert results["benchmarks"]["tests"]["problems"] == 1
-    assert results["benchmarks"]["tests"]["pass_at_5"]["value"] == 40
+    found = results["benchmarks"]["tests"]
+    assert (found["problems"], found["sound"]) == (2, 1)
+    assert (found["pass_at_5"]["value"], found["pass_at_5_sound"]["value"]) == (20, 40)
     assert "nothing_of_this_name" in results["unsound"]["ULT/2"]
 
 
@@ -122,5 +152,5 @@ def test_a_function_of_the_benchmark_counts_although_its_own_tests_are_wrong_and
     wrong = replace(STEP, golden_tests=("assert f(1) == 0",))
     ours = replace(wrong, id="ours", source="problems")
     results = evaluate_tests([wrong, ours], RecordedPlayer(tests_of={}), pool, journal(folder), silent)
-    assert results["benchmarks"]["tests"]["problems"] == 1
+    assert results["benchmarks"]["tests"]["sound"] == 1
     assert results["unsound"] == {"ours": "the solution fails tests (1 of 1): f(1) gave 1, not 0"}

@@ -1,8 +1,10 @@
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 from parity import load_parity
+from random_rewards import COUNT, cases
 
 from codea1_jax.config import RewardConfig
 from codea1_jax.errors import UserError
@@ -17,6 +19,7 @@ from codea1_jax.game.rewards import (
 )
 
 CASES = load_parity()["rewards"]
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 
 @pytest.mark.parametrize("case", CASES, ids=range(len(CASES)))
@@ -29,6 +32,18 @@ def test_rewards_and_their_parts_equal_the_original_formulas(case):
     assert rewarded.reward == pytest.approx(case["test_reward"], abs=1e-6)
     assert rewarded.validity == pytest.approx(case["validity"], abs=1e-6)
     assert rewarded.adversarial == pytest.approx(case["adversarial"], abs=1e-6)
+
+
+def test_rewards_of_random_cases_are_those_of_the_original():
+    """Recorded from the original's own function (commit be86d93), which was run by hand on the same cases."""
+    with np.load(FIXTURES / "rewards.npz") as recorded:
+        code, test = recorded["code"], recorded["test"]
+    assert len(code) == COUNT
+    for case, code_expected, test_expected in zip(cases(), code, test, strict=True):
+        suite, book = SuiteScore(case.failed, case.invalid, case.response), BookScore(case.book_passed, case.book_total)
+        rewarded = suite_reward(suite, book, code_valid=case.code_valid, config=RewardConfig(alpha=case.alpha))
+        assert abs(pair_reward(suite, book, RewardConfig()) - code_expected) < 1e-9, case
+        assert abs(rewarded.reward - test_expected) < 1e-9, case
 
 
 def test_code_reward_is_the_mean_over_suites():

@@ -53,6 +53,16 @@ def test_the_loss_is_the_weighted_mean_cross_entropy(params):
         assert metrics["loss"] == pytest.approx(float(expected), abs=1e-5)
 
 
+def test_the_mean_logprob_is_over_the_learned_tokens_however_they_are_packed(params):
+    rows = np.array([tokens + [0] * (5 - len(tokens)) for tokens, _ in SEQUENCES])
+    learned = np.array([[w > 0 for w in weights] + [False] * (5 - len(weights)) for _, weights in SEQUENCES])
+    expected = padded_logprobs(params, rows)[learned[:, 1:]].mean()
+    examples = [weighted_example(*sequence) for sequence in SEQUENCES]
+    for packing in (PackingConfig(row_length=16), PackingConfig(row_length=4, micro_batch_tokens=4)):
+        learner = Learner(MODEL, CrossEntropy(), OPTIMIZER, packing, total_steps=5)
+        assert learner.mean_logprob(params, [examples]) == pytest.approx(float(expected), abs=1e-5)
+
+
 def test_training_learns_the_weighted_tokens_and_counts_its_steps(params):
     learner = Learner(MODEL, CrossEntropy(), OPTIMIZER, PackingConfig(row_length=8), total_steps=30)
     examples = [weighted_example(*sequence) for sequence in SEQUENCES]

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from tiny_run import start_codea1, train_arguments
 
 from data_pipeline import micro
@@ -27,6 +28,7 @@ def test_evaluations_of_a_run_score_the_benchmarks_and_name_what_they_leave_out(
     for line in scored.values():
         assert 0 <= line["eval/problems/avg_at_n"] <= 100
         assert line["eval/problems/pass_at_1"] == line["eval/problems/avg_at_n"]
+        assert line["eval/problems/avg_at_n"] == pytest.approx(line["eval/problems/avg_at_n_sound"] * 2 / 3)
         assert "eval/avg_at_n" in line  # the held-out questions are scored as before
     refused = [json.loads(line) for line in (tmp_path / "run" / "refused.jsonl").read_text().splitlines()]
     assert [(r["id"], r["reason"][:19]) for r in refused] == [("unsound", "its own solution fa")]
@@ -39,5 +41,6 @@ def test_evaluations_of_a_run_score_the_benchmarks_and_name_what_they_leave_out(
     printed, errors = evaluation.communicate()
     assert evaluation.returncode == 0, errors
     results = json.loads(printed)
-    assert results["benchmarks"]["problems"]["problems"] == 2
+    assert results["benchmarks"]["problems"]["problems"] == 3
+    assert results["benchmarks"]["problems"]["sound"] == 2
     assert list(results["unsound"]) == ["unsound"]

@@ -13,8 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from codea1_jax.errors import UserError
-from codea1_jax.game.players import ProgramRequest, SuiteRequest
-from codea1_jax.game.prompts import code_messages, next_test_messages, test_messages
+from codea1_jax.game.players import SCRIPTED, AnyRequest, ConversationRequest, ProgramRequest
+from codea1_jax.game.prompts import (
+    code_messages,
+    next_test_messages,
+    script_messages,
+    test_function_messages,
+    test_messages,
+)
 from codea1_jax.models.tokenizer import Message
 from codea1_jax.rollout import Sampling
 
@@ -40,7 +46,7 @@ class Endpoint:
     suite_size: int
     key: str = ""
 
-    def respond(self, requests: Sequence[ProgramRequest | SuiteRequest]) -> Iterator[tuple[int, tuple[str, ...]]]:
+    def respond(self, requests: Sequence[AnyRequest]) -> Iterator[tuple[int, tuple[str, ...]]]:
         """The responses to each request, for `players.TextPlayer`. Raises EndpointError."""
         with ThreadPoolExecutor(AT_ONCE) as threads:
             futures = {threads.submit(self._respond, request): i for i, request in enumerate(requests)}
@@ -50,7 +56,7 @@ class Endpoint:
             finally:
                 threads.shutdown(cancel_futures=True)
 
-    def _respond(self, request: ProgramRequest | SuiteRequest) -> tuple[str, ...]:
+    def _respond(self, request: AnyRequest) -> tuple[str, ...]:
         """Asks again for what is missing: not every server gives all `n` at once."""
         texts: list[str] = []
         while len(texts) < request.samples:
@@ -67,15 +73,19 @@ class Endpoint:
         return tuple(texts[: request.samples])
 
 
-def messages(request: ProgramRequest | SuiteRequest, suite_size: int) -> list[Message]:
-    """The conversation that asks for a program, a suite, or one more test."""
+def messages(request: AnyRequest, suite_size: int) -> list[Message]:
+    """The conversation that asks for a program, a suite, one more test, or one more test function."""
     problem = request.problem
+    if isinstance(request, ConversationRequest):
+        return test_function_messages(problem.described, problem.entry_point, problem.solution, request.earlier)
     if isinstance(request, ProgramRequest):
+        if problem.source == SCRIPTED:
+            return script_messages(problem.question)
         return code_messages(problem.question, problem.entry_point)
     if request.known is None:
-        return test_messages(problem.question, problem.entry_point, request.program, suite_size)
+        return test_messages(problem.described, problem.entry_point, request.program, suite_size)
     assert request.program is not None  # one more test is always for a program that is shown
-    return next_test_messages(problem.question, problem.entry_point, request.program, request.known)
+    return next_test_messages(problem.described, problem.entry_point, request.program, request.known)
 
 
 def find_endpoint(address: str, model: str | None, sampling: Sampling, suite_size: int, key: str = "") -> Endpoint:

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from codea1_jax.game.parsing import Suite
-from codea1_jax.game.players import ProgramRequest, Response, SuiteRequest, WrittenProgram, WrittenSuite, written_suite
+from codea1_jax.game.players import (
+    ConversationRequest,
+    ProgramRequest,
+    Response,
+    SuiteRequest,
+    WrittenProgram,
+    WrittenSuite,
+    written_suite,
+)
 
 
 @dataclass(frozen=True)
 class RecordedPlayer:
     """Samples by problem id, however many are requested. A problem without any gets none.
 
-    The n-th test of a record answers the n-th request for one more test; a request for a suite gets all of them.
+    The n-th test of a record answers the n-th request for one more test, or test function; where there is none, the
+    response is empty. A request for a suite gets all of them.
     """
 
     programs_of: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -37,3 +47,12 @@ class RecordedPlayer:
                 tuple(rejected for each in suites for rejected in each.rejected),
             )
             yield i, (WrittenSuite(Response("\n".join(texts)), suite),)
+
+    def test_functions(self, requests: Sequence[ConversationRequest]) -> Iterator[tuple[int, tuple[Response, ...]]]:
+        """The next recorded text of each problem; bare asserts become a test function."""
+        for i, request in enumerate(requests):
+            recorded = self.tests_of.get(request.problem.id, ())
+            (text,) = recorded[len(request.earlier) : len(request.earlier) + 1] or ("",)
+            if text.startswith("assert "):
+                text = f"def test():\n{textwrap.indent(text, '    ')}"
+            yield i, (Response(text),)

@@ -8,10 +8,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from codea1_jax.game.players import ProgramRequest, SuiteRequest
+from codea1_jax.game.players import ConversationRequest, ProgramRequest, SuiteRequest
 from data_pipeline import Problem
 
-_PROGRAM, _SUITE, _NEXT_TEST = range(3)  # kinds of requests, for their random streams
+_PROGRAM, _SUITE, _NEXT_TEST, _TEST_FUNCTION = range(4)  # kinds of requests, for their random streams
 
 
 def program_requests(problems: Sequence[Problem], samples: int, stream: tuple[int, ...] = ()) -> list[ProgramRequest]:
@@ -28,6 +28,11 @@ def next_test_request(problem: Problem, known: Sequence[str], round_: int) -> Su
     """One more test of the problem's function, which is shown, than those known."""
     stream = (_NEXT_TEST, round_, _number_of(problem))
     return SuiteRequest(problem, problem.solution, 1, stream, tuple(known), round_)
+
+
+def conversation_request(problem: Problem, earlier: Sequence[str]) -> ConversationRequest:
+    """One more test function for the problem's function, after these responses."""
+    return ConversationRequest(problem, tuple(earlier), (_TEST_FUNCTION, len(earlier), _number_of(problem)))
 
 
 def _number_of(problem: Problem) -> int:

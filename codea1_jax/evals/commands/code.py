@@ -24,9 +24,9 @@ Progress = Callable[[int, int], None]
 def evaluate_code(
     benchmark: Benchmark, player: Player, samples: int, judge: Judge, journal: Journal, progress: Progress
 ) -> dict[str, Any]:
-    """Figures per benchmark, and what was left out. Every sample and result is in the journal as soon as it is known.
+    """Figures per benchmark, and what could not be judged. The journal has every sample and result at once.
 
-    Samples are also drawn for problems that are left out: the benchmarks' own scorers refuse a file without some task.
+    Samples are also drawn for what cannot be judged: the benchmarks' own scorers refuse a file without some task.
 
     Raises SandboxError if the judge fails, and what the player raises.
     """
@@ -44,11 +44,13 @@ def evaluate_code(
     without = [problem.id for problem in benchmark.problems if not results[problem.id].statuses]
     return {
         "benchmarks": {
-            source: {"problems": sum(r.source == source for r in scored)} | {k: asdict(v) for k, v in found.items()}
-            for source, found in metrics_of(scored).items()
+            source: {"problems": benchmark.sizes[source], "sound": sum(r.source == source for r in scored)}
+            | {k: asdict(v) for k, v in found.items()}
+            for source, found in metrics_of(scored, benchmark.sizes).items()
         },
         "unsound": _by_id(benchmark.unsound),
         "missing_dependencies": _by_id(benchmark.missing),
+        "missing_packages": dict(benchmark.missing_packages.most_common()),
         "without_samples": without,
     }
 

@@ -56,7 +56,8 @@ def evaluate_collaboration(
     statuses = {line["task_id"]: line["statuses"] for line in journal.lines(RESULTS_FILE)}
     for source, found in alone["benchmarks"].items():
         chosen = [statuses[p.id][choices[p.id].chosen] for p in programs if p.source == source]
-        found["best_of_n"] = asdict(estimate([float(status == VerdictStatus.PASSED) for status in chosen]))
+        solved = [float(status == VerdictStatus.PASSED) for status in chosen]
+        found["best_of_n"] = asdict(estimate([*solved, *[0.0] * (benchmark.sizes[source] - len(solved))]))
     return alone
 
 

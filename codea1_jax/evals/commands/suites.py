@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from codea1_jax.evals.answers.requests import suite_request
 from codea1_jax.evals.commands.code import Progress
 from codea1_jax.evals.commands.journal import Journal
-from codea1_jax.evals.scores.unleaked import holding, spelled
+from codea1_jax.evals.scores.unleaked import answered, holding, spelled
 from codea1_jax.game.players import Player
 from data_pipeline import Problem, problem_files
 from sandbox import Judge
@@ -22,21 +22,33 @@ SUITES_FILE = "suites.jsonl"
 DATASET_FILE = "problems.jsonl"
 
 
-def write_dataset(
-    problems: Sequence[Problem], player: Player, suites: int, judge: Judge, journal: Journal, progress: Progress
-) -> dict[str, Any]:
-    """Writes the problems, each with every different generated test that its solution passes; counts the others.
+WrongAnswers = Literal["drop", "correct"]
 
-    The Test LLM is shown the problem's solution and writes `suites` suites for it. Problems left without a test are
-    left out, by name. Raises SandboxError if the judge fails, and what the player raises.
+
+def write_dataset(
+    problems: Sequence[Problem],
+    player: Player,
+    suites: int,
+    wrong_answers: WrongAnswers,
+    judge: Judge,
+    journal: Journal,
+    progress: Progress,
+) -> dict[str, Any]:
+    """Writes the problems, each with the different generated tests that its solution passes; counts wrong ones.
+
+    The Test LLM is shown the problem's solution and writes `suites` suites for it. wrong_answers: a test whose stated
+    answer the solution does not give is dropped, or has the solution's answer instead. Problems left without a test
+    are left out, by name. Raises SandboxError if the judge fails, and what the player raises.
     """
+    keep = answered if wrong_answers == "correct" else holding
     known = {line["task_id"]: line for line in journal.lines(SUITES_FILE)}
     requests = [suite_request(p, p.solution, suites) for p in problems if p.id not in known]
     for i, written in player.suites(requests):
         problem = requests[i].problem
         tests = tuple(dict.fromkeys(test for each in written for test in each.suite.tests))
-        kept = [spelled(test) for test in holding(judge, problem, tests)]
-        known[problem.id] = {"task_id": problem.id, "tests": kept, "wrong": len(tests) - len(kept)}
+        right = holding(judge, problem, tests)
+        kept = [spelled(test) for test in keep(judge, problem, tests)]
+        known[problem.id] = {"task_id": problem.id, "tests": kept, "wrong": len(tests) - len(right)}
         journal.add(SUITES_FILE, [known[problem.id]])
         progress(len(known), len(problems))
     tested = [replace(p, golden_tests=tuple(known[p.id]["tests"])) for p in problems if known[p.id]["tests"]]

@@ -23,30 +23,35 @@ TESTS_FILE = "tests.jsonl"
 def evaluate_tests(
     problems: Sequence[Problem], player: Player, judge: Judge, journal: Journal, progress: Progress
 ) -> dict[str, Any]:
-    """Figures over functions, and what was left out: functions that do not load, fail their own tests or do not mutate.
+    """Figures over functions, and which cannot be judged: those that do not load, fail their tests or do not mutate.
 
     Raises SandboxError if the judge fails, UserError where cosmic-ray or coverage.py is missing, and what the
     player raises.
     """
-    sound, unsound = _sound(problems, judge)
+    sound, unsound = sound_functions(problems, judge)
     written = _written(tuple(sound), player, journal)
-    results = {line["task_id"]: _result(line) for line in journal.lines(RESULTS_FILE)}
+    results = {line["task_id"]: read_result(line) for line in journal.lines(RESULTS_FILE)}
     progress(len(results), len(sound))
     todo = {problem: tests for problem, tests in written.items() if problem.id not in results}
     for result in score(todo, sound, judge):
         journal.add(RESULTS_FILE, [asdict(result)])
         results[result.task_id] = result
         progress(len(results), len(sound))
-    found = metrics_of([results[problem.id] for problem in sound])
-    return {
-        "benchmarks": {"tests": {"problems": len(sound)} | {name: asdict(value) for name, value in found.items()}},
-        "unsound": unsound,
-    }
+    return figures([results[problem.id] for problem in sound], unsound)
 
 
-def _sound(problems: Sequence[Problem], judge: Judge) -> tuple[dict[Problem, tuple[Mutant, ...]], dict[str, str]]:
+def figures(results: Sequence[FunctionResult], unsound: Mapping[str, str]) -> dict[str, Any]:
+    """What a command reports of the results and of the functions that could not be judged."""
+    found = {name: asdict(value) for name, value in metrics_of(results, len(unsound)).items()}
+    counts = {"problems": len(results) + len(unsound), "sound": len(results)}
+    return {"benchmarks": {"tests": counts | found}, "unsound": unsound}
+
+
+def sound_functions(
+    problems: Sequence[Problem], judge: Judge
+) -> tuple[dict[Problem, tuple[Mutant, ...]], dict[str, str]]:
     """The mutants of every function that can be judged, and by id why the others cannot."""
-    runs = judge.execute([Job(problem.solution) for problem in problems])
+    runs = judge.execute([Job(problem.preamble + problem.solution) for problem in problems])
     unsound = {
         problem.id: f"does not execute: {run.loaded.status} {run.loaded.detail}".strip()
         for problem, run in zip(problems, runs, strict=True)
@@ -80,5 +85,6 @@ def _test(line: str, entry_point: str) -> SuiteTest | None:
     return next(iter(extract_suite(line, entry_point).tests), None)
 
 
-def _result(line: Mapping[str, Any]) -> FunctionResult:
+def read_result(line: Mapping[str, Any]) -> FunctionResult:
+    """A line of the results file."""
     return FunctionResult(**{**line, "tests": tuple(line["tests"]), "outcomes": tuple(line["outcomes"])})

@@ -1,11 +1,13 @@
-"""A benchmark that can be scored by: problems whose own solutions pass their own checks, and the time each check takes.
+"""A benchmark to score by: problems whose own solutions pass their own checks, and the time each check takes.
 
-A problem that fails its own check cannot be scored; it is left out by name and reason, never hidden.
+A problem that fails its own check cannot be judged; it is named with the reason. A benchmark's figures are over all of
+its problems, as the paper's: nobody solves one that cannot be judged.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -26,7 +28,7 @@ _MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)")
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Sound problems, each with the limits its samples run under, and those left out.
+    """Sound problems, each with the limits its samples run under, and those that cannot be judged.
 
     everything: all problems, in order; missing: those that need a package which the judge's Python lacks; unsound:
     those whose solution fails their own check.
@@ -43,9 +45,19 @@ class Benchmark:
         return tuple(self.limits)
 
     @property
-    def left_out(self) -> tuple[Refusal, ...]:
-        """All that cannot be scored by."""
+    def missing_packages(self) -> Counter[str]:
+        """How many problems need each package that the judge's Python lacks."""
+        return Counter(refusal.reason.split()[1].rstrip(",") for refusal in self.missing)
+
+    @property
+    def unjudged(self) -> tuple[Refusal, ...]:
+        """All that cannot be judged."""
         return self.missing + self.unsound
+
+    @property
+    def sizes(self) -> Counter[str]:
+        """How many problems each benchmark has, by its name, sound or not."""
+        return Counter(problem.source for problem in self.everything)
 
 
 def make_benchmark(problems: Sequence[Problem], judge: Judge) -> Benchmark:

@@ -1,8 +1,12 @@
-"""How many of a Code LLM's programs pass a benchmark's own checks: avg@n and pass@k, with their intervals."""
+"""How many of a Code LLM's programs pass a benchmark's own checks: avg@n and pass@k, with their intervals.
+
+The figures are over all problems of a benchmark, as in the paper's tables: those that cannot be judged, and those
+without samples, count as failed. `avg_at_n_sound` is over the problems that were judged.
+"""
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -64,9 +68,9 @@ def evaluate_benchmark(
         for i, written in player.programs(program_requests(benchmark.problems, samples, stream))
         if is_mine(i)
     }
-    found = metrics_of(tuple(gathered(lambda: {i: _result(*checks) for i, checks in mine.items()}).values()))
+    results = tuple(gathered(lambda: {i: _result(*checks) for i, checks in mine.items()}).values())
     metrics: dict[str, float] = {}
-    for source, values in found.items():
+    for source, values in metrics_of(results, benchmark.sizes).items():
         for name, value in values.items():
             metrics |= bounded(f"eval/{source}/{name}", value)
     return metrics
@@ -75,23 +79,34 @@ def evaluate_benchmark(
 def benchmark_metrics(benchmark: Benchmark, samples: int) -> tuple[str, ...]:
     """The names of what `evaluate_benchmark` gives, intervals left out."""
     names = ("avg_at_n", *(f"pass_at_{k}" for k in KS if k <= samples))
-    sources = dict.fromkeys(problem.source for problem in benchmark.problems)
-    return tuple(f"eval/{source}/{name}" for source in sources for name in names)
+    sound = Counter(problem.source for problem in benchmark.problems)
+    return tuple(
+        f"eval/{source}/{name}"
+        for source, count in sound.items()
+        for name in (*names, *(("avg_at_n_sound",) if count < benchmark.sizes[source] else ()))
+    )
 
 
-def metrics_of(results: Sequence[TaskResult]) -> dict[str, dict[str, Estimate]]:
-    """avg@n and pass@k of every benchmark by its name, over its problems. Problems without samples must be left out."""
+def metrics_of(results: Sequence[TaskResult], sizes: Mapping[str, int]) -> dict[str, dict[str, Estimate]]:
+    """avg@n and pass@k of every benchmark by its name, over the `sizes[name]` problems that it has.
+
+    results: of problems that were judged, each with at least one sample.
+    """
     by_source: dict[str, list[TaskResult]] = {}
     for result in results:
         by_source.setdefault(result.source, []).append(result)
-    return {source: _metrics(members) for source, members in by_source.items()}
+    return {source: _metrics(members, sizes[source] - len(members)) for source, members in by_source.items()}
 
 
-def _metrics(results: Sequence[TaskResult]) -> dict[str, Estimate]:
+def _metrics(results: Sequence[TaskResult], unjudged: int) -> dict[str, Estimate]:
     counts = [(len(result.statuses), result.correct) for result in results]
     fewest = min(n for n, _ in counts)
-    averages = {"avg_at_n": estimate([c / n for n, c in counts])}
-    return averages | {f"pass_at_{k}": estimate([pass_at_k(n, c, k) for n, c in counts]) for k in KS if k <= fewest}
+    averages, failed = [c / n for n, c in counts], [0.0] * unjudged
+    found = {"avg_at_n": estimate([*averages, *failed])}
+    for k in KS:
+        if k <= fewest:
+            found[f"pass_at_{k}"] = estimate([*(pass_at_k(n, c, k) for n, c in counts), *failed])
+    return found | ({"avg_at_n_sound": estimate(averages)} if unjudged else {})
 
 
 def _submit(benchmark: Benchmark, problem: Problem, programs: Sequence[str], judge: Judge) -> Checks:

@@ -67,6 +67,7 @@ def _traced(function):
         sys.settrace(None)
 
 _names = {{"__name__": "solution"}}
+exec({preamble!r}, _names)
 _code = compile({program!r}, "<function>", "exec")
 _traced(lambda: exec(_code, _names))
 
@@ -90,11 +91,14 @@ class Coverage:
 
 
 class PendingCoverage:
-    """A program's runs under the tracer, already with the pool: its loading, and each call in its own process."""
+    """A program's runs under the tracer, already with the pool: its loading, and each call in its own process.
 
-    def __init__(self, judge: Judge, program: str, calls: Sequence[str]) -> None:
+    `preamble` runs before the program, untraced.
+    """
+
+    def __init__(self, judge: Judge, program: str, calls: Sequence[str], preamble: str = "") -> None:
         self._program = _BLANK + program
-        tracer = _TRACER.format(program=self._program, size=_CHUNK)
+        tracer = _TRACER.format(program=self._program, preamble=preamble, size=_CHUNK)
         jumps = _JUMPS_PER_LINE * (1 + self._program.count("\n"))
         reads = tuple(f"jumps({chunk})" for chunk in range(-(-jumps // _CHUNK)))
         self._runs: list[Future[Execution]] = [

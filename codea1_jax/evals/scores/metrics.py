@@ -43,8 +43,13 @@ def estimate(shares: Sequence[float]) -> Estimate:
     return _product([shares])
 
 
-def estimate_mul(right: Sequence[float], killed: Sequence[float]) -> Estimate:
-    """Mul of per-problem shares of correct tests and of killed mutants, as `estimate`. Raises ValueError as it does."""
+def estimate_where(shares: Sequence[float | None]) -> Estimate:
+    """As `estimate`, over the problems that have a share; of all that are drawn, those count. 0 where none has one."""
+    return _product([shares])
+
+
+def estimate_mul(right: Sequence[float], killed: Sequence[float | None]) -> Estimate:
+    """Mul of per-problem shares of correct tests and of killed mutants, as `estimate_where`."""
     return _product([right, killed])
 
 
@@ -53,12 +58,18 @@ def bounded(name: str, estimate: Estimate) -> dict[str, float]:
     return {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
 
 
-def _product(columns: Sequence[Sequence[float]]) -> Estimate:
-    """The product of the means of per-problem columns, in percent."""
-    table = np.asarray(columns, dtype=float)
+def _product(columns: Sequence[Sequence[float | None]]) -> Estimate:
+    """The product of the means of per-problem columns, in percent; None counts for no mean."""
+    counted = np.array([[share is not None for share in column] for column in columns], dtype=float)
+    table = np.array([[share or 0.0 for share in column] for column in columns], dtype=float)
     if not table.size:
         raise ValueError("there is no problem to take a mean over")
     drawn = np.random.default_rng(0).integers(0, table.shape[1], (RESAMPLES, table.shape[1]))
-    products = 100 * table[:, drawn].mean(axis=-1).prod(axis=0)
-    low, high = np.percentile(products, [2.5, 97.5])
-    return Estimate(float(100 * table.mean(axis=-1).prod()), float(low), float(high))
+    products = _means(table[:, drawn], counted[:, drawn]).prod(axis=0)
+    low, high = np.percentile(100 * products, [2.5, 97.5])
+    return Estimate(float(100 * _means(table, counted).prod()), float(low), float(high))
+
+
+def _means(shares: np.ndarray, counted: np.ndarray) -> np.ndarray:
+    """The means over the last axis of what is counted; 0 where nothing is."""
+    return shares.sum(axis=-1) / np.maximum(counted.sum(axis=-1), 1)

@@ -24,7 +24,8 @@ class PendingMutation:
         judged = mutants if tests else ()
         self._mutants = len(mutants)
         self._runs: list[Future[Verdicts]] = [
-            judge.submit_judge(JudgeJob(mutant.program, tuple(tests), LIMITS, problem.entry_point)) for mutant in judged
+            judge.submit_judge(JudgeJob(problem.preamble + mutant.program, tuple(tests), LIMITS, problem.entry_point))
+            for mutant in judged
         ]
 
     def result(self) -> tuple[bool, ...]:

@@ -307,6 +307,21 @@ def test_preloaded_packages_are_there_and_others_are_not():
         SandboxPool(preload=("no_such_package",))
 
 
+def test_another_environments_packages_take_the_place_of_this_ones(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("packages")
+    for parent in (folder, *folder.parents[:2]):
+        parent.chmod(0o755)  # the jail's user must be able to read it
+    (folder / "only_there.py").write_text("SIZE = 7\n")
+    program = "import only_there\ndef f(x):\n    import numpy\n    return only_there.SIZE"
+    with SandboxPool(workers=1, preload=("only_there",), packages=folder) as pool:
+        (outcome,) = pool.execute([Job(program.replace("    import numpy\n", ""), ("f(0)",))])[0].outcomes
+        assert outcome.value == "7"
+        (outcome,) = pool.execute([Job(program, ("f(0)",))])[0].outcomes
+        assert "No module named 'numpy'" in outcome.detail
+    with pytest.raises(SandboxUnavailable, match="cannot preload numpy: it is not installed in"):
+        SandboxPool(preload=("numpy",), packages=folder)
+
+
 def test_limits_must_be_positive():
     with pytest.raises(ValueError, match="memory_mb"):
         Limits(memory_mb=0)

@@ -78,6 +78,25 @@ def test_every_end_of_a_checked_program_has_its_status(jail, program, expected, 
     assert status(jail, program, CHECK, in_process) == expected
 
 
+PARAMETRIZED = """
+import pytest
+@pytest.mark.parametrize("x, expected", [(1, 2), (2, 3)])
+def test_pairs(x, expected):
+    assert f(x) == expected
+class TestBoth:
+    @pytest.mark.parametrize("y", [0, 10])
+    @pytest.mark.parametrize(["x"], [(1,), (2,)])
+    def test_sums(self, x, y):
+        assert f(x) + y == x + y + 1
+"""
+
+
+def test_a_parametrized_test_runs_once_for_each_case(jail, in_process):
+    assert status(jail, "def f(x): return x + 1", PARAMETRIZED, in_process) == "passed"
+    assert status(jail, "def f(x): return 2", PARAMETRIZED, in_process) == "failed"
+    assert status(jail, "def f(x): return x + (x == 1)", PARAMETRIZED, in_process) == "failed"
+
+
 def test_the_function_may_be_called_check(jail, in_process):
     check = "def check(check):\n    assert check(1) == 2"
     for body, expected in (("x + 1", "passed"), ("x", "failed")):
