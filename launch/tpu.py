@@ -71,7 +71,7 @@ def check(pod: Pod, sandbox: SandboxConfig) -> tuple[Check, ...]:
         checks.bucket(pod.job, pod.zone),
         checks.writable(pod.job),
         *((checks.judge(pod.job, "if only the workers can reach it: --skip judge"),) if remote else ()),
-        checks.plan(pod.job, pod.shape.name),
+        *checks.plan(pod.job, pod.shape.name),
     )
 
 
@@ -139,9 +139,7 @@ def install(pod: Pod, sandbox: SandboxConfig) -> tuple[Command, ...]:
 
 def start(pod: Pod) -> Command:
     """Starts training on every worker, unless it runs already."""
-    return on_workers(
-        pod, "start", pod.job.folder, pod.job.directory, *pod.job.train_arguments(*pod.job.read_from_bucket())
-    )
+    return on_workers(pod, "start", pod.job.folder, pod.job.directory, *pod.job.arguments(*pod.job.read_from_bucket()))
 
 
 def status(pod: Pod) -> Command:
