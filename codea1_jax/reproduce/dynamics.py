@@ -137,7 +137,7 @@ def _chart(curves: Curves, names: Sequence[str]) -> Chart:
     high = max([*(one.value + (one.margin or 0.0) for one in means), *published])
     steps = max(map(len, curves.lines.values()))
 
-    def point(step: float, value: float) -> str:
+    def point(step: int | float, value: float) -> str:
         across = LEFT + WIDTH * step / max(steps - 1, 1)
         return f"{across:.1f},{height(value):.1f}"
 

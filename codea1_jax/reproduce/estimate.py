@@ -31,7 +31,7 @@ def estimate(commands: Sequence[Command]) -> Estimate:
     missing = [command for command in commands if not command.finished]
     seconds = [fmean(known[like(command)]) if like(command) in known else command.expected for command in missing]
     return Estimate(
-        sum(each for each in seconds if each is not None),
+        sum((each for each in seconds if each is not None), start=0.0),
         sum(like(command) in known for command in missing),
         seconds.count(None),
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from codea1_jax.reproduce.commands import Command
 from codea1_jax.reproduce.published import Published
@@ -89,6 +89,7 @@ class Table:
     curves: tuple[tuple[str, str], ...] = ()
 
 
+@runtime_checkable
 class Lab(Protocol):
     """How models are trained, and by what they are measured."""
 

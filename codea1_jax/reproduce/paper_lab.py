@@ -114,13 +114,13 @@ class PaperLab:
     def figures(self, table: str, methods: tuple[str, ...], seed: int) -> tuple[tuple[Figure, ...], ...]:
         """The benchmarks' figures of the role that a method trains."""
         models = tuple(trained(self, method, seed) for method in methods)
-        found = {
+        found: dict[str, tuple[Figure, ...]] = {
             column: (self._programs(benchmark, methods, models, seed),)
             for benchmark, column in PROGRAMS.items()
             if benchmark in self.places
         }
         if len(found) == len(PROGRAMS):
-            found[MEAN] = tuple(figure for (figure,) in found.values())
+            found[MEAN] = tuple(figure for column in found.values() for figure in column)
         if FUNCTIONS in self.places and len(models) == 1:
             measuring = self._tests(methods[0], models[0], seed)
             found |= {column: (Figure(measuring, key),) for column, key in TESTS.items()}

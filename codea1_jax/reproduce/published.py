@@ -41,10 +41,14 @@ def published() -> dict[str, Published]:
 def _table(tree: Mapping[str, Any]) -> Published:
     rows = {row: (methods,) if isinstance(methods, str) else tuple(methods) for row, methods in tree["rows"].items()}
     curves = {
-        title: {row: tuple(sorted(points.items())) for row, points in lines.items()}
+        title: {row: tuple((step, float(points[step])) for step in sorted(points)) for row, points in lines.items()}
         for title, lines in tree.get("curves", {}).items()
     }
-    return Published(tree["title"], rows, tuple(tree.get("columns", ())), tree.get("figures", {}), curves)
+    figures = {
+        model: {row: tuple(map(float, values)) for row, values in lines.items()}
+        for model, lines in tree.get("figures", {}).items()
+    }
+    return Published(tree["title"], rows, tuple(tree.get("columns", ())), figures, curves)
 
 
 @dataclass(frozen=True)

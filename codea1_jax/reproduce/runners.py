@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
+import hashlib
 import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from codea1_jax.errors import UserError
 from codea1_jax.reproduce.commands import Command, Kind
@@ -18,6 +20,7 @@ LONGEST_NAME = 40
 SINGLE_HOST = {"v5e": "v5e:2x4", "v5p": "v5p:2x2x1", "v6e": "v6e:2x4"}  # the largest slices with one host
 
 
+@runtime_checkable
 class Runner(Protocol):
     """Makes the commands that train and evaluate."""
 
@@ -133,12 +136,12 @@ class Launched:
         """Where TPU VMs keep their runs; other platforms keep them here."""
         if self.platform != "tpu":
             return None
-        given = dict(zip(self.options, self.options[1:], strict=False)) | dict(
-            word.split("=", 1) for word in self.options if "=" in word
-        )
-        if "--bucket" not in given:
+        parser = argparse.ArgumentParser(add_help=False)
+        parser.add_argument("--bucket")
+        bucket = parser.parse_known_args(self.options)[0].bucket
+        if bucket is None:
             raise UserError("--launch tpu: add --bucket gs://BUCKET/FOLDER, where runs are kept")
-        return given["--bucket"].rstrip("/")
+        return bucket
 
     def _name(self, name: str) -> str:
         """A name that every platform takes: up to 40 lower-case letters, digits and hyphens."""
