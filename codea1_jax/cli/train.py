@@ -106,10 +106,10 @@ def _conclude(run: RunDir, seconds: dict[str, float], samples: int, trained: str
     from codea1_jax.run.summary import summarize, table
 
     evaluations = run.figures("eval")
+    summary = run.read_summary() if had_ended else None
+    if summary is None:
+        summary = summarize(evaluations, seconds, samples)
+        run.write_summary(summary)
     if evaluations:
-        summary = run.read_summary() if had_ended else None
-        if summary is None:
-            summary = summarize(evaluations, seconds, samples)
-            run.write_summary(summary)
         print_table(table(summary, trained))
     print(build_report([run.path]))

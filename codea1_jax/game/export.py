@@ -55,7 +55,8 @@ def round_metrics(questions: Sequence[QuestionRollout]) -> dict[str, float]:
 def book_metrics(questions: Sequence[QuestionRollout]) -> dict[str, float]:
     """What a round did with the mistake book: the share of its tests that programs passed, and how many came and went.
 
-    The share is of programs that execute, and 0 where no page held a test.
+    The share is of programs that execute, and 0 where no page held a test. A test that goes and comes back in one step
+    does neither.
     """
     on_valid = [verdict.passed for q in questions for p in q.programs if p.valid for verdict in p.book]
     return {
