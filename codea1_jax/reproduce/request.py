@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from codea1_jax.config import Config, load, preset_names
+from codea1_jax.config import Config
+from codea1_jax.config.presets import load, preset_names
 from codea1_jax.errors import UserError
 from codea1_jax.models.chips import CHIPS, find_hardware
 from codea1_jax.plan.planned import Plans
