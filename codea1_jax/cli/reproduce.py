@@ -119,12 +119,16 @@ def _micro_lab(options: argparse.Namespace) -> MicroLab:
 def _paper_tables(options: argparse.Namespace, papers: Mapping[str, Published]) -> list[Table]:
     from codea1_jax.plan.planned import read_plans
     from codea1_jax.reproduce.experiments import tables
+    from codea1_jax.reproduce.paper_lab import Forecast
     from codea1_jax.reproduce.request import make_lab
 
     if options.questions:
         raise UserError("--questions: only the micro world's can be chosen; leave it out")
     options.at_once = options.at_once or 1
-    found = tables(make_lab(_request(options), read_plans()), papers)
+    plans = read_plans()
+    hours = {preset: expected for preset, (_, expected) in plans.hours.items()}
+    speeds = {preset: plan.tokens_per_second for preset, plan in plans.plans.items()}
+    found = tables(make_lab(_request(options), Forecast(hours, speeds)), papers)
     return [found[name] for name in options.tables]
 
 

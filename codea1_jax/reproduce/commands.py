@@ -137,12 +137,12 @@ def _first_ready(waiting: Sequence[Command]) -> Command | None:
 def _start(command: Command, cores: str) -> subprocess.Popen[bytes]:
     program, *arguments = command.words
     module = ("-m", "codea1_jax") if program == "codea1" else ()
-    again = command.again if command.directory.exists() else ()
     command.directory.parent.mkdir(parents=True, exist_ok=True)
-    line = [sys.executable, "-m", "codea1_jax.cli._child", cores, *module, *arguments, *again]
     with command.log.open("ab") as log:
         # The process inherits the lock and keeps it until it ends: one whose parent was killed may still be saving.
         fcntl.flock(log, fcntl.LOCK_EX)
+        again = command.again if command.directory.exists() else ()
+        line = [sys.executable, "-m", "codea1_jax.cli._child", cores, *module, *arguments, *again]
         return subprocess.Popen(line, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
 
 

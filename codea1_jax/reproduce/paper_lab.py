@@ -55,13 +55,20 @@ class Scale:
 
 
 @dataclass(frozen=True)
+class Forecast:
+    """What is expected of presets, by name: hours of training, and tokens drawn per second."""
+
+    hours: Mapping[str, float]
+    tokens_per_second: Mapping[str, float]
+
+
+@dataclass(frozen=True)
 class PaperLab:
     """One of the paper's models.
 
     model: the presets' name of it; hardware: the kind that is appended to a preset's name; "" for none. weights: what
     training starts from; data: what it trains on; both with the commands that make them. places: of benchmarks, by
-    name; those that are not there are not measured. hours: least and expected of presets. tokens_per_second: that are
-    drawn; None if unknown.
+    name; those that are not there are not measured.
     """
 
     model: str
@@ -72,8 +79,7 @@ class PaperLab:
     data: str
     preparing_data: tuple[Command, ...]
     places: Mapping[str, str]
-    hours: Mapping[str, tuple[float, float]]
-    tokens_per_second: float | None
+    forecast: Forecast
     scale: Scale = Scale()
 
     def title(self, table: str, paper: Published) -> str:
@@ -92,16 +98,19 @@ class PaperLab:
         """A training run, except that the base is not trained."""
         if method == "base":
             return Model(self.weights, self.making_weights, None)
-        preset = f"{self.model}/{method}" + (f"_{self.hardware}" if self.hardware else "")
-        hours = self.hours.get(preset)
+        preset = self._preset(method)
+        hours = self.forecast.hours.get(preset)
         run = self.runner.train(
             f"{method}-seed{seed}",
             preset,
             (f"run.seed={seed}", *self.scale.overrides, *overrides),
             (*self.making_weights, *self.preparing_data, *needs),
-            None if hours is None else 3600 * hours[1],
+            None if hours is None else 3600 * hours,
         )
         return Model(self.runner.place(f"{method}-seed{seed}"), (run,), run)
+
+    def _preset(self, method: str) -> str:
+        return f"{self.model}/{method}" + (f"_{self.hardware}" if self.hardware else "")
 
     def suites(self, author: str, seed: int) -> Command:
         """Tests for the training questions."""
@@ -158,9 +167,8 @@ class PaperLab:
     ) -> Command:
         longest = min(self.scale.longest, LONGEST_OF.get(benchmark, LONGEST))
         limits = () if longest == LONGEST else ("--max-tokens", str(longest))
-        seconds = None
-        if self.tokens_per_second is not None:
-            seconds = DRAWN[benchmark] * samples * FILL * longest / self.tokens_per_second
+        speed = self.forecast.tokens_per_second.get(self._preset("a1"))
+        seconds = None if speed is None else DRAWN[benchmark] * samples * FILL * longest / speed
         options = (*source, "--seed", str(seed), *limits)
         return self.runner.evaluate(name, kind, data, options, needs, seconds)
 

@@ -13,9 +13,8 @@ from codea1_jax.config import Config
 from codea1_jax.config.presets import load, preset_names
 from codea1_jax.errors import UserError
 from codea1_jax.models.chips import CHIPS, find_hardware
-from codea1_jax.plan.planned import Plans
 from codea1_jax.reproduce.commands import Command
-from codea1_jax.reproduce.paper_lab import FUNCTIONS, KODCODE, PLACES, PROGRAMS, PaperLab, Scale, pretrained
+from codea1_jax.reproduce.paper_lab import FUNCTIONS, KODCODE, PLACES, PROGRAMS, Forecast, PaperLab, Scale, pretrained
 from codea1_jax.reproduce.runners import SINGLE_HOST, Here, Launched, Runner
 from codea1_jax.reproduce.tiny import PRESETS, SCALE, STEPS, TINY
 from configs import hardware_names
@@ -60,13 +59,12 @@ def parse_places(words: Iterable[str]) -> dict[str, str]:
     return places
 
 
-def make_lab(request: Request, plans: Plans) -> PaperLab:
+def make_lab(request: Request, forecast: Forecast) -> PaperLab:
     """The laboratory that a request describes. Raises UserError if there are no presets for it, or it contradicts."""
     if request.model == TINY:
         return _rehearsal(request)
     weights = pretrained(request.model)
     steps = () if request.steps is None else (f"train.steps={request.steps}",)
-    plan = plans.plans.get(f"{request.model}/a1_{request.kind}")
     return PaperLab(
         model=request.model,
         hardware=request.kind,
@@ -76,8 +74,7 @@ def make_lab(request: Request, plans: Plans) -> PaperLab:
         data=str(PREPARED / KODCODE),
         preparing_data=(_prepare(request.places, PREPARED),),
         places={**PLACES, **_benchmarks(request.places)},
-        hours=plans.hours,
-        tokens_per_second=None if plan is None else plan.tokens_per_second,
+        forecast=forecast,
         scale=Scale(overrides=(*steps, *_validation(request.places))),
     )
 
@@ -107,8 +104,7 @@ def _rehearsal(request: Request) -> PaperLab:
         data=str(data / KODCODE),
         preparing_data=(_prepare(request.places, data, "--difficulty", "easy", "medium", "hard"),),
         places=_benchmarks(request.places),
-        hours={},
-        tokens_per_second=None,
+        forecast=Forecast({}, {}),
         scale=replace(SCALE, overrides=(*made, *SCALE.overrides)),
     )
 
