@@ -149,14 +149,16 @@ def _check_ready(options: argparse.Namespace) -> None:
 
 def _check_budget(commands: Sequence[Command]) -> None:
     """Raises UserError if a finished run was trained for other steps, or on other questions, than it would be now."""
+    trained = [command for command in commands if command.words[:2] == ("codea1", "train") and command.finished]
+    if not trained:
+        return  # in a second less
+
     import yaml
 
     from codea1_jax.config import Config, load
     from codea1_jax.run.rundir import CONFIG_FILE
 
-    for command in commands:
-        if not command.finished or command.words[:2] != ("codea1", "train"):
-            continue
+    for command in trained:
         chosen = load(Config, command.words[2], command.words[3:]).model_dump(mode="json")
         recorded = yaml.safe_load((command.directory / CONFIG_FILE).read_text())
         for section, name in (("train", "steps"), ("data", "problems"), ("data", "heldout_problems")):
