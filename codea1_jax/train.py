@@ -38,7 +38,7 @@ from codea1_jax.builders.training import Training
 from codea1_jax.console import TrainingProgress
 from codea1_jax.errors import Interrupted, UserError
 from codea1_jax.evals.during_training import EVAL_STREAM, HELDOUT_LOGPROB
-from codea1_jax.game.export import question_record, round_metrics
+from codea1_jax.game.export import book_metrics, question_record, round_metrics
 from codea1_jax.hosts.agreement import agreement
 from codea1_jax.hosts.interrupts import Interrupts
 from codea1_jax.learn import Wait
@@ -115,6 +115,7 @@ def learn(
     book = {**state.book, **rollouts.book_updates} if training.method.mistake_book else state.book
     metrics = {
         **(round_metrics(rollouts.questions) if rollouts.questions else {}),
+        **(book_metrics(rollouts.questions) if training.method.mistake_book and rollouts.book_updates else {}),
         "book/tests": float(sum(map(len, book.values()))),
         "book/questions": float(sum(map(bool, book.values()))),
         **metrics,
@@ -184,7 +185,8 @@ def _evaluate_if_due(training: Training, state: State, run: RunDir) -> None:
 def _save_due(training: Training, state: State, run: RunDir) -> bool:
     settings = training.checkpoint
     judged = settings.keep_best > 0 and run.has_logged("eval", state.step)
-    return state.step == training.total_steps or _due(state.step, settings.every) or judged
+    kept = settings.keep_every > 0 and _due(state.step, settings.keep_every)
+    return state.step == training.total_steps or _due(state.step, settings.every) or kept or judged
 
 
 def _due(step: int, every: int) -> bool:

@@ -53,7 +53,7 @@ class Results:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """First and last held-out figures, in percent, and seconds; empty if the run was never evaluated."""
+        """Seconds and, if it was evaluated, first and last figures, in percent; empty until the run has ended."""
         file = self.path / SUMMARY_FILE
         return json.loads(file.read_text()) if file.exists() else {}
 
@@ -168,7 +168,6 @@ def _seconds_until(run: RunDir, step: int | None) -> float:
 
 def _conclude(run: RunDir, seconds: Mapping[str, float], samples: int, *, had_ended: bool) -> None:
     """Writes the run's results; the summary of a run that had ended before stays as it is."""
-    evaluations = run.figures("eval")
-    if evaluations and not (had_ended and run.read_summary() is not None):
-        run.write_summary(summarize(evaluations, seconds, samples))
+    if not (had_ended and run.read_summary() is not None):
+        run.write_summary(summarize(run.figures("eval"), seconds, samples))
     build_report([run.path])

@@ -92,8 +92,10 @@ def _missing(source: Source, answer: Answer) -> str | None:
     return f"{source.key}: {source.place} does not exist; create it: {source.command}"
 
 
-def plan(job: Job, topology: str) -> Check:
-    """The run fits the memory of the devices."""
+def plan(job: Job, topology: str) -> tuple[Check, ...]:
+    """The run fits the memory of the devices. An evaluation makes its caches to measure, and has no plan."""
+    if job.evaluation:
+        return ()
 
     def verdict(answer: Answer) -> str | None:
         if answer.code == 1:
@@ -102,7 +104,7 @@ def plan(job: Job, topology: str) -> Check:
             return f"it does not fit {topology} ({conclusion})"
         return None if answer.code == 0 else answer.reason
 
-    return Check("plan", (job.plan(topology),), verdict)
+    return (Check("plan", (job.plan(topology),), verdict),)
 
 
 def zone(project: str, zone: str, slice_: Slice) -> Check:

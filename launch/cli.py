@@ -81,6 +81,7 @@ def _tpu_parser() -> argparse.ArgumentParser:
     parser.add_argument("--send", action="append", default=[], metavar="PATH", help="also copy this to every worker")
     parser.add_argument("--create-flag", action="append", default=[], metavar="FLAG", help="passed to gcloud create")
     parser.add_argument("--ssh-flag", action="append", default=[], metavar="FLAG", help="passed to gcloud ssh and scp")
+    _add_evaluation(parser)
     _add_supervision(parser)
     return parser
 
@@ -265,6 +266,13 @@ def _add_supervision(parser: argparse.ArgumentParser) -> None:
 
 def _add_gpus(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gpus", metavar="KIND:COUNT", help="GPUs of one machine; default: the preset's hardware")
+    _add_evaluation(parser)
+
+
+def _add_evaluation(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--eval", default="", metavar="ARGUMENTS", help="run `codea1 eval ARGUMENTS` on one host instead"
+    )
 
 
 def _job(options: argparse.Namespace, needs_bucket: Sequence[str] = ()) -> tuple[Job, Config | None]:
@@ -278,8 +286,9 @@ def _job(options: argparse.Namespace, needs_bucket: Sequence[str] = ()) -> tuple
         raise Refused(f"--bucket: {options.bucket} is not a gs://bucket/folder")
     slices = getattr(options, "slices", 1)
     config = load(Config, options.preset, options.overrides) if options.preset else None
-    sources = sources_of(config.data) if config else ()
-    job = Job(options.name, options.preset or "", tuple(options.overrides), options.bucket, slices, sources)
+    evaluation = tuple(shlex.split(getattr(options, "eval", "")))
+    sources = sources_of(config.data) if config and not evaluation else ()
+    job = Job(options.name, options.preset or "", tuple(options.overrides), options.bucket, slices, sources, evaluation)
     job.check_overrides()
     return job, config
 

@@ -58,7 +58,7 @@ def check(workload: Workload, sandbox: SandboxConfig) -> tuple[Check, ...]:
         checks.bucket(workload.job),
         checks.writable(workload.job),
         *((checks.judge(workload.job, "if only the cluster can reach it: --skip judge"),) if remote else ()),
-        checks.plan(workload.job, workload.shape.name),
+        *checks.plan(workload.job, workload.shape.name),
     )
 
 
@@ -79,7 +79,7 @@ def manifest(workload: Workload) -> str:
         "service_account": workload.service_account,
         "node_selector": selector,
         "image": workload.container,
-        "command": ["codea1", *workload.job.train_arguments(*workload.job.read_from_bucket())],
+        "command": ["codea1", *workload.job.arguments(*workload.job.read_from_bucket())],
     }
     places = {"directory": workload.job.directory, "folder": workload.job.folder}
     texts = {key: json.dumps(value) for key, value in values.items()} | places

@@ -75,7 +75,7 @@ def check_slurm(machine: Machine) -> tuple[Check, ...]:
 
 def train(machine: Machine) -> Command:
     """Trains here, until it ends."""
-    return Command(("env", MEMORY, *codea1(*machine.job.train_arguments())), seconds=None)
+    return Command(("env", MEMORY, *codea1(*machine.job.arguments())), seconds=None)
 
 
 def submit(machine: Machine) -> Command:
@@ -90,7 +90,7 @@ def submit(machine: Machine) -> Command:
         *machine.sbatch_flags,
         SCRIPT,
         sys.executable,
-        *machine.job.train_arguments(),
+        *machine.job.arguments(),
     )
     return Command(words, seconds=120)
 
@@ -136,5 +136,5 @@ def _everywhere(job: Job, topology: str) -> tuple[Check, ...]:
         *checks.data(job.sources),
         *bucket,
         checks.judge(job, "see `codea1 sandbox check`"),
-        checks.plan(job, topology),
+        *checks.plan(job, topology),
     )

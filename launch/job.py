@@ -25,7 +25,8 @@ def codea1(*arguments: str) -> tuple[str, ...]:
 class Job:
     """A run: its name, its preset with overrides, and where it is stored (gs://bucket/folder, or None: here).
 
-    sources: where its questions come from.
+    sources: where its questions come from. evaluation: the arguments of `codea1 eval`, in place of training; the preset
+    then only tells the hardware and the judge.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Job:
     bucket: str | None = None
     slices: int = 1
     sources: tuple[Source, ...] = ()
+    evaluation: tuple[str, ...] = ()
 
     @property
     def directory(self) -> str:
@@ -45,8 +47,10 @@ class Job:
         """The folder of this run in the bucket."""
         return f"{self.bucket}/{self.name}"
 
-    def train_arguments(self, *more: str) -> tuple[str, ...]:
-        """Arguments of `codea1`. Training resumes from the last checkpoint, if there is one."""
+    def arguments(self, *more: str) -> tuple[str, ...]:
+        """Arguments of `codea1`. Training resumes from the last checkpoint, if there is one, and so do evaluations."""
+        if self.evaluation:
+            return ("eval", *self.evaluation, "--out", self.directory)
         own = [f"run.directory={self.directory}"]
         if self.bucket is not None:
             own.append(f"checkpoint.directory={self.folder}/checkpoints")

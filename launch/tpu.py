@@ -17,8 +17,9 @@ from launch.hardware import Slice, required
 from launch.job import Job
 from launch.shell import Answer, Command, LaunchError
 
-SOURCE = ".cache/launch/source.tar.gz"
+SOURCE = "source.tar.gz"
 WORKER = "launch/worker.sh"
+EXTRAS_OF_EVALUATION = "tpu,eval,bigcodebench"
 ASK_SECONDS = 120
 CREATE_SECONDS = 600
 INSTALL_SECONDS = 3600
@@ -71,7 +72,7 @@ def check(pod: Pod, sandbox: SandboxConfig) -> tuple[Check, ...]:
         checks.bucket(pod.job, pod.zone),
         checks.writable(pod.job),
         *((checks.judge(pod.job, "if only the workers can reach it: --skip judge"),) if remote else ()),
-        checks.plan(pod.job, pod.shape.name),
+        *checks.plan(pod.job, pod.shape.name),
     )
 
 
@@ -116,10 +117,11 @@ def install(pod: Pod, sandbox: SandboxConfig) -> tuple[Command, ...]:
     """Puts the tree and its packages on every worker; tries the jail if the run needs it."""
     needs_jail = sandbox.backend in ("auto", "nsjail") and sandbox.fallback == "none"
     name = pod.job.name
-    copied = (SOURCE, WORKER, *pod.send, f"{name}:")
+    folder = f".cache/launch/{name}"  # of its own: several may be launched at once
+    copied = (f"{folder}/{SOURCE}", WORKER, *pod.send, f"{name}:")
     return (
-        Command(("mkdir", "-p", SOURCE.rpartition("/")[0])),
-        Command(("git", "archive", "--format=tar.gz", f"--output={SOURCE}", "HEAD")),
+        Command(("mkdir", "-p", folder)),
+        Command(("git", "archive", "--format=tar.gz", f"--output={folder}/{SOURCE}", "HEAD")),
         Command(
             (
                 *_queued("scp", *copied),
@@ -132,16 +134,14 @@ def install(pod: Pod, sandbox: SandboxConfig) -> tuple[Command, ...]:
             ),
             seconds=INSTALL_SECONDS,
         ),
-        on_workers(pod, "install", "tpu", seconds=INSTALL_SECONDS),
+        on_workers(pod, "install", EXTRAS_OF_EVALUATION if pod.job.evaluation else "tpu", seconds=INSTALL_SECONDS),
         *((on_workers(pod, "jail"),) if needs_jail else ()),
     )
 
 
 def start(pod: Pod) -> Command:
     """Starts training on every worker, unless it runs already."""
-    return on_workers(
-        pod, "start", pod.job.folder, pod.job.directory, *pod.job.train_arguments(*pod.job.read_from_bucket())
-    )
+    return on_workers(pod, "start", pod.job.folder, pod.job.directory, *pod.job.arguments(*pod.job.read_from_bucket()))
 
 
 def status(pod: Pod) -> Command:

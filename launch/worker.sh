@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # One worker's part of a launch; runs on a TPU VM, in the home directory that source.tar.gz was copied to:
-#   worker.sh install BACKEND                   install the tree, its Python and its packages
+#   worker.sh install EXTRAS                    install the tree, its Python and its packages
 #   worker.sh jail                              try the jail
 #   worker.sh start FOLDER RUN ARGUMENTS...     start codea1 ARGUMENTS, detached; upload RUN to FOLDER (gs://...), which
 #                                               also keeps compiled programs: a new slice has none
@@ -15,9 +15,9 @@ upload_every=300
 stop_within=300
 
 install() {
-    local backend=$1 wanted
+    local extras=$1 wanted
     if is_running; then return; fi # it uses these files
-    wanted="$(sha256sum <source.tar.gz) $backend"
+    wanted="$(sha256sum <source.tar.gz) $extras"
     if [[ "$(cat "$root/installed" 2>/dev/null)" == "$wanted" ]]; then return; fi
     if [[ ! -w $root ]]; then
         sudo mkdir -p "$root"
@@ -30,7 +30,7 @@ install() {
     export UV_PYTHON_INSTALL_DIR=$root/python
     "$root/uv/bin/uv" venv --quiet --clear --managed-python --python 3.11 "$root/venv"
     VIRTUAL_ENV=$root/venv "$root/uv/bin/uv" pip install --quiet --constraint "$root/source/requirements/lock.txt" \
-        --override "$root/source/requirements/overrides.txt" --editable "$root/source[$backend]"
+        --override "$root/source/requirements/overrides.txt" --editable "$root/source[$extras]"
     echo "$wanted" >"$root/installed"
 }
 
@@ -59,6 +59,8 @@ train() {
     echo $$ >"$state/train.pid" # not earlier: until the shell has started, its command line is empty
     ulimit -Sn hard # the judge has about one worker per core, and each holds descriptors
     export JAX_COMPILATION_CACHE_DIR="${JAX_COMPILATION_CACHE_DIR:-$folder/compiled}"
+    # Training resumes from its checkpoint, an evaluation from what it has written so far: another slice may have begun it.
+    if [[ $1 == eval ]]; then gcloud storage rsync --recursive --quiet "$folder/run" "$run" 2>/dev/null || true; fi
     JAX_PLATFORMS=tpu "$root/venv/bin/codea1" "$@" &
     child=$!
     echo "$child" >"$state/codea1.pid"
@@ -76,9 +78,9 @@ train() {
     mv "$state/exit.new" "$state/exit"
 }
 
-# Only the first process writes a run's files; on other workers there is nothing to upload.
+# Only the first process writes a run's files; on other workers there is nothing to upload. An evaluation has config.json.
 upload() {
-    if [[ ! -f $2/config.yaml ]]; then return; fi
+    if [[ ! -f $2/config.yaml && ! -f $2/config.json ]]; then return; fi
     gcloud storage rsync --recursive --quiet "$2" "$1/run" || echo "worker.sh: uploading $2 failed" >&2
 }
 

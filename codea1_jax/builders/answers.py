@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
-import yaml
 from jax.sharding import Mesh
 
 from codea1_jax.builders.convert import Source, open_source
@@ -23,30 +21,27 @@ from codea1_jax.models.qwen2 import Params
 from codea1_jax.models.sharding import batch_shards, make_mesh
 from codea1_jax.models.tokenizer import Tokenizer
 from codea1_jax.rollout import Completion, Request, Sampler, Sampling
-from codea1_jax.run.rundir import CONFIG_FILE
+from codea1_jax.run.rundir import find_run
 
 SUITE_SIZE = 8  # K, tests asked for in one suite
 ROWS = 256  # samples decoded at once
 
 
 def make_player(model: str, role: Role, served: str | None, key: str, sampling: Sampling, seed: int) -> Player:
-    """The player that `model` names: http://..., a run's directory, a model's directory, or a Hub id.
+    """The player that `model` names: http://..., a run (runs/mine, or runs/mine@40), a model's directory, or a Hub id.
 
-    A run plays with its policy of that `role`. Raises UserError if `model` names nothing that can be sampled.
+    A run plays with its policy of that `role`, of the newest checkpoint or of the step that is named.
+    Raises UserError if `model` names nothing that can be sampled.
     """
     if model.startswith(("http://", "https://")):
         return TextPlayer(find_endpoint(model, served, sampling, SUITE_SIZE, key).respond)
-    config = _config_of_run(Path(model))
+    run = find_run(model)
+    config = None if run is None else Config.model_validate(run.config)
     try:
         source = open_source(model, None if config is None else _policy_name(config, role))
     except OSError as error:
         raise UserError(f"--model: {' '.join(str(error).split())}") from error
     return _loaded(source, sampling, seed, config)
-
-
-def _config_of_run(directory: Path) -> Config | None:
-    path = directory / CONFIG_FILE
-    return Config.model_validate(yaml.safe_load(path.read_text())) if path.is_file() else None
 
 
 def _policy_name(config: Config, role: Role) -> str:

@@ -10,7 +10,6 @@ from typing import Literal
 
 import jax
 import jax.numpy as jnp
-import yaml
 from jax.sharding import Mesh
 
 from codea1_jax.builders.policies import InitialWeights, make_policy
@@ -23,7 +22,7 @@ from codea1_jax.models.qwen2 import Params, Qwen2
 from codea1_jax.models.sharding import abstract_sharded, make_mesh, param_shardings
 from codea1_jax.models.stored import PARAMS, read_part
 from codea1_jax.models.weights import load_params, resolve, stored_dtype
-from codea1_jax.run.rundir import CONFIG_FILE, recorded_checkpoints
+from codea1_jax.run.rundir import RecordedRun, find_run
 
 Form = Literal["hf", "flax", "run"]
 
@@ -39,12 +38,13 @@ class Source:
 
 
 def open_source(name: str, role: str | None = None) -> Source:
-    """A model directory, a Hub id, or the policy named `role` of a run's newest checkpoint.
+    """A model directory, a Hub id, or the policy named `role` of a run's checkpoint (`run.rundir.find_run`).
 
-    Raises UserError if it is none of these, or if a role is given for what is not a run, or a run has no such role.
+    Raises UserError if it is none of these, or if a role is given for what is not a run, or a run has no such role or
+    checkpoint.
     """
-    if (Path(name) / CONFIG_FILE).exists():
-        return _of_run(Path(name), role)
+    if (run := find_run(name)) is not None:
+        return _of_run(run, role)
     if role is not None:
         raise UserError(f"--role={role}: {name} is not a run; leave --role out")
     directory = resolve(name)
@@ -63,7 +63,7 @@ def own_start(start: str | None, name: str, policy: Policy, mesh: Mesh) -> Param
     """
     if start is None:
         return None
-    source = open_source(start, name if (Path(start) / CONFIG_FILE).exists() else None)
+    source = open_source(start, name if find_run(start) is not None else None)
     if source.policy.model.config != policy.model.config:
         raise UserError(f"{name}.start: {start} is a model of another shape")
     return source.read(policy.model, mesh)
@@ -87,18 +87,20 @@ def convert(source: Source, destination: Path, form: Form, dtype: str | None, fi
         save_policy(destination, policy, params, file_bytes)
 
 
-def _of_run(run: Path, role: str | None) -> Source:
-    config = Config.model_validate(yaml.safe_load((run / CONFIG_FILE).read_text()))
-    where = recorded_checkpoints(run)
-    assert where is not None  # a run has recorded its configuration
+def _of_run(run: RecordedRun, role: str | None) -> Source:
+    config = Config.model_validate(run.config)
+    where = run.checkpoints
     with Checkpoints(where, read_only=True) as checkpoints:
-        step = checkpoints.latest()
-        if step is None:
-            raise UserError(f"{run}: the run has no checkpoint yet")
+        saved = checkpoints.steps()
+        if not saved:
+            raise UserError(f"{run.place}: the run has no checkpoint yet")
+        step = saved[-1] if run.step is None else run.step
+        if step not in saved:
+            raise UserError(f"{run.place}@{step}: the run has no checkpoint of that step; it has {list(saved)}")
         arrays, document = checkpoints.look(step)
     kept = {name.split("/")[0]: dtype for name, (dtype, *_) in arrays.items() if name.split("/")[1] == "params"}
     if role not in kept:
-        raise UserError(f"{run} is a run: choose one of its policies with --role={'|'.join(sorted(kept))}")
+        raise UserError(f"{run.place} is a run: choose one of its policies with --role={'|'.join(sorted(kept))}")
 
     policy, lora = make_policy(config.model), config.lora
 

@@ -50,8 +50,9 @@ class _Unreadable(Exception):
 class Checkpoints:
     """The checkpoints of one run, in a directory or at gs://bucket/path. A context manager.
 
-    The newest `keep_last` stay, and the `keep_best` with the highest `score`. What an interrupted save has left is
-    removed in the background after opening, and the next save waits for that; with `read_only` nothing is touched.
+    The newest `keep_last` stay, the `keep_best` with the highest `score`, and one every `keep_every` steps. What an
+    interrupted save has left is removed in the background after opening, and the next save waits for that; with
+    `read_only` nothing is touched.
     """
 
     def __init__(
@@ -60,13 +61,14 @@ class Checkpoints:
         keep_last: int = 2,
         keep_best: int = 0,
         score: Score = lambda step: None,
+        keep_every: int = 0,
         *,
         read_only: bool = False,
     ) -> None:
         ignore_abandoned()
         self._directory = locate(str(directory))
         options = ocp.CheckpointManagerOptions(
-            preservation_policy=Keep(keep_last, keep_best, score),
+            preservation_policy=Keep(keep_last, keep_best, score, keep_every),
             cleanup_tmp_directories=not read_only,
             read_only=read_only,
         )

@@ -11,11 +11,15 @@ Score = Callable[[int], float | None]  # of a step: how good the models were, No
 
 @dataclass(frozen=True)
 class Keep:
-    """Keeps the newest checkpoints and the best; of equally good ones the newer. An Orbax preservation policy."""
+    """Keeps the newest checkpoints, the best, and those of every so many steps (0: none). An Orbax preservation policy.
+
+    Of equally good ones the newer is better.
+    """
 
     last: int
     best: int
     score: Score
+    every: int = 0
 
     def should_preserve(self, checkpoints: Sequence[Any], *, context: Any) -> Sequence[bool]:
         """For every checkpoint, oldest first, whether it stays."""
@@ -27,4 +31,5 @@ class Keep:
         """Those of the saved steps that stay."""
         scores = {step: score for step in steps if (score := self.score(step)) is not None}
         ranked = sorted(scores, key=lambda step: (scores[step], step), reverse=True)
-        return {*sorted(steps)[-self.last :], *ranked[: self.best]}
+        regular = [step for step in steps if self.every and step % self.every == 0]
+        return {*sorted(steps)[-self.last :], *ranked[: self.best], *regular}

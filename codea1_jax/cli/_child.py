@@ -1,8 +1,8 @@
-"""One command in its own process, which does not outlive the one that started it.
+"""Python in its own process, which does not outlive the one that started it.
 
     python -m codea1_jax.cli._child CORES ARGUMENTS...
 
-CORES, as "0,1", are the processor cores that the command and its jails may use.
+CORES, as "0,1", are the processor cores that the process and its jails may use; the rest are Python's own arguments.
 """
 
 import ctypes
@@ -14,7 +14,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def main() -> int:
-    """Ties this process to its parent and its cores, then runs the command line."""
+    """Ties this process to its parent and its cores, and becomes the other program: both survive that."""
     cores, *arguments = sys.argv[1:]
     parent = os.getppid()
     if sys.platform == "linux":
@@ -22,10 +22,7 @@ def main() -> int:
         os.sched_setaffinity(0, {int(core) for core in cores.split(",")})
     if os.getppid() != parent:
         return 1  # it died before it could be watched
-
-    from codea1_jax.cli import main  # JAX counts the cores when it is imported
-
-    return main(arguments)
+    os.execv(sys.executable, [sys.executable, *arguments])
 
 
 if __name__ == "__main__":

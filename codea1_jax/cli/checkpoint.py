@@ -7,7 +7,6 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codea1_jax.cli._runtime import DONE, FAILED
@@ -73,10 +72,11 @@ def _show(options: argparse.Namespace) -> int:
 def _open(place: str) -> Checkpoints:
     """The checkpoints, to be looked at only. Raises UserError if there are none."""
     from codea1_jax.checkpoint.checkpoints import Checkpoints
-    from codea1_jax.checkpoint.storage import REMOTE, locate
-    from codea1_jax.run.rundir import recorded_checkpoints
+    from codea1_jax.checkpoint.storage import locate
+    from codea1_jax.run.rundir import find_run
 
-    directory = place if place.startswith(REMOTE) else recorded_checkpoints(Path(place)) or place
+    run = find_run(place)
+    directory = place if run is None else run.checkpoints
     if not locate(directory).exists():
         raise UserError(f"{place}: no such run")
     checkpoints = Checkpoints(directory, read_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from codea1_jax.cli._runtime import DONE
@@ -15,12 +16,13 @@ if TYPE_CHECKING:
 
     from codea1_jax.cli._arguments import Commands
     from codea1_jax.plan.planned import Plans
-    from codea1_jax.reproduce.published import Published
+    from codea1_jax.reproduce.published import Choices, Published
 
 EXPLAINED = """\
 A preset's name is MODEL/METHOD; for hardware that it is laid out for, MODEL/METHOD_HARDWARE: 7b/golden_v5p.
 Figures are the paper's, in percent. Hours of training are those that `codea1 plan` expects of the compiled programs;
-none of it has been run. micro presets train in minutes on two CPU cores.
+none of it has been run. "open" names what the paper leaves open of a row, and the end of this list what is chosen here.
+micro presets train in minutes on two CPU cores, and are not the paper's.
 """
 
 
@@ -34,20 +36,23 @@ def add(commands: Commands) -> None:
 def _run(options: argparse.Namespace) -> int:
     from codea1_jax.config import preset_names
     from codea1_jax.plan.planned import read_plans
-    from codea1_jax.reproduce.published import published
+    from codea1_jax.reproduce.published import choices, published
 
+    opened = choices()
     names, plans, tables = preset_names(), read_plans(), published()
     if options.json:
-        print(json.dumps(document(names, plans, tables)))
+        print(json.dumps(document(names, plans, tables, opened)))
         return DONE
 
     from codea1_jax.console import print_table
 
     print(EXPLAINED)
     for table in tables.values():
-        print_table(_rows(table, plans))
+        print_table(_rows(table, plans, opened))
         print()
     print_table(_hardware(plans))
+    print()
+    print_table(_open(tables, opened))
     print()
     shown = {name for table in tables.values() for row in table.rows for name in _presets(table, row)}
     shown |= {f"{name}_{kind}" for name in shown for kind in hardware_names()}
@@ -55,8 +60,11 @@ def _run(options: argparse.Namespace) -> int:
     return DONE
 
 
-def document(names: tuple[str, ...], plans: Plans, tables: dict[str, Published]) -> dict[str, Any]:
-    """For machines: every preset with its hours, null where it is for no hardware; every row with its presets."""
+def document(names: tuple[str, ...], plans: Plans, tables: dict[str, Published], opened: Choices) -> dict[str, Any]:
+    """For machines: every preset with its hours, null where it is for no hardware; every row with its presets.
+
+    choices: by row what the paper leaves open of it, and what is chosen here; empty where the paper states it fully.
+    """
     unknown = (None, None)
     return {
         "compilers": plans.compilers,
@@ -74,6 +82,10 @@ def document(names: tuple[str, ...], plans: Plans, tables: dict[str, Published])
             }
             for name, table in tables.items()
         },
+        "choices": {
+            name: {row: [asdict(choice) for choice in opened.of_row(methods)] for row, methods in table.rows.items()}
+            for name, table in tables.items()
+        },
     }
 
 
@@ -86,7 +98,21 @@ def _presets(table: Published, row: str) -> Iterator[str]:
         yield from _named(table, row, model)
 
 
-def _rows(table: Published, plans: Plans) -> Table:
+def _open(tables: dict[str, Published], opened: Choices) -> Table:
+    """What the paper leaves open, and what is chosen here."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    lines = Table(title="What the paper leaves open", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for name in ("open", "in the paper", "here"):
+        lines.add_column(name)
+    rows = (methods for table in tables.values() for methods in table.rows.values())
+    for choice in dict.fromkeys(choice for methods in rows for choice in opened.of_row(methods)):
+        lines.add_row(choice.name, choice.open, choice.here)
+    return lines
+
+
+def _rows(table: Published, plans: Plans, opened: Choices) -> Table:
     """A table of the paper: a line for every row and model."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
@@ -97,11 +123,14 @@ def _rows(table: Published, plans: Plans) -> Table:
     lines.add_column(" / ".join(table.columns) or "the paper's", justify="right")
     for kind in hardware_names():
         lines.add_column(f"{kind}, h", justify="right")
+    lines.add_column("open")
     for model in model_names():
-        for row in table.rows:
+        for row, methods in table.rows.items():
             names = list(dict.fromkeys(_named(table, row, model)))
             figures = " / ".join(f"{figure:.2f}" for figure in table.models.get(model, {}).get(row, ())) or "–"
-            lines.add_row(row, " ".join(names), figures, *(_hours(names, kind, plans) for kind in hardware_names()))
+            missing = ", ".join(choice.name for choice in opened.of_row(methods)) or "nothing"
+            hours = (_hours(names, kind, plans) for kind in hardware_names())
+            lines.add_row(row, " ".join(names), figures, *hours, "–" if model == "micro" else missing)
         lines.add_section()
     return lines
 

@@ -1,153 +1,226 @@
-"""`codea1 reproduce`: the paper's tables, with whatever runs they still need."""
+"""`codea1 reproduce`: the paper's tables, with whatever they still need."""
 
 from __future__ import annotations
 
 import argparse
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codea1_jax.cli._evaluation import positive
+from codea1_jax.cli._arguments import positive
 from codea1_jax.cli._runtime import DONE
 from codea1_jax.errors import UserError
-from configs import hardware_names, model_names
+from codea1_jax.words import counted
+from configs import model_names
 
 if TYPE_CHECKING:
     from codea1_jax.cli._arguments import Commands
     from codea1_jax.reproduce.commands import Command
-    from codea1_jax.reproduce.experiments import MicroBudget, Table
+    from codea1_jax.reproduce.experiments import Table
+    from codea1_jax.reproduce.micro_lab import MicroLab
+    from codea1_jax.reproduce.published import Published
+    from codea1_jax.reproduce.request import Request
 
-ALL, DYNAMICS = "all", "dynamics"
+ALL, DYNAMICS, MICRO, TINY, LOCAL = "all", "dynamics", "micro", "tiny", "local"
 
 
 def add(commands: Commands) -> None:
     """Registers the command."""
-    parser = commands.add_parser("reproduce", help="train, evaluate and write the paper's tables in the micro world")
-    parser.add_argument("table", help=f"code, tests, alpha, components, dynamics, static, collaboration, or {ALL}")
+    parser = commands.add_parser("reproduce", help="train, evaluate and write the paper's tables")
+    parser.add_argument(
+        "tables",
+        nargs="+",
+        metavar="TABLE",
+        help=f"code, tests, alpha, components, dynamics, static, collaboration, or {ALL}",
+    )
     parser.add_argument(
         "--model",
-        choices=model_names(),
-        default="micro",
-        help="any model but micro: only list the presets to train; default: %(default)s",
+        choices=(*model_names(), TINY),
+        default=MICRO,
+        help="micro: the laboratory, for two CPU cores; tiny: rehearses the larger ones; default: %(default)s",
     )
-    parser.add_argument("--seeds", type=positive, default=5, help="default: %(default)s")
-    parser.add_argument("--steps", type=positive, default=40, help="training steps of every run; default: %(default)s")
+    parser.add_argument("--seeds", type=positive, help="default: 5 for micro, else 1")
+    parser.add_argument("--steps", type=positive, help="training steps of every run; default: 40 for micro, 2 for tiny")
     parser.add_argument(
-        "--questions", type=positive, default=256, help="questions to train on, and to hold out; default: %(default)s"
+        "--questions", type=positive, help="micro: questions to train on, and to hold out; default: 256"
     )
-    parser.add_argument("--at-once", type=positive, default=2, help="commands run at a time; default: %(default)s")
-    parser.add_argument("--out", type=Path, default=Path("runs/lab"), help="folder of runs and tables; %(default)s")
+    parser.add_argument("--at-once", type=positive, help="commands run at a time on this machine; default: 2 for micro")
+    parser.add_argument("--out", type=Path, help="folder of tables, and of runs on this machine; default: runs/lab")
     parser.add_argument("--dry-run", action="store_true", help="print the missing commands and stop")
+    real = parser.add_argument_group("larger models")
+    real.add_argument("--hardware", help=f"what presets are laid out for, as in v5e:4x4 or h100:8; or {LOCAL}")
+    real.add_argument(
+        "--launch", help="start hardware by `python -m launch`: a platform with its options, as in 'tpu --bucket ...'"
+    )
+    real.add_argument(
+        "--slices", type=positive, default=1, help="with --launch: commands run at a time, each on its own"
+    )
+    real.add_argument("--price-per-hour", type=float, help="of the hardware, to forecast the cost")
+    real.add_argument(
+        "--data",
+        nargs="+",
+        default=(),
+        metavar="NAME=PLACE",
+        help="where rows are read: kodcode, humanevalplus, mbppplus, bigcodebench, ult; default: the Hub, and ult.json",
+    )
     parser.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
     from codea1_jax.reproduce.commands import in_order
-    from codea1_jax.reproduce.experiments import MicroBudget, micro_tables
+    from codea1_jax.reproduce.published import published
 
-    lab = MicroBudget(options.out, options.steps, options.questions, options.questions)
-    tables = micro_tables(lab)
-    if options.table not in (*tables, ALL):
-        raise UserError(f"no table {options.table!r}; there are {', '.join(tables)} and {ALL}")
-    if options.model != "micro":
-        return _of_real_size(options)
-    chosen = list(tables.values()) if options.table == ALL else [tables[options.table]]
-    seeds = range(options.seeds)
-    commands = in_order(row.command(seed) for table in chosen for seed in seeds for row in table.rows)
+    papers = published()
+    unknown = [name for name in options.tables if name not in (*papers, ALL)]
+    if unknown:
+        raise UserError(f"no table {unknown[0]!r}; there are {', '.join(papers)} and {ALL}")
+    options.tables = list(papers) if ALL in options.tables else list(dict.fromkeys(options.tables))
+    options.out = options.out or Path("runs", "lab" if options.model == MICRO else f"lab-{options.model}")
+    options.seeds = range(options.seeds or (5 if options.model == MICRO else 1))
+    tables = (_micro_tables if options.model == MICRO else _paper_tables)(options, papers)
+    rows = [(row, seed) for table in tables for seed in options.seeds for row in table.rows]
+    needed = in_order(command for row, seed in rows for command in row.commands(seed))
+    commands = sorted(needed, key=lambda command: command.kind != "preparation")  # what fails early is best begun first
     _check_budget(commands)
+    _forecast(commands, options)
     if options.dry_run:
-        print("\n".join(shlex.join(["codea1", *command.arguments]) for command in commands if not command.finished))
+        print("\n".join(map(str, (command for command in commands if not command.finished))))
         return DONE
-    _prepare(lab, seeds)
-    _run_missing(commands, options.steps, options.at_once)
-    _write(chosen, seeds, options)
+    if options.model == MICRO:
+        _write_problems(options)
+    else:
+        _check_ready(options)
+    _run_missing(commands, options.slices if options.launch else options.at_once)
+    _write(tables, papers, options)
     return DONE
+
+
+def _micro_tables(options: argparse.Namespace, papers: Mapping[str, Published]) -> list[Table]:
+    from codea1_jax.reproduce.experiments import tables
+
+    if options.hardware or options.launch or options.data:
+        raise UserError(
+            f"--model {MICRO}: the micro world takes no --hardware, --launch or --data; choose another model"
+        )
+    options.at_once = options.at_once or 2
+    found = tables(_micro_lab(options), papers)
+    return [found[name] for name in options.tables]
+
+
+def _micro_lab(options: argparse.Namespace) -> MicroLab:
+    from codea1_jax.reproduce.micro_lab import MicroLab
+
+    questions = options.questions or 256
+    return MicroLab(options.out, options.steps or 40, questions, questions)
+
+
+def _paper_tables(options: argparse.Namespace, papers: Mapping[str, Published]) -> list[Table]:
+    from codea1_jax.plan.planned import read_plans
+    from codea1_jax.reproduce.experiments import tables
+    from codea1_jax.reproduce.paper_lab import Forecast
+    from codea1_jax.reproduce.request import make_lab
+
+    if options.questions:
+        raise UserError("--questions: only the micro world's can be chosen; leave it out")
+    options.at_once = options.at_once or 1
+    plans = read_plans()
+    hours = {preset: expected for preset, (_, expected) in plans.hours.items()}
+    speeds = {preset: plan.tokens_per_second for preset, plan in plans.plans.items()}
+    found = tables(make_lab(_request(options), Forecast(hours, speeds)), papers)
+    return [found[name] for name in options.tables]
+
+
+def _request(options: argparse.Namespace) -> Request:
+    from codea1_jax.reproduce.request import Request, parse_places
+
+    if options.hardware is None and options.model != TINY and not options.dry_run:
+        raise UserError(f"--hardware: name it, as in v5e:4x4 or h100:8; {LOCAL} takes whatever devices are here")
+    hardware = options.hardware or LOCAL
+    return Request(options.model, options.out, hardware, options.launch, parse_places(options.data), options.steps)
+
+
+def _check_ready(options: argparse.Namespace) -> None:
+    from codea1_jax.reproduce.request import check_ready
+
+    check_ready(_request(options), options.tables)
 
 
 def _check_budget(commands: Sequence[Command]) -> None:
     """Raises UserError if a finished run was trained for other steps, or on other questions, than it would be now."""
+    trained = [command for command in commands if command.words[:2] == ("codea1", "train") and command.finished]
+    if not trained:
+        return  # in a second less
+
     import yaml
 
+    from codea1_jax.config import Config, load
     from codea1_jax.run.rundir import CONFIG_FILE
 
-    for command in commands:
-        if not command.finished or command.arguments[0] != "train":
-            continue
-        chosen = dict(override.split("=", 1) for override in command.arguments[2:])
+    for command in trained:
+        chosen = load(Config, command.words[2], command.words[3:]).model_dump(mode="json")
         recorded = yaml.safe_load((command.directory / CONFIG_FILE).read_text())
         for section, name in (("train", "steps"), ("data", "problems"), ("data", "heldout_problems")):
-            if str(recorded[section][name]) != chosen[f"{section}.{name}"]:
+            if recorded[section][name] != chosen[section][name]:
                 raise UserError(
                     f"--out: {command.directory} was trained with {section}.{name}={recorded[section][name]}; choose "
                     "another folder, or what its runs were trained with"
                 )
 
 
-def _of_real_size(options: argparse.Namespace) -> int:
-    """Prints what has to be trained. Raises UserError unless that was all that was asked for."""
-    from codea1_jax.plan.planned import read_plans
-    from codea1_jax.reproduce.experiments import AUTHORS, STARTS
-    from codea1_jax.reproduce.published import published
-
-    papers, hours = published(), read_plans().hours
-    chosen = list(papers.values()) if options.table == ALL else [papers[options.table]]
-    shown = [each for paper in chosen for row in paper.rows.values() for each in row]
-    before = AUTHORS | STARTS  # the method whose run another learns or starts from
-    print("codea1 data prepare kodcode   # the questions, once")
-    for method in dict.fromkeys(name for each in shown for name in (before.get(each, each), each)):
-        name, runs = f"{options.model}/{method}", f"runs/{options.model}"
-        if method in AUTHORS:
-            author = AUTHORS[method]
-            print(f"codea1 eval suites --data data/kodcode --model {runs}-{author} --out {runs}-suites-{author}")
-        on = ", ".join(f"_{k} {hours[f'{name}_{k}'][1]:.1f} h" for k in hardware_names() if f"{name}_{k}" in hours)
-        hours_each = f"expected {on}" if on else "hours unknown"
-        print(f"codea1 train {name}   # {hours_each}, for each of {options.seeds} seeds")
-    if options.dry_run:
-        return DONE
-    raise UserError(
-        f"--model {options.model}: only --model micro is trained here; these presets are for accelerators: start them "
-        "with `python -m launch` (docs/tables.md)"
-    )
-
-
-def _prepare(lab: MicroBudget, seeds: Sequence[int]) -> None:
-    """Writes the questions that evaluating commands read."""
+def _write_problems(options: argparse.Namespace) -> None:
+    """Writes the micro world's questions, which evaluating commands read."""
     from codea1_jax.files import naming
-
-    lab.folder.mkdir(parents=True, exist_ok=True)
-    with naming(lab.folder):
-        _write_problems(lab, seeds)
-
-
-def _write_problems(lab: MicroBudget, seeds: Sequence[int]) -> None:
-    from codea1_jax.reproduce.experiments import problems_file
     from data_pipeline import micro, problem_files
 
-    problem_files.write(problems_file(lab, "heldout", 0), micro.problems("heldout", lab.heldout, 0))
-    for seed in seeds:
-        problem_files.write(problems_file(lab, "train", seed), micro.problems("train", lab.problems, seed))
+    lab = _micro_lab(options)
+    lab.folder.mkdir(parents=True, exist_ok=True)
+    with naming(lab.folder):
+        problem_files.write(lab.heldout_file, micro.problems("heldout", lab.heldout, 0))
+        for seed in options.seeds:
+            problem_files.write(lab.train_file(seed), micro.problems("train", lab.problems, seed))
 
 
-def _run_missing(commands: Sequence[Command], steps: int, at_once: int) -> None:
-    """Runs the missing commands; prints beforehand how much that is, and shows how far it is."""
-    from codea1_jax.reproduce.commands import Running, run_all
+def _forecast(commands: Sequence[Command], options: argparse.Namespace) -> None:
+    """Prints what is missing, how long that will take, and what it will cost."""
     from codea1_jax.reproduce.estimate import estimate
 
     missing = [command for command in commands if not command.finished]
-    trainings = sum(command.arguments[0] == "train" for command in missing)
-    expected = estimate(commands, steps, at_once)
+    kinds = [command.kind for command in missing]
+    parts = [counted(kinds.count("preparation"), "preparation")] if "preparation" in kinds else []
+    parts += [counted(kinds.count("training"), "training run"), counted(kinds.count("evaluation"), "evaluation")]
     print(
-        f"codea1: {len(commands) - len(missing)} of {len(commands)} commands are done; missing: {trainings} training "
-        f"runs, {len(missing) - trainings} evaluations, about {expected.seconds / 60:.0f} minutes "
-        f"({expected.measured} of {len(missing)} by finished ones, the others by a first guess)",
+        f"codea1: {len(commands) - len(missing)} of {len(commands)} commands are done; missing: {', '.join(parts)}",
         file=sys.stderr,
     )
+    expected = estimate(commands)
+    if not expected.seconds:
+        return
+    at_once = options.slices if options.launch else options.at_once
+    hours, rest = expected.seconds / 3600, len(missing) - expected.measured - expected.unknown
+    took = f"{60 * hours / at_once:.0f} minutes" if hours < 2 else f"{hours / at_once:.1f} hours"
+    on = f" on {options.hardware}" if options.hardware else ""
+    unknown = f", {expected.unknown} unknown" if expected.unknown else ""
+    print(
+        f"codea1: about {took}{on}, {at_once} at a time ({expected.measured} by finished ones, {rest} by a forecast"
+        f"{unknown})",
+        file=sys.stderr,
+    )
+    if options.price_per_hour is not None:
+        print(
+            f"codea1: about {hours * options.price_per_hour:,.0f} at {options.price_per_hour:g} per hour",
+            file=sys.stderr,
+        )
 
+
+def _run_missing(commands: Sequence[Command], at_once: int) -> None:
+    """Runs the missing commands, and shows how far it is."""
     from codea1_jax.console import progress_bar
+    from codea1_jax.reproduce.commands import Running, run_all
 
-    with progress_bar("commands done:", total=len(commands), done=len(commands) - len(missing)) as show:
+    done = sum(command.finished for command in commands)
+    with progress_bar("commands done:", total=len(commands), done=done) as show:
 
         def on_progress(running: Running) -> None:
             names = ", ".join(command.directory.name for command in running.commands)
@@ -156,18 +229,20 @@ def _run_missing(commands: Sequence[Command], steps: int, at_once: int) -> None:
         run_all(commands, at_once, on_progress)
 
 
-def _write(tables: Sequence[Table], seeds: Sequence[int], options: argparse.Namespace) -> None:
+def _write(tables: Sequence[Table], papers: Mapping[str, Published], options: argparse.Namespace) -> None:
     from codea1_jax.files import write_atomically
     from codea1_jax.reproduce.dynamics import by_step, charts, ends, read_dynamics
     from codea1_jax.reproduce.page import page
-    from codea1_jax.reproduce.published import published
     from codea1_jax.reproduce.results import read_table
+    from codea1_jax.reproduce.tiny import PRESETS
     from codea1_jax.reproduce.write import comma_separated, latex, markdown, published_markdown
 
-    papers = published()
-    results = [(ends if table.name == DYNAMICS else read_table)(table, seeds) for table in tables]
-    curves = {table.name: read_dynamics(table, seeds) for table in tables if table.name == DYNAMICS}
-    command = f"codea1 reproduce {options.table} --seeds {options.seeds} --steps {options.steps}"
+    seeds, model = options.seeds, PRESETS if options.model == TINY else options.model
+    results = [
+        ends(table, seeds) if table.name == DYNAMICS else read_table(table, seeds, papers[table.name], model)
+        for table in tables
+    ]
+    curves = {table.name: read_dynamics(table, seeds, papers[table.name]) for table in tables if table.curves}
     for result in results:
         paper = [published_markdown(papers[result.name])] if papers[result.name].models else []
         text = "\n".join([markdown(result), *paper])
@@ -177,6 +252,12 @@ def _write(tables: Sequence[Table], seeds: Sequence[int], options: argparse.Name
         print(markdown(result))
     for name, drawn in curves.items():
         write_atomically(options.out / f"{name}_by_step.csv", by_step(drawn))
-    html = page(results, papers, command, {name: charts(drawn) for name, drawn in curves.items()})
+    html = page(results, papers, _command(options), {name: charts(drawn) for name, drawn in curves.items()})
     write_atomically(options.out / "tables.html", html)
     print(options.out / "tables.html")
+
+
+def _command(options: argparse.Namespace) -> str:
+    """What makes these tables."""
+    words = ["codea1", "reproduce", *options.tables, "--model", options.model, "--seeds", str(len(options.seeds))]
+    return shlex.join([*words, *(["--steps", str(options.steps)] if options.steps else [])])

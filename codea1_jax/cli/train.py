@@ -51,6 +51,6 @@ def _train(config: Config, trained: str, *, resume: bool) -> None:
     with Trainer(config, resume=resume) as trainer:
         results = trainer.train()
     if is_writer():
-        if results.summary:
+        if "base" in results.summary:
             print_table(table(results.summary, trained))
         print(results.report)

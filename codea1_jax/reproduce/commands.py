@@ -1,8 +1,14 @@
-"""Commands that depend on one another, run a few at a time; what is done is never done again."""
+"""Commands that depend on one another, run a few at a time; what is done is never done again.
+
+A command is done when the file that it writes last exists, so the list may be stopped at any moment, even by SIGKILL,
+and resumed by the same `codea1 reproduce`.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -10,24 +16,34 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 POLL_SECONDS = 0.2
 LAST_WORDS = 200  # characters of a failed command's last line
 
 
+Kind = Literal["preparation", "training", "evaluation"]
+
+
 @dataclass(frozen=True)
 class Command:
-    """One `codea1` command that fills a directory.
+    """One command line that fills a directory.
 
-    done: the file in the directory that the command writes last. again: what is added to the command when the
-    directory already exists. needs: what must be done before.
+    words: what a person would type; the first is `codea1` or `python`. done: the file in the directory that the command
+    writes last. again: what is added to the command when the directory already exists. needs: what must be done before.
+    expected: the seconds that it is expected to take; None if unknown.
     """
 
     directory: Path
-    arguments: tuple[str, ...]
+    words: tuple[str, ...]
     done: str
+    kind: Kind
     again: tuple[str, ...] = ()
     needs: tuple[Command, ...] = ()
+    expected: float | None = None
+
+    def __str__(self) -> str:
+        return shlex.join(self.words)
 
     @property
     def finished(self) -> bool:
@@ -119,10 +135,14 @@ def _first_ready(waiting: Sequence[Command]) -> Command | None:
 
 
 def _start(command: Command, cores: str) -> subprocess.Popen[bytes]:
-    again = command.again if command.directory.exists() else ()
+    program, *arguments = command.words
+    module = ("-m", "codea1_jax") if program == "codea1" else ()
     command.directory.parent.mkdir(parents=True, exist_ok=True)
-    line = [sys.executable, "-m", "codea1_jax.cli._child", cores, *command.arguments, *again]
     with command.log.open("ab") as log:
+        # The process inherits the lock and keeps it until it ends: one whose parent was killed may still be saving.
+        fcntl.flock(log, fcntl.LOCK_EX)
+        again = command.again if command.directory.exists() else ()
+        line = [sys.executable, "-m", "codea1_jax.cli._child", cores, *module, *arguments, *again]
         return subprocess.Popen(line, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
 
 

@@ -10,25 +10,28 @@ from statistics import fmean
 
 from codea1_jax.files import read_lines
 from codea1_jax.reproduce.commands import Command
-from codea1_jax.reproduce.experiments import Table
+from codea1_jax.reproduce.experiments import Row, Table
+from codea1_jax.reproduce.published import Curve, Published
 from codea1_jax.reproduce.results import Cell, Line, Mean, Result, mean
 from codea1_jax.run.telemetry import METRICS_FILE
 
 WIDTH, HEIGHT, LEFT = 520, 200, 44  # pixels of a chart: its curves, and room for the scale
+COUNTS = ("tokens", "book/added", "book/removed")  # all other metrics are shares
 SHARE = 5  # the beginning and the end of a run are this part of its steps
 
 
 @dataclass(frozen=True)
 class Curves:
-    """One figure of every row that has it, step by step from the first, over seeds."""
+    """One figure of every row that has it, step by step from the first, over seeds; and the paper's, by row."""
 
     title: str
     lines: Mapping[str, tuple[Mean, ...]]
+    paper: Mapping[str, Curve]
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """A row's curve as SVG has it: the points of its means, and of its band there and back.
+    """A row's curve as SVG has it: the points of its means, of its band there and back, and of the paper's curve.
 
     series: the row's number, the same in every chart.
     """
@@ -37,6 +40,7 @@ class Drawn:
     series: int
     line: str
     band: str
+    paper: str
 
 
 @dataclass(frozen=True)
@@ -49,18 +53,28 @@ class Chart:
     ticks: tuple[tuple[float, str], ...]
 
 
-def read_dynamics(table: Table, seeds: Sequence[int]) -> tuple[Curves, ...]:
-    """Every column of the table, from its rows' finished runs. Rows without the figure are left out."""
-    runs = {row.name: [_steps(row.command(seed)) for seed in seeds] for row in table.rows}
+def read_dynamics(table: Table, seeds: Sequence[int], paper: Published) -> tuple[Curves, ...]:
+    """Every curve of the table, from its rows' finished runs. Rows without the figure are left out."""
+    runs = {row.name: _runs(row, seeds) for row in table.rows}
     found = []
-    for title, key in table.columns:
-        having = {name: logged for name, logged in runs.items() if all(key in step for run in logged for step in run)}
+    for title, key in table.curves:
+        having = {name: logged for name, logged in runs.items() if _has(logged, key)}
         lines = {
             name: tuple(mean([step[key] for step in at_once]) for at_once in zip(*logged, strict=True))
             for name, logged in having.items()
         }
-        found.append(Curves(title, lines))
+        published = {name: curve for name, curve in paper.curves.get(title, {}).items() if name in lines}
+        found.append(Curves(title, lines, published))
     return tuple(found)
+
+
+def _runs(row: Row, seeds: Sequence[int]) -> list[list[dict[str, float]]]:
+    """What the row's runs logged; none if it is not trained."""
+    return [_steps(run) for seed in seeds if (run := row.run(seed)) is not None]
+
+
+def _has(runs: Sequence[Sequence[Mapping[str, float]]], key: str) -> bool:
+    return bool(runs) and all(key in step for run in runs for step in run)
 
 
 def _steps(command: Command) -> list[dict[str, float]]:
@@ -69,9 +83,9 @@ def _steps(command: Command) -> list[dict[str, float]]:
     asked = any(line.get("test/validity") for line in lines)
     return [
         {
-            name: value if name.endswith("tokens") else 100 * value
+            name: value if name.endswith(COUNTS) else 100 * value
             for name, value in line.items()
-            if isinstance(value, float) and (asked or not (name.startswith("test/") or name == "pass_rate"))
+            if isinstance(value, float) and (asked or not name.startswith(("test/", "pass_rate", "book/")))
         }
         for line in lines
     ]
@@ -80,21 +94,20 @@ def _steps(command: Command) -> list[dict[str, float]]:
 def ends(table: Table, seeds: Sequence[int]) -> Result:
     """Every figure's mean over the last fifth of the steps; as gain its change since the first fifth, by seed."""
 
-    def cell(row_runs: Sequence[Sequence[Mapping[str, float]]], key: str) -> Cell | None:
-        if not all(key in step for run in row_runs for step in run):
+    def cell(runs: Sequence[Sequence[Mapping[str, float]]], key: str) -> Cell | None:
+        if not _has(runs, key):
             return None
-        parts = [max(1, len(run) // SHARE) for run in row_runs]
-        last = [fmean(step[key] for step in run[-part:]) for run, part in zip(row_runs, parts, strict=True)]
-        first = [fmean(step[key] for step in run[:part]) for run, part in zip(row_runs, parts, strict=True)]
+        parts = [max(1, len(run) // SHARE) for run in runs]
+        last = [fmean(step[key] for step in run[-part:]) for run, part in zip(runs, parts, strict=True)]
+        first = [fmean(step[key] for step in run[:part]) for run, part in zip(runs, parts, strict=True)]
         return Cell(mean(last), mean([after - before for after, before in zip(last, first, strict=True)]))
 
     lines = []
     for row in table.rows:
-        commands = [row.command(seed) for seed in seeds]
-        runs = [_steps(command) for command in commands]
-        cells = tuple(cell(runs, key) for _, key in table.columns)
-        lines.append(Line(row.name, cells, tuple(command.directory.name for command in commands)))
-    titles = tuple(title for title, _ in table.columns)
+        runs = _runs(row, seeds)
+        names = tuple(command.directory.name for seed in seeds for command in row.commands(seed))
+        lines.append(Line(row.name, tuple(cell(runs, key) for _, key in table.curves), names))
+    titles = tuple(title for title, _ in table.curves)
     return Result(table.name, table.title, titles, tuple(lines), tuple(seeds), "the first fifth of the steps")
 
 
@@ -119,11 +132,12 @@ def charts(curves: Sequence[Curves]) -> tuple[Chart, ...]:
 
 def _chart(curves: Curves, names: Sequence[str]) -> Chart:
     means = [one for line in curves.lines.values() for one in line]
-    low = min(one.value - (one.margin or 0.0) for one in means)
-    high = max(one.value + (one.margin or 0.0) for one in means)
+    published = [value for curve in curves.paper.values() for _, value in curve]
+    low = min([*(one.value - (one.margin or 0.0) for one in means), *published])
+    high = max([*(one.value + (one.margin or 0.0) for one in means), *published])
     steps = max(map(len, curves.lines.values()))
 
-    def point(step: int, value: float) -> str:
+    def point(step: int | float, value: float) -> str:
         across = LEFT + WIDTH * step / max(steps - 1, 1)
         return f"{across:.1f},{height(value):.1f}"
 
@@ -134,7 +148,12 @@ def _chart(curves: Curves, names: Sequence[str]) -> Chart:
         upper = [point(step, one.value + (one.margin or 0.0)) for step, one in enumerate(line)]
         lower = [point(step, one.value - (one.margin or 0.0)) for step, one in enumerate(line)]
         middle = [point(step, one.value) for step, one in enumerate(line)]
-        return Drawn(name, 1 + names.index(name), " ".join(middle), " ".join([*upper, *reversed(lower)]))
+        curve = curves.paper.get(name, ())
+        # The published runs are as wide as ours, however many steps each of them has.
+        stretch = (steps - 1) / (curve[-1][0] - 1) if curve else 0.0
+        behind = [point((step - 1) * stretch, value) for step, value in curve]
+        band = " ".join([*upper, *reversed(lower)])
+        return Drawn(name, 1 + names.index(name), " ".join(middle), band, " ".join(behind))
 
     ticks = tuple((round(height(value), 1), f"{value:.0f}") for value in (low, (low + high) / 2, high))
     return Chart(curves.title, steps, tuple(drawn(name, line) for name, line in curves.lines.items()), ticks)

@@ -1,163 +1,153 @@
-"""The tables: for every row and seed, the command whose figures it shows.
+"""The tables: for every row and seed, the commands whose figures it shows.
 
-Rows share runs: α = 0.5 is a1, and human golden tests are golden. Every run of a seed waits for that seed's base, which
-makes the warm start they all begin with.
+A laboratory decides how models are trained and by what they are measured: the micro world (`micro_lab`), or the paper's
+models and benchmarks (`paper_lab`). What rows need, and that they share it, is the same in both: α = 0.5 is a1, and
+human golden tests are golden.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 from codea1_jax.reproduce.commands import Command
-from codea1_jax.reproduce.published import Published, published
-
-SUMMARY = "summary.json"
+from codea1_jax.reproduce.published import Published
 
 AUTHORS = {"static_base": "base", "static_sft": "sft", "static_a1": "a1"}  # whose tests supervise these methods
 STARTS = {"a1_from_sft": "sft"}  # whose Test LLM these methods start from
 
-CODE = (("avg@8", "avg_at_n"), ("pass@8", "pass_at_8"))
-TESTS = (("pass@5", "pass_at_5"), ("mut@5", "mut_at_5"), ("Mul", "mul"))
-HUNT = (("validity", "test_validity"), ("kill rate", "kill_rate"))
-CHOSEN = (("one program", "avg_at_n"), ("the chosen one", "best_of_n"))
-DYNAMICS = (
-    ("code reward", "code/reward"),
-    ("test reward", "test/reward"),
-    ("validity", "test/validity"),
-    ("pass rate", "pass_rate"),
-    ("tokens, Code LLM (self_play: both roles)", "code/response_tokens"),
-    ("tokens, Test LLM", "test/response_tokens"),
+SUMMARY = "summary.json"
+QUESTIONS = "problems.jsonl"  # what `codea1 eval suites` writes
+
+REWARDS = (("code reward", "code/reward"), ("test reward", "test/reward"))
+BOOK = (
+    ("pass rate on the book", "book/pass_rate"),
+    ("tests added to the book", "book/added"),
+    ("tests removed from the book", "book/removed"),
 )
-COLUMNS = {
-    "code": CODE,
-    "tests": (*TESTS, *HUNT),
-    "alpha": (*CODE, *TESTS),
-    "components": (*CODE, *TESTS, *HUNT),
-    "dynamics": DYNAMICS,
-    "static": CODE,
-    "collaboration": CHOSEN,
+CURVES = {
+    "alpha": REWARDS,
+    "components": (*REWARDS, ("pass rate", "pass_rate")),
+    "dynamics": (
+        *REWARDS,
+        ("validity", "test/validity"),
+        ("pass rate", "pass_rate"),
+        *BOOK,
+        ("tokens, Code LLM (self_play: both roles)", "code/response_tokens"),
+        ("tokens, Test LLM", "test/response_tokens"),
+    ),
 }
 
 
 @dataclass(frozen=True)
-class MicroBudget:
-    """The micro world's shared budget: every method trains for `steps` on the same questions, from the same start.
+class Figure:
+    """Where a number is found: the command that measures it, its name there, and the benchmark (None: the only one)."""
 
-    black_box: share of the warm start's transcripts that ask for tests without showing a program, so that self-play
-    knows how it is asked. warm_start_steps, code_weight: more than the presets', since that leaves fewer programs to
-    learn from and every method can only sharpen what the warm start has begun to learn. programs: N of test-time
-    collaboration.
-    """
+    command: Command
+    key: str
+    benchmark: str | None = None
 
-    folder: Path
-    steps: int = 40
-    problems: int = 256
-    heldout: int = 256
-    black_box: float = 0.25
-    warm_start_steps: int = 1400
-    code_weight: float = 4.0
-    programs: int = 8
 
-    def overrides(self, seed: int) -> tuple[str, ...]:
-        """What every run of the laboratory changes in its preset."""
-        return (
-            f"run.seed={seed}",
-            f"train.steps={self.steps}",
-            # Static tests are not written for every question: a step must be less than what is left of a few.
-            f"train.questions={max(1, min(16, self.problems // 4))}",
-            f"data.problems={self.problems}",
-            f"data.heldout_problems={self.heldout}",
-            f"warm_start.black_box={self.black_box}",
-            f"warm_start.steps={self.warm_start_steps}",
-            f"warm_start.code_weight={self.code_weight}",
-            f"eval.every={self.steps}",
-            f"checkpoint.every={self.steps}",
-            "checkpoint.keep_last=1",
-            "sandbox.workers=1",
-        )
+@dataclass(frozen=True)
+class Model:
+    """A pair of models: what `--model` calls it, the commands that make it, and its training run; None: untrained."""
+
+    place: str
+    needs: tuple[Command, ...]
+    run: Command | None
 
 
 @dataclass(frozen=True)
 class Row:
-    """A line of a table: the command, by seed, whose figures it shows."""
+    """A line of a table, by seed.
+
+    figures: for every column those whose mean it shows, none where it shows nothing. run: the training whose curves are
+    drawn, if there is one.
+    """
 
     name: str
-    command: Callable[[int], Command]
+    figures: Callable[[int], tuple[tuple[Figure, ...], ...]]
+    run: Callable[[int], Command | None]
+
+    def commands(self, seed: int) -> tuple[Command, ...]:
+        """All that must have run before its figures and curves are there."""
+        run = self.run(seed)
+        measured = (figure.command for column in self.figures(seed) for figure in column)
+        return tuple(dict.fromkeys((*(() if run is None else (run,)), *measured)))
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the paper, in the micro world. columns: each with the figure's name in an evaluation."""
+    """A table of the paper. columns: titles; curves: titles, each with the metric of training that is drawn."""
 
     name: str
     title: str
-    columns: tuple[tuple[str, str], ...]
+    columns: tuple[str, ...]
     rows: tuple[Row, ...]
+    curves: tuple[tuple[str, str], ...] = ()
 
 
-def micro_tables(lab: MicroBudget) -> dict[str, Table]:
+@runtime_checkable
+class Lab(Protocol):
+    """How models are trained, and by what they are measured."""
+
+    def title(self, table: str, paper: Published) -> str:
+        """What a table is called."""
+        ...
+
+    def columns(self, table: str) -> tuple[str, ...]:
+        """The titles of a table's columns; those of the dynamics are its curves."""
+        ...
+
+    def shows(self, table: str, methods: tuple[str, ...]) -> bool:
+        """Whether a table has a row for these methods."""
+        ...
+
+    def train(self, method: str, seed: int, overrides: tuple[str, ...], needs: tuple[Command, ...]) -> Model:
+        """Trains by a method. overrides: what it learns or starts from, made by the commands that it needs."""
+        ...
+
+    def suites(self, author: str, seed: int) -> Command:
+        """Lets the Test LLM of a method write tests, once and for all, for the training questions."""
+        ...
+
+    def figures(self, table: str, methods: tuple[str, ...], seed: int) -> tuple[tuple[Figure, ...], ...]:
+        """The figures of a row, by column. methods: one, or the Code LLM's and the Test LLM's put together."""
+        ...
+
+
+def tables(lab: Lab, papers: Mapping[str, Published]) -> dict[str, Table]:
     """Every table by name, with the paper's rows."""
-    return {name: _table(lab, name, paper) for name, paper in published().items()}
+    return {
+        name: Table(
+            name,
+            lab.title(name, paper),
+            lab.columns(name),
+            tuple(
+                Row(row, partial(lab.figures, name, methods), partial(_run, lab, methods))
+                for row, methods in paper.rows.items()
+                if lab.shows(name, methods)
+            ),
+            CURVES.get(name, ()),
+        )
+        for name, paper in papers.items()
+    }
 
 
-def _table(lab: MicroBudget, name: str, paper: Published) -> Table:
-    rows = {row: methods for row, methods in paper.rows.items() if name != "collaboration" or len(methods) == 2}
-    return Table(
-        name,
-        paper.title.partition(",")[0] + (", by training step" if name == "dynamics" else ", held-out questions"),
-        COLUMNS[name],
-        tuple(
-            Row(row, partial(_collaboration if len(methods) == 2 else trained, lab, *methods))
-            for row, methods in rows.items()
-        ),
-    )
-
-
-def trained(lab: MicroBudget, method: str, seed: int) -> Command:
-    """A method's training run, after what it needs: the warm start of its seed, and what it learns or starts from."""
-    directory = lab.folder / f"{method}-seed{seed}"
-    chosen, needs = (*lab.overrides(seed), f"run.directory={directory}"), ()
-    if method == "base":
-        chosen = (*chosen, "train.steps=0")
-    else:
-        needs = (trained(lab, "base", seed),)
+def trained(lab: Lab, method: str, seed: int) -> Model:
+    """A method's models, after what it needs: the tests it learns from, or the Test LLM it starts from."""
+    overrides: tuple[str, ...] = ()
+    needs: tuple[Command, ...] = ()
     if method in AUTHORS:
-        suites = _suites(lab, AUTHORS[method], seed)
-        chosen, needs = (*chosen, f"data.golden_tests={suites.directory / 'problems.jsonl'}"), (*needs, suites)
+        suites = lab.suites(AUTHORS[method], seed)
+        overrides, needs = (f"data.golden_tests={suites.directory / QUESTIONS}",), (suites,)
     if method in STARTS:
-        started_from = trained(lab, STARTS[method], seed)
-        chosen, needs = (*chosen, f"test.start={started_from.directory}"), (*needs, started_from)
-    return Command(directory, ("train", f"micro/{method}", *chosen), SUMMARY, ("--resume",), needs)
+        start = trained(lab, STARTS[method], seed)
+        overrides, needs = (f"test.start={start.place}",), start.needs
+    return lab.train(method, seed, overrides, needs)
 
 
-def _suites(lab: MicroBudget, author: str, seed: int) -> Command:
-    """Tests that a method's Test LLM writes, once and for all, for the training questions."""
-    writer = trained(lab, author, seed)
-    source = problems_file(lab, "train", seed)
-    return _evaluation(
-        lab, "suites", f"suites-{author}-seed{seed}", source, ("--model", str(writer.directory)), (writer,)
-    )
-
-
-def _collaboration(lab: MicroBudget, coder: str, tester: str, seed: int) -> Command:
-    """Selects, from N sampled programs, the one that passes the most generated tests."""
-    code, test = trained(lab, coder, seed), trained(lab, tester, seed)
-    models = ("--model", str(code.directory), "--test-model", str(test.directory), "--n", str(lab.programs))
-    name = f"collaboration-{coder}-{tester}-seed{seed}"
-    return _evaluation(lab, "collaboration", name, problems_file(lab, "heldout", seed), models, (code, test))
-
-
-def problems_file(lab: MicroBudget, split: str, seed: int) -> Path:
-    """Where a seed's questions are written for the evaluating commands; held-out ones are the same for every seed."""
-    return lab.folder / ("heldout.jsonl" if split == "heldout" else f"train-seed{seed}.jsonl")
-
-
-def _evaluation(
-    lab: MicroBudget, kind: str, name: str, source: Path, options: tuple[str, ...], needs: tuple[Command, ...]
-) -> Command:
-    directory = lab.folder / name
-    arguments = ("eval", kind, "--data", str(source), *options, "--out", str(directory), "--workers", "1")
-    return Command(directory, arguments, SUMMARY, needs=needs)
+def _run(lab: Lab, methods: tuple[str, ...], seed: int) -> Command | None:
+    return trained(lab, methods[0], seed).run if len(methods) == 1 else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 
@@ -45,7 +45,7 @@ class Plot:
 def page(
     results: Sequence[Result], papers: Mapping[str, Published], command: str, charts: Mapping[str, Sequence[Chart]]
 ) -> str:
-    """The page as text; `command` is what makes it. `charts` by table are drawn in place of means.
+    """The page as text; `command` is what makes it. `charts` are by table; a column that has one is drawn by it alone.
 
     The same figures give the same text.
     """
@@ -56,7 +56,8 @@ def page(
     )
     return template.render(
         tables=[
-            (result, () if result.name in charts else plots(result), papers.get(result.name)) for result in results
+            (result, plots(result, {chart.title for chart in charts.get(result.name, ())}), papers.get(result.name))
+            for result in results
         ],
         charts=charts,
         style="\n".join(style),
@@ -67,10 +68,12 @@ def page(
     )
 
 
-def plots(result: Result) -> tuple[Plot, ...]:
-    """Every column that has figures."""
+def plots(result: Result, charted: Collection[str] = ()) -> tuple[Plot, ...]:
+    """Every column that has figures, but those that a chart draws."""
     columns = []
     for i, title in enumerate(result.columns):
+        if title in charted:
+            continue
         means = [(line.name, cell.mean) for line in result.lines if (cell := line.cells[i]) is not None]
         if means:
             columns.append(_plot(title, means))

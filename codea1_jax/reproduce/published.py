@@ -1,31 +1,85 @@
-"""The paper's tables: which methods their rows show, and their figures."""
+"""The paper's tables: which methods their rows show, their figures, and what the paper leaves open."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
+from typing import Any
 
 import yaml
+
+Curve = Sequence[tuple[int, float]]
+"""Points (step, value) of a published figure, read off by eye; shares in percent."""
 
 
 @dataclass(frozen=True)
 class Published:
-    """A table of the paper: by row its method, or the Code LLM's and the Test LLM's; by model every row's figures in
-    percent, in the order of `columns`."""
+    """A table of the paper.
+
+    rows: their methods, or the Code LLM's and the Test LLM's. models: every row's figures in percent, by model, in the
+    order of `columns`. curves: of training, by title and row.
+    """
 
     title: str
     rows: Mapping[str, tuple[str, ...]]
     columns: tuple[str, ...]
     models: Mapping[str, Mapping[str, Sequence[float]]]
+    curves: Mapping[str, Mapping[str, Curve]]
+
+    def figure(self, model: str, row: str, column: str) -> float | None:
+        """A figure in percent; None if the paper has none there."""
+        figures = self.models.get(model, {}).get(row)
+        return None if figures is None or column not in self.columns else figures[self.columns.index(column)]
 
 
 def published() -> dict[str, Published]:
     """The paper's tables, by name."""
-    text = (resources.files("codea1_jax.reproduce") / "published.yaml").read_text(encoding="utf-8")
-    return {name: _table(tree) for name, tree in yaml.safe_load(text).items()}
+    return {name: _table(tree) for name, tree in _read("published.yaml").items()}
 
 
-def _table(tree: Mapping) -> Published:
+def _table(tree: Mapping[str, Any]) -> Published:
     rows = {row: (methods,) if isinstance(methods, str) else tuple(methods) for row, methods in tree["rows"].items()}
-    return Published(tree["title"], rows, tuple(tree.get("columns", ())), tree.get("figures", {}))
+    curves = {
+        title: {row: tuple((step, float(points[step])) for step in sorted(points)) for row, points in lines.items()}
+        for title, lines in tree.get("curves", {}).items()
+    }
+    figures = {
+        model: {row: tuple(map(float, values)) for row, values in lines.items()}
+        for model, lines in tree.get("figures", {}).items()
+    }
+    return Published(tree["title"], rows, tuple(tree.get("columns", ())), figures, curves)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the paper and its code leave open, and what is chosen here. name: a word for it."""
+
+    name: str
+    open: str
+    here: str
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What presets fill in. methods: what each depends on; together: what putting two models together does."""
+
+    methods: Mapping[str, tuple[Choice, ...]]
+    together: tuple[Choice, ...]
+
+    def of_row(self, methods: tuple[str, ...]) -> tuple[Choice, ...]:
+        """What a row of a table depends on; nothing if the paper states it fully."""
+        own = (choice for method in methods for choice in self.methods[method])
+        return tuple(dict.fromkeys((*own, *(self.together if len(methods) > 1 else ()))))
+
+
+def choices() -> Choices:
+    """What the paper leaves open."""
+    tree = _read("choices.yaml")
+    known = {name: Choice(name, **choice) for name, choice in tree["choices"].items()}
+    methods = {method: tuple(known[name] for name in names) for method, names in tree["methods"].items()}
+    return Choices(methods, tuple(known[name] for name in tree["together"]))
+
+
+def _read(name: str) -> dict[str, Any]:
+    return yaml.safe_load((resources.files("codea1_jax.reproduce") / name).read_text(encoding="utf-8"))

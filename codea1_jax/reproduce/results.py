@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any
 
 from codea1_jax.files import read_lines
-from codea1_jax.reproduce.commands import Command
-from codea1_jax.reproduce.experiments import Table
+from codea1_jax.reproduce.experiments import Figure, Table
+from codea1_jax.reproduce.published import Published
 from codea1_jax.run.telemetry import METRICS_FILE
 
 # The 97.5% quantile of Student's t distribution with 1, 2, ... degrees of freedom.
@@ -20,7 +20,10 @@ T975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean over seeds and the half width of its 95% interval by Student's t; no width for a single seed."""
+    """A mean and the half width of its 95% interval, if there is one.
+
+    Over seeds, the interval is Student's t. A single seed has that of its evaluation, which is over problems.
+    """
 
     value: float
     margin: float | None
@@ -28,10 +31,16 @@ class Mean:
 
 @dataclass(frozen=True)
 class Cell:
-    """A row's figure in one column, and its difference to what the table compares with, paired by seed."""
+    """A row's figure in one column, its difference to what the table compares with, paired by seed, and the paper's."""
 
     mean: Mean
     gain: Mean | None
+    paper: float | None = None
+
+    @property
+    def surplus(self) -> float | None:
+        """How much more it is than the paper's."""
+        return None if self.paper is None else self.mean.value - self.paper
 
     @property
     def certain(self) -> bool:
@@ -73,47 +82,55 @@ def mean(values: Sequence[float]) -> Mean:
     return Mean(fmean(values), quantile * stdev(values) / math.sqrt(len(values)))
 
 
-def read_table(table: Table, seeds: Sequence[int]) -> Result:
-    """The table's figures from its finished runs. Raises FileNotFoundError if one is not finished."""
-    found = {row.name: [figures(row.command(seed)) for seed in seeds] for row in table.rows}
+def read_table(table: Table, seeds: Sequence[int], paper: Published, model: str) -> Result:
+    """The table's figures from its finished runs, next to the paper's of `model`, if it has some.
+
+    Raises FileNotFoundError if a run is not finished.
+    """
+    found = {row.name: [[_column(figures) for figures in row.figures(seed)] for seed in seeds] for row in table.rows}
     first = table.rows[0].name
 
-    def cell(name: str, key: str) -> Cell | None:
-        values, base = _column(found[name], key), _column(found[first], key)
-        if values is None:
+    def cell(name: str, column: int) -> Cell | None:
+        measured = [seed[column] for seed in found[name]]
+        known = [each for each in measured if each is not None]
+        if len(known) < len(measured):
             return None
-        if name == first or base is None:
-            return Cell(mean(values), None)
-        return Cell(mean(values), mean([value - before for value, before in zip(values, base, strict=True)]))
+        before = [seed[column] for seed in found[first]]
+        compared = [each.value - other.value for each, other in zip(known, before, strict=True) if other is not None]
+        gain = mean(compared) if name != first and len(compared) == len(known) else None
+        value = known[0] if len(known) == 1 else mean([each.value for each in known])
+        return Cell(value, gain, paper.figure(model, name, table.columns[column]))
 
     lines = tuple(
         Line(
             row.name,
-            tuple(cell(row.name, key) for _, key in table.columns),
-            tuple(row.command(seed).directory.name for seed in seeds),
+            tuple(cell(row.name, column) for column in range(len(table.columns))),
+            tuple(command.directory.name for seed in seeds for command in row.commands(seed)),
         )
         for row in table.rows
     )
-    return Result(table.name, table.title, tuple(name for name, _ in table.columns), lines, tuple(seeds), first)
+    return Result(table.name, table.title, table.columns, lines, tuple(seeds), first)
 
 
-def _column(runs: Sequence[Mapping[str, float]], key: str) -> list[float] | None:
-    """One figure of every run; None if a run has it not."""
-    return [run[key] for run in runs] if all(key in run for run in runs) else None
+def _column(figures: Sequence[Figure]) -> Mean | None:
+    """The mean of independent figures of one seed; None if there are none, or a run lacks one."""
+    measured = [read_figure(figure) for figure in figures]
+    known = [each for each in measured if each is not None]
+    if not known or len(known) < len(measured):
+        return None
+    margins = [each.margin for each in known if each.margin is not None]
+    margin = math.hypot(*margins) / len(known) if len(margins) == len(known) else None
+    return Mean(fmean(each.value for each in known), margin)
 
 
-def figures(command: Command) -> dict[str, float]:
-    """What a finished command measured, in percent: a run's last evaluation, or an evaluation's own figures."""
-    read: Callable[[Command], dict[str, float]] = _trained if command.arguments[0] == "train" else _evaluated
-    return read(command)
-
-
-def _trained(command: Command) -> dict[str, float]:
-    last = [line for line in read_lines(command.directory / METRICS_FILE) if line["kind"] == "eval"][-1]
-    return {name.removeprefix("eval/"): value for name, value in last.items() if name.startswith("eval/")}
-
-
-def _evaluated(command: Command) -> dict[str, float]:
-    summary: dict[str, Any] = json.loads((command.directory / command.done).read_text())
-    [found] = summary["benchmarks"].values()
-    return {name: value["value"] for name, value in found.items() if isinstance(value, dict)}
+def read_figure(figure: Figure) -> Mean | None:
+    """A figure of a finished command, in percent: an evaluation's own, or of a run's last evaluation."""
+    summary: dict[str, Any] = json.loads((figure.command.directory / figure.command.done).read_text())
+    if "benchmarks" not in summary:
+        lines = read_lines(figure.command.directory / METRICS_FILE)
+        value = [line for line in lines if line["kind"] == "eval"][-1].get(f"eval/{figure.key}")
+        return None if value is None else Mean(value, None)
+    measured = summary["benchmarks"]
+    found = measured.get(figure.benchmark, {}) if figure.benchmark else next(iter(measured.values()))
+    value = found.get(figure.key)
+    return None if value is None else Mean(value["value"], (value["high"] - value["low"]) / 2)

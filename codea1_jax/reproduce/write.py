@@ -11,10 +11,17 @@ from codea1_jax.reproduce.results import Cell, Mean, Result
 
 
 def markdown(result: Result) -> str:
-    """Means with their 95% intervals; in parentheses the gain, in bold where it is certain."""
+    """Means with their 95% intervals; in parentheses the gain, in bold where it is certain; then the paper's figure."""
     head = ["", *result.columns]
     rows = [[line.name, *map(_text_of, line.cells)] for line in result.lines]
-    return f"### {result.title}\n\n" + _pipes(head, rows)
+    return f"### {result.title}\n\n" + _pipes(head, rows) + _legend(result)
+
+
+def _legend(result: Result) -> str:
+    """What a cell's parts are, if the paper's figures are among them."""
+    if not any(cell is not None and cell.paper is not None for line in result.lines for cell in line.cells):
+        return ""
+    return f"\nOurs (its difference to {result.against}); the paper's [ours minus the paper's].\n"
 
 
 def published_markdown(table: Published) -> str:
@@ -28,22 +35,22 @@ def published_markdown(table: Published) -> str:
 
 
 def comma_separated(result: Result) -> str:
-    """One line a row and figure: table, row, figure, mean, margin, gain, margin of the gain, seeds."""
+    """One line a row and figure: mean and gain with their margins, the paper's, ours minus it, and the seeds."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["table", "row", "figure", "mean", "margin", "gain", "gain_margin", "seeds"])
+    writer.writerow(["table", "row", "figure", "mean", "margin", "gain", "gain_margin", "paper", "difference", "seeds"])
     for line in result.lines:
         for column, cell in zip(result.columns, line.cells, strict=True):
             if cell is not None:
-                gain = cell.gain or Mean(float("nan"), None)
-                numbers = [cell.mean.value, cell.mean.margin, *([gain.value, gain.margin] if cell.gain else [None] * 2)]
+                gain = [cell.gain.value, cell.gain.margin] if cell.gain else [None, None]
+                numbers = [cell.mean.value, cell.mean.margin, *gain, cell.paper, cell.surplus]
                 printed = ["" if number is None else f"{number:.4f}" for number in numbers]
                 writer.writerow([result.name, line.name, column, *printed, len(result.seeds)])
     return out.getvalue()
 
 
 def latex(result: Result) -> str:
-    """A booktabs table of means and margins."""
+    """A booktabs table of means and margins; in parentheses the paper's figures."""
     body = [" & ".join([_escaped(line.name), *map(_math, line.cells)]) + r" \\" for line in result.lines]
     columns = " & ".join(["", *map(_escaped, result.columns)]) + r" \\"
     rules = [rf"\begin{{tabular}}{{l{'r' * len(result.columns)}}}", r"\toprule", columns, r"\midrule"]
@@ -58,10 +65,11 @@ def _pipes(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def _text_of(cell: Cell | None) -> str:
     if cell is None:
         return "–"
-    if cell.gain is None:
-        return spelled(cell.mean)
-    gain = spelled(cell.gain, sign=True)
-    return f"{spelled(cell.mean)} (**{gain}**)" if cell.certain else f"{spelled(cell.mean)} ({gain})"
+    text = spelled(cell.mean)
+    if cell.gain is not None:
+        gain = spelled(cell.gain, sign=True)
+        text += f" (**{gain}**)" if cell.certain else f" ({gain})"
+    return text if cell.paper is None else f"{text}; {cell.paper:.2f} [{cell.surplus:+.1f}]"
 
 
 def spelled(mean: Mean, *, sign: bool = False) -> str:
@@ -74,7 +82,8 @@ def _math(cell: Cell | None) -> str:
     if cell is None:
         return "--"
     margin = "" if cell.mean.margin is None else rf" \pm {cell.mean.margin:.1f}"
-    return f"${cell.mean.value:.1f}{margin}$"
+    paper = "" if cell.paper is None else f" ({cell.paper:.2f})"
+    return f"${cell.mean.value:.1f}{margin}${paper}"
 
 
 def _escaped(text: str) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, SupportsFloat
 
@@ -12,7 +14,7 @@ import yaml
 from pydantic import BaseModel
 
 from codea1_jax.checkpoint.checkpoints import Checkpoints
-from codea1_jax.checkpoint.storage import REMOTE, check_shared
+from codea1_jax.checkpoint.storage import REMOTE, check_shared, locate
 from codea1_jax.config import CheckpointConfig, dump
 from codea1_jax.errors import UserError
 from codea1_jax.files import write_atomically
@@ -73,7 +75,9 @@ class RunDir:
     def _open(self, checkpoints: str, settings: CheckpointConfig, resume: bool) -> None:
         if checkpoints.startswith(REMOTE):  # which the lock of the run's directory does not reach
             self._bucket_lock = on_all(lambda: BucketLock(checkpoints) if self.writes else None)
-        self._checkpoints = Checkpoints(checkpoints, settings.keep_last, settings.keep_best, self._score)
+        self._checkpoints = Checkpoints(
+            checkpoints, settings.keep_last, settings.keep_best, self._score, settings.keep_every
+        )
         on_all(lambda: check_shared(checkpoints))
         self.resume_step = self._checkpoints.latest()
         if self.resume_step is not None and not resume:
@@ -189,12 +193,37 @@ def checkpoints_of(path: Path, settings: CheckpointConfig) -> str:
     return settings.directory or str(path / CHECKPOINTS_FOLDER)
 
 
-def recorded_checkpoints(path: Path) -> str | None:
-    """Where the checkpoints of the run in a directory are, by the configuration it recorded; None if none is there."""
-    if not (path / CONFIG_FILE).exists():
-        return None
-    recorded = yaml.safe_load((path / CONFIG_FILE).read_text()).get("checkpoint", {}).get("directory")
-    return recorded or str(path / CHECKPOINTS_FOLDER)
+@dataclass(frozen=True)
+class RecordedRun:
+    """A run in a directory, here or in a bucket, with the configuration that it recorded.
+
+    step: of the checkpoint that is meant; None: the newest.
+    """
+
+    place: str
+    config: Mapping[str, Any]
+    step: int | None = None
+
+    @property
+    def checkpoints(self) -> str:
+        """Where its checkpoints are."""
+        recorded = self.config.get("checkpoint", {}).get("directory")
+        return recorded or f"{self.place.rstrip('/')}/{CHECKPOINTS_FOLDER}"
+
+
+def find_run(name: str) -> RecordedRun | None:
+    """The run that `name` means: its directory, or gs://bucket/path; "@40" behind it means a step. None: not a run."""
+    at_step = re.fullmatch(r"(.+)@(\d+)", name)
+    if (config := _recorded_config(name)) is not None:
+        return RecordedRun(name, config)
+    if at_step and (config := _recorded_config(at_step[1])) is not None:
+        return RecordedRun(at_step[1], config, int(at_step[2]))
+    return None
+
+
+def _recorded_config(place: str) -> dict[str, Any] | None:
+    file = locate(place) / CONFIG_FILE
+    return yaml.safe_load(file.read_text()) if file.exists() else None
 
 
 def check_same_run(path: Path, config: BaseModel, resume: bool) -> None:

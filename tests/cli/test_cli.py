@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from codea1_jax import cli
 from codea1_jax.config import Config, dump, load, preset_names
 from codea1_jax.files import read_lines
 from codea1_jax.plan.planned import Plans, read_plans
+from launch import cli as launch_cli
 
 
 @pytest.fixture(autouse=True)
@@ -92,6 +94,8 @@ def test_presets_are_listed(capsys):
         "presets": ["3b/a1", "3b/base"],
         "paper": [84.76, 71.69, 45.91, 67.45],
     }
+    opened = {row: [choice["name"] for choice in found["choices"]["tests"][row]] for row in found["tables"]["tests"]}
+    assert opened["base"] == [] and opened["sft"] == ["questions", "golden_tests", "sft"]
 
 
 def test_presets_are_shown_as_the_rows_of_the_papers_tables(capsys):
@@ -99,8 +103,13 @@ def test_presets_are_shown_as_the_rows_of_the_papers_tables(capsys):
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     plans = read_plans()
     hours = " ".join(f"{plans.hours[f'7b/golden_{kind}'][1]:.1f}" for kind in ("v5e", "v5p", "v6e", "h100", "h200"))
-    assert f"golden 7b/golden 84.68 / 74.16 / 52.28 / 70.37 {hours}" in lines
-    assert "α = 0.25 micro/a1_alpha25 – – – – – –" in lines
+    assert f"golden 7b/golden 84.68 / 74.16 / 52.28 / 70.37 {hours} questions, golden_tests" in lines
+    assert "α = 0.25 micro/a1_alpha25 – – – – – – –" in lines
+    assert any(
+        line.startswith("α = 0.25 1.5b/a1_alpha25 71.85 / 63.45 / 34.56 / 20.41 / 29.39 / 6.00 ") for line in lines
+    )
+    assert any(line.startswith("base 1.5b/base ") and line.endswith(" nothing") for line in lines)
+    assert any(line.startswith("self_play how one policy learns from two roles programs and suites") for line in lines)
     [compiled] = [line for line in lines if line.startswith("7b/…_v5p ")]
     plan = plans.plans["7b/a1_v5p"]
     assert compiled == f"7b/…_v5p v5p:2x2x4 {plan.memory:.1f} 95.7 {plan.seconds:.0f} / {plan.expected:.0f} fits"
@@ -121,7 +130,8 @@ def test_a_model_needs_neither_plans_nor_a_layout_for_every_hardware(capsys, mon
     assert cli.main(["presets"]) == 0
     assert "1.5b/…_v5e" in (out := capsys.readouterr().out) and "1.5b/…_v6e" not in out
     assert cli.main(["reproduce", "code", "--model", "1.5b", "--dry-run"]) == 0
-    assert "codea1 train 1.5b/a1   # hours unknown, for each of 5 seeds" in capsys.readouterr().out
+    out, err = capsys.readouterr()
+    assert "codea1 train 1.5b/a1 " in out and "about" not in err  # nothing is forecast
 
 
 def test_ctrl_c_outside_of_training_needs_no_traceback(capsys, monkeypatch):
@@ -160,9 +170,6 @@ def test_what_nobody_reads_changes_no_exit_code(capsys):
     with nobody_reads(), pytest.raises(SystemExit, match=r"^0$"):
         cli.main(["--help"])
     assert capsys.readouterr().err == ""
-    with nobody_reads():
-        assert cli.main(["reproduce", "code", "--model", "1.5b"]) == 2  # after a list
-    assert capsys.readouterr().err.startswith("codea1: --model 1.5b: ")
 
 
 def test_a_broken_pipe_that_is_not_standard_output_is_a_failure(capsys, monkeypatch):
@@ -330,35 +337,101 @@ def test_a_moved_run_may_go_on_and_a_damaged_one_is_one_line(run_on_a_file, tmp_
 # --- the tables ---------------------------------------------------------------------------------------
 
 
-def test_what_a_table_takes_at_a_real_size_is_listed_and_not_begun(capsys, tmp_path):
-    line = refused_after_a_list(capsys, "reproduce", "static", "--model", "1.5b")
-    assert "--model 1.5b: " in line[1] and "python -m launch" in line[1]
-    commands = [shlex.split(words, comments=True)[1:] for words in line[0].splitlines()]
-    suites = ["eval", "suites", "--data", "data/kodcode", "--model"]
-    assert commands == [
-        ["data", "prepare", "kodcode"],
-        ["train", "1.5b/golden"],
-        ["train", "1.5b/base"],
-        [*suites, "runs/1.5b-base", "--out", "runs/1.5b-suites-base"],
-        ["train", "1.5b/static_base"],
-        ["train", "1.5b/sft"],
-        [*suites, "runs/1.5b-sft", "--out", "runs/1.5b-suites-sft"],
-        ["train", "1.5b/static_sft"],
-        ["train", "1.5b/a1"],
-        [*suites, "runs/1.5b-a1", "--out", "runs/1.5b-suites-a1"],
-        ["train", "1.5b/static_a1"],
+def reproduced(capsys, *arguments: str) -> tuple[list[list[str]], list[str]]:
+    """The words of the missing commands, and the lines of the forecast."""
+    assert cli.main(["reproduce", *arguments, "--dry-run"]) == 0
+    out, err = capsys.readouterr()
+    return [shlex.split(line) for line in out.splitlines()], err.splitlines()
+
+
+def test_a_table_of_a_real_size_is_prepared_trained_and_evaluated_in_order(capsys, tmp_path):
+    commands, forecast = reproduced(
+        capsys, "static", "--model", "1.5b", "--hardware", "v5e:4x4", "--price-per-hour", "9"
+    )
+    assert commands[0] == ["codea1", "data", "prepare", "kodcode"]
+    trained = {words[2]: i for i, words in enumerate(commands) if words[1] == "train"}
+    assert list(trained) == [
+        f"1.5b/{name}_v5e" for name in ("golden", "static_base", "sft", "static_sft", "a1", "static_a1")
     ]
-    assert f"_v5e {read_plans().hours['1.5b/golden_v5e'][1]:.1f} h" in line[0].splitlines()[1]
-    assert cli.main(["reproduce", "static", "--model", "1.5b", "--dry-run"]) == 0
+    suites = {
+        words[words.index("--model") + 1]: i for i, words in enumerate(commands) if words[1:3] == ["eval", "suites"]
+    }
+    runs = "runs/lab-1.5b"
+    authors = ["Qwen/Qwen2.5-Coder-1.5B-Instruct", f"{runs}/sft-seed0", f"{runs}/a1-seed0"]
+    assert list(suites) == authors
+    for author, method in zip(authors, ("base", "sft", "a1"), strict=True):
+        assert suites[author] < trained[f"1.5b/static_{method}_v5e"]
+        assert (
+            f"data.golden_tests={runs}/suites-{method}-seed0/problems.jsonl"
+            in commands[trained[f"1.5b/static_{method}_v5e"]]
+        )
+    assert trained["1.5b/sft_v5e"] < suites[authors[1]] and trained["1.5b/a1_v5e"] < suites[authors[2]]
+    measured = [(words[4], words[words.index("--out") + 1]) for words in commands if words[1:3] == ["eval", "code"]]
+    names = {"evalplus/humanevalplus", "evalplus/mbppplus", "bigcode/bigcodebench/data/v0.1.4-*"}
+    assert {place for place, _ in measured} == names and len(measured) == 4 * 3
+    hours = sum(read_plans().hours[preset][1] for preset in trained)
+    [said] = [float(line.split()[2]) for line in forecast if "hours on v5e:4x4" in line]
+    assert hours < said  # evaluations, too
+    assert f"codea1: about {9 * said:,.0f}"[:-1] in forecast[-1] and forecast[-1].endswith("at 9 per hour")
+    assert "missing: 1 preparation, 6 training runs, 15 evaluations" in forecast[0]
     assert list(tmp_path.iterdir()) == []
 
 
-def refused_after_a_list(capsys, *arguments: str) -> tuple[str, str]:
-    """Standard output, and the one line of the refusal."""
-    assert cli.main(arguments) == 2
-    out, err = capsys.readouterr()
-    assert err.startswith("codea1: ") and err.count("\n") == 1
-    return out, err
+def test_launched_tables_use_the_launchers_names_places_and_single_hosts(capsys):
+    launch = "tpu --project=me --zone=us-west4-a --bucket=gs://mine/runs --spot"
+    asked = ("components", "static", "--model", "7b", "--hardware", "v5e:8x8", "--launch", launch, "--slices", "2")
+    commands, forecast = reproduced(capsys, *asked)
+    assert "2 at a time" in forecast[1]
+    launched = [words for words in commands if words[0] == "python"]
+    assert len(launched) == len(commands) - 1
+    names = [words[5] for words in launched]
+    assert len(set(names)) == len(names) and max(map(len, names)) <= 40
+    for words in launched:
+        assert launch_cli.main([*words[3:], "--dry-run"]) == 0, words
+        assert capsys.readouterr().out
+    [from_sft] = [words for words in launched if "7b/a1_from_sft_v5e" in words]
+    assert "test.start=gs://mine/runs/sft-seed0-7b/run" in from_sft
+    [suites] = [words for words in launched if words[5] == "suites-a1-seed0-7b"]
+    options = dict(pairwise(suites))
+    assert (options["--tpu"], options["--send"]) == ("v5e:2x4", "data/kodcode")
+    assert options["--eval"] == "suites --data kodcode --model gs://mine/runs/a1-seed0-7b/run --seed 0"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("--model", "1.5b"), "--hardware: name it, as in v5e:4x4"),
+        (("--model", "1.5b", "--hardware", "v5e:8x8"), "presets of 1.5b are laid out for v5e:4x4, v5p:2x2x1, v6e:2x4"),
+        (("--model", "1.5b", "--hardware", "local", "--launch", "tpu"), "--launch: name the hardware"),
+        (("--model", "1.5b", "--hardware", "h100:8", "--launch", "tpu"), "--launch tpu: h100:8 is not a TPU"),
+        (("--model", "1.5b", "--hardware", "v5e:4x4", "--launch", "tpu"), "--launch tpu: add --bucket gs://"),
+        (
+            ("--model", "1.5b", "--hardware", "v5e:4x4", "--launch", "gke --bucket=gs://a/b"),
+            "--launch gke: evaluations cannot be launched there",
+        ),
+        (
+            ("--model", "1.5b", "--hardware", "v5e:4x4", "--launch", "tpu --bucket=gs://a/b"),
+            "--launch: there is no launch/ here",
+        ),
+        (("--model", "1.5b", "--hardware", "h100:8"), "--hardware h100:8: this machine has "),
+        (("--model", "1.5b", "--hardware", "local", "--questions", "9"), "--questions: only the micro world's"),
+        (("--model", "1.5b", "--hardware", "local", "--data", "humaneval=x"), "--data humaneval=x: write NAME=PLACE"),
+        (("--model", "1.5b", "--hardware", "local", "--data", "mbppplus=./x"), "--data: ./x: no such file"),
+        (("--model", "tiny"), "--model tiny: name rows to train and validate on"),
+        (("--model", "tiny", "--hardware", "h100:8"), "--model tiny: it rehearses on this machine"),
+        (("--hardware", "h100:8"), "--model micro: the micro world takes no --hardware"),
+    ],
+)
+def test_a_reproduction_that_cannot_work_is_refused_before_anything_is_begun(arguments, reason, capsys, tmp_path):
+    assert cli.main(["reproduce", "code", *arguments]) == 2
+    *forecast, line = capsys.readouterr().err.splitlines()
+    assert reason in line and all(each.startswith("codea1: ") for each in forecast)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tables_of_tests_want_the_rows_that_are_not_on_the_hub(capsys):
+    assert cli.main(["reproduce", "tests", "--model", "1.5b", "--hardware", "local"]) == 2
+    assert "--data: ult.json: no such file; name the rows, as in --data ult=PLACE" in capsys.readouterr().err
 
 
 def test_a_table_in_the_micro_world_is_the_commands_that_are_missing(capsys):

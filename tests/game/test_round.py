@@ -244,6 +244,15 @@ def test_where_no_suite_has_a_test_the_book_alone_rewards(rounds):
 
 
 @pytest.mark.shared_data
+def test_what_a_round_did_with_the_book_is_counted(rounds):
+    first, second = (export.book_metrics(list(played.values())) for played in rounds)
+    # pages of 4, 5 and 7 tests begin
+    assert first == {"book/pass_rate": 0.0, "book/added": 16.0, "book/removed": 0.0}
+    # programs that execute, passed of faced: gcd 4 + 1 + 0 of 12, search 5 + 5 + 3 of 15; the pages lose 2 and 5 tests
+    assert second == {"book/pass_rate": pytest.approx(18 / 27), "book/added": 0.0, "book/removed": 7.0}
+
+
+@pytest.mark.shared_data
 def test_what_each_model_learns_from_and_what_is_told_of_the_round(rounds):
     questions = [rounds[0][name] for name in QUESTIONS]
     assert [len(group) for group in export.code_groups(questions)] == [4, 4, 4]

@@ -31,6 +31,15 @@ def test_one_machine_is_checked_then_trains(cloud):
     assert train == ["codea1", *TRAIN]
 
 
+def test_one_machine_evaluates_in_place_of_training(cloud):
+    assert (
+        cloud.launch("gpu", "up", "first", "1.5b/a1_h100", "--skip=judge", "--eval=code --data a.parquet --model m")
+        == 0
+    )
+    _, evaluation = cloud.calls
+    assert evaluation == ["codea1", *["eval", "code", "--data", "a.parquet", "--model", "m", "--out", "runs/first"]]
+
+
 @pytest.mark.parametrize("gpus", [("NVIDIA H100 80GB HBM3",) * 4, ("NVIDIA H200",) * 8])
 def test_other_gpus_than_planned_are_refused(cloud, capsys, gpus):
     cloud.script = Script(gpus=gpus)

@@ -49,7 +49,7 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def command(folder: Path, name: str, kind: str = "quick", *needs: Command) -> Command:
     directory = folder / "lab" / name
-    return Command(directory, (str(directory), kind), "done.json", ("--resume",), needs)
+    return Command(directory, ("python", str(directory), kind), "done.json", "training", ("--resume",), needs)
 
 
 def span(one: Command) -> list[float]:
@@ -106,10 +106,40 @@ def test_ctrl_c_lets_commands_save_and_waits_for_them(tmp_path):
         os.kill(int((slow.directory / "pid").read_text()), 0)
 
 
+def test_a_command_waits_until_the_one_that_an_earlier_process_began_has_ended(tmp_path):
+    """As after SIGKILL: the parent is gone, and its command still saves."""
+    one = command(tmp_path, "one")
+    one.directory.parent.mkdir()
+    with one.log.open("ab") as log:
+        saving = "import fcntl, sys, time; fcntl.flock(1, fcntl.LOCK_EX); print('has it', file=sys.stderr, flush=True)"
+        earlier = subprocess.Popen(
+            [sys.executable, "-c", f"{saving}; sys.stdin.read(); time.sleep(0.3); print(time.time(), flush=True)"],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.PIPE,
+        )
+    assert earlier.stdin is not None and earlier.stderr is not None
+    assert earlier.stderr.readline() == b"has it\n"
+    earlier.stdin.close()
+    run_all([one], 1, lambda _: None)
+    assert earlier.wait() == 0
+    assert float(one.log.read_text()) < span(one)[0]
+
+
 def test_a_command_does_not_outlive_the_process_that_started_it(tmp_path):
     """The real child: `codea1 report --follow` would run forever if its parent were not killed."""
     (tmp_path / "config.yaml").touch()
-    child = [sys.executable, "-m", "codea1_jax.cli._child", "0", "report", "--follow", str(tmp_path)]
+    child = [
+        sys.executable,
+        "-m",
+        "codea1_jax.cli._child",
+        "0",
+        "-m",
+        "codea1_jax",
+        "report",
+        "--follow",
+        str(tmp_path),
+    ]
     parent = subprocess.Popen(
         [
             sys.executable,

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from codea1_jax.reproduce.commands import Command
 from codea1_jax.reproduce.dynamics import HEIGHT, by_step, charts, ends, read_dynamics
 from codea1_jax.reproduce.experiments import Row, Table
 from codea1_jax.reproduce.page import page
+from codea1_jax.reproduce.published import Published
 
 STEPS, SEEDS = 10, range(3)
 COLUMNS = (("reward", "code/reward"), ("validity", "test/validity"), ("length", "code/response_tokens"))
@@ -27,18 +29,23 @@ def run(folder: Path, name: str, seed: int, validity: float | None) -> Command:
         figures = {"code/reward": (step + seed) / 20, "code/response_tokens": 30.0 + step}
         lines.append({"kind": "train", "step": step, "test/validity": validity or 0.0, "pass_rate": 0.0} | figures)
     (directory / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return Command(directory, ("train",), "summary.json")
+    return Command(directory, ("codea1", "train"), "summary.json", "training")
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
     """Two methods, of which golden asks for no tests."""
     commands = {name: [run(tmp_path, name, s, v) for s in SEEDS] for name, v in (("golden", None), ("a1", 0.5))}
-    return Table("dynamics", "Curves", COLUMNS, tuple(Row(name, found.__getitem__) for name, found in commands.items()))
+    rows = tuple(Row(name, lambda _seed: (), found.__getitem__) for name, found in commands.items())
+    return Table("dynamics", "Curves", tuple(title for title, _ in COLUMNS), rows, COLUMNS)
+
+
+# In 9 steps, drawn as wide as our 10.
+PAPER = Published("Curves", {}, (), {}, {"reward": {"a1": ((1, 0.0), (5, 100.0), (9, 50.0)), "unknown": ((1, 5.0),)}})
 
 
 def test_every_step_is_a_mean_over_seeds_with_students_interval(table):
-    reward, validity, length = read_dynamics(table, SEEDS)
+    reward, validity, length = read_dynamics(table, SEEDS, PAPER)
     assert [one.value for one in reward.lines["a1"]] == pytest.approx([5 * (step + 1) for step in range(1, 11)])
     low, high = stats.t.interval(0.95, 2, loc=0, scale=stats.sem([0, 5, 10]))
     assert reward.lines["a1"][3].margin == pytest.approx((high - low) / 2, rel=1e-3)
@@ -57,13 +64,33 @@ def test_the_change_is_that_of_the_last_fifth_against_the_first(table):
 
 
 def test_the_same_curves_as_csv(table):
-    rows = list(csv.DictReader(io.StringIO(by_step(read_dynamics(table, SEEDS)))))
+    rows = list(csv.DictReader(io.StringIO(by_step(read_dynamics(table, SEEDS, PAPER)))))
     assert len(rows) == STEPS * (2 + 1 + 2)
     assert rows[STEPS + 1] | {"margin": ""} == dict(figure="reward", row="a1", step="2", mean="15.0000", margin="")
 
 
+def test_the_papers_curves_are_drawn_behind_ours_on_the_same_scales(table):
+    curves = read_dynamics(table, SEEDS, PAPER)
+    assert list(curves[0].paper) == ["a1"]  # of the rows that are there
+    golden, a1 = charts(curves)[0].lines
+    assert golden.paper == ""
+    drawn = [tuple(map(float, point.split(","))) for point in a1.paper.split()]
+    ours = [tuple(map(float, point.split(","))) for point in a1.line.split()]
+    assert [x for x, _ in drawn] == pytest.approx([ours[0][0], (ours[0][0] + ours[-1][0]) / 2, ours[-1][0]], abs=0.1)
+    # Ours rises by 45 points in all, from the first mean to the last; the paper's from 0 to 100 and back to 50.
+    per_point = (ours[0][1] - ours[-1][1]) / 45
+    assert [y - drawn[1][1] for _, y in drawn] == pytest.approx([100 * per_point, 0, 50 * per_point], abs=0.3)
+
+
+def test_an_untrained_row_has_no_curves(table):
+    base = Row("base", lambda _seed: (), lambda _seed: None)
+    with_base = replace(table, rows=(base, *table.rows))
+    assert list(read_dynamics(with_base, SEEDS, PAPER)[0].lines) == ["golden", "a1"]
+    assert ends(with_base, SEEDS).lines[0].cells == (None, None, None)
+
+
 def test_charts_draw_means_inside_their_bands_and_the_page_shows_them(table):
-    curves = read_dynamics(table, SEEDS)
+    curves = read_dynamics(table, SEEDS, Published("Curves", {}, (), {}, {}))
     reward, validity, length = charts(curves)
     [_, a1] = reward.lines
     heights = [float(point.split(",")[1]) for point in a1.line.split()]

@@ -13,9 +13,10 @@ from scipy import stats
 from codea1_jax.config import Config, load
 from codea1_jax.evals.scores.heldout import code_metrics
 from codea1_jax.reproduce.commands import Command, in_order
-from codea1_jax.reproduce.experiments import MicroBudget, Row, Table, micro_tables
+from codea1_jax.reproduce.experiments import AUTHORS, STARTS, Figure, Row, Table, tables
+from codea1_jax.reproduce.micro_lab import COLUMNS, MicroLab
 from codea1_jax.reproduce.page import page
-from codea1_jax.reproduce.published import published
+from codea1_jax.reproduce.published import Published, choices, published
 from codea1_jax.reproduce.results import Result, mean, read_table
 from codea1_jax.reproduce.write import comma_separated, latex, markdown
 from codea1_jax.run.summary import FIGURES
@@ -42,7 +43,11 @@ def run(folder: Path, name: str, seed: int, **figures: float) -> Command:
     early = {"kind": "eval", "step": 0, **dict.fromkeys(figures, 0.0)}
     last = {"kind": "eval", "step": 9, **{f"eval/{key}": value for key, value in figures.items()}}
     (directory / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in (early, last)))
-    return Command(directory, ("train",), "summary.json")
+    (directory / "summary.json").write_text("{}")
+    return Command(directory, ("codea1", "train"), "summary.json", "training")
+
+
+PAPER = Published("A title", {}, ("other", "good"), {"1.5b": {"best_<one>": (1.0, 30.0)}}, {})
 
 
 @pytest.fixture
@@ -50,8 +55,12 @@ def result(tmp_path: Path) -> Result:
     """Over 3 seeds; the method gains 10, 11 and 12 in `good` while seeds differ by far more, and lacks `other`."""
     base = {seed: run(tmp_path, "base", seed, good=20.0 * seed, other=5.0) for seed in range(3)}
     best = {seed: run(tmp_path, "best", seed, good=20.0 * seed + 10 + seed) for seed in range(3)}
-    rows = (Row("base", base.__getitem__), Row("best_<one>", best.__getitem__))
-    return read_table(Table("t", "A title", (("good", "good"), ("other", "other")), rows), range(3))
+
+    def row(name: str, runs: dict[int, Command]) -> Row:
+        return Row(name, lambda seed: ((Figure(runs[seed], "good"),), (Figure(runs[seed], "other"),)), runs.__getitem__)
+
+    rows = (row("base", base), row("best_<one>", best))
+    return read_table(Table("t", "A title", ("good", "other"), rows), range(3), PAPER, "micro")
 
 
 def test_differences_are_paired_by_seed(result):
@@ -111,29 +120,81 @@ def test_the_papers_tables_have_a_figure_for_every_column_and_add_up():
             assert product == pytest.approx(right * killed / 100, abs=0.02)
 
 
+def micro_tables(lab: MicroLab) -> list[Table]:
+    return list(tables(lab, published()).values())
+
+
 def test_every_command_of_every_table_is_one_that_can_be_given(tmp_path):
-    lab = MicroBudget(tmp_path)
-    commands = in_order(row.command(0) for table in micro_tables(lab).values() for row in table.rows)
+    lab = MicroLab(tmp_path)
+    commands = in_order(command for table in micro_tables(lab) for row in table.rows for command in row.commands(0))
     assert len({command.directory for command in commands}) == len(commands)
     for command in commands:
-        if command.arguments[0] == "train":
-            _, preset, *overrides = command.arguments
+        if command.kind == "training":
+            _, _, preset, *overrides = command.words
             config = load(Config, preset, overrides)
             assert config.run.seed == 0
             assert config.train.steps == (0 if preset == "micro/base" else lab.steps)
 
 
-def test_every_column_is_a_figure_that_an_evaluation_gives(tmp_path):
+def test_every_column_is_a_figure_that_an_evaluation_gives():
     known = {*FIGURES, *(name.removeprefix("eval/") for name in code_metrics(8)), "best_of_n"}
-    for table in micro_tables(MicroBudget(tmp_path)).values():
-        assert table.name == "dynamics" or {key for _, key in table.columns} <= known, table.name
+    for name, columns in COLUMNS.items():
+        assert {key for _, key in columns} <= known, name
 
 
 def test_every_run_of_a_seed_starts_from_the_same_weights(tmp_path):
-    lab = MicroBudget(tmp_path)
     starts = set()
-    for command in in_order(row.command(3) for table in micro_tables(lab).values() for row in table.rows):
-        if command.arguments[0] == "train":
-            config = load(Config, command.arguments[1], command.arguments[2:])
+    rows = [row for table in micro_tables(MicroLab(tmp_path)) for row in table.rows]
+    for command in in_order(command for row in rows for command in row.commands(3)):
+        if command.kind == "training":
+            config = load(Config, command.words[2], command.words[3:])
             starts.add((config.run.seed, config.model, config.warm_start, config.data.problems))
     assert len(starts) == 1
+
+
+# --- evaluations --------------------------------------------------------------------------------------------
+
+
+def evaluated(folder: Path, name: str, **benchmarks: dict[str, tuple[float, float, float]]) -> Command:
+    directory = folder / name
+    directory.mkdir(parents=True)
+    figures = {
+        benchmark: {"problems": 9}
+        | {key: dict(zip(("value", "low", "high"), each, strict=True)) for key, each in of.items()}
+        for benchmark, of in benchmarks.items()
+    }
+    (directory / "summary.json").write_text(json.dumps({"benchmarks": figures}))
+    return Command(directory, ("codea1", "eval"), "summary.json", "evaluation")
+
+
+def test_a_mean_of_benchmarks_has_the_interval_of_independent_figures_and_the_papers_figure_next_to_it(tmp_path):
+    one = evaluated(tmp_path, "one", first={"avg": (40.0, 37.0, 43.0)}, second={"avg": (60.0, 56.0, 64.0)})
+    first, second = Figure(one, "avg", "first"), Figure(one, "avg", "second")
+    row = Row(
+        "a1", lambda _seed: ((first,), (second,), (first, second), (), (Figure(one, "avg", "third"),)), lambda _: None
+    )
+    paper = Published("T", {}, ("first", "second", "mean"), {"7b": {"a1": (41.5, 60.0, 50.75)}}, {})
+    made = Table("code", "T", ("first", "second", "mean", "nothing", "absent"), (row,))
+    result = read_table(made, (0,), paper, "7b")
+    means = [cell and (cell.mean.value, cell.mean.margin, cell.paper, cell.surplus) for cell in result.lines[0].cells]
+    assert means == [(40, 3, 41.5, -1.5), (60, 4, 60, 0), (50, 5 / 2, 50.75, -0.75), None, None]
+    assert (
+        "| a1 | 40.0 ± 3.0; 41.50 [-1.5] | 60.0 ± 4.0; 60.00 [+0.0] | 50.0 ± 2.5; 50.75 [-0.8] | – | – |"
+        in markdown(result)
+    )
+    line, *_ = csv.DictReader(io.StringIO(comma_separated(result)))
+    assert (float(line["margin"]), float(line["paper"]), float(line["difference"])) == (3, 41.5, -1.5)
+    assert r"$40.0 \pm 3.0$ (41.50)" in latex(result)
+    assert "paper 41.50 (-1.5)" in page([result], {"code": paper}, "codea1 reproduce code", {})
+
+
+def test_every_method_of_the_tables_says_what_the_paper_leaves_open():
+    opened = choices()
+    methods = {method for table in published().values() for row in table.rows.values() for method in row}
+    assert opened.methods.keys() == methods
+    names = {method: [choice.name for choice in found] for method, found in opened.methods.items()}
+    assert names["base"] == [] and names["a1"] == ["questions"]
+    # Whatever learns or starts from another's models depends on what those depend on.
+    for method, author in (AUTHORS | STARTS).items():
+        assert set(names[author]) <= set(names[method]), method
+    assert [choice.name for choice in opened.of_row(("base", "base"))] == ["collaboration"]

@@ -11,7 +11,7 @@ import yaml
 
 from codea1_jax.config import CheckpointConfig, Section
 from codea1_jax.errors import UserError
-from codea1_jax.run.rundir import RunDir
+from codea1_jax.run.rundir import RunDir, find_run
 
 
 class Where(Section):
@@ -108,6 +108,27 @@ def test_the_best_checkpoints_stay_beside_the_newest(tmp_path):
         save_a_step(run, 5, 9.0)  # as good, and newer
         run.finish_saving()
         assert [step for step in range(1, 6) if run.has_saved(step)] == [4, 5]
+
+
+def test_regular_checkpoints_stay_for_good(tmp_path):
+    with RunDir(tmp_path, Settings(), CheckpointConfig(keep_last=1, keep_every=3), resume=False) as run:
+        for step in range(1, 9):
+            save_a_step(run, step, 1.0)
+        run.finish_saving()
+        assert [step for step in range(1, 9) if run.has_saved(step)] == [3, 6, 8]
+
+
+def test_a_run_is_found_by_its_directory_and_by_one_of_its_steps(tmp_path):
+    apart = CheckpointConfig(directory=str(tmp_path / "apart"))
+    with RunDir(tmp_path / "mine@7", Settings(), apart, resume=False):
+        pass
+    named = str(tmp_path / "mine@7")
+    found, earlier = find_run(named), find_run(f"{named}@40")
+    assert found is not None and earlier is not None
+    assert (found.place, found.step) == (named, None)
+    assert (earlier.place, earlier.step) == (named, 40)
+    assert found.checkpoints == f"{named}/checkpoints"  # what a run's configuration does not name
+    assert find_run(str(tmp_path / "mine")) is find_run(f"{tmp_path}/other@3") is None
 
 
 def test_a_run_that_was_never_saved_is_resumed_from_the_beginning(tmp_path):

@@ -2,9 +2,14 @@
 
 import json
 
+import jax
+import numpy as np
 import pytest
 from tiny_run import start_codea1, train_arguments
 
+from codea1_jax.builders.convert import open_source
+from codea1_jax.errors import UserError
+from codea1_jax.models.sharding import one_device_mesh
 from data_pipeline import micro
 
 
@@ -18,13 +23,14 @@ def test_evaluations_of_a_run_score_the_benchmarks_and_name_what_they_leave_out(
     rows[2] |= {"id": "unsound", "tests": [f"assert {problems[2].golden_tests[0][7:].split(' == ')[0]} == 'no'"]}
     benchmark = tmp_path / "benchmark.jsonl"
     benchmark.write_text("\n".join(map(json.dumps, rows)))
-    settings = (f"eval.datasets=['{benchmark}']", "train.steps=1", "eval.every=1")
-    run = start_codea1(*train_arguments(tmp_path / "run", *settings))
+    settings = (f"eval.datasets=['{benchmark}']", "train.steps=2", "eval.every=1")
+    kept = ("checkpoint.every=5", "checkpoint.keep_last=1", "checkpoint.keep_every=1")
+    run = start_codea1(*train_arguments(tmp_path / "run", *settings, *kept))
     _, errors = run.communicate()
     assert run.returncode == 0, errors
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     scored = {line["step"]: line for line in lines if line["kind"] == "eval"}
-    assert scored.keys() == {0, 1}
+    assert scored.keys() == {0, 1, 2}
     for line in scored.values():
         assert 0 <= line["eval/problems/avg_at_n"] <= 100
         assert line["eval/problems/pass_at_1"] == line["eval/problems/avg_at_n"]
@@ -34,13 +40,20 @@ def test_evaluations_of_a_run_score_the_benchmarks_and_name_what_they_leave_out(
     assert [(r["id"], r["reason"][:19]) for r in refused] == [("unsound", "its own solution fa")]
 
     options = ("--n", "2", "--max-tokens", "32", "--temperature", "1", "--top-p", "1", "--workers", "1")
-    evaluation = start_codea1(
-        *("eval", "code", "--model", str(tmp_path / "run"), "--data", str(benchmark)),
-        *("--out", str(tmp_path / "evaluation"), "--json", *options),
-    )
+    evaluate = ("eval", "code", "--data", str(benchmark), "--out", str(tmp_path / "evaluation"), "--json", *options)
+    evaluation = start_codea1(*evaluate, "--model", f"{tmp_path / 'run'}@1")
     printed, errors = evaluation.communicate()
     assert evaluation.returncode == 0, errors
     results = json.loads(printed)
     assert results["benchmarks"]["problems"]["problems"] == 3
     assert results["benchmarks"]["problems"]["sound"] == 2
     assert list(results["unsound"]) == ["unsound"]
+    with pytest.raises(UserError, match=r"run@3: the run has no checkpoint of that step; it has \[1, 2\]"):
+        open_source(f"{tmp_path / 'run'}@3", "code")
+
+    def first_array(name: str) -> np.ndarray:
+        source = open_source(name, "code")
+        return np.asarray(jax.tree.leaves(source.read(source.policy.model, one_device_mesh()))[0])
+
+    newest, earlier = first_array(str(tmp_path / "run")), first_array(f"{tmp_path / 'run'}@1")
+    assert (newest == first_array(f"{tmp_path / 'run'}@2")).all() and (newest != earlier).any()

@@ -1,6 +1,7 @@
 """A whole run whose checkpoints are in a bucket: of an emulator that fails now and then."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,28 @@ def test_a_step_that_is_not_complete_is_no_step(two_steps, emulator, tmp_path):
     finish(start_codea1(*two_steps, "--resume", environment=emulator.environment))
     assert "bucket/runs/tiny/2/commit_success.txt" in emulator.names()
     assert [line["step"] for line in without_times(tmp_path / "run")] == [1, 2]
+
+
+@pytest.mark.long
+def test_a_run_is_read_from_the_bucket_alone_at_the_step_that_is_named(two_steps, emulator, tmp_path):
+    """As on hardware that evaluates what was trained elsewhere."""
+    kept = emulator.objects["bucket", "runs/tiny/1/commit_success.txt"]
+    config = (tmp_path / "run" / "config.yaml").read_bytes()
+    emulator.objects["bucket", "runs/first/run/config.yaml"] = replace(kept, data=config)
+    shutil.rmtree(tmp_path / "run")
+
+    def converted(name: str) -> bytes:
+        words = (
+            "convert",
+            f"gs://bucket/runs/first/run{name}",
+            str(tmp_path / f"model{name}"),
+            "--role=code",
+            "--to=hf",
+        )
+        finish(start_codea1(*words, environment=emulator.environment))
+        return (tmp_path / f"model{name}" / "model.safetensors").read_bytes()
+
+    assert converted("") == converted("@2") != converted("@1")
 
 
 @pytest.mark.parametrize(

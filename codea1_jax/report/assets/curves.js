@@ -8,7 +8,7 @@ const EVALUATION_CHARTS = [
 
 const TRAINING_CHARTS = [
   ["Rewards", "mean reward", "", bothRoles("reward")],
-  ["Programs", "share", "share", [["pass_rate", "kept tests passed"], ["code/valid", "programs that execute"]]],
+  ["Programs", "share", "share", [["pass_rate", "kept tests passed"], ["book/pass_rate", "book tests passed"], ["code/valid", "programs that execute"]]],
   ["Tests", "share", "share", [["test/validity", "validity"], ["test/adversarial", "difficulty"]]],
   ["Mistake book", "tests remembered", "count", [["book/tests", "tests"]]],
   ["Response length", "mean tokens", "tokens", bothRoles("response_tokens")],
@@ -21,6 +21,7 @@ const TRAINING_CHARTS = [
 ];
 
 const MORE_CHARTS = [
+  ["Traffic of the mistake book", "tests per step", "count", [["book/added", "added"], ["book/removed", "removed"]]],
   ["Questions in the mistake book", "questions", "count", [["book/questions", "questions"]]],
   ["Responses cut off", "share", "share", bothRoles("truncated")],
   ["Groups without signal", "share of groups", "share", bothRoles("zero_variance")],

@@ -1,0 +1,123 @@
+"""The micro world: every method trains for the same steps, and is measured on the same held-out questions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from codea1_jax.reproduce.commands import Command
+from codea1_jax.reproduce.experiments import CURVES, Figure, Model, trained
+from codea1_jax.reproduce.published import Published
+from codea1_jax.reproduce.runners import Here
+
+CODE = (("avg@8", "avg_at_n"), ("pass@8", "pass_at_8"))
+TESTS = (("pass@5", "pass_at_5"), ("mut@5", "mut_at_5"), ("Mul", "mul"))
+HUNT = (("validity", "test_validity"), ("kill rate", "kill_rate"))
+COLUMNS = {
+    "code": CODE,
+    "tests": (*TESTS, *HUNT),
+    "alpha": (*CODE, *TESTS),
+    "components": (*CODE, *TESTS, *HUNT),
+    "static": CODE,
+    "collaboration": (("one program", "avg_at_n"), ("the chosen one", "best_of_n")),
+}
+
+# First guesses, of one processor core: a step of training by method, what else a run takes, and an evaluation.
+# On a 2-core AMD EPYC machine, 256 questions held out: micro/a1 took 69.5 s of its cores for 12 steps, 46.1 s for 2.
+STEP_SECONDS = {"golden": 0.5, "sft": 0.2, "static_base": 0.5, "static_sft": 0.5, "static_a1": 0.5}
+STEP_SECONDS_OF_TWO_ROLES = 2.3
+RUN_SECONDS, WARM_START_SECONDS, EVALUATION_SECONDS = 41.0, 55.0, 30.0
+
+
+@dataclass(frozen=True)
+class MicroLab:
+    """The micro world's shared budget: every method trains for `steps` on the same questions, from the same start.
+
+    black_box: share of the warm start's transcripts that ask for tests without showing a program, so that self-play
+    knows how it is asked. warm_start_steps, code_weight: more than the presets', since that leaves fewer programs to
+    learn from and every method can only sharpen what the warm start has begun to learn. programs: N of test-time
+    collaboration.
+    """
+
+    folder: Path
+    steps: int = 40
+    problems: int = 256
+    heldout: int = 256
+    black_box: float = 0.25
+    warm_start_steps: int = 1400
+    code_weight: float = 4.0
+    programs: int = 8
+
+    def title(self, table: str, paper: Published) -> str:
+        """What the paper calls it, and what is measured here."""
+        return paper.title.partition(",")[0] + (", held-out questions" if table in COLUMNS else ", by training step")
+
+    def columns(self, table: str) -> tuple[str, ...]:
+        """Figures on held-out questions."""
+        return tuple(title for title, _ in COLUMNS.get(table, CURVES.get(table, ())))
+
+    def shows(self, table: str, methods: tuple[str, ...]) -> bool:
+        """One program of a model alone is a column of the collaboration, not a row."""
+        return table != "collaboration" or len(methods) == 2
+
+    def train(self, method: str, seed: int, overrides: tuple[str, ...], needs: tuple[Command, ...]) -> Model:
+        """A training run. Those of a seed wait for its base, which makes the warm start that they all begin with."""
+        name = f"{method}-seed{seed}"
+        if method == "base":
+            overrides = (*overrides, "train.steps=0")
+        else:
+            needs = (*trained(self, "base", seed).needs, *needs)
+        steps = 0 if method == "base" else self.steps
+        expected = RUN_SECONDS + steps * STEP_SECONDS.get(method, STEP_SECONDS_OF_TWO_ROLES)
+        expected += WARM_START_SECONDS if method == "base" else 0.0
+        run = Here(self.folder).train(name, f"micro/{method}", (*self._overrides(seed), *overrides), needs, expected)
+        return Model(str(run.directory), (run,), run)
+
+    def suites(self, author: str, seed: int) -> Command:
+        """Tests for the training questions."""
+        writer = trained(self, author, seed)
+        return self._evaluate("suites", f"suites-{author}-seed{seed}", self.train_file(seed), (writer,), ())
+
+    def figures(self, table: str, methods: tuple[str, ...], seed: int) -> tuple[tuple[Figure, ...], ...]:
+        """A run's last evaluation, or that of a pair put together."""
+        models = tuple(trained(self, method, seed) for method in methods)
+        if len(models) == 1:
+            [measuring] = models[0].needs
+        else:
+            coder, tester = methods
+            name, more = f"collaboration-{coder}-{tester}-seed{seed}", ("--n", str(self.programs))
+            measuring = self._evaluate("collaboration", name, self.heldout_file, models, more)
+        return tuple((Figure(measuring, key),) for _, key in COLUMNS.get(table, ()))
+
+    def train_file(self, seed: int) -> Path:
+        """Where a seed's training questions are written for the evaluating commands."""
+        return self.folder / f"train-seed{seed}.jsonl"
+
+    @property
+    def heldout_file(self) -> Path:
+        """Where the held-out questions are written, which are the same for every seed."""
+        return self.folder / "heldout.jsonl"
+
+    def _evaluate(self, kind: str, name: str, data: Path, models: tuple[Model, ...], more: tuple[str, ...]) -> Command:
+        named = zip(("--model", "--test-model"), models, strict=False)
+        options = (*(word for option, model in named for word in (option, model.place)), *more, "--workers", "1")
+        needs = tuple(dict.fromkeys(needed for model in models for needed in model.needs))
+        return Here(self.folder).evaluate(name, kind, str(data), options, needs, EVALUATION_SECONDS)
+
+    def _overrides(self, seed: int) -> tuple[str, ...]:
+        """What every run of the laboratory changes in its preset."""
+        return (
+            f"run.seed={seed}",
+            f"train.steps={self.steps}",
+            # Static tests are not written for every question: a step must be less than what is left of a few.
+            f"train.questions={max(1, min(16, self.problems // 4))}",
+            f"data.problems={self.problems}",
+            f"data.heldout_problems={self.heldout}",
+            f"warm_start.black_box={self.black_box}",
+            f"warm_start.steps={self.warm_start_steps}",
+            f"warm_start.code_weight={self.code_weight}",
+            f"eval.every={self.steps}",
+            f"checkpoint.every={self.steps}",
+            "checkpoint.keep_last=1",
+            "sandbox.workers=1",
+        )

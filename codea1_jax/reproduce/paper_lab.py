@@ -1,0 +1,180 @@
+"""The paper's models and benchmarks: the presets as published, and the evaluations of its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from codea1_jax.config import Config, load
+from codea1_jax.reproduce.commands import Command
+from codea1_jax.reproduce.experiments import CURVES, Figure, Model, trained
+from codea1_jax.reproduce.published import Published
+from codea1_jax.reproduce.runners import Runner
+
+# Benchmarks of programs, and of tests: by what `codea1 eval` calls them, their columns.
+PROGRAMS = {"humanevalplus": "HumanEval+", "mbppplus": "MBPP+", "bigcodebench": "BigCodeBench"}
+FUNCTIONS = "ult"
+TESTS = {"pass@5": "pass_at_5", "mut@5": "mut_at_5", "Mul": "mul"}
+MEAN = "mean"  # of the benchmarks of programs
+COLUMNS = {
+    "code": (*PROGRAMS.values(), MEAN),
+    "tests": tuple(TESTS),
+    "alpha": (*PROGRAMS.values(), *TESTS),
+    "components": (*PROGRAMS.values(), *TESTS),
+    "static": (*PROGRAMS.values(), MEAN),
+    "collaboration": (*PROGRAMS.values(), MEAN),
+}
+
+KODCODE = "kodcode"
+# Where the benchmarks are read from unless `--data` says otherwise. UnLeakedTestBench is not on the Hub.
+PLACES = {
+    "humanevalplus": "evalplus/humanevalplus",
+    "mbppplus": "evalplus/mbppplus",
+    "bigcodebench": "bigcode/bigcodebench/data/v0.1.4-*",
+    FUNCTIONS: "ult.json",
+}
+
+# How much an evaluation draws, for its forecast: the programs or tests asked for, and the share of the longest response
+# that the forecasts of training also assume.
+DRAWN = {"humanevalplus": 164, "mbppplus": 378, "bigcodebench": 1140, FUNCTIONS: 3909 * 5, KODCODE: 9688}
+SAMPLES, LONGEST, FILL = 32, 4096, 0.25
+LONGEST_OF = {"bigcodebench": 2048}
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large runs and evaluations are. overrides: of every preset; longest: responses, in tokens.
+
+    written_tests: static tests are the model's own; else, as nothing of a random model's holds, the references'.
+    """
+
+    overrides: tuple[str, ...] = ()
+    samples: int = SAMPLES
+    longest: int = LONGEST
+    written_tests: bool = True
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What is expected of presets, by name: hours of training, and tokens drawn per second."""
+
+    hours: Mapping[str, float]
+    tokens_per_second: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class PaperLab:
+    """One of the paper's models.
+
+    model: the presets' name of it; hardware: the kind that is appended to a preset's name; "" for none. weights: what
+    training starts from; data: what it trains on; both with the commands that make them. places: of benchmarks, by
+    name; those that are not there are not measured.
+    """
+
+    model: str
+    hardware: str
+    runner: Runner
+    weights: str
+    making_weights: tuple[Command, ...]
+    data: str
+    preparing_data: tuple[Command, ...]
+    places: Mapping[str, str]
+    forecast: Forecast
+    scale: Scale = Scale()
+
+    def title(self, table: str, paper: Published) -> str:
+        """As in the paper."""
+        return paper.title
+
+    def columns(self, table: str) -> tuple[str, ...]:
+        """As in the paper."""
+        return COLUMNS[table] if table in COLUMNS else tuple(title for title, _ in CURVES[table])
+
+    def shows(self, table: str, methods: tuple[str, ...]) -> bool:
+        """Every row of the paper."""
+        return True
+
+    def train(self, method: str, seed: int, overrides: tuple[str, ...], needs: tuple[Command, ...]) -> Model:
+        """A training run, except that the base is not trained."""
+        if method == "base":
+            return Model(self.weights, self.making_weights, None)
+        preset = self._preset(method)
+        hours = self.forecast.hours.get(preset)
+        run = self.runner.train(
+            f"{method}-seed{seed}",
+            preset,
+            (f"run.seed={seed}", *self.scale.overrides, *overrides),
+            (*self.making_weights, *self.preparing_data, *needs),
+            None if hours is None else 3600 * hours,
+        )
+        return Model(self.runner.place(f"{method}-seed{seed}"), (run,), run)
+
+    def _preset(self, method: str) -> str:
+        return f"{self.model}/{method}" + (f"_{self.hardware}" if self.hardware else "")
+
+    def suites(self, author: str, seed: int) -> Command:
+        """Tests for the training questions."""
+        model = trained(self, author, seed)
+        source = ("--model", model.place) if self.scale.written_tests else ("--samples", "reference")
+        name = f"suites-{author}-seed{seed}"
+        needs = (*self.preparing_data, *model.needs)
+        return self._evaluate("suites", name, self.data, KODCODE, source, needs, seed, 1)
+
+    def figures(self, table: str, methods: tuple[str, ...], seed: int) -> tuple[tuple[Figure, ...], ...]:
+        """The benchmarks' figures of the role that a method trains."""
+        models = tuple(trained(self, method, seed) for method in methods)
+        found: dict[str, tuple[Figure, ...]] = {
+            column: (self._programs(benchmark, methods, models, seed),)
+            for benchmark, column in PROGRAMS.items()
+            if benchmark in self.places
+        }
+        if len(found) == len(PROGRAMS):
+            found[MEAN] = tuple(figure for column in found.values() for figure in column)
+        if FUNCTIONS in self.places and len(models) == 1:
+            measuring = self._tests(methods[0], models[0], seed)
+            found |= {column: (Figure(measuring, key),) for column, key in TESTS.items()}
+        return tuple(found.get(column, ()) for column in COLUMNS.get(table, ()))
+
+    def _programs(self, benchmark: str, methods: tuple[str, ...], models: tuple[Model, ...], seed: int) -> Figure:
+        """One model's programs; of two, the programs of the first that pass most tests of the second."""
+        needs = tuple(dict.fromkeys(needed for model in models for needed in model.needs))
+        kind, key = ("code", "avg_at_n") if len(models) == 1 else ("collaboration", "best_of_n")
+        named = zip(("--model", "--test-model"), models, strict=False)
+        source = (*(word for option, model in named for word in (option, model.place)), "--n", str(self.scale.samples))
+        # Two benchmarks in one file are one evaluation.
+        first = next(name for name in PROGRAMS if self.places.get(name) == self.places[benchmark])
+        name = "-".join((*methods, first, f"seed{seed}"))
+        samples = self.scale.samples * len(models)
+        command = self._evaluate(kind, name, self.places[benchmark], first, source, needs, seed, samples)
+        return Figure(command, key, benchmark)
+
+    def _tests(self, method: str, model: Model, seed: int) -> Command:
+        source = ("--model", model.place)
+        return self._evaluate(
+            "tests", f"{method}-{FUNCTIONS}-seed{seed}", self.places[FUNCTIONS], FUNCTIONS, source, model.needs, seed, 1
+        )
+
+    def _evaluate(
+        self,
+        kind: str,
+        name: str,
+        data: str,
+        benchmark: str,
+        source: tuple[str, ...],
+        needs: tuple[Command, ...],
+        seed: int,
+        samples: int,
+    ) -> Command:
+        longest = min(self.scale.longest, LONGEST_OF.get(benchmark, LONGEST))
+        limits = () if longest == LONGEST else ("--max-tokens", str(longest))
+        speed = self.forecast.tokens_per_second.get(self._preset("a1"))
+        seconds = None if speed is None else DRAWN[benchmark] * samples * FILL * longest / speed
+        options = (*source, "--seed", str(seed), *limits)
+        return self.runner.evaluate(name, kind, data, options, needs, seconds)
+
+
+def pretrained(model: str) -> str:
+    """What the presets of a model start from."""
+    weights = load(Config, f"{model}/base").model.pretrained
+    assert weights is not None  # the paper's models are pretrained
+    return weights

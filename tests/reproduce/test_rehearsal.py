@@ -1,0 +1,165 @@
+"""`codea1 reproduce --model tiny`: every step of the paper's tables at a size for laptops, killed and resumed."""
+
+import csv
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from tiny_run import start_script
+
+from codea1_jax.errors import UserError
+from codea1_jax.models.tokenizer import load_tokenizer
+from codea1_jax.reproduce import tiny_model
+from codea1_jax.reproduce.published import published
+from codea1_jax.reproduce.tiny_model import find_merges, read_ranks, write_model
+
+# The command line, with a single row in the one table.
+ONE_ROW = """
+import sys
+from dataclasses import replace
+from codea1_jax.reproduce import published
+code = replace(published.published()["code"], rows={"golden": ("golden",)})
+published.published = lambda: {"code": code}
+from codea1_jax.cli import main
+sys.exit(main())
+"""
+ALL_ROWS = "import sys; from codea1_jax.cli import main; sys.exit(main())"
+
+BYTES = {bytes([byte]): byte for byte in range(256)}
+
+
+def killed(command: subprocess.Popen[str], when: Callable[[], bool], seconds: float = 900) -> None:
+    """Kills the command as soon as something is there."""
+    deadline = time.monotonic() + seconds
+    while not when():
+        assert command.poll() is None, command.communicate()[1]
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    command.send_signal(signal.SIGKILL)
+    command.communicate()
+
+
+def finished(command: subprocess.Popen[str]) -> str:
+    out, err = command.communicate()
+    assert command.returncode == 0, err
+    return out
+
+
+# --- the model --------------------------------------------------------------------------------------------
+
+
+def test_a_token_is_merged_from_what_is_left_of_its_bytes_before_its_own_merge():
+    ranks = BYTES | {b"de": 256, b"ef": 257, b"def": 258, b"cdef": 259, b"xyz": 260}
+    # "xyz" cannot be made: no pair of its bytes is a token
+    assert find_merges(ranks) == [(b"d", b"e"), (b"e", b"f"), (b"de", b"f"), (b"c", b"def")]
+
+
+def test_the_tiny_model_reads_conversations_as_qwen_does(tmp_path):
+    write_model(BYTES | {b"de": 256, b"def": 257, b" x": 258}, tmp_path / "model", vocab_size=300)
+    tokenizer = load_tokenizer(tmp_path / "model")
+    assert tokenizer.encode("def") == (257,)
+    assert tokenizer.encode("def x1") == (257, 258, ord("1"))
+    text = tokenizer.hf.decode(tokenizer.encode_chat([{"role": "user", "content": "hi"}]))
+    system = "<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant.<|im_end|>\n"
+    assert text == f"{system}<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"
+    assert tokenizer.eos_ids == (261, 259) and tokenizer.pad_id == 259  # <|im_end|> and <|endoftext|>
+
+
+def test_a_vocabulary_that_is_not_available_is_one_line(tmp_path, capsys, monkeypatch):
+    def refuse(command, **_):
+        return subprocess.CompletedProcess(command, 1, "", "WARNING: retrying\nERROR: no network")
+
+    monkeypatch.setattr(tiny_model.subprocess, "run", refuse)
+    assert tiny_model.main([str(tmp_path / "model")]) == 2
+    line = capsys.readouterr().err
+    assert line.startswith(
+        "codea1: --model tiny: Qwen's vocabulary is not available: pip cannot download dashscope (ERROR"
+    )
+    assert line.count("\n") == 1 and list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(tiny_model, "_from_wheel", lambda: b"YQ== 0\n")
+    with pytest.raises(UserError, match="does not hold Qwen's 151643 tokens"):
+        read_ranks()
+
+
+# --- the steps --------------------------------------------------------------------------------------------
+
+
+def test_a_row_is_prepared_trained_and_evaluated_through_a_kill(tmp_path):
+    names = ("double", "triple", "square")
+    solutions = dict(zip(names, ("2 * x", "3 * x", "x * x"), strict=True))
+    kodcode = [
+        {
+            "question_id": f"{name}_C",
+            "style": "complete",
+            "subset": "mine",
+            "question": f"Write {name}(x), the {name} of x.",
+        }
+        | {"solution": f"def {name}(x):\n    return {body}", "gpt_difficulty": "easy"}
+        | {"test": f"from solution import {name}\n\ndef test_one():\n    assert {name}(3) == {eval(body, {'x': 3})}\n"}
+        | {"test_info": [{"function_name": name, "function_declaration": f"def {name}(x):", "parameter_list": "(x)"}]}
+        for name, body in solutions.items()
+    ]
+    (tmp_path / "kodcode.json").write_text(json.dumps(kodcode))
+    problem = {"task_id": "HumanEval/0", "prompt": "def inc(x):\n    '''One more.'''\n", "entry_point": "inc"}
+    problem |= {
+        "canonical_solution": "    return x + 1\n",
+        "test": "def check(candidate):\n    assert candidate(1) == 2\n",
+    }
+    (tmp_path / "humaneval.jsonl").write_text(json.dumps(problem) + "\n")
+    out = tmp_path / "lab"
+    write_model(BYTES, out / "model", vocab_size=384)
+    places = (f"kodcode={tmp_path / 'kodcode.json'}", f"humanevalplus={tmp_path / 'humaneval.jsonl'}")
+    arguments = ("reproduce", "code", "--model", "tiny", "--steps", "1", "--out", str(out), "--data", *places)
+
+    killed(start_script("-c", ONE_ROW, *arguments), (out / "golden-seed0.log").exists)  # training has been started
+    assert not (out / "golden-seed0" / "summary.json").exists()
+    prepared = (out / "data" / "kodcode" / "manifest.json").stat().st_mtime_ns
+    printed = finished(start_script("-c", ONE_ROW, *arguments))
+
+    assert (out / "data" / "kodcode" / "manifest.json").stat().st_mtime_ns == prepared
+    assert [line["step"] for line in _lines(out / "golden-seed0" / "metrics.jsonl") if line["kind"] == "train"] == [1]
+    [line] = csv.DictReader((out / "code.csv").open())
+    # A random model of bytes solves nothing; the paper's 1.5B got 71.15.
+    assert (line["row"], line["figure"], line["mean"], line["paper"]) == ("golden", "HumanEval+", "0.0000", "71.1500")
+    assert float(line["difference"]) == -71.15
+    assert "| golden | 0.0 ± 0.0; 71.15 [-71.2] | – | – | – |" in printed
+
+
+def _lines(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.mark.long
+@pytest.mark.shared_data
+def test_three_tables_are_rehearsed_on_real_rows_with_qwens_vocabulary_through_two_kills(shared_data, tmp_path):
+    rows = json.loads((shared_data / "kodcode_sample.json").read_text())
+    (tmp_path / "kodcode.json").write_text(json.dumps(rows[:24]))
+    (tmp_path / "ult.json").write_text(json.dumps(json.loads((shared_data / "ult_sample.json").read_text())[:6]))
+    problems = pq.read_table(shared_data / "evalplus_sample.parquet")
+    for name, start in (("humanevalplus", 0), ("mbppplus", 100)):
+        pq.write_table(problems.slice(start, 6), tmp_path / f"{name}.parquet")
+    out = tmp_path / "lab"
+    files = {"kodcode": "json", "ult": "json", "humanevalplus": "parquet", "mbppplus": "parquet"}
+    places = [f"{name}={tmp_path / name}.{suffix}" for name, suffix in files.items()]
+    command = ("-c", ALL_ROWS, "reproduce", "code", "tests", "alpha", "--model", "tiny", "--out", str(out))
+    arguments = (*command, "--data", *places)
+
+    killed(start_script(*arguments), (out / "self_play-seed0" / "rollouts").exists)
+    killed(start_script(*arguments), (out / "a1-ult-seed0" / "tests.jsonl").exists)
+    finished(start_script(*arguments))
+
+    assert load_tokenizer(out / "model").encode("def") == (750,)
+    for name in ("code", "tests", "alpha"):
+        lines = list(csv.DictReader((out / f"{name}.csv").open()))
+        assert {line["row"] for line in lines} == published()[name].rows.keys()
+        measured = set(published()[name].columns) - {"BigCodeBench", "mean"}  # whose rows are not there
+        assert {line["figure"] for line in lines} == measured
+        assert all(line["paper"] and line["mean"] for line in lines)
+    assert (out / "alpha_by_step.csv").read_text().count("\ncode reward,") == 5 * 2
+    page = (out / "tables.html").read_text()
+    assert 'class="curve paper' in page and "Weight of validity" in page
