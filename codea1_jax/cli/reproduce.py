@@ -196,6 +196,8 @@ def _forecast(commands: Sequence[Command], options: argparse.Namespace) -> None:
     )
     expected = estimate(commands)
     if not expected.seconds:
+        if missing:
+            print("codea1: nothing is known of how long they take", file=sys.stderr)
         return
     at_once = options.slices if options.launch else options.at_once
     hours, rest = expected.seconds / 3600, len(missing) - expected.measured - expected.unknown
