@@ -244,7 +244,11 @@ def _write(tables: Sequence[Table], papers: Mapping[str, Published], options: ar
         ends(table, seeds) if table.name == DYNAMICS else read_table(table, seeds, papers[table.name], model)
         for table in tables
     ]
-    curves = {table.name: read_dynamics(table, seeds, papers[table.name]) for table in tables if table.curves}
+    curves = {
+        table.name: read_dynamics(table, seeds, papers[table.name], comparable_counts=options.model != MICRO)
+        for table in tables
+        if table.curves
+    }
     for result in results:
         paper = [published_markdown(papers[result.name])] if papers[result.name].models else []
         text = "\n".join([markdown(result), *paper])
