@@ -196,6 +196,8 @@ def _forecast(commands: Sequence[Command], options: argparse.Namespace) -> None:
     )
     expected = estimate(commands)
     if not expected.seconds:
+        if missing:
+            print("codea1: nothing is known of how long they take", file=sys.stderr)
         return
     at_once = options.slices if options.launch else options.at_once
     hours, rest = expected.seconds / 3600, len(missing) - expected.measured - expected.unknown
@@ -242,7 +244,11 @@ def _write(tables: Sequence[Table], papers: Mapping[str, Published], options: ar
         ends(table, seeds) if table.name == DYNAMICS else read_table(table, seeds, papers[table.name], model)
         for table in tables
     ]
-    curves = {table.name: read_dynamics(table, seeds, papers[table.name]) for table in tables if table.curves}
+    curves = {
+        table.name: read_dynamics(table, seeds, papers[table.name], comparable_counts=options.model != MICRO)
+        for table in tables
+        if table.curves
+    }
     for result in results:
         paper = [published_markdown(papers[result.name])] if papers[result.name].models else []
         text = "\n".join([markdown(result), *paper])

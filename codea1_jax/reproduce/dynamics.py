@@ -53,8 +53,13 @@ class Chart:
     ticks: tuple[tuple[float, str], ...]
 
 
-def read_dynamics(table: Table, seeds: Sequence[int], paper: Published) -> tuple[Curves, ...]:
-    """Every curve of the table, from its rows' finished runs. Rows without the figure are left out."""
+def read_dynamics(
+    table: Table, seeds: Sequence[int], paper: Published, *, comparable_counts: bool = True
+) -> tuple[Curves, ...]:
+    """Every curve of the table, from its rows' finished runs. Rows without the figure are left out.
+
+    comparable_counts: whether runs have as many questions a step as the paper's, whose counts are drawn only then.
+    """
     runs = {row.name: _runs(row, seeds) for row in table.rows}
     found = []
     for title, key in table.curves:
@@ -63,7 +68,8 @@ def read_dynamics(table: Table, seeds: Sequence[int], paper: Published) -> tuple
             name: tuple(mean([step[key] for step in at_once]) for at_once in zip(*logged, strict=True))
             for name, logged in having.items()
         }
-        published = {name: curve for name, curve in paper.curves.get(title, {}).items() if name in lines}
+        drawn = comparable_counts or not key.endswith(COUNTS)
+        published = {name: curve for name, curve in paper.curves.get(title, {}).items() if drawn and name in lines}
         found.append(Curves(title, lines, published))
     return tuple(found)
 

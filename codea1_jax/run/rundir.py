@@ -222,8 +222,15 @@ def find_run(name: str) -> RecordedRun | None:
 
 
 def _recorded_config(place: str) -> dict[str, Any] | None:
+    """The configuration in a directory; None if there is none. Raises UserError if a bucket cannot be read."""
     file = locate(place) / CONFIG_FILE
-    return yaml.safe_load(file.read_text()) if file.exists() else None
+    try:
+        return yaml.safe_load(file.read_text()) if file.exists() else None
+    except Exception as error:  # gcsfs, aiohttp and google.auth share no class of errors
+        if not place.startswith(REMOTE):
+            raise
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise UserError(f"{place} cannot be read: {reason}") from error
 
 
 def check_same_run(path: Path, config: BaseModel, resume: bool) -> None:

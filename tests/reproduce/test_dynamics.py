@@ -82,6 +82,13 @@ def test_the_papers_curves_are_drawn_behind_ours_on_the_same_scales(table):
     assert [y - drawn[1][1] for _, y in drawn] == pytest.approx([100 * per_point, 0, 50 * per_point], abs=0.3)
 
 
+def test_the_papers_counts_are_drawn_behind_runs_of_as_many_questions_only(table):
+    counts = replace(PAPER, curves={"length": {"a1": ((1, 5.0), (9, 6.0))}} | PAPER.curves)
+    for comparable, drawn in ((True, ["a1"]), (False, [])):
+        reward, _, length = read_dynamics(table, SEEDS, counts, comparable_counts=comparable)
+        assert (list(reward.paper), list(length.paper)) == (["a1"], drawn)
+
+
 def test_an_untrained_row_has_no_curves(table):
     base = Row("base", lambda _seed: (), lambda _seed: None)
     with_base = replace(table, rows=(base, *table.rows))

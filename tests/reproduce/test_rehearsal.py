@@ -150,7 +150,7 @@ def test_three_tables_are_rehearsed_on_real_rows_with_qwens_vocabulary_through_t
     arguments = (*command, "--data", *places)
 
     killed(start_script(*arguments), (out / "self_play-seed0" / "rollouts").exists)
-    killed(start_script(*arguments), (out / "a1-ult-seed0" / "tests.jsonl").exists)
+    killed(start_script(*arguments), (out / "a1-ult-seed0" / "config.json").exists)
     finished(start_script(*arguments))
 
     assert load_tokenizer(out / "model").encode("def") == (750,)
