@@ -41,6 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return BAD_INPUT
         except ReaderGone:
             return DONE
+        except KeyboardInterrupt:
+            print("codea1: stopped", file=sys.stderr)
+            return STOPPED
         finally:
             with suppress(ReaderGone, OSError):  # of --help
                 sys.stdout.flush()
@@ -63,9 +66,6 @@ def _run(options: argparse.Namespace) -> int:
         return FAILED
     except Interrupted as error:
         print(f"codea1: stopped by {error}; continue with the same command and --resume", file=sys.stderr)
-        return STOPPED
-    except KeyboardInterrupt:
-        print("codea1: stopped", file=sys.stderr)
         return STOPPED
 
 

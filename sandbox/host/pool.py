@@ -1,6 +1,7 @@
 """The pool: jobs in, futures out, one jailed zygote per core."""
 
 import os
+import resource
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -55,6 +56,7 @@ class SandboxPool(Judge):
         Raises SandboxUnavailable.
         """
         self.limits = limits or Limits()
+        _refuse_beyond_own(self.limits)
         self.pending = pending
         launch = plan_launch(backend, preload, packages)
         self.backend = launch.backend
@@ -66,10 +68,12 @@ class SandboxPool(Judge):
 
     def submit(self, job: Job) -> Future[Execution]:
         """Run one program and its calls."""
+        _refuse_beyond_own(job.limits or self.limits)
         return self._submit(Progress(job, job.limits or self.limits))
 
     def submit_check(self, job: CheckJob) -> Future[CheckResult]:
         """Run a dataset's own check against one program."""
+        _refuse_beyond_own(job.limits or self.limits)
         return self._submit(CheckProgress(job, job.limits or self.limits))
 
     @property
@@ -126,3 +130,19 @@ class SandboxPool(Judge):
         future: Future[Any] = Future()
         self._backlog.put(Task(progress, future))
         return future
+
+
+def _refuse_beyond_own(limits: Limits) -> None:
+    """Raises SandboxUnavailable if programs may use more than this process: their limits could not be set.
+
+    Every program would then end before it began, and that would be a verdict.
+    """
+    for kind, wanted, option in (
+        (resource.RLIMIT_FSIZE, limits.file_bytes, "-f"),
+        (resource.RLIMIT_AS, limits.memory_mb << 20, "-v"),
+    ):
+        hard = resource.getrlimit(kind)[1]
+        if hard != resource.RLIM_INFINITY and hard < wanted:
+            raise SandboxUnavailable(
+                f"judged programs may use {wanted} bytes and this process {hard}: raise `ulimit {option}`"
+            )

@@ -108,10 +108,19 @@ class Worker:
 
 
 def memory_file(content: bytes = b"") -> IO[bytes]:
-    """An anonymous file that holds `content`, in memory where the system has such files."""
+    """An anonymous file that holds `content`, in memory where the system has such files.
+
+    Raises OSError if it cannot hold all of it, as under a limit on the size of files.
+    """
     if sys.platform == "linux":
         file: IO[bytes] = os.fdopen(os.memfd_create("judge"), "w+b", buffering=0)
     else:
         file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
-    file.write(content)
+    rest = memoryview(content)
+    try:
+        while rest:  # a write may be a short one, and only the next one is refused
+            rest = rest[file.write(rest) :]
+    except OSError as error:
+        file.close()
+        raise OSError(error.errno, error.strerror, "the judge's file in memory") from error
     return file

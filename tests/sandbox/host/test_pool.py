@@ -1,4 +1,5 @@
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from concurrent.futures import as_completed
 from pathlib import Path
 
 import pytest
+from full_disk import file_size_limit
 from test_hostile_programs import descendants
 
 from sandbox import (
@@ -24,6 +26,7 @@ from sandbox import (
 )
 from sandbox.host import jail
 from sandbox.host.protocol import CheckProgress, Progress, Report
+from sandbox.host.worker import memory_file
 from sandbox.inside.watch import NOT_CUT
 from sandbox.judge import then
 
@@ -320,6 +323,22 @@ def test_another_environments_packages_take_the_place_of_this_ones(tmp_path_fact
         assert "No module named 'numpy'" in outcome.detail
     with pytest.raises(SandboxUnavailable, match="cannot preload numpy: it is not installed in"):
         SandboxPool(preload=("numpy",), packages=folder)
+@pytest.mark.parametrize(("kind", "option"), [("RLIMIT_FSIZE", "-f"), ("RLIMIT_AS", "-v")])
+def test_programs_that_may_use_more_than_the_judge_itself_are_refused_and_not_judged(pool, monkeypatch, kind, option):
+    own = resource.getrlimit
+
+    def limited(asked):
+        return (1 << 20, 1 << 20) if asked == getattr(resource, kind) else own(asked)
+
+    monkeypatch.setattr(resource, "getrlimit", limited)
+    for refused in (lambda: SandboxPool(1, "process"), lambda: pool.submit(Job("def f(): return 1", ("f()",)))):
+        with pytest.raises(SandboxUnavailable, match=f"and this process 1048576: raise `ulimit {option}`$"):
+            refused()
+
+
+def test_a_request_of_which_only_a_part_can_be_written_is_no_request():
+    with file_size_limit(1000), pytest.raises(OSError, match="File too large"):
+        memory_file(b"x" * 2000)
 
 
 def test_limits_must_be_positive():
