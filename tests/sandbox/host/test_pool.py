@@ -323,6 +323,8 @@ def test_another_environments_packages_take_the_place_of_this_ones(tmp_path_fact
         assert "No module named 'numpy'" in outcome.detail
     with pytest.raises(SandboxUnavailable, match="cannot preload numpy: it is not installed in"):
         SandboxPool(preload=("numpy",), packages=folder)
+
+
 @pytest.mark.parametrize(("kind", "option"), [("RLIMIT_FSIZE", "-f"), ("RLIMIT_AS", "-v")])
 def test_programs_that_may_use_more_than_the_judge_itself_are_refused_and_not_judged(pool, monkeypatch, kind, option):
     own = resource.getrlimit
