@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 import pytest
 import yaml
 from tiny_run import ROOT, start_codea1, train_arguments
@@ -22,6 +23,7 @@ from tiny_run import ROOT, start_codea1, train_arguments
 from codea1_jax import cli
 from codea1_jax.config import Config, dump, load, preset_names
 from codea1_jax.files import read_lines
+from codea1_jax.plan.lengths import read_lengths
 from codea1_jax.plan.planned import Plans, read_plans
 from launch import cli as launch_cli
 
@@ -301,6 +303,20 @@ def test_every_question_is_trained_on_or_refused_by_name_and_reason(run_on_a_fil
     assert reasons["too-long"] == "its prompt is too long"
     rollouts = read_lines(directory / "rollouts" / "step_000001.jsonl")
     assert {line["question_id"] for line in rollouts} == {"twice", "thrice"}
+
+
+def test_a_runs_rollouts_are_lengths_for_a_plan(run_on_a_file):
+    directory, _ = run_on_a_file
+    file = directory / "rollouts" / "step_000001.jsonl"
+    lengths = read_lengths(file)
+    (step,) = [line for line in read_lines(directory / "metrics.jsonl") if (line["kind"], line["step"]) == ("train", 1)]
+    drawn = [length for group in lengths["code"] for length in group.responses]
+    assert np.mean(drawn) == pytest.approx(step["code/response_tokens"])
+    records = read_lines(file)
+    suites = [program["suites"] for record in records for program in record["programs"] if program["suites"]]
+    assert [len(group.responses) for group in lengths["test"]] == [len(written) for written in suites]
+    words = [len(program["prompt"]) for record in records for program in record["programs"][:1]]
+    assert all(0 < group.prompt <= count for group, count in zip(lengths["code"], words, strict=True))
 
 
 def test_a_directory_that_holds_a_run_is_only_gone_on_with_and_only_with_its_own_configuration(run_on_a_file, capsys):
