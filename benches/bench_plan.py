@@ -28,7 +28,7 @@ from codea1_jax.plan.lengths import read_lengths
 from data_pipeline import micro
 
 PRESET = "micro/a1"
-QUIET = ["eval.every=0", "checkpoint.every=0"]
+QUIET = ["eval.every=0", "checkpoint.every=1000"]
 # Which phases of a plan make what a run reports the seconds of.
 TIMED = {
     "generate_code": ("prefill code", "decode code"),
@@ -68,7 +68,7 @@ def main() -> None:
         save_params(Path(model), init_params(Qwen2(SHAPE), jax.random.key(0)), SHAPE)
         micro_tokenizer(micro.WORDS).save(Path(model))
         large = [
-            *("model.architecture=null", f"model.pretrained={model}", "train.questions=4"),
+            *("model.architecture=null", "warm_start=null", f"model.pretrained={model}", "train.questions=4"),
             *("code.grpo.mini_batch_questions=4", "test.grpo.mini_batch_questions=4"),
         ]
         ratios = {

@@ -170,6 +170,7 @@ def account(loaded: Loaded, config: Mapping[str, Any], started: float) -> dict[s
 
     return {
         "refused": {refusal.id: refusal.reason for refusal in loaded.refused},
+        "dropped_tests": {test.id: test.reason for test in loaded.dropped},
         "config": dict(config),
         "versions": versions(),
         "seconds": round(time.perf_counter() - started, 1),
@@ -188,10 +189,10 @@ def print_results(results: Mapping[str, Any], folder: Path, *, as_json: bool) ->
     if measured:
         print_table(results_table(results["benchmarks"]))
         sys.stdout.flush()
-    for name in ("unsound", "missing_dependencies", "refused"):
+    verbs = {"refused": "not read", "dropped_tests": "a test was left out"}
+    for name in ("unsound", "missing_dependencies", *verbs):
         for task, reason in results.get(name, {}).items():
-            verb = "not read" if name == "refused" else "cannot be judged"
-            print(f"{verb}: {task}: {reason}", file=sys.stderr)
+            print(f"{verbs.get(name, 'cannot be judged')}: {task}: {reason}", file=sys.stderr)
     if packages := results.get("missing_packages"):
         listed = ", ".join(f"{name} ({counted(count, 'problem')})" for name, count in packages.items())
         print(f"the judge's Python lacks: {listed}; see --environment", file=sys.stderr)

@@ -62,10 +62,19 @@ def calibrate(config: Config, fill: float, watch: Watch, lengths: Lengths | None
     Raises UserError if the mesh does not suit them, or `lengths` lacks a role.
     """
     devices = jax.devices()
-    run = planned_run_on(config, devices[0].platform, len(devices))
+    run = planned_run_on(config if lengths is None else _as_long_as(config, lengths), devices[0].platform, len(devices))
     step = step_calls(run, fill, lengths)
     measured = measure(run, make_mesh(config.mesh, devices), step, watch, hardware_of(devices))
     return [phase_forecast(run, step, phase, measured) for phase in step.calls]
+
+
+def _as_long_as(config: Config, lengths: Lengths) -> Config:
+    """The configuration whose longest prompts are those of `lengths`: a run makes room for its own questions only."""
+    longest = {
+        f"{role}_prompt_tokens": min(max(g.prompt for g in groups), getattr(config.rollout, f"{role}_prompt_tokens"))
+        for role, groups in lengths.items()
+    }
+    return config.model_copy(update={"rollout": config.rollout.model_copy(update=longest)})
 
 
 def hardware_of(devices: Sequence[Any]) -> Hardware | None:

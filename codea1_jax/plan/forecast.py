@@ -108,7 +108,7 @@ def step_calls(run: PlannedRun, fill: float, lengths: Lengths | None = None) -> 
             calls[f"insert {load.role}"] = {(): sum(found.prefills.values())}
         calls[f"decode {load.role}"] = _decode_calls(run, load, found)
         taken = run.config.train.questions * run.config.train.update_n if load.role == "test" else len(groups)
-        learned.setdefault(load.policy, []).append(groups[:taken])
+        learned.setdefault(load.policy, []).append([group for group in groups if group.learned][:taken])
     if METHODS[run.config.method.name].supervised:
         rollout, questions = run.config.rollout, run.config.train.questions
         load = SamplingLoad("test", "test", questions, 1, rollout.test_prompt_tokens, rollout.test_tokens)

@@ -21,10 +21,11 @@ PROMPT_SPREAD = 0.4
 
 @dataclass(frozen=True)
 class Group:
-    """The tokens of a prompt and of each of its responses."""
+    """The tokens of a prompt and of each of its responses. learned: whether a policy may learn from them."""
 
     prompt: int
     responses: tuple[int, ...]
+    learned: bool = True
 
 
 Lengths = Mapping[Role, Sequence[Group]]
@@ -55,6 +56,7 @@ def choose_groups(load: SamplingLoad, lengths: Lengths, seed: int = 0) -> list[G
         Group(
             min(group.prompt, load.prompt),
             tuple(min(group.responses[sample % len(group.responses)], load.response) for sample in range(load.samples)),
+            group.learned,
         )
         for group in chosen
     ]
@@ -94,14 +96,14 @@ def _stated(tree: Mapping[str, Any]) -> tuple[Role, Group]:
 def _recorded(question: Mapping[str, Any]) -> Iterator[tuple[Role, Group]]:
     """Of a question's record in a run: its programs, and the suites of each."""
     programs = question["programs"]
-    yield "code", _answered(programs)
-    for program in programs:
-        if program["suites"]:  # one that is not valid has none
-            yield "test", _answered(program["suites"])
+    yield "code", _answered(programs, learned=True)
+    for suites in (program["suites"] for program in programs):
+        if suites:  # a program that is not valid has none
+            yield "test", _answered(suites, learned=any(suite["trained"] for suite in suites))
 
 
-def _answered(responses: Sequence[Mapping[str, Any]]) -> Group:
-    return Group(responses[0]["prompt_tokens"], tuple(each["response_tokens"] for each in responses))
+def _answered(responses: Sequence[Mapping[str, Any]], *, learned: bool) -> Group:
+    return Group(responses[0]["prompt_tokens"], tuple(each["response_tokens"] for each in responses), learned)
 
 
 def _log_normal(

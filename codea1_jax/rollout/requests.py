@@ -156,10 +156,11 @@ class Capacity:
 
     @property
     def prefill_buckets(self) -> tuple[int, ...]:
-        """Ascending lengths of a shard's prefill, in tokens, whole pages."""
-        longest = self.prompt_pages * self.block
-        full = max(longest, pages_of(self.prefill_tokens, self.block) * self.block)
-        return tuple(sorted({*(pages_of(bucket, self.block) * self.block for bucket in self.prompt_buckets), full}))
+        """Ascending lengths of a shard's prefill, in whole pages: those of prompts, doubled until it is full."""
+        prompts = [pages_of(bucket, self.block) * self.block for bucket in self.prompt_buckets]
+        full = max(prompts[-1], pages_of(self.prefill_tokens, self.block) * self.block)
+        doublings = (full // prompts[0]).bit_length()
+        return tuple(sorted({*prompts, full, *(prompts[0] << n for n in range(doublings) if prompts[0] << n < full)}))
 
 
 def pages_of(tokens: int, block: int) -> int:

@@ -315,6 +315,7 @@ def test_a_runs_rollouts_are_lengths_for_a_plan(run_on_a_file):
     records = read_lines(file)
     suites = [program["suites"] for record in records for program in record["programs"] if program["suites"]]
     assert [len(group.responses) for group in lengths["test"]] == [len(written) for written in suites]
+    assert [group.learned for group in lengths["test"]] == [any(s["trained"] for s in written) for written in suites]
     words = [len(program["prompt"]) for record in records for program in record["programs"][:1]]
     assert all(0 < group.prompt <= count for group, count in zip(lengths["code"], words, strict=True))
 

@@ -7,7 +7,7 @@ import pytest
 
 from codea1_jax.rollout import Capacity, Request
 from codea1_jax.rollout.decode import DecodedBlock
-from codea1_jax.rollout.requests import pages_of
+from codea1_jax.rollout.requests import bucket_of, pages_of
 from codea1_jax.rollout.schedule import PREFILL_AT, Schedule, sample_key
 
 CAPACITY = Capacity.for_slots(2, 2, (4, 8), (4, 12), block=4, prefill_tokens=8)
@@ -204,3 +204,10 @@ def test_requests_go_to_the_shard_that_lacks_work_most():
     assert pack.segments.max(axis=1).tolist() == [2, 1]
     rows = schedule.rows()
     assert rows.active.reshape(2, -1).sum(axis=1).tolist() == [4, 2]
+
+
+def test_a_prefill_is_never_twice_as_long_as_its_prompts():
+    short = Capacity.for_slots(16, 8, (16,), (40,), block=8, prefill_tokens=8192)
+    for tokens in range(short.prefill_buckets[0], 8193, 8):
+        assert tokens <= bucket_of(tokens, short.prefill_buckets) < 2 * tokens
+    assert len(short.prefill_buckets) <= 10  # each costs a compilation
