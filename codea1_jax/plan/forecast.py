@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from codea1_jax.config import METHODS, Config
@@ -108,7 +108,8 @@ def step_calls(run: PlannedRun, fill: float, lengths: Lengths | None = None) -> 
             calls[f"insert {load.role}"] = {(): sum(found.prefills.values())}
         calls[f"decode {load.role}"] = _decode_calls(run, load, found)
         taken = run.config.train.questions * run.config.train.update_n if load.role == "test" else len(groups)
-        learned.setdefault(load.policy, []).append([group for group in groups if group.learned][:taken])
+        trained_on = [group for group in groups if group.learned][:taken]
+        learned.setdefault(load.policy, []).append([_computed(run, load.policy, group) for group in trained_on])
     if METHODS[run.config.method.name].supervised:
         rollout, questions = run.config.rollout, run.config.train.questions
         load = SamplingLoad("test", "test", questions, 1, rollout.test_prompt_tokens, rollout.test_tokens)
@@ -117,6 +118,12 @@ def step_calls(run: PlannedRun, fill: float, lengths: Lengths | None = None) -> 
     for policy, what in by_policy.items():
         calls |= _learning_calls(run, policy, what)
     return StepCalls(calls, sampled, by_role, by_policy)
+
+
+def _computed(run: PlannedRun, policy: str, group: Group) -> Group:
+    """Those of a group's responses that an update computes, as far as it is known."""
+    skips = learner_config(run.config, policy).grpo.skip_zero_advantage
+    return replace(group, responses=group.weighted) if skips and group.weighted is not None else group
 
 
 def _decode_calls(run: PlannedRun, load: SamplingLoad, sampled: Sampled) -> Mapping[tuple[int, ...], Number]:

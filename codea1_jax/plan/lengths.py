@@ -21,11 +21,15 @@ PROMPT_SPREAD = 0.4
 
 @dataclass(frozen=True)
 class Group:
-    """The tokens of a prompt and of each of its responses. learned: whether a policy may learn from them."""
+    """The tokens of a prompt and of each of its responses.
+
+    learned: whether a policy may learn from them. weighted: the responses with an advantage; None: not known.
+    """
 
     prompt: int
     responses: tuple[int, ...]
     learned: bool = True
+    weighted: tuple[int, ...] | None = None
 
 
 Lengths = Mapping[Role, Sequence[Group]]
@@ -57,6 +61,7 @@ def choose_groups(load: SamplingLoad, lengths: Lengths, seed: int = 0) -> list[G
             min(group.prompt, load.prompt),
             tuple(min(group.responses[sample % len(group.responses)], load.response) for sample in range(load.samples)),
             group.learned,
+            None if group.weighted is None else tuple(min(length, load.response) for length in group.weighted),
         )
         for group in chosen
     ]
@@ -103,7 +108,9 @@ def _recorded(question: Mapping[str, Any]) -> Iterator[tuple[Role, Group]]:
 
 
 def _answered(responses: Sequence[Mapping[str, Any]], *, learned: bool) -> Group:
-    return Group(responses[0]["prompt_tokens"], tuple(each["response_tokens"] for each in responses), learned)
+    lengths = [each["response_tokens"] for each in responses]
+    weighted = [length for length, each in zip(lengths, responses, strict=True) if each["advantage"] != 0]
+    return Group(responses[0]["prompt_tokens"], tuple(lengths), learned, tuple(weighted))
 
 
 def _log_normal(

@@ -89,7 +89,8 @@ def calibrated_table(phases: Sequence[Calibrated], title: str) -> Table:
     for name in ("phase", "calls", "s/call", "s/step", *(["measured : expected"] if known else [])):
         table.add_column(name, justify="left" if name == "phase" else "right", no_wrap=True)
     for phase in phases:
-        cells = (phase.phase, f"{phase.calls:.3g}", f"{phase.seconds / phase.calls:.3g}", f"{phase.seconds:.3g}")
+        per_call = f"{phase.seconds / phase.calls:.3g}" if phase.calls else ""
+        cells = (phase.phase, f"{phase.calls:.3g}", per_call, f"{phase.seconds:.3g}")
         table.add_row(*cells, *([] if phase.ratio is None else [f"{phase.ratio:.2f}"]))
     return table
 

@@ -313,6 +313,8 @@ def test_a_runs_rollouts_are_lengths_for_a_plan(run_on_a_file):
     drawn = [length for group in lengths["code"] for length in group.responses]
     assert np.mean(drawn) == pytest.approx(step["code/response_tokens"])
     records = read_lines(file)
+    weighted = [[p["response_tokens"] for p in r["programs"] if p["advantage"]] for r in records]
+    assert [list(group.weighted) for group in lengths["code"]] == weighted
     suites = [program["suites"] for record in records for program in record["programs"] if program["suites"]]
     assert [len(group.responses) for group in lengths["test"]] == [len(written) for written in suites]
     assert [group.learned for group in lengths["test"]] == [any(s["trained"] for s in written) for written in suites]

@@ -165,3 +165,24 @@ def test_a_step_s_learning_follows_from_its_mini_batches():
     # 256 programs on golden tests; 2,048 suites on their program and on the reference; 16 chips with 14 cores each.
     assert judging_seconds(config, hardware) == pytest.approx((256 + 2 * 2048) / (330 * 16 * 14))
     assert all(name.shape for name in step.smaller_prefills(make_planned_run(config, hardware)))
+
+
+def test_responses_that_an_update_skips_are_not_counted():
+    group = Group(9, (5, 7, 6), weighted=(7,))
+    unused = Group(9, (8, 8, 8), learned=False)
+    given = {"code": [group] * 32, "test": [group] * 16 + [unused] * 240}
+    names = ("code", "test")
+    skipping = [
+        f"{policy}.grpo={{mini_batch_questions: 32, kl_coef: 0, skip_zero_advantage: true}}" for policy in names
+    ]
+
+    def learned(*overrides):
+        config = load(Config, "1.5b/a1_v5e", ["train.questions=32", *overrides])
+        found = step_calls(make_planned_run(config, find_hardware(config.hardware)), 1.0, given).learned
+        return {policy: found[policy].groups for policy in names}
+
+    assert {group.responses for group in learned()["code"]} == {
+        (5, 7, 6, 5, 7, 6, 5, 7)
+    }  # repeated up to eight samples
+    assert [group.responses for group in learned(*skipping)["code"]] == [(7,)] * 32
+    assert [group.responses for group in learned(*skipping)["test"]] == [(7,)] * 16  # the others were not trained on

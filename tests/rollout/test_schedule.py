@@ -40,15 +40,15 @@ def test_longest_prompts_enter_first_and_requests_of_a_bucket_in_their_order():
 
 def test_prompts_share_a_prefill_each_from_a_page_on():
     roomy = dataclasses.replace(CAPACITY, slots=4, pages=40, prefill_tokens=20)
-    schedule = schedule_of([Request(tuple(range(2, 2 + n)), (n,), 1) for n in (6, 3, 2)], roomy)
-    (pack,) = schedule.admit()
-    np.testing.assert_array_equal(pack.tokens, [[2, 3, 4, 5, 6, 0, 0, 0, 2, 3, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0]])
-    np.testing.assert_array_equal(pack.segments, [[1, 1, 1, 1, 1, 0, 0, 0, 2, 2, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0]])
-    np.testing.assert_array_equal(pack.positions[0, [0, 4, 8, 9, 12]], [0, 4, 0, 1, 0])
-    np.testing.assert_array_equal(pack.pages, [[0, 1, 2, 3, roomy.pages]])
+    schedule = schedule_of([Request(tuple(range(2, 2 + n)), (n,), 1) for n in (6, 3)], roomy)
+    (packed,) = schedule.admit()
+    np.testing.assert_array_equal(packed.tokens, [[2, 3, 4, 5, 6, 0, 0, 0, 2, 3, 0, 0, 0, 0, 0, 0]])
+    np.testing.assert_array_equal(packed.segments, [[1, 1, 1, 1, 1, 0, 0, 0, 2, 2, 0, 0, 0, 0, 0, 0]])
+    np.testing.assert_array_equal(packed.positions[0, [0, 4, 8, 9]], [0, 4, 0, 1])
+    np.testing.assert_array_equal(packed.pages, [[0, 1, 2, roomy.pages]])
     prompts = schedule.prompts()
-    np.testing.assert_array_equal(prompts.lengths, [5, 2, 1, 0])
-    np.testing.assert_array_equal(prompts.pages[:3], [[0, 1], [2, roomy.pages], [3, roomy.pages]])
+    np.testing.assert_array_equal(prompts.lengths, [5, 2, 0, 0])
+    np.testing.assert_array_equal(prompts.pages[:2], [[0, 1], [2, roomy.pages]])
 
 
 def test_a_prefill_has_the_smallest_length_that_holds_its_prompts():
