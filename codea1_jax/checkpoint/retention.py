@@ -11,7 +11,7 @@ Score = Callable[[int], float | None]  # of a step: how good the models were, No
 
 @dataclass(frozen=True)
 class Keep:
-    """Keeps the newest checkpoints, the best, and those of every so many steps (0: none). An Orbax preservation policy.
+    """Keeps the newest checkpoints, the best, and every Nth (0: none). An Orbax preservation policy.
 
     Of equally good ones the newer is better.
     """

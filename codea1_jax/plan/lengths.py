@@ -99,7 +99,7 @@ def _stated(tree: Mapping[str, Any]) -> tuple[Role, Group]:
 
 
 def _recorded(question: Mapping[str, Any]) -> Iterator[tuple[Role, Group]]:
-    """Of a question's record in a run: its programs, and the suites of each."""
+    """Reads a question's record in a run: its programs, and the suites of each."""
     programs = question["programs"]
     yield "code", _answered(programs, learned=True)
     for suites in (program["suites"] for program in programs):

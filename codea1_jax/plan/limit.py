@@ -2,7 +2,7 @@
 
 Nothing of the project's own layout or programs is in it, so that it says how much could be gained at most. Keys, values
 and weights are spread over all devices at no cost; prompts are computed once for all of their responses; as many
-samples are decoded at once as memory holds beside what is trained; nobody waits for a host, a link or a sibling.
+samples are decoded at once as memory holds next to what is trained; nothing waits for a host, a link or a sibling.
 """
 
 from __future__ import annotations

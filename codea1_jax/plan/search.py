@@ -138,7 +138,7 @@ def rank(config: Config, hardware: Hardware, fill: float, reload: Callable[[Sequ
 def layouts(config: Config, hardware: Hardware, reload: Callable[[Sequence[str]], Config]) -> Iterator[Layout]:
     """Every layout that arithmetic finds room for, with as many pages of rollouts as fit.
 
-    Of micro-batches, recomputation and offloading only the cheapest that fit beside each other are kept: the largest
+    It keeps only the cheapest micro-batches, recomputation and offloading that fit together: the largest
     micro-batches, the least recomputation, and moments on the devices.
     """
     for mesh in meshes(config, hardware):
@@ -164,7 +164,7 @@ def meshes(config: Config, hardware: Hardware) -> list[tuple[int, int, int]]:
 
 
 def _with_rows(config: Config, run: PlannedRun, hardware: Hardware, layout: Layout) -> Iterator[Layout]:
-    """The layout with several numbers of rows, and the pages that fit beside them."""
+    """The layout with several numbers of rows, and the pages that still fit."""
     loads = sampling_loads(config)
     if not loads:
         yield layout

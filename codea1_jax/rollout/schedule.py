@@ -175,7 +175,7 @@ class Schedule:
         return Rows(*(array.copy() for array in host))  # a device may read them while they change here
 
     def prompts(self) -> ResidentPrompts:
-        """The resident prompts; those that no row looks at count as empty, so that nobody reads them."""
+        """The resident prompts; those that no row looks at count as empty, so that they are not read."""
         running = [group.slot for shard in self._shards for group in shard.groups if group.running]
         lengths = np.zeros_like(self._prompt_lengths)
         lengths[running] = self._prompt_lengths[running]

@@ -52,7 +52,7 @@ class FunctionResult:
 
     @property
     def kill_rate(self) -> float | None:
-        """The share of mutants that the correct tests kill; None where there is no mutant."""
+        """The share of mutants that the correct tests kill; None without mutants."""
         return self.killed / self.mutants if self.mutants else None
 
 
@@ -102,7 +102,8 @@ def score(
 def answered(judge: Judge, problem: Problem, tests: Sequence[SuiteTest]) -> list[SuiteTest]:
     """The tests with the answers of the problem's own solution, each call once.
 
-    Left out are calls whose answer is no literal: that raise, or give nothing plain, a nan, or a very long value.
+    Leaves out calls whose answer cannot be written as a literal: they raise, or
+    return nothing plain, a nan or a very long value.
     Raises SandboxError if the judge fails.
     """
     calls = [test.call for test in tests]
