@@ -16,8 +16,10 @@ from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 from jax._src import distributed  # its client, which alone knows who is alive, has no public name
-from jax.experimental import multihost_utils
+from jax.sharding import NamedSharding, PartitionSpec
 
 from codea1_jax.config import HostsConfig
 from codea1_jax.errors import Interrupted, UserError
@@ -69,7 +71,7 @@ def joined(settings: HostsConfig) -> Iterator[None]:
     try:
         with agreeing(_Board(), jax.process_index(), jax.process_count()):
             yield
-            multihost_utils.sync_global_devices("the run is over")
+            _wait_for_every_device()
         over.set()
         _wait_for_the_others_to_leave()
     except (UserError, Interrupted):  # all hosts know of it and leave by this door
@@ -109,6 +111,17 @@ def _in_cluster() -> bool:
     step = int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) > 1
     workers = "," in os.environ.get("TPU_WORKER_HOSTNAMES", "")
     return step or workers or os.environ.get("JAX_PLATFORMS") == "tpu"
+
+
+def _wait_for_every_device() -> None:
+    """All hosts come here, and leave when each device of each has done what it was given.
+
+    `multihost_utils.sync_global_devices` would not do: it looks at one device of a process, and another that still
+    connects to its peers when these leave waits for them for ever.
+    """
+    everywhere = NamedSharding(jax.make_mesh((jax.device_count(),), ("all",)), PartitionSpec("all"))
+    ones = jax.make_array_from_callback((jax.device_count(),), everywhere, lambda index: np.ones(1, np.int32))
+    jax.block_until_ready(jax.jit(jnp.sum, out_shardings=NamedSharding(everywhere.mesh, PartitionSpec()))(ones))
 
 
 def _wait_for_the_others_to_come() -> None:
