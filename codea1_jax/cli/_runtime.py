@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,16 @@ _FOLDER = "JAX_COMPILATION_CACHE_DIR"
 _LEAST_SECONDS = "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"
 
 logger = logging.getLogger(__name__)
+
+
+@contextmanager
+def terminated_as_by_ctrl_c() -> Iterator[None]:
+    """Inside it, SIGTERM raises KeyboardInterrupt, unless something else handles it."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def keep_compiled_programs() -> None:

@@ -55,6 +55,7 @@ def joined(settings: HostsConfig) -> Iterator[None]:
         in_order = "--xla_cpu_enable_concurrency_optimized_scheduler=false"
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {in_order}".strip()
     jax.config.update("jax_enable_recoverability", True)  # else a death elsewhere aborts this process unexplained
+    jax.config.update("jax_enable_preemption_service", False)  # it takes SIGTERM and tells nobody
     over = threading.Event()
     try:
         jax.distributed.initialize(
@@ -74,7 +75,7 @@ def joined(settings: HostsConfig) -> Iterator[None]:
             _wait_for_every_device()
         over.set()
         _wait_for_the_others_to_leave()
-    except (UserError, Interrupted):  # all hosts know of it and leave by this door
+    except (UserError, Interrupted, KeyboardInterrupt):  # all hosts know of it and leave by this door
         _wait_for_the_others_to_come()
         over.set()
         _wait_for_the_others_to_leave()

@@ -35,6 +35,23 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
+def test_a_signal_before_the_first_step_stops_every_host(tmp_path):
+    processes = start_two(tmp_path / "run")
+    stderr = processes[0].stderr
+    assert stderr is not None
+    while "starting the judge" not in stderr.readline():
+        assert processes[0].poll() is None
+    for process in processes:
+        process.send_signal(signal.SIGTERM)
+    asked = time.monotonic()
+    for process in processes:
+        said = process.communicate(timeout=100)[1]
+        assert process.returncode == 130, said
+        assert said.splitlines()[-1] == "codea1: stopped"
+    assert time.monotonic() - asked < 60
+    assert not (tmp_path / "run" / "metrics.jsonl").exists()
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("stage", "every"),
