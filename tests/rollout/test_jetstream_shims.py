@@ -55,7 +55,7 @@ class DecodedBlock(engine_api.ResultTokens):
         pass
 
     def convert_to_numpy(self):
-        assert self.readable.wait(30)
+        assert self.readable.wait(100)
         return self
 
 
@@ -97,7 +97,7 @@ def test_the_last_slot_may_be_freed_just_before_a_block_is_decoded(start, monkey
             engine.inserted = False
             freed.clear()
             engine.readable.set()
-            assert freed.wait(30)
+            assert freed.wait(100)
         return queue.Queue.empty(backlog)
 
     monkeypatch.setattr(slots, "put", put)

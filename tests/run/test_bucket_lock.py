@@ -83,7 +83,7 @@ def test_of_two_that_find_a_stale_lock_one_takes_it(emulator):
             nonlocal waited
             waited += seconds
             if waited >= bucket_lock.STALE_SECONDS:
-                both_waited.wait(30)
+                both_waited.wait(100)
 
         try:
             found.append(BucketLock(DIRECTORY, sleep=sleep))

@@ -216,7 +216,7 @@ def test_a_directory_in_use_is_refused_with_its_holder_until_that_process_ends_e
         assert files(tmp_path) == before
     finally:
         holder.kill()
-        holder.communicate(timeout=30)
+        holder.communicate(timeout=100)
     with open_run(tmp_path, resume=resume) as run:
         assert run.resume_step is None
         with pytest.raises(UserError, match="is in use by process"):

@@ -187,7 +187,7 @@ def test_unknown_models_paths_tokens_and_bodies_have_their_statuses(server, clie
 def status(server, path, body=None):
     request = urllib.request.Request(server.url + path, body, {"Authorization": f"Bearer {TOKEN}"})
     try:
-        with urllib.request.urlopen(request, timeout=30) as response:
+        with urllib.request.urlopen(request, timeout=100) as response:
             return response.status
     except urllib.error.HTTPError as error:
         assert "error" in json.load(error)
@@ -195,7 +195,7 @@ def status(server, path, body=None):
 
 
 def read(server, path):
-    with urllib.request.urlopen(server.url + path, timeout=30) as response:
+    with urllib.request.urlopen(server.url + path, timeout=100) as response:
         return response.read().decode()
 
 

@@ -49,9 +49,9 @@ def test_an_exception_fails_its_task_and_no_other(jail: SandboxPool, monkeypatch
     for job, future in [(job, jail.submit(job)) for job in JOBS]:
         if job == CURSED:
             with pytest.raises(SandboxError, match=f"ended this job: {type(error).__name__}"):
-                future.result(timeout=30)
+                future.result(timeout=100)
         else:
-            assert future.result(timeout=30).outcomes[0].value == "2"
+            assert future.result(timeout=100).outcomes[0].value == "2"
     assert (jail.working, jail.restarts) == (2, 0)
 
 
@@ -66,7 +66,7 @@ def test_a_host_without_descriptors_for_a_moment_fails_only_the_tasks_of_that_mo
 
     original = worker_thread.memory_file
     monkeypatch.setattr(worker_thread, "memory_file", memory_file)
-    errors = [future.exception(timeout=30) for future in [jail.submit(HONEST) for _ in range(20)]]
+    errors = [future.exception(timeout=100) for future in [jail.submit(HONEST) for _ in range(20)]]
     assert sorted(map(type, errors), key=str) == [type(None)] * 18 + [SandboxError] * 2
     assert any("cannot continue judging: [Errno 24]" in str(error) for error in errors)
     assert jail.execute([HONEST])[0].valid
@@ -97,7 +97,7 @@ def test_a_job_that_no_worker_survives_costs_its_neighbours_in_the_pipeline_noth
 def test_comparing_the_values_of_one_job_may_fail_and_is_told(jail: SandboxPool, monkeypatch):
     monkeypatch.setattr("sandbox.judge.verdicts", lambda *_: 1 // 0)
     with pytest.raises(ZeroDivisionError):
-        jail.submit_judge(JudgeJob(HONEST.program, (Test("f(1)", "2"),))).result(timeout=30)
+        jail.submit_judge(JudgeJob(HONEST.program, (Test("f(1)", "2"),))).result(timeout=100)
 
 
 def test_what_follows_a_cancelled_future_is_cancelled_and_does_not_hang():
@@ -105,7 +105,7 @@ def test_what_follows_a_cancelled_future_is_cancelled_and_does_not_hang():
     second = then(first, lambda value: value + 1)
     first.cancel()
     with pytest.raises(CancelledError):
-        second.result(timeout=10)
+        second.result(timeout=100)
 
 
 def test_closing_a_pool_whose_last_worker_is_gone_does_not_wait(monkeypatch):
@@ -120,7 +120,7 @@ def test_closing_a_pool_whose_last_worker_is_gone_does_not_wait(monkeypatch):
         only._worker.kill()
         for future in waiting:
             with pytest.raises(SandboxError, match="no worker of the judge can be started: no"):
-                future.result(timeout=30)
+                future.result(timeout=100)
         with pytest.raises(SandboxError, match="no worker"):
             pool.submit(HONEST)
         assert pool.worker_pids == ()

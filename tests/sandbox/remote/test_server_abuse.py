@@ -419,7 +419,7 @@ def test_without_any_worker_jobs_fail_at_once_and_are_judged_again_once_there_is
             kill_worker(pool, 0)
             for job in waiting:
                 with pytest.raises(SandboxError, match="no user namespaces here"):
-                    job.result(timeout=30)
+                    job.result(timeout=100)
             assert health(address) == (503, health(address)[1] | {"status": "down", "working": 0})
             assert post(address, as_body())[0] == 503
             with pytest.raises(SandboxUnavailable):
