@@ -23,13 +23,13 @@ from codea1_jax.plan.plan import make_plan
 from codea1_jax.plan.planned import Planned, Plans, markdown, markdown_phases, read_plans, write_plans
 from codea1_jax.plan.planned_run import make_planned_run
 from codea1_jax.plan.table import conclusion, planned, rich_table
+from codea1_jax.plan.whole_run import whole_run
 from codea1_jax.plan.workload import PlannedRun, phases
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "plan.md"
 DONE = ROOT / ".cache" / "plan_all_done"  # names of the presets that a stopped run had planned
 FILL = 0.25  # mean length of prompts and responses, as a share of the longest allowed
-QUESTIONS = 9_688  # that the paper trains on
 COMPILERS = ("jaxlib", "libtpu", "jax-cuda12-pjrt")
 HEAD = f"""# Hardware presets, planned
 
@@ -45,7 +45,8 @@ The *least* is the best that the chips could do with this layout and its padding
 for each call what the compiler's program should take: libtpu's own estimate of its cycles; on GPUs what each kernel's
 bytes and FLOPs take at the share of the card's figures that `codea1_jax/plan/duration.py` assumes; and for the pages
 of the cache, which the kernels read as far as each sample has come, the bytes in use. *mostly* is what a phase spends
-most of that time on. No figure here has been measured on a device. Evaluation, saving and compilation are left out.
+most of that time on. No figure here has been measured on a device. The hours of a run (`codea1 presets`) include its
+evaluations, the saves that steps wait for and the first start (`codea1_jax/plan/whole_run.py`).
 
 """
 
@@ -93,7 +94,7 @@ def compilers() -> str:
 
 
 def hours(plans: Mapping[str, Planned]) -> dict[str, tuple[float, float]]:
-    """Hours of a whole run of every preset on a planned layout, least and expected: its calls at the plan's cost."""
+    """Hours of a whole run of every preset on a planned layout: of its steps at least, and expected of all of it."""
     found: dict[str, tuple[float, float]] = {}
     for name in preset_names():
         config = load(Config, name)
@@ -101,9 +102,10 @@ def hours(plans: Mapping[str, Planned]) -> dict[str, tuple[float, float]]:
         if config.hardware is None or plan is None:
             continue
         run = make_planned_run(config, find_hardware(config.hardware))
-        steps = config.train.total_steps(QUESTIONS)
         least, expected = step_seconds(run, step_calls(run, FILL), plan)
-        found[name] = round(steps * least / 3600, 1), round(steps * expected / 3600, 1)
+        calls = {phase: seconds for phase, (_, seconds) in plan.call_seconds.items()}
+        whole = whole_run(run, find_hardware(config.hardware), FILL, expected, calls)
+        found[name] = round(whole.num_steps * least / 3600, 1), round(whole.seconds / 3600, 1)
     return {name: found[name] for name in sorted(found)}
 
 

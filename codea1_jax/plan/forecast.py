@@ -96,17 +96,11 @@ def step_calls(run: PlannedRun, fill: float, lengths: Lengths | None = None) -> 
     def groups_of(load: SamplingLoad) -> list[Group]:
         return draw_groups(load, fill) if lengths is None else choose_groups(load, lengths)
 
-    calls: dict[str, Mapping[tuple[int, ...], Number]] = {}
-    sampled: dict[str, Sampled] = {}
-    by_role: dict[str, tuple[Group, ...]] = {}
+    loads = {load: tuple(groups_of(load)) for load in sampling_loads(run.config)}
+    found = sampling_calls(run, loads)
+    calls = dict(found.calls)
     learned: dict[str, list[Sequence[Group]]] = {}
-    for load in sampling_loads(run.config):
-        groups = by_role[load.role] = tuple(groups_of(load))
-        found = sampled[load.role] = simulate_sampling(groups, load_capacity(run, load))
-        calls[f"prefill {load.role}"] = {(bucket,): count for bucket, count in found.prefills.items()}
-        if run.config.rollout.engine == "jetstream":
-            calls[f"insert {load.role}"] = {(): sum(found.prefills.values())}
-        calls[f"decode {load.role}"] = _decode_calls(run, load, found)
+    for load, groups in loads.items():
         taken = run.config.train.questions * run.config.train.update_n if load.role == "test" else len(groups)
         trained_on = [group for group in groups if group.learned][:taken]
         learned.setdefault(load.policy, []).append([_computed(run, load.policy, group) for group in trained_on])
@@ -117,7 +111,20 @@ def step_calls(run: PlannedRun, fill: float, lengths: Lengths | None = None) -> 
     by_policy = {policy: _learned(run, policy, parts) for policy, parts in learned.items()}
     for policy, what in by_policy.items():
         calls |= _learning_calls(run, policy, what)
-    return StepCalls(calls, sampled, by_role, by_policy)
+    return replace(found, calls=calls, learned=by_policy)
+
+
+def sampling_calls(run: PlannedRun, loads: Mapping[SamplingLoad, tuple[Group, ...]]) -> StepCalls:
+    """The calls that draw these groups with the rows and pages of the loads."""
+    calls: dict[str, Mapping[tuple[int, ...], Number]] = {}
+    sampled: dict[str, Sampled] = {}
+    for load, groups in loads.items():
+        found = sampled[load.role] = simulate_sampling(groups, load_capacity(run, load))
+        calls[f"prefill {load.role}"] = {(bucket,): count for bucket, count in found.prefills.items()}
+        if run.config.rollout.engine == "jetstream":
+            calls[f"insert {load.role}"] = {(): sum(found.prefills.values())}
+        calls[f"decode {load.role}"] = _decode_calls(run, load, found)
+    return StepCalls(calls, sampled, {load.role: groups for load, groups in loads.items()})
 
 
 def _computed(run: PlannedRun, policy: str, group: Group) -> Group:

@@ -16,6 +16,7 @@ from codea1_jax.plan.limit import limit_seconds
 from codea1_jax.plan.memory import refuse_what_cannot_fit, resident, suggested_fix
 from codea1_jax.plan.planned_run import make_planned_run
 from codea1_jax.plan.simulation import Sampled
+from codea1_jax.plan.whole_run import WholeRun, whole_run
 from codea1_jax.plan.workload import Phase, PlannedRun, phases, sampled_tokens
 
 
@@ -95,6 +96,12 @@ class Plan:
         return sum(row.expected_seconds for row in self.rows) + self.judging
 
     @property
+    def whole(self) -> WholeRun:
+        """What the run is expected to take, evaluations, saves and start included; only if it fits."""
+        calls = {row.phase.name: row.expected_seconds / row.calls for row in self.rows if row.calls}
+        return whole_run(self.run, self.hardware, self.fill, self.expected_seconds, calls)
+
+    @property
     def limit_seconds(self) -> float:
         """What the published figures of the hardware allow, judging left out."""
         return sum(self.limit.values())
@@ -170,6 +177,7 @@ def as_document(plan: Plan) -> dict[str, Any]:
         "step_seconds_expected": plan.expected_seconds,
         "step_seconds_limit": dict(plan.limit),
         "judging_seconds_expected": plan.judging,
+        "run_seconds_expected": asdict(plan.whole) if plan.fits else None,
         "tokens_per_second_at_most": plan.tokens_per_second,
         "mfu_at_most": plan.utilization,
         "failed": {str(name): outcome.reason for name, outcome in plan.failed.items()},

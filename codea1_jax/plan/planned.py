@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 FILE = Path(__file__).with_name("planned.yaml")
-HEAD = "# Written by `make plan-all`; docs/plan.md explains the figures. hours: of a whole run, least and expected.\n"
+HEAD = "# Written by `make plan-all`; docs/plan.md explains it. hours: of the steps at least, expected of a run.\n"
 COLUMNS = (
     *("preset", "hardware", "fits", "GiB/chip", "of", "fullest phase"),
     *("limit s", "step s ≥", "step s expected", "tokens/s"),

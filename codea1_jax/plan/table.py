@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -74,6 +75,13 @@ def conclusion(plan: Plan) -> list[str]:
         lines.append(
             f"expected: {plan.expected_seconds:.4g} s, {plan.judging:.2g} s of them for judging; by the compiler's "
             "estimates and assumed efficiencies, never measured on a device"
+        )
+        whole = plan.whole
+        hours = {name: f"{seconds / 3600:.1f}" for name, seconds in asdict(whole).items() if isinstance(seconds, float)}
+        lines.append(
+            f"a run of {whole.num_steps} steps: {whole.seconds / 3600:.1f} h expected, of which "
+            f"{whole.num_evaluations} evaluations {hours['evaluations']}, waiting for saves {hours['saving']}, "
+            f"the first start {hours['start']}"
         )
         lines.append(
             f"physical limit: {plan.limit_seconds:.4g} s, if every byte that must move moved once at the published "

@@ -18,9 +18,11 @@ def test_every_preset_for_some_hardware_has_hours_and_every_plan_is_of_its_hardw
         assert plan.hardware == hardware.name, name
         assert plan.fits and plan.memory <= plan.available == round(hardware.chip.memory / GIB, 2), name
         assert plan.memory >= resident(make_planned_run(load(Config, name), hardware)) / GIB, name
-        # The paper's 9,688 questions, 256 a step, three times.
-        of_steps = tuple(111 * seconds / 3600 for seconds in (plan.seconds, plan.expected))
-        assert plans.hours[name] == pytest.approx(of_steps, rel=0.01, abs=0.06), name
+        # The paper's 9,688 questions, 256 a step, three times; evaluations and the start are expected besides.
+        of_steps = [111 * seconds / 3600 for seconds in (plan.seconds, plan.expected)]
+        least, expected = plans.hours[name]
+        assert least == pytest.approx(of_steps[0], rel=0.01, abs=0.06), name
+        assert 1 / 6 < expected - of_steps[1] < 0.25 * of_steps[1] + 1 / 6, name
         assert plan.limit < plan.seconds < plan.expected, name
     assert "libtpu" in plans.compilers and "jax-cuda12-pjrt" in plans.compilers
 
@@ -32,7 +34,7 @@ def test_methods_take_the_hours_of_what_they_compute():
             for least_or_expected in (0, 1):
                 methods = ("base", "sft", "golden", "a1", "a1_alpha0")
                 took = {name: hours[f"{model}/{name}_{kind}"][least_or_expected] for name in methods}
-                assert took["base"] == 0 < took["sft"] < took["golden"] < took["a1"] == took["a1_alpha0"], (model, kind)
+                assert took["base"] < took["sft"] < took["golden"] < took["a1"] == took["a1_alpha0"], (model, kind)
 
 
 def test_the_document_says_what_is_shipped():

@@ -1,0 +1,95 @@
+"""How long a whole run takes: its steps, and what is done between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from codea1_jax.config import Config
+from codea1_jax.models.chips import Hardware
+from codea1_jax.plan.forecast import JUDGED_PER_CORE, sampling_calls
+from codea1_jax.plan.lengths import draw_groups
+from codea1_jax.plan.memory import saved
+from codea1_jax.plan.workload import PlannedRun, SamplingLoad, sampling_loads
+
+QUESTIONS = 9_688  # that the paper trains on; a run's own number is known when its data is read
+# Problems of the benchmarks that presets validate on; those of other datasets are not counted.
+PROBLEMS = {"evalplus/humanevalplus": 164, "evalplus/mbppplus": 378}
+# Assumed: a device's copy to its host over PCIe, a host's upload to a bucket, and what a first start takes to read
+# weights and to compile (libtpu takes 3 to 10 minutes for a preset on two cores of a laptop).
+COPIED_PER_SECOND = 10e9
+WRITTEN_PER_SECOND = 1e9
+START_SECONDS = 600.0
+
+
+@dataclass(frozen=True)
+class WholeRun:
+    """Seconds of a run: of all steps, all evaluations, the saves that steps wait for, and the first start."""
+
+    num_steps: int
+    num_evaluations: int
+    steps: float
+    evaluations: float
+    saving: float
+    start: float
+
+    @property
+    def seconds(self) -> float:
+        """Of all of it."""
+        return self.steps + self.evaluations + self.saving + self.start
+
+
+def whole_run(
+    run: PlannedRun, hardware: Hardware, fill: float, step_seconds: float, call_seconds: Mapping[str, float]
+) -> WholeRun:
+    """What a run takes whose steps take `step_seconds`.
+
+    call_seconds: of a call of each phase, averaged over those of a step.
+    """
+    config = run.config
+    steps = config.train.total_steps(QUESTIONS)
+    evaluations, evaluation = count_evaluations(config, steps), evaluation_seconds(run, hardware, fill, call_seconds)
+    saves = -(-steps // config.checkpoint.every)
+    return WholeRun(
+        num_steps=steps,
+        num_evaluations=evaluations,
+        steps=steps * step_seconds,
+        evaluations=evaluations * evaluation,
+        saving=saves * saving_seconds(run, hardware, step_seconds),
+        start=START_SECONDS,
+    )
+
+
+def count_evaluations(config: Config, steps: int) -> int:
+    """Evaluations of a run: before the first step, every so many steps, and after the last."""
+    every = config.eval.every
+    return len({0, steps, *range(0, steps, every)}) if every else 0
+
+
+def evaluation_seconds(run: PlannedRun, hardware: Hardware, fill: float, call_seconds: Mapping[str, float]) -> float:
+    """Seconds of an evaluation: its samples go through the programs of a step, and are judged."""
+    loads = {
+        load: tuple(draw_groups(replace(load, prompts=prompts, samples=samples), fill))
+        for load, prompts, samples in _evaluated(run.config)
+    }
+    calls = sampling_calls(run, loads).calls
+    sampling = sum(sum(by_shape.values()) * call_seconds[phase] for phase, by_shape in calls.items())
+    judged = sum(prompts * samples for _, prompts, samples in _evaluated(run.config))
+    return sampling + judged / (JUDGED_PER_CORE * hardware.chip.host_cores * hardware.devices)
+
+
+def _evaluated(config: Config) -> list[tuple[SamplingLoad, int, int]]:
+    """Prompts, and samples of each, that a role answers: benchmarks and held-out questions, or the latter alone."""
+    benchmarks = sum(PROBLEMS.get(dataset, 0) for dataset in config.eval.datasets)
+    of_files = min(config.data.heldout_problems, int(QUESTIONS * config.data.heldout_share))
+    heldout = config.data.heldout_problems if config.data.source == "micro" else of_files
+    wanted = {"code": (benchmarks + heldout, config.eval.samples), "test": (heldout, config.eval.suites)}
+    return [(load, *wanted[load.role]) for load in sampling_loads(config) if wanted[load.role][0]]
+
+
+def saving_seconds(run: PlannedRun, hardware: Hardware, step_seconds: float) -> float:
+    """Seconds that training waits for a save: for its copy to the hosts, and for an upload that outlasts the steps."""
+    bytes_ = saved(run.config, run.model)
+    upload = bytes_ / hardware.hosts / WRITTEN_PER_SECOND
+    waited = max(0.0, upload - run.config.checkpoint.every * step_seconds)
+    return bytes_ / hardware.devices / COPIED_PER_SECOND + waited

@@ -1,0 +1,67 @@
+"""Hours of a run: its steps, and what is done between them, by closed forms."""
+
+import pytest
+
+from codea1_jax.config import Config, load
+from codea1_jax.models.chips import find_hardware
+from codea1_jax.plan.planned_run import make_planned_run
+from codea1_jax.plan.whole_run import (
+    START_SECONDS,
+    count_evaluations,
+    evaluation_seconds,
+    saving_seconds,
+    whole_run,
+)
+
+PHASES = [f"{kind} {role}" for kind in ("prefill", "insert", "decode") for role in ("code", "test")]
+NOTHING = dict.fromkeys(PHASES, 0.0)
+
+
+def planned(name: str, *overrides: str):
+    config = load(Config, name, overrides)
+    hardware = find_hardware(config.hardware)
+    return make_planned_run(config, hardware), hardware
+
+
+def test_a_run_is_evaluated_before_its_first_step_on_the_way_and_after_its_last():
+    config = load(Config, "1.5b/a1_v5e")  # every 10 steps
+    assert count_evaluations(config, 111) == len([0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110, 111])
+    assert count_evaluations(config, 110) == 12
+    assert count_evaluations(config, 0) == 1
+    assert count_evaluations(load(Config, "1.5b/a1_v5e", ["eval.every=0"]), 111) == 0
+
+
+def test_an_evaluation_draws_eight_programs_for_each_problem_of_both_benchmarks():
+    run, hardware = planned("1.5b/a1_v5e")
+    seconds = evaluation_seconds(run, hardware, 0.25, NOTHING | {"decode code": 32.0})  # a second for every position
+    # 542 problems x 8 samples of 1,024 tokens on average, on 3,072 rows; and none is shorter than the longest one.
+    assert max(542 * 8 * 1024 / 3072, 2048) < seconds < 4096 + 542 * 8 * 1024 / 3072
+    judging = evaluation_seconds(run, hardware, 0.25, NOTHING)
+    assert judging == pytest.approx(542 * 8 / (330 * 14 * 16))
+    assert evaluation_seconds(run, hardware, 0.25, NOTHING | {"decode test": 1.0}) == judging  # none is held out
+
+
+def test_held_out_questions_are_answered_by_both_models():
+    run, hardware = planned("1.5b/a1_v5e", "data.heldout_share=0.1", "data.heldout_problems=100")
+    judging = evaluation_seconds(run, hardware, 0.25, NOTHING)
+    assert judging == pytest.approx((642 * 8 + 100 * 2) / (330 * 14 * 16))
+    assert evaluation_seconds(run, hardware, 0.25, NOTHING | {"decode test": 32.0}) > judging + 1024
+
+
+def test_a_step_waits_for_a_save_that_its_upload_outlasts():
+    run, hardware = planned("1.5b/a1_v5e")  # saves every step, from 4 hosts with 4 chips each
+    # Float32: two policies with two moments each; bfloat16: the reference.
+    saved = 1_543_714_304 * (2 * 3 * 4 + 2)
+    copied = saved / 16 / 10e9
+    assert saving_seconds(run, hardware, 1000.0) == pytest.approx(copied, rel=1e-6)
+    assert saving_seconds(run, hardware, 4.0) == pytest.approx(copied + saved / 4 / 1e9 - 4.0, rel=1e-6)
+    seldom, _ = planned("1.5b/a1_v5e", "checkpoint.every=10")
+    assert saving_seconds(seldom, hardware, 4.0) == pytest.approx(copied, rel=1e-6)
+
+
+def test_a_whole_run_is_its_parts():
+    run, hardware = planned("1.5b/a1_v5e")
+    whole = whole_run(run, hardware, 0.25, 100.0, NOTHING)
+    assert (whole.num_steps, whole.num_evaluations) == (111, 13)  # of the paper's 9,688 questions, three times
+    judging, saving = evaluation_seconds(run, hardware, 0.25, NOTHING), saving_seconds(run, hardware, 100.0)
+    assert whole.seconds == pytest.approx(111 * 100 + 13 * judging + 111 * saving + START_SECONDS)
