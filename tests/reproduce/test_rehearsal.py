@@ -6,6 +6,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -13,10 +14,12 @@ import pytest
 from tiny_run import start_script
 
 from codea1_jax.errors import UserError
-from codea1_jax.models.tokenizer import load_tokenizer
+from codea1_jax.models import qwen_vocabulary
+from codea1_jax.models.qwen_vocabulary import make_tokenizer, read_ranks
+from codea1_jax.models.random_model import write_random_model
 from codea1_jax.reproduce import tiny_model
 from codea1_jax.reproduce.published import published
-from codea1_jax.reproduce.tiny_model import find_merges, read_ranks, write_model
+from codea1_jax.reproduce.tiny_model import SHAPE
 
 # The command line, with a single row in the one table.
 ONE_ROW = """
@@ -53,35 +56,18 @@ def finished(command: subprocess.Popen[str]) -> str:
 # --- the model --------------------------------------------------------------------------------------------
 
 
-def test_a_token_is_merged_from_what_is_left_of_its_bytes_before_its_own_merge():
-    ranks = BYTES | {b"de": 256, b"ef": 257, b"def": 258, b"cdef": 259, b"xyz": 260}
-    # "xyz" cannot be made: no pair of its bytes is a token
-    assert find_merges(ranks) == [(b"d", b"e"), (b"e", b"f"), (b"de", b"f"), (b"c", b"def")]
-
-
-def test_the_tiny_model_reads_conversations_as_qwen_does(tmp_path):
-    write_model(BYTES | {b"de": 256, b"def": 257, b" x": 258}, tmp_path / "model", vocab_size=300)
-    tokenizer = load_tokenizer(tmp_path / "model")
-    assert tokenizer.encode("def") == (257,)
-    assert tokenizer.encode("def x1") == (257, 258, ord("1"))
-    text = tokenizer.hf.decode(tokenizer.encode_chat([{"role": "user", "content": "hi"}]))
-    system = "<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant.<|im_end|>\n"
-    assert text == f"{system}<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"
-    assert tokenizer.eos_ids == (261, 259) and tokenizer.pad_id == 259  # <|im_end|> and <|endoftext|>
-
-
 def test_a_vocabulary_that_is_not_available_is_one_line(tmp_path, capsys, monkeypatch):
     def refuse(command, **_):
         return subprocess.CompletedProcess(command, 1, "", "WARNING: retrying\nERROR: no network")
 
-    monkeypatch.setattr(tiny_model.subprocess, "run", refuse)
+    monkeypatch.setattr(qwen_vocabulary.subprocess, "run", refuse)
     assert tiny_model.main([str(tmp_path / "model")]) == 2
     line = capsys.readouterr().err
     assert line.startswith(
         "codea1: --model tiny: Qwen's vocabulary is not available: pip cannot download dashscope (ERROR"
     )
     assert line.count("\n") == 1 and list(tmp_path.iterdir()) == []
-    monkeypatch.setattr(tiny_model, "_from_wheel", lambda: b"YQ== 0\n")
+    monkeypatch.setattr(qwen_vocabulary, "_from_wheel", lambda: b"YQ== 0\n")
     with pytest.raises(UserError, match="does not hold Qwen's 151643 tokens"):
         read_ranks()
 
@@ -112,7 +98,7 @@ def test_a_row_is_prepared_trained_and_evaluated_through_a_kill(tmp_path):
     }
     (tmp_path / "humaneval.jsonl").write_text(json.dumps(problem) + "\n")
     out = tmp_path / "lab"
-    write_model(BYTES, out / "model", vocab_size=384)
+    write_random_model(out / "model", replace(SHAPE, vocab_size=384), make_tokenizer(BYTES))
     places = (f"kodcode={tmp_path / 'kodcode.json'}", f"humanevalplus={tmp_path / 'humaneval.jsonl'}")
     arguments = ("reproduce", "code", "--model", "tiny", "--steps", "1", "--out", str(out), "--data", *places)
 
