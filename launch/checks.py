@@ -107,6 +107,18 @@ def plan(job: Job, topology: str) -> tuple[Check, ...]:
     return (Check("plan", (job.plan(topology),), verdict),)
 
 
+def rehearsal(job: Job, topology: str) -> tuple[Check, ...]:
+    """The run begins, stops, resumes, ends and exports: in small, on this machine."""
+    if job.evaluation:
+        return ()
+
+    def verdict(answer: Answer) -> str | None:
+        failed = [line for line in answer.err.splitlines() if line.startswith("FAIL ")]
+        return None if answer.code == 0 else (failed[-1].removeprefix("FAIL ") if failed else answer.reason)
+
+    return (Check("rehearsal", (job.rehearsal(topology),), verdict),)
+
+
 def zone(project: str, zone: str, slice_: Slice) -> Check:
     """The zone offers such slices, and gcloud has access."""
     words = ("gcloud", "compute", "tpus", "accelerator-types", "describe", slice_.accelerator_type)

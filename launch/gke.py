@@ -59,6 +59,7 @@ def check(workload: Workload, sandbox: SandboxConfig) -> tuple[Check, ...]:
         checks.writable(workload.job),
         *((checks.judge(workload.job, "if only the cluster can reach it: --skip judge"),) if remote else ()),
         *checks.plan(workload.job, workload.shape.name),
+        *checks.rehearsal(workload.job, workload.shape.name),
     )
 
 

@@ -137,4 +137,5 @@ def _everywhere(job: Job, topology: str) -> tuple[Check, ...]:
         *bucket,
         checks.judge(job, "see `codea1 sandbox check`"),
         *checks.plan(job, topology),
+        *checks.rehearsal(job, topology),
     )

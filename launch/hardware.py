@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from codea1_jax.models.chips import find_hardware
 from launch.shell import Refused
 
 _FLAT = ("1x1", "2x2", "2x4", "4x4", "4x8", "8x8", "8x16", "16x16")
 _DEEP = ("2x2x1", "2x2x2", "2x2x4", "2x4x4", "4x4x4", "4x4x8", "4x8x8", "8x8x8", "8x8x16", "8x16x16")
-_CHIPS_PER_HOST = 4  # of a slice with several hosts
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,7 @@ class Slice:
 
     @property
     def hosts(self) -> int:
-        flat = self.generation.shapes is _FLAT
-        return 1 if flat and self.chips <= 8 else max(1, self.chips // _CHIPS_PER_HOST)
+        return find_hardware(self.name).hosts
 
     @property
     def chips_per_host(self) -> int:

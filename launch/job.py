@@ -14,6 +14,7 @@ from launch.shell import Command, Refused
 
 CODEA1 = (sys.executable, "-m", "codea1_jax")
 PLAN_SECONDS = 3600  # a large preset has many programs to compile
+REHEARSAL_SECONDS = 7200  # it takes minutes; each of its stages has its own limit
 
 
 def codea1(*arguments: str) -> tuple[str, ...]:
@@ -81,6 +82,12 @@ class Job:
     def plan(self, topology: str) -> Command:
         """Checks whether it fits one slice, or one set of GPUs. Every slice holds the same."""
         return Command(codea1("plan", self.preset, *self.overrides, "--topology", topology), seconds=PLAN_SECONDS)
+
+    def rehearsal(self, topology: str) -> Command:
+        """Rehearses it on one slice, or one set of GPUs, saving to the bucket below rehearsal/."""
+        saved = () if self.bucket is None else (f"checkpoint.directory={self.folder}/checkpoints",)
+        words = ("rehearse", self.preset, *self.overrides, *saved, "--topology", topology)
+        return Command(codea1(*words, "--directory", f"rehearsals/{self.name}"), seconds=REHEARSAL_SECONDS)
 
     def check_overrides(self) -> None:
         """Raises Refused if an override sets what the launcher decides."""

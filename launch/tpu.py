@@ -73,6 +73,7 @@ def check(pod: Pod, sandbox: SandboxConfig) -> tuple[Check, ...]:
         checks.writable(pod.job),
         *((checks.judge(pod.job, "if only the workers can reach it: --skip judge"),) if remote else ()),
         *checks.plan(pod.job, pod.shape.name),
+        *checks.rehearsal(pod.job, pod.shape.name),
     )
 
 

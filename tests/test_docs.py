@@ -48,6 +48,7 @@ PARSED = {
     "doctor": "tests/cli/test_cli_doctor.py",
     "eval": "tests/cli/test_cli_eval.py",
     "plan": "tests/plan/test_plan.py",
+    "rehearse": "tests/rehearse/test_stages.py",
     "report": "tests/report/test_report.py",
     "sandbox serve": "tests/cli/test_cli_sandbox.py",
     "serve": "tests/serve/test_serve_http.py",

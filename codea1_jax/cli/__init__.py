@@ -18,7 +18,20 @@ from contextlib import redirect_stdout, suppress
 from importlib.metadata import version
 from typing import TextIO, cast
 
-from codea1_jax.cli import checkpoint, convert, data, doctor, plan, presets, report, reproduce, sandbox, serve, train
+from codea1_jax.cli import (
+    checkpoint,
+    convert,
+    data,
+    doctor,
+    plan,
+    presets,
+    rehearse,
+    report,
+    reproduce,
+    sandbox,
+    serve,
+    train,
+)
 from codea1_jax.cli import eval as evaluate
 from codea1_jax.cli._arguments import Parser, unknown_options
 from codea1_jax.cli._failures import in_words
@@ -28,7 +41,10 @@ from codea1_jax.errors import Interrupted, UserError
 from codea1_jax.hosts.device_memory import shortage_named
 
 # In the order of --help.
-COMMANDS = (train, checkpoint, convert, evaluate, serve, plan, data, presets, report, reproduce, sandbox, doctor)
+COMMANDS = (
+    *(train, rehearse, checkpoint, convert, evaluate, serve),
+    *(plan, data, presets, report, reproduce, sandbox, doctor),
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

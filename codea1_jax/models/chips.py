@@ -11,6 +11,9 @@ from typing import Any
 from codea1_jax.errors import UserError
 
 GIB = 2**30
+GPUS_PER_HOST = 8
+CHIPS_PER_HOST = 4  # of a TPU slice with several hosts
+WHOLE_HOST = 8  # chips of the largest two-dimensional slice on one host
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,14 @@ class Hardware:
     def kind(self) -> str:
         """The chip's name in CHIPS."""
         return self.name.partition(":")[0]
+
+    @property
+    def hosts(self) -> int:
+        """Machines that hold the devices: eight GPUs each, four chips of a TPU; a small flat slice lies on one."""
+        chips = self.devices // self.chip.cores
+        if not self.is_tpu:
+            return -(-chips // GPUS_PER_HOST)
+        return 1 if self.chip.dimensions == 2 and chips <= WHOLE_HOST else -(-chips // CHIPS_PER_HOST)
 
     @property
     def is_tpu(self) -> bool:

@@ -94,7 +94,10 @@ def test_up_joins_an_existing_jobset(cloud):
 
 @pytest.mark.parametrize(
     ("check", "failing"),
-    [("cluster", "auth can-i"), ("image", "images describe"), ("bucket", "buckets describe"), ("plan", "codea1 plan")],
+    [
+        *[("cluster", "auth can-i"), ("image", "images describe"), ("bucket", "buckets describe")],
+        *[("plan", "codea1 plan"), ("rehearsal", "codea1 rehearse")],
+    ],
 )
 def test_what_cannot_work_is_refused(cloud, capsys, check, failing):
     cloud.script = Script(failures={failing: (9, "no", 1)})

@@ -25,9 +25,10 @@ def quick_python(monkeypatch):
 
 def test_one_machine_is_checked_then_trains(cloud):
     assert cloud.launch("gpu", "up", *RUN) == 0
-    devices, plan, train = cloud.calls
+    devices, plan, rehearsal, train = cloud.calls
     assert devices[0] == "nvidia-smi"
     assert plan == ["codea1", "plan", "1.5b/a1_h100", "train.steps=3", "--topology", "h100:8"]
+    assert rehearsal == ["codea1", "rehearse", *plan[2:], "--directory", "rehearsals/first"]
     assert train == ["codea1", *TRAIN]
 
 
@@ -84,7 +85,9 @@ def test_slurm_tries_the_job_then_queues_it_once(cloud):
     assert cloud.verbs == ["sbatch"]
 
 
-@pytest.mark.parametrize(("check", "failing"), [("queue", "--test-only"), ("plan", "codea1 plan")])
+@pytest.mark.parametrize(
+    ("check", "failing"), [("queue", "--test-only"), ("plan", "codea1 plan"), ("rehearsal", "codea1 rehearse")]
+)
 def test_slurm_gets_no_job_that_cannot_work(cloud, capsys, check, failing):
     cloud.script = Script(failures={failing: (9, "Invalid partition name specified", 1)})
     assert cloud.launch("slurm", "up", *RUN) == 2

@@ -49,7 +49,7 @@ def test_an_evaluation_runs_in_place_of_training_with_the_packages_that_it_needs
     assert expected in started and "train" not in started
     assert any("worker.sh install tpu,eval,bigcodebench" in line for line in lines)
     assert any(" data/ult.json first:" in line for line in lines)
-    assert not any(line.startswith("codea1 plan") or "data.source" in line for line in lines)
+    assert not any(line.startswith(("codea1 plan", "codea1 rehearse")) or "data.source" in line for line in lines)
     assert is_gone(cloud)
 
 
@@ -144,6 +144,7 @@ def test_every_file_of_questions_is_copied_where_all_workers_can_read_it(cloud, 
         ("writable", {"failures": {"storage cp": (9, "403 denied", 1)}}, "roles/storage.objectAdmin"),
         ("writable", {"failures": {"storage rm": (9, "403 denied", 1)}}, "roles/storage.objectAdmin"),
         ("plan", {"failures": {"codea1 plan": (9, "17.1 of 15.75 GiB", 1)}}, "does not fit v5e:4x4 (ERROR: 17.1"),
+        ("rehearsal", {"failures": {"codea1 rehearse": (9, "no room", 1)}}, "no room"),
     ],
 )
 def test_what_cannot_work_is_refused_before_billing(cloud, capsys, check, script, fix):

@@ -1,0 +1,87 @@
+"""`codea1 rehearse`: a preset's whole run on this machine, with everything real but the size."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from codea1_jax.cli._arguments import add_preset
+from codea1_jax.cli._runtime import DONE, FAILED
+
+if TYPE_CHECKING:
+    from codea1_jax.cli._arguments import Commands
+    from codea1_jax.config import Config
+    from codea1_jax.rehearse.rehearsal import Stage
+
+
+def add(commands: Commands) -> None:
+    """Registers the command."""
+    parser = commands.add_parser("rehearse", help="run a preset here in small: start, stop, resume, evaluate, export")
+    add_preset(parser)
+    parser.add_argument("--topology", help="v5e:4x4, v5p:2x2x4, h100:8, ...; by default what the preset is made for")
+    parser.add_argument(
+        "--directory", type=Path, help="where everything is written; default: rehearsals/ and the preset's name"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON document on one line")
+    parser.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    os.environ["JAX_PLATFORMS"] = "cpu"  # an accelerator that is here is left alone
+    from codea1_jax.config import Config, load
+    from codea1_jax.files import write_atomically
+    from codea1_jax.models.chips import GIB, find_hardware
+    from codea1_jax.rehearse.rehearsal import NOT_REHEARSED, RESULT, Rehearsal, prepare
+
+    def reload(overrides: Sequence[str]) -> Config:
+        return load(Config, options.preset, [*options.overrides, *overrides])
+
+    config = reload(())
+    name = options.topology or config.hardware
+    hardware = None if name is None else find_hardware(name)
+    directory = options.directory or Path("rehearsals") / options.preset.replace("/", "-").removesuffix(".yaml")
+    directory = directory.absolute()
+    prepare(directory)
+    rehearsal = Rehearsal(
+        config,
+        reload,
+        devices=1 if hardware is None else hardware.devices,
+        hosts=1 if hardware is None else hardware.hosts,
+        directory=directory,
+    )
+    print(f"rehearsing {options.preset} on {name or 'one device'}, in {directory}", file=sys.stderr, flush=True)
+    stages: list[Stage] = []
+    for stage in rehearsal.stages():
+        stages.append(stage)
+        print(_line(stage), file=sys.stderr, flush=True)
+    document = {
+        "preset": options.preset,
+        "hardware": name,
+        "stages": [vars(stage) for stage in stages],
+        "smaller": [dict(zip(("what", "in the run", "here"), row, strict=True)) for row in rehearsal.smaller],
+        "not_rehearsed": NOT_REHEARSED,
+        "peak_bytes": rehearsal.peak,
+    }
+    write_atomically(directory / RESULT, json.dumps(document) + "\n")
+    works = all(stage.works for stage in stages)
+    if options.json:
+        print(json.dumps(document))
+        return DONE if works else FAILED
+    print("rehearsed:")
+    print(*(f"  {_line(stage)}" for stage in stages), sep="\n")
+    print("smaller than in the run:")
+    print(*(f"  {what}: {here} for {real}" for what, real, here in rehearsal.smaller), sep="\n")
+    print("not rehearsed:")
+    print(*(f"  {line}" for line in NOT_REHEARSED), sep="\n")
+    seconds = sum(stage.seconds for stage in stages)
+    print(f"{'passed' if works else 'FAILED'} in {seconds:.0f} s with {rehearsal.peak / GIB:.1f} GiB of memory")
+    return DONE if works else FAILED
+
+
+def _line(stage: Stage) -> str:
+    return f"{'ok  ' if stage.works else 'FAIL'} {stage.name} ({stage.seconds:.0f} s): {stage.detail}"

@@ -1,0 +1,162 @@
+"""A run on several hosts, all of them on this machine: processes that share out the run's devices, all virtual."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from codea1_jax.files import read_lines
+
+MOST_PROCESSES = 4
+STOP_SECONDS = 30.0  # that a cloud gives a machine between the notice of its end and the end
+POLL_SECONDS = 0.1
+# By which a process would take itself for one of a cluster's, or see accelerators that are here.
+FOREIGN = ("SLURM_STEP_NUM_TASKS", "TPU_WORKER_HOSTNAMES", "TPU_WORKER_ID", "CUDA_VISIBLE_DEVICES")
+
+
+class StageFailed(Exception):
+    """A stage did not go as it must; the message is one line that names why, and the fix where there is one."""
+
+
+@dataclass(frozen=True)
+class Pod:
+    """`processes` processes with `devices` virtual devices in all; their logs go to `logs`."""
+
+    processes: int
+    devices: int
+    logs: Path
+    compiled: Path  # the folder of compiled programs that they share, unless the user has named one
+
+    def command(self, index: int, arguments: Sequence[str], address: str) -> list[str]:
+        """The words of `codea1` as one of the processes; it does not outlive this one."""
+        cores = ",".join(map(str, sorted(os.sched_getaffinity(0)))) if hasattr(os, "sched_getaffinity") else "0"
+        hosts = (f"hosts.coordinator={address}", f"hosts.count={self.processes}", f"hosts.index={index}")
+        own = hosts if self.processes > 1 else ()
+        return [sys.executable, "-m", "codea1_jax.cli._child", cores, "-m", "codea1_jax", *arguments, *own]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """That of the processes."""
+        kept = {name: value for name, value in os.environ.items() if name not in FOREIGN}
+        flags = re.sub(r"--xla_force_host_platform_device_count=\S+", "", kept.get("XLA_FLAGS", ""))
+        here = self.devices // self.processes
+        return kept | {
+            "JAX_PLATFORMS": "cpu",
+            "XLA_FLAGS": f"{flags} --xla_force_host_platform_device_count={here}".strip(),
+            "JAX_COMPILATION_CACHE_DIR": kept.get("JAX_COMPILATION_CACHE_DIR", str(self.compiled)),
+            "PYTHONFAULTHANDLER": "1",
+        }
+
+    @contextmanager
+    def running(self, name: str, arguments: Sequence[str], seconds: float) -> Iterator[Running]:
+        """The processes of a stage, which has that long. They are gone at the end."""
+        self.logs.mkdir(parents=True, exist_ok=True)
+        address = f"127.0.0.1:{_free_port()}"
+        logs = [self.logs / f"{name}-{index}.log" for index in range(self.processes)]
+        processes = []
+        for index, log in enumerate(logs):
+            with log.open("wb") as file:
+                command = self.command(index, arguments, address)
+                processes.append(subprocess.Popen(command, env=self.environment, stdout=file, stderr=file))
+        running = Running(processes, logs, time.monotonic() + seconds)
+        try:
+            yield running
+        finally:
+            for process in processes:
+                if process.poll() is None:
+                    process.kill()
+                process.wait()
+
+
+@dataclass
+class Running:
+    """Processes at work. `peak` becomes the most memory that each of them has had, in bytes."""
+
+    processes: list[subprocess.Popen[bytes]]
+    logs: list[Path]
+    deadline: float
+    peak: dict[int, int] = field(default_factory=dict)
+
+    def wait_for(self, happened: Callable[[], bool]) -> None:
+        """Raises StageFailed if a process ends before, or the time is over."""
+        while not happened():
+            if any(process.poll() is not None for process in self.processes):
+                if happened():
+                    return
+                raise StageFailed(self._why_ended())
+            self._look()
+
+    def finish(self, code: int) -> None:
+        """Waits for the end of all. Raises StageFailed if one ends with another exit code, or the time is over."""
+        while any(process.poll() is None for process in self.processes):
+            self._look()
+        if any(process.returncode != code for process in self.processes):
+            raise StageFailed(self._why_ended())
+
+    def stop(self, code: int) -> float:
+        """Sends every process SIGTERM and waits for them: the seconds they took. Raises StageFailed as `finish`."""
+        began = time.monotonic()
+        for process in self.processes:
+            process.send_signal(signal.SIGTERM)
+        self.finish(code)
+        took = time.monotonic() - began
+        if took > STOP_SECONDS:
+            raise StageFailed(
+                f"saved and stopped {took:.0f} s after SIGTERM; a cloud that takes a machine back gives it "
+                f"{STOP_SECONDS:.0f} s: set checkpoint.every lower, so that less is lost"
+            )
+        return took
+
+    def _look(self) -> None:
+        time.sleep(POLL_SECONDS)
+        for process in self.processes:
+            try:
+                status = Path(f"/proc/{process.pid}/status").read_text()
+            except OSError:  # it has just ended, or this is no Linux
+                continue
+            if (found := re.search(r"VmHWM:\s*(\d+) kB", status)) is not None:
+                self.peak[process.pid] = int(found[1]) * 1024
+        if time.monotonic() > self.deadline:
+            for process in self.processes:
+                process.send_signal(signal.SIGABRT)  # on which Python writes where each of its threads is
+            raise StageFailed(f"not done in time; where each process was: {self.logs[0].parent}")
+
+    def _why_ended(self) -> str:
+        for process in self.processes:  # the others of one that fails notice it, and end soon
+            try:
+                process.wait(60)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        texts = [log.read_text(errors="replace") for log in self.logs]
+        said = [line for text in texts for line in text.splitlines() if line.startswith("codea1: ")]
+        own = [line for line in said if not re.match(r"codea1: (host .* is gone|lost another host)", line)]
+        if own or said:
+            return (own or said)[-1].removeprefix("codea1: ")
+        codes = ", ".join(str(process.returncode) for process in self.processes)
+        return f"ended with exit codes {codes}; see {self.logs[0].parent}"
+
+
+def steps_logged(run: Path) -> int:
+    """The last training step in a run's metrics; 0 if there is none."""
+    path = run / "metrics.jsonl"
+    lines = read_lines(path) if path.exists() else []
+    return max((int(line["step"]) for line in lines if line["kind"] == "train"), default=0)
+
+
+def _free_port() -> int:
+    """A port that is free, below those that the system gives to connections, one of which could take it meanwhile."""
+    for port in random.SystemRandom().sample(range(10_000, 30_000), 100):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise StageFailed("no free port between 10000 and 30000")

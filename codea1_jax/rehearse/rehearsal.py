@@ -1,0 +1,274 @@
+"""The stages of a rehearsal, each of which finds something that would otherwise be found on the bill."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from etils import epath
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import HfHubHTTPError
+from jax.sharding import AbstractMesh
+
+from codea1_jax.builders.sources import check_sources
+from codea1_jax.checkpoint.storage import REMOTE, check_writable
+from codea1_jax.config import METHODS, Config, dump
+from codea1_jax.errors import UserError
+from codea1_jax.files import read_lines, write_atomically
+from codea1_jax.models.config import Qwen2Config
+from codea1_jax.models.layout import MESH_AXES
+from codea1_jax.models.published import HUB_SHAPES
+from codea1_jax.models.qwen_vocabulary import make_tokenizer, read_ranks
+from codea1_jax.models.random_model import write_random_model
+from codea1_jax.models.sharding import check_divisible
+from codea1_jax.models.tokenizer import FILES, Tokenizer, load_tokenizer
+from codea1_jax.plan.planned_run import model_shape
+from codea1_jax.rehearse.pod import MOST_PROCESSES, Pod, Running, StageFailed, steps_logged
+from codea1_jax.rehearse.shrink import STEPS, differences, shrink, shrunk_shape, starts
+
+RESULT = "rehearsal.json"
+STAGE_SECONDS = 1800.0
+DONE, STOPPED = 0, 130  # exit codes of a run that ended, and of one that was stopped and can go on
+# What no rehearsal can show, and what shows it instead.
+NOT_REHEARSED = (
+    "the accelerator's own kernels, its memory and its speed: codea1 plan",
+    "the weights: they are random here, of the shape above",
+    "prompts and responses longer than above, and more than a few rows at once",
+    "the network between hosts, and what the launcher does there: python -m launch ... check",
+)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What was tried and what came of it. detail: what was seen, or why it failed and what fixes it."""
+
+    name: str
+    works: bool
+    detail: str
+    seconds: float
+
+
+@dataclass
+class Rehearsal:
+    """A configuration's rehearsal in a directory of its own.
+
+    reload: the same configuration with these overrides. hosts: of the run; at most MOST_PROCESSES are played here.
+    """
+
+    config: Config
+    reload: Callable[[Sequence[str]], Config]
+    devices: int
+    hosts: int
+    directory: Path
+    smaller: list[tuple[str, Any, Any]] = field(default_factory=list)
+    peak: int = 0  # bytes of memory that the processes of a stage had together, at most
+
+    def stages(self) -> Iterator[Stage]:
+        """Performs the stages in turn; the first that fails is the last. Raises UserError if it cannot begin."""
+        for name, stage in self._plan():
+            began = time.monotonic()
+            try:
+                works, detail = True, stage()
+            except (StageFailed, UserError) as error:
+                works, detail = False, str(error)
+            yield Stage(name, works, detail, time.monotonic() - began)
+            if not works:
+                return
+
+    def _plan(self) -> list[tuple[str, Callable[[], str]]]:
+        policies = METHODS[self.config.method.name].policies
+        return [
+            ("data", self._data),
+            ("mesh", self._mesh),
+            ("model", self._model),
+            ("settings", self._settings),
+            ("checkpoints", self._checkpoints),
+            ("first step, SIGTERM in the second", lambda: self._until_stopped("first", 1, self._pod)),
+            ("resumed on another mesh, SIGTERM", lambda: self._until_stopped("moved", 2, *self._elsewhere())),
+            ("resumed to the end, evaluated, saved", self._to_the_end),
+            *((f"export {name}", partial(self._export, name)) for name in policies),
+            *([("bucket", self._tidy)] if self._in_bucket else []),
+        ]
+
+    # --- before anything runs -----------------------------------------------------------------------------
+
+    def _data(self) -> str:
+        if self.config.data.source == "micro" and self.config.model.pretrained is not None:
+            raise StageFailed(
+                "data.source=micro: the micro world teaches a pretrained model nothing; name a dataset, as in "
+                "data.source=data/kodcode"
+            )
+        check_sources(self.config.data)
+        return self.config.data.source
+
+    def _mesh(self) -> str:
+        sizes = self.config.mesh.shape(self.devices)
+        check_divisible(self._shape, AbstractMesh(sizes, MESH_AXES))
+        arranged = ", ".join(f"{axis} {size}" for axis, size in zip(MESH_AXES, sizes, strict=True))
+        return f"{arranged}; {self._pod.processes} processes of {self.devices // self._pod.processes} virtual devices"
+
+    def _model(self) -> str:
+        if self.config.model.pretrained is None:
+            return "trained from scratch, at its own size"
+        tokenizer, found = find_tokenizer(self.config.model.pretrained)
+        shape = shrunk_shape(self._shape, self.config.mesh.shape(self.devices))
+        if tokenizer.vocab_size > shape.vocab_size:
+            raise StageFailed(f"the tokenizer uses {tokenizer.vocab_size} ids, the model has {shape.vocab_size}")
+        write_random_model(self._model_directory, shape, tokenizer)
+        self.smaller += [
+            (f"model: {name}", real, getattr(shape, name))
+            for name, real in asdict(self._shape).items()
+            if real != getattr(shape, name)
+        ]
+        return f"random weights, {shape.vocab_size:,} tokens; {found}"
+
+    def _settings(self) -> str:
+        replica, fsdp, _ = self.config.mesh.shape(self.devices)
+        places = {"run.directory": self._run, "checkpoint.directory": self._checkpoint_directory}
+        if self.config.model.pretrained is not None:
+            places |= dict.fromkeys(("model.pretrained", *starts(self.config)), self._model_directory)
+        stated = [f"{key}={place}" for key, place in places.items() if place is not None]
+        rehearsed = self.reload([*shrink(self.config, replica * fsdp), *stated])
+        self.smaller += [row for row in differences(self.config, rehearsed) if row[0] not in places]
+        write_atomically(self._preset, dump(rehearsed))
+        return str(self._preset)
+
+    def _checkpoints(self) -> str:
+        place = self._checkpoint_directory
+        if place is None:
+            return "in the rehearsal's directory"
+        check_writable(place)
+        self._remove(place)
+        return place
+
+    def _tidy(self) -> str:
+        place = self._checkpoint_directory
+        assert place is not None
+        self._remove(place)
+        return f"{place} is removed again"
+
+    @staticmethod
+    def _remove(place: str) -> None:
+        old = epath.Path(place)
+        if old.exists():
+            old.rmtree()
+
+    # --- the run ------------------------------------------------------------------------------------------
+
+    def _until_stopped(self, name: str, step: int, pod: Pod, overrides: tuple[str, ...] = ()) -> str:
+        """Runs until a step is done, and stops it in the next one."""
+        with pod.running(name, self._train(*overrides), STAGE_SECONDS) as running:
+            running.wait_for(lambda: steps_logged(self._run) >= step)
+            took = running.stop(STOPPED)
+            self._note(running)
+        return f"saved and stopped {took:.1f} s after SIGTERM"
+
+    def _to_the_end(self) -> str:
+        with self._pod.running("end", self._train(), STAGE_SECONDS) as running:
+            running.finish(DONE)
+            self._note(running)
+        lines = read_lines(self._run / "metrics.jsonl")
+        done = max(line["step"] for line in lines if line["kind"] == "train")
+        if done != STEPS:
+            raise StageFailed(f"the run ended after step {done} of {STEPS}")
+        evaluated = [str(line["step"]) for line in lines if line["kind"] == "eval"]
+        return f"{STEPS} steps" + (f"; evaluated after steps {' and '.join(evaluated)}" if evaluated else "")
+
+    def _export(self, name: str) -> str:
+        """To Hugging Face's form, and from there to the Flax form, which reads what was written."""
+        one = replace(self._pod, processes=1, devices=1)
+        exported, back = (self.directory / f"export-{name}-{form}" for form in ("hf", "flax"))
+        for arguments in ((str(self._run), str(exported), "--role", name), (str(exported), str(back))):
+            with one.running(f"export-{name}", ("convert", *arguments), STAGE_SECONDS) as running:
+                running.finish(DONE)
+        return f"{exported}, and read again"
+
+    # --- where things are ---------------------------------------------------------------------------------
+
+    @property
+    def _shape(self) -> Qwen2Config:
+        return model_shape(self.config.model)
+
+    @property
+    def _run(self) -> Path:
+        return self.directory / "run"
+
+    @property
+    def _model_directory(self) -> Path:
+        return self.directory / "model"
+
+    @property
+    def _in_bucket(self) -> bool:
+        return (self.config.checkpoint.directory or "").startswith(REMOTE)
+
+    @property
+    def _checkpoint_directory(self) -> str | None:
+        """Next to where the run would save: in a bucket below rehearsal/."""
+        place = self.config.checkpoint.directory
+        if place is None or not self._in_bucket:
+            return None if place is None else f"{place.rstrip('/')}-rehearsal"
+        bucket, _, folder = place.removeprefix(REMOTE).partition("/")
+        return f"{REMOTE}{bucket}/rehearsal/{folder}"
+
+    @property
+    def _pod(self) -> Pod:
+        most = min(self.hosts, MOST_PROCESSES, self.devices)
+        processes = max(count for count in range(1, most + 1) if self.devices % count == 0)
+        return Pod(processes, self.devices, self.directory / "logs", self.directory / "compiled")
+
+    @property
+    def _preset(self) -> Path:
+        """The rehearsed configuration, with which each stage can be repeated by hand."""
+        return self.directory / "preset.yaml"
+
+    def _train(self, *overrides: str) -> tuple[str, ...]:
+        return ("train", str(self._preset), *overrides, "--resume")
+
+    def _elsewhere(self) -> tuple[Pod, tuple[str, ...]]:
+        """Another mesh, and the devices for it: the same ones, unless their number is odd."""
+        replica, fsdp, tensor = self.config.mesh.shape(self.devices)
+        if self.devices % 2:
+            twice = replace(self._pod, processes=1, devices=2 * self.devices)
+            return twice, _mesh_overrides(replica, 2 * fsdp, tensor)
+        if fsdp % 2 == 0:
+            return self._pod, _mesh_overrides(2 * replica, fsdp // 2, tensor)
+        return self._pod, _mesh_overrides(2 * replica, fsdp, tensor // 2)
+
+    def _note(self, running: Running) -> None:
+        self.peak = max(self.peak, sum(running.peak.values()))
+
+
+def find_tokenizer(pretrained: str) -> tuple[Tokenizer, str]:
+    """The model's own tokenizer if it is at hand or on the Hub, else one that is made of Qwen's vocabulary; and which.
+
+    Raises UserError if there is none.
+    """
+    directory = Path(pretrained).expanduser()
+    try:
+        if not directory.is_dir():
+            directory = Path(snapshot_download(pretrained, allow_patterns=list(FILES)))
+        return load_tokenizer(directory), "the model's own tokenizer"
+    except (OSError, HfHubHTTPError, ValueError) as error:
+        if pretrained not in HUB_SHAPES:
+            reason = " ".join(str(error).split())
+            raise UserError(f"model.pretrained: no tokenizer of {pretrained}: {reason}") from error
+    return make_tokenizer(read_ranks()), f"{pretrained} is not at hand: Qwen's vocabulary from the package dashscope"
+
+
+def prepare(directory: Path) -> None:
+    """Makes the directory, anew if it holds an earlier rehearsal. Raises UserError if it holds anything else."""
+    if directory.exists():
+        if not (directory / RESULT).exists():
+            raise UserError(f"--directory {directory}: already exists and holds no rehearsal; choose another")
+        shutil.rmtree(directory)
+    directory.mkdir(parents=True)
+    write_atomically(directory / RESULT, "{}\n")
+
+
+def _mesh_overrides(replica: int, fsdp: int, tensor: int) -> tuple[str, ...]:
+    return f"mesh.replica={replica}", f"mesh.fsdp={fsdp}", f"mesh.tensor={tensor}"

@@ -1,0 +1,84 @@
+"""What is smaller in a rehearsal than in the run that is rehearsed: width, layers, lengths, questions and steps.
+
+All else stays: method, mesh, precision, optimizer, samples and suites of a question, the judge, and what is saved.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from codea1_jax.config import METHODS, Config
+from codea1_jax.models.config import Qwen2Config
+
+STEPS = 3  # one before each stop, and one to the end
+QUESTIONS = 2  # of a step
+LAYERS, WIDTH, INNER, HEAD = 2, 64, 128, 8
+RESPONSE = 16
+# Most real prompts are shorter. With a response they fill a row of 512, or of 1,024.
+CODE_PROMPT, TEST_PROMPT = 496, 1008
+LONGEST = {
+    **{"rollout.code_prompt_tokens": CODE_PROMPT, "rollout.test_prompt_tokens": TEST_PROMPT},
+    **{"rollout.code_tokens": RESPONSE, "rollout.test_tokens": RESPONSE},
+    **{"rollout.prefill_tokens": 1024, "rollout.block": 8},
+    **{"code.packing.row_length": 512, "code.packing.micro_batch_tokens": 512, "code.packing.logit_chunk": 128},
+    **{"test.packing.row_length": 1024, "test.packing.micro_batch_tokens": 1024, "test.packing.logit_chunk": 128},
+    **{"eval.samples": 1, "eval.suites": 1, "warm_start.steps": 20},
+}
+
+
+def shrunk_shape(shape: Qwen2Config, mesh: tuple[int, int, int]) -> Qwen2Config:
+    """A shape of the same heads and vocabulary that the mesh (replica, fsdp, tensor) divides if it divides this one."""
+    _, fsdp, tensor = mesh
+    return replace(
+        shape,
+        hidden_size=math.lcm(WIDTH, fsdp),
+        intermediate_size=math.lcm(INNER, tensor),
+        num_layers=min(LAYERS, shape.num_layers),
+        head_dim=HEAD,
+    )
+
+
+def shrink(config: Config, shards: int) -> list[str]:
+    """Overrides under which a run of this configuration takes minutes on a laptop.
+
+    shards: parts in which the mesh splits a batch.
+    """
+    flat = dict(leaves(config.model_dump(mode="json")))
+    smaller = {key: most for key, most in LONGEST.items() if flat.get(key, 0) > most}
+    rows = max(2 * shards, 16)
+    if config.rollout.rows > rows:
+        smaller |= {"rollout.rows": rows, "rollout.cache_tokens": "null"}
+    if config.train.questions > QUESTIONS:
+        smaller["train.questions"] = QUESTIONS
+    for name, section in (("code", config.code), ("test", config.test)):
+        several = section.grpo.mini_batch_questions < config.train.questions
+        smaller[f"{name}.grpo.mini_batch_questions"] = 1 if several else QUESTIONS
+    often = {"train.steps": STEPS, "checkpoint.every": 1, "run.wandb": "null"}
+    if config.eval.every:
+        often["eval.every"] = STEPS
+    return [f"{key}={value}" for key, value in {**smaller, **often}.items()]
+
+
+def differences(real: Config, rehearsed: Config) -> list[tuple[str, Any, Any]]:
+    """Every key whose value differs, with both values."""
+    before, after = (dict(leaves(config.model_dump(mode="json"))) for config in (real, rehearsed))
+    return [(key, before.get(key), value) for key, value in after.items() if value != before.get(key)]
+
+
+def leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The values of a tree of sections, by their dotted keys."""
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from leaves(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+def starts(config: Config) -> dict[str, str]:
+    """What policies start from that is not the model itself, by the key that says so."""
+    sections = {"code": config.code, "test": config.test}
+    own = {name: sections[name].start for name in METHODS[config.method.name].policies}
+    return {f"{name}.start": start for name, start in own.items() if start is not None}

@@ -1,0 +1,209 @@
+"""A whole run in small: it begins, stops, resumes elsewhere and at home, ends and exports; or its fault is named."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from gcs_emulator import running_emulator
+from tiny_run import SETTINGS, finish, start_codea1
+
+from codea1_jax.config import Config, load
+from codea1_jax.errors import UserError
+from codea1_jax.files import read_lines
+from codea1_jax.models.chips import find_hardware
+from codea1_jax.rehearse.pod import Pod
+from codea1_jax.rehearse.rehearsal import Rehearsal, Stage, prepare
+
+STAGES = (
+    *("data", "mesh", "model", "settings", "checkpoints"),
+    *("first step, SIGTERM in the second", "resumed on another mesh, SIGTERM", "resumed to the end, evaluated, saved"),
+)
+
+
+def rehearsal_of(preset: str, directory: Path, *overrides: str, devices: int = 1, hosts: int = 1) -> Rehearsal:
+    def reload(more) -> Config:
+        return load(Config, preset, [*overrides, *more])
+
+    prepare(directory)
+    return Rehearsal(reload(()), reload, devices, hosts, directory)
+
+
+@pytest.fixture(scope="module")
+def one_host(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Iterator[Stage]]:
+    """A rehearsal of the Code LLM alone on one device, stage by stage; and its directory."""
+    directory = tmp_path_factory.mktemp("rehearsals") / "golden"
+    return directory, rehearsal_of("micro/golden", directory, *SETTINGS).stages()
+
+
+@pytest.mark.parametrize("name", [*STAGES, "export code"])
+def test_every_stage_of_a_run_on_one_host_works(one_host, name):
+    _, stages = one_host
+    stage = next(stages)
+    assert (stage.name, stage.works) == (name, True), stage.detail
+
+
+def test_the_rehearsed_run_has_all_its_steps_and_is_exported(one_host):
+    directory, stages = one_host
+    assert list(stages) == []
+    check_what_is_left(directory, "code")
+
+
+def check_what_is_left(directory: Path, *policies: str) -> None:
+    metrics = read_lines(directory / "run" / "metrics.jsonl")
+    assert [line["step"] for line in metrics if line["kind"] == "train"] == [1, 2, 3]
+    assert [line["step"] for line in metrics if line["kind"] == "eval"] == [0, 3]
+    assert all((directory / f"export-{policy}-hf" / "model.safetensors").exists() for policy in policies)
+
+
+@pytest.mark.long
+def test_a_run_on_two_hosts_is_rehearsed_from_its_first_step_to_its_export(tmp_path):
+    rehearsal = rehearsal_of("micro/a1_paper", tmp_path / "rehearsal", *SETTINGS, devices=2, hosts=2)
+    stages = list(rehearsal.stages())
+    assert [stage.name for stage in stages if stage.works] == [*STAGES, "export code", "export test"], stages[-1]
+    check_what_is_left(tmp_path / "rehearsal", "code", "test")
+    assert {path.name for path in (tmp_path / "rehearsal" / "logs").glob("moved*")} == {"moved-0.log", "moved-1.log"}
+    assert 2**28 < rehearsal.peak < 2**34  # two processes with JAX
+
+
+# --- planted faults ---------------------------------------------------------------------------------------
+
+
+def last(rehearsal: Rehearsal) -> Stage:
+    *before, stage = rehearsal.stages()
+    assert all(each.works for each in before) and not stage.works
+    return stage
+
+
+def test_a_missing_dataset_is_named_with_the_command_that_prepares_it(tmp_path):
+    stage = last(rehearsal_of("1.5b/a1_v5e", tmp_path / "rehearsal", f"data.source={tmp_path / 'kodcode'}"))
+    assert stage.name == "data"
+    assert "does not exist" in stage.detail and "codea1 data prepare kodcode" in stage.detail
+
+
+def test_toy_data_for_a_pretrained_model_is_named(tmp_path):
+    stage = last(rehearsal_of("1.5b/a1_v5e", tmp_path / "rehearsal", "data.source=micro"))
+    assert (stage.name, stage.detail.partition(":")[0]) == ("data", "data.source=micro")
+
+
+@pytest.mark.parametrize(
+    ("mesh", "reason"),
+    [
+        ("{replica: 1, fsdp: 4, tensor: 8}", "mesh.tensor=8 does not divide num_heads=28: set mesh.tensor to 7"),
+        ("{replica: 1, fsdp: 3, tensor: 1}", "does not fit 32 devices"),
+    ],
+)
+def test_a_mesh_that_does_not_divide_the_model_or_the_devices_is_named(tmp_path, mesh, reason):
+    (tmp_path / "rows.jsonl").write_text("")
+    data = f"data.source={tmp_path / 'rows.jsonl'}"
+    stage = last(rehearsal_of("7b/a1_v5e", tmp_path / "rehearsal", data, f"mesh={mesh}", devices=32))
+    assert stage.name == "mesh" and reason in stage.detail
+
+
+def test_a_bucket_that_cannot_be_written_to_is_named_before_anything_runs(tmp_path, monkeypatch):
+    with running_emulator() as emulator:
+        for name, value in emulator.environment.items():
+            monkeypatch.setenv(name, value)
+        place = "checkpoint.directory=gs://elsewhere/runs"
+        stage = last(rehearsal_of("micro/a1", tmp_path / "rehearsal", place))
+    assert stage.name == "checkpoints" and "there is no bucket elsewhere" in stage.detail
+    assert not (tmp_path / "rehearsal" / "run").exists()
+
+
+def test_a_fault_of_the_run_itself_fails_its_stage_in_the_runs_words(tmp_path):
+    broken = tmp_path / "rows.jsonl"
+    broken.write_text("not a problem\n")
+    rehearsal = rehearsal_of("micro/a1_paper", tmp_path / "rehearsal", *SETTINGS, f"data.source={broken}")
+    stage = last(rehearsal)
+    assert stage.name == "first step, SIGTERM in the second" and str(broken) in stage.detail
+
+
+# --- where things are -------------------------------------------------------------------------------------
+
+
+def test_a_bucket_is_used_below_rehearsal_and_left_as_it_was(tmp_path, monkeypatch):
+    with running_emulator() as emulator:
+        for name, value in emulator.environment.items():
+            monkeypatch.setenv(name, value)
+        place = "checkpoint.directory=gs://bucket/codea1/first/checkpoints"
+        rehearsal = rehearsal_of("micro/a1_paper", tmp_path / "rehearsal", *SETTINGS, place)
+        steps = dict(rehearsal._plan())
+        assert steps["settings"]() and steps["checkpoints"]() == "gs://bucket/rehearsal/codea1/first/checkpoints"
+        emulator.put("bucket", "rehearsal/codea1/first/checkpoints/3/left", b"x")
+        emulator.put("bucket", "codea1/first/checkpoints/7/mine", b"x")
+        steps["bucket"]()
+        assert emulator.names() == ["bucket/codea1/first/checkpoints/7/mine"]
+
+
+def test_only_an_earlier_rehearsal_is_replaced(tmp_path):
+    prepare(tmp_path / "fresh")
+    (tmp_path / "fresh" / "old").write_text("")
+    prepare(tmp_path / "fresh")
+    assert not (tmp_path / "fresh" / "old").exists()
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(UserError, match="already exists and holds no rehearsal"):
+        prepare(tmp_path / "mine")
+
+
+@pytest.mark.parametrize(
+    ("name", "hosts", "processes"),
+    [
+        ("v5e:2x4", 1, 1),
+        ("v5e:4x4", 4, 4),
+        ("v5p:2x2x4", 4, 4),
+        ("v6e:8x8", 16, 4),
+        ("h100:8", 1, 1),
+        ("h100:24", 3, 3),
+    ],
+)
+def test_a_pod_has_a_process_for_each_host_up_to_four(tmp_path, name, hosts, processes):
+    hardware = find_hardware(name)
+    assert hardware.hosts == hosts
+    rehearsal = rehearsal_of("1.5b/a1", tmp_path / "rehearsal", devices=hardware.devices, hosts=hardware.hosts)
+    assert (rehearsal._pod.processes, rehearsal._pod.devices) == (processes, hardware.devices)
+
+
+@pytest.mark.parametrize(
+    ("mesh", "devices", "moved"),
+    [
+        ("{fsdp: 8}", 8, ("mesh.replica=2", "mesh.fsdp=4", "mesh.tensor=1")),
+        ("{fsdp: 1, tensor: 2}", 2, ("mesh.replica=2", "mesh.fsdp=1", "mesh.tensor=1")),
+        ("{fsdp: 1}", 1, ("mesh.replica=1", "mesh.fsdp=2", "mesh.tensor=1")),
+    ],
+)
+def test_another_mesh_is_another_one_that_has_its_devices(tmp_path, mesh, devices, moved):
+    rehearsal = rehearsal_of("1.5b/a1", tmp_path / "rehearsal", f"mesh={mesh}", devices=devices)
+    pod, overrides = rehearsal._elsewhere()
+    assert isinstance(pod, Pod) and overrides == moved
+    load(Config, "1.5b/a1", overrides).mesh.shape(pod.devices)
+
+
+def test_the_command_says_what_failed_and_what_was_smaller(tmp_path):
+    arguments = ("rehearse", "1.5b/a1_v5e", f"data.source={tmp_path / 'none'}", "--directory", str(tmp_path / "here"))
+    process = start_codea1(*arguments, "--json")
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 1, err
+    document = json.loads(out)
+    assert [(stage["name"], stage["works"]) for stage in document["stages"]] == [("data", False)]
+    assert err.splitlines()[-1].startswith("FAIL data (0 s): data.source: ")
+
+
+@pytest.mark.long
+@pytest.mark.shared_data
+def test_a_preset_of_a_pod_is_rehearsed_on_real_rows_with_qwens_vocabulary(shared_data, tmp_path):
+    rows = json.loads((shared_data / "kodcode_sample.json").read_text())
+    (tmp_path / "kodcode.json").write_text(json.dumps(rows))
+    out = ("--out", str(tmp_path / "data"), "--difficulty", "easy", "medium", "hard")
+    finish(start_codea1("data", "prepare", "kodcode", "--source", str(tmp_path / "kodcode.json"), *out))
+    data = (
+        f"data.source={tmp_path / 'data' / 'kodcode'}",
+        f"eval.datasets=[{shared_data / 'evalplus_sample.parquet'}]",
+    )
+    process = start_codea1("rehearse", "1.5b/a1_v5e", *data, "--directory", str(tmp_path / "here"), "--json")
+    out, err = process.communicate(timeout=3000)
+    assert process.returncode == 0, err
+    document = json.loads(out)
+    assert [stage["name"] for stage in document["stages"]] == [*STAGES, "export code", "export test"]
+    smaller = {row["what"]: (row["in the run"], row["here"]) for row in document["smaller"]}
+    assert smaller["model: num_layers"] == (28, 2) and smaller["train.questions"] == (256, 2)
+    assert "model: vocab_size" not in smaller and "model: num_heads" not in smaller
