@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 EXPLAINED = """\
 A preset's name is MODEL/METHOD; for hardware that it is laid out for, MODEL/METHOD_HARDWARE: 7b/golden_v5p.
-Figures are the paper's, in percent. Hours are those that `codea1 plan` expects of a run, evaluations and the first start
-included; none of it has been run. "open" names what the paper leaves open of a row, and the end of this list what is
-chosen here.
+Figures are the paper's, in percent. Hours are those that `codea1 plan` expects of a run, evaluations and the first
+start included; none of it has been run. "open" names what the paper leaves open of a row, and the end of this list what
+is chosen here.
 micro presets train in minutes on two CPU cores, and are not the paper's.
 """
 
