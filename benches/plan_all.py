@@ -94,7 +94,7 @@ def compilers() -> str:
 
 
 def hours(plans: Mapping[str, Planned]) -> dict[str, tuple[float, float]]:
-    """Hours of a whole run of every preset on a planned layout: of its steps at least, and expected of all of it."""
+    """Hours of every preset on a planned layout: the least that its steps take, and what its whole run should take."""
     found: dict[str, tuple[float, float]] = {}
     for name in preset_names():
         config = load(Config, name)

@@ -23,8 +23,8 @@ logger = logging.getLogger(__name__)
 
 
 @contextmanager
-def terminated_as_by_ctrl_c() -> Iterator[None]:
-    """Inside it, SIGTERM raises KeyboardInterrupt, unless something else handles it."""
+def sigterm_as_ctrl_c() -> Iterator[None]:
+    """Inside it, SIGTERM raises KeyboardInterrupt, unless another handler is installed."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield

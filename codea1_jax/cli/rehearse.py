@@ -32,7 +32,7 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    os.environ["JAX_PLATFORMS"] = "cpu"  # an accelerator that is here is left alone
+    os.environ["JAX_PLATFORMS"] = "cpu"  # leaves the accelerators of this machine alone
     from codea1_jax.config import Config, load
     from codea1_jax.files import write_atomically
     from codea1_jax.models.chips import GIB, find_hardware

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codea1_jax.cli._arguments import add_preset
-from codea1_jax.cli._runtime import DONE, keep_compiled_programs, terminated_as_by_ctrl_c
+from codea1_jax.cli._runtime import DONE, keep_compiled_programs, sigterm_as_ctrl_c
 
 if TYPE_CHECKING:
     from codea1_jax.cli._arguments import Commands
@@ -35,7 +35,7 @@ def _run(options: argparse.Namespace) -> int:
     from codea1_jax.hosts.join import joined
 
     check_sources(config.data)  # before the other hosts are waited for
-    with terminated_as_by_ctrl_c(), joined(config.hosts):
+    with sigterm_as_ctrl_c(), joined(config.hosts):
         _train(config, Path(options.preset).stem, resume=options.resume)
     return DONE
 

@@ -55,7 +55,7 @@ def joined(settings: HostsConfig) -> Iterator[None]:
         in_order = "--xla_cpu_enable_concurrency_optimized_scheduler=false"
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {in_order}".strip()
     jax.config.update("jax_enable_recoverability", True)  # else a death elsewhere aborts this process unexplained
-    jax.config.update("jax_enable_preemption_service", False)  # it takes SIGTERM and tells nobody
+    jax.config.update("jax_enable_preemption_service", False)  # it swallows SIGTERM
     over = threading.Event()
     try:
         jax.distributed.initialize(
@@ -75,7 +75,8 @@ def joined(settings: HostsConfig) -> Iterator[None]:
             _wait_for_every_device()
         over.set()
         _wait_for_the_others_to_leave()
-    except (UserError, Interrupted, KeyboardInterrupt):  # all hosts know of it and leave by this door
+    except (UserError, Interrupted, KeyboardInterrupt):
+        # All hosts know of it, or get the same signal, and leave by this door.
         _wait_for_the_others_to_come()
         over.set()
         _wait_for_the_others_to_leave()
@@ -117,8 +118,8 @@ def _in_cluster() -> bool:
 def _wait_for_every_device() -> None:
     """All hosts come here, and leave when each device of each has done what it was given.
 
-    `multihost_utils.sync_global_devices` would not do: it looks at one device of a process, and another that still
-    connects to its peers when these leave waits for them for ever.
+    `multihost_utils.sync_global_devices` is not enough: it waits for one device of each process. If another device is
+    still connecting to its peers when these leave, it waits for ever.
     """
     everywhere = NamedSharding(jax.make_mesh((jax.device_count(),), ("all",)), PartitionSpec("all"))
     ones = jax.make_array_from_callback((jax.device_count(),), everywhere, lambda index: np.ones(1, np.int32))

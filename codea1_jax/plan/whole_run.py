@@ -35,19 +35,19 @@ class WholeRun:
 
     @property
     def seconds(self) -> float:
-        """Of all of it."""
+        """The whole run."""
         return self.steps + self.evaluations + self.saving + self.start
 
 
 def whole_run(
     run: PlannedRun, hardware: Hardware, fill: float, step_seconds: float, call_seconds: Mapping[str, float]
 ) -> WholeRun:
-    """What a run takes whose steps take `step_seconds`.
+    """What a run takes if a step takes `step_seconds`. It trains on the paper's questions, or on `data.limit` of them.
 
     call_seconds: of a call of each phase, averaged over those of a step.
     """
     config = run.config
-    steps = config.train.total_steps(QUESTIONS)
+    steps = config.train.total_steps(min(QUESTIONS, config.data.limit or QUESTIONS))
     evaluations, evaluation = count_evaluations(config, steps), evaluation_seconds(run, hardware, fill, call_seconds)
     saves = -(-steps // config.checkpoint.every)
     return WholeRun(
@@ -61,7 +61,7 @@ def whole_run(
 
 
 def count_evaluations(config: Config, steps: int) -> int:
-    """Evaluations of a run: before the first step, every so many steps, and after the last."""
+    """Evaluations of a run: before the first step, every `eval.every` steps, and after the last."""
     every = config.eval.every
     return len({0, steps, *range(0, steps, every)}) if every else 0
 

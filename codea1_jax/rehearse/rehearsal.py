@@ -29,7 +29,7 @@ from codea1_jax.models.sharding import check_divisible
 from codea1_jax.models.tokenizer import FILES, Tokenizer, load_tokenizer
 from codea1_jax.plan.planned_run import model_shape
 from codea1_jax.rehearse.pod import MOST_PROCESSES, Pod, Running, StageFailed, steps_logged
-from codea1_jax.rehearse.shrink import STEPS, differences, shrink, shrunk_shape, starts
+from codea1_jax.rehearse.shrink import STEPS, differences, own_starts, shrink, shrunk_shape
 
 RESULT = "rehearsal.json"
 STAGE_SECONDS = 1800.0
@@ -89,10 +89,10 @@ class Rehearsal:
             ("settings", self._settings),
             ("checkpoints", self._checkpoints),
             ("first step, SIGTERM in the second", lambda: self._until_stopped("first", 1, self._pod)),
-            ("resumed on another mesh, SIGTERM", lambda: self._until_stopped("moved", 2, *self._elsewhere())),
+            ("resumed on another mesh, SIGTERM", lambda: self._until_stopped("moved", 2, *self._other_mesh())),
             ("resumed to the end, evaluated, saved", self._to_the_end),
             *((f"export {name}", partial(self._export, name)) for name in policies),
-            *([("bucket", self._tidy)] if self._in_bucket else []),
+            *([("bucket", self._remove_checkpoints)] if self._in_bucket else []),
         ]
 
     # --- before anything runs -----------------------------------------------------------------------------
@@ -131,7 +131,7 @@ class Rehearsal:
         replica, fsdp, _ = self.config.mesh.shape(self.devices)
         places = {"run.directory": self._run, "checkpoint.directory": self._checkpoint_directory}
         if self.config.model.pretrained is not None:
-            places |= dict.fromkeys(("model.pretrained", *starts(self.config)), self._model_directory)
+            places |= dict.fromkeys(("model.pretrained", *own_starts(self.config)), self._model_directory)
         stated = [f"{key}={place}" for key, place in places.items() if place is not None]
         rehearsed = self.reload([*shrink(self.config, replica * fsdp), *stated])
         self.smaller += [row for row in differences(self.config, rehearsed) if row[0] not in places]
@@ -146,7 +146,7 @@ class Rehearsal:
         self._remove(place)
         return place
 
-    def _tidy(self) -> str:
+    def _remove_checkpoints(self) -> str:
         place = self._checkpoint_directory
         assert place is not None
         self._remove(place)
@@ -165,13 +165,13 @@ class Rehearsal:
         with pod.running(name, self._train(*overrides), STAGE_SECONDS) as running:
             running.wait_for(lambda: steps_logged(self._run) >= step)
             took = running.stop(STOPPED)
-            self._note(running)
+            self._record_peak(running)
         return f"saved and stopped {took:.1f} s after SIGTERM"
 
     def _to_the_end(self) -> str:
         with self._pod.running("end", self._train(), STAGE_SECONDS) as running:
             running.finish(DONE)
-            self._note(running)
+            self._record_peak(running)
         lines = read_lines(self._run / "metrics.jsonl")
         done = max(line["step"] for line in lines if line["kind"] == "train")
         if done != STEPS:
@@ -229,7 +229,7 @@ class Rehearsal:
     def _train(self, *overrides: str) -> tuple[str, ...]:
         return ("train", str(self._preset), *overrides, "--resume")
 
-    def _elsewhere(self) -> tuple[Pod, tuple[str, ...]]:
+    def _other_mesh(self) -> tuple[Pod, tuple[str, ...]]:
         """Another mesh, and the devices for it: the same ones, unless their number is odd."""
         replica, fsdp, tensor = self.config.mesh.shape(self.devices)
         if self.devices % 2:
@@ -239,7 +239,7 @@ class Rehearsal:
             return self._pod, _mesh_overrides(2 * replica, fsdp // 2, tensor)
         return self._pod, _mesh_overrides(2 * replica, fsdp, tensor // 2)
 
-    def _note(self, running: Running) -> None:
+    def _record_peak(self, running: Running) -> None:
         self.peak = max(self.peak, sum(running.peak.values()))
 
 

@@ -77,7 +77,7 @@ def leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
             yield prefix + key, value
 
 
-def starts(config: Config) -> dict[str, str]:
+def own_starts(config: Config) -> dict[str, str]:
     """What policies start from that is not the model itself, by the key that says so."""
     sections = {"code": config.code, "test": config.test}
     own = {name: sections[name].start for name in METHODS[config.method.name].policies}

@@ -64,5 +64,7 @@ def test_a_whole_run_is_its_parts():
     run, hardware = planned("1.5b/a1_v5e")
     whole = whole_run(run, hardware, 0.25, 100.0, NOTHING)
     assert (whole.num_steps, whole.num_evaluations) == (111, 13)  # of the paper's 9,688 questions, three times
+    limited, _ = planned("1.5b/a1_v5e", "data.limit=2560")
+    assert whole_run(limited, hardware, 0.25, 100.0, NOTHING).num_steps == 30
     judging, saving = evaluation_seconds(run, hardware, 0.25, NOTHING), saving_seconds(run, hardware, 100.0)
     assert whole.seconds == pytest.approx(111 * 100 + 13 * judging + 111 * saving + START_SECONDS)

@@ -11,7 +11,7 @@ from codea1_jax.models.chips import find_hardware
 from codea1_jax.models.layout import MESH_AXES
 from codea1_jax.models.sharding import check_divisible
 from codea1_jax.plan.planned_run import model_shape
-from codea1_jax.rehearse.shrink import differences, shrink, shrunk_shape, starts
+from codea1_jax.rehearse.shrink import differences, own_starts, shrink, shrunk_shape
 
 # Every model and method on one kind of hardware, and the paper's own method on every kind.
 LAID_OUT = [name for name in preset_names() if re.fullmatch(r"\d.*/(\w+_v5e|a1_(v5p|v6e|h100|h200))", name)]
@@ -64,5 +64,5 @@ def test_what_is_small_already_stays():
 
 
 def test_a_policy_that_starts_from_a_run_is_named():
-    assert starts(load(Config, "1.5b/a1_from_sft")) == {"test.start": "runs/1.5b-sft"}
-    assert starts(load(Config, "1.5b/golden")) == {}
+    assert own_starts(load(Config, "1.5b/a1_from_sft")) == {"test.start": "runs/1.5b-sft"}
+    assert own_starts(load(Config, "1.5b/golden")) == {}

@@ -173,7 +173,7 @@ def test_a_pod_has_a_process_for_each_host_up_to_four(tmp_path, name, hosts, pro
 )
 def test_another_mesh_is_another_one_that_has_its_devices(tmp_path, mesh, devices, moved):
     rehearsal = rehearsal_of("1.5b/a1", tmp_path / "rehearsal", f"mesh={mesh}", devices=devices)
-    pod, overrides = rehearsal._elsewhere()
+    pod, overrides = rehearsal._other_mesh()
     assert isinstance(pod, Pod) and overrides == moved
     load(Config, "1.5b/a1", overrides).mesh.shape(pod.devices)
 
