@@ -24,18 +24,12 @@ from codea1_jax.models.qwen2 import Qwen2, init_params
 from codea1_jax.models.tokenizer import micro_tokenizer
 from codea1_jax.models.weights import save_params
 from codea1_jax.plan.calibrate import calibrate
+from codea1_jax.plan.comparison import TIMED
 from codea1_jax.plan.lengths import read_lengths
 from data_pipeline import micro
 
 PRESET = "micro/a1"
 QUIET = ["eval.every=0", "checkpoint.every=1000"]
-# Which phases of a plan make what a run reports the seconds of.
-TIMED = {
-    "generate_code": ("prefill code", "decode code"),
-    "generate_tests": ("prefill test", "decode test"),
-    "update_code": ("score-old code", "score-ref code", "gradient code", "update code"),
-    "update_test": ("score-old test", "score-ref test", "gradient test", "update test"),
-}
 
 
 def compare(name: str, overrides: list[str], steps: int, compiling: int) -> dict[str, float]:

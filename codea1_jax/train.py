@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -41,28 +41,34 @@ from codea1_jax.evals.during_training import EVAL_STREAM, HELDOUT_LOGPROB
 from codea1_jax.game.export import book_metrics, question_record, round_metrics
 from codea1_jax.hosts.agreement import agreement
 from codea1_jax.hosts.interrupts import Interrupts
+from codea1_jax.hosts.stalls import did
 from codea1_jax.learn import Wait
 from codea1_jax.learn.flops import update_speed
 from codea1_jax.methods import PLAY, StepRollouts
 from codea1_jax.models.chips import peak_flops
 from codea1_jax.models.lora import attach
 from codea1_jax.models.qwen2 import Params
+from codea1_jax.plan.comparison import StepForecast
 from codea1_jax.run.rundir import RunDir
+from codea1_jax.run.telemetry import rollouts_path
 from codea1_jax.state import State, pack_state
 from data_pipeline import Problem
 
 logger = logging.getLogger(__name__)
 
 
-def train(training: Training, state: State, run: RunDir) -> State:
-    """Trains to the last step, logging, evaluating and saving on the way.
+COMPARED = 2  # which step of a process is compared with its forecast: the first one compiles
+
+
+def train(training: Training, state: State, run: RunDir, forecast: StepForecast | None = None) -> State:
+    """Trains to the last step, logging, evaluating and saving on the way; also how far a step is from its forecast.
 
     Raises Interrupted, after saving, when the process is asked to stop. Whatever else is raised (SandboxError,
     CheckpointError, FloatingPointError) leaves the last checkpoint good.
     """
     questions = training.loader()
     questions.set_state(state.data)
-    total = training.total_steps
+    total, compared = training.total_steps, state.step + COMPARED
     with (
         Interrupts(agreement()) as interrupts,
         TrainingProgress(total, done=state.step) as progress,
@@ -82,7 +88,10 @@ def train(training: Training, state: State, run: RunDir) -> State:
                     state = replace(state, data=questions.get_state())
                     run.log("train", state.step, metrics)
                     run.write_rollouts(state.step, records(training, state.step, rollouts))
+                did(f"step {state.step} ended")
                 progress.update(state.step, metrics)
+                if forecast is not None and state.step == compared and run.writes:
+                    _compare(forecast, state.step, metrics, run)
         except Interrupted:
             with interrupts.shield():
                 _save(state, run)
@@ -169,6 +178,7 @@ def _droppable(state: State, run: RunDir, interrupts: Interrupts) -> Wait:
             interrupts.wait(arrays)
         else:
             jax.block_until_ready(arrays)
+        did("a micro-batch was learned from")
 
     return wait
 
@@ -180,6 +190,14 @@ def _evaluate_if_due(training: Training, state: State, run: RunDir) -> None:
     if due and training.evaluation.has_questions and not run.has_logged("eval", state.step):
         logger.info("evaluating after step %d", state.step)
         run.log("eval", state.step, evaluate(training, state))
+        did("an evaluation ended")
+
+
+def _compare(forecast: StepForecast, step: int, metrics: Mapping[str, float], run: RunDir) -> None:
+    try:
+        logger.info("step %d took %s", step, forecast.compared(metrics, rollouts_path(run.path, step)))
+    except UserError as error:  # no suite was written, so there are no lengths to forecast from
+        logger.info("step %d cannot be compared with its forecast: %s", step, error)
 
 
 def _save_due(training: Training, state: State, run: RunDir) -> bool:
@@ -196,3 +214,4 @@ def _due(step: int, every: int) -> bool:
 def _save(state: State, run: RunDir) -> None:
     if not run.has_saved(state.step):
         run.save(state.step, *pack_state(state))
+        did("a save began")

@@ -18,7 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from codea1_jax.builders.judges import make_judge
+import jax
+
+from codea1_jax.builders.judges import NoticedJudge, make_judge
 from codea1_jax.builders.questions import GivenQuestions
 from codea1_jax.builders.state import resume, start
 from codea1_jax.builders.training import make_training
@@ -30,6 +32,8 @@ from codea1_jax.game.rewards import CodeReward, RewardFunctions, TestReward
 from codea1_jax.hosts.agreement import agreement
 from codea1_jax.hosts.gather import on_all
 from codea1_jax.hosts.interrupts import Interrupts
+from codea1_jax.hosts.stalls import StallWatch
+from codea1_jax.plan.comparison import find_forecast
 from codea1_jax.report import build_report
 from codea1_jax.run.rundir import REFUSED_FILE, SUMMARY_FILE, RunDir, check_same_run, checkpoints_of
 from codea1_jax.run.summary import summarize
@@ -115,7 +119,7 @@ class Trainer:
         with ExitStack() as stack:
             packages = PACKAGES if config.eval.datasets else ()
             judge = self._judge or stack.enter_context(make_judge(config.sandbox, packages))
-            self._training = make_training(config, judge, self._given, self._rewards)
+            self._training = make_training(config, NoticedJudge(judge), self._given, self._rewards)
             check_best_metric(self._training)
             self._stack = stack.pop_all()  # closed here only if something above failed
         return self
@@ -130,13 +134,17 @@ class Trainer:
         the directory holds a run and `resume` is not set.
         """
         training, config = self._training, self.config
-        with RunDir(self._directory, config, config.checkpoint, resume=self._resume, wandb=config.run.wandb) as run:
+        hosts = config.hosts
+        with (
+            StallWatch(hosts.stall_seconds, stop=hosts.stop_on_stall),
+            RunDir(self._directory, config, config.checkpoint, resume=self._resume, wandb=config.run.wandb) as run,
+        ):
             refused = (*training.questions.refused, *training.evaluation.benchmark.unjudged)
             _report_refused(refused, training.questions.dropped, run)
             with Interrupts(agreement()):  # the run's directory is there: it is to be continued
                 state = start(training) if run.resume_step is None else resume(training, run)
             ready = time.perf_counter()
-            self._state = train(training, state, run)
+            self._state = train(training, state, run, find_forecast(config, jax.devices()))
             took = time.perf_counter() - ready + _seconds_until(run, run.resume_step)
             before = ready - self._started
             seconds = {"before_training": before, "training": took, "total": before + took}

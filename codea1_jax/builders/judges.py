@@ -4,14 +4,29 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import TypeVar
 
 from codea1_jax.config import SandboxConfig
-from sandbox import Judge, Limits, ReferenceCache, SandboxPool, SandboxUnavailable
+from codea1_jax.hosts.stalls import did
+from sandbox import (
+    CheckJob,
+    CheckResult,
+    Execution,
+    Job,
+    Judge,
+    Limits,
+    ReferenceCache,
+    SandboxPool,
+    SandboxUnavailable,
+)
 from sandbox.remote.bearer import read_token
 from sandbox.remote.client import RemoteJudge
 from sandbox.remote.fusion import FusionJudge
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 def make_judge(settings: SandboxConfig, preload: Sequence[str] = ()) -> Judge:
@@ -35,3 +50,27 @@ def _judge(settings: SandboxConfig, preload: Sequence[str]) -> Judge:
             raise
         logger.warning("no jail here (%s); sandbox.fallback=process: programs are judged WITHOUT a jail", error)
         return SandboxPool(settings.workers, "process", limits, preload)
+
+
+class NoticedJudge(Judge):
+    """Another judge, whose every answer shows that this host does not stand still. It is not closed with this one."""
+
+    def __init__(self, judge: Judge) -> None:
+        self.limits = judge.limits
+        self._judge = judge
+
+    def submit(self, job: Job) -> Future[Execution]:
+        """As the judge behind does."""
+        return _noticed(self._judge.submit(job))
+
+    def submit_check(self, job: CheckJob) -> Future[CheckResult]:
+        """As the judge behind does."""
+        return _noticed(self._judge.submit_check(job))
+
+    def close(self) -> None:
+        """Leaves the judge behind open."""
+
+
+def _noticed(answer: Future[T]) -> Future[T]:
+    answer.add_done_callback(lambda _: did("the judge answered"))
+    return answer

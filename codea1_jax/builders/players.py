@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from jax.sharding import Mesh
 
@@ -12,6 +13,7 @@ from codea1_jax.errors import UserError
 from codea1_jax.game.players import PolicyPlayer, program_prompt
 from codea1_jax.game.prompts import Prompts
 from codea1_jax.hosts.agreement import wait
+from codea1_jax.hosts.stalls import did
 from codea1_jax.models.policy import Policy
 from codea1_jax.models.qwen2 import Params
 from codea1_jax.models.sharding import batch_shards
@@ -84,9 +86,14 @@ def make_sampler(rollout: RolloutConfig, policy: Policy, seed: int, capacity: Ca
                 f"rollout.engine=jetstream: {error.name} is not installed; pip install 'codea1-jax[jetstream]', or "
                 "set rollout.engine=core, which draws the same"
             ) from error
-        return JetStreamSampler(policy.model, policy.tokenizer, seed=seed, capacity=capacity, mesh=mesh, wait=wait)
+        return JetStreamSampler(policy.model, policy.tokenizer, seed=seed, capacity=capacity, mesh=mesh, wait=_wait)
     eos_ids, pad_id = policy.tokenizer.eos_ids, policy.tokenizer.pad_id
-    return Sampler(policy.model, eos_ids=eos_ids, pad_id=pad_id, seed=seed, capacity=capacity, mesh=mesh, wait=wait)
+    return Sampler(policy.model, eos_ids=eos_ids, pad_id=pad_id, seed=seed, capacity=capacity, mesh=mesh, wait=_wait)
+
+
+def _wait(block: Any) -> None:
+    wait(block)
+    did("a block of tokens was drawn")
 
 
 def capacity_of(

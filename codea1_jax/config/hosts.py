@@ -1,4 +1,4 @@
-"""How the processes of a run find each other."""
+"""How the processes of a run find each other, and what one does that stands still."""
 
 from __future__ import annotations
 
@@ -13,6 +13,13 @@ class HostsConfig(Section):
     coordinator: str | None = Field(default=None, description="address of the first process, as host:port")
     count: int | None = Field(default=None, ge=1, description="processes")
     index: int | None = Field(default=None, ge=0, description="this process, from 0")
+    stall_seconds: float | None = Field(
+        default=1800.0,
+        gt=0,
+        description="a host on which nothing was drawn, judged, learned or saved for so long reports it, with the "
+        "stacks of its threads; none: never",
+    )
+    stop_on_stall: bool = Field(default=False, description="it then saves what it can and stops, to be resumed")
 
     @model_validator(mode="after")
     def _all_or_none(self) -> HostsConfig:

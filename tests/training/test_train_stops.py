@@ -72,6 +72,25 @@ def test_a_signal_within_a_step_saves_its_beginning_within_20_seconds(whole, tmp
         assert process.returncode == 130, said
     assert time.monotonic() - asked < 20
     assert "2" not in [path.name for path in (run / "checkpoints").iterdir()], "an unfinished step was saved"
+    assert_resumes_like(whole, run)
+
+
+@pytest.mark.long
+def test_a_judge_that_does_not_answer_ends_a_run_that_may_stop_on_a_stall(whole, tmp_path):
+    """It says where its threads are, saves the step's beginning and can be resumed."""
+    run, marker = tmp_path / "run", tmp_path / "slow"
+    stall = ("hosts.stall_seconds=30.0", "hosts.stop_on_stall=true")  # longer than compiling takes
+    for process in start_two(run, "checkpoint.every=3", *stall, slowed=("judging", "1", str(marker))):
+        said = process.communicate(timeout=300)[1]
+        assert process.returncode == 130, said
+        assert "stands still: nothing for 3" in said
+        assert "in slow_result" in said
+    assert [path.name for path in (run / "checkpoints").iterdir()] == ["1"]
+    assert_resumes_like(whole, run)
+
+
+def assert_resumes_like(whole: Path, run: Path) -> None:
+    """A run that was stopped ends, resumed, as the one that nobody stopped."""
     for process in start_two(run, "--resume"):
         finish(process)
     assert_same_end(run / "checkpoints", whole / "checkpoints", step=3)
