@@ -54,7 +54,7 @@ evaluations, the saves that steps wait for and the first start (`codea1_jax/plan
 def main(names: list[str]) -> int:
     """Plans the named presets, or all; 1 if one does not fit."""
     done = DONE.read_text().split() if DONE.exists() and not names else []
-    wanted = names or [name for name in preset_names() if re.fullmatch(r".*/a1(_lora)?_[a-z]+\d+[a-z]?(-\d+)?", name)]
+    wanted = names or [name for name in preset_names() if re.fullmatch(r".*/a1(_lora)?_[a-z]+\d+[a-z]?(x\d+)?", name)]
     console, fits = Console(stderr=True), True
     for name in (name for name in wanted if name not in done):
         config, started = load(Config, name), time.monotonic()

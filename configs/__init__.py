@@ -19,6 +19,7 @@ def model_names() -> tuple[str, ...]:
 
 
 def hardware_names() -> tuple[str, ...]:
-    """The kinds of hardware that models are laid out for: TPUs, then GPUs."""
+    """The hardware that models are laid out for, as names of presets end: TPUs, then GPUs, h100x1 being one of those
+    that h100 has eight of."""
     kinds = {path.stem.partition("_")[2] for path in PARTS.glob("hardware/*.yaml")}
     return tuple(sorted(kinds, key=lambda kind: (not kind.startswith("v"), kind)))

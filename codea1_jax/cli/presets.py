@@ -122,7 +122,8 @@ def _rows(table: Published, plans: Plans, opened: Choices) -> Table:
     lines.add_column("row")
     lines.add_column("preset", no_wrap=True)
     lines.add_column(" / ".join(table.columns) or "the paper's", justify="right")
-    for kind in hardware_names():
+    kinds = _kinds_of_all_models()
+    for kind in kinds:
         lines.add_column(f"{kind}, h", justify="right")
     lines.add_column("open")
     for model in model_names():
@@ -130,10 +131,18 @@ def _rows(table: Published, plans: Plans, opened: Choices) -> Table:
             names = list(dict.fromkeys(_named(table, row, model)))
             figures = " / ".join(f"{figure:.2f}" for figure in table.models.get(model, {}).get(row, ())) or "–"
             missing = ", ".join(choice.name for choice in opened.of_row(methods)) or "nothing"
-            hours = (_hours(names, kind, plans) for kind in hardware_names())
+            hours = (_hours(names, kind, plans) for kind in kinds)
             lines.add_row(row, " ".join(names), figures, *hours, "–" if model == "micro" else missing)
         lines.add_section()
     return lines
+
+
+def _kinds_of_all_models() -> list[str]:
+    """Hardware that every pretrained model is laid out for."""
+    from codea1_jax.config import preset_names
+
+    models = [model for model in model_names() if model != "micro"]
+    return [kind for kind in hardware_names() if all(f"{model}/a1_{kind}" in preset_names() for model in models)]
 
 
 def _hours(names: list[str], kind: str, plans: Plans) -> str:
@@ -151,7 +160,7 @@ def _hardware(plans: Plans) -> Table:
 
     title = f"Hardware, by {plans.compilers}" if plans.compilers else "Hardware"
     lines = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for name in ("presets", "hardware", "GiB/device", "of", "step s least / expected", ""):
+    for name in ("presets", "hardware", "GiB/device", "of", "step s least / expected", "a1, h", ""):
         lines.add_column(name, justify="left" if name in ("presets", "hardware", "") else "right")
     for model in model_names():
         for kind in hardware_names():
@@ -161,9 +170,10 @@ def _hardware(plans: Plans) -> Table:
             plan = plans.plans.get(preset)
             if plan is None:
                 hardware = load(Config, preset).hardware
-                lines.add_row(names, hardware, "", "", "", "no plan has been compiled yet")
+                lines.add_row(names, hardware, "", "", "", "", "no plan has been compiled yet")
                 continue
             step = f"{plan.seconds:.0f} / {plan.expected:.0f}"
             fits = "fits" if plan.fits else "does not fit"
-            lines.add_row(names, plan.hardware, f"{plan.memory:.1f}", f"{plan.available:.1f}", step, fits)
+            memory, hours = (f"{plan.memory:.1f}", f"{plan.available:.1f}"), _hours([f"{model}/a1"], kind, plans)
+            lines.add_row(names, plan.hardware, *memory, step, hours, fits)
     return lines

@@ -65,6 +65,12 @@ def add(commands: Commands) -> None:
         metavar="NAME=PLACE",
         help="where rows are read: kodcode, humanevalplus, mbppplus, bigcodebench, ult; default: the Hub, and ult.json",
     )
+    real.add_argument(
+        "--environment",
+        type=Path,
+        metavar="VENV",
+        help="on this machine: virtual environment whose packages BigCodeBench's programs may import",
+    )
     parser.set_defaults(run=_run)
 
 
@@ -100,9 +106,10 @@ def _run(options: argparse.Namespace) -> int:
 def _micro_tables(options: argparse.Namespace, papers: Mapping[str, Published]) -> list[Table]:
     from codea1_jax.reproduce.experiments import tables
 
-    if options.hardware or options.launch or options.data:
+    if options.hardware or options.launch or options.data or options.environment:
         raise UserError(
-            f"--model {MICRO}: the micro world takes no --hardware, --launch or --data; choose another model"
+            f"--model {MICRO}: the micro world takes no --hardware, --launch, --data or --environment; choose another "
+            "model"
         )
     options.at_once = options.at_once or 2
     found = tables(_micro_lab(options), papers)
@@ -138,7 +145,8 @@ def _request(options: argparse.Namespace) -> Request:
     if options.hardware is None and options.model != TINY and not options.dry_run:
         raise UserError(f"--hardware: name it, as in v5e:4x4 or h100:8; {LOCAL} takes whatever devices are here")
     hardware = options.hardware or LOCAL
-    return Request(options.model, options.out, hardware, options.launch, parse_places(options.data), options.steps)
+    places = parse_places(options.data)
+    return Request(options.model, options.out, hardware, options.launch, places, options.steps, options.environment)
 
 
 def _check_ready(options: argparse.Namespace) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from codea1_jax.config import Config, load
 from codea1_jax.reproduce.commands import Command
@@ -12,7 +13,8 @@ from codea1_jax.reproduce.published import Published
 from codea1_jax.reproduce.runners import Runner
 
 # Benchmarks of programs, and of tests: by what `codea1 eval` calls them, their columns.
-PROGRAMS = {"humanevalplus": "HumanEval+", "mbppplus": "MBPP+", "bigcodebench": "BigCodeBench"}
+BIGCODEBENCH = "bigcodebench"
+PROGRAMS = {"humanevalplus": "HumanEval+", "mbppplus": "MBPP+", BIGCODEBENCH: "BigCodeBench"}
 FUNCTIONS = "ult"
 TESTS = {"pass@5": "pass_at_5", "mut@5": "mut_at_5", "Mul": "mul"}
 MEAN = "mean"  # of the benchmarks of programs
@@ -30,15 +32,15 @@ KODCODE = "kodcode"
 PLACES = {
     "humanevalplus": "evalplus/humanevalplus",
     "mbppplus": "evalplus/mbppplus",
-    "bigcodebench": "bigcode/bigcodebench/data/v0.1.4-*",
+    BIGCODEBENCH: "bigcode/bigcodebench/data/v0.1.4-*",
     FUNCTIONS: "ult.json",
 }
 
 # How much an evaluation draws, for its forecast: the programs or tests asked for, and the share of the longest response
 # that the forecasts of training also assume.
-DRAWN = {"humanevalplus": 164, "mbppplus": 378, "bigcodebench": 1140, FUNCTIONS: 3909 * 5, KODCODE: 9688}
+DRAWN = {"humanevalplus": 164, "mbppplus": 378, BIGCODEBENCH: 1140, FUNCTIONS: 3909 * 5, KODCODE: 9688}
 SAMPLES, LONGEST, FILL = 32, 4096, 0.25
-LONGEST_OF = {"bigcodebench": 2048}
+LONGEST_OF = {BIGCODEBENCH: 2048}
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class PaperLab:
 
     model: the presets' name of it; hardware: the kind that is appended to a preset's name; "" for none. weights: what
     training starts from; data: what it trains on; both with the commands that make them. places: of benchmarks, by
-    name; those that are not there are not measured.
+    name; those that are not there are not measured. environment: with what BigCodeBench's programs import.
     """
 
     model: str
@@ -81,6 +83,7 @@ class PaperLab:
     places: Mapping[str, str]
     forecast: Forecast
     scale: Scale = Scale()
+    environment: Path | None = None
 
     def title(self, table: str, paper: Published) -> str:
         """As in the paper."""
@@ -170,6 +173,8 @@ class PaperLab:
         speed = self.forecast.tokens_per_second.get(self._preset("a1"))
         seconds = None if speed is None else DRAWN[benchmark] * samples * FILL * longest / speed
         options = (*source, "--seed", str(seed), *limits)
+        if benchmark == BIGCODEBENCH and self.environment is not None:
+            options += ("--environment", str(self.environment))
         return self.runner.evaluate(name, kind, data, options, needs, seconds)
 
 

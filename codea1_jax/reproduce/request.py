@@ -32,6 +32,7 @@ class Request:
     """A model's tables. folder: of runs; hardware: as in v5e:4x4, or "local"; launch: a platform and its options.
 
     places: where the rows of a dataset are read, where that is not the default. steps: of training; None: the presets'.
+    environment: a virtual environment with what BigCodeBench's programs import; None: they import what is installed.
     """
 
     model: str
@@ -40,11 +41,19 @@ class Request:
     launch: str | None
     places: Mapping[str, str]
     steps: int | None
+    environment: Path | None = None
 
     @property
     def kind(self) -> str:
-        """Of hardware, as presets name it; "" for what is there."""
-        return "" if self.hardware == LOCAL else self.hardware.partition(":")[0]
+        """Of hardware, as the model's presets name it; "" for what is there. Raises UserError if they do not."""
+        if self.hardware == LOCAL:
+            return ""
+        kinds = [kind for kind in hardware_names() if f"{self.model}/a1_{kind}" in preset_names()]
+        by_hardware = {load(Config, f"{self.model}/a1_{kind}").hardware: kind for kind in kinds}
+        if self.hardware not in by_hardware:
+            known = ", ".join(map(str, by_hardware))
+            raise UserError(f"--hardware {self.hardware}: presets of {self.model} are laid out for {known}; or {LOCAL}")
+        return by_hardware[self.hardware]
 
 
 def parse_places(words: Iterable[str]) -> dict[str, str]:
@@ -63,6 +72,8 @@ def make_lab(request: Request, forecast: Forecast) -> PaperLab:
     """The laboratory that a request describes. Raises UserError if there are no presets for it, or it contradicts."""
     if request.model == TINY:
         return _rehearsal(request)
+    if request.environment is not None and request.launch is not None:
+        raise UserError("--environment: hosts that are launched install BigCodeBench's packages; leave it out")
     weights = pretrained(request.model)
     steps = () if request.steps is None else (f"train.steps={request.steps}",)
     return PaperLab(
@@ -76,6 +87,7 @@ def make_lab(request: Request, forecast: Forecast) -> PaperLab:
         places={**PLACES, **_benchmarks(request.places)},
         forecast=forecast,
         scale=Scale(overrides=(*steps, *_validation(request.places))),
+        environment=request.environment,
     )
 
 
@@ -106,12 +118,11 @@ def _rehearsal(request: Request) -> PaperLab:
         places=_benchmarks(request.places),
         forecast=Forecast({}, {}),
         scale=replace(SCALE, overrides=(*made, *SCALE.overrides)),
+        environment=request.environment,
     )
 
 
 def _runner(request: Request) -> Runner:
-    if request.hardware != LOCAL:
-        _check_layout(request)
     if request.launch is None:
         return Here(request.folder)
     platform, *options = shlex.split(request.launch) or [""]
@@ -120,17 +131,6 @@ def _runner(request: Request) -> Runner:
     if platform in ("tpu", "gke") and request.kind not in SINGLE_HOST:
         raise UserError(f"--launch {platform}: {request.hardware} is not a TPU; use slurm or gpu")
     return Launched(platform, tuple(options), request.model, request.kind)
-
-
-def _check_layout(request: Request) -> None:
-    """Raises UserError unless the model's presets are laid out for the hardware."""
-    kinds = [kind for kind in hardware_names() if f"{request.model}/a1_{kind}" in preset_names()]
-    layouts = {kind: load(Config, f"{request.model}/a1_{kind}").hardware for kind in kinds}
-    if layouts.get(request.kind) != request.hardware:
-        known = ", ".join(str(layout) for layout in layouts.values())
-        raise UserError(
-            f"--hardware {request.hardware}: presets of {request.model} are laid out for {known}; or {LOCAL}"
-        )
 
 
 def _prepare(places: Mapping[str, str], folder: Path, *more: str) -> Command:

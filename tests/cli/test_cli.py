@@ -113,9 +113,10 @@ def test_presets_are_shown_as_the_rows_of_the_papers_tables(capsys):
     assert any(line.startswith("base 1.5b/base ") and line.endswith(" nothing") for line in lines)
     assert any(line.startswith("self_play how one policy learns from two roles programs and suites") for line in lines)
     [compiled] = [line for line in lines if line.startswith("7b/…_v5p ")]
-    plan = plans.plans["7b/a1_v5p"]
-    assert compiled == f"7b/…_v5p v5p:2x2x4 {plan.memory:.1f} 95.7 {plan.seconds:.0f} / {plan.expected:.0f} fits"
-    assert "In no table: 7b/a1_lora_h100, 7b/a1_lora_v5e, micro/a1_paper" in lines
+    plan, hours = plans.plans["7b/a1_v5p"], f"{plans.hours['7b/a1_v5p'][1]:.1f}"
+    step = f"{plan.seconds:.0f} / {plan.expected:.0f}"
+    assert compiled == f"7b/…_v5p v5p:2x2x4 {plan.memory:.1f} 95.7 {step} {hours} fits"
+    assert "In no table: 7b/a1_lora_a100, 7b/a1_lora_h100, 7b/a1_lora_v5e, micro/a1_paper" in lines
 
 
 def test_what_no_compiler_has_seen_is_said_to_be_so(capsys, monkeypatch):
@@ -396,6 +397,17 @@ def test_a_table_of_a_real_size_is_prepared_trained_and_evaluated_in_order(capsy
     assert list(tmp_path.iterdir()) == []
 
 
+def test_bigcodebench_alone_is_evaluated_in_the_environment_that_is_named(capsys):
+    commands, _ = reproduced(capsys, "code", "--model", "1.5b", "--hardware", "local", "--environment", "/packages")
+    evaluated = [words for words in commands if words[1:3] == ["eval", "code"]]
+    named = {words[words.index("--data") + 1]: "--environment /packages" in " ".join(words) for words in evaluated}
+    assert named == {
+        "evalplus/humanevalplus": False,
+        "evalplus/mbppplus": False,
+        "bigcode/bigcodebench/data/v0.1.4-*": True,
+    }
+
+
 def test_launched_tables_use_the_launchers_names_places_and_single_hosts(capsys):
     launch = "tpu --project=me --zone=us-west4-a --bucket=gs://mine/runs --spot"
     asked = ("components", "static", "--model", "7b", "--hardware", "v5e:8x8", "--launch", launch, "--slices", "2")
@@ -439,6 +451,10 @@ def test_launched_tables_use_the_launchers_names_places_and_single_hosts(capsys)
         (("--model", "tiny"), "--model tiny: name rows to train and validate on"),
         (("--model", "tiny", "--hardware", "h100:8"), "--model tiny: it rehearses on this machine"),
         (("--hardware", "h100:8"), "--model micro: the micro world takes no --hardware"),
+        (
+            ("--model", "1.5b", "--hardware", "v5e:4x4", "--launch", "tpu --bucket=gs://a/b", "--environment", "there"),
+            "--environment: hosts that are launched install",
+        ),
     ],
 )
 def test_a_reproduction_that_cannot_work_is_refused_before_anything_is_begun(arguments, reason, capsys, tmp_path):
