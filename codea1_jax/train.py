@@ -29,9 +29,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
+import grain
 import jax
 
 from codea1_jax.builders.training import Training
@@ -49,7 +51,7 @@ from codea1_jax.models.chips import peak_flops
 from codea1_jax.models.lora import attach
 from codea1_jax.models.qwen2 import Params
 from codea1_jax.plan.comparison import StepForecast
-from codea1_jax.run.rundir import RunDir
+from codea1_jax.run.rundir import PROFILE_FOLDER, RunDir
 from codea1_jax.run.telemetry import rollouts_path
 from codea1_jax.state import State, pack_state
 from data_pipeline import Problem
@@ -81,13 +83,8 @@ def train(training: Training, state: State, run: RunDir, forecast: StepForecast 
                         _save(state, run)
                 if state.step == total:
                     return state
-                rollouts = play(training, state, next(questions))
-                run.check_saving()
-                with interrupts.shield():  # what donates the state and what records it is done whole
-                    state, metrics = learn(training, state, rollouts, _droppable(state, run, interrupts))
-                    state = replace(state, data=questions.get_state())
-                    run.log("train", state.step, metrics)
-                    run.write_rollouts(state.step, records(training, state.step, rollouts))
+                with _profiled(training, state, run):
+                    state, metrics = _step(training, state, run, questions, interrupts)
                 did(f"step {state.step} ended")
                 progress.update(state.step, metrics)
                 if forecast is not None and state.step == compared and run.writes:
@@ -97,6 +94,31 @@ def train(training: Training, state: State, run: RunDir, forecast: StepForecast 
                 _save(state, run)
                 run.finish_saving()
             raise
+
+
+def _step(
+    training: Training,
+    state: State,
+    run: RunDir,
+    questions: grain.DatasetIterator[tuple[Problem, ...]],
+    interrupts: Interrupts,
+) -> tuple[State, dict[str, float]]:
+    rollouts = play(training, state, next(questions))
+    run.check_saving()
+    with interrupts.shield():  # what donates the state and what records it is done whole
+        state, metrics = learn(training, state, rollouts, _droppable(state, run, interrupts))
+        state = replace(state, data=questions.get_state())
+        run.log("train", state.step, metrics)
+        run.write_rollouts(state.step, records(training, state.step, rollouts))
+    return state, metrics
+
+
+def _profiled(training: Training, state: State, run: RunDir) -> AbstractContextManager[None]:
+    """Records the step that is to be profiled, on every host for its own devices."""
+    if state.step + 1 != training.steps.profile:
+        return nullcontext()
+    logger.info("step %d is profiled: %s", state.step + 1, run.path / PROFILE_FOLDER)
+    return jax.profiler.trace(run.path / PROFILE_FOLDER)
 
 
 def play(training: Training, state: State, problems: Sequence[Problem]) -> StepRollouts:

@@ -18,6 +18,9 @@ class TrainConfig(Section):
     update_n: int = Field(
         default=1, ge=1, description="the Test LLM learns from at most this many candidates per question"
     )
+    profile: int | None = Field(
+        default=None, ge=1, description="a step that JAX's profiler records into `profile` in run.directory"
+    )
 
     def total_steps(self, questions: int) -> int:
         """Steps of a run on this many questions; an epoch's incomplete last batch is dropped."""

@@ -27,10 +27,11 @@ CONFIG_FILE = "config.yaml"
 SUMMARY_FILE = "summary.json"
 REFUSED_FILE = "refused.jsonl"
 CHECKPOINTS_FOLDER = "checkpoints"
+PROFILE_FOLDER = "profile"
 # A run may be moved, and so may its judges; it may resume on other devices, and keep other checkpoints.
 MAY_CHANGE = (
     *("run.directory", "run.wandb", "checkpoint.", "sandbox.addresses", "sandbox.workers"),
-    *("hardware", "mesh.", "hosts."),
+    *("hardware", "mesh.", "hosts.", "train.profile"),
 )
 
 

@@ -83,8 +83,8 @@ def killed(interrupted: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def runs(straight_run: Path, killed: dict[str, Any]) -> dict[str, Path]:
-    """The run straight through, and the one that was stopped twice, resumed to its end."""
-    finish(start_codea1(*train_arguments(killed["directory"], "--resume")))
+    """The run straight through, and the one that was stopped twice, resumed to its end with its last step profiled."""
+    finish(start_codea1(*train_arguments(killed["directory"], "train.profile=4", "--resume")))
     return {"straight": straight_run, "stopped": killed["directory"]}
 
 
@@ -128,6 +128,13 @@ def test_a_stopped_run_ends_in_the_same_state_bit_for_bit(runs):
     assert {name.split("'")[1] for name in arrays} == {"code", "test", "reference"}
     assert any("opt_state" in name for name in arrays)
     assert sum(len(page) for page in document["book"].values()) > 0
+
+
+def test_a_step_is_profiled_which_changes_nothing_of_it(runs):
+    """What it computes is compared above; the trace names the functions of the step's programs."""
+    assert not (runs["straight"] / "profile").exists()
+    (trace,) = (runs["stopped"] / "profile").rglob("*.xplane.pb")
+    assert b"decode" in trace.read_bytes() and b"gradient" in trace.read_bytes()
 
 
 def test_the_runs_were_no_empty_exercise(runs):
