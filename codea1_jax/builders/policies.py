@@ -67,19 +67,23 @@ def make_prompts(config: Config, policy: Policy) -> Prompts:
 class InitialWeights:
     """What all policies start from: pretrained weights, a warm start (cached by what made it), or random weights.
 
-    Under LoRA no update changes them: they are in the type that is computed with.
+    unfinished: where a warm start is saved until it is whole. Under LoRA no update changes the weights: they are in the
+    type that is computed with.
     """
 
     model: ModelConfig
     warm_start: WarmStartConfig | None
     cache: Path
+    unfinished: Path
     seed: int
     lora: LoRAConfig | None
 
     @classmethod
     def of(cls, config: Config) -> InitialWeights:
         """From a configuration."""
-        return cls(config.model, config.warm_start, Path(config.warm_start_cache), config.run.seed, config.lora)
+        unfinished = Path(config.run.directory) / "warm_start"
+        cache = Path(config.warm_start_cache)
+        return cls(config.model, config.warm_start, cache, unfinished, config.run.seed, config.lora)
 
     def params(self, policy: Policy, mesh: Mesh) -> Params:
         """The parameters on a mesh."""
@@ -106,7 +110,7 @@ class InitialWeights:
         if not any_host(not cached.exists()):
             logger.info("warm start: found in %s", cached)
             return load_params(cached, policy.model, param_shardings(policy.model, mesh))
-        params = warm_start(policy, self.warm_start, self.seed, mesh)
+        params = warm_start(policy, self.warm_start, self.seed, mesh, self.unfinished)
         unfinished = cached.with_name(f"{cached.name}.{os.getpid()}.tmp")
         save_policy(unfinished, policy, params)
         if is_writer():
