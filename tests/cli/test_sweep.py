@@ -24,8 +24,6 @@ from tiny_run import ROOT, SETTINGS, finish, start_codea1, train_arguments
 
 from codea1_jax import cli
 
-pytestmark = pytest.mark.long
-
 # By command, what is run in a directory with `data.jsonl` and `run`, a finished run.
 COMMANDS = {
     "train": ("train", "micro/a1_paper", *SETTINGS, "train.steps=1", "eval.every=1", "run.directory=out"),
@@ -41,6 +39,7 @@ COMMANDS = {
     ),
     "serve": ("serve", "run", "--role", "code", "--prompt-tokens", "64", "--response-tokens", "64"),
     "plan": ("plan", "1.5b/a1_v5e"),
+    "rehearse": ("rehearse", "micro/a1", "--directory", "rehearsal"),
     "data prepare": ("data", "prepare", "problems", "--source", "data.jsonl"),
     "data validate": ("data", "validate", "data.jsonl"),
     "presets": ("presets",),
@@ -51,7 +50,7 @@ COMMANDS = {
     "doctor": ("doctor", "micro/a1"),
 }
 SERVERS = ("serve", "sandbox serve")
-ENDLESS = (*SERVERS, "plan", "reproduce")  # or too long: these are only stopped, or refused at once
+ENDLESS = (*SERVERS, "plan", "rehearse", "reproduce")  # or too long: these are only stopped, or refused at once
 BRIEF = tuple(name for name in COMMANDS if name not in ENDLESS)
 # What runs before the first line of the command line is Python's own affair.
 PROGRAM = """
@@ -160,6 +159,7 @@ def small_files() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (SMALL, SMALL))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", BRIEF)
 def test_where_files_must_stay_small_a_command_works_or_names_the_file_in_one_line(name, place):
     code, out, err = ended(start(place, name, hinder=small_files))
@@ -178,6 +178,7 @@ def without_rights() -> None:
         library.prctl(24, capability)  # PR_CAPBSET_DROP
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", BRIEF)
 def test_where_nothing_can_be_written_a_command_works_or_names_the_place_in_one_line(name, place):
     folders = [place, *(path for path in place.rglob("*") if path.is_dir())]
@@ -197,6 +198,7 @@ def test_where_nothing_can_be_written_a_command_works_or_names_the_place_in_one_
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [name for name in BRIEF if name != "train"])
 def test_a_reader_that_has_gone_ends_a_command_quietly(name, place):
     process = start(place, name)
@@ -208,6 +210,7 @@ def test_a_reader_that_has_gone_ends_a_command_quietly(name, place):
     assert "Traceback" not in err and "Broken pipe" not in err, err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SERVERS)
 def test_a_taken_port_is_one_line(name, place):
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -221,6 +224,7 @@ def free_port() -> str:
         return str(free.getsockname()[1])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seconds", [0.05, 1.0, 4.0])
 @pytest.mark.parametrize("name", COMMANDS)
 def test_ctrl_c_stops_a_command_with_one_line_or_comes_too_late(name, seconds, place):
