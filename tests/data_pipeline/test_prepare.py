@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 
 import huggingface_hub
@@ -197,6 +198,26 @@ def test_every_field_of_a_problem_survives_writing_and_reading(tmp_path):
         "heldout": set(problems[15:]),
     }
     assert all(isinstance(problem, Problem) for members in read.values() for problem in members)
+
+
+def test_a_dataset_that_an_earlier_version_wrote_is_read_with_what_it_lacks_by_default(tmp_path, monkeypatch):
+    @dataclass(frozen=True)
+    class FirstVersion:
+        id: str
+        question: str
+        solution: str
+        entry_point: str
+        golden_tests: tuple[str, ...]
+        check: str = ""
+        probe_calls: tuple[str, ...] = ()
+        mutants: tuple[str, ...] = ()
+        source: str = ""
+
+    row = ("one", "Add one.", "def f(x):\n    return x + 1", "f", ("assert f(1) == 2",))
+    with monkeypatch.context() as earlier:
+        earlier.setattr(tfds_files, "Problem", FirstVersion)
+        path = tfds_files.write(tmp_path, "problems", {"train": [FirstVersion(*row, source="mine")]})
+    assert tfds_files.read(path) == {"train": (Problem(*row, source="mine"),)}
 
 
 def test_the_micro_world_can_be_written(tmp_path, judge, monkeypatch):
