@@ -23,9 +23,9 @@ from codea1_jax.config import Config, load
 from codea1_jax.models.qwen2 import Qwen2, init_params
 from codea1_jax.models.tokenizer import micro_tokenizer
 from codea1_jax.models.weights import save_params
+from codea1_jax.plan.arithmetic.lengths import read_lengths
 from codea1_jax.plan.calibrate import calibrate
 from codea1_jax.plan.comparison import TIMED
-from codea1_jax.plan.lengths import read_lengths
 from data_pipeline import micro
 
 PRESET = "micro/a1"

@@ -18,13 +18,13 @@ from rich.console import Console
 from codea1_jax.cli.plan import progress
 from codea1_jax.config import Config, load, preset_names
 from codea1_jax.models.chips import find_hardware
+from codea1_jax.plan.arithmetic.planned_run import make_planned_run
+from codea1_jax.plan.arithmetic.workload import PlannedRun, phases
 from codea1_jax.plan.forecast import StepCalls, judging_seconds, step_calls
 from codea1_jax.plan.plan import make_plan
 from codea1_jax.plan.planned import Planned, Plans, markdown, markdown_phases, read_plans, write_plans
-from codea1_jax.plan.planned_run import make_planned_run
 from codea1_jax.plan.table import conclusion, planned, rich_table
 from codea1_jax.plan.whole_run import whole_run
-from codea1_jax.plan.workload import PlannedRun, phases
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "plan.md"
@@ -43,10 +43,10 @@ useful FLOPs are computed, at the peak, and as many samples are decoded at once 
 The *least* is the best that the chips could do with this layout and its padding. Judging is left out of both. The
 *expected* time runs the project's own schedule and packer over log-normal lengths (spread 0.6, prompts 0.4) and takes
 for each call what the compiler's program should take: libtpu's own estimate of its cycles; on GPUs what each kernel's
-bytes and FLOPs take at the share of the card's figures that `codea1_jax/plan/duration.py` assumes; and for the pages
-of the cache, which the kernels read as far as each sample has come, the bytes in use. *mostly* is what a phase spends
-most of that time on. No figure here has been measured on a device. The hours of a run (`codea1 presets`) include its
-evaluations, the saves that steps wait for and the first start (`codea1_jax/plan/whole_run.py`).
+bytes and FLOPs take at the share of the card's figures that `codea1_jax/plan/compiled/duration.py` assumes; and for
+the pages of the cache, which the kernels read as far as each sample has come, the bytes in use. *mostly* is what a
+phase spends most of that time on. No figure here has been measured on a device. The hours of a run (`codea1 presets`)
+include its evaluations, the saves that steps wait for and the first start (`codea1_jax/plan/whole_run.py`).
 
 """
 

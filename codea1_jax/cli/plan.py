@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from codea1_jax.cli._arguments import Commands
     from codea1_jax.config import Config
     from codea1_jax.models.chips import Hardware
-    from codea1_jax.plan.compiler import Watch
-    from codea1_jax.plan.lengths import Lengths
+    from codea1_jax.plan.arithmetic.lengths import Lengths
+    from codea1_jax.plan.compiled.compiler import Watch
 
 
 def add(commands: Commands) -> None:
@@ -62,8 +62,8 @@ def _run(options: argparse.Namespace) -> int:
     from codea1_jax.config import Config, load
     from codea1_jax.console import print_table
     from codea1_jax.models.chips import find_hardware
-    from codea1_jax.plan.compiler import check_compiler
-    from codea1_jax.plan.lengths import read_lengths
+    from codea1_jax.plan.arithmetic.lengths import read_lengths
+    from codea1_jax.plan.compiled.compiler import check_compiler
     from codea1_jax.plan.plan import as_document, make_plan
     from codea1_jax.plan.table import conclusion, rich_table
 
@@ -90,8 +90,8 @@ def _run(options: argparse.Namespace) -> int:
 
 def _calibrate(options: argparse.Namespace, config: Config) -> int:
     from codea1_jax.console import print_table
+    from codea1_jax.plan.arithmetic.lengths import read_lengths
     from codea1_jax.plan.calibrate import calibrate
-    from codea1_jax.plan.lengths import read_lengths
     from codea1_jax.plan.table import calibrated_document, calibrated_table
 
     if options.topology is not None:

@@ -20,8 +20,8 @@ from codea1_jax.models.flops import parameters
 from codea1_jax.models.layout import MESH_AXES
 from codea1_jax.models.stored import PARAMS
 from codea1_jax.models.weights import HUB_FILES, INDEX, SINGLE
-from codea1_jax.plan.memory import saved
-from codea1_jax.plan.planned_run import model_shape
+from codea1_jax.plan.arithmetic.memory import saved
+from codea1_jax.plan.arithmetic.planned_run import model_shape
 from codea1_jax.run.rundir import check_same_run, checkpoints_of
 from data_pipeline import storage
 from data_pipeline.hub import hub_name

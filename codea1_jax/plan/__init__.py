@@ -1,8 +1,8 @@
 """What a run needs of its accelerators, before there are any: memory, and the time of a step, least and expected.
 
-`workload` says what a step computes, `memory` what a device must hold at least. `compiler` compiles the run's own
-phases in a separate process (`worker`), for TPUs and for GPUs (`cuda`) that are not there. From a compiled program's
-text (`hlo`), `collectives` reads what devices send each other and `kernels` what they run; `duration` makes seconds of
-both. `simulation` counts the calls of a step over drawn or measured `lengths`, `forecast` multiplies, and `plan` puts
-all of it together. `planned` keeps what was found out about the shipped presets.
+`arithmetic` knows without a compiler what a step computes and what a device must hold at least. `compiled` compiles the
+run's own phases for TPUs and GPUs that are not here, and reads seconds off the compilers' output. `forecast` multiplies
+them by the calls of a step, `limit` and `whole_run` look below and beyond it, and `plan` puts all of it together.
+`search` tries other layouts, `calibrate` measures instead of compiling. `planned` keeps what was found out about the
+shipped presets, and `comparison` holds a real step against that.
 """

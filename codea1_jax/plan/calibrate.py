@@ -22,14 +22,14 @@ from codea1_jax.config import Config
 from codea1_jax.models.chips import CHIPS, Hardware
 from codea1_jax.models.flops import Number
 from codea1_jax.models.sharding import make_mesh
-from codea1_jax.plan.compiler import ProgramName, Watch
-from codea1_jax.plan.duration import expected_seconds
+from codea1_jax.plan.arithmetic.lengths import Lengths
+from codea1_jax.plan.arithmetic.planned_run import planned_run_on
+from codea1_jax.plan.arithmetic.simulation import sample_batches
+from codea1_jax.plan.arithmetic.workload import PlannedRun, learner_config
+from codea1_jax.plan.compiled.compiler import ProgramName, Watch
+from codea1_jax.plan.compiled.duration import expected_seconds
+from codea1_jax.plan.compiled.programs import Program, Value, make_programs
 from codea1_jax.plan.forecast import StepCalls, cache_seconds, holds, host_seconds, largest_shape, step_calls
-from codea1_jax.plan.lengths import Lengths
-from codea1_jax.plan.planned_run import planned_run_on
-from codea1_jax.plan.programs import Program, Value, make_programs
-from codea1_jax.plan.simulation import sample_batches
-from codea1_jax.plan.workload import PlannedRun, learner_config
 
 REPEATS = 5  # runs of a program, of which the median counts; the first one, besides, does not
 WORTH_MEASURING = 0.02  # of a phase's calls

@@ -9,10 +9,10 @@ from typing import Any
 
 from codea1_jax.config import METHODS, Config, load
 from codea1_jax.models.chips import find_hardware
+from codea1_jax.plan.arithmetic.lengths import read_lengths
+from codea1_jax.plan.arithmetic.planned_run import make_planned_run, model_shape
 from codea1_jax.plan.forecast import step_calls
-from codea1_jax.plan.lengths import read_lengths
 from codea1_jax.plan.planned import Planned, read_plans
-from codea1_jax.plan.planned_run import make_planned_run, model_shape
 
 # Which phases of a plan make what a run reports the seconds of.
 TIMED = {

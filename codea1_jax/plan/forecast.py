@@ -14,11 +14,9 @@ from typing import Any
 from codea1_jax.config import METHODS, Config
 from codea1_jax.models.chips import Hardware
 from codea1_jax.models.flops import Number
-from codea1_jax.plan.compiler import Compiled, Outcome, ProgramName
-from codea1_jax.plan.duration import efficiency_of
-from codea1_jax.plan.lengths import Group, Lengths, choose_groups, draw_groups
-from codea1_jax.plan.simulation import Sampled, batch_shape, count_micro_batches, simulate_sampling
-from codea1_jax.plan.workload import (
+from codea1_jax.plan.arithmetic.lengths import Group, Lengths, choose_groups, draw_groups
+from codea1_jax.plan.arithmetic.simulation import Sampled, batch_shape, count_micro_batches, simulate_sampling
+from codea1_jax.plan.arithmetic.workload import (
     PlannedRun,
     SamplingLoad,
     fullest_batch,
@@ -26,6 +24,8 @@ from codea1_jax.plan.workload import (
     load_capacity,
     sampling_loads,
 )
+from codea1_jax.plan.compiled.compiler import Compiled, Outcome, ProgramName
+from codea1_jax.plan.compiled.duration import efficiency_of
 from codea1_jax.rollout import Capacity
 from codea1_jax.rollout.readers import reader_for
 

@@ -13,10 +13,10 @@ from codea1_jax.config import METHODS
 from codea1_jax.models.chips import Hardware
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.flops import Number, cache_bytes, causal, layers_flops, parameters, vocabulary_flops
+from codea1_jax.plan.arithmetic.lengths import Group
+from codea1_jax.plan.arithmetic.memory import resident
+from codea1_jax.plan.arithmetic.workload import PlannedRun, learner_config
 from codea1_jax.plan.forecast import Learned, StepCalls
-from codea1_jax.plan.lengths import Group
-from codea1_jax.plan.memory import resident
-from codea1_jax.plan.workload import PlannedRun, learner_config
 
 UPDATE_BYTES = 28  # AdamW reads gradient, parameters and two moments in float32, and writes the last three
 

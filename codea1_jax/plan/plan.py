@@ -9,15 +9,15 @@ from typing import Any
 from codea1_jax.config import Config
 from codea1_jax.models.chips import GIB, Hardware
 from codea1_jax.models.flops import Number
-from codea1_jax.plan.compiler import Compiled, Failed, Outcome, ProgramName, Refused, Watch, compile_programs
+from codea1_jax.plan.arithmetic.lengths import Lengths
+from codea1_jax.plan.arithmetic.memory import refuse_what_cannot_fit, resident, suggested_fix
+from codea1_jax.plan.arithmetic.planned_run import make_planned_run
+from codea1_jax.plan.arithmetic.simulation import Sampled
+from codea1_jax.plan.arithmetic.workload import Phase, PlannedRun, phases, sampled_tokens
+from codea1_jax.plan.compiled.compiler import Compiled, Failed, Outcome, ProgramName, Refused, Watch, compile_programs
 from codea1_jax.plan.forecast import StepCalls, expected_seconds, judging_seconds, step_calls
-from codea1_jax.plan.lengths import Lengths
 from codea1_jax.plan.limit import limit_seconds
-from codea1_jax.plan.memory import refuse_what_cannot_fit, resident, suggested_fix
-from codea1_jax.plan.planned_run import make_planned_run
-from codea1_jax.plan.simulation import Sampled
 from codea1_jax.plan.whole_run import WholeRun, whole_run
-from codea1_jax.plan.workload import Phase, PlannedRun, phases, sampled_tokens
 
 
 @dataclass(frozen=True)

@@ -16,14 +16,10 @@ from dataclasses import dataclass, replace
 from codea1_jax.config import Config
 from codea1_jax.errors import UserError
 from codea1_jax.models.chips import GIB, Hardware
-from codea1_jax.plan.compiler import CompilerError
-from codea1_jax.plan.duration import efficiency_of
-from codea1_jax.plan.forecast import HOST_SECONDS, ROW_SECONDS, cache_seconds
-from codea1_jax.plan.lengths import Lengths
-from codea1_jax.plan.memory import least_memory, resident
-from codea1_jax.plan.plan import Plan, make_plan
-from codea1_jax.plan.planned_run import make_planned_run, model_shape
-from codea1_jax.plan.workload import (
+from codea1_jax.plan.arithmetic.lengths import Lengths
+from codea1_jax.plan.arithmetic.memory import least_memory, resident
+from codea1_jax.plan.arithmetic.planned_run import make_planned_run, model_shape
+from codea1_jax.plan.arithmetic.workload import (
     Phase,
     PlannedRun,
     SamplingLoad,
@@ -35,6 +31,10 @@ from codea1_jax.plan.workload import (
     sampling_loads,
     training_loads,
 )
+from codea1_jax.plan.compiled.compiler import CompilerError
+from codea1_jax.plan.compiled.duration import efficiency_of
+from codea1_jax.plan.forecast import HOST_SECONDS, ROW_SECONDS, cache_seconds
+from codea1_jax.plan.plan import Plan, make_plan
 
 ROWS_PER_SHARD = (32, 64, 128, 256, 512, 1024)
 MICRO_BATCHES = (1, 2, 4)

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from codea1_jax.models.chips import GIB
 from codea1_jax.plan.calibrate import Calibrated
-from codea1_jax.plan.compiler import Compiled
+from codea1_jax.plan.compiled.compiler import Compiled
 from codea1_jax.plan.plan import Plan, Row, gib
 from codea1_jax.plan.planned import PHASE_COLUMNS, Planned
 from codea1_jax.plan.search import Candidate

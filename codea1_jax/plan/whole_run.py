@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from codea1_jax.config import Config
 from codea1_jax.models.chips import Hardware
+from codea1_jax.plan.arithmetic.lengths import draw_groups
+from codea1_jax.plan.arithmetic.memory import saved
+from codea1_jax.plan.arithmetic.workload import PlannedRun, SamplingLoad, sampling_loads
 from codea1_jax.plan.forecast import JUDGED_PER_CORE, sampling_calls
-from codea1_jax.plan.lengths import draw_groups
-from codea1_jax.plan.memory import saved
-from codea1_jax.plan.workload import PlannedRun, SamplingLoad, sampling_loads
 
 QUESTIONS = 9_688  # that the paper trains on; a run's own number is known when its data is read
 # Problems of the benchmarks that presets validate on; those of other datasets are not counted.

@@ -27,7 +27,7 @@ from codea1_jax.models.qwen_vocabulary import make_tokenizer, read_ranks
 from codea1_jax.models.random_model import write_random_model
 from codea1_jax.models.sharding import check_divisible
 from codea1_jax.models.tokenizer import FILES, Tokenizer, load_tokenizer
-from codea1_jax.plan.planned_run import model_shape
+from codea1_jax.plan.arithmetic.planned_run import model_shape
 from codea1_jax.rehearse.pod import MOST_PROCESSES, Pod, Running, StageFailed, steps_logged
 from codea1_jax.rehearse.shrink import STEPS, differences, own_starts, shrink, shrunk_shape
 

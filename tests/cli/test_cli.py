@@ -23,7 +23,7 @@ from tiny_run import ROOT, start_codea1, train_arguments
 from codea1_jax import cli
 from codea1_jax.config import Config, dump, load, preset_names
 from codea1_jax.files import read_lines
-from codea1_jax.plan.lengths import read_lengths
+from codea1_jax.plan.arithmetic.lengths import read_lengths
 from codea1_jax.plan.planned import Plans, read_plans
 from launch import cli as launch_cli
 

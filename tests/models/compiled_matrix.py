@@ -15,9 +15,9 @@ from codea1_jax.models.chips import find_hardware
 from codea1_jax.models.layout import spec, using
 from codea1_jax.models.qwen2 import Linear
 from codea1_jax.models.sharding import make_mesh
-from codea1_jax.plan.collectives import find_collectives
-from codea1_jax.plan.compiler import ENVIRONMENT
-from codea1_jax.plan.worker import devices_of
+from codea1_jax.plan.compiled.collectives import find_collectives
+from codea1_jax.plan.compiled.compiler import ENVIRONMENT
+from codea1_jax.plan.compiled.worker import devices_of
 
 WIDTH, INNER, TOKENS = 1536, 8960, 12_288
 

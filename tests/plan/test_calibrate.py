@@ -9,14 +9,14 @@ from tiny_policy import tiny_policy
 from codea1_jax.cli import main
 from codea1_jax.config import Config, load
 from codea1_jax.models.sharding import one_device_mesh
+from codea1_jax.plan.arithmetic.lengths import Group, choose_groups
+from codea1_jax.plan.arithmetic.planned_run import planned_run_on
+from codea1_jax.plan.arithmetic.simulation import batch_shape, sample_batches, simulate_sampling
+from codea1_jax.plan.arithmetic.workload import load_capacity, sampling_loads
 from codea1_jax.plan.calibrate import Measured, filled, phase_forecast
-from codea1_jax.plan.compiler import ProgramName
+from codea1_jax.plan.compiled.compiler import ProgramName
+from codea1_jax.plan.compiled.programs import make_programs
 from codea1_jax.plan.forecast import StepCalls, host_seconds, step_calls
-from codea1_jax.plan.lengths import Group, choose_groups
-from codea1_jax.plan.planned_run import planned_run_on
-from codea1_jax.plan.programs import make_programs
-from codea1_jax.plan.simulation import batch_shape, sample_batches, simulate_sampling
-from codea1_jax.plan.workload import load_capacity, sampling_loads
 from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
 from codea1_jax.rollout.decode import Decoder
 

@@ -9,13 +9,13 @@ from tiny_policy import tiny_policy
 from codea1_jax.config import Config, PackingConfig, load
 from codea1_jax.errors import UserError
 from codea1_jax.models.chips import find_hardware
-from codea1_jax.plan.compiler import Compiled, ProgramName, Refused
-from codea1_jax.plan.duration import efficiency_of
+from codea1_jax.plan.arithmetic.lengths import Group, choose_groups, draw_groups, read_lengths
+from codea1_jax.plan.arithmetic.planned_run import make_planned_run
+from codea1_jax.plan.arithmetic.simulation import count_micro_batches, simulate_sampling
+from codea1_jax.plan.arithmetic.workload import SamplingLoad
+from codea1_jax.plan.compiled.compiler import Compiled, ProgramName, Refused
+from codea1_jax.plan.compiled.duration import efficiency_of
 from codea1_jax.plan.forecast import StepCalls, expected_seconds, judging_seconds, step_calls
-from codea1_jax.plan.lengths import Group, choose_groups, draw_groups, read_lengths
-from codea1_jax.plan.planned_run import make_planned_run
-from codea1_jax.plan.simulation import count_micro_batches, simulate_sampling
-from codea1_jax.plan.workload import SamplingLoad
 from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
 from codea1_jax.rollout.schedule import Schedule
 

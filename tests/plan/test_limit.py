@@ -7,11 +7,11 @@ import pytest
 from codea1_jax.config import Config, load
 from codea1_jax.models.chips import find_hardware
 from codea1_jax.models.flops import cache_bytes, parameters
+from codea1_jax.plan.arithmetic.lengths import Group
+from codea1_jax.plan.arithmetic.memory import resident
+from codea1_jax.plan.arithmetic.planned_run import make_planned_run
 from codea1_jax.plan.forecast import Learned, StepCalls, step_calls
-from codea1_jax.plan.lengths import Group
 from codea1_jax.plan.limit import forward_flops, limit_seconds
-from codea1_jax.plan.memory import resident
-from codea1_jax.plan.planned_run import make_planned_run
 
 PRESET = "1.5b/a1_h100"
 

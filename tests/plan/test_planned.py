@@ -5,9 +5,9 @@ from tiny_run import ROOT
 
 from codea1_jax.config import Config, load, preset_names
 from codea1_jax.models.chips import GIB, find_hardware
-from codea1_jax.plan.memory import resident
+from codea1_jax.plan.arithmetic.memory import resident
+from codea1_jax.plan.arithmetic.planned_run import make_planned_run
 from codea1_jax.plan.planned import COLUMNS, Planned, Plans, markdown, read_plans, write_plans
-from codea1_jax.plan.planned_run import make_planned_run
 
 
 def test_every_preset_for_some_hardware_has_hours_and_every_plan_is_of_its_hardware():

@@ -6,13 +6,13 @@ from codea1_jax.config import Config, load
 from codea1_jax.errors import UserError
 from codea1_jax.models.chips import find_hardware
 from codea1_jax.plan import search as searching
-from codea1_jax.plan.compiler import CompilerError, Refused
+from codea1_jax.plan.arithmetic.memory import least_memory
+from codea1_jax.plan.arithmetic.planned_run import make_planned_run
+from codea1_jax.plan.arithmetic.workload import load_capacity, phases, sampling_loads
+from codea1_jax.plan.compiled.compiler import CompilerError, Refused
 from codea1_jax.plan.forecast import StepCalls
-from codea1_jax.plan.memory import least_memory
 from codea1_jax.plan.plan import Plan, Row
-from codea1_jax.plan.planned_run import make_planned_run
 from codea1_jax.plan.search import COMPILED, estimated_seconds, rank, search
-from codea1_jax.plan.workload import load_capacity, phases, sampling_loads
 
 PRESET, ONE = "1.5b/a1_h100", ("mesh.fsdp=1", "train.questions=32")
 HARDWARE = find_hardware("h100:1")

@@ -4,7 +4,7 @@ import pytest
 
 from codea1_jax.config import Config, load
 from codea1_jax.models.chips import find_hardware
-from codea1_jax.plan.planned_run import make_planned_run
+from codea1_jax.plan.arithmetic.planned_run import make_planned_run
 from codea1_jax.plan.whole_run import (
     START_SECONDS,
     count_evaluations,

@@ -10,7 +10,7 @@ from codea1_jax.config import Config, load, preset_names
 from codea1_jax.models.chips import find_hardware
 from codea1_jax.models.layout import MESH_AXES
 from codea1_jax.models.sharding import check_divisible
-from codea1_jax.plan.planned_run import model_shape
+from codea1_jax.plan.arithmetic.planned_run import model_shape
 from codea1_jax.rehearse.shrink import differences, own_starts, shrink, shrunk_shape
 
 # Every model and method on one kind of hardware, and the paper's own method on every kind.

@@ -17,9 +17,9 @@ from codea1_jax.config import MeshConfig
 from codea1_jax.models.chips import find_hardware
 from codea1_jax.models.layout import using
 from codea1_jax.models.sharding import make_mesh
-from codea1_jax.plan.compiler import ENVIRONMENT
-from codea1_jax.plan.hlo import parse
-from codea1_jax.plan.worker import devices_of
+from codea1_jax.plan.compiled.compiler import ENVIRONMENT
+from codea1_jax.plan.compiled.hlo import parse
+from codea1_jax.plan.compiled.worker import devices_of
 from codea1_jax.rollout import paged_tpu
 
 PAGES = 4001  # no other axis is as long

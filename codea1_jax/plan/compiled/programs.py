@@ -26,8 +26,15 @@ from codea1_jax.models.lora import with_adapters
 from codea1_jax.models.qwen2 import Params, Qwen2
 from codea1_jax.models.sharding import abstract_sharded, batch_sharding, serving_shardings, with_shardings
 from codea1_jax.models.stored import flatten
-from codea1_jax.plan.simulation import batch_shape
-from codea1_jax.plan.workload import PlannedRun, SamplingLoad, fullest_batch, load_capacity, phases, sampling_loads
+from codea1_jax.plan.arithmetic.simulation import batch_shape
+from codea1_jax.plan.arithmetic.workload import (
+    PlannedRun,
+    SamplingLoad,
+    fullest_batch,
+    load_capacity,
+    phases,
+    sampling_loads,
+)
 from codea1_jax.rollout.decode import (
     Decoder,
     PackedPrompts,

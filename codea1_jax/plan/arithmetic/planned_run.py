@@ -14,7 +14,7 @@ from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.published import HUB_SHAPES
 from codea1_jax.models.tokenizer import micro_tokenizer
 from codea1_jax.models.weights import read_config
-from codea1_jax.plan.workload import PlannedRun
+from codea1_jax.plan.arithmetic.workload import PlannedRun
 from data_pipeline import micro
 
 

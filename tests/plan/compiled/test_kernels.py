@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import pytest
 
 from codea1_jax.models.chips import find_hardware
-from codea1_jax.plan.duration import EFFICIENCY, expected_seconds
-from codea1_jax.plan.kernels import Kernel, find_kernels
+from codea1_jax.plan.compiled.duration import EFFICIENCY, expected_seconds
+from codea1_jax.plan.compiled.kernels import Kernel, find_kernels
 
 
 def shape(*sizes):

@@ -6,8 +6,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from codea1_jax.models.chips import Chip, Hardware
-from codea1_jax.plan.collectives import find_collectives
-from codea1_jax.plan.kernels import Kernel, find_kernels
+from codea1_jax.plan.compiled.collectives import find_collectives
+from codea1_jax.plan.compiled.kernels import Kernel, find_kernels
 
 
 @dataclass(frozen=True)

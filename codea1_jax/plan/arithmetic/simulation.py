@@ -13,7 +13,7 @@ import numpy as np
 from codea1_jax.config import PackingConfig
 from codea1_jax.learn.batch import Example, PackedBatch
 from codea1_jax.learn.packing import pack
-from codea1_jax.plan.lengths import Group
+from codea1_jax.plan.arithmetic.lengths import Group
 from codea1_jax.rollout.decode import DecodedBlock
 from codea1_jax.rollout.requests import Capacity, Request
 from codea1_jax.rollout.schedule import Schedule

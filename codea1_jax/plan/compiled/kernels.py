@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from codea1_jax.plan.hlo import Instruction, Program, array_bytes, arrays, executions, parse
+from codea1_jax.plan.compiled.hlo import Instruction, Program, array_bytes, arrays, executions, parse
 
 Kind = Literal["matrix", "attention", "cache", "memory"]
 

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from codea1_jax.plan.hlo import Instruction, UnreadableProgram, array_bytes, arrays, executions, parse
+from codea1_jax.plan.compiled.hlo import Instruction, UnreadableProgram, array_bytes, arrays, executions, parse
 
 KINDS = frozenset(("all-gather", "all-reduce", "reduce-scatter", "all-to-all", "collective-permute"))
 

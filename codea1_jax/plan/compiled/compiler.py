@@ -31,7 +31,7 @@ ENVIRONMENT = {
     "TF_CPP_MIN_LOG_LEVEL": "3",
 }
 
-WORKER = (sys.executable, "-m", "codea1_jax.plan.worker")
+WORKER = (sys.executable, "-m", "codea1_jax.plan.compiled.worker")
 
 Watch = Callable[[str, str | None], None]
 """Told of every program twice: as it is begun, with None, and how it ended."""

@@ -13,7 +13,7 @@ from codea1_jax.errors import UserError
 from codea1_jax.models.chips import GIB, Hardware
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.flops import adapter_parameters, parameters
-from codea1_jax.plan.workload import (
+from codea1_jax.plan.arithmetic.workload import (
     PlannedRun,
     fullest_batch,
     learner_config,

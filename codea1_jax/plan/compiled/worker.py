@@ -1,4 +1,4 @@
-"""Compiles programs for hardware that is not here, in a separate process: `python -m codea1_jax.plan.worker`.
+"""Compiles programs for hardware that is not here, in a separate process: `python -m codea1_jax.plan.compiled.worker`.
 
 A job comes as one JSON document on standard input; a line of JSON goes out as each program begins and ends. libtpu
 takes a process for itself, prints what it likes, and ends the process on some failures: `compiler` is made for that.
@@ -21,12 +21,12 @@ from jax.stages import Lowered
 from codea1_jax.config import Config
 from codea1_jax.models.chips import Hardware, find_hardware
 from codea1_jax.models.sharding import make_mesh
-from codea1_jax.plan.collectives import received_bytes
-from codea1_jax.plan.compiler import ProgramName
-from codea1_jax.plan.cuda import compiling_for
-from codea1_jax.plan.duration import expected_seconds
-from codea1_jax.plan.planned_run import make_planned_run
-from codea1_jax.plan.programs import make_programs
+from codea1_jax.plan.arithmetic.planned_run import make_planned_run
+from codea1_jax.plan.compiled.collectives import received_bytes
+from codea1_jax.plan.compiled.compiler import ProgramName
+from codea1_jax.plan.compiled.cuda import compiling_for
+from codea1_jax.plan.compiled.duration import expected_seconds
+from codea1_jax.plan.compiled.programs import make_programs
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from codea1_jax.config import Role
 from codea1_jax.errors import UserError
-from codea1_jax.plan.workload import SamplingLoad
+from codea1_jax.plan.arithmetic.workload import SamplingLoad
 
 # Of log-normal distributions; real responses to KodCode's questions are about as ragged, their prompts less so.
 RESPONSE_SPREAD = 0.6
