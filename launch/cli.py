@@ -38,7 +38,9 @@ class Step:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Performs one step and returns the exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    top = argparse.ArgumentParser(prog="python -m launch", description="Launch training on TPUs and GPUs.")
+    top = argparse.ArgumentParser(
+        prog="python -m launch", allow_abbrev=False, description="Launch training on TPUs and GPUs."
+    )
     top.add_argument("platform", choices=_PLATFORMS, help="each has its own --help")
     make_parser, make_steps = _PLATFORMS[top.parse_args(arguments[:1]).platform]
     options = make_parser().parse_intermixed_args(arguments[1:])

@@ -13,7 +13,7 @@ TARGET = Path(__file__).parent.parent / "docs" / "configuration.md"
 
 HEAD = """# Configuration reference
 
-<!-- Written by scripts/write_config_reference.py from codea1_jax/config.py; a test fails if it is out of date. -->
+<!-- Written by scripts/write_config_reference.py from codea1_jax/config/; a test fails if it is out of date. -->
 
 This page lists every key of a run. A preset is a YAML file with these keys; `key=value` after a preset's name sets one:
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout, suppress
@@ -36,7 +37,7 @@ from codea1_jax.cli import eval as evaluate
 from codea1_jax.cli._arguments import Parser, unknown_options
 from codea1_jax.cli._failures import in_words
 from codea1_jax.cli._output import Output, ReaderGone
-from codea1_jax.cli._runtime import BAD_INPUT, DONE, FAILED, STOPPED
+from codea1_jax.cli._runtime import BAD_INPUT, DONE, FAILED, STOPPED, ctrl_c_again_if_dropped
 from codea1_jax.errors import Interrupted, UserError
 from codea1_jax.hosts.device_memory import shortage_named
 
@@ -49,9 +50,9 @@ COMMANDS = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
-    with redirect_stdout(cast(TextIO, Output(sys.stdout))):
+    with redirect_stdout(cast(TextIO, Output(sys.stdout))), ctrl_c_again_if_dropped():
         try:
-            return _run(_parse(arguments))
+            return _run(_parse(arguments), sys.argv[1:] if arguments is None else arguments)
         except UserError as error:
             print(f"codea1: {error}", file=sys.stderr)
             return BAD_INPUT
@@ -65,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 sys.stdout.flush()
 
 
-def _run(options: argparse.Namespace) -> int:
+def _run(options: argparse.Namespace, words: Sequence[str]) -> int:
     from sandbox import SandboxError, SandboxUnavailable  # not for --help
 
     logging.getLogger("absl").setLevel(logging.CRITICAL)  # where Orbax warns of our choices, and logs what it raises
@@ -81,8 +82,13 @@ def _run(options: argparse.Namespace) -> int:
         print(f"codea1: {in_words(error)}", file=sys.stderr)
         return FAILED
     except Interrupted as error:
-        print(f"codea1: stopped by {error}; continue with the same command and --resume", file=sys.stderr)
+        print(f"codea1: stopped by {error}; continue with: {_resuming(words)}", file=sys.stderr)
         return STOPPED
+
+
+def _resuming(words: Sequence[str]) -> str:
+    """The command that continues what these words have begun."""
+    return shlex.join(["codea1", *(word for word in words if word != "--resume"), "--resume"])
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -13,7 +13,13 @@ if TYPE_CHECKING:
 
 
 class Parser(argparse.ArgumentParser):
-    """Raises UserError, as whatever else refuses input, instead of printing its usage."""
+    """Raises UserError, as whatever else refuses input, instead of printing its usage.
+
+    Options are not abbreviated: a slip must not start a run of hours.
+    """
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings | {"allow_abbrev": False})
 
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message}; see `{self.prog} --help`")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -30,6 +32,26 @@ def sigterm_as_ctrl_c() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def ctrl_c_again_if_dropped() -> Iterator[None]:
+    """Inside it, Ctrl-C is sent again where Python drops it: in a callback of the garbage collector, such as JAX's."""
+    report = sys.unraisablehook
+
+    def repeat(dropped: Any) -> None:
+        if not isinstance(dropped.exc_value, KeyboardInterrupt):
+            report(dropped)
+            return
+        again = threading.Timer(0.01, os.kill, (os.getpid(), signal.SIGINT))  # not before the callback has ended
+        again.daemon = True
+        again.start()
+
+    sys.unraisablehook = repeat
+    try:
+        yield
+    finally:
+        sys.unraisablehook = report
 
 
 def keep_compiled_programs() -> None:

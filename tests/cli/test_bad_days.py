@@ -149,7 +149,7 @@ def test_a_folder_without_a_run_gets_no_report(tmp_path, capsys):
 def test_an_empty_file_of_problems_is_refused(tmp_path, capsys):
     (tmp_path / "empty.jsonl").touch()
     assert cli.main(["data", "validate", "empty.jsonl"]) == 2
-    assert capsys.readouterr() == ("", "codea1: empty.jsonl: no row is an object with fields\n")
+    assert capsys.readouterr() == ("", "codea1: empty.jsonl: it is empty: there are no rows\n")
 
 
 # --- the command line ---------------------------------------------------------------------------------
@@ -239,7 +239,8 @@ def test_ctrl_c_during_the_warm_start_names_the_way_on(tmp_path):
     arguments = train_arguments(tmp_path / "run", *STEPS, f"warm_start_cache={tmp_path}")
     process = start_script(killed_run.__file__, "warm_start", "1", "0.5", "SIGINT", *arguments)
     line = failed(process, 130)
-    assert line == "codea1: stopped by SIGINT; continue with the same command and --resume"
+    assert line.startswith("codea1: stopped by SIGINT; continue with: codea1 train micro/a1_paper ")
+    assert line.endswith(" --resume")
 
 
 def test_what_takes_long_is_announced(finished_run):

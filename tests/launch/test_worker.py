@@ -90,7 +90,7 @@ def test_sigterm_to_every_process_as_in_a_preemption_loses_nothing(cloud, worker
     wait_for((worker / "runs" / "first").exists)
     (worker / "runs" / "first" / "config.yaml").touch()
     do(cloud, 'kill -TERM -- "-$(cat .codea1-training/train.pid)"')
-    wait_for((worker / ".codea1-training" / "exit").exists)
+    do(cloud, "bash worker.sh logs")  # returns when the process has gone, a moment after it wrote its exit code
     assert do(cloud, "bash worker.sh status") == "training: exit 130\n"
     assert (cloud.bucket("gs://mine/runs/first/run") / "config.yaml").exists()
 

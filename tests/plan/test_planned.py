@@ -1,5 +1,7 @@
 """The plans that are shipped: of the presets as they are, in both documents the same."""
 
+import re
+
 import pytest
 from tiny_run import ROOT
 
@@ -43,6 +45,20 @@ def test_the_document_says_what_is_shipped():
     assert markdown(plans) in document
     for name, plan in plans.items():
         assert all(f"| {' | '.join(cells)} |\n" in document.partition(f"## {name}\n")[2] for cells in plan.phases)
+
+
+def test_the_readme_s_memory_is_that_of_the_plans():
+    head, _, *rows = re.findall(
+        r"^\|.*\|$", (ROOT / "README.md").read_text().partition("GiB per chip")[2], re.MULTILINE
+    )
+    kinds = [cell.split(",")[0].strip() for cell in head.split("|")[2:-1]]
+    plans = read_plans().plans
+    for row in rows:
+        model, *cells = (cell.strip() for cell in row.split("|")[1:-1])
+        for kind, cell in zip(kinds, cells, strict=True):
+            plan = plans[f"{model.lower()}/a1_{kind}"]
+            assert cell == f"{plan.memory:.1f} on {plan.hardware.partition(':')[2]}"
+    assert (len(rows), kinds) == (3, ["v5e", "v5p", "v6e", "h100", "h200"])
 
 
 def test_plans_are_read_as_they_were_written(tmp_path):

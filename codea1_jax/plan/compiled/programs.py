@@ -18,8 +18,8 @@ from jax.sharding import Mesh, NamedSharding
 from jax.stages import Lowered
 
 from codea1_jax.builders.policies import Learning
-from codea1_jax.checkpoint.offload import HOST, in_device_memory, in_host_memory
-from codea1_jax.config import METHODS
+from codea1_jax.checkpoint.offload import in_device_memory, in_host_memory
+from codea1_jax.config import METHODS, OffloadConfig
 from codea1_jax.learn import Learner, PolicyState
 from codea1_jax.learn.batch import PackedBatch
 from codea1_jax.models.lora import with_adapters
@@ -102,9 +102,17 @@ def _shape_of(x: Any) -> Any:
 
 
 def device_bytes(tree: Any) -> int:
-    """Bytes that a tree of placed shapes takes on one device; what waits in host memory takes none."""
-    there = (x for x in jax.tree.leaves(tree) if x.sharding.memory_kind != HOST)
-    return sum(x.dtype.itemsize * math.prod(x.sharding.shard_shape(x.shape)) for x in there)
+    """Bytes that a tree of placed shapes takes on one device."""
+    return sum(x.dtype.itemsize * math.prod(x.sharding.shard_shape(x.shape)) for x in jax.tree.leaves(tree))
+
+
+def bytes_at_rest(state: PolicyState, offload: OffloadConfig) -> int:
+    """Bytes of a policy that stay on one device between its phases; what waits in host memory does not.
+
+    The shapes do not tell: GPUs that are not there know no memory but their own.
+    """
+    moments = None if offload.optimizer else state.opt_state
+    return device_bytes(replace(state, opt_state=moments, reference=None if offload.reference else state.reference))
 
 
 def outputs(function: Any, *arguments: Any) -> Any:
@@ -132,7 +140,8 @@ def make_programs(
     shared = abstract_sharded(model.clone(param_dtype=dtype), mesh) if learning.keeps_initial_weights else None
     shared = in_host_memory(shared) if config.offload.reference else shared
     states = {name: learner.abstract(params) for name, learner in learners.items()}
-    always = device_bytes((shared, states))
+    always = sum(bytes_at_rest(state, config.offload) for state in states.values())
+    always += 0 if config.offload.reference else device_bytes(shared)
     programs = [
         program
         for load in sampling_loads(config)
@@ -259,7 +268,7 @@ def _learning(
     given: Sequence[PackedBatch],
 ) -> Iterator[Program]:
     """`given`: the fullest batch, then smaller ones."""
-    jitted, lora = learner.phases, run.config.lora
+    jitted, lora, offload = learner.phases, run.config.lora, run.config.offload
     planned = {phase.name: phase for phase in phases(run)}
     scored = {which: f"score-{which} {name}" in planned for which in ("old", "ref")}
     placed = [_placed(batch, mesh, **scored) for batch in given]
@@ -273,7 +282,8 @@ def _learning(
 
     scorers = {"old": adapted(state.params), "ref": shared if own is None else adapted(own)}
     for which in (which for which, wanted in scored.items() if wanted):
-        resident = always - device_bytes(scorers[which]) + batches
+        waits = which == "ref" and offload.reference
+        resident = always - (0 if waits else device_bytes(scorers[which])) + batches
         for batch, shape in zip(placed, shapes, strict=True):
             arguments = partial(_tuple, in_device_memory(scorers[which]), batch)
             yield Program(f"score-{which} {name}", jitted.logprobs.lower, arguments, resident, shape)
@@ -284,7 +294,7 @@ def _learning(
         arguments = partial(_tuple, total, state.params, batch, np.float32(1), base)
         yield Program(f"gradient {name}", jitted.accumulate.lower, arguments, resident, shape)
     arguments = partial(_tuple, in_device_memory(state), total.gradient)
-    yield Program(f"update {name}", jitted.apply.lower, arguments, always - device_bytes(state))
+    yield Program(f"update {name}", jitted.apply.lower, arguments, always - bytes_at_rest(state, offload))
 
 
 def _tuple(*arguments: Any) -> tuple[Any, ...]:
