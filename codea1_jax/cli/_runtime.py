@@ -51,7 +51,8 @@ def ctrl_c_again_if_dropped() -> Iterator[None]:
     try:
         yield
     finally:
-        sys.unraisablehook = report
+        if sys.unraisablehook is repeat:  # else something stands on it that is to stay, such as `ignore_abandoned`
+            sys.unraisablehook = report
 
 
 def keep_compiled_programs() -> None:

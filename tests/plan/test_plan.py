@@ -9,10 +9,10 @@ from codea1_jax import cli
 from codea1_jax.config import Config, load, preset_names
 from codea1_jax.errors import UserError
 from codea1_jax.models.chips import CHIPS, GIB, find_hardware
-from codea1_jax.plan import compiler
 from codea1_jax.plan.arithmetic.memory import least_memory, refuse_what_cannot_fit, resident, saved
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run
 from codea1_jax.plan.arithmetic.workload import phases
+from codea1_jax.plan.compiled import compiler
 from codea1_jax.plan.compiled.compiler import Compiled, CompilerError, Failed, ProgramName, Refused, compile_programs
 from codea1_jax.plan.plan import make_plan
 from codea1_jax.plan.planned import markdown

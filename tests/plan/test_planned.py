@@ -61,6 +61,17 @@ def test_the_readme_s_memory_is_that_of_the_plans():
     assert (len(rows), kinds) == (3, ["v5e", "v5p", "v6e", "h100", "h200"])
 
 
+def test_the_gpu_guide_s_times_of_few_cards_are_those_of_the_plans():
+    shipped = read_plans()
+    rows = re.findall(
+        r"^\| `(\S+)` \| (.*) \| (\d+) min \| (\d+) h \|$", (ROOT / "docs" / "gpu.md").read_text(), re.MULTILINE
+    )
+    assert len(rows) == 7
+    for name, _, minutes, hours in rows:
+        assert minutes == f"{shipped.plans[name].expected / 60:.0f}", name
+        assert hours == f"{shipped.hours[name][1]:.0f}", name
+
+
 def test_plans_are_read_as_they_were_written(tmp_path):
     calls = {"decode code": (0.5, 0.75)}
     plan = Planned("v5e:2x2", False, 1.25, 15.75, "decode code", 2.5, 3.5, 4.5, 1000.0, calls, (("decode code", "1"),))
