@@ -1,7 +1,8 @@
 """Plans hardware presets and writes docs/plan.md: `make plan-all`, or `make plan-all PRESETS="1.5b/a1_v5e"`.
 
 Only presets of the paper's own method are planned: other methods run some of the same phases. A preset takes minutes;
-the documents are rewritten after each and keep earlier plans of other presets. A stopped sweep resumes where it was.
+the documents are rewritten after each and keep earlier plans of other presets; the hours of all follow at the end. A
+stopped sweep resumes where it was.
 """
 
 from __future__ import annotations
@@ -65,19 +66,22 @@ def main(names: list[str]) -> int:
         fits = fits and plan.fits
         console.print(rich_table(plan, f"{name} on {config.hardware}"), *conclusion(plan), sep="\n")
         console.print(f"planned in {time.monotonic() - started:.0f} s")
-        write({**read_plans().plans, name: planned(plan)})
+        shipped = read_plans()
+        write({**shipped.plans, name: planned(plan)}, shipped.hours)
         if not names:
             done.append(name)
             DONE.parent.mkdir(exist_ok=True)
             DONE.write_text("\n".join(done))
+    shipped = read_plans()
+    write(shipped.plans, hours(shipped.plans))  # minutes, so once
     DONE.unlink(missing_ok=True)
     return int(not fits)
 
 
-def write(plans: Mapping[str, Planned]) -> None:
+def write(plans: Mapping[str, Planned], hours: Mapping[str, tuple[float, float]]) -> None:
     """Writes both documents, with all plans so far."""
     plans = {name: plans[name] for name in sorted(plans)}
-    write_plans(Plans(plans, hours(plans), compilers()))
+    write_plans(Plans(plans, hours, compilers()))
     sections = "\n".join(f"## {name}\n\n{markdown_phases(plan)}" for name, plan in plans.items())
     DOCUMENT.write_text(f"{HEAD}Compiled by {compilers()}.\n\n{markdown(plans)}\n{sections}")
 

@@ -43,7 +43,7 @@ from codea1_jax.evals.during_training import EVAL_STREAM, HELDOUT_LOGPROB
 from codea1_jax.game.export import book_metrics, question_record, round_metrics
 from codea1_jax.hosts.agreement import agreement
 from codea1_jax.hosts.interrupts import Interrupts
-from codea1_jax.hosts.stalls import did
+from codea1_jax.hosts.stalls import heartbeat
 from codea1_jax.learn import Wait
 from codea1_jax.learn.flops import update_speed
 from codea1_jax.methods import PLAY, StepRollouts
@@ -85,7 +85,7 @@ def train(training: Training, state: State, run: RunDir, forecast: StepForecast 
                     return state
                 with _profiled(training, state, run):
                     state, metrics = _step(training, state, run, questions, interrupts)
-                did(f"step {state.step} ended")
+                heartbeat(f"step {state.step} ended")
                 progress.update(state.step, metrics)
                 if forecast is not None and state.step == compared and run.writes:
                     _compare(forecast, state.step, metrics, run)
@@ -200,7 +200,7 @@ def _droppable(state: State, run: RunDir, interrupts: Interrupts) -> Wait:
             interrupts.wait(arrays)
         else:
             jax.block_until_ready(arrays)
-        did("a micro-batch was learned from")
+        heartbeat("a micro-batch was learned from")
 
     return wait
 
@@ -212,13 +212,13 @@ def _evaluate_if_due(training: Training, state: State, run: RunDir) -> None:
     if due and training.evaluation.has_questions and not run.has_logged("eval", state.step):
         logger.info("evaluating after step %d", state.step)
         run.log("eval", state.step, evaluate(training, state))
-        did("an evaluation ended")
+        heartbeat("an evaluation ended")
 
 
 def _compare(forecast: StepForecast, step: int, metrics: Mapping[str, float], run: RunDir) -> None:
     try:
         logger.info("step %d took %s", step, forecast.compared(metrics, rollouts_path(run.path, step)))
-    except UserError as error:  # no suite was written, so there are no lengths to forecast from
+    except UserError as error:  # a step without suites has no lengths to forecast from
         logger.info("step %d cannot be compared with its forecast: %s", step, error)
 
 
@@ -236,4 +236,4 @@ def _due(step: int, every: int) -> bool:
 def _save(state: State, run: RunDir) -> None:
     if not run.has_saved(state.step):
         run.save(state.step, *pack_state(state))
-        did("a save began")
+        heartbeat("a save began")

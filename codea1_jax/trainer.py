@@ -20,7 +20,7 @@ from typing import Any
 
 import jax
 
-from codea1_jax.builders.judges import NoticedJudge, make_judge
+from codea1_jax.builders.judges import WatchedJudge, make_judge
 from codea1_jax.builders.questions import GivenQuestions
 from codea1_jax.builders.state import resume, start
 from codea1_jax.builders.training import make_training
@@ -119,7 +119,7 @@ class Trainer:
         with ExitStack() as stack:
             packages = PACKAGES if config.eval.datasets else ()
             judge = self._judge or stack.enter_context(make_judge(config.sandbox, packages))
-            self._training = make_training(config, NoticedJudge(judge), self._given, self._rewards)
+            self._training = make_training(config, WatchedJudge(judge), self._given, self._rewards)
             check_best_metric(self._training)
             self._stack = stack.pop_all()  # closed here only if something above failed
         return self

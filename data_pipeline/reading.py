@@ -45,7 +45,7 @@ def read(path: str | Path, difficulties: Sequence[str] = ()) -> Loaded:
     fields = next((row.keys() for row in rows if isinstance(row, dict)), None)
     if fields is None:
         if not rows:
-            raise ValueError(f"{path}: it is empty: there are no rows")
+            raise ValueError(f"{path}: the file is empty")
         raise ValueError(f"{path}: no row is an object with fields")
     found = find_format(rows)
     if found is None:

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from typing import TypeVar
 
 from codea1_jax.config import SandboxConfig
-from codea1_jax.hosts.stalls import did
+from codea1_jax.hosts.stalls import heartbeat
 from sandbox import (
     CheckJob,
     CheckResult,
@@ -52,7 +52,7 @@ def _judge(settings: SandboxConfig, preload: Sequence[str]) -> Judge:
         return SandboxPool(settings.workers, "process", limits, preload)
 
 
-class NoticedJudge(Judge):
+class WatchedJudge(Judge):
     """Another judge, whose every answer shows that this host does not stand still. It is not closed with this one."""
 
     def __init__(self, judge: Judge) -> None:
@@ -61,16 +61,16 @@ class NoticedJudge(Judge):
 
     def submit(self, job: Job) -> Future[Execution]:
         """As the judge behind does."""
-        return _noticed(self._judge.submit(job))
+        return _watched(self._judge.submit(job))
 
     def submit_check(self, job: CheckJob) -> Future[CheckResult]:
         """As the judge behind does."""
-        return _noticed(self._judge.submit_check(job))
+        return _watched(self._judge.submit_check(job))
 
     def close(self) -> None:
         """Leaves the judge behind open."""
 
 
-def _noticed(answer: Future[T]) -> Future[T]:
-    answer.add_done_callback(lambda _: did("the judge answered"))
+def _watched(answer: Future[T]) -> Future[T]:
+    answer.add_done_callback(lambda _: heartbeat("the judge answered"))
     return answer

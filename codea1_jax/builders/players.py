@@ -13,7 +13,7 @@ from codea1_jax.errors import UserError
 from codea1_jax.game.players import PolicyPlayer, program_prompt
 from codea1_jax.game.prompts import Prompts
 from codea1_jax.hosts.agreement import wait
-from codea1_jax.hosts.stalls import did
+from codea1_jax.hosts.stalls import heartbeat
 from codea1_jax.models.policy import Policy
 from codea1_jax.models.qwen2 import Params
 from codea1_jax.models.sharding import batch_shards
@@ -93,7 +93,7 @@ def make_sampler(rollout: RolloutConfig, policy: Policy, seed: int, capacity: Ca
 
 def _wait(block: Any) -> None:
     wait(block)
-    did("a block of tokens was drawn")
+    heartbeat("a block of tokens was drawn")
 
 
 def capacity_of(

@@ -118,7 +118,7 @@ def _validate(options: argparse.Namespace) -> int:
     except ValueError as error:
         raise UserError(str(error)) from error
     if not (report.problems or report.faults):
-        raise UserError(f"{options.file}: it is empty: there are no rows")
+        raise UserError(f"{options.file}: the file is empty")
     if options.json:
         faults = [vars(fault) for fault in report.faults]
         dropped = [vars(test) for test in report.dropped]

@@ -1,8 +1,8 @@
 """Notices a host that stands still: one that has drawn, judged, learned and saved nothing for a long time.
 
-Whatever works says what it did (`did`), and a thread looks when that was last. A host that waits for another one stands
-still as well, so every host reports, each with the stacks of its threads: the one that all wait for is the one whose
-stack differs.
+What makes progress says so (`heartbeat`), and a thread looks when that was last. A host that waits for another one
+stands still as well, so every host reports, each with the stacks of its threads: the one that all wait for is the one
+whose stack differs.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ _LOOK_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
-class _Deed:
+class _Beat:
     what: str
     at: float
 
 
-_last = _Deed("the run began", time.monotonic())
+_last = _Beat("the run began", time.monotonic())
 
 
-def did(what: str) -> None:
+def heartbeat(what: str) -> None:
     """Says what has just happened on this host, as a clause: "a block of tokens was drawn". Any thread may call it."""
     global _last  # noqa: PLW0603  (one process does one run; what works is far from what watches)
-    _last = _Deed(what, time.monotonic())
+    _last = _Beat(what, time.monotonic())
 
 
 class StallWatch:
@@ -49,7 +49,7 @@ class StallWatch:
         self._over = threading.Event()
 
     def __enter__(self) -> StallWatch:
-        did("the run began")
+        heartbeat("the run began")
         if self._seconds is not None:
             threading.Thread(target=self._watch, args=(self._seconds,), name="stall watch", daemon=True).start()
         return self
@@ -58,7 +58,7 @@ class StallWatch:
         self._over.set()
 
     def _watch(self, seconds: float) -> None:
-        reported: _Deed | None = None
+        reported: _Beat | None = None
         while not self._over.wait(min(_LOOK_SECONDS, seconds / 4)):
             last = _last
             if reported not in (None, last):

@@ -149,7 +149,7 @@ def test_a_folder_without_a_run_gets_no_report(tmp_path, capsys):
 def test_an_empty_file_of_problems_is_refused(tmp_path, capsys):
     (tmp_path / "empty.jsonl").touch()
     assert cli.main(["data", "validate", "empty.jsonl"]) == 2
-    assert capsys.readouterr() == ("", "codea1: empty.jsonl: it is empty: there are no rows\n")
+    assert capsys.readouterr() == ("", "codea1: empty.jsonl: the file is empty\n")
 
 
 # --- the command line ---------------------------------------------------------------------------------

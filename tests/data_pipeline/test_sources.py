@@ -294,7 +294,7 @@ def test_load_recognises_the_format_of_a_file_by_its_fields(tmp_path):
         ("bad.jsonl", b"\xff\xfe", "no row is an object"),
         ("bad.parquet", b"PAR?", "not readable as parquet"),
         ("bad.jsonl.gz", b"plain", "not readable as gz"),
-        ("empty.jsonl", b"", "it is empty"),
+        ("empty.jsonl", b"", "the file is empty"),
         ("other.jsonl", b'{"a": 1, "b": 2}', "fields a, b are of no known format: KodCode (question, "),
     ],
 )

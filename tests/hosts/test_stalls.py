@@ -9,7 +9,7 @@ import pytest
 
 from codea1_jax.errors import Interrupted
 from codea1_jax.hosts.interrupts import Interrupts
-from codea1_jax.hosts.stalls import StallWatch, did
+from codea1_jax.hosts.stalls import StallWatch, heartbeat
 
 GUARD = 100  # seconds; only against a hang
 
@@ -19,7 +19,7 @@ def test_a_host_that_works_is_left_alone(capfd):
     with StallWatch(2.0):
         for _ in range(30):
             time.sleep(0.1)
-            did("a block of tokens was drawn")
+            heartbeat("a block of tokens was drawn")
     assert capfd.readouterr().err == ""
 
 
@@ -27,7 +27,7 @@ def waits_in_vain(shown: threading.Event) -> None:
     assert shown.wait(GUARD)
 
 
-def test_a_host_that_stands_still_names_its_last_deed_and_where_it_is_once_and_that_it_continues(capfd):
+def test_a_host_that_stands_still_names_its_last_heartbeat_and_where_it_is_once_and_that_it_continues(capfd):
     shown, said = threading.Event(), []
 
     def read() -> None:
@@ -40,12 +40,12 @@ def test_a_host_that_stands_still_names_its_last_deed_and_where_it_is_once_and_t
             time.sleep(0.05)
 
     with StallWatch(0.3):
-        did("the judge answered")
+        heartbeat("the judge answered")
         reader = threading.Thread(target=read)
         reader.start()
         waits_in_vain(shown)
         reader.join()
-        did("a save began")
+        heartbeat("a save began")
         until = time.monotonic() + GUARD
         while "continues: a save began" not in "".join(said) and time.monotonic() < until:
             said.append(capfd.readouterr().err)
