@@ -84,7 +84,10 @@ def train(training: Training, state: State, run: RunDir, forecast: StepForecast 
                 if state.step == total:
                     return state
                 with _profiled(training, state, run):
-                    state, metrics = _step(training, state, run, questions, interrupts)
+                    rollouts = play(training, state, next(questions))
+                    run.check_saving()
+                    with interrupts.shield():  # from where the state is donated until there is a new one, recorded
+                        state, metrics = _learn_and_record(training, state, rollouts, run, questions, interrupts)
                 heartbeat(f"step {state.step} ended")
                 progress.update(state.step, metrics)
                 if forecast is not None and state.step == compared and run.writes:
@@ -96,20 +99,18 @@ def train(training: Training, state: State, run: RunDir, forecast: StepForecast 
             raise
 
 
-def _step(
+def _learn_and_record(
     training: Training,
     state: State,
+    rollouts: StepRollouts,
     run: RunDir,
     questions: grain.DatasetIterator[tuple[Problem, ...]],
     interrupts: Interrupts,
 ) -> tuple[State, dict[str, float]]:
-    rollouts = play(training, state, next(questions))
-    run.check_saving()
-    with interrupts.shield():  # what donates the state and what records it is done whole
-        state, metrics = learn(training, state, rollouts, _droppable(state, run, interrupts))
-        state = replace(state, data=questions.get_state())
-        run.log("train", state.step, metrics)
-        run.write_rollouts(state.step, records(training, state.step, rollouts))
+    state, metrics = learn(training, state, rollouts, _droppable(state, run, interrupts))
+    state = replace(state, data=questions.get_state())
+    run.log("train", state.step, metrics)
+    run.write_rollouts(state.step, records(training, state.step, rollouts))
     return state, metrics
 
 

@@ -180,7 +180,7 @@ def test_a_step_by_the_papers_settings_changes_both_policies_apart_and_the_refer
     assert metrics["code/kl"] > 0
     assert metrics["test/kl"] > 0
     figures = {"ratio_mean", "clip_fraction_low", "clip_fraction_high", "clip_fraction_dual", "kl", "entropy", "loss"}
-    figures |= {"grad_norm", "response_tokens", "truncated", "zero_variance"}
+    figures |= {"grad_norm", "padding", "response_tokens", "truncated", "zero_variance"}
     for policy in ("code", "test"):
         assert {f"{policy}/{figure}" for figure in figures} < metrics.keys()
         tokens = metrics[f"tokens_per_second/update_{policy}"] * metrics[f"seconds/update_{policy}"]
@@ -313,6 +313,22 @@ def test_a_full_disk_is_a_clear_error_and_the_run_goes_on_once_there_is_room(
         assert run.resume_step == 2
         assert same_state(train_from(run, training), straight[1])
     assert without_times(tmp_path) == without_times(straight[0])
+
+
+def test_ctrl_c_while_a_step_is_recorded_saves_that_step(training, straight, tmp_path, monkeypatch):
+    write_rollouts = RunDir.write_rollouts
+
+    def interrupted(run: RunDir, *what: Any) -> None:
+        write_rollouts(run, *what)
+        signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunDir, "write_rollouts", interrupted)
+        with pytest.raises(Interrupted, match="SIGINT"), open_run(tmp_path) as run:
+            train_from(run, training)
+    with open_run(tmp_path, again=True) as run:
+        assert run.resume_step == 1
+        assert same_state(train_from(run, training), straight[1])
 
 
 @pytest.mark.parametrize("late", [False, True])
