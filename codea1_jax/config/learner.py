@@ -72,9 +72,6 @@ class PackingConfig(Section):
     row_length: int = Field(
         default=128, ge=2, description="tokens per row; doubled as long as a trajectory does not fit"
     )
-    share_prompts: bool = Field(
-        default=False, description="a row holds one prompt and its responses, and the prompt is computed once"
-    )
     micro_batch_tokens: int = Field(
         default=4096, ge=2, description="tokens (padding included) computed at once by each part of a batch's split"
     )

@@ -27,10 +27,13 @@ class ModelConfig(Section):
     pretrained: str | None = Field(default=None, description="local directory or Hub id of a Qwen2 model")
     architecture: ArchitectureConfig | None = Field(default=None, description="shape of a model trained from scratch")
     compute_dtype: Literal["float32", "bfloat16"] = Field(default="bfloat16", description="type of activations")
-    remat: Literal["none", "full", "dots"] = Field(default="none", description="what the backward pass recomputes")
-    attention: Literal["auto", "xla", "splash", "flash"] = Field(
+    remat: Literal["none", "full", "dots"] = Field(
+        default="none",
+        description="what the backward pass recomputes, besides parts of attention",
+    )
+    attention: Literal["auto", "xla", "flash"] = Field(
         default="auto",
-        description="kernel of training and prefill; auto: splash on TPU, flash on CUDA in bfloat16, else xla",
+        description="kernel of training and prefill; auto: flash on TPU, and on CUDA in bfloat16, else xla",
     )
 
     @model_validator(mode="after")

@@ -7,7 +7,7 @@ predicts it. So prompts reach neither the loss nor the vocabulary projection.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -75,28 +75,21 @@ def weighted_example(tokens: Sequence[int], weights: Sequence[float]) -> Example
     return Example(tokens[:first], tokens[first:], weights[first:])
 
 
-@dataclass(frozen=True)
-class Blocks:
-    """How rows of shared prompts are cut: `prompt` places of prompt, then blocks of `completion` places each."""
-
-    prompt: int
-    completion: int
-
-
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class PackedBatch:
     """Rows of tokens and their targets. Targets past a row's last have mask 0 and point at place 0.
 
-    Segments number what lies in a row from 1; padding is segment 0. `weights` are advantages, or loss weights.
-    `sequences` numbers the responses of a row from 1, target by target. `rollout_logprobs` are NaN where the sampler
-    said none; the other log-probabilities come from separate passes. `blocks` is None where segments are
-    independent.
+    Segments number prompts and responses in a row from 1; padding is segment 0, its own parent. A response's parent is
+    its prompt, which is its own. `weights` are
+    advantages, or loss weights. `sequences` numbers the responses of a row from 1, target by target.
+    `rollout_logprobs` are NaN where the sampler said none; the other log-probabilities come from separate passes.
     """
 
     tokens: Int[Any, "rows time"]
     positions: Int[Any, "rows time"]
     segment_ids: Int[Any, "rows time"]
+    parents: Int[Any, "rows time"]
     target_index: Int[Any, "rows targets"]
     targets: Int[Any, "rows targets"]
     mask: Float[Any, "rows targets"]
@@ -105,28 +98,28 @@ class PackedBatch:
     rollout_logprobs: Float[Any, "rows targets"]
     old_logprobs: Float[Any, "rows targets"] | None = None
     reference_logprobs: Float[Any, "rows targets"] | None = None
-    blocks: Blocks | None = field(default=None, metadata={"static": True})
 
 
 class BatchWriter:
     """An empty batch to be filled by segments and targets; `width` targets a row."""
 
-    def __init__(self, rows: int, time: int, width: int, blocks: Blocks | None = None) -> None:
-        tokens, positions, segment_ids = (np.zeros((rows, time), np.int32) for _ in range(3))
+    def __init__(self, rows: int, time: int, width: int) -> None:
+        tokens, positions, segment_ids, parents = (np.zeros((rows, time), np.int32) for _ in range(4))
         target_index, targets, sequences = (np.zeros((rows, width), np.int32) for _ in range(3))
         mask, weights = (np.zeros((rows, width), np.float32) for _ in range(2))
         unknown = np.full((rows, width), np.nan, np.float32)
         self._used, self._responses = [0] * rows, [0] * rows
         self.batch = PackedBatch(
-            tokens, positions, segment_ids, target_index, targets, mask, weights, sequences, unknown, blocks=blocks
+            tokens, positions, segment_ids, parents, target_index, targets, mask, weights, sequences, unknown
         )
 
-    def place(self, row: int, start: int, tokens: Sequence[int], *, position: int, segment: int) -> None:
+    def place(self, row: int, start: int, tokens: Sequence[int], *, position: int, segment: int, parent: int) -> None:
         """Puts tokens at `start` and after, with positions from `position`."""
         here = slice(start, start + len(tokens))
         self.batch.tokens[row, here] = tokens
         self.batch.positions[row, here] = np.arange(position, position + len(tokens))
         self.batch.segment_ids[row, here] = segment
+        self.batch.parents[row, here] = parent
 
     def learn(self, row: int, places: Sequence[int] | np.ndarray, example: Example) -> None:
         """Gives every learned token of an example the next target of the row; `places` predict them."""

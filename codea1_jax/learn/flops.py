@@ -19,15 +19,15 @@ def update_speed(tokens: int, flops: float, seconds: float, peak: float | None) 
     return speed if peak is None else speed | {"mfu": flops / (seconds * peak)}
 
 
-def forward_flops(model: Qwen2Config, group: Sequence[Example], *, shared: bool) -> float:
-    """FLOPs of one pass over a group; `shared`: each prompt once. The last token of a response is not an input."""
-    prompts: dict[object, list[int]] = {}
-    for number, example in enumerate(group):
-        prompts.setdefault(tuple(example.context) if shared else number, []).append(number)
+def forward_flops(model: Qwen2Config, group: Sequence[Example]) -> float:
+    """FLOPs of one pass over a group, each prompt once. The last token of a response is not an input."""
+    prompts: dict[tuple[int, ...], list[Example]] = {}
+    for example in group:
+        prompts.setdefault(tuple(example.context), []).append(example)
     flops = 0.0
-    for members in prompts.values():
-        prompt = len(group[members[0]].context)
-        inputs = [len(group[number].learned) - 1 for number in members]
+    for context, members in prompts.items():
+        prompt = len(context)
+        inputs = [len(example.learned) - 1 for example in members]
         seen = causal(prompt) + sum(length * prompt + causal(length) for length in inputs)
         flops += layers_flops(model, prompt + sum(inputs), seen)
         flops += vocabulary_flops(model, sum(inputs) + len(inputs))

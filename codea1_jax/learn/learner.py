@@ -42,7 +42,7 @@ from codea1_jax.learn.optimizer import (
     make_optimizer,
     state_shardings,
 )
-from codea1_jax.learn.packing import pack
+from codea1_jax.learn.packing import pack, padding
 from codea1_jax.learn.phases import Phases
 from codea1_jax.learn.scores import Scores, target_scores
 from codea1_jax.models.lora import attach, init_adapters
@@ -183,7 +183,8 @@ class Learner:
         if self.objective.kl and shared is None and own_reference is None:
             raise ValueError(f"{self.objective}: reference parameters are needed")
         mini_batches = self.objective.mini_batches(groups)
-        packed = [self._pack(mini) for mini in mini_batches]
+        rows = [self._pack(mini) for mini in mini_batches]
+        packed = [self._put(batches) for batches in rows]
         if self.objective.compares:
             policy = attach(self._lora, base, state.params)
             packed[1:] = [self._score(batches, policy, "old_logprobs", wait) for batches in packed[1:]]
@@ -203,20 +204,22 @@ class Learner:
         state = replace(state, step=state.step + 1)
         if self.objective.reference_every and state.step % self.objective.reference_every == 0:
             own_reference = self.phases.freeze(state.params)
-        metrics = self.objective.metrics(all_sums, norms, groups) | {"learning_rate": rate}
+        metrics = self.objective.metrics(all_sums, norms, groups)
+        metrics |= {"learning_rate": rate, "padding": padding(list(chain.from_iterable(rows)))}
         if not all(np.isfinite(value) for value in metrics.values()):
             raise FloatingPointError(f"the update is not finite: {metrics}")
         return at_rest(replace(state, reference=own_reference), self._offload), metrics
 
     def mean_logprob(self, params: Params, groups: Groups) -> float:
         """The mean log-probability (nats) of the tokens of `groups` under a whole policy: minus the held-out loss."""
-        total = sum(float(self._masked_sum(self.phases.logprobs(params, b), b.mask)) for b in self._pack(groups))
+        batches = self._put(self._pack(groups))
+        total = sum(float(self._masked_sum(self.phases.logprobs(params, b), b.mask)) for b in batches)
         return total / self.tokens(groups)
 
     def flops(self, groups: Groups) -> float:
         """FLOPs that a perfect implementation of `update` needs; those of the adapters themselves are left out."""
-        shared, computed = self._packing.share_prompts, self.objective.computed(groups)
-        forward = [forward_flops(self._model.config, list(map(as_example, group)), shared=shared) for group in computed]
+        computed = self.objective.computed(groups)
+        forward = [forward_flops(self._model.config, list(map(as_example, group))) for group in computed]
         # A backward pass costs two more products for each matrix, or one if it is frozen.
         passes = 3 if self._lora is None else 2
         return float(passes * sum(forward)) + self.objective.scoring_flops(forward)
@@ -227,7 +230,9 @@ class Learner:
 
     def _pack(self, groups: Groups) -> list[PackedBatch]:
         examples = [as_example(item) for item in chain.from_iterable(self.objective.computed(groups))]
-        batches = pack(examples, self._packing, batch_shards(self._mesh))
+        return pack(examples, self._packing, batch_shards(self._mesh))
+
+    def _put(self, batches: list[PackedBatch]) -> list[PackedBatch]:
         return [put(batch, batch_sharding(self._mesh)) for batch in batches]
 
     def _score(

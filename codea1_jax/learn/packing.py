@@ -1,9 +1,7 @@
-"""Packing: ragged token sequences into few rows of one static shape, in one of two layouts.
+"""Packing: ragged token sequences, end to end, into few rows of one static shape.
 
-*Segments*: sequences lie end to end in rows of `row_length`, whatever their lengths; each is a segment with
-positions from 0. *Shared prompts*: a row holds one prompt and its responses, each in its own block, so that
-the prompt is computed once and not once per response. The first wastes little on ragged responses; the second
-does far less work where the prompt is long compared with responses of similar length.
+In a row a prompt is a segment with positions from 0, and the responses to it follow, each a segment whose parent it is.
+So a prompt is computed once for all of its responses in a row.
 """
 
 from __future__ import annotations
@@ -13,90 +11,96 @@ from collections.abc import Sequence
 import numpy as np
 
 from codea1_jax.config import PackingConfig
-from codea1_jax.learn.batch import BatchWriter, Blocks, Example, PackedBatch
+from codea1_jax.learn.batch import BatchWriter, Example, PackedBatch
 
-# Sizes that depend on the data are rounded up, so that few shapes are ever compiled: prompts and responses to
-# a multiple of 16 tokens, rows and their slots to a multiple of a quarter of the most there can be.
-GRAIN = 16
+# Rows and their targets are rounded up to a multiple of a quarter of the most there can be, so that few shapes are ever
+# compiled.
 SHAPE_STEPS = 4
+
+Family = Sequence[Example]
+"""Examples that share one context."""
 
 
 def pack(examples: Sequence[Example], config: PackingConfig, batch_shards: int = 1) -> list[PackedBatch]:
     """Micro-batches of one shape that hold every example with something to learn; deterministic.
 
     Rows are a multiple of `batch_shards`, into which the mesh splits a batch; `micro_batch_tokens` are of each part.
+    The row length is doubled as long as an example does not fit.
     """
     kept = [example for example in examples if example.learned]
     if not kept:
         return []
-    return (
-        pack_shared_prompts(kept, config, batch_shards)
-        if config.share_prompts
-        else pack_segments(kept, config, batch_shards)
-    )
-
-
-def pack_segments(examples: Sequence[Example], config: PackingConfig, batch_shards: int = 1) -> list[PackedBatch]:
-    """Rows of independent segments; the row length is doubled as long as an example does not fit."""
     row_length = config.row_length
-    while row_length < max(example.length for example in examples):
+    while row_length < max(example.length for example in kept):
         row_length *= 2
-    rows = _first_fit_decreasing(examples, row_length)
-    most = max(sum(len(example.learned) for example in row) for row in rows)
+    rows = _first_fit_decreasing(_families(kept), row_length)
+    most = max(sum(len(example.learned) for family in row for example in family) for row in rows)
     slots = _in_quarters(most, row_length)
     batch_rows = _rows_per_batch(len(rows), row_length, config, batch_shards)
-
-    def fill(rows: Sequence[Sequence[Example]]) -> PackedBatch:
+    batches = []
+    for start in range(0, len(rows), batch_rows):
         writer = BatchWriter(batch_rows, row_length, slots)
-        for row, members in enumerate(rows):
-            start = 0
-            for segment, example in enumerate(members, start=1):
-                inputs = (*example.context, *example.learned)[:-1]
-                writer.place(row, start, inputs, position=0, segment=segment)
-                first = start + len(example.context) - 1
-                writer.learn(row, first + np.arange(len(example.learned)), example)
-                start += len(inputs)
-        return writer.batch
-
-    return [fill(rows[start : start + batch_rows]) for start in range(0, len(rows), batch_rows)]
+        for row, families in enumerate(rows[start : start + batch_rows]):
+            _write(writer, row, families)
+        batches.append(writer.batch)
+    return batches
 
 
-def pack_shared_prompts(examples: Sequence[Example], config: PackingConfig, batch_shards: int = 1) -> list[PackedBatch]:
-    """One row per context; `row_length` is not used: a row is as long as the longest context and responses ask."""
-    by_context: dict[tuple[int, ...], list[Example]] = {}
+def padding(batches: Sequence[PackedBatch]) -> float:
+    """The share of the places that hold no token; 0 of no batch."""
+    places = sum(batch.segment_ids.size for batch in batches)
+    return 1 - sum(int(np.count_nonzero(batch.segment_ids)) for batch in batches) / places if places else 0.0
+
+
+def _families(examples: Sequence[Example]) -> list[list[Example]]:
+    found: dict[tuple[int, ...], list[Example]] = {}
     for example in examples:
-        by_context.setdefault(tuple(example.context), []).append(example)
-    prompt = _rounded_up(max(map(len, by_context)), GRAIN)
-    block = _rounded_up(max(len(example.learned) for example in examples), GRAIN)
-    samples = max(map(len, by_context.values()))
-    row_length = prompt + samples * block
-    rows = list(by_context.items())
-    batch_rows = _rows_per_batch(len(rows), row_length, config, batch_shards)
-
-    def fill(rows: Sequence[tuple[tuple[int, ...], list[Example]]]) -> PackedBatch:
-        writer = BatchWriter(batch_rows, row_length, samples * block, Blocks(prompt, block))
-        for row, (context, members) in enumerate(rows):
-            writer.place(row, 0, context, position=0, segment=1)
-            for index, example in enumerate(members):
-                start = prompt + index * block
-                inputs = example.learned[:-1]
-                writer.place(row, start, inputs, position=len(context), segment=index + 2)
-                writer.learn(row, [len(context) - 1, *range(start, start + len(inputs))], example)
-        return writer.batch
-
-    return [fill(rows[start : start + batch_rows]) for start in range(0, len(rows), batch_rows)]
+        found.setdefault(tuple(example.context), []).append(example)
+    return list(found.values())
 
 
-def _first_fit_decreasing(examples: Sequence[Example], row_length: int) -> list[list[Example]]:
-    """Longest first, each into the first row with room for it (within 11/9 of the fewest rows)."""
-    lengths = np.array([example.length for example in examples])
-    room = np.full(len(examples), row_length)
-    rows: list[list[Example]] = [[] for _ in examples]
-    for index in np.argsort(-lengths, kind="stable"):
-        row = int(np.argmax(room >= lengths[index]))
-        rows[row].append(examples[index])
-        room[row] -= lengths[index]
+def _first_fit_decreasing(families: Sequence[Family], row_length: int) -> list[list[Family]]:
+    """Longest first, each example into a row that has its context, or else into the first one with room for both.
+
+    Of families of one, within 11/9 of the fewest rows.
+    """
+    room = np.full(sum(map(len, families)), row_length)
+    rows: list[list[Family]] = [[] for _ in room]
+    for family in sorted(families, key=_length, reverse=True):
+        here: dict[int, list[Example]] = {}
+        for example in sorted(family, key=lambda example: example.length, reverse=True):
+            # A place more than it takes, so that a row never has more targets than places.
+            row = next((row for row in here if room[row] >= len(example.learned)), None)
+            if row is None:
+                row = int(np.argmax(room >= example.length))
+                room[row] -= example.length
+                here[row] = [example]
+                rows[row].append(here[row])
+            else:
+                room[row] -= len(example.learned)
+                here[row].append(example)
     return [row for row in rows if row]
+
+
+def _length(family: Family) -> int:
+    """Places of the shared context and all that is learned."""
+    return len(family[0].context) + sum(len(example.learned) - 1 for example in family)
+
+
+def _write(writer: BatchWriter, row: int, families: Sequence[Family]) -> None:
+    start, segment = 0, 1
+    for family in families:
+        context, parent = family[0].context, segment
+        writer.place(row, start, context, position=0, segment=parent, parent=parent)
+        start += len(context)
+        last = start - 1  # predicts the first token of every response
+        for example in family:
+            segment += 1
+            inputs = example.learned[:-1]
+            writer.place(row, start, inputs, position=len(context), segment=segment, parent=parent)
+            writer.learn(row, [last, *range(start, start + len(inputs))], example)
+            start += len(inputs)
+        segment += 1
 
 
 def _rows_per_batch(rows: int, row_length: int, config: PackingConfig, batch_shards: int) -> int:
@@ -107,8 +111,5 @@ def _rows_per_batch(rows: int, row_length: int, config: PackingConfig, batch_sha
 
 
 def _in_quarters(size: int, most: int) -> int:
-    return min(_rounded_up(size, -(-most // SHAPE_STEPS)), most)
-
-
-def _rounded_up(size: int, step: int) -> int:
-    return -(-size // step) * step
+    step = -(-most // SHAPE_STEPS)
+    return min(-(-size // step) * step, most)

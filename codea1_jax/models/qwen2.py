@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from codea1_jax.models.attention import Attend, training_attention
+from codea1_jax.models.attention.sight import MIXED, Sight
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.layout import constrain
 
@@ -23,10 +24,13 @@ Params = Any  # a nested dict of arrays
 
 LORA_A, LORA_B = "lora_a", "lora_b"  # next to a kernel, where it has adapters (`lora`)
 
+_KEEP_MIXED = jax.checkpoint_policies.save_only_these_names(MIXED)
+_KEEP_PRODUCTS = jax.checkpoint_policies.dots_with_no_batch_dims_saveable
+# What a layer keeps for the backward pass besides its input; None: everything.
 REMAT_POLICIES = {
     "none": None,
-    "full": jax.checkpoint_policies.nothing_saveable,
-    "dots": jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
+    "full": _KEEP_MIXED,
+    "dots": jax.checkpoint_policies.save_from_both_policies(_KEEP_MIXED, _KEEP_PRODUCTS),
 }
 
 
@@ -269,4 +273,4 @@ def logical_params(model: Qwen2) -> Params:
 
 def _init(model: Qwen2, key: jax.Array) -> Params:
     zeros = jnp.zeros((1, 1), jnp.int32)
-    return model.init(key, zeros, zeros, training_attention(zeros))["params"]
+    return model.init(key, zeros, zeros, training_attention(Sight.within(zeros)))["params"]

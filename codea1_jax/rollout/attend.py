@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from codea1_jax.models.attention import MASKED
+from codea1_jax.models.attention.sight import MASKED
 from codea1_jax.rollout.cache import KeyValues
 
 

@@ -13,7 +13,8 @@ from jax.sharding import Mesh, NamedSharding
 from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float, Int, PyTree, UInt32
 
-from codea1_jax.models.attention import prefill_attention
+from codea1_jax.models.attention import choose_kernel, prefill_attention
+from codea1_jax.models.attention.sight import Sight
 from codea1_jax.models.layout import everywhere, fitting_spec, on_shards, using
 from codea1_jax.models.qwen2 import Params, Qwen2, output_table
 from codea1_jax.models.sharding import batch_shards
@@ -136,7 +137,7 @@ def _lanes(mesh: Mesh) -> int:
 
 
 def _packed_key_values(model: Qwen2, params: Params, packed: PackedPrompts) -> tuple[KeyValues, ...]:
-    attend = prefill_attention(packed.segments, model.attention)
+    attend = prefill_attention(Sight.within(packed.segments), choose_kernel(model.attention, model.dtype))
     nothing = (None,) * model.config.num_layers
     _, kept = apply_unrolled(model, params, packed.tokens, packed.positions, attend, nothing)
     return tuple(KeyValues(*layer) for layer in kept)

@@ -16,7 +16,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton as plgpu
 from jaxtyping import Array, Float, Int
 
-from codea1_jax.models.blockwise import MASKED
+from codea1_jax.models.attention.sight import MASKED
 
 BLOCK = 64  # tokens that a program works on at once
 PROGRAMS = 512  # that keep a GPU busy: about four to a multiprocessor

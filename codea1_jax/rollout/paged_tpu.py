@@ -20,7 +20,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 from jaxtyping import Array, Float, Int
 
-from codea1_jax.models.blockwise import MASKED
+from codea1_jax.models.attention.sight import MASKED
 
 LANES = 128  # pages must be as wide as a multiple of these; TPUs pad narrower ones, and XLA would copy the store
 CHUNK = 512  # tokens of an item: reading them takes longer than a step's fixed cost

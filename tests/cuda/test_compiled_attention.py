@@ -14,7 +14,7 @@ from codea1_jax.models.flops import layers_flops, vocabulary_flops
 from codea1_jax.models.sharding import make_mesh
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run
 from codea1_jax.plan.arithmetic.workload import fullest_batch
-from codea1_jax.plan.compiled.cuda import CARDS, compiling_for
+from codea1_jax.plan.compiled.cuda import CARDS, absent_gpus
 from codea1_jax.plan.compiled.programs import make_programs
 from codea1_jax.plan.plan import make_plan
 
@@ -36,7 +36,7 @@ bf16[1,1,64,64]{3,2,1,0}, bf16[1,64,12,128]{3,2,1,0}}, api_version=STATUS_RETURN
 
 @dataclass(frozen=True)
 class Call:
-    """A kernel that is not XLA's own, and the shapes that it takes and gives. An attention takes its queries first."""
+    """A kernel that is not XLA's own, and the shapes that it takes and gives, each with the batch first."""
 
     target: str
     operands: list[tuple[int, ...]]
@@ -62,8 +62,13 @@ def attention_calls(text):
 
 
 def of_another_batch(call):
-    """Operands without the queries' batch."""
+    """Operands without the batch of the first one."""
     return [shape for shape in call.operands if shape[0] != call.operands[0][0]]
+
+
+def rows_and_places(call):
+    """Of queries, keys, values and their gradients: what has axes for heads too."""
+    return {shape[:2] for shape in call.operands if len(shape) == 4}
 
 
 def square(shapes, length):
@@ -75,9 +80,9 @@ def compiled(preset, phase, *overrides):
     config = load(Config, preset, overrides)
     hardware = find_hardware(config.hardware)
     run = make_planned_run(config, hardware)
-    with compiling_for(hardware) as devices:
-        programs = {program.name: program for program in make_programs(run, make_mesh(config.mesh, devices))}
-        text = programs[phase].lower().compile().as_text()
+    devices = absent_gpus(hardware)
+    programs = {program.name: program for program in make_programs(run, make_mesh(config.mesh, devices))}
+    text = programs[phase].lower().compile().as_text()
     rows, length = fullest_batch(run, "test").tokens.shape
     return Compiled(text, rows // run.batch_shards, config.rollout.test_prompt_tokens if "prefill" in phase else length)
 
@@ -101,7 +106,7 @@ def test_a_mask_that_is_not_split_and_its_gradient_are_noticed():
 def test_prefill_is_of_each_gpu_s_own_prompts_and_of_no_mask(preset, overrides):
     program = compiled(preset, "prefill test", *overrides)
     calls = attention_calls(program.text)
-    assert {call.operands[0][:2] for call in calls} == {(1, program.length)}
+    assert [rows_and_places(call) for call in calls] == [{(1, program.length)}] * len(calls) != []
     assert all(of_another_batch(call) == [] for call in calls)
     assert square(shapes(program.text), program.length) == []
 
@@ -111,17 +116,17 @@ def test_the_gradient_is_of_each_gpu_s_own_rows_and_of_no_mask(preset):
     program = compiled(preset, "gradient test")
     calls = attention_calls(program.text)
     assert program.length == 12_288
-    assert {call.operands[0][:2] for call in calls} == {(program.rows, program.length)}
-    assert any(len(call.results) == 3 for call in calls)  # the gradients of queries, keys and values
+    # Layers are scanned: forward, the gradient of queries, and those of keys and values, each of them once.
+    assert [rows_and_places(call) for call in calls] == [{(program.rows, program.length)}] * 3
     assert all(of_another_batch(call) == [] for call in calls)
     assert square(shapes(program.text), program.length) == []
 
 
 def test_absent_gpus_are_described_as_what_they_are():
-    with compiling_for(find_hardware("h100:16")) as devices:
-        assert {device.device_kind for device in devices} == {"NVIDIA H100 80GB HBM3"}
-        assert {device.compute_capability for device in devices} == {"9.0"}
-        assert [device.process_index for device in devices] == [0] * 8 + [1] * 8
+    devices = absent_gpus(find_hardware("h100:16"))
+    assert {device.device_kind for device in devices} == {"NVIDIA H100 80GB HBM3"}
+    assert {device.compute_capability for device in devices} == {"9.0"}
+    assert [device.process_index for device in devices] == [0] * 8 + [1] * 8
 
 
 # --- a whole plan -------------------------------------------------------------------------------------

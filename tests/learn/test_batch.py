@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from codea1_jax.config import PackingConfig
 from codea1_jax.learn.batch import Example, Trajectory, trajectory_example
-from codea1_jax.learn.packing import pack
+from codea1_jax.learn.packing import pack, padding
 
 EXAMPLES = st.lists(
     st.builds(
@@ -15,26 +15,33 @@ EXAMPLES = st.lists(
     ),
     max_size=12,
 )
-CONFIGS = st.builds(PackingConfig, row_length=st.integers(2, 40), micro_batch_tokens=st.integers(2, 120))
+CONFIGS = st.builds(
+    PackingConfig,
+    row_length=st.integers(2, 40),
+    micro_batch_tokens=st.integers(2, 120),
+)
 
 
 def unpack(batches):
-    """What can be learned, read back: (inputs, [(position predicted from, target, weight)...]) by segment."""
+    """What can be learned, read back: (inputs, [(position predicted from, target)...], weights) by response."""
     found = []
     for batch in batches:
         for row in range(len(batch.tokens)):
-            for segment in range(1, batch.segment_ids[row].max() + 1):
-                inside = batch.segment_ids[row] == segment
-                slots = (batch.mask[row] == 1) & inside[batch.target_index[row]]
-                np.testing.assert_array_equal(batch.positions[row][inside], np.arange(inside.sum()))
-                at = batch.positions[row][batch.target_index[row][slots]]
-                found.append(
-                    (
-                        tuple(batch.tokens[row][inside].tolist()),
-                        tuple(zip(at.tolist(), batch.targets[row][slots].tolist(), strict=True)),
-                        tuple(batch.weights[row][slots].tolist()),
-                    )
-                )
+            tokens, segments, positions = batch.tokens[row], batch.segment_ids[row], batch.positions[row]
+            used = segments == 0
+            for response in range(1, batch.sequences[row].max() + 1):
+                slots = batch.sequences[row] == response
+                assert batch.mask[row][slots].all()
+                places = batch.target_index[row][slots]
+                prompt = segments[places[0]]
+                inputs = np.concatenate([np.flatnonzero(segments == prompt), places[1:]])
+                np.testing.assert_array_equal(positions[inputs], np.arange(inputs.size))
+                assert (batch.parents[row][inputs] == prompt).all()
+                assert len(set(segments[places[1:]])) <= 1  # seen by no other response
+                used[inputs] = True
+                targets = zip(positions[places].tolist(), batch.targets[row][slots].tolist(), strict=True)
+                found.append((tuple(tokens[inputs].tolist()), tuple(targets), tuple(batch.weights[row][slots])))
+            assert used.all()
     return sorted(found)
 
 
@@ -76,8 +83,23 @@ def test_padding_is_under_a_tenth_on_ragged_batches():
     lengths = np.exp(rng.uniform(np.log(32), np.log(320), 256)).astype(int)
     examples = [Example([1] * 64, [2] * length, [1.0] * length) for length in lengths]
     batches = pack(examples, PackingConfig(row_length=1024, micro_batch_tokens=1024))
-    used = sum((batch.segment_ids > 0).sum() for batch in batches)
-    assert used / sum(batch.tokens.size for batch in batches) > 0.9
+    assert 0 < padding(batches) < 0.1
+
+
+def test_a_shared_prompt_is_computed_once_in_a_row_and_again_only_where_it_is_full():
+    groups = [[Example([number] * 40, [2] * 25, [1.0] * 25) for _ in range(4)] for number in range(3)]
+    examples = [example for group in groups for example in group]
+    (batch,) = pack(examples, PackingConfig(row_length=256, micro_batch_tokens=4096))
+    # The second question's prompt is in both rows: three responses behind it in the first, one in the second.
+    segments = [(np.unique(row[row > 0]).size, (row > 0).sum()) for row in batch.segment_ids if row.any()]
+    assert segments == [(2 + 7, 2 * 40 + 7 * 24), (2 + 5, 2 * 40 + 5 * 24)]
+
+
+def test_a_row_of_many_short_responses_to_one_prompt_has_room_for_their_targets():
+    examples = [Example([5], [2], [1.0]) for _ in range(30)]
+    batches = pack(examples, PackingConfig(row_length=8, micro_batch_tokens=8))
+    assert sum(batch.mask.sum() for batch in batches) == 30
+    assert all(batch.targets.shape[1] <= 8 for batch in batches)
 
 
 def test_a_step_needs_few_shapes():
@@ -93,7 +115,8 @@ def test_a_step_needs_few_shapes():
 
 def test_a_trajectory_learns_its_whole_completion_and_nothing_of_its_prompt():
     example = trajectory_example(Trajectory((5, 6, 7), (8, 9, 1), -0.5))
-    (batch,) = pack([example], PackingConfig(row_length=8, micro_batch_tokens=8))
+    (batch,) = batches = pack([example], PackingConfig(row_length=8, micro_batch_tokens=8))
+    assert padding(batches) == 3 / 8
     assert batch.tokens[0].tolist() == [5, 6, 7, 8, 9, 0, 0, 0]
     assert batch.targets[0][batch.mask[0] == 1].tolist() == [8, 9, 1]
     assert batch.target_index[0][batch.mask[0] == 1].tolist() == [2, 3, 4]

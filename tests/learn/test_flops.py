@@ -23,16 +23,13 @@ def forward(tokens, seen, logits):
     return 3 * (2 * MATRICES * tokens + 2 * 2 * 2 * 4 * seen) + 2 * 50 * 8 * logits
 
 
-# A sequence's last token is not an input: 4 and 6 of them, of which the n-th sees n.
-APART = forward(4 + 6, 10 + 21, 2 + 4)
-# The prompt once (1 + 2 + 3), and 1 and 3 tokens that see it and those before them.
-SHARED = forward(3 + 1 + 3, 6 + 4 + (4 + 5 + 6), 2 + 4)
+# The prompt once (1 + 2 + 3), and 1 and 3 tokens that see it and those before them: the last is not an input.
+FORWARD = forward(3 + 1 + 3, 6 + 4 + (4 + 5 + 6), 2 + 4)
 
 
-def learner(*, lora=None, supervised=False, share=False, **grpo):
+def learner(*, lora=None, supervised=False, **grpo):
     objective = CrossEntropy() if supervised else GRPO(GRPOConfig(**grpo))
-    packing = PackingConfig(share_prompts=share)
-    return Learner(Qwen2(MODEL), objective, OptimizerConfig(), packing, total_steps=1, lora=lora)
+    return Learner(Qwen2(MODEL), objective, OptimizerConfig(), PackingConfig(), total_steps=1, lora=lora)
 
 
 def flops(groups, **settings):
@@ -40,14 +37,13 @@ def flops(groups, **settings):
 
 
 def test_an_update_is_a_pass_forwards_two_backwards_and_those_that_score():
-    assert flops([GROUP], kl_coef=0) == 3 * APART
-    assert flops([GROUP], kl_coef=0.1) == 4 * APART
-    assert flops([GROUP], kl_coef=0.1, supervised=True) == 3 * APART
-    assert flops([GROUP], kl_coef=0, share=True) == 3 * SHARED
+    assert flops([GROUP], kl_coef=0) == 3 * FORWARD
+    assert flops([GROUP], kl_coef=0.1) == 4 * FORWARD
+    assert flops([GROUP], kl_coef=0.1, supervised=True) == 3 * FORWARD
     assert (
-        flops([GROUP] * 3, kl_coef=0.1, mini_batch_questions=1) == 3 * 4 * APART + 2 * APART
+        flops([GROUP] * 3, kl_coef=0.1, mini_batch_questions=1) == 3 * 4 * FORWARD + 2 * FORWARD
     )  # old, but for the first
-    assert flops([GROUP], kl_coef=0.1, lora=LoRAConfig()) == 3 * APART
+    assert flops([GROUP], kl_coef=0.1, lora=LoRAConfig()) == 3 * FORWARD
     assert flops([[]]) == 0
 
 
@@ -61,5 +57,5 @@ def test_a_peak_is_that_of_all_devices_and_unknown_where_one_is():
 def test_speed_is_in_response_tokens_and_a_share_of_a_known_peak():
     ours = learner(kl_coef=0)
     tokens, work = ours.tokens([GROUP]), ours.flops([GROUP])
-    assert update_speed(tokens, work, 2.0, 1e6) == {"tokens_per_second": 6 / 2, "mfu": pytest.approx(3 * APART / 2e6)}
+    assert update_speed(tokens, work, 2.0, 1e6) == {"tokens_per_second": 6 / 2, "mfu": pytest.approx(3 * FORWARD / 2e6)}
     assert update_speed(tokens, work, 2.0, None) == {"tokens_per_second": 3.0}

@@ -15,6 +15,7 @@ from codea1_jax.learn.learner import Learner, accumulate, empty
 from codea1_jax.learn.optimizer import frozen
 from codea1_jax.learn.packing import pack
 from codea1_jax.models.attention import training_attention
+from codea1_jax.models.attention.sight import Sight
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.qwen2 import Qwen2, output_table
 
@@ -36,7 +37,6 @@ PACKINGS = [
     PackingConfig(row_length=32, micro_batch_tokens=64),
     PackingConfig(row_length=32, micro_batch_tokens=4096),
     PackingConfig(row_length=8, micro_batch_tokens=8),
-    PackingConfig(share_prompts=True, micro_batch_tokens=150),
     PackingConfig(row_length=100, micro_batch_tokens=500, logit_chunk=7),
 ]
 
@@ -44,7 +44,7 @@ PACKINGS = [
 @pytest.fixture(scope="module")
 def params():
     tokens = jnp.zeros((1, 4), jnp.int32)
-    variables = MODEL.init(jax.random.key(0), tokens, tokens, training_attention(tokens))
+    variables = MODEL.init(jax.random.key(0), tokens, tokens, training_attention(Sight.within(tokens)))
     params = nn.unbox(variables)["params"]
     keys = jax.random.split(jax.random.key(1), len(jax.tree.leaves(params)))
     noise = jax.tree.unflatten(jax.tree.structure(params), list(keys))
@@ -72,7 +72,7 @@ def direct_logprobs(params, trajectory):
     """One sequence alone, unpadded, with the softmax written out."""
     tokens = jnp.array([trajectory.prompt + trajectory.completion])
     positions = jnp.arange(tokens.shape[1])[None]
-    attend = training_attention(jnp.zeros_like(tokens))
+    attend = training_attention(Sight.within(jnp.zeros_like(tokens)))
     hidden, _ = MODEL.apply({"params": params}, tokens, positions, attend)
     logprobs = jax.nn.log_softmax(hidden[0] @ output_table(params, MODEL.config).T)
     first = len(trajectory.prompt)
@@ -116,7 +116,9 @@ def gradient_of(learner, params, groups, reference=None):
 def padded_logprobs(params, tokens):
     """One sequence per row, padded on the right, with the softmax written out."""
     positions = jnp.broadcast_to(jnp.arange(tokens.shape[1]), tokens.shape)
-    hidden, _ = MODEL.apply({"params": params}, tokens, positions, training_attention(jnp.zeros_like(tokens)))
+    hidden, _ = MODEL.apply(
+        {"params": params}, tokens, positions, training_attention(Sight.within(jnp.zeros_like(tokens)))
+    )
     logprobs = jax.nn.log_softmax(hidden @ output_table(params, MODEL.config).T)
     return jnp.take_along_axis(logprobs[:, :-1], tokens[:, 1:, None], axis=-1)[..., 0]
 

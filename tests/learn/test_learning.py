@@ -3,7 +3,6 @@
 from functools import partial
 
 import jax
-import pytest
 
 from codea1_jax.config import GRPOConfig, OptimizerConfig, PackingConfig
 from codea1_jax.learn import GRPO, Learner, Trajectory
@@ -29,13 +28,12 @@ MODEL = Qwen2(
 CAPACITY = Capacity.for_slots(len(ANSWERS), SAMPLES, (8,), (8,), block=8, prefill_tokens=128)
 
 
-@pytest.mark.parametrize("share_prompts", [False, True])
-def test_the_answer_that_is_rewarded_becomes_the_likeliest(share_prompts):
+def test_the_answer_that_is_rewarded_becomes_the_likeliest():
     learner = Learner(
         MODEL,
         GRPO(GRPOConfig(kl_coef=0.0)),
         OptimizerConfig(learning_rate=2e-2, warmup_steps=0, weight_decay=0.0),
-        PackingConfig(share_prompts=share_prompts, row_length=64, micro_batch_tokens=512),
+        PackingConfig(row_length=64, micro_batch_tokens=512),
         total_steps=STEPS,
     )
     sampler = Sampler(MODEL, eos_ids=(1,), pad_id=0, seed=0, capacity=CAPACITY)

@@ -8,6 +8,7 @@ import pytest
 from codea1_jax.config import GRPOConfig, LoRAConfig, OptimizerConfig, PackingConfig
 from codea1_jax.learn import GRPO, Learner, Trajectory
 from codea1_jax.models.attention import training_attention
+from codea1_jax.models.attention.sight import Sight
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.lora import attach, init_adapters, merge
 from codea1_jax.models.qwen2 import Qwen2, init_params
@@ -40,7 +41,8 @@ def adapters():
 
 def hidden(params):
     tokens = jnp.arange(2, 14)[None]
-    return MODEL.apply({"params": params}, tokens, jnp.arange(12)[None], training_attention(jnp.zeros_like(tokens)))[0]
+    attend = training_attention(Sight.within(jnp.zeros_like(tokens)))
+    return MODEL.apply({"params": params}, tokens, jnp.arange(12)[None], attend)[0]
 
 
 def merged_by_hand(base, adapters):

@@ -7,6 +7,7 @@ import pytest
 from codea1_jax.config import OptimizerConfig, PackingConfig
 from codea1_jax.learn import CrossEntropy, Learner, weighted_example
 from codea1_jax.models.attention import training_attention
+from codea1_jax.models.attention.sight import Sight
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.qwen2 import Qwen2, output_table
 
@@ -29,14 +30,14 @@ SEQUENCES = [([3, 4, 5, 6, 1], [0.0, 0.0, 1.0, 2.0, 0.5]), ([7, 8, 1], [0.0, 1.0
 @pytest.fixture(scope="module")
 def params():
     tokens = jnp.zeros((1, 4), jnp.int32)
-    return nn.unbox(MODEL.init(jax.random.key(0), tokens, tokens, training_attention(tokens)))["params"]
+    return nn.unbox(MODEL.init(jax.random.key(0), tokens, tokens, training_attention(Sight.within(tokens))))["params"]
 
 
 @jax.jit
 def padded_logprobs(params, rows):
     """One sequence per row, padded on the right, with the softmax written out."""
     positions = jnp.broadcast_to(jnp.arange(rows.shape[1]), rows.shape)
-    hidden, _ = MODEL.apply({"params": params}, rows, positions, training_attention(rows * 0))
+    hidden, _ = MODEL.apply({"params": params}, rows, positions, training_attention(Sight.within(rows * 0)))
     logprobs = jax.nn.log_softmax(hidden @ output_table(params, MODEL.config).T)
     return jnp.take_along_axis(logprobs[:, :-1], rows[:, 1:, None], axis=-1)[..., 0]
 

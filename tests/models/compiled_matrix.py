@@ -26,21 +26,21 @@ def main():
     os.environ.update(ENVIRONMENT)
     jax.config.update("jax_enable_compilation_cache", False)
     linear = Linear(INNER, ("embed", "mlp"), jnp.dtype("bfloat16"), jnp.dtype("float32"))
-    with devices_of(find_hardware("v5e:4x4")) as devices:
-        mesh = make_mesh(MeshConfig(fsdp=16), devices)
+    devices = devices_of(find_hardware("v5e:4x4"))
+    mesh = make_mesh(MeshConfig(fsdp=16), devices)
 
-        def placed(shape, dtype, *axes):
-            return jax.ShapeDtypeStruct(shape, dtype, sharding=NamedSharding(mesh, spec(*axes)))
+    def placed(shape, dtype, *axes):
+        return jax.ShapeDtypeStruct(shape, dtype, sharding=NamedSharding(mesh, spec(*axes)))
 
-        kernel = placed((WIDTH, INNER), jnp.float32, "embed", "mlp")
-        x = placed((16, TOKENS, WIDTH), jnp.bfloat16, "batch", "time", "width")
+    kernel = placed((WIDTH, INNER), jnp.float32, "embed", "mlp")
+    x = placed((16, TOKENS, WIDTH), jnp.bfloat16, "batch", "time", "width")
 
-        @jax.jit
-        def multiply(kernel, x):
-            with using(mesh):
-                return linear.apply({"params": {"kernel": kernel}}, x)
+    @jax.jit
+    def multiply(kernel, x):
+        with using(mesh):
+            return linear.apply({"params": {"kernel": kernel}}, x)
 
-        text = multiply.lower(kernel, x).compile().as_text()
+    text = multiply.lower(kernel, x).compile().as_text()
     print(json.dumps({"kinds": sorted({collective.kind for collective in find_collectives(text)})}))
 
 

@@ -20,9 +20,10 @@ from jax.experimental import multihost_utils
 
 from codea1_jax.config import GRPOConfig, LoRAConfig, MeshConfig, OptimizerConfig, PackingConfig
 from codea1_jax.learn import GRPO, Learner, Trajectory
-from codea1_jax.models.attention import training_attention
+from codea1_jax.models.attention import flash_gpu, flash_tpu, training_attention
+from codea1_jax.models.attention.flash import flash_attention, tiled
+from codea1_jax.models.attention.sight import Sight
 from codea1_jax.models.config import Qwen2Config
-from codea1_jax.models.flash import flash_attention
 from codea1_jax.models.logprobs import token_logprobs
 from codea1_jax.models.qwen2 import Qwen2, output_table
 from codea1_jax.models.sharding import (
@@ -41,6 +42,8 @@ from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
 CONFIG = Qwen2Config(64, 32, 48, 2, 8, 2, 8, rope_theta=1e4, tie_embeddings=False)
 MODEL = Qwen2(CONFIG, remat="full")
 BATCH, TIME = 8, 13
+KERNELS = (flash_tpu, flash_gpu)
+flash_tpu.BLOCK = 128
 
 
 def example():
@@ -52,7 +55,7 @@ def example():
 
 def loss(params, tokens, segments):
     positions = jnp.broadcast_to(jnp.arange(TIME)[None], tokens.shape)
-    hidden, _ = MODEL.apply({"params": params}, tokens, positions, training_attention(segments))
+    hidden, _ = MODEL.apply({"params": params}, tokens, positions, training_attention(Sight.within(segments)))
     table = output_table(params, CONFIG)
     logprobs, entropy = token_logprobs(hidden[:, :-1], table, tokens[:, 1:], chunk=4)
     return -jnp.mean(logprobs) - 0.1 * jnp.mean(entropy)
@@ -82,14 +85,15 @@ def groups():
     return [[trajectory(prompt) for _ in range(3)] for prompt in prompts]
 
 
-def learned(params, mesh, share_prompts, lora=None):
+def learned(params, mesh, lora=None):
     """The state after a step of several micro-batches, with the gradient in its moments, and the step's figures."""
-    packing = PackingConfig(row_length=32, micro_batch_tokens=64, share_prompts=share_prompts)
+    packing = PackingConfig(row_length=32, micro_batch_tokens=64)
     optimizer = OptimizerConfig(learning_rate=1e-3, epsilon=1e-2)
     learner = Learner(MODEL, GRPO(GRPOConfig(kl_coef=0.5)), optimizer, packing, total_steps=4, mesh=mesh, lora=lora)
     reference = jax.tree.map(lambda x: x * 1.1, params)
     state, metrics = learner.update(learner.init(params), reference, groups(), base=reference if lora else None)
     assert jax.tree.map(lambda x: x.sharding, state) == learner.state_shardings
+    del metrics["padding"]  # rows are a multiple of the parts in which a mesh splits them
     return state, {name: np.float64(value) for name, value in metrics.items()}
 
 
@@ -106,14 +110,17 @@ def sampled(params, mesh):
 
 
 def kernel(_params, mesh):
-    """Gradients through a kernel that XLA cannot partition."""
+    """Gradients through kernels that XLA cannot partition."""
     keys = jax.random.split(jax.random.key(4), 3)
     heads = (CONFIG.num_heads, CONFIG.num_kv_heads, CONFIG.num_kv_heads)
-    arrays = [jax.random.normal(key, (2, 128, count, 8)) for key, count in zip(keys, heads, strict=True)]
-    segments = jnp.tile(1 + (jnp.arange(128) > 50), (2, 1))
+    arrays = [jax.random.normal(key, (2, 256, count, 8)) for key, count in zip(keys, heads, strict=True)]
+    # A row of a prompt and two responses, and one of segments that see nothing of each other, which takes fewer tiles.
+    segments = jnp.stack([1 + (jnp.arange(256) > 100) + (jnp.arange(256) > 200), 1 + (jnp.arange(256) > 127)])
+    sight = Sight(segments, segments.at[0].set(1))
 
     def squares(q, k, v):
-        return jnp.sum(jnp.square(flash_attention(segments, q, k, v, interpret=True)))
+        mixed = [flash_attention(tiled(sight, one), q, k, v, kernels=one, interpret=True) for one in KERNELS]
+        return sum(jnp.sum(jnp.square(x)) for x in mixed)
 
     return jit_on(mesh, jax.grad(squares, argnums=(0, 1, 2)), out_shardings=replicated(mesh))(*arrays)
 
@@ -121,9 +128,8 @@ def kernel(_params, mesh):
 COMPUTE = {
     "kernel": kernel,
     "loss": loss_and_gradient,
-    "learner": partial(learned, share_prompts=False),
-    "shared prompts": partial(learned, share_prompts=True),
-    "adapters": partial(learned, share_prompts=False, lora=LoRAConfig(rank=3)),
+    "learner": learned,
+    "adapters": partial(learned, lora=LoRAConfig(rank=3)),
     "sampler": sampled,
 }
 

@@ -6,18 +6,21 @@ import numpy as np
 import pytest
 from jax.sharding import AbstractDevice, AbstractMesh
 
+from codea1_jax.config import PackingConfig
+from codea1_jax.learn import Example
+from codea1_jax.learn.packing import pack
 from codea1_jax.models.attention import (
     KERNELS,
-    causal_mask,
     choose_kernel,
+    flash_gpu,
+    flash_tpu,
     masked_attention,
     prefill_attention,
     training_attention,
 )
-from codea1_jax.models.blockwise import Sight, blockwise_attention
-from codea1_jax.models.flash import flash_attention
+from codea1_jax.models.attention.flash import flash_attention, tiled
+from codea1_jax.models.attention.sight import Sight
 from codea1_jax.models.layout import MESH_AXES
-from codea1_jax.models.splash import splash_attention
 
 
 def example(time, dtype=jnp.float32, heads=4, kv_heads=2, head_dim=32):
@@ -25,14 +28,32 @@ def example(time, dtype=jnp.float32, heads=4, kv_heads=2, head_dim=32):
     shapes = [(2, time, heads, head_dim), (2, time, kv_heads, head_dim), (2, time, kv_heads, head_dim)]
     q, k, v = (jax.random.normal(key, shape, dtype) for key, shape in zip(keys, shapes, strict=True))
     segments = jnp.stack([jnp.where(jnp.arange(time) > time // 3, 2, 1), jnp.where(jnp.arange(time) < time - 7, 1, 0)])
-    return segments, q, k, v
+    return Sight.within(segments), q, k, v
+
+
+def packed_sight(seed, time):
+    """Two rows of prompts, each with the responses that share it, as the packer lays them out."""
+    random = np.random.default_rng(seed)
+    prompts = [range(number, number + int(random.integers(1, time // 3))) for number in range(8)]
+    lengths = [random.integers(1, time // 3, random.integers(1, 5)) for _ in prompts]
+    examples = [
+        Example(prompt, [0] * length, [1.0] * length)
+        for prompt, those in zip(prompts, lengths, strict=True)
+        for length in those.tolist()
+    ]
+    batches = pack(examples, PackingConfig(row_length=time, micro_batch_tokens=2 * time))
+    return Sight(jnp.asarray(batches[0].segment_ids), jnp.asarray(batches[0].parents))
+
+
+def whole_mask(sight):
+    return sight.mask(0, sight.segments.shape[1])
 
 
 def squares(mix):
     """Of the real places: a padded place may hold anything."""
 
     def loss(q, k, v, real):
-        return jnp.sum(jnp.where(real, jnp.square(mix(q, k, v)), 0.0))
+        return jnp.sum(jnp.where(real, jnp.square(mix(q, k, v).astype(jnp.float32)), 0.0))
 
     return jax.jit(jax.value_and_grad(loss, argnums=(0, 1, 2)))
 
@@ -42,22 +63,26 @@ def mixed_by(attend):
     return lambda q, k, v: attend(q, k, v, None)[0]
 
 
-def check_equal(mix, segments, q, k, v, tolerance):
-    real = (segments > 0)[..., None, None]
-    mask = causal_mask(segments)
+def check_equal(mix, sight, q, k, v, tolerance):
+    real = (sight.segments > 0)[..., None, None]
+    mask = whole_mask(sight)
     found = squares(mix)(q, k, v, real)
     expected = squares(lambda q, k, v: masked_attention(q, k, v, mask))(q, k, v, real)
     for ours, reference in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
-        scale = np.abs(reference).max()
-        np.testing.assert_allclose(ours / scale, reference / scale, atol=tolerance)
+        found_there, expected_there = (np.asarray(x, np.float32) for x in (ours, reference))
+        scale = np.abs(expected_there).max()
+        np.testing.assert_allclose(found_there / scale, expected_there / scale, atol=tolerance)
 
 
 def test_masked_attention_is_softmax_over_what_may_be_seen():
-    segments, q, k, v = example(9, heads=2, kv_heads=1, head_dim=4)
-    found = masked_attention(q, k, v, causal_mask(segments))
+    """In sight: earlier places of the same segment, and of its parent."""
+    _, q, k, v = example(9, heads=2, kv_heads=1, head_dim=4)
+    segments, parents = np.array([[1, 1, 2, 2, 3, 4, 4, 5, 0]] * 2), np.array([[1, 1, 1, 1, 1, 4, 4, 4, 0]] * 2)
+    found = masked_attention(q, k, v, whole_mask(Sight(jnp.array(segments), jnp.array(parents))))
     for row in range(2):
         for place in range(9):
-            seen = [t for t in range(place + 1) if segments[row, t] == segments[row, place]]
+            looked_at = {segments[row, place], parents[row, place]}
+            seen = [t for t in range(place + 1) if segments[row, t] in looked_at]
             for head in range(2):
                 scores = np.array([q[row, place, head] @ k[row, t, 0] for t in seen]) / 2
                 weights = np.exp(scores) / np.exp(scores).sum()
@@ -65,43 +90,47 @@ def test_masked_attention_is_softmax_over_what_may_be_seen():
                 np.testing.assert_allclose(found[row, place, head], expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("time", [128, 150])
-def test_splash_equals_the_reference_with_its_gradients(time):
-    segments, q, k, v = example(time)
+@pytest.mark.parametrize("seed", range(8))
+def test_tiles_are_those_in_which_something_is_seen_and_the_diagonal(seed):
+    block, time = 16, 320
+    sight = packed_sight(seed, time)
+    real = (sight.segments > 0)[:, :, None]
+    cut = np.asarray(whole_mask(sight) & real).reshape(2, time // block, block, time // block, block)
+    np.testing.assert_array_equal(sight.tiles(block), cut.any((2, 4)) | np.eye(time // block, dtype=bool))
+
+
+@pytest.mark.parametrize("kernels", [flash_tpu, flash_gpu])
+@pytest.mark.parametrize(("seed", "time"), [(0, 420), (3, 256)])
+def test_flash_equals_the_reference_with_its_gradients(kernels, seed, time, monkeypatch):
+    monkeypatch.setattr(flash_tpu, "BLOCK", 128)
+    _, q, k, v = example(time, head_dim=16)
+    over = tiled(packed_sight(seed, time), kernels)
 
     def mix(q, k, v):
-        return splash_attention(segments, q, k, v, interpret=True)
+        return flash_attention(over, q, k, v, kernels=kernels, interpret=True)
 
-    check_equal(mix, segments, q, k, v, tolerance=1e-5)
+    check_equal(mix, packed_sight(seed, time), q, k, v, tolerance=1e-5)
 
 
-@pytest.mark.parametrize("time", [150, 256])
-def test_flash_equals_the_reference_with_its_gradients(time):
-    segments, q, k, v = example(time)
+@pytest.mark.parametrize("kernels", [flash_tpu, flash_gpu])
+def test_flash_in_bfloat16_equals_the_reference_to_its_rounding(kernels):
+    sight, q, k, v = example(150, jnp.bfloat16)
 
     def mix(q, k, v):
-        return flash_attention(segments, q, k, v, interpret=True)
+        return flash_attention(tiled(sight, kernels), q, k, v, kernels=kernels, interpret=True)
 
-    check_equal(mix, segments, q, k, v, tolerance=1e-5)
+    check_equal(mix, sight, q, k, v, tolerance=0.03)
 
 
 @pytest.mark.parametrize("time", [20, 128, 300])
 def test_blockwise_equals_the_reference_with_its_gradients(time):
-    segments, q, k, v = example(time)
-    check_equal(mixed_by(training_attention(segments, "xla")), segments, q, k, v, tolerance=1e-5)
+    sight, q, k, v = example(time)
+    check_equal(mixed_by(training_attention(sight)), sight, q, k, v, tolerance=1e-5)
 
 
-def test_a_segment_sees_its_parent_before_it():
-    """A prompt (1) and two responses (2, 3) in a row, against each response behind its prompt alone."""
-    _, q, k, v = example(200)
-    sizes = {1: 60, 2: 90, 3: 50}
-    segments = jnp.repeat(jnp.array([[1, 2, 3]] * 2), jnp.array(list(sizes.values())), axis=1)
-    together = blockwise_attention(Sight(segments, jnp.ones_like(segments)), q, k, v)
-    for response in (2, 3):
-        places = np.flatnonzero((segments[0] == 1) | (segments[0] == response))
-        alone = [x[:, places] for x in (q, k, v)]
-        expected = masked_attention(*alone, causal_mask(jnp.ones((2, places.size), jnp.int32)))
-        np.testing.assert_allclose(together[:, places], expected, atol=1e-5)
+def test_blockwise_sees_prompts_that_are_shared():
+    sight = packed_sight(1, 300)
+    check_equal(mixed_by(training_attention(sight)), sight, *example(300)[1:], tolerance=1e-5)
 
 
 def on(platform):
@@ -111,7 +140,7 @@ def on(platform):
 
 @pytest.mark.parametrize(
     ("platform", "half", "full"),
-    [("cpu", "xla", "xla"), ("tpu", "splash", "splash"), ("gpu", "flash", "xla"), ("cuda", "flash", "xla")],
+    [("cpu", "xla", "xla"), ("tpu", "flash", "flash"), ("gpu", "flash", "xla"), ("cuda", "flash", "xla")],
 )
 def test_the_kernel_is_chosen_by_the_devices_in_use_and_the_precision(platform, half, full):
     with on(platform):
@@ -128,8 +157,9 @@ def test_an_unknown_kernel_is_refused():
 
 def test_prefill_keeps_keys_and_values_and_training_keeps_nothing_new():
     _, q, k, v = example(12)
-    mixed, kept = training_attention(jnp.ones((2, 12), jnp.int32))(q, k, v, None)
-    again, (keys, values) = prefill_attention(jnp.ones((2, 12), jnp.int32))(q, k, v, None)
+    sight = Sight.within(jnp.ones((2, 12), jnp.int32))
+    mixed, kept = training_attention(sight)(q, k, v, None)
+    again, (keys, values) = prefill_attention(sight)(q, k, v, None)
     assert kept is None
     np.testing.assert_array_equal(mixed, again)
     np.testing.assert_array_equal(keys, k)
@@ -139,14 +169,14 @@ def test_prefill_keeps_keys_and_values_and_training_keeps_nothing_new():
 def test_packed_prompts_are_prefilled_as_each_by_itself():
     _, q, k, v = example(40)
     segments = jnp.array([[1] * 25 + [0] * 7 + [2] * 8] * 2)
-    packed = mixed_by(prefill_attention(segments))(q, k, v)
+    packed = mixed_by(prefill_attention(Sight.within(segments)))(q, k, v)
     for prompt in (slice(0, 25), slice(32, 40)):
-        mask = causal_mask(segments[:, prompt])
+        mask = whole_mask(Sight.within(segments[:, prompt]))
         alone = masked_attention(q[:, prompt], k[:, prompt], v[:, prompt], mask)
         np.testing.assert_allclose(packed[:, prompt], alone, atol=1e-5)
 
 
 @pytest.mark.gpu
 def test_flash_equals_the_reference_with_its_gradients_on_a_gpu():
-    segments, q, k, v = example(384, jnp.bfloat16, head_dim=128)
-    check_equal(mixed_by(training_attention(segments, "flash")), segments, q, k, v, tolerance=0.03)
+    sight, (_, q, k, v) = packed_sight(0, 1536), example(1536, jnp.bfloat16, head_dim=128)
+    check_equal(mixed_by(training_attention(sight, "flash")), sight, q, k, v, tolerance=0.03)

@@ -14,8 +14,8 @@ from codea1_jax.rollout.decode_params import apart_shapes
 
 
 def test_the_attention_that_the_configuration_names_is_used_in_training_and_prefill():
-    policy = make_policy(load(Config, "micro/a1", ["model.attention=splash"]).model)
-    assert policy.model.attention == "splash"
+    policy = make_policy(load(Config, "micro/a1", ["model.attention=xla"]).model)
+    assert policy.model.attention == "xla"
     model = policy.model.clone(attention="no kernel's name")
     mesh = one_device_mesh()
     sharded, tokens = abstract_sharded(model, mesh), jax.ShapeDtypeStruct((1, 16), jax.numpy.int32)

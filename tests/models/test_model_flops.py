@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import pytest
 
 from codea1_jax.models.attention import training_attention
+from codea1_jax.models.attention.sight import Sight
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.flops import layers_flops, parameters, vocabulary_flops
 from codea1_jax.models.published import HUB_SHAPES, QWEN25
@@ -38,7 +39,7 @@ def test_flops_are_those_that_xla_counts_forwards_and_backwards():
 
     def loss(params, tokens):
         segments = jnp.ones_like(tokens)
-        hidden, _ = model.apply({"params": params}, tokens, tokens, training_attention(segments, "xla"))
+        hidden, _ = model.apply({"params": params}, tokens, tokens, training_attention(Sight.within(segments)))
         return jnp.sum(jax.nn.logsumexp(hidden @ output_table(params, config).T, axis=-1))
 
     expected = layers_flops(config, rows * time, rows * time * time) + vocabulary_flops(config, rows * time)

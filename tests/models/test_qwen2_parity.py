@@ -11,6 +11,7 @@ import scipy.special
 from flax import traverse_util
 
 from codea1_jax.models.attention import training_attention
+from codea1_jax.models.attention.sight import Sight
 from codea1_jax.models.logprobs import token_logprobs
 from codea1_jax.models.qwen2 import REMAT_POLICIES, Qwen2, output_table
 from codea1_jax.models.weights import load_params, placement, read_config
@@ -45,7 +46,7 @@ def predicts(case):
 @partial(jax.jit, static_argnums=(0, 3, 4))
 def run(model, params, case, chunk=8, temperature=1.0):
     """Hidden states, logits, and the logprob of each next token with the entropy there."""
-    attend = training_attention(case["segment_ids"])
+    attend = training_attention(Sight.within(case["segment_ids"]))
     hidden, _ = model.apply({"params": params}, case["tokens"], case["positions"], attend)
     table = output_table(params, model.config)
     targets = case["tokens"][:, 1:]

@@ -23,7 +23,7 @@ KERNEL_ON_EIGHT_DEVICES = [({"fsdp": 2, "tensor": 4}, ["kernel"])]  # more than 
 ON_OTHER_MESHES = [
     ({"fsdp": 8}, ["loss"]),
     ({"fsdp": 4, "tensor": 2}, ["sampler", "adapters"]),
-    ({"replica": 2, "fsdp": 2, "tensor": 2}, ["shared prompts"]),
+    ({"replica": 2, "fsdp": 2, "tensor": 2}, ["learner"]),
     ({"fsdp": 2, "tensor": 4}, ["loss"]),  # more than the two key/value heads
     ({"fsdp": 1, "tensor": 8}, ["loss"]),
 ]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from jax.experimental.pallas import tpu as pltpu
 
-from codea1_jax.models.blockwise import MASKED
+from codea1_jax.models.attention.sight import MASKED
 from codea1_jax.rollout import paged_gpu, paged_tpu
 
 BOTH = pytest.mark.parametrize("kernel", [paged_tpu, paged_gpu], ids=["tpu", "gpu"])

@@ -8,6 +8,7 @@ import pytest
 from scipy.special import log_softmax
 
 from codea1_jax.models.attention import training_attention
+from codea1_jax.models.attention.sight import Sight
 from codea1_jax.models.qwen2 import output_table
 from codea1_jax.models.sharding import one_device_mesh, serving_shardings
 from codea1_jax.rollout import Capacity, Request, Sampler, Sampling, decode, decode_params, paged_tpu
@@ -41,7 +42,7 @@ def training_logits(model, params):
     @jax.jit
     def forward(sequence):
         positions = jnp.arange(sequence.shape[0])[None]
-        attend = training_attention(jnp.ones_like(positions))
+        attend = training_attention(Sight.within(jnp.ones_like(positions)))
         return model.apply({"params": params}, sequence[None], positions, attend)[0][0] @ table.T
 
     def logits(tokens):

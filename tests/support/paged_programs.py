@@ -82,8 +82,8 @@ def main(topologies):
     jax.config.update("jax_enable_compilation_cache", False)
     found = {}
     for topology in topologies:
-        with devices_of(find_hardware(topology)) as devices:
-            texts = [compile_for(devices[0], paged_tpu, **sizes) for sizes in SIZES]
+        devices = devices_of(find_hardware(topology))
+        texts = [compile_for(devices[0], paged_tpu, **sizes) for sizes in SIZES]
         found[topology] = list(map(kernels_and_copies, texts))
     print(json.dumps(found))
 

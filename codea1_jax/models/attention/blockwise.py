@@ -8,36 +8,16 @@ with the sequence, not with its square.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jax.ad_checkpoint import checkpoint_name
+from jaxtyping import Array, Float
 
-# Finite, so that no difference of two masked scores is a NaN.
-MASKED = -1e30
+from codea1_jax.models.attention.sight import MASKED, MIXED, Sight
 
 BLOCK = 128  # queries, or more where that would be over
 MOST_BLOCKS = 16  # blocks: every one is compiled
-
-
-class Sight(NamedTuple):
-    """What every place of a row may look at: earlier places of its own segment, and of that segment's parent."""
-
-    segments: Int[Array, "batch time"]
-    parents: Int[Array, "batch time"]
-
-    @classmethod
-    def within(cls, segments: Int[Array, "batch time"]) -> Sight:
-        """The sight within segments without parents (padding, segment 0, is one of them)."""
-        return cls(segments, segments)
-
-    def mask(self, start: int, end: int) -> Bool[Array, "batch query key"]:
-        """True where a query in [start, end) sees a key in [0, end)."""
-        keys = self.segments[:, None, :end]
-        own, parent = self.segments[:, start:end, None], self.parents[:, start:end, None]
-        earlier = jnp.arange(end)[None, :] <= jnp.arange(start, end)[:, None]
-        return ((keys == own) | (keys == parent)) & earlier[None]
 
 
 def blocks_of(time: int) -> list[tuple[int, int]]:
@@ -81,8 +61,8 @@ def _forward(sight: Sight, q: Array, k: Array, v: Array) -> tuple[Array, tuple[A
         sums = jnp.einsum("bkgqs,bksd->bkgqd", weights.astype(v.dtype), v[:, :, :end])
         mixed.append(sums / total.astype(v.dtype))
         normalizers.append(top + jnp.log(total))
-    out = jnp.concatenate(mixed, axis=3)
-    return out, (*sight, q, k, v, out, jnp.concatenate(normalizers, axis=3))
+    out, normalizer = (checkpoint_name(jnp.concatenate(x, axis=3), MIXED) for x in (mixed, normalizers))
+    return out, (*sight, q, k, v, out, normalizer)
 
 
 def _backward(kept: tuple[Array, ...], gradient: Array) -> tuple[None, Array, Array, Array]:

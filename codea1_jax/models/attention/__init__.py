@@ -1,0 +1,88 @@
+"""Attention over grouped key/value heads.
+
+The model calls an `Attend`: it hands over this block's queries, keys and values and gets back the mixed
+values and whatever the caller wants kept for the layer. Training keeps nothing; a prefill keeps the keys and
+values; decoding writes them into its cache. So the model knows no cache layout, and rollouts choose their
+own.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any, Protocol, runtime_checkable
+
+import jax
+import jax.numpy as jnp
+from jax.tree_util import Partial
+from jaxtyping import Array, Bool, Float
+
+from codea1_jax.models.attention.blockwise import blockwise_attention
+from codea1_jax.models.attention.flash import Tiled, flash_attention, tiled
+from codea1_jax.models.attention.sight import MASKED, Sight
+from codea1_jax.models.layout import platform
+
+# xla: plain XLA, everywhere. flash: Pallas, on TPU, and on CUDA in half precision.
+KERNELS = ("auto", "xla", "flash")
+
+
+@runtime_checkable
+class Attend(Protocol):
+    """One layer's attention: (q, k, v, what the layer kept before) -> (mixed values, what it keeps now)."""
+
+    def __call__(
+        self,
+        q: Float[Array, "batch time heads head_dim"],
+        k: Float[Array, "batch time kv_heads head_dim"],
+        v: Float[Array, "batch time kv_heads head_dim"],
+        kept: Any,
+        /,
+    ) -> tuple[Float[Array, "batch time heads head_dim"], Any]: ...
+
+
+def masked_attention(
+    q: Float[Array, "batch query heads head_dim"],
+    k: Float[Array, "batch key kv_heads head_dim"],
+    v: Float[Array, "batch key kv_heads head_dim"],
+    mask: Bool[Array, "#batch query key"],
+) -> Float[Array, "batch query heads head_dim"]:
+    """Softmax attention in plain XLA, the reference that every other kernel must equal.
+
+    Scores and softmax are float32 whatever the inputs are.
+    """
+    batch, query, heads, head_dim = q.shape
+    kv_heads = k.shape[2]
+    grouped = q.reshape(batch, query, kv_heads, heads // kv_heads, head_dim)
+    scores = jnp.einsum("bqkgd,bskd->bkgqs", grouped, k, preferred_element_type=jnp.float32)
+    scores = jnp.where(mask[:, None, None], scores / math.sqrt(head_dim), MASKED)
+    weights = jax.nn.softmax(scores, axis=-1).astype(v.dtype)
+    mixed = jnp.einsum("bkgqs,bskd->bqkgd", weights, v)
+    return mixed.reshape(batch, query, heads, head_dim)
+
+
+def training_attention(sight: Sight, kernel: str = "xla") -> Attend:
+    """Attention to what is in sight, by "xla" or "flash"; keeps nothing."""
+    return Partial(partial(_attend, keep=False), sight if kernel == "xla" else tiled(sight))
+
+
+def prefill_attention(sight: Sight, kernel: str = "xla") -> Attend:
+    """Attention to what is in sight, by "xla" or "flash"; keeps every layer's (keys, values)."""
+    return Partial(partial(_attend, keep=True), sight if kernel == "xla" else tiled(sight))
+
+
+def choose_kernel(kernel: str, dtype: Any, on: str | None = None) -> str:
+    """The kernel that is meant, "xla" or "flash"; for `auto` by the platform, by default that of the devices in use.
+
+    Raises KeyError if `kernel` is none of `KERNELS`.
+    """
+    if kernel not in KERNELS:
+        raise KeyError(kernel)
+    if kernel != "auto":
+        return kernel
+    there, half = on or platform(), dtype in (jnp.bfloat16, jnp.float16)
+    return "flash" if there == "tpu" or (there in ("gpu", "cuda") and half) else "xla"
+
+
+def _attend(over: Sight | Tiled, q: Array, k: Array, v: Array, kept: Any, *, keep: bool) -> tuple[Array, Any]:
+    mixed = blockwise_attention(over, q, k, v) if isinstance(over, Sight) else flash_attention(over, q, k, v)
+    return mixed, (k, v) if keep else kept

@@ -1,0 +1,137 @@
+"""Attention that stores neither scores nor masks of a whole sequence, by Pallas kernels of our own.
+
+A row is cut into blocks. Only those pairs of blocks are computed in which something is seen, forward and backward: not
+what lies ahead, nor another question's sequences, nor the other responses to the same prompt.
+
+Why not the kernels that JAX has: none sees a parent's keys as well as its own segment's, and all compute what other
+segments hide. On CUDA, cuDNN takes a mask as a bias and computes that bias's gradient, as large as all scores.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.ad_checkpoint import checkpoint_name
+from jaxtyping import Array, Bool, Float
+
+from codea1_jax.models.attention import flash_gpu, flash_tpu
+from codea1_jax.models.attention.sight import MIXED, Sight
+from codea1_jax.models.layout import on_each_device, platform
+
+
+@runtime_checkable
+class Kernels(Protocol):
+    """The kernels for a kind of device, for rows with their padding and queries that are scaled.
+
+    tiles: pairs of blocks that are computed. logsumexp: of each query's scores.
+    """
+
+    def cut(self, time: int) -> tuple[int, int]:
+        """Places of a block, and of a whole row with its padding."""
+        ...
+
+    def computed(self, tiles: np.ndarray) -> int:
+        """Pairs of blocks that a forward pass computes, given those in which something is seen."""
+        ...
+
+    def forward(
+        self, sight: Sight, tiles: Array, q: Array, k: Array, v: Array, *, interpret: bool
+    ) -> tuple[Float[Array, "batch time heads head_dim"], Float[Array, "batch heads time"]]:
+        """The mixed values, and the log-sum-exp of each query's scores."""
+        ...
+
+    def backward(
+        self,
+        sight: Sight,
+        tiles: Array,
+        q: Array,
+        k: Array,
+        v: Array,
+        d_out: Array,
+        logsumexp: Array,
+        delta: Array,
+        *,
+        interpret: bool,
+    ) -> tuple[Array, Array, Array]:
+        """The gradients of queries, keys and values."""
+        ...
+
+
+class Tiled(NamedTuple):
+    """A sight in the form that the kernels take, the same for all layers."""
+
+    sight: Sight
+    tiles: Bool[Any, "batch blocks blocks"]
+
+
+def tiled(sight: Sight, kernels: Kernels | None = None) -> Tiled:
+    """By default for the kernels of the devices in use."""
+    block, length = (kernels or kernels_in_use()).cut(sight.segments.shape[1])
+    padded = sight.padded(length)
+    return Tiled(padded, padded.tiles(block))
+
+
+def kernels_in_use() -> Kernels:
+    """The kernels for the devices that the computation is compiled for."""
+    return kernels_for(platform())
+
+
+def kernels_for(platform: str) -> Kernels:
+    """The kernels for a platform, as JAX names it."""
+    return flash_tpu if platform == "tpu" else flash_gpu
+
+
+def flash_attention(
+    over: Tiled,
+    q: Float[Array, "batch time heads head_dim"],
+    k: Float[Array, "batch time kv_heads head_dim"],
+    v: Float[Array, "batch time kv_heads head_dim"],
+    *,
+    kernels: Kernels | None = None,
+    interpret: bool = False,
+) -> Float[Array, "batch time heads head_dim"]:
+    """Equals `masked_attention` at all places but padding, on each device's part of the batch and the heads.
+
+    `interpret` runs the kernels where they cannot be compiled.
+    """
+    time, length = q.shape[1], over.sight.segments.shape[1]
+    scaled = q * (1 / math.sqrt(q.shape[3]))
+    q, k, v = (jnp.pad(x, ((0, 0), (0, length - time), (0, 0), (0, 0))) for x in (scaled, k, v))
+    mix = partial(_on_one_device, kernels or kernels_in_use(), interpret)
+    return on_each_device(mix, q, k, v, *over.sight, over.tiles)[:, :time]
+
+
+def _on_one_device(
+    kernels: Kernels, interpret: bool, q: Array, k: Array, v: Array, segments: Array, parents: Array, tiles: Array
+) -> Array:
+    return _mix(kernels, interpret, Tiled(Sight(segments, parents), tiles), q, k, v)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def _mix(kernels: Kernels, interpret: bool, over: Tiled, q: Array, k: Array, v: Array) -> Array:
+    return kernels.forward(over.sight, over.tiles, q, k, v, interpret=interpret)[0]
+
+
+def _forward(
+    kernels: Kernels, interpret: bool, over: Tiled, q: Array, k: Array, v: Array
+) -> tuple[Array, tuple[Any, ...]]:
+    found = kernels.forward(over.sight, over.tiles, q, k, v, interpret=interpret)
+    mixed, logsumexp = (checkpoint_name(x, MIXED) for x in found)
+    return mixed, (over, q, k, v, mixed, logsumexp)
+
+
+def _backward(
+    kernels: Kernels, interpret: bool, kept: tuple[Any, ...], d_out: Array
+) -> tuple[None, Array, Array, Array]:
+    over, q, k, v, mixed, logsumexp = kept
+    # The softmax's own gradient needs Σ weights · d weights, which is this (arXiv 2205.14135, appendix B.4).
+    delta = jnp.einsum("bthd,bthd->bht", d_out, mixed, preferred_element_type=jnp.float32)
+    return None, *kernels.backward(over.sight, over.tiles, q, k, v, d_out, logsumexp, delta, interpret=interpret)
+
+
+_mix.defvjp(_forward, _backward)

@@ -1,0 +1,222 @@
+"""The flash kernels for CUDA: Pallas for Triton.
+
+A program has a block of queries, or of keys, for itself, and works through the list of blocks that this one needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import triton as plgpu
+from jaxtyping import Array, Bool, Float, Int
+
+from codea1_jax.models.attention.sight import Sight, visible
+from codea1_jax.models.attention.tile import Running, keys_and_values_gradient, queries_gradient
+
+BLOCK = 64  # places of a block in the list
+WIDE = 2  # blocks that a program has for itself
+OWN = WIDE * BLOCK
+# Not tuned on a device.
+PARAMETERS = plgpu.CompilerParams(num_warps=8, num_stages=2)
+
+
+def cut(time: int) -> tuple[int, int]:
+    """Places of a block, and of a whole row with its padding."""
+    return BLOCK, time + -time % OWN
+
+
+def computed(tiles: np.ndarray) -> int:
+    """Pairs of blocks that a forward pass computes, given those in which something is seen: more, for it works on
+    several blocks of queries at once.
+    """
+    return WIDE * int(_needed_by_queries(tiles).sum())
+
+
+def forward(
+    sight: Sight,
+    tiles: Bool[Array, "batch blocks blocks"],
+    q: Float[Array, "batch time heads head_dim"],
+    k: Float[Array, "batch time kv_heads head_dim"],
+    v: Float[Array, "batch time kv_heads head_dim"],
+    *,
+    interpret: bool,
+) -> tuple[Float[Array, "batch time heads head_dim"], Float[Array, "batch heads time"]]:
+    """The mixed values, and the log-sum-exp of each query's scores."""
+    batch, time, heads, _ = q.shape
+    return pl.pallas_call(
+        _forward_kernel,
+        grid=(time // OWN, heads, batch),
+        in_specs=[*[pl.no_block_spec] * 6, _own_places(q)],
+        out_specs=[_own_places(q), _own_numbers()],
+        out_shape=[jax.ShapeDtypeStruct(q.shape, q.dtype), jax.ShapeDtypeStruct((batch, heads, time), jnp.float32)],
+        compiler_params=PARAMETERS,
+        interpret=interpret,
+        name="flash_forward",
+    )(*_listed(_needed_by_queries(tiles)), *sight, k, v, q)
+
+
+def backward(
+    sight: Sight,
+    tiles: Bool[Array, "batch blocks blocks"],
+    q: Float[Array, "batch time heads head_dim"],
+    k: Float[Array, "batch time kv_heads head_dim"],
+    v: Float[Array, "batch time kv_heads head_dim"],
+    d_out: Float[Array, "batch time heads head_dim"],
+    logsumexp: Float[Array, "batch heads time"],
+    delta: Float[Array, "batch heads time"],
+    *,
+    interpret: bool,
+) -> tuple[Array, Array, Array]:
+    """The gradients of queries, keys and values. d_out: the mixed values' gradient; delta: its product with them."""
+    batch, time, heads, _ = q.shape
+    group = heads // k.shape[2]
+    own, of_group, numbers = _own_places(q), _own_places(q, group), _own_numbers()
+    dq = pl.pallas_call(
+        _queries_kernel,
+        grid=(time // OWN, heads, batch),
+        in_specs=[*[pl.no_block_spec] * 6, own, own, numbers, numbers],
+        out_specs=own,
+        out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
+        compiler_params=PARAMETERS,
+        interpret=interpret,
+        name="flash_backward_q",
+    )(*_listed(_needed_by_queries(tiles)), *sight, k, v, q, d_out, logsumexp, delta)
+    # Each head's own part first: programs would be too few and too long if one summed over its group.
+    parts = pl.pallas_call(
+        _keys_kernel,
+        grid=(time // OWN, heads, batch),
+        in_specs=[*[pl.no_block_spec] * 8, of_group, of_group],
+        out_specs=[own, own],
+        out_shape=[jax.ShapeDtypeStruct(q.shape, jnp.float32)] * 2,
+        compiler_params=PARAMETERS,
+        interpret=interpret,
+        name="flash_backward_kv",
+    )(*_listed(_needed_by_keys(tiles)), *sight, q, d_out, logsumexp, delta, k, v)
+    dk, dv = (jnp.sum(x.reshape(batch, time, -1, group, x.shape[3]), axis=3).astype(k.dtype) for x in parts)
+    return dq, dk, dv
+
+
+def _own_places(x: Array, group: int = 1) -> pl.BlockSpec:
+    """A program's own places, of its head, or of the key/value head that a group of heads shares."""
+    return pl.BlockSpec((None, OWN, None, x.shape[3]), lambda block, head, row: (row, block, head // group, 0))
+
+
+def _own_numbers() -> pl.BlockSpec:
+    return pl.BlockSpec((None, None, OWN), lambda block, head, row: (row, head, block))
+
+
+def _needed_by_queries(tiles: Bool[Any, "batch blocks blocks"]) -> Bool[Any, "batch own blocks"]:
+    batch, blocks, _ = tiles.shape
+    return tiles.reshape(batch, blocks // WIDE, WIDE, blocks).any(axis=2)
+
+
+def _needed_by_keys(tiles: Bool[Array, "batch blocks blocks"]) -> Bool[Array, "batch own blocks"]:
+    return _needed_by_queries(jnp.swapaxes(tiles, 1, 2))
+
+
+def _listed(
+    needed: Bool[Array, "batch own blocks"],
+) -> tuple[Int[Array, "batch own blocks"], Int[Array, "batch own"]]:
+    """The numbers of the needed blocks, first of all, and how many they are."""
+    order = jnp.argsort(~needed, axis=-1, stable=True).astype(jnp.int32)
+    return order, jnp.sum(needed, axis=-1, dtype=jnp.int32)
+
+
+def _for_each_needed(order: Any, counts: Any, add: Callable[[Array, Any], Any], before: Any) -> Any:
+    """`add(first place of a block, what was before)`, block by block."""
+    block, row = pl.program_id(0), pl.program_id(2)
+    return jax.lax.fori_loop(
+        0, counts[row, block], lambda index, so_far: add(order[row, block, index] * BLOCK, so_far), before
+    )
+
+
+def _own_ids(segments: Any, parents: Any) -> tuple[Array, Array, Array]:
+    """Segments, parents and numbers of a program's own places."""
+    start, row = pl.program_id(0) * OWN, pl.program_id(2)
+    here = pl.ds(start, OWN)
+    return segments[row, here], parents[row, here], start + jnp.arange(OWN)
+
+
+def _forward_kernel(
+    order: Any, counts: Any, segments: Any, parents: Any, k: Any, v: Any, q: Any, mixed: Any, logsumexp: Any
+) -> None:
+    head, row = pl.program_id(1), pl.program_id(2)
+    kv_head = head // (pl.num_programs(1) // k.shape[2])
+    own, parent, places = _own_ids(segments, parents)
+    queries = q[...]
+
+    def add(start: Array, running: Running) -> Running:
+        here = pl.ds(start, BLOCK)
+        keys = segments[row, here][None], (start + jnp.arange(BLOCK))[None]
+        mask = visible(own[:, None], parent[:, None], places[:, None], *keys)
+        return running.over(queries, k[row, here, kv_head], v[row, here, kv_head], mask)
+
+    found = _for_each_needed(order, counts, add, Running.over_nothing(*queries.shape))
+    mixed[...] = found.mixed().astype(mixed.dtype)
+    logsumexp[...] = found.logsumexp()[:, 0]
+
+
+def _queries_kernel(
+    order: Any,
+    counts: Any,
+    segments: Any,
+    parents: Any,
+    k: Any,
+    v: Any,
+    q: Any,
+    d_out: Any,
+    logsumexp: Any,
+    delta: Any,
+    dq: Any,
+) -> None:
+    head, row = pl.program_id(1), pl.program_id(2)
+    kv_head = head // (pl.num_programs(1) // k.shape[2])
+    own, parent, places = _own_ids(segments, parents)
+    queries, d_outs, logsumexp, deltas = q[...], d_out[...], logsumexp[...][:, None], delta[...][:, None]
+
+    def add(start: Array, so_far: Array) -> Array:
+        here = pl.ds(start, BLOCK)
+        keys = segments[row, here][None], (start + jnp.arange(BLOCK))[None]
+        mask = visible(own[:, None], parent[:, None], places[:, None], *keys)
+        pair = k[row, here, kv_head], v[row, here, kv_head]
+        return so_far + queries_gradient(queries, *pair, d_outs, logsumexp, deltas, mask)
+
+    nothing = jnp.zeros(queries.shape, jnp.float32)
+    dq[...] = _for_each_needed(order, counts, add, nothing).astype(dq.dtype)
+
+
+def _keys_kernel(
+    order: Any,
+    counts: Any,
+    segments: Any,
+    parents: Any,
+    q: Any,
+    d_out: Any,
+    logsumexp: Any,
+    delta: Any,
+    k: Any,
+    v: Any,
+    dk: Any,
+    dv: Any,
+) -> None:
+    head, row = pl.program_id(1), pl.program_id(2)
+    own, _, places = _own_ids(segments, parents)
+    keys, values = k[...], v[...]
+
+    def add(start: Array, so_far: tuple[Array, Array]) -> tuple[Array, Array]:
+        here = pl.ds(start, BLOCK)
+        queries = segments[row, here][None], parents[row, here][None], (start + jnp.arange(BLOCK))[None]
+        mask = visible(*queries, own[:, None], places[:, None])
+        numbers = logsumexp[row, head, here][None], delta[row, head, here][None]
+        keys_part, values_part = keys_and_values_gradient(
+            q[row, here, head], keys, values, d_out[row, here, head], *numbers, mask
+        )
+        return so_far[0] + keys_part, so_far[1] + values_part
+
+    nothing = jnp.zeros(keys.shape, jnp.float32)
+    dk[...], dv[...] = _for_each_needed(order, counts, add, (nothing, nothing))

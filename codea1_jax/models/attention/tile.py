@@ -1,0 +1,86 @@
+"""What the flash kernels compute of one tile: some queries, some keys and values, and who sees whom.
+
+Everything is computed in float32 but for the products, whose factors have the inputs' type. Queries are already
+scaled. The formulas are those of FlashAttention-2 (arXiv 2307.08691, algorithms 1 and 2).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from codea1_jax.models.attention.sight import MASKED
+
+
+class Running(NamedTuple):
+    """A softmax over the keys so far: the highest score, and relative to it the sums of weights and weighted values."""
+
+    running_max: Float[Array, "query 1"]
+    denominator: Float[Array, "query 1"]
+    accumulator: Float[Array, "query head_dim"]
+
+    @classmethod
+    def over_nothing(cls, queries: int, head_dim: int) -> Running:
+        """Before the first key."""
+        running_max, denominator = jnp.full((queries, 1), MASKED, jnp.float32), jnp.zeros((queries, 1), jnp.float32)
+        return cls(running_max, denominator, jnp.zeros((queries, head_dim), jnp.float32))
+
+    def over(
+        self,
+        q: Float[Array, "query head_dim"],
+        k: Float[Array, "key head_dim"],
+        v: Float[Array, "key head_dim"],
+        mask: Bool[Array, "query key"],
+    ) -> Running:
+        """Over the keys of one more tile. What a query gathers before the first key it sees fades to nothing then."""
+        scores = jnp.where(mask, product(q, k, 1, 1), MASKED)
+        running_max = jnp.maximum(self.running_max, jnp.max(scores, axis=1, keepdims=True))
+        weights, rescale = jnp.exp(scores - running_max), jnp.exp(self.running_max - running_max)
+        denominator = rescale * self.denominator + jnp.sum(weights, axis=1, keepdims=True)
+        return Running(running_max, denominator, rescale * self.accumulator + product(weights.astype(v.dtype), v, 1, 0))
+
+    def mixed(self) -> Float[Array, "query head_dim"]:
+        """The mixed values."""
+        return self.accumulator / self.denominator
+
+    def logsumexp(self) -> Float[Array, "query 1"]:
+        """The log-sum-exp of the scores."""
+        return self.running_max + jnp.log(self.denominator)
+
+
+def queries_gradient(
+    q: Float[Array, "query head_dim"],
+    k: Float[Array, "key head_dim"],
+    v: Float[Array, "key head_dim"],
+    d_out: Float[Array, "query head_dim"],
+    logsumexp: Float[Array, "query 1"],
+    delta: Float[Array, "query 1"],
+    mask: Bool[Array, "query key"],
+) -> Float[Array, "query head_dim"]:
+    """A tile's part of the queries' gradient. d_out: the mixed values' gradient; delta: its product with them."""
+    weights = jnp.exp(jnp.where(mask, product(q, k, 1, 1), MASKED) - logsumexp)
+    d_scores = weights * (product(d_out, v, 1, 1) - delta)
+    return product(d_scores.astype(k.dtype), k, 1, 0)
+
+
+def keys_and_values_gradient(
+    q: Float[Array, "query head_dim"],
+    k: Float[Array, "key head_dim"],
+    v: Float[Array, "key head_dim"],
+    d_out: Float[Array, "query head_dim"],
+    logsumexp: Float[Array, "1 query"],
+    delta: Float[Array, "1 query"],
+    mask: Bool[Array, "key query"],
+) -> tuple[Float[Array, "key head_dim"], Float[Array, "key head_dim"]]:
+    """A tile's part of the keys' and the values' gradients. Scores have the keys first, so no product is transposed."""
+    weights = jnp.exp(jnp.where(mask, product(k, q, 1, 1), MASKED) - logsumexp)
+    d_scores = weights * (product(v, d_out, 1, 1) - delta)
+    return product(d_scores.astype(q.dtype), q, 1, 0), product(weights.astype(d_out.dtype), d_out, 1, 0)
+
+
+def product(a: Array, b: Array, a_axis: int, b_axis: int) -> Array:
+    """The sum over an axis of each matrix, in float32."""
+    return jax.lax.dot_general(a, b, (((a_axis,), (b_axis,)), ((), ())), preferred_element_type=jnp.float32)
