@@ -9,7 +9,8 @@ import numpy as np
 import optax
 from contenders import REPORTED, turns
 
-from codea1_jax.models.attention import training_attention
+from codea1_jax.models.attention import choose_kernel, training_attention
+from codea1_jax.models.attention.sight import Sight
 from codea1_jax.models.logprobs import token_logprobs
 from codea1_jax.models.qwen2 import Params, Qwen2, output_table
 from codea1_jax.models.weights import load_params, read_config
@@ -18,7 +19,7 @@ from codea1_jax.models.weights import load_params, read_config
 def loss(model: Qwen2, params: Params, tokens: jax.Array) -> jax.Array:
     """Mean cross-entropy of every token but a sequence's first; logits of all tokens at once."""
     positions = jnp.broadcast_to(jnp.arange(tokens.shape[1]), tokens.shape)
-    attend = training_attention(jnp.ones_like(tokens), model.attention)
+    attend = training_attention(Sight.within(jnp.ones_like(tokens)), choose_kernel(model.attention, model.dtype))
     hidden, _ = model.apply({"params": params}, tokens, positions, attend)
     table = output_table(params, model.config)
     return -jnp.mean(token_logprobs(hidden[:, :-1], table, tokens[:, 1:], chunk=tokens.size)[0])

@@ -22,6 +22,7 @@ from codea1_jax.models.chips import find_hardware
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run
 from codea1_jax.plan.arithmetic.workload import PlannedRun, phases
 from codea1_jax.plan.forecast import StepCalls, judging_seconds, step_calls
+from codea1_jax.plan.limit import limit_seconds
 from codea1_jax.plan.plan import make_plan
 from codea1_jax.plan.planned import Planned, Plans, markdown, markdown_phases, read_plans, write_plans
 from codea1_jax.plan.table import conclusion, planned, rich_table
@@ -105,11 +106,14 @@ def hours(plans: Mapping[str, Planned]) -> dict[str, tuple[float, float]]:
         plan = plans.get(_planned_like(name))
         if config.hardware is None or plan is None:
             continue
-        run = make_planned_run(config, find_hardware(config.hardware))
-        least, expected = step_seconds(run, step_calls(run, FILL), plan)
+        hardware = find_hardware(config.hardware)
+        run = make_planned_run(config, hardware)
+        step = step_calls(run, FILL)
+        least, expected = step_seconds(run, step, plan)
+        least = max(least, sum(limit_seconds(run, hardware, step).values()))
         calls = {phase: seconds for phase, (_, seconds) in plan.call_seconds.items()}
-        whole = whole_run(run, find_hardware(config.hardware), FILL, expected, calls)
-        found[name] = round(whole.num_steps * least / 3600, 1), round(whole.seconds / 3600, 1)
+        whole = whole_run(run, hardware, FILL, expected, calls)
+        found[name] = round(whole.num_steps * least / 3600, 2), round(whole.seconds / 3600, 2)
     return {name: found[name] for name in sorted(found)}
 
 

@@ -29,7 +29,15 @@ from codea1_jax.plan.arithmetic.workload import PlannedRun, learner_config
 from codea1_jax.plan.compiled.compiler import ProgramName, Watch
 from codea1_jax.plan.compiled.duration import expected_seconds
 from codea1_jax.plan.compiled.programs import Program, Value, make_programs
-from codea1_jax.plan.forecast import StepCalls, cache_seconds, holds, host_seconds, largest_shape, step_calls
+from codea1_jax.plan.forecast import (
+    StepCalls,
+    attention_seconds,
+    cache_seconds,
+    holds,
+    host_seconds,
+    largest_shape,
+    step_calls,
+)
 
 REPEATS = 5  # runs of a program, of which the median counts; the first one, besides, does not
 WORTH_MEASURING = 0.02  # of a phase's calls
@@ -145,7 +153,9 @@ def _expected(run: PlannedRun, program: Program, compiled: Compiled, hardware: H
     text = compiled.as_text()
     if hardware is None or text is None:
         return None
-    return sum(expected_seconds(text, hardware).values()) + cache_seconds(run, hardware, program.read)
+    told = sum(expected_seconds(text, hardware).values())
+    attention = attention_seconds(run, hardware, program.name, program.pairs)
+    return told + cache_seconds(run, hardware, program.read) + attention
 
 
 def filled(arguments: Any) -> Any:

@@ -1,7 +1,8 @@
 """What a step is expected to take: the calls that the project's own schedule makes, times what each of them takes.
 
 Prefills have several sizes. Those that make at least `WORTH_COMPILING` of the calls are compiled; the rest count as the
-smallest compiled one that is large enough. What attention reads of the cache follows from the pages in use.
+smallest compiled one that is large enough. What attention reads of the cache follows from the pages in use, and
+what it computes of packed rows from how they are packed.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from typing import Any
 from codea1_jax.config import METHODS, Config
 from codea1_jax.models.chips import Hardware
 from codea1_jax.models.flops import Number
+from codea1_jax.plan.arithmetic.attention import attention_flops, kernels_of
 from codea1_jax.plan.arithmetic.lengths import Group, Lengths, choose_groups, draw_groups
-from codea1_jax.plan.arithmetic.simulation import Sampled, batch_shape, count_micro_batches, simulate_sampling
+from codea1_jax.plan.arithmetic.simulation import MiniBatch, Sampled, batch_shape, simulate_packing, simulate_sampling
 from codea1_jax.plan.arithmetic.workload import (
     PlannedRun,
     SamplingLoad,
@@ -53,13 +55,15 @@ class Learned:
 class StepCalls:
     """What a step calls; a block of decoding that ends early counts in part.
 
-    sampled: by role. groups: that are sampled, by role. learned: by policy.
+    sampled: by role. groups: that are sampled, by role. learned: by policy. pairs: of places that flash kernels compute
+    in a forward pass for one head, in the shard that has most, by phase.
     """
 
     calls: Calls
     sampled: Mapping[str, Sampled]
     groups: Mapping[str, tuple[Group, ...]] = field(default_factory=dict)
     learned: Mapping[str, Learned] = field(default_factory=dict)
+    pairs: Mapping[str, Number] = field(default_factory=dict)
 
     def smaller_prefills(self, run: PlannedRun) -> list[ProgramName]:
         """The prefills besides the largest that are worth compiling."""
@@ -98,7 +102,7 @@ def step_calls(run: PlannedRun, fill: float, lengths: Lengths | None = None) -> 
 
     loads = {load: tuple(groups_of(load)) for load in sampling_loads(run.config)}
     found = sampling_calls(run, loads)
-    calls = dict(found.calls)
+    calls, pairs = dict(found.calls), dict(found.pairs)
     learned: dict[str, list[Sequence[Group]]] = {}
     for load, groups in loads.items():
         taken = run.config.train.questions * run.config.train.update_n if load.role == "test" else len(groups)
@@ -110,21 +114,26 @@ def step_calls(run: PlannedRun, fill: float, lengths: Lengths | None = None) -> 
         learned["test"] = [groups_of(load)]
     by_policy = {policy: _learned(run, policy, parts) for policy, parts in learned.items()}
     for policy, what in by_policy.items():
-        calls |= _learning_calls(run, policy, what)
-    return replace(found, calls=calls, learned=by_policy)
+        mini_batches = _mini_batches(run, policy, what)
+        calls |= {phase: _calls(minis) for phase, minis in mini_batches.items()}
+        calls[f"update {policy}"] = {(): what.updates}
+        pairs |= {phase: sum(mini.pairs for mini in minis) for phase, minis in mini_batches.items()}
+    return replace(found, calls=calls, pairs=pairs, learned=by_policy)
 
 
 def sampling_calls(run: PlannedRun, loads: Mapping[SamplingLoad, tuple[Group, ...]]) -> StepCalls:
     """The calls that draw these groups with the rows and pages of the loads."""
     calls: dict[str, Mapping[tuple[int, ...], Number]] = {}
     sampled: dict[str, Sampled] = {}
+    pairs: dict[str, Number] = {}
     for load, groups in loads.items():
-        found = sampled[load.role] = simulate_sampling(groups, load_capacity(run, load))
+        found = sampled[load.role] = simulate_sampling(groups, load_capacity(run, load), kernels_of(run))
         calls[f"prefill {load.role}"] = {(bucket,): count for bucket, count in found.prefills.items()}
+        pairs[f"prefill {load.role}"] = found.pairs
         if run.config.rollout.engine == "jetstream":
             calls[f"insert {load.role}"] = {(): sum(found.prefills.values())}
         calls[f"decode {load.role}"] = _decode_calls(run, load, found)
-    return StepCalls(calls, sampled, {load.role: groups for load, groups in loads.items()})
+    return StepCalls(calls, sampled, {load.role: groups for load, groups in loads.items()}, pairs=pairs)
 
 
 def _computed(run: PlannedRun, policy: str, group: Group) -> Group:
@@ -151,18 +160,21 @@ def _learned(run: PlannedRun, policy: str, parts: Sequence[Sequence[Group]]) -> 
     return Learned(tuple(ordered), updates)
 
 
-def _learning_calls(run: PlannedRun, policy: str, learned: Learned) -> Calls:
+def _mini_batches(run: PlannedRun, policy: str, learned: Learned) -> dict[str, Sequence[MiniBatch]]:
+    """What each phase that takes micro-batches computes of a step."""
     section = learner_config(run.config, policy)
     packing: Any = section.packing  # hashable, being frozen, which pyright does not see
-    batches = count_micro_batches(learned.groups, learned.updates, packing, run.batch_shards)
-    every = sum((Counter(mini) for mini in batches), Counter[tuple[int, ...]]())
-    calls: dict[str, Mapping[tuple[int, ...], Number]] = {}
+    every = simulate_packing(learned.groups, learned.updates, packing, run.batch_shards, kernels_of(run))
+    taken: dict[str, Sequence[MiniBatch]] = {}
     if learned.updates > 1:  # the first mini-batch is learned from by the old policy itself
-        calls["score-old"] = sum((Counter(mini) for mini in batches[1:]), Counter[tuple[int, ...]]())
+        taken[f"score-old {policy}"] = every[1:]
     if section.grpo.kl_coef > 0 and not METHODS[run.config.method.name].supervised:
-        calls["score-ref"] = every
-    calls |= {"gradient": every, "update": {(): learned.updates}}
-    return {f"{name} {policy}": by_shape for name, by_shape in calls.items()}
+        taken[f"score-ref {policy}"] = every
+    return taken | {f"gradient {policy}": every}
+
+
+def _calls(mini_batches: Sequence[MiniBatch]) -> Mapping[tuple[int, ...], Number]:
+    return sum((Counter(mini.shapes) for mini in mini_batches), Counter[tuple[int, ...]]())
 
 
 def _chunk(groups: Sequence[Group], index: int, chunks: int) -> Sequence[Group]:
@@ -173,6 +185,12 @@ def _chunk(groups: Sequence[Group], index: int, chunks: int) -> Sequence[Group]:
 def cache_seconds(run: PlannedRun, hardware: Hardware, read: int) -> float:
     """Seconds in which a device reads the keys and values of that many tokens."""
     return read * run.token_bytes / (hardware.chip.bandwidth * efficiency_of(hardware).cache)
+
+
+def attention_seconds(run: PlannedRun, hardware: Hardware, phase: str, pairs: Number) -> float:
+    """Seconds in which a device computes what flash kernels do for that many pairs of places in a forward pass."""
+    flops = attention_flops(run, phase, pairs)
+    return flops / (hardware.chip.flops * efficiency_of(hardware).attention)
 
 
 def host_seconds(run: PlannedRun, step: StepCalls, phase: str) -> float:
@@ -190,6 +208,8 @@ def expected_seconds(
     kind, role = phase.split()
     if kind == "decode":
         spent["cache"] = cache_seconds(run, hardware, step.sampled[role].read)
+    if phase in step.pairs:
+        spent["attention"] = attention_seconds(run, hardware, phase, step.pairs[phase])
     for shape, count in step.calls[phase].items():
         program = _smallest_that_holds(phase, shape, compiled)
         if program is None:

@@ -87,8 +87,8 @@ class Plan:
 
     @property
     def seconds(self) -> float:
-        """The least that a step takes, judging left out."""
-        return sum(row.step_seconds for row in self.rows)
+        """The least that a step takes, by this layout's arithmetic or by the hardware's limit, judging left out."""
+        return max(sum(row.step_seconds for row in self.rows), self.limit_seconds)
 
     @property
     def expected_seconds(self) -> float:

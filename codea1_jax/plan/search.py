@@ -194,6 +194,9 @@ def learning_memory(run: PlannedRun) -> float:
         width += (2 * model.num_heads + 2 * model.num_kv_heads) * model.head_dim
         layer = tokens * width * run.itemsize / run.tensor
         kept = 4 * layer if run.config.model.remat == "full" else (2 + model.num_layers) * layer
+        # Attention is never recomputed: what every layer's has mixed, and a number of each head and token, are kept.
+        mixed = tokens * model.num_heads * (model.head_dim * run.itemsize + 4) / run.tensor
+        kept += model.num_layers * mixed if run.config.model.remat == "full" else 0
         found = max(found, least_memory(run)[f"gradient {policy}"] + run.gathered / model.num_layers + kept + SPARE)
     return found
 

@@ -8,10 +8,12 @@ from tiny_policy import tiny_policy
 
 from codea1_jax.config import Config, PackingConfig, load
 from codea1_jax.errors import UserError
+from codea1_jax.models.attention import flash_tpu
 from codea1_jax.models.chips import find_hardware
+from codea1_jax.plan.arithmetic.attention import attention_flops
 from codea1_jax.plan.arithmetic.lengths import Group, choose_groups, draw_groups, read_lengths
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run
-from codea1_jax.plan.arithmetic.simulation import count_micro_batches, simulate_sampling
+from codea1_jax.plan.arithmetic.simulation import MiniBatch, simulate_packing, simulate_sampling
 from codea1_jax.plan.arithmetic.workload import SamplingLoad
 from codea1_jax.plan.compiled.compiler import Compiled, ProgramName, Refused
 from codea1_jax.plan.compiled.duration import efficiency_of
@@ -73,10 +75,29 @@ def test_mini_batches_are_packed_by_themselves():
     packing = PackingConfig(row_length=32, micro_batch_tokens=32, logit_chunk=32)
     groups = (Group(20, (13,)),) * 4  # a sequence fills a row
     one_row, two_rows = (1, 32, 16), (2, 32, 16)  # targets in quarters of a row
-    assert count_micro_batches(groups, 2, packing, 1) == ({one_row: 2}, {one_row: 2})
-    assert count_micro_batches(groups, 2, packing, 2) == ({two_rows: 1}, {two_rows: 1})
-    eight_of_four_tokens = (Group(2, (3, 3)),) * 4
-    assert count_micro_batches(eight_of_four_tokens, 1, packing, 1) == ({(1, 32, 24): 1},)
+    assert simulate_packing(groups, 2, packing, 1, None) == (MiniBatch({one_row: 2}, 0),) * 2
+    assert simulate_packing(groups, 2, packing, 2, None) == (MiniBatch({two_rows: 1}, 0),) * 2
+    four_of_seven_tokens = (Group(2, (3, 3)),) * 4
+    assert simulate_packing(four_of_seven_tokens, 1, packing, 1, None) == (MiniBatch({(1, 32, 24): 1}, 0),)
+
+
+def test_attention_is_of_the_blocks_in_which_something_is_seen():
+    packing = PackingConfig(row_length=2048, micro_batch_tokens=2048)
+    # Two rows of four blocks: a prompt and two responses, each of one block, and a prompt and one response.
+    groups = (Group(512, (513, 513)), Group(512, (513,)))
+    (mini,) = simulate_packing(groups, 1, packing, 1, flash_tpu)
+    assert mini == MiniBatch({(1, 2048, 1536): 2}, (4 + 2 + 4 + 1) * 512**2)  # diagonals, and what sees a prompt
+    (together,) = simulate_packing(groups, 1, packing, 2, flash_tpu)
+    assert together == MiniBatch({(2, 2048, 1536): 1}, (4 + 2) * 512**2)  # by the device with the longer row
+    # Prompts of 512 and 256 tokens in a row of 1,024, whose blocks are of 512; none sees the other's.
+    capacity = Capacity.for_slots(2, 1, (1024,), (32,), block=32, prefill_tokens=1024)
+    prefilled = simulate_sampling((Group(513, (1,)), Group(257, (1,))), capacity, flash_tpu)
+    assert (prefilled.prefills, prefilled.pairs) == ({1024: 1}, 2 * 512**2)
+    run = make_planned_run(load(Config, "7b/a1_v5e"), find_hardware("v5e:8x8"))
+    # 28 layers, 28 heads of 128 that 4 devices share; two products forwards and seven backwards.
+    heads = 28 * 28 / run.tensor * 128
+    assert attention_flops(run, "gradient test", 1000) == 2 * (2 + 7) * 1000 * heads
+    assert attention_flops(run, "score-ref test", 1000) == 2 * 2 * 1000 * heads
 
 
 # --- lengths ------------------------------------------------------------------------------------------

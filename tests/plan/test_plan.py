@@ -1,7 +1,10 @@
 """`codea1 plan`: a small model compiled for a TPU that is not there; what cannot fit is refused without a compiler."""
 
+import os
 import re
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +20,8 @@ from codea1_jax.plan.compiled.compiler import Compiled, CompilerError, Failed, P
 from codea1_jax.plan.plan import make_plan
 from codea1_jax.plan.planned import markdown
 from codea1_jax.plan.table import conclusion, planned
+
+ROOT = Path(__file__).parents[2]
 
 # All dimensions are multiples of what a TPU's memory is tiled by, so that arrays take what their shapes say.
 SMALL = (
@@ -115,6 +120,27 @@ def test_the_plan_says_how_fast_a_step_can_be(small_plan):
     assert "| small | v5e:2x2 | yes |" in text and "fits v5e:2x2" in conclusion(plan)[0]
 
 
+def test_counting_a_step_takes_no_device():
+    """On a machine that trains, a plan must not take the accelerator: here, asking for any would fail."""
+    script = """
+from codea1_jax.config import Config, load
+from codea1_jax.models.chips import find_hardware
+from codea1_jax.plan.arithmetic.planned_run import make_planned_run
+from codea1_jax.plan.forecast import step_calls
+run = make_planned_run(load(Config, "1.5b/a1_h100", ["train.questions=8"]), find_hardware("h100:8"))
+assert step_calls(run, 0.1).pairs["gradient test"] > 0
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", script],
+        env=os.environ | {"JAX_PLATFORMS": "rocm", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert ended.returncode == 0, ended.stderr
+
+
 def test_shorter_responses_make_shorter_steps_of_the_same_programs():
     config = load(Config, "1.5b/a1_v5e")
     run = make_planned_run(config, find_hardware("v5e:4x4"))
@@ -124,7 +150,7 @@ def test_shorter_responses_make_shorter_steps_of_the_same_programs():
     calls = {phase.name: phase.calls for phase in phases(run, 0.5)}
     assert calls["decode code"] == 256 * 8 * 2048 / (256 * 8 * 32)  # all samples at once
     assert calls["prefill code"] == 256 * 2048 / (8192 * 16)
-    assert calls["gradient test"] == 256 * 8 / 2 / 16  # two sequences a row, a row a chip
+    assert calls["gradient test"] == 256 * (4096 + 8 * 2048) / 12_288 / 16  # prompts once, a row a chip
 
 
 def test_adapters_over_one_base_fit_where_two_whole_policies_do_not():

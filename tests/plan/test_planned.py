@@ -25,7 +25,7 @@ def test_every_preset_for_some_hardware_has_hours_and_every_plan_is_of_its_hardw
         least, expected = plans.hours[name]
         assert least == pytest.approx(of_steps[0], rel=0.01, abs=0.06), name
         assert 1 / 6 < expected - of_steps[1] < 0.25 * of_steps[1] + 1 / 6, name
-        assert plan.limit < plan.seconds < plan.expected, name
+        assert plan.limit <= plan.seconds < plan.expected, name
     assert "libtpu" in plans.compilers and "jax-cuda12-pjrt" in plans.compilers
 
 

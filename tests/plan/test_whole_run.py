@@ -15,6 +15,7 @@ from codea1_jax.plan.whole_run import (
 
 PHASES = [f"{kind} {role}" for kind in ("prefill", "insert", "decode") for role in ("code", "test")]
 NOTHING = dict.fromkeys(PHASES, 0.0)
+COARSE = "rollout.block=128"  # fewer blocks to simulate
 
 
 def planned(name: str, *overrides: str):
@@ -32,8 +33,8 @@ def test_a_run_is_evaluated_before_its_first_step_on_the_way_and_after_its_last(
 
 
 def test_an_evaluation_draws_eight_programs_for_each_problem_of_both_benchmarks():
-    run, hardware = planned("1.5b/a1_v5e")
-    seconds = evaluation_seconds(run, hardware, 0.25, NOTHING | {"decode code": 32.0})  # a second for every position
+    run, hardware = planned("1.5b/a1_v5e", COARSE)
+    seconds = evaluation_seconds(run, hardware, 0.25, NOTHING | {"decode code": 128.0})  # a second for every position
     # A step's 256 questions with 8 samples have 2,048 rows, and 256 prompts are resident at once: 542 problems are at
     # most three waves of the longest, 4,096; and at least their tokens, 1,024 a sample but for what is cut.
     assert 0.9 * 542 * 8 * 1024 / 2048 < seconds < 3 * 4096
@@ -43,10 +44,10 @@ def test_an_evaluation_draws_eight_programs_for_each_problem_of_both_benchmarks(
 
 
 def test_held_out_questions_are_answered_by_both_models():
-    run, hardware = planned("1.5b/a1_v5e", "data.heldout_share=0.1", "data.heldout_problems=100")
+    run, hardware = planned("1.5b/a1_v5e", COARSE, "data.heldout_share=0.1", "data.heldout_problems=100")
     judging = evaluation_seconds(run, hardware, 0.25, NOTHING)
     assert judging == pytest.approx((642 * 8 + 100 * 2) / (330 * 14 * 16))
-    assert evaluation_seconds(run, hardware, 0.25, NOTHING | {"decode test": 32.0}) > judging + 1024
+    assert evaluation_seconds(run, hardware, 0.25, NOTHING | {"decode test": 128.0}) > judging + 1024
 
 
 def test_a_step_waits_for_a_save_that_its_upload_outlasts():
@@ -61,10 +62,10 @@ def test_a_step_waits_for_a_save_that_its_upload_outlasts():
 
 
 def test_a_whole_run_is_its_parts():
-    run, hardware = planned("1.5b/a1_v5e")
+    run, hardware = planned("1.5b/a1_v5e", COARSE)
     whole = whole_run(run, hardware, 0.25, 100.0, NOTHING)
     assert (whole.num_steps, whole.num_evaluations) == (111, 13)  # of the paper's 9,688 questions, three times
-    limited, _ = planned("1.5b/a1_v5e", "data.limit=2560")
+    limited, _ = planned("1.5b/a1_v5e", COARSE, "data.limit=2560")
     assert whole_run(limited, hardware, 0.25, 100.0, NOTHING).num_steps == 30
     judging, saving = evaluation_seconds(run, hardware, 0.25, NOTHING), saving_seconds(run, hardware, 100.0)
     assert whole.seconds == pytest.approx(111 * 100 + 13 * judging + 111 * saving + START_SECONDS)

@@ -13,6 +13,9 @@ import numpy as np
 from codea1_jax.config import PackingConfig
 from codea1_jax.learn.batch import Example, PackedBatch
 from codea1_jax.learn.packing import pack
+from codea1_jax.models.attention.flash import Kernels
+from codea1_jax.models.attention.sight import Sight
+from codea1_jax.plan.arithmetic.attention import computed_pairs
 from codea1_jax.plan.arithmetic.lengths import Group
 from codea1_jax.rollout.decode import DecodedBlock
 from codea1_jax.rollout.requests import Capacity, Request
@@ -31,7 +34,8 @@ class Sampled:
     the shard that reads most, over the steps of all blocks. occupancy: share of the rows, over all blocks until the
     last sample began, in which a sample was decoded; after that rows empty one by one. drawn: tokens of completions.
     prefilled: prompt tokens that were computed, padding included, of which `prompts` had to be. preempted: samples that
-    lost their row for want of pages.
+    lost their row for want of pages. pairs: of places that the flash kernels compute in all prefills for one head, in
+    each prefill by the shard that has most; 0 without such kernels.
     """
 
     prefills: Mapping[int, int]
@@ -43,18 +47,19 @@ class Sampled:
     prefilled: int
     prompts: int
     preempted: int
+    pairs: int
 
 
 @functools.lru_cache  # presets of several methods sample alike
-def simulate_sampling(groups: tuple[Group, ...], capacity: Capacity) -> Sampled:
-    """Each sample ends at its limit, which is the length that it is to have."""
+def simulate_sampling(groups: tuple[Group, ...], capacity: Capacity, kernels: Kernels | None = None) -> Sampled:
+    """Each sample ends at its limit, which is the length that it is to have. kernels: those of prefills, if any."""
     requests = [
         Request((0,) * group.prompt, (index,), len(group.responses), group.responses)
         for index, group in enumerate(groups)
     ]
     longest = capacity.response_buckets[-1]
     schedule = Schedule(requests, capacity, longest=longest, eos_ids=(1,), pad_id=0, seed=0)
-    prefills, blocks, begun, prefilled, read = Counter[int](), 0, 0, 0, 0
+    prefills, blocks, begun, prefilled, read, pairs = Counter[int](), 0, 0, 0, 0, 0
     steps = Counter[tuple[int, int]]()
     busy: list[int] = []
     shape = (capacity.block, capacity.rows)
@@ -63,6 +68,8 @@ def simulate_sampling(groups: tuple[Group, ...], capacity: Capacity) -> Sampled:
         for admitted in schedule.admit():
             prefills[admitted.tokens.shape[1]] += 1
             prefilled += admitted.tokens.size
+            if kernels is not None:
+                pairs += computed_pairs(Sight.within(np.asarray(admitted.segments)), kernels, capacity.batch_shards)
         if not schedule.busy:
             break
         rows = schedule.rows()
@@ -85,6 +92,7 @@ def simulate_sampling(groups: tuple[Group, ...], capacity: Capacity) -> Sampled:
         prefilled=prefilled,
         prompts=sum(group.prompt - 1 for group in groups),
         preempted=schedule.preempted,
+        pairs=pairs,
     )
 
 
@@ -98,22 +106,44 @@ def _read_by_fullest_shard(schedule: Schedule, capacity: Capacity) -> int:
     return int(max(own + np.array(prompts)))
 
 
+@dataclass(frozen=True)
+class MiniBatch:
+    """What an optimizer update computes.
+
+    shapes: micro-batches by shape. pairs: of places that the flash kernels compute in a forward pass for one head, in
+    each micro-batch by the shard that has most; 0 without such kernels.
+    """
+
+    shapes: Mapping[BatchShape, int]
+    pairs: int
+
+
 @functools.lru_cache  # as above
-def count_micro_batches(
-    groups: tuple[Group, ...], mini_batches: int, packing: PackingConfig, shards: int
-) -> tuple[Mapping[BatchShape, int], ...]:
-    """Micro-batches of each of a step's mini-batches by shape, as the packer makes them."""
+def simulate_packing(
+    groups: tuple[Group, ...], mini_batches: int, packing: PackingConfig, shards: int, kernels: Kernels | None
+) -> tuple[MiniBatch, ...]:
+    """Each of a step's mini-batches, as the packer makes it."""
+    packed = [pack(_examples(part), packing, shards) for part in _parts(groups, mini_batches)]
     return tuple(
-        Counter(map(batch_shape, pack(_examples(part), packing, shards))) for part in _parts(groups, mini_batches)
+        MiniBatch(
+            Counter(map(batch_shape, batches)),
+            0 if kernels is None else sum(computed_pairs(batch_sight(batch), kernels, shards) for batch in batches),
+        )
+        for batches in packed
     )
 
 
 def sample_batches(
     groups: tuple[Group, ...], mini_batches: int, packing: PackingConfig, shards: int
 ) -> dict[BatchShape, PackedBatch]:
-    """A micro-batch of each shape that `count_micro_batches` counts."""
+    """A micro-batch of each shape that `simulate_packing` counts."""
     parts = _parts(groups, mini_batches)
     return {batch_shape(batch): batch for part in parts for batch in pack(_examples(part), packing, shards)}
+
+
+def batch_sight(batch: PackedBatch) -> Sight:
+    """What the places of a micro-batch see."""
+    return Sight(batch.segment_ids, batch.parents)
 
 
 def batch_shape(batch: PackedBatch) -> BatchShape:

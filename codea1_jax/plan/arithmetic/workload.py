@@ -25,7 +25,8 @@ from codea1_jax.models.flops import (
 )
 from codea1_jax.rollout import Capacity
 
-RECOMPUTED = {"none": 0, "dots": 0, "full": 1}  # forward passes that the backward pass repeats, by remat policy
+# Forward passes, but for attention, that the backward pass repeats, by remat policy.
+RECOMPUTED = {"none": 0, "dots": 0, "full": 1}
 
 
 @dataclass(frozen=True)
@@ -162,15 +163,10 @@ def fullest_batch(run: PlannedRun, policy: str) -> PackedBatch:
     packing, those = learner_config(run.config, policy).packing, training_loads(run.config)[policy]
     longest = max(load.length for load in those)
     rows = run.batch_shards * max(1, packing.micro_batch_tokens // longest)
-    if packing.share_prompts:
-        load = max(those, key=lambda load: load.prompt + load.samples * load.response)
-        prompts = [range(number, number + load.prompt) for number in range(rows)]
-        examples = [_example(prompt, load.response) for prompt in prompts for _ in range(load.samples)]
-    else:
-        # The longest sequence decides how long rows are; responses to hardly any prompt fill them with slots.
-        load = next(load for load in those if load.length == longest)
-        examples = [_example(range(load.prompt), load.response)]
-        examples += [_example(range(1), load.response)] * (2 * rows * -(-longest // load.response))
+    # The longest sequence decides how long rows are; responses to hardly any prompt fill them with targets.
+    load = next(load for load in those if load.length == longest)
+    examples = [_example(range(load.prompt), load.response)]
+    examples += [_example(range(1), load.response)] * (2 * rows * -(-longest // load.response))
     return pack(examples, packing, run.batch_shards)[0]
 
 
@@ -223,11 +219,13 @@ def _learning(run: PlannedRun, policy: str, fill: float) -> list[Phase]:
     grpo, supervised = learner_config(config, policy).grpo, METHODS[config.method.name].supervised
     batch = fullest_batch(run, policy)
     rows, places = batch.tokens.shape
-    forward = layers_flops(model, rows * places, rows * causal(places))
-    scored = vocabulary_flops(model, rows * batch.targets.shape[1])
     those = training_loads(config)[policy]
-    calls = sum(_rows(run, load, policy, places, fill) for load in those) / rows
-    useful = sum(_useful(model, load, fill) for load in those)
+    tokens, seen = (sum(count(load, fill) for load in those) for count in (_tokens, _seen))
+    forward = layers_flops(model, rows * places, rows * places * seen / tokens)
+    scored = vocabulary_flops(model, rows * batch.targets.shape[1])
+    calls = tokens / (rows * places)
+    drawn = sum(load.groups * load.samples * load.response * fill for load in those)
+    useful = layers_flops(model, tokens, seen) + vocabulary_flops(model, drawn)
     updates = 1 if supervised else -(-config.train.questions // grpo.mini_batch_questions)
     # Until the first update of a step the policy is the old one, so the first mini-batch is not scored again.
     scorings = {"score-old": 1 - 1 / updates, "score-ref": float(grpo.kl_coef > 0 and not supervised)}
@@ -235,7 +233,7 @@ def _learning(run: PlannedRun, policy: str, fill: float) -> list[Phase]:
     # for the adapters. Logits are computed again in it, whatever the policy.
     again, backward = RECOMPUTED[config.model.remat], 2 if config.lora is None else 1
     adapters = 0 if config.lora is None else 2 * rows * places * run.trained
-    passes = 1 + again + backward
+    repeated, passes = again * layers_flops(model, rows * places, 0), 1 + backward
     return [
         *(
             Phase(f"{name} {policy}", calls * share, forward + scored, useful * share, run.gathered)
@@ -245,26 +243,24 @@ def _learning(run: PlannedRun, policy: str, fill: float) -> list[Phase]:
         Phase(
             f"gradient {policy}",
             calls=calls,
-            flops=passes * forward + (2 + backward) * scored + (3 + again) * adapters,
+            flops=passes * forward + repeated + (2 + backward) * scored + (3 + again) * adapters,
             useful=(1 + backward) * useful,
-            traffic=passes * run.gathered + 2 * run.kept,
+            traffic=(passes + again) * run.gathered + 2 * run.kept,
         ),
         # AdamW reads gradient, parameters and two moments, and writes the last three.
         Phase(f"update {policy}", calls=updates, flops=0, useful=0, traffic=7 * run.kept),
     ]
 
 
-def _rows(run: PlannedRun, load: TrainingLoad, policy: str, places: int, fill: float) -> Number:
-    """Rows of that many places that a load takes."""
-    if learner_config(run.config, policy).packing.share_prompts:
-        return load.groups
-    return load.groups * load.samples / max(1, int(places / (load.length * fill)))
+def _tokens(load: TrainingLoad, fill: float) -> Number:
+    """Tokens of a load's sequences, each prompt once."""
+    return load.groups * fill * (load.prompt + load.samples * load.response)
 
 
-def _useful(model: Qwen2Config, load: TrainingLoad, fill: float) -> Number:
-    """FLOPs of a forward pass over a load's sequences, each without padding."""
-    sequences, length = load.groups * load.samples, load.length * fill
-    return sequences * (layers_flops(model, length, causal(length)) + vocabulary_flops(model, load.response * fill))
+def _seen(load: TrainingLoad, fill: float) -> Number:
+    """Places that these tokens look at together."""
+    prompt, response = fill * load.prompt, fill * load.response
+    return load.groups * (causal(prompt) + load.samples * (response * prompt + causal(response)))
 
 
 def sampled_tokens(config: Config, fill: float = 1.0) -> Number:

@@ -62,5 +62,4 @@ def _kernel_seconds(kernel: Kernel, chip: Chip, efficiency: Efficiency) -> float
     """One run: as many cycles as the compiler estimates, or what its FLOPs or its bytes take, whichever is longer."""
     if kernel.cycles is not None:
         return kernel.cycles / chip.clock
-    reached = efficiency.attention if kernel.kind == "attention" else efficiency.matrix
-    return max(kernel.flops / (chip.flops * reached), kernel.bytes / (chip.bandwidth * efficiency.memory))
+    return max(kernel.flops / (chip.flops * efficiency.matrix), kernel.bytes / (chip.bandwidth * efficiency.memory))

@@ -23,20 +23,8 @@ KERNELS = frozenset(("fusion", "custom-call", "copy", "transpose", "convert", "d
 KERNELS |= {"gather", "scatter", "dynamic-slice", "dynamic-update-slice", "concatenate", "broadcast", "select", "rng"}
 # Custom calls that compute nothing: they reserve memory, give it another name, or stand for a collective.
 MARKS = re.compile(r'custom_call_target="(?!__cudnn|__cublas|__gpu|__onednn|tpu_custom_call|Sharding|TopK)')
-# Matrix products over all pairs of places in a kernel for attention, by what its name or its target contains; the
-# backward pass of Pallas's kernel for GPUs computes the scores twice.
-ATTENTION = {
-    "splash_mqa_fwd": 2,
-    "splash_mqa_dkv": 4,
-    "splash_mqa_dq": 3,
-    "mha_forward": 2,
-    "mha_preprocess_backward": 0,
-    "mha_backward": 7,
-    "__cudnn$fmhaSoftmaxBackward": 5,
-    "__cudnn$fmhaSoftmax": 2,
-}
-
-CACHE = "paged_attention"  # the name of the kernels that read pages
+# Kernels written in Pallas, by what their names or targets contain. What they compute depends on numbers.
+PALLAS: dict[str, Kind] = {"paged_attention": "cache", "flash_forward": "attention", "flash_backward": "attention"}
 
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 _CONTRACTED = re.compile(r"lhs_contracting_dims=\{([\d,]*)\}")
@@ -75,30 +63,21 @@ def _kernels(program: Program) -> Iterator[Kernel]:
             continue  # `collectives` counts it
         if instruction.operation == "custom-call" and MARKS.search(instruction.text):
             continue
-        if instruction.operation == "custom-call" and CACHE in f"{instruction.name} {instruction.text}":
-            yield Kernel(instruction.name, "cache", 0, 0, None, execution.times)
+        if (pallas := _pallas(instruction)) is not None:
+            yield Kernel(instruction.name, pallas, 0, 0, None, execution.times)
             continue
         operands = [here[name].shape for name in instruction.operands if name in here]
-        products = _attention_products(instruction)
-        flops = _matrix_flops(program, instruction, operands) if products is None else _attention(operands, products)
-        multiplies = flops or _convolves(program, instruction)
-        kind: Kind = "attention" if products is not None else "matrix" if multiplies else "memory"
+        flops = _matrix_flops(program, instruction, operands)
+        kind: Kind = "matrix" if flops or _convolves(program, instruction) else "memory"
         moved = _moved(program, instruction, operands)
         yield Kernel(instruction.name, kind, moved, flops, int(cycles[1]) if cycles else None, execution.times)
 
 
-def _attention_products(instruction: Instruction) -> int | None:
-    text = f"{instruction.name} {instruction.text}"
+def _pallas(instruction: Instruction) -> Kind | None:
     if instruction.operation != "custom-call":
         return None
-    return next((products for mark, products in ATTENTION.items() if mark in text), None)
-
-
-def _attention(operands: Sequence[str], products: int) -> int:
-    """Queries are the first operand of numbers with axes of their own for heads. A causal mask spares half."""
-    given = [array for shape in operands for array in arrays(shape)]
-    queries = next(sizes for dtype, sizes in given if "f" in dtype and len(sizes) > 2)
-    return products * math.prod(queries) * max(queries)
+    text = f"{instruction.name} {instruction.text}"
+    return next((kind for mark, kind in PALLAS.items() if mark in text), None)
 
 
 def _matrix_flops(program: Program, instruction: Instruction, operands: Sequence[str]) -> int:

@@ -22,11 +22,13 @@ from codea1_jax.checkpoint.offload import in_device_memory, in_host_memory
 from codea1_jax.config import METHODS, OffloadConfig
 from codea1_jax.learn import Learner, PolicyState
 from codea1_jax.learn.batch import PackedBatch
+from codea1_jax.models.attention.sight import Sight
 from codea1_jax.models.lora import with_adapters
 from codea1_jax.models.qwen2 import Params, Qwen2
 from codea1_jax.models.sharding import abstract_sharded, batch_sharding, serving_shardings, with_shardings
 from codea1_jax.models.stored import flatten
-from codea1_jax.plan.arithmetic.simulation import batch_shape
+from codea1_jax.plan.arithmetic.attention import computed_pairs, kernels_of
+from codea1_jax.plan.arithmetic.simulation import batch_shape, batch_sight
 from codea1_jax.plan.arithmetic.workload import (
     PlannedRun,
     SamplingLoad,
@@ -82,7 +84,8 @@ class Program:
 
     lower_with: lowers it for such arguments. arguments: placed shapes; but numpy arrays and `Value`s where the numbers
     decide how much is computed, those of a rollout half done. resident: bytes that lie on every device meanwhile and
-    are none of its arguments. read: tokens whose keys and values each device then reads from the cache.
+    are none of its arguments. read: tokens whose keys and values each device then reads from the cache. pairs: of
+    places that flash kernels then compute in a forward pass for one head.
     """
 
     name: str
@@ -91,6 +94,7 @@ class Program:
     resident: int
     shape: Shape = ()
     read: int = 0
+    pairs: int = 0
 
     def lower(self) -> Lowered:
         """For arguments of these shapes."""
@@ -165,14 +169,17 @@ def _sampling(
     rollout, capacity = run.config.rollout, load_capacity(run, load)
     copied = _decode_params(model, params, mesh)
     cache = abstract_cache(model, capacity, mesh)
-    apart = rollout.engine == "jetstream"  # prompts are prefilled apart from the cache
+    apart, kernels = rollout.engine == "jetstream", kernels_of(run)  # prompts are prefilled apart from the cache
 
     def prefilling(tokens: int, shape: Shape) -> Program:
         packed, name = _full_prefill(capacity, tokens), f"prefill {load.role}"
+        sight = Sight.within(np.asarray(packed.segments))
+        pairs = 0 if kernels is None else computed_pairs(sight, kernels, capacity.batch_shards)
         if apart:
             resident, lower = always + device_bytes(cache), partial(prompt_pages.lower, model, mesh)
-            return Program(name, lower, lambda: (copied, packed), resident, shape)
-        return Program(name, partial(prefill.lower, model, mesh), lambda: (copied, cache, packed), always, shape)
+            return Program(name, lower, lambda: (copied, packed), resident, shape, pairs=pairs)
+        lower = partial(prefill.lower, model, mesh)
+        return Program(name, lower, lambda: (copied, cache, packed), always, shape, pairs=pairs)
 
     def inserted() -> tuple[Any, ...]:
         packed = _full_prefill(capacity, capacity.prefill_buckets[-1])
@@ -275,7 +282,8 @@ def _learning(
     # A step's batches are all on the devices before the first is learned from.
     batches = math.ceil(planned[f"gradient {name}"].calls) * device_bytes(jax.tree.map(_shape_of, placed[0]))
     own, state = state.reference, replace(state, reference=None)
-    shapes = [(), *map(batch_shape, given[1:])]
+    shapes, kernels = [(), *map(batch_shape, given[1:])], kernels_of(run)
+    pairs = [0 if kernels is None else computed_pairs(batch_sight(batch), kernels, run.batch_shards) for batch in given]
 
     def adapted(trained: Params | None) -> Params:
         return trained if lora is None else with_adapters(shared, flatten(trained))
@@ -284,15 +292,15 @@ def _learning(
     for which in (which for which, wanted in scored.items() if wanted):
         waits = which == "ref" and offload.reference
         resident = always - (0 if waits else device_bytes(scorers[which])) + batches
-        for batch, shape in zip(placed, shapes, strict=True):
+        for batch, shape, computed in zip(placed, shapes, pairs, strict=True):
             arguments = partial(_tuple, in_device_memory(scorers[which]), batch)
-            yield Program(f"score-{which} {name}", jitted.logprobs.lower, arguments, resident, shape)
+            yield Program(f"score-{which} {name}", jitted.logprobs.lower, arguments, resident, shape, pairs=computed)
     base = None if lora is None else shared
     total = outputs(jitted.empty, state.params)
     resident = always - device_bytes((state.params, base)) + batches
-    for batch, shape in zip(placed, shapes, strict=True):
+    for batch, shape, computed in zip(placed, shapes, pairs, strict=True):
         arguments = partial(_tuple, total, state.params, batch, np.float32(1), base)
-        yield Program(f"gradient {name}", jitted.accumulate.lower, arguments, resident, shape)
+        yield Program(f"gradient {name}", jitted.accumulate.lower, arguments, resident, shape, pairs=computed)
     arguments = partial(_tuple, in_device_memory(state), total.gradient)
     yield Program(f"update {name}", jitted.apply.lower, arguments, always - bytes_at_rest(state, offload))
 

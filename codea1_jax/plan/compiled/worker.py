@@ -10,8 +10,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -24,7 +23,7 @@ from codea1_jax.models.sharding import make_mesh
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run
 from codea1_jax.plan.compiled.collectives import received_bytes
 from codea1_jax.plan.compiled.compiler import ProgramName
-from codea1_jax.plan.compiled.cuda import compiling_for
+from codea1_jax.plan.compiled.cuda import absent_gpus
 from codea1_jax.plan.compiled.duration import expected_seconds
 from codea1_jax.plan.compiled.programs import make_programs
 
@@ -41,8 +40,8 @@ def main() -> None:
     config, hardware = Config.model_validate(job["config"]), find_hardware(job["topology"])
     wanted = [ProgramName(phase, tuple(shape)) for phase, shape in job["programs"]]
     try:
-        with devices_of(hardware) as devices:
-            _compile_all(config, hardware, devices, wanted, say)
+        devices = devices_of(hardware)
+        _compile_all(config, hardware, devices, wanted, say)
     except UnknownTopology as error:
         say(unknown=str(error))
 
@@ -51,18 +50,15 @@ class UnknownTopology(ValueError):
     """libtpu knows no such topology."""
 
 
-@contextmanager
-def devices_of(hardware: Hardware) -> Iterator[Sequence[Any]]:
+def devices_of(hardware: Hardware) -> Sequence[Any]:
     """Devices to compile for. Raises UnknownTopology."""
     if not hardware.is_tpu:
-        with compiling_for(hardware) as devices:
-            yield devices
-        return
+        return absent_gpus(hardware)
     try:
         described = topologies.get_topology_desc(platform="tpu", topology_name=hardware.name)
     except jax.errors.JaxRuntimeError as error:
         raise UnknownTopology(str(error)) from error
-    yield described.devices
+    return described.devices
 
 
 def _compile_all(

@@ -32,7 +32,7 @@ def test_flops_are_those_of_the_products_and_bytes_those_that_xla_counts(functio
 
 
 # A loop over 28 layers, which takes a layer's matrix out of a stack, multiplies by it, and puts the result into another
-# stack; attention of 12 heads over 1,024 places in a kernel that XLA does not know; a copy that libtpu has estimated.
+# stack; attention in a kernel that XLA does not know; a copy that libtpu has estimated.
 PROGRAM = """
 %take (p.0: bf16[28,64,32], p.1: s32[]) -> bf16[64,32] {
   %p.0 = bf16[28,64,32]{2,1,0} parameter(0)
@@ -71,7 +71,8 @@ ENTRY %main (q: bf16[2,1024,12,64], w: s8[4]) -> bf16[2,1024,12,64] {
 backend_config={"known_trip_count":{"n":"28"}}
   %mark = s8[4]{0} custom-call(%w), custom_call_target="AllocateBuffer"
   %copy = s8[4]{0} copy(%w), backend_config={"estimated_cycles":"3000"}
-  ROOT %mixed = bf16[2,1024,12,64]{3,2,1,0} custom-call(%q, %q, %q), custom_call_target="__cudnn$fmhaSoftmax"
+  ROOT %mixed = bf16[2,1024,12,64]{3,2,1,0} custom-call(%q, %q, %q), custom_call_target="__gpu$xla.gpu.triton", \
+backend_config={name = "flash_forward"}
 }
 """
 # The left operand of the product comes from outside of what is written here.
@@ -79,16 +80,13 @@ PROGRAM = PROGRAM.replace("  %i = s32[] get", "  %x = bf16[1,8,64]{2,1,0} parame
 
 
 def test_kernels_cost_what_they_touch_as_often_as_they_run():
-    queries = 2 * 1024 * 12 * 64
     matrix, stored = 64 * 32 * 2, 8 * 32 * 4
     assert find_kernels(PROGRAM) == [
         Kernel("%matrix", "memory", 2 * matrix + 4, 0, None, 28),  # a layer, and which
         Kernel("%product", "matrix", 8 * 64 * 2 + matrix + stored, 2 * 8 * 32 * 64, None, 28),
         Kernel("%kept", "memory", 2 * stored + 4, 0, None, 28),
         Kernel("%copy", "memory", 8, 0, 3000, 1),
-        Kernel(
-            "%mixed", "attention", 4 * queries * 2, 2 * 2 * queries * 1024 // 2, None, 1
-        ),  # causal: half of the pairs
+        Kernel("%mixed", "attention", 0, 0, None, 1),  # what it computes depends on how rows are packed
     ]
 
 
@@ -97,8 +95,7 @@ def test_a_kernel_takes_its_cycles_or_what_its_bytes_or_its_flops_take():
     estimate = ', backend_config={"estimated_cycles":"3000"}'
     on_card, on_tpu = expected_seconds(PROGRAM.replace(estimate, ""), card), expected_seconds(PROGRAM, tpu)
     assumed = EFFICIENCY["gpu"]
-    flops = 2 * 2 * 2 * 1024 * 12 * 64 * 1024 / 2
-    assert on_card["attention"] == pytest.approx(flops / (card.chip.flops * assumed.attention))
+    assert on_card["attention"] == 0
     moved = 28 * (2 * 64 * 32 * 2 + 4 + 2 * 8 * 32 * 4 + 4)
     assert on_tpu["memory"] == pytest.approx(
         3000 / tpu.chip.clock + moved / (tpu.chip.bandwidth * EFFICIENCY["tpu"].memory)

@@ -1,0 +1,38 @@
+"""What the flash kernels compute. It depends on how rows are packed, which no compiled program says."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+
+from codea1_jax.models.attention import choose_kernel
+from codea1_jax.models.attention.flash import Kernels, kernels_for, tiled
+from codea1_jax.models.attention.sight import Sight
+from codea1_jax.models.flops import Number
+from codea1_jax.plan.arithmetic.workload import PlannedRun
+
+# Matrix products over all pairs of places that a kernel computes: forward, for the queries' gradient, and for that of
+# keys and values. Both backward kernels compute scores and weights again.
+FORWARD, BACKWARD = 2, 3 + 4
+
+
+def kernels_of(run: PlannedRun) -> Kernels | None:
+    """The flash kernels of a run; None if it uses plain XLA, whose programs say what they compute."""
+    model = run.config.model
+    flash = choose_kernel(model.attention, jnp.dtype(model.compute_dtype), run.platform) == "flash"
+    return kernels_for(run.platform) if flash else None
+
+
+def computed_pairs(sight: Sight, kernels: Kernels, batch_shards: int) -> int:
+    """Pairs of places that a forward pass computes for one head, in the shard of the batch that has most of them."""
+    shards = zip(*(np.split(np.asarray(ids), batch_shards) for ids in sight), strict=True)
+    block, _ = kernels.cut(sight.segments.shape[1])
+    return max(kernels.computed(tiled(Sight(*one), kernels).tiles) for one in shards) * block**2
+
+
+def attention_flops(run: PlannedRun, phase: str, pairs: Number) -> Number:
+    """FLOPs of one device in the flash kernels of all layers; `pairs` are those of a forward pass, for one head."""
+    model = run.model
+    products = FORWARD + BACKWARD if phase.startswith("gradient") else FORWARD
+    heads = model.num_heads / (run.tensor if model.num_heads % run.tensor == 0 else 1)
+    return 2 * products * pairs * model.head_dim * heads * model.num_layers
