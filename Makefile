@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: demo test test-all test-cuda lock bench-sandbox bench-rollout rehearse-all lint venv docs docs-links notices screenshot lab-pictures wheel clean
+.PHONY: demo test test-all test-cuda drills lock bench-sandbox bench-rollout rehearse-all lint venv docs docs-links notices screenshot lab-pictures wheel clean
 
 # --- environments: .venv/base is a marker of what is installed ------------------------------------
 
@@ -57,6 +57,10 @@ test-all: lint
 # Compiles phases of the GPU presets for H100s that are not here.
 test-cuda: .venv/dev .venv-cuda/compiler
 	PYTHONPATH=.venv-cuda $(BIN)/pytest tests/cuda
+
+# Kills, stops and starves hosts, storage and judges of small runs, and prints what that costs. About ten minutes.
+drills: .venv/dev
+	$(BIN)/pytest tests/drills
 
 bench-sandbox: .venv/base
 	$(BIN)/python benches/bench_sandbox.py

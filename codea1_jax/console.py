@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 WIDE = 10_000  # columns, more than any table has
+LOGGED = ("codea1_jax", "sandbox")  # packages whose log a user reads
 QUIET_SECONDS = 30  # that pass at most, off a terminal, between two lines on progress
 
 logger = logging.getLogger(__name__)
@@ -28,15 +29,15 @@ class _StderrHandler(logging.StreamHandler[TextIO]):
 
 
 def log_to_stderr(level: int = logging.INFO) -> None:
-    """Sends this package's log records to standard error; calling it again changes the level."""
-    package = logging.getLogger("codea1_jax")
-    package.setLevel(level)
-    package.propagate = False
-    for old in [handler for handler in package.handlers if isinstance(handler, _StderrHandler)]:
-        package.removeHandler(old)
+    """Sends the log records of this project to standard error; calling it again changes the level."""
     handler = _StderrHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
-    package.addHandler(handler)
+    for package in map(logging.getLogger, LOGGED):
+        package.setLevel(level)
+        package.propagate = False
+        for old in [handler for handler in package.handlers if isinstance(handler, _StderrHandler)]:
+            package.removeHandler(old)
+        package.addHandler(handler)
 
 
 _PHASES = {

@@ -18,11 +18,11 @@ ROOT = Path(__file__).parent.parent
 SHARED_DATA = ROOT.parent / "shared" / "data"
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.5")  # else commands keep every program
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")  # else commands keep every program
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_compilation_cache_dir", str(ROOT / ".cache" / "jax"))
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +36,10 @@ def shared_data() -> Path:
 @pytest.fixture(autouse=True)
 def logging_as_it_was() -> Iterator[None]:
     """A command that was run in this process sends the log to standard error; the next test must not find it there."""
-    package = logging.getLogger("codea1_jax")
-    before = (package.level, package.propagate, list(package.handlers))
+    from codea1_jax.console import LOGGED
+
+    packages = list(map(logging.getLogger, LOGGED))
+    before = [(package.level, package.propagate, list(package.handlers)) for package in packages]
     yield
-    package.level, package.propagate, package.handlers = before
+    for package, state in zip(packages, before, strict=True):
+        package.level, package.propagate, package.handlers = state

@@ -1,12 +1,13 @@
 """Where checkpoints lie: a directory, or Google Cloud Storage. Both libraries that write there are tried beforehand.
 
-Arrays go through tensorstore, everything else through gcsfs. Both repeat what meets a 5xx answer, a lost connection or
-a slow one; each finds credentials in its own way (`GOOGLE_APPLICATION_CREDENTIALS`, or
+Arrays go through tensorstore, everything else through gcsfs. Both repeat for minutes what meets a 5xx answer, a lost
+connection or a slow one; each finds credentials in its own way (`GOOGLE_APPLICATION_CREDENTIALS`, or
 `gcloud auth application-default login`).
 """
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import uuid
@@ -24,6 +25,8 @@ from etils import epath
 
 REMOTE = "gs://"
 
+_ATTEMPTS = 9  # of gcsfs's requests: with pauses of 1, 2, 4 ... 32 seconds, two minutes; its own 6 are half a minute
+
 _FIX = (
     "create the bucket, and give credentials that may write there: "
     "gcloud auth application-default login, or GOOGLE_APPLICATION_CREDENTIALS=key.json"
@@ -32,7 +35,19 @@ _FIX = (
 
 def locate(directory: str) -> Path | epath.Path:
     """The directory, as what its storage is reached by."""
-    return epath.Path(directory) if directory.startswith(REMOTE) else Path(directory).absolute()
+    if not directory.startswith(REMOTE):
+        return Path(directory).absolute()
+    _retry_longer()
+    return epath.Path(directory)
+
+
+@functools.cache
+def _retry_longer() -> None:
+    """Makes gcsfs wait out an outage of a bucket that lasts a minute; how often it asks cannot be set."""
+    from gcsfs.core import GCSFileSystem  # noqa: PLC0415  (only who has a bucket waits for the import)
+    from gcsfs.retry import retry_request  # noqa: PLC0415
+
+    GCSFileSystem._request = retry_request(retries=_ATTEMPTS)(GCSFileSystem._request.__wrapped__)
 
 
 def check_writable(directory: str) -> None:

@@ -24,6 +24,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from codea1_jax.config import HostsConfig
 from codea1_jax.errors import Interrupted, UserError
 from codea1_jax.hosts.agreement import agreeing
+from codea1_jax.hosts.death_notice import DeathNotice
 from codea1_jax.hosts.device_memory import is_shortage
 from codea1_jax.hosts.gather import is_writer
 
@@ -43,7 +44,7 @@ def joined(settings: HostsConfig) -> Iterator[None]:
     """Inside it, this process is one of the run's. Must be entered before JAX is used.
 
     If another host dies, the process reports it on standard error and exits, within a minute. If it is the first one,
-    JAX reports it and aborts.
+    JAX aborts the process, and a notice of that is left on standard error.
     Raises UserError if the others cannot be reached, HostLost if something computed together fails.
     """
     if settings.coordinator is None and not _in_cluster():
@@ -68,27 +69,28 @@ def joined(settings: HostsConfig) -> Iterator[None]:
     except (RuntimeError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
         raise UserError(f"hosts: the other processes cannot be reached ({reason})") from error
-    threading.Thread(target=_watch, args=(over,), daemon=True).start()
-    try:
-        with agreeing(_Board(), jax.process_index(), jax.process_count()):
-            yield
-            _wait_for_every_device()
-        over.set()
-        _wait_for_the_others_to_leave()
-    except (UserError, Interrupted, KeyboardInterrupt):
-        # All hosts know of it, or get the same signal, and leave by this door.
-        _wait_for_the_others_to_come()
-        over.set()
-        _wait_for_the_others_to_leave()
-        raise
-    except jax.errors.JaxRuntimeError as error:
-        if is_shortage(error):
+    with DeathNotice(_notice(jax.process_index(), jax.process_count())) as notice:
+        threading.Thread(target=_watch, args=(over, notice), daemon=True).start()
+        try:
+            with agreeing(_Board(), jax.process_index(), jax.process_count()):
+                yield
+                _wait_for_every_device()
+            over.set()
+            _wait_for_the_others_to_leave()
+        except (UserError, Interrupted, KeyboardInterrupt):
+            # All hosts know of it, or get the same signal, and leave by this door.
+            _wait_for_the_others_to_come()
+            over.set()
+            _wait_for_the_others_to_leave()
             raise
-        # A collective whose peer is gone.
-        raise HostLost(f"lost another host ({str(error).splitlines()[0]}); {_HOW_TO_RESUME}") from error
-    finally:
-        over.set()
-        jax.distributed.shutdown()
+        except jax.errors.JaxRuntimeError as error:
+            if is_shortage(error):
+                raise
+            # A collective whose peer is gone.
+            raise HostLost(f"lost another host ({str(error).splitlines()[0]}); {_HOW_TO_RESUME}") from error
+        finally:
+            over.set()
+            jax.distributed.shutdown()
 
 
 class _Board:
@@ -143,7 +145,11 @@ def _wait_for_the_others_to_leave() -> None:
         time.sleep(0.05)
 
 
-def _watch(over: threading.Event) -> None:
+def _notice(index: int, count: int) -> str:
+    return f"codea1: host {index} of {count} has died, or was ended because the first one has; {_HOW_TO_RESUME}"
+
+
+def _watch(over: threading.Event, notice: DeathNotice) -> None:
     """Ends this process when another has died: what waits for that one would wait forever."""
     client, count = distributed.global_state.client, distributed.global_state.num_processes
     assert client is not None
@@ -156,4 +162,5 @@ def _watch(over: threading.Event) -> None:
                 file=sys.stderr,
                 flush=True,
             )
+            notice.cancel()
             os._exit(1)

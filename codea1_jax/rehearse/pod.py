@@ -139,7 +139,9 @@ class Running:
                 process.kill()
         texts = [log.read_text(errors="replace") for log in self.logs]
         said = [line for text in texts for line in text.splitlines() if line.startswith("codea1: ")]
-        own = [line for line in said if not re.match(r"codea1: (host .* is gone|lost another host)", line)]
+        own = [
+            line for line in said if not re.match(r"codea1: (host .* is gone|host .* has died|lost another host)", line)
+        ]
         if own or said:
             return (own or said)[-1].removeprefix("codea1: ")
         codes = ", ".join(str(process.returncode) for process in self.processes)

@@ -18,8 +18,8 @@ T = TypeVar("T")
 class RemoteJudge(ServiceJudge):
     """Spreads jobs over the services at `addresses` (``http://host:port``); `submit` waits while many are pending.
 
-    A job that none of them takes makes its future raise SandboxError. Comparison with expected values happens here:
-    they are never sent, except inside a dataset's own check.
+    A job that none of them has taken after `patience` seconds makes its future raise SandboxError. Comparison with
+    expected values happens here: they are never sent, except inside a dataset's own check.
     """
 
     def __init__(
@@ -28,10 +28,10 @@ class RemoteJudge(ServiceJudge):
         token: str = "",
         limits: Limits | None = None,
         connections: int | None = None,
-        attempts: int = 4,
+        patience: float | None = None,
     ) -> None:
         """Raises SandboxUnavailable where no address answers, or one expects another token."""
-        super().__init__(Services(addresses, token, connections, attempts))
+        super().__init__(Services(addresses, token, connections, patience))
         self.limits = limits or Limits()
         try:
             if not any([self._is_ready(address) for address in self._services.addresses]):

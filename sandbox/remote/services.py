@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import itertools
 import json
+import logging
 import threading
 import time
 from collections import deque
@@ -19,7 +20,11 @@ from sandbox.judge import Judge
 
 T = TypeVar("T")
 
+logger = logging.getLogger(__name__)
+
+PATIENCE = 120.0  # seconds that a service may take to start again
 _PAUSE = 0.2  # seconds before the second attempt; doubled for each further one
+_LONGEST_OWN_PAUSE = 5.0
 _LONGEST_PAUSE = 30.0  # that a service can ask for
 _TIMEOUT = 300.0  # seconds of one attempt, and of all attempts at services that have too much to do
 _PENDING = 64  # requests submitted and not answered, for each connection
@@ -38,12 +43,14 @@ class Services:
     """Requests go to the services in turn, and to the next where one fails, over connections that are kept."""
 
     def __init__(
-        self, addresses: Sequence[str], token: str = "", connections: int | None = None, attempts: int = 4
+        self, addresses: Sequence[str], token: str = "", connections: int | None = None, patience: float | None = None
     ) -> None:
-        """`connections` at once (None: 16); `attempts` for each request in all."""
+        """`connections` at once (None: 16). A request fails once every service has been asked and none has answered it
+        for `patience` seconds (None: 120)."""
         self.addresses = [address.rstrip("/") for address in addresses]
         self._headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
-        self._attempts = attempts
+        self._patience = PATIENCE if patience is None else patience
+        self._is_out = False
         self._turns = itertools.cycle(self.addresses)
         self._idle: dict[str, deque[http.client.HTTPConnection]] = {address: deque() for address in self.addresses}
         count = connections or 16
@@ -62,29 +69,43 @@ class Services:
         """The JSON object that one of the services answers. Raises SandboxError."""
         body = json.dumps(fields).encode()
         busy_until = time.monotonic() + _TIMEOUT
-        problem, attempt, pause = "", 0, 0.0
-        while attempt < self._attempts:
+        fails_at = time.monotonic() + self._patience
+        failures, pause = 0, 0.0
+        while True:
             if self._stopped.wait(pause):
                 raise SandboxError("the judge was stopped")
             address = next(self._turns)
-            pause = _PAUSE * 2**attempt
-            attempt += 1
             try:
                 answer = self.exchange(address, "POST", path, body)
             except (OSError, http.client.HTTPException) as error:
                 problem = f"{address}: {error}"
-                continue
-            text = answer.data[:500].decode("utf-8", "replace")
-            if answer.retry_after is not None and time.monotonic() < busy_until:  # it works, and has too much to do
-                attempt -= 1
-                pause = answer.retry_after
-            elif answer.status >= 500:
-                problem = f"{address}: {answer.status} {text}"
-            elif answer.status != 200:  # asking again would not help
-                raise SandboxError(f"{address} refuses the job ({answer.status}): {text}")
             else:
-                return read_object(address, answer.data)
-        raise SandboxError(f"no judge took the job in {self._attempts} attempts; the last: {problem}")
+                if answer.status == 200:
+                    self._note_answer()
+                    return read_object(address, answer.data)
+                text = answer.data[:500].decode("utf-8", "replace")
+                if answer.retry_after is not None and time.monotonic() < busy_until:  # it works, and has too much to do
+                    fails_at, pause = time.monotonic() + self._patience, answer.retry_after
+                    continue
+                if answer.status < 500:  # asking again would not help
+                    raise SandboxError(f"{address} refuses the job ({answer.status}): {text}")
+                problem = f"{address}: {answer.status} {text}"
+            failures += 1
+            if failures > len(self.addresses) and time.monotonic() >= fails_at:
+                raise SandboxError(f"no judge took the job in {self._patience:.0f} s; the last: {problem}")
+            if failures == len(self.addresses):
+                self._note_outage(problem)
+            pause = min(_PAUSE * 2 ** (failures - 1), _LONGEST_OWN_PAUSE)
+
+    def _note_outage(self, problem: str) -> None:
+        if not self._is_out:
+            self._is_out = True
+            logger.warning("no judge answers (%s); asking for up to %.0f s", problem, self._patience)
+
+    def _note_answer(self) -> None:
+        if self._is_out:
+            self._is_out = False
+            logger.warning("the judge answers again")
 
     def exchange(self, address: str, method: str, path: str, body: bytes = b"") -> Answer:
         """One request to one service, and its answer. Raises OSError or HTTPException."""

@@ -19,6 +19,7 @@ from codea1_jax.run.rundir import check_same_run
 from data_pipeline import Problem
 from sandbox import Job, Limits, SandboxError, SandboxUnavailable, Status, Test
 from sandbox.host import doctor, jail
+from sandbox.remote import services
 from sandbox.remote.bearer import VARIABLE
 
 TOKEN = "open sesame"
@@ -200,7 +201,8 @@ def test_training_without_its_judge_stops_in_one_line_and_never_falls_back(capsy
     assert not (tmp_path / "run").exists()
 
 
-def test_sandbox_fusion_is_judged_by_when_asked_for():
+def test_sandbox_fusion_is_judged_by_when_asked_for(monkeypatch):
+    monkeypatch.setattr(services, "PATIENCE", 0.0)
     config = configured("sandbox.backend=sandbox_fusion", f"sandbox.addresses=[{NOBODY}]")
     with make_judge(config.sandbox) as pool, pytest.raises(SandboxError, match=NOBODY):
         pool.execute([Job(DOUBLE.solution, ("f(1)",))])

@@ -28,8 +28,8 @@ SETTINGS = (
     "warm_start.optimizer.learning_rate=0.01",
     "warm_start.packing={row_length: 256, micro_batch_tokens: 2048}",
     f"warm_start_cache={ROOT / '.cache' / 'warm_start'}",
-    "code.packing={row_length: 1024, micro_batch_tokens: 1024, logit_chunk: 128}",
-    "test.packing={row_length: 1024, micro_batch_tokens: 1024, logit_chunk: 128}",
+    "code.packing={row_length: 256, micro_batch_tokens: 1024, logit_chunk: 128}",
+    "test.packing={row_length: 256, micro_batch_tokens: 1024, logit_chunk: 128}",
     "code.grpo.mini_batch_questions=1",
     "test.grpo.mini_batch_questions=1",
     "rollout.samples=2",
@@ -52,7 +52,7 @@ _ENVIRONMENT = {
     **os.environ,
     "JAX_PLATFORMS": "cpu",
     "JAX_COMPILATION_CACHE_DIR": str(ROOT / ".cache" / "jax"),
-    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.5",
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1",
 }
 
 

@@ -20,7 +20,7 @@ from test_server import DOUBLE, get, running
 
 from sandbox import Job, Limits, SandboxError, SandboxPool, SandboxUnavailable
 from sandbox.host import worker_thread
-from sandbox.remote import connections, server
+from sandbox.remote import connections, server, services
 from sandbox.remote.client import RemoteJudge
 from sandbox.remote.server import make_app
 from sandbox.remote.wire import job_to_json
@@ -203,7 +203,7 @@ def test_too_many_jobs_are_told_to_come_back_and_a_judge_does():
         SandboxPool(workers=1, pending=1) as pool,
         running(make_app(pool)) as address,
         ThreadPoolExecutor(8) as threads,
-        RemoteJudge([address], connections=8, attempts=2) as remote,
+        RemoteJudge([address], connections=8, patience=0.0) as remote,
     ):
         answers = list(threads.map(lambda _: post(address, as_body(SPIN)), range(8)))
         assert {status for status, *_ in answers} == {200, 503}
@@ -428,10 +428,24 @@ def test_without_any_worker_jobs_fail_at_once_and_are_judged_again_once_there_is
         assert judges(address)
 
 
-def test_a_service_that_was_started_anew_costs_no_attempt(jail: SandboxPool):
-    app = make_app(jail)
-    with running(app) as address, RemoteJudge([address], connections=8, attempts=1) as remote:
+def test_connections_that_a_service_has_closed_cost_no_attempt(jail: SandboxPool, monkeypatch):
+    monkeypatch.setattr(services, "_PAUSE", 1000.0)  # before a second attempt
+    monkeypatch.setattr(services, "_LONGEST_OWN_PAUSE", 1000.0)
+    with running(make_app(jail)) as address, RemoteJudge([address], connections=8) as remote:
         remote.execute([HONEST] * 40)
         for connection in remote._services._idle[address]:
             connection.sock.shutdown(socket.SHUT_RDWR)
         assert all(execution.valid for execution in remote.execute([HONEST] * 40))
+
+
+def test_a_judge_that_is_started_again_has_cost_time_and_no_verdict(jail: SandboxPool, caplog):
+    with ExitStack() as stack:
+        with running(make_app(jail)) as address:
+            remote = stack.enter_context(RemoteJudge([address]))
+            assert remote.execute([HONEST])[0].valid
+        waiting = stack.enter_context(ThreadPoolExecutor(1)).submit(remote.execute, [HONEST] * 8)
+        wait_for(lambda: "no judge answers" in caplog.text)
+        assert not waiting.done()
+        with running(make_app(jail), port=urlsplit(address).port or 0):
+            assert all(execution.valid for execution in waiting.result(timeout=60))
+    assert caplog.messages[-1] == "the judge answers again"
