@@ -15,7 +15,8 @@ with DeathNotice('the "run" is gone; $HOME') as notice:
 
 
 def ended(how: str) -> tuple[int, str]:
-    done = subprocess.run([sys.executable, "-c", PROGRAM.format(how)], capture_output=True, text=True, timeout=60)
+    command = [sys.executable, "-c", PROGRAM.format(how)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     return done.returncode, done.stderr
 
 
