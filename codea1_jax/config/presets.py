@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from codea1_jax.config.refusals import describe
 from codea1_jax.errors import UserError
 from configs import PARTS, PRESETS
 
@@ -140,10 +141,7 @@ def _apply(tree: dict[str, Any], override: str) -> None:
 def _one_line(schema: type[BaseModel], error: Any) -> str:
     key = ".".join(map(str, error["loc"]))
     if error["type"] != "extra_forbidden":
-        message = " ".join(error["msg"].removeprefix("Value error, ").split())
-        if error["type"] not in ("value_error", "missing"):  # our own messages show what they refuse
-            message += f", not {reprlib.repr(error['input'])}"
-        return f"{key}: {message}" if key else message
+        return f"{key}: {describe(error)}" if key else describe(error)
     near = difflib.get_close_matches(key, _keys(schema), n=1)
     return f"unknown key {key}" + (f"; did you mean {near[0]}?" if near else "")
 

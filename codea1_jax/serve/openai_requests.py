@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from codea1_jax.config.refusals import describe
 from codea1_jax.models.tokenizer import Tokenizer
 from codea1_jax.serve.orders import BadRequest, Limits, Order, sampling_of
 
@@ -161,9 +162,9 @@ def parse(kind: type[R], body: Any) -> R:
     except ValidationError as error:
         first = error.errors()[0]
         if first["type"] == "value_error":  # our own, which names the field
-            raise BadRequest(first["msg"].removeprefix("Value error, ")) from error
+            raise BadRequest(describe(first)) from error
         field = ".".join(map(str, first["loc"])) or "the body"
-        known = "is not a parameter of this server" if first["type"] == "extra_forbidden" else first["msg"]
+        known = "is not a parameter of this server" if first["type"] == "extra_forbidden" else describe(first)
         raise BadRequest(f"{field}: {UNSUPPORTED.get(str(first['loc'][0]) if first['loc'] else '', known)}") from error
 
 

@@ -164,7 +164,7 @@ def test_an_empty_file_of_problems_is_refused(tmp_path, capsys):
         ("train micro/a1 --bogus", "unrecognized arguments: --bogus\n"),
         ("presets --steps 3", "unrecognized arguments: --steps 3\n"),
         ("serve runs/mine --port=many", "argument --port: many is not a port; see `codea1 serve --help`"),
-        ("train micro/a1 train.steps=soon", "train.steps: Input should be a valid integer, unable to parse string"),
+        ("train micro/a1 train.steps=soon", "train.steps: must be a whole number, not 'soon'"),
         ("train micro/a1 train.steps=soon", ", not 'soon'\n"),
         ("train micro/a1 --help-config nothing", "--help-config: no section nothing; there are checkpoint, code, "),
     ],
