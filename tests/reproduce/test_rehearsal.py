@@ -17,6 +17,7 @@ from codea1_jax.errors import UserError
 from codea1_jax.models import qwen_vocabulary
 from codea1_jax.models.qwen_vocabulary import make_tokenizer, read_ranks
 from codea1_jax.models.random_model import write_random_model
+from codea1_jax.models.tokenizer import load_tokenizer
 from codea1_jax.reproduce import tiny_model
 from codea1_jax.reproduce.published import published
 from codea1_jax.reproduce.tiny_model import SHAPE
