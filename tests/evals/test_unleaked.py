@@ -1,5 +1,6 @@
 """The five rounds of UnLeakedTestBench, played by a scripted model; all figures are computed by hand."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,8 @@ from codea1_jax.evals.scores.unleaked import FunctionResult, metrics_of, score
 from codea1_jax.game.parsing import extract_suite
 from codea1_jax.game.players import SuiteRequest, TextPlayer
 from data_pipeline import Problem
-from sandbox import SandboxPool
+from data_pipeline.reading import read
+from sandbox import Job, Limits, SandboxPool
 
 STEP = Problem(
     "ULT/1", "One above 0.", "def f(x):\n    if x > 0:\n        return 1\n    return 0", "f", (), source="ult"
@@ -127,6 +129,33 @@ def test_a_function_runs_below_its_header_and_only_the_function_is_covered(pool)
     tests = [next(iter(extract_suite("assert f(1.5) == 1", "f").tests))]
     (result,) = score({headed: tests}, {headed: mutants}, pool)
     assert (result.outcomes, result.killed, result.lines) == (("correct",), 1, 1.0)
+
+
+@pytest.mark.shared_data
+def test_of_the_samples_functions_13_run_by_the_header_alone(shared_data):
+    """15 miss a name without it; two of them miss one that the benchmark's own header lacks as well: logging, sys."""
+    functions = read(shared_data / "ult_sample.json").problems
+    suites = {f: extract_suite("\n".join(f.golden_tests), f.entry_point).tests for f in functions}
+
+    def missing(*, headed: bool) -> dict[str, str]:
+        """The names that functions miss, by their ids."""
+        jobs = [
+            Job(
+                f.preamble * headed + f.solution,
+                tuple(test.call for test in suites[f]),
+                Limits(memory_mb=1024),
+                f.entry_point,
+            )
+            for f in functions
+        ]
+        details = {f.id: [o.detail for o in e.outcomes] for f, e in zip(functions, pool.execute(jobs), strict=True)}
+        names = {key: re.findall(r"NameError: name '(\w+)'", " ".join(lines)) for key, lines in details.items()}
+        return {key: each[0] for key, each in names.items() if each}
+
+    assert len(functions) == 120
+    with SandboxPool(workers=2, preload=("numpy",)) as pool:
+        assert missing(headed=True) == {"ULT/785": "logging", "ULT/3934": "sys"}
+        assert len(missing(headed=False)) == 15
 
 
 def test_an_interrupted_evaluation_asks_only_for_what_is_left(pool, folder):
