@@ -39,7 +39,7 @@ lock: .venv/bin/uv
 # --- what one does --------------------------------------------------------------------------------
 
 demo: .venv/base
-	rm -rf runs/demo
+	@if [ -e runs/demo ]; then rm -rf runs/demo-before; mv runs/demo runs/demo-before; echo "the earlier demo is now runs/demo-before"; fi
 	$(BIN)/codea1 train micro/a1 run.directory=runs/demo
 
 lint: .venv/dev

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from codea1_jax.cli._runtime import DONE
+from codea1_jax.errors import UserError
 from configs import hardware_names, model_names
 
 if TYPE_CHECKING:
@@ -20,16 +21,17 @@ if TYPE_CHECKING:
 
 EXPLAINED = """\
 A preset's name is MODEL/METHOD; for hardware that it is laid out for, MODEL/METHOD_HARDWARE: 7b/golden_v5p.
-Figures are the paper's, in percent. Hours are those that `codea1 plan` expects of a run, evaluations and the first
-start included; none of it has been run. "open" names what the paper leaves open of a row, and the end of this list what
-is chosen here.
-micro presets train in minutes on two CPU cores, and are not the paper's.
+Figures are the paper's, in percent; two of its tables disagree about 1.5b/a1, by more than a point of MBPP+. Hours are
+those that `codea1 plan` expects of a run, evaluations and the first start included; none of it has been run. "open"
+names what the paper leaves open of a row, and the end of this list what is chosen here. micro presets train in minutes
+on two CPU cores, and are not the paper's. `codea1 presets 1.5b` lists the presets of one model.
 """
 
 
 def add(commands: Commands) -> None:
     """Registers the command."""
     parser = commands.add_parser("presets", help="list the shipped presets, by the rows of the paper's tables")
+    parser.add_argument("models", nargs="*", metavar="MODEL", help=f"of these alone: {', '.join(model_names())}")
     parser.add_argument("--json", action="store_true", help="print one JSON document on one line")
     parser.set_defaults(run=_run)
 
@@ -39,29 +41,36 @@ def _run(options: argparse.Namespace) -> int:
     from codea1_jax.plan.planned import read_plans
     from codea1_jax.reproduce.published import choices, published
 
+    if unknown := [model for model in options.models if model not in model_names()]:
+        raise UserError(f"presets: no model {unknown[0]}; there are {', '.join(model_names())}")
+    models = options.models or model_names()
     opened = choices()
-    names, plans, tables = preset_names(), read_plans(), published()
+    names = tuple(name for name in preset_names() if name.partition("/")[0] in models)
+    plans, tables = read_plans(), published()
     if options.json:
-        print(json.dumps(document(names, plans, tables, opened)))
+        print(json.dumps(document(names, models, plans, tables, opened)))
         return DONE
 
     from codea1_jax.console import print_table
 
     print(EXPLAINED)
     for table in tables.values():
-        print_table(_rows(table, plans, opened))
+        print_table(_rows(table, models, plans, opened))
         print()
-    print_table(_hardware(plans))
+    print_table(_hardware(models, plans))
     print()
     print_table(_open(tables, opened))
     print()
     shown = {name for table in tables.values() for row in table.rows for name in _presets(table, row)}
     shown |= {f"{name}_{kind}" for name in shown for kind in hardware_names()}
-    print(f"In no table: {', '.join(name for name in names if name not in shown)}")
+    if others := [name for name in names if name not in shown]:
+        print(f"In no table: {', '.join(others)}")
     return DONE
 
 
-def document(names: tuple[str, ...], plans: Plans, tables: dict[str, Published], opened: Choices) -> dict[str, Any]:
+def document(
+    names: Sequence[str], models: Sequence[str], plans: Plans, tables: dict[str, Published], opened: Choices
+) -> dict[str, Any]:
     """For machines: every preset with its hours, null where it is for no hardware; every row with its presets.
 
     choices: by row what the paper leaves open of it, and what is chosen here; empty where the paper states it fully.
@@ -77,7 +86,7 @@ def document(names: tuple[str, ...], plans: Plans, tables: dict[str, Published],
             name: {
                 row: {
                     model: {"presets": _named(table, row, model), "paper": table.models.get(model, {}).get(row)}
-                    for model in model_names()
+                    for model in models
                 }
                 for row in table.rows
             }
@@ -113,7 +122,7 @@ def _open(tables: dict[str, Published], opened: Choices) -> Table:
     return lines
 
 
-def _rows(table: Published, plans: Plans, opened: Choices) -> Table:
+def _rows(table: Published, models: Sequence[str], plans: Plans, opened: Choices) -> Table:
     """A table of the paper: a line for every row and model."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
@@ -126,7 +135,7 @@ def _rows(table: Published, plans: Plans, opened: Choices) -> Table:
     for kind in kinds:
         lines.add_column(f"{kind}, h", justify="right")
     lines.add_column("open")
-    for model in model_names():
+    for model in models:
         for row, methods in table.rows.items():
             names = list(dict.fromkeys(_named(table, row, model)))
             figures = " / ".join(f"{figure:.2f}" for figure in table.models.get(model, {}).get(row, ())) or "–"
@@ -151,7 +160,7 @@ def _hours(names: list[str], kind: str, plans: Plans) -> str:
     return f"{sum(hours):.1f}" if hours else "–"
 
 
-def _hardware(plans: Plans) -> Table:
+def _hardware(models: Sequence[str], plans: Plans) -> Table:
     """What the presets are laid out for, and whether the compiler has confirmed that it is enough."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
@@ -162,7 +171,7 @@ def _hardware(plans: Plans) -> Table:
     lines = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for name in ("presets", "hardware", "GiB/device", "of", "step s least / expected", "a1, h", ""):
         lines.add_column(name, justify="left" if name in ("presets", "hardware", "") else "right")
-    for model in model_names():
+    for model in models:
         for kind in hardware_names():
             preset, names = f"{model}/a1_{kind}", f"{model}/…_{kind}"
             if preset not in preset_names():

@@ -119,6 +119,18 @@ def test_presets_are_shown_as_the_rows_of_the_papers_tables(capsys):
     assert "In no table: 7b/a1_lora_a100, 7b/a1_lora_h100, 7b/a1_lora_v5e, micro/a1_paper" in lines
 
 
+def test_presets_of_one_model_are_listed_alone(capsys):
+    assert cli.main(["presets", "3b"]) == 0
+    _, _, shown = capsys.readouterr().out.partition("lists the presets of one model.")
+    named = set(re.findall(r"\b(micro|1\.5b|3b|7b)/", shown))
+    assert named == {"3b"} and "α = 0.25" in shown
+    assert cli.main(["presets", "3b", "micro", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {name.partition("/")[0] for name in found["presets"]} == {"3b", "micro"}
+    assert found["tables"]["code"]["a1"].keys() == {"3b", "micro"}
+    assert refused(capsys, "presets", "4b") == "codea1: presets: no model 4b; there are micro, 1.5b, 3b, 7b\n"
+
+
 def test_what_no_compiler_has_seen_is_said_to_be_so(capsys, monkeypatch):
     plans = read_plans()
     monkeypatch.setattr("codea1_jax.plan.planned.read_plans", lambda: Plans({}, plans.hours))
