@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
 from etils import epath
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError
@@ -29,7 +30,7 @@ from codea1_jax.models.sharding import check_divisible
 from codea1_jax.models.tokenizer import FILES, Tokenizer, load_tokenizer
 from codea1_jax.plan.arithmetic.planned_run import model_shape
 from codea1_jax.rehearse.pod import MOST_PROCESSES, Pod, Running, StageFailed, steps_logged
-from codea1_jax.rehearse.shrink import STEPS, differences, own_starts, shrink, shrunk_shape
+from codea1_jax.rehearse.shrink import STEPS, differences, own_starts, shrink, shrink_to_one_step, shrunk_shape
 
 RESULT = "rehearsal.json"
 STAGE_SECONDS = 1800.0
@@ -58,6 +59,7 @@ class Rehearsal:
     """A configuration's rehearsal in a directory of its own.
 
     reload: the same configuration with these overrides. hosts: of the run; at most MOST_PROCESSES are played here.
+    full_width: the model keeps its width and layers, and one step trains adapters of it on one device.
     """
 
     config: Config
@@ -65,6 +67,7 @@ class Rehearsal:
     devices: int
     hosts: int
     directory: Path
+    full_width: bool = False
     smaller: list[tuple[str, Any, Any]] = field(default_factory=list)
     peak: int = 0  # bytes of memory that the processes of a stage had together, at most
 
@@ -82,6 +85,13 @@ class Rehearsal:
 
     def _plan(self) -> list[tuple[str, Callable[[], str]]]:
         policies = METHODS[self.config.method.name].policies
+        if self.full_width:
+            return [
+                ("data", self._data),
+                ("model", self._model),
+                ("settings", self._settings),
+                ("a step at full width, saved", self._to_the_end),
+            ]
         return [
             ("data", self._data),
             ("mesh", self._mesh),
@@ -116,10 +126,11 @@ class Rehearsal:
         if self.config.model.pretrained is None:
             return "trained from scratch, at its own size"
         tokenizer, found = find_tokenizer(self.config.model.pretrained)
-        shape = shrunk_shape(self._shape, self.config.mesh.shape(self.devices))
+        shape = self._shape if self.full_width else shrunk_shape(self._shape, self.config.mesh.shape(self.devices))
         if tokenizer.vocab_size > shape.vocab_size:
             raise StageFailed(f"the tokenizer uses {tokenizer.vocab_size} ids, the model has {shape.vocab_size}")
-        write_random_model(self._model_directory, shape, tokenizer)
+        dtype = jnp.bfloat16 if self.full_width else jnp.float32
+        write_random_model(self._model_directory, shape, tokenizer, dtype)
         self.smaller += [
             (f"model: {name}", real, getattr(shape, name))
             for name, real in asdict(self._shape).items()
@@ -128,15 +139,21 @@ class Rehearsal:
         return f"random weights, {shape.vocab_size:,} tokens; {found}"
 
     def _settings(self) -> str:
-        replica, fsdp, _ = self.config.mesh.shape(self.devices)
         places = {"run.directory": self._run, "checkpoint.directory": self._checkpoint_directory}
         if self.config.model.pretrained is not None:
-            places |= dict.fromkeys(("model.pretrained", *own_starts(self.config)), self._model_directory)
+            starts = () if self.full_width else own_starts(self.config)
+            places |= dict.fromkeys(("model.pretrained", *starts), self._model_directory)
         stated = [f"{key}={place}" for key, place in places.items() if place is not None]
-        rehearsed = self.reload([*shrink(self.config, replica * fsdp), *stated])
+        rehearsed = self.reload([*self._shrink(), *stated])
         self.smaller += [row for row in differences(self.config, rehearsed) if row[0] not in places]
         write_atomically(self._preset, dump(rehearsed))
         return str(self._preset)
+
+    def _shrink(self) -> list[str]:
+        if self.full_width:
+            return shrink_to_one_step(self.config)
+        replica, fsdp, _ = self.config.mesh.shape(self.devices)
+        return shrink(self.config, replica * fsdp)
 
     def _checkpoints(self) -> str:
         place = self._checkpoint_directory
@@ -174,10 +191,11 @@ class Rehearsal:
             self._record_peak(running)
         lines = read_lines(self._run / "metrics.jsonl")
         done = max(line["step"] for line in lines if line["kind"] == "train")
-        if done != STEPS:
-            raise StageFailed(f"the run ended after step {done} of {STEPS}")
+        steps = 1 if self.full_width else STEPS
+        if done != steps:
+            raise StageFailed(f"the run ended after step {done} of {steps}")
         evaluated = [str(line["step"]) for line in lines if line["kind"] == "eval"]
-        return f"{STEPS} steps" + (f"; evaluated after steps {' and '.join(evaluated)}" if evaluated else "")
+        return f"{steps} steps" + (f"; evaluated after steps {' and '.join(evaluated)}" if evaluated else "")
 
     def _export(self, name: str) -> str:
         """To Hugging Face's form, and from there to the Flax form, which reads what was written."""
@@ -217,6 +235,8 @@ class Rehearsal:
 
     @property
     def _pod(self) -> Pod:
+        if self.full_width:
+            return Pod(1, 1, self.directory / "logs", self.directory / "compiled")
         most = min(self.hosts, MOST_PROCESSES, self.devices)
         processes = max(count for count in range(1, most + 1) if self.devices % count == 0)
         return Pod(processes, self.devices, self.directory / "logs", self.directory / "compiled")

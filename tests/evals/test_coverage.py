@@ -125,6 +125,8 @@ def test_all_jumps_of_a_long_function_are_told(pool, tmp_path):
     assert ours.lines > 0.99
 
 
+# Some functions write "\d" where they mean a raw string.
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::SyntaxWarning")
 @pytest.mark.shared_data
 @pytest.mark.parametrize("every", [12, pytest.param(1, marks=pytest.mark.long)])
 def test_real_functions_shares_are_those_of_coverage_py(shared_data, tmp_path, every):

@@ -111,6 +111,8 @@ def differ(reference: Execution, mutant: Execution) -> bool:
     return any(a.value is not None and b.status is not Status.TIMED_OUT and a.value != b.value for a, b in pairs)
 
 
+# Some solutions write "\w" where they mean a raw string.
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::SyntaxWarning")
 @pytest.mark.shared_data
 @SOME_AND_ALL
 def test_every_reference_with_a_mutation_that_changes_its_behaviour_fails(shared_data, pool, everything):
