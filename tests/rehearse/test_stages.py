@@ -66,6 +66,19 @@ def test_a_run_on_two_hosts_is_rehearsed_from_its_first_step_to_its_export(tmp_p
     assert 2**28 < rehearsal.peak < 2**34  # two processes with JAX
 
 
+@pytest.mark.long
+def test_at_full_width_one_step_trains_adapters_of_the_model_as_it_is(tmp_path):
+    rehearsal = rehearsal_of("micro/a1_paper", tmp_path / "rehearsal", *SETTINGS)
+    rehearsal.full_width = True
+    stages = list(rehearsal.stages())
+    assert [(stage.name, stage.works) for stage in stages] == [
+        *(("data", True), ("model", True), ("settings", True), ("a step at full width, saved", True))
+    ], stages[-1]
+    metrics = read_lines(tmp_path / "rehearsal" / "run" / "metrics.jsonl")
+    assert [(line["kind"], line["step"]) for line in metrics] == [("train", 1)]
+    assert not any(what.startswith("model: ") for what, *_ in rehearsal.smaller)
+
+
 # --- planted faults ---------------------------------------------------------------------------------------
 
 
