@@ -84,11 +84,11 @@ def drilled(directory: Path, *more: str, processes: int = 2) -> Iterator[Drill]:
         yield Drill(run, running)
 
 
-def resume(directory: Path, *more: str, processes: int = 2) -> float:
+def resume(directory: Path, processes: int) -> float:
     """Continues a run to its end; the seconds until it had done a step more than before."""
     run, began = directory / "run", time.monotonic()
     before = steps_done(run)
-    arguments = train_arguments(run, *SETTINGS, *more, "--resume")
+    arguments = train_arguments(run, *SETTINGS, "--resume")
     with pod(directory, processes).running("resumed", arguments, 300.0) as running:
         running.wait_for(lambda: steps_done(run) > before)
         took = time.monotonic() - began
@@ -100,7 +100,7 @@ _whole: dict[int, Path] = {}
 
 
 @pytest.fixture
-def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
     """Runs without faults, by their number of processes."""
 
     def run(processes: int) -> Path:
@@ -124,11 +124,11 @@ def last_saved(run: Path) -> int:
     return max(int(path.name) for path in (run / "checkpoints").iterdir() if path.name.isdigit())
 
 
-def check_and_record(name: str, drill: Drill, whole: Path, record: Record, *more: str, processes: int = 2) -> None:
+def check_and_record(name: str, drill: Drill, whole: Path, record: Record, processes: int = 2) -> None:
     """Resumes a run that has ended; it lost a finished step at most, and ends like the whole one."""
     lost = steps_done(drill.run) - last_saved(drill.run)
     assert lost <= 1
-    continued = resume(drill.run.parent, *more, processes=processes)
+    continued = resume(drill.run.parent, processes)
     assert_ends_like(whole, drill.run)
     times = (drill.said_after, drill.over_after, continued)
     record("drill", (name, processes, *(f"{seconds:.0f} s" for seconds in times), f"{lost} steps", drill.said))
