@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import tensorstore
 
@@ -47,7 +48,8 @@ def _retry_longer() -> None:
     from gcsfs.core import GCSFileSystem  # noqa: PLC0415  (only who has a bucket waits for the import)
     from gcsfs.retry import retry_request  # noqa: PLC0415
 
-    GCSFileSystem._request = retry_request(retries=_ATTEMPTS)(GCSFileSystem._request.__wrapped__)
+    again: Any = retry_request  # a decorator, made by a decorator that pyright does not see through
+    GCSFileSystem._request = again(retries=_ATTEMPTS)(GCSFileSystem._request.__wrapped__)
 
 
 def check_writable(directory: str) -> None:
