@@ -37,6 +37,7 @@ import grain
 import jax
 
 from codea1_jax.builders.training import Training
+from codea1_jax.config import METHODS
 from codea1_jax.console import TrainingProgress
 from codea1_jax.errors import Interrupted, UserError
 from codea1_jax.evals.during_training import EVAL_STREAM, HELDOUT_LOGPROB
@@ -144,9 +145,10 @@ def learn(
         speed = update_speed(learner.tokens(groups), learner.flops(groups), took, peak)
         metrics |= {f"{name}/{figure}": value for figure, value in figures.items()}
         metrics |= {f"{figure}/update_{name}": value for figure, value in speed.items()}
+    asks_for_tests = "test" in METHODS[training.method.name].roles
     book = {**state.book, **rollouts.book_updates} if training.method.mistake_book else state.book
     metrics = {
-        **(round_metrics(rollouts.questions) if rollouts.questions else {}),
+        **(round_metrics(rollouts.questions, with_tests=asks_for_tests) if rollouts.questions else {}),
         **(book_metrics(rollouts.questions) if training.method.mistake_book and rollouts.book_updates else {}),
         "book/tests": float(sum(map(len, book.values()))),
         "book/questions": float(sum(map(bool, book.values()))),

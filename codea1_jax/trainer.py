@@ -22,7 +22,7 @@ import jax
 
 from codea1_jax.builders.judges import WatchedJudge, make_judge
 from codea1_jax.builders.questions import GivenQuestions
-from codea1_jax.builders.state import resume, start
+from codea1_jax.builders.state import own_starts, resume, start
 from codea1_jax.builders.training import make_training
 from codea1_jax.checkpoint.storage import check_writable
 from codea1_jax.config import Config
@@ -121,6 +121,8 @@ class Trainer:
             judge = self._judge or stack.enter_context(make_judge(config.sandbox, packages))
             self._training = make_training(config, WatchedJudge(judge), self._given, self._rewards)
             check_best_metric(self._training)
+            if not self._resume:
+                own_starts(self._training)  # a start that cannot be used leaves no directory behind
             self._stack = stack.pop_all()  # closed here only if something above failed
         return self
 
@@ -141,6 +143,8 @@ class Trainer:
         ):
             refused = (*training.questions.refused, *training.evaluation.benchmark.unjudged)
             _report_refused(refused, training.questions.dropped, run)
+            if self._resume and run.resume_step is None:
+                logger.info("%s: there is no checkpoint to resume from; the run begins", self._directory)
             with Interrupts(agreement()):  # the run's directory is there: it is to be continued
                 state = start(training) if run.resume_step is None else resume(training, run)
             ready = time.perf_counter()

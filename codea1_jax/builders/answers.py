@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Iterator, Sequence
 
@@ -9,8 +11,9 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from codea1_jax.builders.convert import Source, open_source
+from codea1_jax.builders.convert import Source, open_source, step_of
 from codea1_jax.builders.players import capacity_of
+from codea1_jax.checkpoint.checkpoints import Checkpoints
 from codea1_jax.config import METHODS, Config, MeshConfig, Role, RolloutConfig
 from codea1_jax.errors import UserError
 from codea1_jax.evals.answers.endpoint import find_endpoint
@@ -20,10 +23,12 @@ from codea1_jax.models.policy import Policy
 from codea1_jax.models.qwen2 import Params
 from codea1_jax.models.sharding import batch_shards, make_mesh
 from codea1_jax.models.tokenizer import Tokenizer
+from codea1_jax.models.weights import resolve
 from codea1_jax.rollout import Completion, Request, Sampler, Sampling
 from codea1_jax.run.rundir import find_run
 
 SUITE_SIZE = 8  # K, tests asked for in one suite
+ENDPOINT = ("http://", "https://")
 ROWS = 256  # samples decoded at once
 
 
@@ -33,7 +38,7 @@ def make_player(model: str, role: Role, served: str | None, key: str, sampling: 
     A run plays with its policy of that `role`, of the newest checkpoint or of the step that is named.
     Raises UserError if `model` names nothing that can be sampled.
     """
-    if model.startswith(("http://", "https://")):
+    if model.startswith(ENDPOINT):
         return TextPlayer(find_endpoint(model, served, sampling, SUITE_SIZE, key).respond)
     run = find_run(model)
     config = None if run is None else Config.model_validate(run.config)
@@ -51,12 +56,36 @@ def _policy_name(config: Config, role: Role) -> str:
     return roles[role]
 
 
+def model_identity(model: str) -> str | None:
+    """What `model` stands for now: another text once its run has another checkpoint, or a file of it has changed.
+
+    None for an endpoint, of which that cannot be known. Raises UserError as `make_player` does.
+    """
+    if model.startswith(ENDPOINT):
+        return None
+    digest = hashlib.sha256()
+    if (run := find_run(model)) is not None:
+        with Checkpoints(run.checkpoints, read_only=True) as checkpoints:
+            step = step_of(run, checkpoints)
+            _, document = checkpoints.look(step)
+        digest.update(json.dumps(document, sort_keys=True).encode())  # figures and their times among it
+        return f"step {step}, {digest.hexdigest()[:16]}"
+    try:
+        directory = resolve(model)
+        for path in sorted(path for path in directory.rglob("*") if path.is_file()):
+            found = path.stat()
+            digest.update(f"{path.relative_to(directory)} {found.st_size} {found.st_mtime_ns}\n".encode())
+    except OSError as error:
+        raise UserError(f"--model: {' '.join(str(error).split())}") from error
+    return digest.hexdigest()[:16]
+
+
 def _prompts(tokenizer: Tokenizer, config: Config | None) -> Prompts:
-    """As the run itself asks, but that tests always state their answers."""
+    """As the run itself asks, but that tests always state their answers; plain to a model without a chat template."""
+    if tokenizer.hf.chat_template is None:
+        return plain_prompts(tokenizer)
     if config is None:
         return chat_prompts(tokenizer, SUITE_SIZE)
-    if config.prompts == "plain":
-        return plain_prompts(tokenizer)
     return chat_prompts(tokenizer, config.rewards.suite_size, short=config.method.asks_shortly)
 
 

@@ -56,7 +56,7 @@ def open_source(name: str, role: str | None = None) -> Source:
     return Source(pretrained_policy(directory), form, stored_dtype(directory), read)
 
 
-def own_start(start: str | None, name: str, policy: Policy, mesh: Mesh) -> Params | None:
+def own_start(start: str | None, name: str, policy: Policy) -> Source | None:
     """What the policy of this name starts from, if `start` names something else than the others start from.
 
     Raises UserError if it is neither a run nor a model, or one of another shape.
@@ -66,7 +66,7 @@ def own_start(start: str | None, name: str, policy: Policy, mesh: Mesh) -> Param
     source = open_source(start, name if find_run(start) is not None else None)
     if source.policy.model.config != policy.model.config:
         raise UserError(f"{name}.start: {start} is a model of another shape")
-    return source.read(policy.model, mesh)
+    return source
 
 
 def convert(source: Source, destination: Path, form: Form, dtype: str | None, file_bytes: int) -> None:
@@ -87,16 +87,22 @@ def convert(source: Source, destination: Path, form: Form, dtype: str | None, fi
         save_policy(destination, policy, params, file_bytes)
 
 
+def step_of(run: RecordedRun, checkpoints: Checkpoints) -> int:
+    """The step of the run's checkpoints that is meant. Raises UserError if it is not there."""
+    saved = checkpoints.steps()
+    if not saved:
+        raise UserError(f"{run.place}: the run has no checkpoint yet")
+    step = saved[-1] if run.step is None else run.step
+    if step not in saved:
+        raise UserError(f"{run.place}@{step}: the run has no checkpoint of that step; it has {list(saved)}")
+    return step
+
+
 def _of_run(run: RecordedRun, role: str | None) -> Source:
     config = Config.model_validate(run.config)
     where = run.checkpoints
     with Checkpoints(where, read_only=True) as checkpoints:
-        saved = checkpoints.steps()
-        if not saved:
-            raise UserError(f"{run.place}: the run has no checkpoint yet")
-        step = saved[-1] if run.step is None else run.step
-        if step not in saved:
-            raise UserError(f"{run.place}@{step}: the run has no checkpoint of that step; it has {list(saved)}")
+        step = step_of(run, checkpoints)
         arrays, document = checkpoints.look(step)
     kept = {name.split("/")[0]: dtype for name, (dtype, *_) in arrays.items() if name.split("/")[1] == "params"}
     if role not in kept:

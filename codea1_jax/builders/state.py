@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from codea1_jax.builders.convert import own_start
+from codea1_jax.builders.convert import Source, own_start
 from codea1_jax.builders.training import Training
 from codea1_jax.checkpoint.fingerprint import digest
 from codea1_jax.checkpoint.offload import in_host_memory
@@ -24,14 +24,23 @@ def start(training: Training) -> State:
     """
     policies = training.policies
     policy, mesh, learning = policies.policy, policies.mesh, policies.learning
+    sources = own_starts(training)
     params = policies.weights.params(policy, mesh)
     states = {
-        name: learner.init(own_start(learning.sections[name].start, name, policy, mesh) or params)
+        name: learner.init(params if (source := sources[name]) is None else source.read(policy.model, mesh))
         for name, learner in policies.learners.items()
     }
     if learning.lora is not None:
         return replace(_first_state(training, states, None), base=params, base_digest=digest(params))
     return _first_state(training, states, frozen(params, policy.model.dtype) if learning.shares_reference else None)
+
+
+def own_starts(training: Training) -> dict[str, Source | None]:
+    """What each policy starts from, where that is not what all start from. Raises UserError if it cannot be used."""
+    policies = training.policies
+    return {
+        name: own_start(policies.learning.sections[name].start, name, policies.policy) for name in policies.learners
+    }
 
 
 def resume(training: Training, run: RunDir) -> State:

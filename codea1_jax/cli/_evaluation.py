@@ -107,6 +107,7 @@ def make_pool(options: argparse.Namespace) -> SandboxPool:
 
 def describe(options: argparse.Namespace, command: str, prefixes: Sequence[str] = ("",)) -> dict[str, Any]:
     """What figures depend on; an evaluation is only ever resumed with the same."""
+    from codea1_jax.builders.answers import model_identity
     from data_pipeline.hub import local_path
     from data_pipeline.rows import files
 
@@ -121,6 +122,7 @@ def describe(options: argparse.Namespace, command: str, prefixes: Sequence[str] 
         if samples is None:
             sampled = True
             config |= {name: getattr(options, name) for name in (f"{prefix}model", f"{prefix}served_model")}
+            config[f"{prefix}model_identity"] = model_identity(config[f"{prefix}model"])
         else:
             config[f"{prefix}samples"] = samples
             if samples != REFERENCE:

@@ -36,16 +36,21 @@ def _trajectory(response: Response, advantage: float) -> Trajectory:
     )
 
 
-def round_metrics(questions: Sequence[QuestionRollout]) -> dict[str, float]:
-    """Means over the round; `pass_rate` is of kept tests on programs that execute."""
+def round_metrics(questions: Sequence[QuestionRollout], *, with_tests: bool) -> dict[str, float]:
+    """Means over the round; `pass_rate` is of kept tests on programs that execute.
+
+    with_tests: whether the method asks for tests; without, there are no figures of them.
+    """
     programs = [p for q in questions for p in q.programs]
     suites = [s for p in programs for s in p.suites]
     on_valid = [v.passed for p in programs if p.valid for s in p.suites for v in s.verdicts]
+    of_programs = {"code/reward": fmean(p.reward for p in programs), "code/valid": fmean(p.valid for p in programs)}
+    if not with_tests:
+        return of_programs
     return {
-        "code/reward": fmean(p.reward for p in programs),
+        **of_programs,
         "test/reward": _mean(s.reward.reward for s in suites),
         "pass_rate": _mean(on_valid),
-        "code/valid": fmean(p.valid for p in programs),
         "test/validity": _mean(s.reward.validity for s in suites),
         "test/adversarial": _mean(s.reward.adversarial for s in suites),
         "test/rejected": _mean(len(s.suite.rejected) for s in suites),

@@ -261,13 +261,14 @@ def test_what_each_model_learns_from_and_what_is_told_of_the_round(rounds):
     ]
     learned = [t for group in [*export.code_groups(questions), *export.test_groups(questions)] for t in group]
     assert all(len(t.logprobs) == len(t.completion) for t in learned)
-    figures = export.round_metrics(questions)
+    figures = export.round_metrics(questions, with_tests=True)
     assert figures["code/reward"] == pytest.approx((5 / 4 + 4 / 3 + 73 / 36) / 12)
     assert figures["code/valid"] == 10 / 12
     # kept tests of valid programs, passed of all: gcd 5 of 10, search 5 of 10, second 9 of 16
     assert figures["pass_rate"] == pytest.approx(19 / 36)
     # in 16ths: gcd 2 + 2 + 3 + 6 + 2, search 2 + 1 + 2 + 4 + 4 + 2, second 8 + 1 + 3 + 2 + 2 + 1 + 1; 24 suites
     assert figures["test/reward"] == pytest.approx((15 + 15 + 18) / 16 / 24)
+    assert export.round_metrics(questions, with_tests=False).keys() == {"code/reward", "code/valid"}
     record = export.question_record(1, questions[0], str)
     assert record["programs"][1]["suites"][0]["tests"][0] == {"call": "gcd(4, 6)", "expected": "2", "verdict": "failed"}
     assert record["programs"][1]["suites"][0]["trained"]

@@ -31,6 +31,12 @@ def configured(*overrides: str) -> Config:
     return load(Config, "micro/a1_paper", [*QUICK, "run.directory=run", *overrides])
 
 
+def test_a_start_that_cannot_be_used_leaves_no_directory_behind(tmp_path):
+    with pytest.raises(UserError, match="none"), Trainer(configured(f"code.start={tmp_path / 'none'}")):
+        pytest.fail("entered")
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.long
 def test_the_command_line_and_python_train_to_the_same_figures_and_rollouts(tmp_path, capsys):
     assert cli.main(train_arguments(tmp_path / "command", "train.steps=2")) == 0
