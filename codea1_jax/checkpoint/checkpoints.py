@@ -15,6 +15,7 @@ import os
 import re
 import shutil
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,6 +33,7 @@ ARRAYS = "arrays"
 DOCUMENT = "document"
 
 _TEMPORARY = "*.orbax-checkpoint-tmp*"
+_LEAVE_SECONDS = 5.0
 # What tensorstore adds to a message, such as its specification of an array.
 _ANNOTATION = re.compile(r" \[\w+(\[\d+\])?='")
 _OS_ERROR = re.compile(r"\[os_error_code='(\d+)'\]")
@@ -185,9 +187,8 @@ class Checkpoints:
             yield
         except Exception as error:  # Orbax reports a failed write as whatever its threads met
             self._failed = False
-            if isinstance(self._directory, Path):  # nothing is being saved now; give the space back
-                for rest in self._directory.glob(_TEMPORARY):
-                    shutil.rmtree(rest, ignore_errors=True)
+            if isinstance(self._directory, Path):
+                _remove_unfinished(self._directory)
             saved = list(self.steps()) or "none"
             raise CheckpointError(
                 f"cannot save to {self._directory}: {_reason(error)} (steps that are saved: {saved}); "
@@ -242,6 +243,15 @@ class Checkpoints:
 def _partial(like: Mapping[str, Any]) -> ocp.args.PyTreeRestore:
     restore_args = ocp.checkpoint_utils.construct_restore_args(like)
     return ocp.args.PyTreeRestore(like, restore_args=restore_args, partial_restore=True)
+
+
+def _remove_unfinished(directory: Path) -> None:
+    """Gives the space of failed saves back. Orbax's other threads may still be writing for a moment."""
+    until = time.monotonic() + _LEAVE_SECONDS
+    while (left := list(directory.glob(_TEMPORARY))) and time.monotonic() < until:
+        for rest in left:
+            shutil.rmtree(rest, ignore_errors=True)
+        time.sleep(0.05)
 
 
 def _reason(error: BaseException) -> str:
