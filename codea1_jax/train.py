@@ -137,6 +137,7 @@ def learn(
     `wait` gets what each micro-batch computes before the next one begins.
     """
     policies, metrics, seconds = dict(state.policies), {}, dict(rollouts.seconds)
+    with_tests = "test" in METHODS[training.method.name].roles
     for name, groups in rollouts.groups.items():
         learner, started = training.policies.learners[name], time.perf_counter()
         policies[name], figures = learner.update(policies[name], state.reference, groups, wait, base=state.base)
@@ -145,10 +146,9 @@ def learn(
         speed = update_speed(learner.tokens(groups), learner.flops(groups), took, peak)
         metrics |= {f"{name}/{figure}": value for figure, value in figures.items()}
         metrics |= {f"{figure}/update_{name}": value for figure, value in speed.items()}
-    asks_for_tests = "test" in METHODS[training.method.name].roles
     book = {**state.book, **rollouts.book_updates} if training.method.mistake_book else state.book
     metrics = {
-        **(round_metrics(rollouts.questions, with_tests=asks_for_tests) if rollouts.questions else {}),
+        **(round_metrics(rollouts.questions, with_tests=with_tests) if rollouts.questions else {}),
         **(book_metrics(rollouts.questions) if training.method.mistake_book and rollouts.book_updates else {}),
         "book/tests": float(sum(map(len, book.values()))),
         "book/questions": float(sum(map(bool, book.values()))),

@@ -144,7 +144,7 @@ class Trainer:
             refused = (*training.questions.refused, *training.evaluation.benchmark.unjudged)
             _report_refused(refused, training.questions.dropped, run)
             if self._resume and run.resume_step is None:
-                logger.info("%s: there is no checkpoint to resume from; the run begins", self._directory)
+                logger.info("%s: found no checkpoint to resume from; starting a new run", self._directory)
             with Interrupts(agreement()):  # the run's directory is there: it is to be continued
                 state = start(training) if run.resume_step is None else resume(training, run)
             ready = time.perf_counter()

@@ -57,9 +57,10 @@ def _policy_name(config: Config, role: Role) -> str:
 
 
 def model_identity(model: str) -> str | None:
-    """What `model` stands for now: another text once its run has another checkpoint, or a file of it has changed.
+    """A text that changes when the run that `model` names has a new checkpoint, or when its files change.
 
-    None for an endpoint, of which that cannot be known. Raises UserError as `make_player` does.
+    It is the same on every machine. None for an endpoint, whose weights are not known. Reads the whole model: seconds
+    for each GB. Raises UserError as `make_player` does.
     """
     if model.startswith(ENDPOINT):
         return None
@@ -68,13 +69,14 @@ def model_identity(model: str) -> str | None:
         with Checkpoints(run.checkpoints, read_only=True) as checkpoints:
             step = step_of(run, checkpoints)
             _, document = checkpoints.look(step)
-        digest.update(json.dumps(document, sort_keys=True).encode())  # figures and their times among it
+        digest.update(json.dumps(document, sort_keys=True).encode())  # it holds the run's metrics with their times
         return f"step {step}, {digest.hexdigest()[:16]}"
     try:
         directory = resolve(model)
         for path in sorted(path for path in directory.rglob("*") if path.is_file()):
-            found = path.stat()
-            digest.update(f"{path.relative_to(directory)} {found.st_size} {found.st_mtime_ns}\n".encode())
+            with path.open("rb") as file:
+                content = hashlib.file_digest(file, "sha256").hexdigest()
+            digest.update(f"{path.relative_to(directory)} {content}\n".encode())
     except OSError as error:
         raise UserError(f"--model: {' '.join(str(error).split())}") from error
     return digest.hexdigest()[:16]

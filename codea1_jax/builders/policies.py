@@ -43,7 +43,7 @@ def make_policy(config: ModelConfig) -> Policy:
         return pretrained_policy(directory, dtype=dtype, remat=config.remat, attention=config.attention)
     assert config.architecture is not None  # the configuration has exactly one source
     tokenizer = micro_tokenizer(micro.WORDS)
-    tokenizer.hf.chat_template = None  # it is only ever asked with plain prompts, and says so when it is exported
+    tokenizer.hf.chat_template = None  # its prompts are plain, so an exported model must not offer a chat
     try:
         shape = Qwen2Config(vocab_size=tokenizer.vocab_size, **config.architecture.model_dump())
     except ValueError as error:

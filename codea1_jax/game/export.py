@@ -39,7 +39,7 @@ def _trajectory(response: Response, advantage: float) -> Trajectory:
 def round_metrics(questions: Sequence[QuestionRollout], *, with_tests: bool) -> dict[str, float]:
     """Means over the round; `pass_rate` is of kept tests on programs that execute.
 
-    with_tests: whether the method asks for tests; without, there are no figures of them.
+    with_tests: includes the metrics of tests, for a method that asks for tests.
     """
     programs = [p for q in questions for p in q.programs]
     suites = [s for p in programs for s in p.suites]

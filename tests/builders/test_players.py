@@ -67,7 +67,11 @@ def test_a_models_identity_is_that_of_its_files_and_not_of_its_name(directory, t
     before = model_identity(str(place))
     assert before is not None and model_identity(str(place)) == before
     weights = place / "model.safetensors"
-    os.utime(weights, ns=(0, 0))  # as if written anew
+    os.utime(weights, ns=(0, 0))  # as on a machine that has downloaded it later
+    assert model_identity(str(place)) == before == model_identity(str(directory))
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
     assert model_identity(str(place)) != before
     assert model_identity("http://localhost:8000") is None
 

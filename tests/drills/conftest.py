@@ -2,7 +2,7 @@
 
 import pytest
 
-COLUMNS = ("fault", "hosts", "said after", "over after", "goes on after", "lost", "what is said")
+COLUMNS = ("fault", "hosts", "message after", "over after", "resumed after", "steps lost", "message")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

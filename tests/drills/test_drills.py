@@ -26,7 +26,7 @@ pytestmark = pytest.mark.long
 
 STEPS = 4
 SETTINGS = (f"train.steps={STEPS}", "checkpoint.every=1", "eval.every=0")
-DEATH_SECONDS = 60.0  # in which the others of a host that has died must have said so and ended
+DEATH_SECONDS = 60.0  # in which the others of a host that has died must have reported it and ended
 Record = Callable[[str, object], None]
 
 
@@ -37,8 +37,8 @@ class Drill:
     run: Path
     running: Running
     planted: float = 0.0
-    said: str = ""
-    said_after: float = 0.0
+    message: str = ""
+    message_after: float = 0.0
     over_after: float = 0.0
 
     def plant(self, fault: Callable[[], object]) -> None:
@@ -58,7 +58,7 @@ class Drill:
         while (found := re.search(pattern, log.read_text(errors="replace"))) is None:
             assert self.after < seconds, f"nothing like {pattern!r} in {seconds} s:\n{log.read_text()}"
             time.sleep(0.05)
-        self.said, self.said_after = found[0], self.after
+        self.message, self.message_after = found[0], self.after
 
     def wait_for_end(self, *processes: int, seconds: float) -> list[int]:
         """The exit codes of these processes."""
@@ -130,16 +130,16 @@ def check_and_record(name: str, drill: Drill, whole: Path, record: Record, proce
     assert lost <= 1
     continued = resume(drill.run.parent, processes)
     assert_ends_like(whole, drill.run)
-    times = (drill.said_after, drill.over_after, continued)
-    record("drill", (name, processes, *(f"{seconds:.0f} s" for seconds in times), f"{lost} steps", drill.said))
+    times = (drill.message_after, drill.over_after, continued)
+    record("drill", (name, processes, *(f"{seconds:.0f} s" for seconds in times), lost, drill.message))
 
 
 def record_survived(name: str, drill: Drill, whole: Path, record: Record) -> None:
     """Waits for the end of a run that went on by itself, and compares it with the whole one."""
     drill.running.finish(0)
     assert_ends_like(whole, drill.run)
-    times = (f"{drill.said_after:.0f} s", f"{drill.over_after:.0f} s", "by itself")
-    record("drill", (name, len(drill.running.processes), *times, "0 steps", drill.said))
+    times = (f"{drill.message_after:.0f} s", f"{drill.over_after:.0f} s", "by itself")
+    record("drill", (name, len(drill.running.processes), *times, 0, drill.message))
 
 
 # --- hosts --------------------------------------------------------------------------------------------
@@ -155,11 +155,11 @@ def test_the_death_of_a_worker_ends_the_others_and_costs_a_step(processes, whole
     check_and_record("a worker dies", drill, whole(processes), record_property, processes=processes)
 
 
-def test_the_death_of_the_coordinator_is_said_by_the_others(whole, tmp_path, record_property):
+def test_the_death_of_the_coordinator_is_reported_by_the_others(whole, tmp_path, record_property):
     with drilled(tmp_path) as drill:
         drill.plant(drill.running.processes[0].kill)
-        said = r"codea1: (host 0 of|lost another host|host 1 of 2 has died, or was ended).*--resume.*"
-        drill.wait_for_line(said, of=1, seconds=DEATH_SECONDS)
+        reported = r"codea1: (host 0 of|lost another host|host 1 of 2 has died, or was ended).*--resume.*"
+        drill.wait_for_line(reported, of=1, seconds=DEATH_SECONDS)
         assert drill.wait_for_end(1, seconds=DEATH_SECONDS)[0] in (1, -signal.SIGABRT)
     check_and_record("the coordinator dies", drill, whole(2), record_property)
 
@@ -179,9 +179,9 @@ def test_a_host_that_is_slow_is_reported_and_waited_for(whole, tmp_path, record_
         drill.plant(lambda: slow.send_signal(signal.SIGSTOP))
         drill.wait_for_line(r"host 0 of 2 stands still: nothing for 1\d s since [^;]*", of=0, seconds=18)
         slow.send_signal(signal.SIGCONT)
-        said = drill.said, drill.said_after
+        reported = drill.message, drill.message_after
         drill.wait_for_line(r"host 0 of 2 continues: .*", of=0, seconds=40)
-        (drill.said, drill.said_after), drill.over_after = said, drill.said_after
+        (drill.message, drill.message_after), drill.over_after = reported, drill.message_after
         record_survived("a host is slow", drill, whole(2), record_property)
 
 
@@ -217,7 +217,7 @@ def test_a_bucket_that_refuses_everything_for_a_minute_is_waited_for(whole, tmp_
             (kept / name).parent.mkdir(parents=True, exist_ok=True)
             (kept / name).write_bytes(stored.data)
     assert_ends_like(whole(2), drill.run, kept / "runs" / "tiny")
-    record_property("drill", ("the bucket refuses", 2, "-", "60 s", "by itself", "0 steps", "nothing"))
+    record_property("drill", ("the bucket refuses", 2, "-", "60 s", "by itself", 0, "none"))
 
 
 # --- the judge ----------------------------------------------------------------------------------------

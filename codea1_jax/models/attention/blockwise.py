@@ -52,35 +52,35 @@ def _mix(sight: Sight, q: Array, k: Array, v: Array) -> Array:
 
 
 def _forward(sight: Sight, q: Array, k: Array, v: Array) -> tuple[Array, tuple[Array, ...]]:
-    mixed, normalizers = [], []
+    mixed, all_logsumexp = [], []
     for start, end in blocks_of(q.shape[3]):
         scores = _scores(sight, q, k, start, end)
-        top = jnp.max(scores, axis=-1, keepdims=True)
-        weights = jnp.exp(scores - top)
-        total = jnp.sum(weights, axis=-1, keepdims=True)
-        sums = jnp.einsum("bkgqs,bksd->bkgqd", weights.astype(v.dtype), v[:, :, :end])
-        mixed.append(sums / total.astype(v.dtype))
-        normalizers.append(top + jnp.log(total))
-    out, normalizer = (checkpoint_name(jnp.concatenate(x, axis=3), MIXED) for x in (mixed, normalizers))
-    return out, (*sight, q, k, v, out, normalizer)
+        highest = jnp.max(scores, axis=-1, keepdims=True)
+        weights = jnp.exp(scores - highest)
+        denominator = jnp.sum(weights, axis=-1, keepdims=True)
+        accumulator = jnp.einsum("bkgqs,bksd->bkgqd", weights.astype(v.dtype), v[:, :, :end])
+        mixed.append(accumulator / denominator.astype(v.dtype))
+        all_logsumexp.append(highest + jnp.log(denominator))
+    out, logsumexp = (checkpoint_name(jnp.concatenate(x, axis=3), MIXED) for x in (mixed, all_logsumexp))
+    return out, (*sight, q, k, v, out, logsumexp)
 
 
-def _backward(kept: tuple[Array, ...], gradient: Array) -> tuple[None, Array, Array, Array]:
-    segments, parents, q, k, v, out, normalizer = kept
+def _backward(kept: tuple[Array, ...], d_out: Array) -> tuple[None, Array, Array, Array]:
+    segments, parents, q, k, v, out, logsumexp = kept
     sight = Sight(segments, parents)
     # The softmax's own gradient needs Σ weights · d weights, which is this (arXiv 2205.14135, appendix B.4).
-    inner = jnp.sum((gradient * out).astype(jnp.float32), axis=-1, keepdims=True)
-    to_q, to_k, to_v = [], jnp.zeros_like(k), jnp.zeros_like(v)
+    delta = jnp.sum((d_out * out).astype(jnp.float32), axis=-1, keepdims=True)
+    dq, dk, dv = [], jnp.zeros_like(k), jnp.zeros_like(v)
     for start, end in blocks_of(q.shape[3]):
-        queries, change = q[:, :, :, start:end], gradient[:, :, :, start:end]
+        queries, d_out_block = q[:, :, :, start:end], d_out[:, :, :, start:end]
         keys, values = k[:, :, :end], v[:, :, :end]
-        weights = jnp.exp(_scores(sight, q, k, start, end) - normalizer[:, :, :, start:end])
-        moved = jnp.einsum("bkgqd,bksd->bkgqs", change, values, preferred_element_type=jnp.float32)
-        moved = (weights * (moved - inner[:, :, :, start:end])).astype(q.dtype)
-        to_q.append(jnp.einsum("bkgqs,bksd->bkgqd", moved, keys))
-        to_k = to_k.at[:, :, :end].add(jnp.einsum("bkgqs,bkgqd->bksd", moved, queries))
-        to_v = to_v.at[:, :, :end].add(jnp.einsum("bkgqs,bkgqd->bksd", weights.astype(v.dtype), change))
-    return None, jnp.concatenate(to_q, axis=3), to_k, to_v
+        weights = jnp.exp(_scores(sight, q, k, start, end) - logsumexp[:, :, :, start:end])
+        d_scores = jnp.einsum("bkgqd,bksd->bkgqs", d_out_block, values, preferred_element_type=jnp.float32)
+        d_scores = (weights * (d_scores - delta[:, :, :, start:end])).astype(q.dtype)
+        dq.append(jnp.einsum("bkgqs,bksd->bkgqd", d_scores, keys))
+        dk = dk.at[:, :, :end].add(jnp.einsum("bkgqs,bkgqd->bksd", d_scores, queries))
+        dv = dv.at[:, :, :end].add(jnp.einsum("bkgqs,bkgqd->bksd", weights.astype(v.dtype), d_out_block))
+    return None, jnp.concatenate(dq, axis=3), dk, dv
 
 
 _mix.defvjp(_forward, _backward)

@@ -1,4 +1,4 @@
-"""Attention that stores neither scores nor masks of a whole sequence, by Pallas kernels of our own.
+"""Attention that stores neither scores nor masks of a whole sequence, by our own Pallas kernels.
 
 A row is cut into blocks. Only those pairs of blocks are computed in which something is seen, forward and backward: not
 what lies ahead, nor another question's sequences, nor the other responses to the same prompt.
