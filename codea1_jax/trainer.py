@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -46,6 +46,7 @@ from sandbox import Judge
 
 logger = logging.getLogger(__name__)
 
+NAMED = 3  # refused questions on the console, for each reason
 GIVEN = "python"  # what a run whose questions were given in Python records as its `data.source`
 
 
@@ -167,8 +168,19 @@ def _report_refused(refused: Sequence[Refusal], dropped_tests: Sequence[Refusal]
     if dropped_tests:
         questions = counted(len({test.id for test in dropped_tests}), "question")
         logger.warning("%s of %s left out: see %s", counted(len(dropped_tests), "test"), questions, REFUSED_FILE)
-    for reason, count in Counter(refusal.reason for refusal in refused).most_common():
-        logger.warning("%s refused: %s", counted(count, "question"), reason)
+    for line in describe_refused(refused):
+        logger.warning("%s; see %s", line, REFUSED_FILE)
+
+
+def describe_refused(refused: Sequence[Refusal]) -> list[str]:
+    """A line for each reason, the commonest first: how many questions were refused for it, and which came first."""
+    by_reason = defaultdict(list)
+    for refusal in refused:
+        by_reason[refusal.reason].append(refusal.id)
+    return [
+        f"{counted(len(ids), 'question')} refused: {reason} ({', '.join(ids[:NAMED])}{', ...' if ids[NAMED:] else ''})"
+        for reason, ids in sorted(by_reason.items(), key=lambda each: -len(each[1]))
+    ]
 
 
 def _seconds_until(run: RunDir, step: int | None) -> float:

@@ -35,7 +35,18 @@ def local_path(source: str) -> Path:
     name, patterns = on_hub
     try:
         root = huggingface_hub.snapshot_download(name, repo_type="dataset", allow_patterns=patterns)
-    except (huggingface_hub.errors.HfHubHTTPError, huggingface_hub.errors.LocalEntryNotFoundError, OSError) as error:
-        reason = " ".join(str(error).split())
-        raise ValueError(f"{source}: no such file, nor available from the Hub: {reason}") from None
+    except (huggingface_hub.errors.HfHubHTTPError, OSError) as error:
+        raise ValueError(f"{source}: no such file, nor available from the Hub: {why_unavailable(error)}") from error
     return Path(root) / ("" if patterns is _KNOWN_FILES else patterns[0])
+
+
+def why_unavailable(error: Exception) -> str:
+    """Why a download of the Hub failed, in one line."""
+    if isinstance(error, huggingface_hub.errors.GatedRepoError):
+        return "it is gated: accept its terms on huggingface.co and log in here (hf auth login)"
+    if isinstance(error, huggingface_hub.errors.RepositoryNotFoundError):
+        return "it is not there, or private (hf auth login)"
+    if isinstance(error, huggingface_hub.errors.LocalEntryNotFoundError):  # also what a lost connection ends in
+        cause = " ".join(str(error.__cause__ or "").split())
+        return f"it cannot be reached, and its files are not in the cache{f' ({cause})' if cause else ''}"
+    return " ".join(str(error).split())

@@ -4,8 +4,8 @@ Neither writing nor reading imports TensorFlow. The bytes written depend only on
 """
 
 import contextlib
+import io
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, asdict, fields
@@ -78,7 +78,7 @@ def write(directory: str | Path, config: str, splits: Mapping[str, Sequence[Prob
     # Always built in a new folder: TFDS writes different metadata if it finds an older dataset.
     with tempfile.TemporaryDirectory(dir=directory, prefix=".incomplete-") as fresh:
         builder = Problems(splits, config=config, data_dir=fresh)
-        with contextlib.redirect_stdout(sys.stderr):  # TFDS prints its progress
+        with contextlib.redirect_stdout(io.StringIO()):  # where TFDS prints of its temporary folder
             builder.download_and_prepare()
         built, target = Path(builder.data_path), Path(directory) / config
         if target.exists():

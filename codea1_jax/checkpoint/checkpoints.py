@@ -28,6 +28,7 @@ from codea1_jax.checkpoint.data_files import first_damaged_file
 from codea1_jax.checkpoint.fingerprint import describe, shapes
 from codea1_jax.checkpoint.retention import Keep, Score
 from codea1_jax.checkpoint.storage import locate
+from codea1_jax.errors import UserError
 
 ARRAYS = "arrays"
 DOCUMENT = "document"
@@ -197,7 +198,7 @@ class Checkpoints:
 
     def _refuse_missing(self, step: int) -> None:
         if step not in self.steps():
-            raise CheckpointError(f"{self._directory} has no step {step}; it has {list(self.steps())}")
+            raise UserError(f"{self._directory} has no step {step}; it has {list(self.steps())}")
 
     def _read(self, step: int, like: Any, *, whole: bool = True) -> tuple[Any, dict[str, Any]]:
         content, wanted = self._content(step), shapes(like)

@@ -72,7 +72,7 @@ def _prepare(options: argparse.Namespace) -> int:
                     recipe, options.out, lambda packages: SandboxPool(preload=packages, limits=limits), progress
                 )
         except ValueError as error:
-            raise UserError(f"--source: {error}") from error
+            raise UserError(str(error) if options.source is None else f"--source: {error}") from error
     document = manifest.as_document()
     if options.json:
         print(json.dumps({"path": str(path)} | document))

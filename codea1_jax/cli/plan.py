@@ -138,7 +138,7 @@ def _search(options: argparse.Namespace, hardware: Hardware, lengths: Lengths | 
 
 @contextmanager
 def progress() -> Iterator[Watch]:
-    """A function that shows on standard error which phase is being compiled, and for how long already."""
+    """A function that shows on standard error which of how many programs is being compiled, and since when."""
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -147,11 +147,13 @@ def progress() -> Iterator[Watch]:
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("starting the compiler")
 
-        def watch(phase: str, outcome: str | None) -> None:
-            if outcome is None:
-                bar.reset(task, description=f"compiling {phase}")
-            else:
+        def watch(done: int, total: int, program: str, outcome: str | None) -> None:
+            if outcome is not None:
                 seconds = bar.tasks[0].elapsed or 0.0
-                console.print(f"{phase}: {outcome} ({seconds:.0f} s)", highlight=False)
+                console.print(f"{done}/{total} {program}: {outcome} ({seconds:.0f} s)", highlight=False)
+                return
+            if done == 0 and not console.is_terminal:
+                console.print(f"{total} programs to compile; the first ones take longest", highlight=False)
+            bar.reset(task, description=f"{done + 1}/{total} compiling {program}")
 
         yield watch

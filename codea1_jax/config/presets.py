@@ -76,6 +76,8 @@ def _tree(preset: str, relative_to: Path, seen: tuple[Path, ...]) -> dict[str, A
             return _read(path, seen)
     if preset in _compositions():
         return _filled(_composed(_compositions()[preset], PRESETS, seen), preset.partition("/")[0])
+    if preset.endswith((".yaml", ".yml")):
+        raise UserError(f"{preset}: no such file")
     near = difflib.get_close_matches(preset, preset_names(), n=1)
     hint = f"did you mean {near[0]}?" if near else "`codea1 presets` lists them"
     raise UserError(f"no preset {preset!r}; {hint}")

@@ -24,7 +24,7 @@ from codea1_jax.plan.arithmetic.memory import saved
 from codea1_jax.plan.arithmetic.planned_run import model_shape
 from codea1_jax.run.rundir import check_same_run, checkpoints_of
 from data_pipeline import storage
-from data_pipeline.hub import hub_name
+from data_pipeline.hub import hub_name, why_unavailable
 from sandbox.host.doctor import Finding, attempt, report, try_out
 
 _VALIDATE = "codea1 data validate FILE"
@@ -145,7 +145,7 @@ def _on_hub(name: str, repository: str, kind: str, patterns: list[str]) -> Findi
     try:
         files = snapshot_download(repository, repo_type=kind, allow_patterns=patterns, dry_run=True)
     except OSError as error:
-        return _in_cache(name, repository, kind, patterns, " ".join(str(error).split()))
+        return _in_cache(name, repository, kind, patterns, why_unavailable(error))
     missing = [file.file_size or 0 for file in files if isinstance(file, DryRunFileInfo) and file.will_download]
     size = f"{sum(missing) / GIB:.2f} GiB to be downloaded" if missing else "downloaded already"
     return Finding(name, bool(files), f"{repository} on the Hub: {size}", "name files that it has")

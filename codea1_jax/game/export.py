@@ -60,12 +60,12 @@ def round_metrics(questions: Sequence[QuestionRollout], *, with_tests: bool) -> 
 def book_metrics(questions: Sequence[QuestionRollout]) -> dict[str, float]:
     """What a round did with the mistake book: the share of its tests that programs passed, and how many came and went.
 
-    The share is of programs that execute, and 0 where no page held a test. A test that goes and comes back in one step
-    does neither.
+    The share is of programs that execute, and left out where none of them met a page with a test. A test that goes and
+    comes back in one step does neither.
     """
     on_valid = [verdict.passed for q in questions for p in q.programs if p.valid for verdict in p.book]
     return {
-        "book/pass_rate": _mean(on_valid),
+        **({"book/pass_rate": fmean(on_valid)} if on_valid else {}),
         "book/added": float(sum(len(q.page_after.keys() - q.page_before.keys()) for q in questions)),
         "book/removed": float(sum(len(q.page_before.keys() - q.page_after.keys()) for q in questions)),
     }

@@ -110,12 +110,12 @@ def measure(
     for program in make_programs(run, mesh, smaller, batches):
         name = ProgramName(program.name, program.shape)
         if name in wanted:
-            watch(str(name), None)
+            watch(len(found), len(wanted), str(name), None)
             text = program.lower().as_text()  # both policies' updates, for example, are one program
             if text not in known:
                 known[text] = _measured(run, program, hardware)
             found[name] = known[text]
-            watch(str(name), f"{found[name].seconds:.3g} s")
+            watch(len(found), len(wanted), str(name), f"{found[name].seconds:.3g} s")
     return found
 
 

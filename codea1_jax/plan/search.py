@@ -262,13 +262,13 @@ def _compiled(
     """A layout's plan; one that the compiler finds a little too large is tried once more, smaller."""
     overrides = () if layout is None else tuple(layout.overrides(config))
     try:
-        plan = make_plan(reload(overrides), hardware, fill, lambda phase, outcome: None, lengths)
+        plan = make_plan(reload(overrides), hardware, fill, _unwatched, lengths)
     except (UserError, CompilerError) as error:
         return Candidate(overrides, None, str(error))
     if plan.fits or layout is None or (smaller := _smaller(layout, plan)) is None:
         return Candidate(overrides, plan)
     overrides = tuple(smaller.overrides(config))
-    return Candidate(overrides, make_plan(reload(overrides), hardware, fill, lambda phase, outcome: None, lengths))
+    return Candidate(overrides, make_plan(reload(overrides), hardware, fill, _unwatched, lengths))
 
 
 def _smaller(layout: Layout, plan: Plan) -> Layout | None:
@@ -279,3 +279,7 @@ def _smaller(layout: Layout, plan: Plan) -> Layout | None:
             return replace(layout, micro_batch=layout.micro_batch // 2)
         return replace(layout, remat="full") if layout.remat != "full" else None
     return replace(layout, cache_tokens=int(0.9 * layout.cache_tokens) // 100_000 * 100_000)
+
+
+def _unwatched(_done: int, _total: int, _program: str, _outcome: str | None) -> None:
+    """Shows nothing: layouts are compiled at once, and each is shown when it is done."""

@@ -22,10 +22,10 @@ SHARE = 5  # the beginning and the end of a run are this part of its steps
 
 @dataclass(frozen=True)
 class Curves:
-    """One figure of every row that has it, step by step from the first, over seeds; and the paper's, by row."""
+    """One figure of every row that has it, by step from 1, where all its seeds have it; and the paper's, by row."""
 
     title: str
-    lines: Mapping[str, tuple[Mean, ...]]
+    lines: Mapping[str, Mapping[int, Mean]]
     paper: Mapping[str, Curve]
 
 
@@ -63,11 +63,7 @@ def read_dynamics(
     runs = {row.name: _runs(row, seeds) for row in table.rows}
     found = []
     for title, key in table.curves:
-        having = {name: logged for name, logged in runs.items() if _has(logged, key)}
-        lines = {
-            name: tuple(mean([step[key] for step in at_once]) for at_once in zip(*logged, strict=True))
-            for name, logged in having.items()
-        }
+        lines = {name: line for name, logged in runs.items() if (line := _by_step(logged, key))}
         drawn = comparable_counts or not key.endswith(COUNTS)
         published = {name: curve for name, curve in paper.curves.get(title, {}).items() if drawn and name in lines}
         found.append(Curves(title, lines, published))
@@ -79,8 +75,10 @@ def _runs(row: Row, seeds: Sequence[int]) -> list[list[dict[str, float]]]:
     return [_steps(run) for seed in seeds if (run := row.run(seed)) is not None]
 
 
-def _has(runs: Sequence[Sequence[Mapping[str, float]]], key: str) -> bool:
-    return bool(runs) and all(key in step for run in runs for step in run)
+def _by_step(runs: Sequence[Sequence[Mapping[str, float]]], key: str) -> dict[int, Mean]:
+    """The means of the steps at which every run has the figure."""
+    at_once = enumerate(zip(*runs, strict=True), start=1)
+    return {step: mean([run[key] for run in each]) for step, each in at_once if all(key in run for run in each)}
 
 
 def _steps(command: Command) -> list[dict[str, float]]:
@@ -98,14 +96,15 @@ def _steps(command: Command) -> list[dict[str, float]]:
 
 
 def ends(table: Table, seeds: Sequence[int]) -> Result:
-    """Every figure's mean over the last fifth of the steps; as gain its change since the first fifth, by seed."""
+    """Every figure's mean over the last fifth of the steps that have it; as gain its change since the first fifth."""
 
     def cell(runs: Sequence[Sequence[Mapping[str, float]]], key: str) -> Cell | None:
-        if not _has(runs, key):
+        values = [[step[key] for step in run if key in step] for run in runs]
+        if not values or not all(values):
             return None
-        parts = [max(1, len(run) // SHARE) for run in runs]
-        last = [fmean(step[key] for step in run[-part:]) for run, part in zip(runs, parts, strict=True)]
-        first = [fmean(step[key] for step in run[:part]) for run, part in zip(runs, parts, strict=True)]
+        parts = [max(1, len(run) // SHARE) for run in values]
+        last = [fmean(run[-part:]) for run, part in zip(values, parts, strict=True)]
+        first = [fmean(run[:part]) for run, part in zip(values, parts, strict=True)]
         return Cell(mean(last), mean([after - before for after, before in zip(last, first, strict=True)]))
 
     lines = []
@@ -124,7 +123,7 @@ def by_step(curves: Sequence[Curves]) -> str:
     writer.writerow(["figure", "row", "step", "mean", "margin"])
     for each in curves:
         for name, means in each.lines.items():
-            for step, one in enumerate(means, start=1):
+            for step, one in means.items():
                 margin = "" if one.margin is None else f"{one.margin:.4f}"
                 writer.writerow([each.title, name, step, f"{one.value:.4f}", margin])
     return out.getvalue()
@@ -137,27 +136,27 @@ def charts(curves: Sequence[Curves]) -> tuple[Chart, ...]:
 
 
 def _chart(curves: Curves, names: Sequence[str]) -> Chart:
-    means = [one for line in curves.lines.values() for one in line]
+    means = [one for line in curves.lines.values() for one in line.values()]
     published = [value for curve in curves.paper.values() for _, value in curve]
     low = min([*(one.value - (one.margin or 0.0) for one in means), *published])
     high = max([*(one.value + (one.margin or 0.0) for one in means), *published])
-    steps = max(map(len, curves.lines.values()))
+    steps = max(step for line in curves.lines.values() for step in line)
 
     def point(step: int | float, value: float) -> str:
-        across = LEFT + WIDTH * step / max(steps - 1, 1)
+        across = LEFT + WIDTH * (step - 1) / max(steps - 1, 1)
         return f"{across:.1f},{height(value):.1f}"
 
     def height(value: float) -> float:
         return HEIGHT * (high - value) / ((high - low) or 1.0)
 
-    def drawn(name: str, line: Sequence[Mean]) -> Drawn:
-        upper = [point(step, one.value + (one.margin or 0.0)) for step, one in enumerate(line)]
-        lower = [point(step, one.value - (one.margin or 0.0)) for step, one in enumerate(line)]
-        middle = [point(step, one.value) for step, one in enumerate(line)]
+    def drawn(name: str, line: Mapping[int, Mean]) -> Drawn:
+        upper = [point(step, one.value + (one.margin or 0.0)) for step, one in line.items()]
+        lower = [point(step, one.value - (one.margin or 0.0)) for step, one in line.items()]
+        middle = [point(step, one.value) for step, one in line.items()]
         curve = curves.paper.get(name, ())
         # The published runs are as wide as ours, however many steps each of them has.
         stretch = (steps - 1) / (curve[-1][0] - 1) if curve else 0.0
-        behind = [point((step - 1) * stretch, value) for step, value in curve]
+        behind = [point(1 + (step - 1) * stretch, value) for step, value in curve]
         band = " ".join([*upper, *reversed(lower)])
         return Drawn(name, 1 + names.index(name), " ".join(middle), band, " ".join(behind))
 

@@ -71,7 +71,7 @@ async def _answered(request: web.Request, handler: _Handler, token: str) -> web.
     try:
         return await handler(request)
     except BadRequest as error:
-        return _error(400, str(error), "invalid_request_error")
+        return _error(400, str(error), "invalid_request_error", param=error.param)
     except Busy as error:
         return _error(429, str(error), "rate_limit_error")
     except EngineFailure as error:
@@ -80,8 +80,8 @@ async def _answered(request: web.Request, handler: _Handler, token: str) -> web.
         return _error(error.status, error.reason, "invalid_request_error")
 
 
-def _error(status: int, message: str, kind: str, code: str | None = None) -> web.Response:
-    return web.json_response(error_body(message, kind, code), status=status)
+def _error(status: int, message: str, kind: str, code: str | None = None, param: str | None = None) -> web.Response:
+    return web.json_response(error_body(message, kind, code, param), status=status)
 
 
 class _Service:

@@ -121,6 +121,6 @@ class Answer:
         return {"content": content, "refusal": None}
 
 
-def error_body(message: str, kind: str, code: str | None = None) -> Json:
-    """An error as OpenAI's clients read it."""
-    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+def error_body(message: str, kind: str, code: str | None = None, param: str | None = None) -> Json:
+    """An error as OpenAI's clients read it; `param` is the request's parameter that is at fault."""
+    return {"error": {"message": message, "type": kind, "param": param, "code": code}}

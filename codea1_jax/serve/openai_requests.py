@@ -80,7 +80,7 @@ class GenerationRequest(_Part):
         """The texts before which samples are cut. Raises BadRequest for an empty one."""
         stops = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
         if "" in stops:
-            raise BadRequest("stop: an empty string stops nothing")
+            raise BadRequest("stop: an empty string stops nothing", "stop")
         return stops
 
 
@@ -162,10 +162,11 @@ def parse(kind: type[R], body: Any) -> R:
     except ValidationError as error:
         first = error.errors()[0]
         if first["type"] == "value_error":  # our own, which names the field
-            raise BadRequest(describe(first)) from error
-        field = ".".join(map(str, first["loc"])) or "the body"
+            message = describe(first)
+            raise BadRequest(message, message.partition(":")[0]) from error
+        field, param = ".".join(map(str, first["loc"])) or "the body", str(first["loc"][0]) if first["loc"] else None
         known = "is not a parameter of this server" if first["type"] == "extra_forbidden" else describe(first)
-        raise BadRequest(f"{field}: {UNSUPPORTED.get(str(first['loc'][0]) if first['loc'] else '', known)}") from error
+        raise BadRequest(f"{field}: {UNSUPPORTED.get(param or '', known)}", param) from error
 
 
 def orders_of(

@@ -8,7 +8,11 @@ from codea1_jax.rollout.requests import Sampling
 
 
 class BadRequest(ValueError):
-    """A request that cannot be served as it is; the message explains why."""
+    """A request that cannot be served as it is; the message explains why. `param`: the one at fault, if one is."""
+
+    def __init__(self, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.param = param
 
 
 class Busy(RuntimeError):
@@ -51,15 +55,19 @@ class Limits:
     def check(self, order: Order) -> None:
         """Raises BadRequest for an order that the engine cannot take."""
         if not order.prompt:
-            raise BadRequest("the prompt is empty")
+            raise BadRequest("the prompt is empty", "prompt")
         if len(order.prompt) > self.prompt:
-            raise BadRequest(f"the prompt has {len(order.prompt)} tokens; this server takes at most {self.prompt}")
+            raise BadRequest(
+                f"the prompt has {len(order.prompt)} tokens; this server takes at most {self.prompt}", "prompt"
+            )
         foreign = [token for token in order.prompt if not 0 <= token < self.vocabulary]
         if foreign:
-            raise BadRequest(f"token {foreign[0]} is not in the vocabulary of {self.vocabulary}")
+            raise BadRequest(f"token {foreign[0]} is not in the vocabulary of {self.vocabulary}", "prompt")
         wanted = order.sampling.max_new_tokens
         if wanted > self.response:
-            raise BadRequest(f"max_tokens={wanted} is more than the {self.response} tokens this server gives")
+            raise BadRequest(
+                f"max_tokens={wanted} is more than the {self.response} tokens this server gives", "max_tokens"
+            )
 
 
 def sampling_of(max_new_tokens: int, temperature: float, top_p: float = 1.0, top_k: int = 0) -> Sampling:

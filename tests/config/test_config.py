@@ -216,6 +216,7 @@ def test_a_preset_that_is_not_there_is_answered_with_those_that_are():
     assert refusal("micro/a2") == "no preset 'micro/a2'; did you mean micro/a1?"
     assert refusal("7b/goldn_v5e") == "no preset '7b/goldn_v5e'; did you mean 7b/golden_v5e?"
     assert refusal("nothing_like_it") == "no preset 'nothing_like_it'; `codea1 presets` lists them"
+    assert refusal("mine/own.yaml") == "mine/own.yaml: no such file"
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,7 @@ SMALL = (
 @pytest.mark.parametrize("kind", CARDS)
 def test_a_small_model_is_planned_for_every_kind_of_gpu(kind):
     config = load(Config, "micro/golden", SMALL)
-    plan = make_plan(config, find_hardware(f"{kind}:2"), 0.25, lambda program, outcome: None)
+    plan = make_plan(config, find_hardware(f"{kind}:2"), 0.25, lambda *_: None)
     assert plan.fits and plan.seconds < plan.expected_seconds
     rows = {row.phase.name: row for row in plan.rows}
     for row in rows.values():

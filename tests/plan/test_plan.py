@@ -38,7 +38,7 @@ LAYER = 256 * 256 * 4 + 3 * 256 + 3 * 256 * 512 + 2 * 256
 PARAMETERS = 2 * LAYER + 256 + 358 * 256
 
 
-def silent(phase, outcome):
+def silent(done, total, program, outcome):
     """A watch that looks away."""
 
 
@@ -54,7 +54,7 @@ def refused(capsys, *arguments):
 def small_plan():
     config = load(Config, "micro/golden", ["code.grpo.kl_coef=0.001", *SMALL])
     seen = []
-    plan = make_plan(config, find_hardware("v5e:2x2"), 1.0, lambda phase, outcome: seen.append((phase, outcome)))
+    plan = make_plan(config, find_hardware("v5e:2x2"), 1.0, lambda *step: seen.append(step))
     return plan, seen
 
 
@@ -62,13 +62,15 @@ def test_every_phase_of_a_small_model_is_compiled_and_fits(small_plan):
     plan, seen = small_plan
     names = [row.phase.name for row in plan.rows]
     begun, ended = (
-        [program for program, outcome in seen if (outcome is None) == is_begun] for is_begun in (True, False)
+        [program for *_, program, outcome in seen if (outcome is None) == is_begun] for is_begun in (True, False)
     )
     learning = ["score-old code", "score-ref code", "gradient code", "update code"]
     assert names == ["prefill code", "insert code", "decode code", *learning]
     assert plan.fits
     smaller = [str(name) for name in plan.step.smaller_prefills(plan.run)]
     assert set(begun) == {*names, *smaller} and begun == ended and len(begun) == len(names) + len(smaller)
+    assert [done for done, *_ in seen] == [(i + 1) // 2 for i in range(2 * len(begun))]
+    assert {total for _, total, *_ in seen} == {len(begun)}
 
 
 def test_memory_is_that_of_the_shapes(small_plan):

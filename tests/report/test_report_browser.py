@@ -343,6 +343,12 @@ def test_the_mistake_book_and_the_diff_to_another_step_unfold(opened):
     )
 
 
+def test_a_comparison_says_how_many_steps_each_run_has(opened):
+    rows = every(opened("several"), "table.comparison tbody tr")
+    cells = {row.find_element(By.TAG_NAME, "th").text: row.find_elements(By.TAG_NAME, "td")[0].text for row in rows}
+    assert cells == {"a (2 seeds)": "", "a-0": "40", "a-1": "40", "b": "30"}
+
+
 def test_hostile_text_stays_text(opened):
     page = opened("one")
     assert page.execute_script("return [...document.images, ...document.querySelectorAll('main script')].length") == 0

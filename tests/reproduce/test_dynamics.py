@@ -46,11 +46,12 @@ PAPER = Published("Curves", {}, (), {}, {"reward": {"a1": ((1, 0.0), (5, 100.0),
 
 def test_every_step_is_a_mean_over_seeds_with_students_interval(table):
     reward, validity, length = read_dynamics(table, SEEDS, PAPER)
-    assert [one.value for one in reward.lines["a1"]] == pytest.approx([5 * (step + 1) for step in range(1, 11)])
+    means = {step: one.value for step, one in reward.lines["a1"].items()}
+    assert means == pytest.approx({step: 5 * (step + 1) for step in range(1, 11)})
     low, high = stats.t.interval(0.95, 2, loc=0, scale=stats.sem([0, 5, 10]))
-    assert reward.lines["a1"][3].margin == pytest.approx((high - low) / 2, rel=1e-3)
+    assert reward.lines["a1"][4].margin == pytest.approx((high - low) / 2, rel=1e-3)
     assert list(validity.lines) == ["a1"]  # nobody is asked for tests in golden
-    assert [one.value for one in length.lines["golden"]] == [30 + step for step in range(1, 11)]
+    assert [one.value for one in length.lines["golden"].values()] == [30 + step for step in range(1, 11)]
 
 
 def test_the_change_is_that_of_the_last_fifth_against_the_first(table):
@@ -61,6 +62,31 @@ def test_the_change_is_that_of_the_last_fifth_against_the_first(table):
     assert (reward.mean.value, reward.gain.value) == pytest.approx((5 * (9.5 + 1), 5 * 8))
     assert reward.gain.margin == pytest.approx(0, abs=1e-9)  # every seed gains the same
     assert "first fifth" in ends(table, SEEDS).against
+
+
+def test_a_curve_has_the_steps_at_which_every_seed_has_its_figure(table):
+    """As the share of the mistake book's tests that programs pass: none before a question comes a second time."""
+    for row in table.rows:
+        for seed in SEEDS:
+            metrics = row.run(seed).directory / "metrics.jsonl"
+            lines = [json.loads(line) for line in metrics.read_text().splitlines()]
+            kept = [
+                {name: value for name, value in line.items() if name != "code/reward" or line["step"] > 3 + seed}
+                for line in lines
+            ]
+            metrics.write_text("".join(json.dumps(line) + "\n" for line in kept))
+    reward, _, length = read_dynamics(table, SEEDS, PAPER)
+    assert {step: one.value for step, one in reward.lines["a1"].items()} == pytest.approx(
+        {step: 5 * (step + 1) for step in range(6, 11)}
+    )
+    assert list(length.lines["a1"]) == list(range(1, 11))
+    drawn, whole = charts([reward, length])
+    first, last = (float(point.partition(",")[0]) for point in (drawn.lines[1].line.split()[i] for i in (0, -1)))
+    steps = [float(point.partition(",")[0]) for point in whole.lines[1].line.split()]
+    assert (first, last) == (steps[5], steps[-1])  # step 6 stands where step 6 of other figures stands
+    # Seed 0 has the figure from step 4 on, seed 2 from step 6 on: their first and last steps count.
+    cell = ends(table, SEEDS).lines[1].cells[0]
+    assert cell.gain.value == pytest.approx(5 * (6 + 5 + 4) / 3)
 
 
 def test_the_same_curves_as_csv(table):

@@ -135,8 +135,9 @@ def test_sixty_four_requests_at_once_are_all_answered(server):
     ],
 )
 def test_a_bad_request_is_told_what_is_wrong_with_it(client, wish, says):
-    with pytest.raises(openai.BadRequestError, match=says):
+    with pytest.raises(openai.BadRequestError, match=says) as refused:
         client.completions.create(**{"model": "tiny", "prompt": "a", **wish})
+    assert refused.value.param == next(iter(wish.get("extra_body", wish)))
 
 
 def test_values_that_change_nothing_are_accepted(client, sampled):

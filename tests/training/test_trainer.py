@@ -13,8 +13,8 @@ from codea1_jax.builders.judges import make_judge
 from codea1_jax.config import Config, dump, load
 from codea1_jax.errors import UserError
 from codea1_jax.files import read_lines
-from codea1_jax.trainer import Results, Trainer
-from data_pipeline import Problem
+from codea1_jax.trainer import Results, Trainer, describe_refused
+from data_pipeline import Problem, Refusal
 
 QUICK = (*SETTINGS, "eval.every=0")
 
@@ -112,6 +112,14 @@ def test_given_questions_are_trained_on_those_that_fail_their_tests_refused_and_
         assert trainer.train().metrics() == results.metrics()
     with pytest.raises(UserError, match="is not empty; add --resume"), Trainer(config, questions=QUESTIONS):
         pass
+
+
+def test_refused_questions_are_counted_by_reason_and_the_first_ones_named():
+    reasons = {"a": "too long", "b": "fails", "c": "fails", "d": "fails", "e": "fails"}
+    assert describe_refused([Refusal(name, reason) for name, reason in reasons.items()]) == [
+        "4 questions refused: fails (b, c, d, ...)",
+        "1 question refused: too long (a)",
+    ]
 
 
 def test_the_example_in_the_documentation_runs(tmp_path, capsys):

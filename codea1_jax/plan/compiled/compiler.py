@@ -33,8 +33,8 @@ ENVIRONMENT = {
 
 WORKER = (sys.executable, "-m", "codea1_jax.plan.compiled.worker")
 
-Watch = Callable[[str, str | None], None]
-"""Told of every program twice: as it is begun, with None, and how it ended."""
+Watch = Callable[[int, int, str, str | None], None]
+"""Called twice for every program, with how many of how many are done: as it begins, with None, and with its outcome."""
 
 
 class ProgramName(NamedTuple):
@@ -138,10 +138,10 @@ def compile_programs(
                     results[name] = result
                 if isinstance(result, Failed) and not name.shape:
                     raise CompilerError(f"{name}: {result}")
-                watch(str(name), None if result is None else str(result))
+                watch(len(results), len(wanted), str(name), None if result is None else str(result))
             if at_work is not None:  # the compiler ended its process
                 results[at_work] = _post_mortem(log())
-                watch(str(at_work), str(results[at_work]))
+                watch(len(results), len(wanted), str(at_work), str(results[at_work]))
             elif len(results) < len(wanted):
                 raise CompilerError(_last_line(log()))
     return results

@@ -38,7 +38,8 @@ function resultsSection(section) {
 /** A few plain facts next to the table: how long things took and how much was done. */
 function facts(run) {
   const last = (name) => column(run, "train", name).values.at(-1);
-  const pairs = Object.entries(run.summary.seconds ?? {}).map(([name, seconds]) => [name.replaceAll("_", " "), duration(seconds)]);
+  const shown = { before_training: "before training", training: "steps and evaluations", total: "total" };
+  const pairs = Object.entries(run.summary.seconds ?? {}).map(([name, seconds]) => [shown[name] ?? name, duration(seconds)]);
   const step = column(run, "train", "seconds/step").values;
   if (step.length) pairs.push(["one step", `${figure(step.reduce((sum, value) => sum + value, 0) / step.length, "s")} s`]);
   if (last("book/tests") !== undefined) pairs.push(["mistake book", plural(last("book/tests"), "test")]);
@@ -53,7 +54,7 @@ function oneRunTable(run) {
   });
   const seconds = trainingSeconds(run);
   const time = element("span", { class: "duration" }, seconds === null ? "–" : duration(seconds));
-  rows.push(tableRow("training time", "all steps, without evaluation", "–", time, ""));
+  rows.push(tableRow("time of all steps", "without evaluation", "–", time, ""));
   const evaluated = column(run, "eval", "eval/avg_at_n").steps;
   const last = evaluated.length ? `after step ${evaluated.at(-1)}` : "final";
   return element(
@@ -94,7 +95,7 @@ function comparisonTable() {
       "table",
       { class: "figures comparison" },
       element("caption", {}, "Held-out figures in percent after training. Below: the change since base in points, or the range over seeds."),
-      element("thead", {}, headRow("run", ...HEADLINE.map(([label]) => label), "training time")),
+      element("thead", {}, headRow("run", "steps", ...HEADLINE.map(([label]) => label), "time of all steps")),
       element("tbody", {}, ...rows),
     ),
   );
@@ -108,7 +109,9 @@ function runRow(run) {
     return element("td", {}, element("b", {}, figure(value, "%")), element("small", {}, signed(change, "%")));
   });
   const seconds = trainingSeconds(run);
-  return element("tr", {}, element("th", { scope: "row" }, run.name), ...cells, element("td", {}, seconds === null ? "–" : duration(seconds)));
+  const name = element("th", { scope: "row" }, run.name);
+  const steps = element("td", {}, String(lastStep(run) ?? "–"));
+  return element("tr", {}, name, steps, ...cells, element("td", {}, seconds === null ? "–" : duration(seconds)));
 }
 
 function seedRow(run) {
@@ -125,5 +128,5 @@ function groupRow(group) {
     const range = `${figure(Math.min(...values), "%")} to ${figure(Math.max(...values), "%")}`;
     return element("td", {}, element("b", {}, figure(mean, "%")), element("small", {}, range));
   });
-  return element("tr", {}, element("th", { scope: "row" }, groupLabel(group)), ...cells, element("td", {}, ""));
+  return element("tr", {}, element("th", { scope: "row" }, groupLabel(group)), element("td", {}, ""), ...cells, element("td", {}, ""));
 }
