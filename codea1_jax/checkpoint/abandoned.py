@@ -10,22 +10,26 @@ import inspect
 import logging
 import re
 import sys
+import traceback
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 _MESSAGE = re.compile(r"[A-Z]+(_[A-Z]+)*: |Encountered error while reading array")  # tensorstore's, and Orbax's
+_UNAWAITED = "_warn_unawaited_coroutine"  # by which CPython reports a coroutine that was never begun; no public hook
 
 
 def ignore_abandoned() -> None:
     """For the whole process, from now on. Calling it again changes nothing."""
     if not getattr(sys.unraisablehook, "ignores_abandoned", False):
         sys.unraisablehook = _hook(sys.unraisablehook)
+        vars(warnings)[_UNAWAITED] = _unless_orbaxs(vars(warnings)[_UNAWAITED])
     logging.getLogger("asyncio").addFilter(_is_of_others)
 
 
 def _hook(report: Callable[[Any], Any]) -> Callable[[Any], None]:
     def hook(unraisable: Any) -> None:
-        coroutine = inspect.iscoroutine(unraisable.object) and "orbax" in unraisable.object.cr_code.co_filename
+        coroutine = inspect.iscoroutine(unraisable.object) and _is_orbaxs(unraisable.object)
         late = unraisable.exc_type is RuntimeError and str(unraisable.exc_value) == "Event loop is closed"
         if not (coroutine or late):
             report(unraisable)
@@ -34,6 +38,17 @@ def _hook(report: Callable[[Any], Any]) -> Callable[[Any], None]:
     return hook
 
 
+def _unless_orbaxs(report: Callable[[Any], Any]) -> Callable[[Any], None]:
+    return lambda coroutine: None if _is_orbaxs(coroutine) else report(coroutine)
+
+
+def _is_orbaxs(coroutine: Any) -> bool:
+    return "orbax" in coroutine.cr_code.co_filename
+
+
 def _is_of_others(record: logging.LogRecord) -> bool:
     error = record.exc_info[1] if record.exc_info else None
-    return not ("never retrieved" in record.getMessage() and _MESSAGE.match(str(error)))
+    if error is None or "never retrieved" not in record.getMessage():
+        return True
+    files = [frame.filename for frame in traceback.extract_tb(error.__traceback__, limit=1)]
+    return not (_MESSAGE.match(str(error)) or any("orbax" in file for file in files))

@@ -60,7 +60,9 @@ class DecodedBlock(engine_api.ResultTokens):
 
 
 @pytest.fixture
-def start():
+def start(monkeypatch):
+    """Depends on `monkeypatch` so that its patches last until every Driver has stopped: an answer is there a moment
+    before its slot is free."""
     drivers = []
 
     def start(engine):

@@ -39,7 +39,7 @@ function resultsSection(section) {
 function facts(run) {
   const last = (name) => column(run, "train", name).values.at(-1);
   const shown = { before_training: "before training", training: "steps and evaluations", total: "total" };
-  const pairs = Object.entries(run.summary.seconds ?? {}).map(([name, seconds]) => [shown[name] ?? name, duration(seconds)]);
+  const pairs = Object.entries(run.summary.seconds ?? {}).map(([name, seconds]) => [shown[name] ?? name.replaceAll("_", " "), duration(seconds)]);
   const step = column(run, "train", "seconds/step").values;
   if (step.length) pairs.push(["one step", `${figure(step.reduce((sum, value) => sum + value, 0) / step.length, "s")} s`]);
   if (last("book/tests") !== undefined) pairs.push(["mistake book", plural(last("book/tests"), "test")]);
@@ -63,11 +63,16 @@ function oneRunTable(run) {
     element(
       "table",
       { class: "figures" },
-      element("caption", {}, "Held-out figures in percent; changes in points."),
+      caption("Held-out figures in percent; changes in points."),
       element("thead", {}, headRow("", "base", last, "change")),
       element("tbody", {}, ...rows),
     ),
   );
+}
+
+/** A table's caption, no wider than the page however wide the table. */
+function caption(text) {
+  return element("caption", {}, element("span", {}, text));
 }
 
 function headRow(...labels) {
@@ -94,7 +99,7 @@ function comparisonTable() {
     element(
       "table",
       { class: "figures comparison" },
-      element("caption", {}, "Held-out figures in percent after training. Below: the change since base in points, or the range over seeds."),
+      caption("Held-out figures in percent after training. Below: the change since base in points, or the range over seeds."),
       element("thead", {}, headRow("run", "steps", ...HEADLINE.map(([label]) => label), "time of all steps")),
       element("tbody", {}, ...rows),
     ),
