@@ -23,7 +23,7 @@ def ignore_abandoned() -> None:
     """For the whole process, from now on. Calling it again changes nothing."""
     if not getattr(sys.unraisablehook, "ignores_abandoned", False):
         sys.unraisablehook = _hook(sys.unraisablehook)
-        vars(warnings)[_UNAWAITED] = _unless_orbaxs(vars(warnings)[_UNAWAITED])
+        setattr(warnings, _UNAWAITED, _unless_orbaxs(getattr(warnings, _UNAWAITED)))
     logging.getLogger("asyncio").addFilter(_is_of_others)
 
 
