@@ -23,6 +23,7 @@ from codea1_jax.plan.arithmetic.planned_run import make_planned_run
 from codea1_jax.plan.arithmetic.workload import PlannedRun, phases
 from codea1_jax.plan.forecast import StepCalls, judging_seconds, step_calls
 from codea1_jax.plan.limit import limit_seconds
+from codea1_jax.plan.pictures import steps_picture
 from codea1_jax.plan.plan import make_plan
 from codea1_jax.plan.planned import Planned, Plans, markdown, markdown_phases, read_plans, write_plans
 from codea1_jax.plan.table import conclusion, planned, rich_table
@@ -30,6 +31,7 @@ from codea1_jax.plan.whole_run import whole_run
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "plan.md"
+PICTURE = ROOT / "docs" / "images" / "step-times.svg"
 DONE = ROOT / ".cache" / "plan_all_done"  # names of the presets that a stopped run had planned
 FILL = 0.25  # mean length of prompts and responses, as a share of the longest allowed
 COMPILERS = ("jaxlib", "libtpu", "jax-cuda12-pjrt")
@@ -49,6 +51,8 @@ bytes and FLOPs take at the share of the card's figures that `codea1_jax/plan/co
 the pages of the cache, which the kernels read as far as each sample has come, the bytes in use. *mostly* is what a
 phase spends most of that time on. No figure here has been measured on a device. The hours of a run (`codea1 presets`)
 include its evaluations, the saves that steps wait for and the first start (`codea1_jax/plan/whole_run.py`).
+
+![Where the expected time of a step goes, by preset](images/{PICTURE.name})
 
 """
 
@@ -84,6 +88,7 @@ def write(plans: Mapping[str, Planned], hours: Mapping[str, tuple[float, float]]
     plans = {name: plans[name] for name in sorted(plans)}
     write_plans(Plans(plans, hours, compilers()))
     sections = "\n".join(f"## {name}\n\n{markdown_phases(plan)}" for name, plan in plans.items())
+    PICTURE.write_text(steps_picture(plans))
     DOCUMENT.write_text(f"{HEAD}Compiled by {compilers()}.\n\n{markdown(plans)}\n{sections}")
 
 

@@ -107,7 +107,8 @@ def capacity_of(
     def whole(count: int) -> int:
         return -(-count // shards) * shards
 
-    rows = whole(min(rollout.rows, prompts * samples))
+    # A prompt's samples are decoded in the shard that holds it: with few prompts, some shards have rows to spare.
+    rows = whole(min(rollout.rows, whole(prompts) * samples))
     width = min(samples, rows // shards)
     one = Capacity(
         rows=rows,

@@ -47,6 +47,13 @@ def add(commands: Commands) -> None:
         action="store_true",
         help="run the programs of a step on the devices of this machine, and forecast its time from what they take",
     )
+    parser.add_argument(
+        "--scale",
+        type=_counts,
+        metavar="1,2,4,...",
+        help="also forecast a step on that many slices or nodes, each a copy of the hardware",
+    )
+    parser.add_argument("--picture", type=Path, metavar="SVG", help="with --scale: draw the forecast into this file")
     parser.add_argument("--json", action="store_true", help="print one JSON document on one line")
     parser.set_defaults(run=_run)
 
@@ -58,15 +65,27 @@ def _share(text: str) -> float:
     return share
 
 
+def _counts(text: str) -> list[int]:
+    counts = [int(count) for count in text.split(",")]
+    if min(counts) < 1:
+        raise argparse.ArgumentTypeError(f"{text}: counts are at least 1")
+    return sorted({1, *counts})  # what the others are compared with
+
+
 def _run(options: argparse.Namespace) -> int:
     from codea1_jax.config import Config, load
     from codea1_jax.console import print_table
+    from codea1_jax.files import write_atomically
     from codea1_jax.models.chips import find_hardware
     from codea1_jax.plan.arithmetic.lengths import read_lengths
     from codea1_jax.plan.compiled.compiler import check_compiler
+    from codea1_jax.plan.pictures import scale_picture
     from codea1_jax.plan.plan import as_document, make_plan
-    from codea1_jax.plan.table import conclusion, rich_table
+    from codea1_jax.plan.scale import scale
+    from codea1_jax.plan.table import conclusion, rich_table, scale_conclusion, scale_document, scale_table
 
+    if options.picture is not None and not options.scale:
+        raise UserError("--picture draws what --scale forecasts: add --scale 1,2,4,8")
     config = load(Config, options.preset, options.overrides)
     if options.calibrate:
         return _calibrate(options, config)
@@ -80,11 +99,18 @@ def _run(options: argparse.Namespace) -> int:
         return _search(options, hardware, lengths)
     with progress() as watch:
         plan = make_plan(config, hardware, options.fill, watch, lengths)
+    title = f"{options.preset} on {name}"
+    scaled = scale(plan, options.scale, lengths) if options.scale and plan.fits else []
+    if scaled and options.picture is not None:
+        write_atomically(options.picture, scale_picture(scaled, f"{title}: copies of it"))
     if options.json:
-        print(json.dumps(as_document(plan)))
-    else:
-        print_table(rich_table(plan, f"{options.preset} on {name}"))
-        print("\n".join(conclusion(plan)))
+        print(json.dumps(as_document(plan) | ({"scale": scale_document(scaled)} if scaled else {})))
+        return DONE if plan.fits else FAILED
+    print_table(rich_table(plan, title))
+    print("\n".join(conclusion(plan)))
+    if scaled:
+        print_table(scale_table(scaled, f"copies of {name}"))
+        print("\n".join(scale_conclusion(scaled)))
     return DONE if plan.fits else FAILED
 
 

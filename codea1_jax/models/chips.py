@@ -24,6 +24,7 @@ class Chip:
     interconnect: bytes/s that a device can receive from its neighbours over all links at once.
     dimensions: of the torus, 0 for GPUs. kinds: what JAX calls it (`jax.Device.device_kind`). cores: devices per chip.
     clock: Hz in which libtpu counts cycles; 0 for GPUs. host_cores: physical cores of its host, shared out evenly.
+    network: bytes/s that a device can receive from other slices or nodes.
     """
 
     flops: float
@@ -33,6 +34,7 @@ class Chip:
     dimensions: int
     kinds: tuple[str, ...]
     host_cores: int
+    network: float
     cores: int = 1
     clock: float = 0.0
 
@@ -43,18 +45,20 @@ class Chip:
 # multiplication and an addition in each element and cycle.
 # GPUs: NVIDIA's data sheets of the A100, H100, H200 (SXM) and B200 (dense bfloat16, NVLink one way); memory is the nine
 # tenths that JAX may use with XLA_PYTHON_CLIENT_MEM_FRACTION=0.9. Hosts: Google Cloud's machine types for each
-# (ct5lp-hightpu-4t, a3-highgpu-8g and so on), with two virtual CPUs to a core.
+# (ct5lp-hightpu-4t, a2-ultragpu-8g, a3-highgpu-8g, a3-ultragpu-8g and so on), with two virtual CPUs to a core, and the
+# network of theirs that joins GPUs, shared out evenly. The data-centre network of TPUs is stated for a chip or a pod;
+# that of v4 is not, and taken to be v5p's.
 CHIPS = {
-    "v4": Chip(137.5e12, int(15.25 * GIB), 614e9, 150e9, 3, ("TPU v4",), 15, cores=2, clock=1.05e9),
-    "v5e": Chip(197e12, int(15.75 * GIB), 819e9, 200e9, 2, ("TPU v5 lite", "TPU v5e"), 14, clock=1.5e9),
-    "v5p": Chip(459e12, int(95.74 * GIB), 2765e9, 600e9, 3, ("TPU v5", "TPU v5p"), 26, clock=1.75e9),
-    "v6e": Chip(918e12, int(31.25 * GIB), 1638e9, 400e9, 2, ("TPU v6 lite", "TPU v6e"), 22, clock=1.75e9),
-    "tpu7x": Chip(1153.5e12, int(94.75 * GIB), 3690e9, 300e9, 3, ("TPU7x",), 14, cores=2, clock=2.2e9),
-    "a100-40": Chip(312e12, int(0.9 * 40e9), 1555e9, 300e9, 0, ("NVIDIA A100-SXM4-40GB",), 6),
-    "a100-80": Chip(312e12, int(0.9 * 80e9), 2039e9, 300e9, 0, ("NVIDIA A100-SXM4-80GB",), 6),
-    "h100": Chip(989e12, int(0.9 * 80e9), 3350e9, 450e9, 0, ("NVIDIA H100 80GB HBM3",), 13),
-    "h200": Chip(989e12, int(0.9 * 141e9), 4800e9, 450e9, 0, ("NVIDIA H200",), 14),
-    "b200": Chip(2250e12, int(0.9 * 180e9), 8000e9, 900e9, 0, ("NVIDIA B200",), 14),
+    "v4": Chip(137.5e12, int(15.25 * GIB), 614e9, 150e9, 3, ("TPU v4",), 15, 3.125e9, cores=2, clock=1.05e9),
+    "v5e": Chip(197e12, int(15.75 * GIB), 819e9, 200e9, 2, ("TPU v5 lite", "TPU v5e"), 14, 3.125e9, clock=1.5e9),
+    "v5p": Chip(459e12, int(95.74 * GIB), 2765e9, 600e9, 3, ("TPU v5", "TPU v5p"), 26, 6.25e9, clock=1.75e9),
+    "v6e": Chip(918e12, int(31.25 * GIB), 1638e9, 400e9, 2, ("TPU v6 lite", "TPU v6e"), 22, 12.5e9, clock=1.75e9),
+    "tpu7x": Chip(1153.5e12, int(94.75 * GIB), 3690e9, 300e9, 3, ("TPU7x",), 14, 6.25e9, cores=2, clock=2.2e9),
+    "a100-40": Chip(312e12, int(0.9 * 40e9), 1555e9, 300e9, 0, ("NVIDIA A100-SXM4-40GB",), 6, 1.5625e9),
+    "a100-80": Chip(312e12, int(0.9 * 80e9), 2039e9, 300e9, 0, ("NVIDIA A100-SXM4-80GB",), 6, 1.5625e9),
+    "h100": Chip(989e12, int(0.9 * 80e9), 3350e9, 450e9, 0, ("NVIDIA H100 80GB HBM3",), 13, 15.625e9),
+    "h200": Chip(989e12, int(0.9 * 141e9), 4800e9, 450e9, 0, ("NVIDIA H200",), 14, 50e9),
+    "b200": Chip(2250e12, int(0.9 * 180e9), 8000e9, 900e9, 0, ("NVIDIA B200",), 14, 50e9),
 }
 
 _BY_KIND = {kind: chip for chip in CHIPS.values() for kind in chip.kinds}

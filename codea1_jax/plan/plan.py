@@ -67,8 +67,7 @@ class Plan:
 
     fill: mean length of prompts and responses, as a share of the longest allowed; by it the floor is counted, and the
     expected lengths are drawn unless they come from a file. limit: seconds of a step at least, whatever the programs,
-    by what is done (`limit`). judging: seconds that the hosts judge a step. failed: smaller programs that the compiler
-    cannot make; their calls count as those of larger ones.
+    by what is done (`limit`). judging: seconds that the hosts judge a step. compiled: every program, smaller ones too.
     """
 
     run: PlannedRun
@@ -78,12 +77,17 @@ class Plan:
     step: StepCalls
     limit: Mapping[str, float]
     judging: float
-    failed: Mapping[ProgramName, Failed]
+    compiled: Mapping[ProgramName, Outcome]
 
     @property
     def fits(self) -> bool:
         """Whether every phase does."""
         return all(row.fix is None for row in self.rows)
+
+    @property
+    def failed(self) -> dict[ProgramName, Failed]:
+        """Smaller programs that the compiler cannot make; their calls count as those of larger ones."""
+        return {name: outcome for name, outcome in self.compiled.items() if isinstance(outcome, Failed)}
 
     @property
     def seconds(self) -> float:
@@ -132,9 +136,8 @@ def make_plan(config: Config, hardware: Hardware, fill: float, watch: Watch, len
     wanted = [*(ProgramName(phase.name) for phase in planned), *step.smaller_prefills(run)]
     compiled = compile_programs(config, hardware, wanted, watch)
     rows = tuple(_row(run, hardware, phase, step, compiled) for phase in planned)
-    failed = {name: outcome for name, outcome in compiled.items() if isinstance(outcome, Failed)}
     limit, judging = limit_seconds(run, hardware, step), judging_seconds(config, hardware)
-    return Plan(run, hardware, rows, fill, step, limit, judging, failed)
+    return Plan(run, hardware, rows, fill, step, limit, judging, compiled)
 
 
 def _seconds(phase: Phase, hardware: Hardware) -> dict[str, float]:

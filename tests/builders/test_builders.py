@@ -54,6 +54,14 @@ def test_the_last_bucket_is_the_longest_prompt_rounded_up_and_all_are_ascending(
     assert len(lengths) <= 7
 
 
+def test_a_prompts_samples_are_decoded_at_once_however_few_prompts_there_are():
+    """They share the shard that holds their prompt, so 4 prompts over 16 shards need rows for 16 prompts."""
+    few = capacity_of(RolloutConfig(rows=512), shards=16, prompts=4, samples=8, prompt=16, response=16)
+    assert (few.rows, few.width) == (16 * 8, 8)
+    limited = capacity_of(RolloutConfig(rows=64), shards=16, prompts=4, samples=8, prompt=16, response=16)
+    assert (limited.rows, limited.width) == (64, 4)
+
+
 @pytest.mark.parametrize(("response", "lengths"), [(40, (40,)), (512, (128, 256, 512)), (1001, (128, 256, 512, 1008))])
 def test_response_buckets_double_from_128_tokens_on(response, lengths):
     capacity = capacity_of(RolloutConfig(), shards=1, prompts=1, samples=1, prompt=16, response=response)

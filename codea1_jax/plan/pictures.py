@@ -1,0 +1,101 @@
+"""Plans as SVG pictures, which need nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+
+from codea1_jax.models.flops import Number
+from codea1_jax.plan.planned import PHASE_COLUMNS, Planned
+from codea1_jax.plan.scale import Scaled
+
+# Told apart by people who do not see all colors (Okabe and Ito).
+COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#999999")
+PARTS = {
+    "prefill": ("prefill",),
+    "decode": ("insert", "decode"),
+    "score": ("score-old", "score-ref"),
+    "gradient": ("gradient", "update"),
+}
+ROW, LABEL, BAR, TOTAL = 22, 130, 520, 80  # pixels: a bar's height, and the widths of its name, itself and its seconds
+PANEL, HEIGHT, MARGIN = 210, 170, 56  # pixels: of a panel, and the room for its scale
+
+
+def steps_picture(plans: Mapping[str, Planned]) -> str:
+    """Where the time of a step goes, by preset: bars of the same length, each with its seconds."""
+    rows = []
+    for number, (name, plan) in enumerate(plans.items()):
+        top, left = 40 + number * ROW, float(LABEL)
+        rows.append(_text(LABEL - 8, top + 13, name, "end"))
+        for color, seconds in zip(COLORS, _by_part(plan), strict=False):
+            width = BAR * seconds / plan.expected
+            rows.append(f'<rect x="{left:.1f}" y="{top}" width="{width:.1f}" height="{ROW - 6}" fill="{color}"/>')
+            left += width
+        rows.append(_text(LABEL + BAR + 8, top + 13, f"{plan.expected:,.0f} s"))
+    return _svg(LABEL + BAR + TOTAL, 50 + len(plans) * ROW, [*_legend((*PARTS, "judging"), LABEL), *rows])
+
+
+def _by_part(plan: Planned) -> list[float]:
+    """Expected seconds of a step by PARTS, and last what is in none of its phases: judging."""
+    column = PHASE_COLUMNS.index("s/step expected")
+    found = [
+        sum(float(cells[column]) for cells in plan.phases if cells[0].split()[0] in kinds) for kinds in PARTS.values()
+    ]
+    return [*found, max(0.0, plan.expected - sum(found))]
+
+
+def scale_picture(steps: Sequence[Scaled], title: str) -> str:
+    """Seconds of a step by part, how busy devices are, and device hours of a step, over the number of copies."""
+    one, names = steps[0], tuple(steps[0].seconds)
+    panels = [
+        _panel(0, "seconds of a step", steps, [list(step.seconds.values()) for step in steps]),
+        _panel(1, "devices busy, %", steps, [[100 * step.busy(one)] for step in steps]),
+        _panel(2, "device hours of a step", steps, [[step.device_hours] for step in steps]),
+    ]
+    head = [_text(MARGIN, 18, title), *_legend(names, MARGIN, 26)]
+    return _svg(3 * (PANEL + MARGIN) + 16, HEIGHT + 110, [*head, *(line for panel in panels for line in panel)])
+
+
+def _panel(number: int, title: str, steps: Sequence[Scaled], values: Sequence[Sequence[float]]) -> list[str]:
+    """Stacked bars, one for each number of copies."""
+    left, bottom, highest = MARGIN + number * (PANEL + MARGIN), HEIGHT + 70, max(map(sum, values))
+    each = PANEL / len(steps)
+    lines = [_text(left, 62, title)]
+    for tick in (0.0, 0.5, 1.0):
+        y = bottom - tick * HEIGHT
+        lines.append(f'<line x1="{left}" y1="{y:.1f}" x2="{left + PANEL}" y2="{y:.1f}" stroke="#ddd"/>')
+        lines.append(_text(left - 6, y + 4, f"{tick * highest:.3g}", "end"))
+    for place, (step, parts) in enumerate(zip(steps, values, strict=True)):
+        x, y = left + place * each, float(bottom)
+        for color, part in zip(COLORS, parts, strict=False):
+            height = HEIGHT * part / highest
+            y -= height
+            lines.append(
+                f'<rect x="{x + each / 8:.1f}" y="{y:.1f}" width="{each * 3 / 4:.1f}" height="{height:.1f}" '
+                f'fill="{color}"/>'
+            )
+        lines.append(_text(x + each / 2, bottom + 16, str(step.copies), "middle"))
+    return [*lines, _text(left + PANEL, bottom + 32, "copies", "end")]
+
+
+def _legend(names: Sequence[str], left: Number, top: Number = 14) -> list[str]:
+    lines = []
+    for color, name in zip(COLORS, names, strict=False):
+        lines += [
+            f'<rect x="{left}" y="{top}" width="12" height="12" fill="{color}"/>',
+            _text(left + 17, top + 10, name),
+        ]
+        left += 34 + 7 * len(name)
+    return lines
+
+
+def _text(x: Number, y: Number, text: str, anchor: str = "start") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+
+
+def _svg(width: Number, height: Number, lines: Sequence[str]) -> str:
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        'font-family="sans-serif" font-size="12">'
+    )
+    return "\n".join([head, '<rect width="100%" height="100%" fill="white"/>', *lines, "</svg>\n"])

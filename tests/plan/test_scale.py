@@ -1,0 +1,120 @@
+"""What more slices make of a step, over programs whose seconds are given: against closed forms."""
+
+import json
+from xml.etree import ElementTree
+
+import pytest
+
+from codea1_jax import cli
+from codea1_jax.config import Config, load
+from codea1_jax.models.chips import find_hardware
+from codea1_jax.plan.arithmetic.lengths import draw_groups
+from codea1_jax.plan.arithmetic.workload import sampling_loads
+from codea1_jax.plan.compiled.compiler import Compiled
+from codea1_jax.plan.pictures import scale_picture, steps_picture
+from codea1_jax.plan.plan import make_plan
+from codea1_jax.plan.planned import read_plans
+from codea1_jax.plan.scale import scale
+
+SETTINGS = ("rollout.block=128", "train.questions=32", "code.grpo.mini_batch_questions=32")
+SECONDS = {"prefill": 0.5, "insert": 0.0, "decode": 2.0, "score-ref": 1.0, "gradient": 4.0, "update": 0.25}
+COPIES = [1, 2, 4, 64]
+
+
+@pytest.fixture(autouse=True)
+def compiled(monkeypatch):
+    """Every program fits, and takes what SECONDS states for its phase."""
+
+    def compile_programs(_config, _hardware, wanted, _watch):
+        return {name: Compiled(1.0, 0, 0, 0, 0, 0, {}, {"matrix": SECONDS[name.phase.split()[0]]}) for name in wanted}
+
+    monkeypatch.setattr("codea1_jax.plan.plan.compile_programs", compile_programs)
+    monkeypatch.setattr("codea1_jax.plan.compiled.compiler.check_compiler", lambda _hardware: None)
+
+
+def planned(name, *overrides, hardware=None):
+    config = load(Config, name, [*SETTINGS, *overrides])
+    return make_plan(config, find_hardware(hardware or config.hardware), 0.25, lambda *_: None)
+
+
+@pytest.fixture
+def plan():
+    return planned("1.5b/a1_v5e")
+
+
+def test_one_copy_is_the_plan_and_costs_what_it_costs(plan):
+    (one,) = scale(plan, [1])
+    assert one.step_seconds == pytest.approx(plan.expected_seconds)
+    assert one.seconds["network"] == 0 and one.busy(one) == 1
+    assert one.device_hours == pytest.approx(16 * plan.expected_seconds / 3600)
+
+
+def test_copies_share_the_micro_batches_until_each_has_one_and_sum_their_gradients_in_all_of_them(plan):
+    steps = scale(plan, COPIES)
+    batches = {row.phase.name: row.calls for row in plan.rows}
+    one, two, _, many = steps
+    least = 2 * sum(SECONDS[kind] for kind in ("score-ref", "gradient", "update"))  # a micro-batch of each policy
+    assert least <= many.seconds["learning"] < least + SECONDS["gradient"]  # and what attention computes
+    assert one.seconds["learning"] > two.seconds["learning"] > 0.45 * one.seconds["learning"] > least
+    # Of 1,543,714,304 parameters in float32, whole on the 16 devices of a copy; over 25 Gbit/s, of which 3/4 are used.
+    gradient = 4 * 1_543_714_304 / 16
+    calls = sum(-(-batches[f"gradient {policy}"] // 2) for policy in ("code", "test"))
+    assert two.seconds["network"] == pytest.approx(calls * gradient / (0.75 * 3.125e9), rel=0.05)
+    assert many.seconds["network"] == pytest.approx(2 * 2 * 63 / 64 * gradient / (0.75 * 3.125e9))
+    judged = [step.seconds["judging"] * step.copies for step in steps]
+    assert judged == pytest.approx([plan.judging] * len(steps))
+
+
+def test_no_number_of_copies_takes_less_than_the_longest_responses(plan):
+    steps = scale(plan, COPIES)
+    drawn = [draw_groups(load, 0.25) for load in sampling_loads(plan.run.config)]
+    longest = sum(max(max(group.responses) for group in groups) for groups in drawn)
+    assert all(step.longest == pytest.approx(longest / 128 * SECONDS["decode"]) for step in steps)
+    sampling = [step.seconds["sampling"] for step in steps]
+    assert sampling == sorted(sampling, reverse=True)
+    assert steps[-1].longest <= sampling[-1] < 1.2 * steps[-1].longest
+    busy = [step.busy(steps[0]) for step in steps]
+    assert busy == sorted(busy, reverse=True) and busy[-1] < 0.1
+    assert steps[-1].lost_to(steps[0]) == "sampling"
+
+
+def test_gpus_of_one_node_need_no_network():
+    one = "h100:1", "mesh.replica=1"
+    plan = planned("1.5b/a1_h100x1", one[1], hardware=one[0])
+    _, eight, sixteen = scale(plan, [1, 8, 16])
+    per_batch = [step.seconds["network"] / (2 * (step.copies - 1) / step.copies) for step in (eight, sixteen)]
+    # NVLink's 450 GB/s, then an eighth of a node's 1,000 Gbit/s; and twice as many copies, so fewer micro-batches.
+    assert 450 / 15.625 / 2 <= per_batch[1] / per_batch[0] <= 450 / 15.625
+
+
+def test_the_command_says_where_it_stops_and_draws_it(tmp_path, capsys):
+    picture = tmp_path / "scale.svg"
+    command = ["plan", "1.5b/a1_v5e", *SETTINGS, "--scale", "4,64"]
+    assert cli.main([*command, "--picture", str(picture)]) == 0
+    out = capsys.readouterr().out
+    assert "longest responses take" in out and "from 4 copies on devices are less than half as busy" in out
+    assert cli.main([*command, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [step["copies"] for step in document["scale"]] == [1, 4, 64]
+    assert document["scale"][0]["step_seconds_expected"] == pytest.approx(document["step_seconds_expected"])
+    bars = ElementTree.parse(picture).findall(".//{*}rect")
+    assert len(bars) == 1 + 5 + 3 * 5 + 3 + 3  # the ground, the legend, parts of three steps, two panels of single bars
+    assert cli.main(["plan", "1.5b/a1_v5e", "--picture", "a.svg"]) == 2
+    assert "--picture draws what --scale forecasts" in capsys.readouterr().err
+
+
+def test_a_picture_has_a_bar_of_the_same_length_for_every_plan():
+    plans = read_plans().plans
+    bars = ElementTree.fromstring(steps_picture(plans)).findall(".//{*}rect")
+    widths = {}
+    for bar in bars:
+        if bar.get("height") == "16":
+            widths[bar.get("y")] = widths.get(bar.get("y"), 0.0) + float(bar.get("width"))
+    assert len(widths) == len(plans)
+    assert all(width == pytest.approx(520, rel=0.02) for width in widths.values())
+
+
+def test_a_scaled_picture_is_the_same_for_the_same_figures(plan):
+    steps = scale(plan, [1, 2])
+    assert scale_picture(steps, "a <title>") == scale_picture(steps, "a <title>")
+    assert "a &lt;title&gt;" in scale_picture(steps, "a <title>")
