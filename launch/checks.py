@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from codea1_jax.builders.sources import Source
+from codea1_jax.models.chips import find_hardware
 from data_pipeline.storage import BUCKET
 from launch.hardware import Slice
 from launch.job import Job
@@ -20,11 +22,15 @@ _MULTI_REGIONS = {"us": "us-", "eu": "europe-", "asia": "asia-"}
 
 @dataclass(frozen=True)
 class Check:
-    """`verdict` takes the answer of the last command, or of the first that fails: why it is a problem, or None."""
+    """`verdict` takes the answer of the last command, or of the first that fails: why it is a problem, or None.
+
+    finding: from the answer of a check that is passed, what is worth knowing.
+    """
 
     name: str
     commands: tuple[Command, ...]
     verdict: Callable[[Answer], str | None]
+    finding: Callable[[Answer], str] = lambda _answer: ""
 
 
 def perform(checks: Sequence[Check], skip: Collection[str]) -> None:
@@ -38,8 +44,10 @@ def perform(checks: Sequence[Check], skip: Collection[str]) -> None:
         if check.name in skip:
             print(f"skip {check.name}", file=sys.stderr)
             continue
-        reason = check.verdict(_last_answer(check.commands))
-        print(f"ok   {check.name}" if reason is None else f"FAIL {check.name}: {reason}", file=sys.stderr, flush=True)
+        answer = _last_answer(check.commands)
+        reason = check.verdict(answer)
+        line = f"ok   {check.name} {check.finding(answer)}" if reason is None else f"FAIL {check.name}: {reason}"
+        print(line.rstrip(), file=sys.stderr, flush=True)
         failed += [] if reason is None else [check.name]
     if failed:
         why = ", ".join(dict.fromkeys(failed))
@@ -104,7 +112,20 @@ def plan(job: Job, topology: str) -> tuple[Check, ...]:
             return f"it does not fit {topology} ({conclusion})"
         return None if answer.code == 0 else answer.reason
 
-    return (Check("plan", (job.plan(topology),), verdict),)
+    return (Check("plan", (job.plan(topology),), verdict, lambda answer: expected(answer.out, topology, job)),)
+
+
+def expected(plan: str, topology: str, job: Job) -> str:
+    """The hours, and with a price the money, that a plan expects of the run; nothing if it does not say."""
+    found = re.search(r"a run of (\d+) steps: ([\d.]+) h expected", plan)
+    if found is None:
+        return ""
+    hardware, hours = find_hardware(topology), float(found[2])
+    chips = hardware.devices // hardware.chip.cores
+    said = f"{found[1]} steps in {hours:g} h on {topology}, by the forecast: {hours * chips:,.0f} chip-hours"
+    if job.slices > 1:
+        return f"{said}; several slices are faster (codea1 plan --scale {job.slices})"
+    return said if job.price is None else f"{said}, {hours * chips * job.price:,.0f} at {job.price:g} an hour"
 
 
 def rehearsal(job: Job, topology: str) -> tuple[Check, ...]:

@@ -251,6 +251,7 @@ def _parser(platform: str, description: str, steps: Sequence[str]) -> argparse.A
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="as for `codea1 train`")
     parser.add_argument("--bucket", metavar="gs://BUCKET/FOLDER", help="where the run is stored")
     parser.add_argument("--skip", action="append", default=[], metavar="CHECK", help="skip a check")
+    parser.add_argument("--price", type=float, help="of a chip's hour; `check` then states what the run should cost")
     parser.add_argument("--dry-run", action="store_true", help="print the commands of the step without running them")
     return parser
 
@@ -290,7 +291,16 @@ def _job(options: argparse.Namespace, needs_bucket: Sequence[str] = ()) -> tuple
     config = load(Config, options.preset, options.overrides) if options.preset else None
     evaluation = tuple(shlex.split(getattr(options, "eval", "")))
     sources = sources_of(config.data) if config and not evaluation else ()
-    job = Job(options.name, options.preset or "", tuple(options.overrides), options.bucket, slices, sources, evaluation)
+    job = Job(
+        options.name,
+        options.preset or "",
+        tuple(options.overrides),
+        bucket=options.bucket,
+        slices=slices,
+        sources=sources,
+        evaluation=evaluation,
+        price=options.price,
+    )
     job.check_overrides()
     return job, config
 

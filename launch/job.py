@@ -26,8 +26,8 @@ def codea1(*arguments: str) -> tuple[str, ...]:
 class Job:
     """A run: its name, its preset with overrides, and where it is stored (gs://bucket/folder, or None: here).
 
-    sources: where its questions come from. evaluation: the arguments of `codea1 eval`, in place of training; the preset
-    then only tells the hardware and the judge.
+    price: of a chip's hour. sources: where its questions come from. evaluation: the arguments of `codea1 eval`, in
+    place of training; the preset then only tells the hardware and the judge.
     """
 
     name: str
@@ -37,6 +37,7 @@ class Job:
     slices: int = 1
     sources: tuple[Source, ...] = ()
     evaluation: tuple[str, ...] = ()
+    price: float | None = None
 
     @property
     def directory(self) -> str:

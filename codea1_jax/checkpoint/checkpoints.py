@@ -125,8 +125,9 @@ class Checkpoints:
         `like` is a pytree of arrays or `jax.ShapeDtypeStruct`s: the shapes, types and shardings wanted.
 
         Raises:
-            CheckpointError: there is no such step, its arrays are others than `like`, or it is damaged:
-                then the message names the item, and the newest earlier step that is good.
+            UserError: there is no such step.
+            CheckpointError: its arrays are others than `like`, or it is damaged: then the message names the item, and
+                the newest earlier step that is good.
         """
         self._refuse_missing(step)
         try:
@@ -139,7 +140,7 @@ class Checkpoints:
     def restore_part(self, step: int, like: Mapping[str, Any]) -> Any:
         """Some arrays of a saved step, bit for bit: those at the places of `like`, a nested dict of what is wanted.
 
-        Raises CheckpointError as `restore` does.
+        Raises what `restore` raises.
         """
         self._refuse_missing(step)
         try:
@@ -150,7 +151,7 @@ class Checkpoints:
     def look(self, step: int) -> tuple[dict[str, list[Any]], dict[str, Any]]:
         """Type, shape and fingerprint of a step's arrays by path, and its document, without reading the arrays.
 
-        Raises CheckpointError for a step that was not saved, and for a file that is missing or too short.
+        Raises UserError for a step that was not saved, CheckpointError for a file that is missing or too short.
         """
         self._refuse_missing(step)
         try:

@@ -12,6 +12,7 @@ from full_disk import file_size_limit
 
 from codea1_jax.checkpoint.checkpoints import CheckpointError, Checkpoints
 from codea1_jax.checkpoint.fingerprint import fingerprint
+from codea1_jax.errors import UserError
 
 DOCUMENT = {"book": {"q/1": [["f(1)", "2", 3]]}, "rng": 7, "loss": 0.1 + 0.2, "text": "é\n", "none": None}
 
@@ -105,7 +106,7 @@ def test_a_step_that_does_not_exist_is_refused_with_those_that_do(tmp_path):
     with Checkpoints(tmp_path) as checkpoints:
         checkpoints.save(1, make_arrays(), DOCUMENT)
         checkpoints.wait()
-        with pytest.raises(CheckpointError, match=r"no step 2; it has \[1\]"):
+        with pytest.raises(UserError, match=r"no step 2; it has \[1\]"):
             checkpoints.restore(2, make_arrays())
 
 

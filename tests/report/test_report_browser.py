@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 from example_run import write_example_run
 from selenium import webdriver
-from selenium.common.exceptions import StaleElementReferenceException
+from selenium.common.exceptions import ElementClickInterceptedException, StaleElementReferenceException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
@@ -111,8 +111,17 @@ def choose(driver: webdriver.Chrome, name: str, value: str) -> None:
 
 
 def press(driver: webdriver.Chrome, css: str) -> None:
-    driver.execute_script("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", one(driver, css))
-    one(driver, css).click()
+    """Clicks; again where the page, which grows while its charts are drawn, moved the place away."""
+
+    def clicked() -> bool:
+        driver.execute_script("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", one(driver, css))
+        try:
+            one(driver, css).click()
+        except ElementClickInterceptedException:
+            return False
+        return True
+
+    wait_until(driver, clicked)
 
 
 def test_every_curve_is_drawn_with_its_values(opened):
