@@ -1,6 +1,8 @@
 """A whole run in small: it begins, stops, resumes elsewhere and at home, ends and exports; or its fault is named."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -121,6 +123,26 @@ def test_a_bucket_that_cannot_be_written_to_is_named_before_anything_runs(tmp_pa
         stage = last(rehearsal_of("micro/a1", tmp_path / "rehearsal", place))
     assert stage.name == "checkpoints" and "there is no bucket elsewhere" in stage.detail
     assert not (tmp_path / "rehearsal" / "run").exists()
+
+
+def test_a_bucket_without_permission_is_named_before_anything_runs(tmp_path, monkeypatch):
+    with running_emulator() as emulator:
+        for name, value in emulator.environment.items():
+            monkeypatch.setenv(name, value)
+        emulator.fault = lambda: "403"
+        stage = last(rehearsal_of("micro/a1", tmp_path / "rehearsal", "checkpoint.directory=gs://bucket/runs"))
+    assert stage.name == "checkpoints" and "cannot write to gs://bucket/rehearsal/runs" in stage.detail
+    assert "Forbidden" in stage.detail
+    assert not (tmp_path / "rehearsal" / "run").exists()
+
+
+def test_too_few_descriptors_for_the_judge_are_named(tmp_path):
+    arguments = ("rehearse", "micro/golden", *SETTINGS, "sandbox.workers=200", "--directory", str(tmp_path / "here"))
+    limited = ("bash", "-c", 'ulimit -n 400; exec "$@"', "limited", sys.executable, "-m", "codea1_jax", *arguments)
+    done = subprocess.run(limited, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 1, done.stderr
+    line = done.stderr.splitlines()[-1]
+    assert line.startswith("FAIL first step") and "more file descriptors" in line, done.stderr
 
 
 def test_a_fault_of_the_run_itself_fails_its_stage_in_the_runs_words(tmp_path):

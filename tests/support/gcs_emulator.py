@@ -112,6 +112,8 @@ class _Handler(BaseHTTPRequestHandler):
             time.sleep(0.5)
         if fault == "503":
             return self._answer(503, b'{"error": {"code": 503, "message": "injected"}}')
+        if fault == "403":
+            return self._answer(403, b'{"error": {"code": 403, "message": "no access to this bucket"}}')
         if fault == "reset before":
             return self._reset()
         try:
