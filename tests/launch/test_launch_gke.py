@@ -5,6 +5,7 @@ import shutil
 import pytest
 import yaml
 from fake_cloud import Cloud, Script
+from kubeflow_trainer_api.models.jobset_v1alpha2_job_set import JobsetV1alpha2JobSet
 
 RUN = ("first", "1.5b/a1_v5e", "--bucket=gs://mine/runs", "--image=eu-docker.pkg.dev/me/codea1:1", "--poll=0")
 
@@ -45,6 +46,43 @@ def test_the_manifest_is_applied_as_printed_and_has_the_right_values(cloud, caps
     assert compiled in container["env"]
     (upload,) = pod["initContainers"]
     assert upload["command"][-2:] == ["/work/runs/first", "gs://mine/runs/first/run"]
+
+
+@pytest.mark.parametrize("flags", [(), ("--slices=2", "--spot", "--retries=5", "--service-account=trainer")])
+def test_the_manifest_is_a_jobset_by_its_published_types(cloud, capsys, flags):
+    """Kubeflow publishes the types of JobSet and of Kubernetes; they drop fields that they do not know."""
+    assert cloud.launch("gke", "manifest", *RUN, *flags) == 0
+    document = yaml.safe_load(capsys.readouterr().out)
+    assert unknown_to(JobsetV1alpha2JobSet.from_dict(document).to_dict(), document) == []
+
+
+def unknown_to(known, stated, path: str = "") -> list[str]:
+    """The places of what is stated that `known` does not have, or not like that; it may have more."""
+    if isinstance(stated, dict) and isinstance(known, dict):
+        return [place for key, value in stated.items() for place in unknown_to(known.get(key), value, f"{path}/{key}")]
+    if isinstance(stated, list) and isinstance(known, list) and len(stated) == len(known):
+        pairs = enumerate(zip(known, stated, strict=True))
+        return [place for i, (have, want) in pairs for place in unknown_to(have, want, f"{path}/{i}")]
+    return [] if known == stated else [path]
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("/spec/failurePolicy/maxRestart", 3),
+        ("/spec/replicatedJobs/0/template/spec/backoffLimits", 0),
+        ("/spec/replicatedJobs/0/template/spec/template/spec/containers/0/envs", []),
+    ],
+)
+def test_the_published_types_know_nothing_of_a_misspelt_field(cloud, capsys, path, value):
+    assert cloud.launch("gke", "manifest", *RUN) == 0
+    document = yaml.safe_load(capsys.readouterr().out)
+    *parents, name = path.strip("/").split("/")
+    part = document
+    for parent in parents:
+        part = part[int(parent)] if parent.isdigit() else part[parent]
+    part[name] = value
+    assert unknown_to(JobsetV1alpha2JobSet.from_dict(document).to_dict(), document) == [path]
 
 
 @pytest.mark.parametrize(
