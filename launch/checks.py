@@ -125,7 +125,8 @@ def expected(plan: str, topology: str, job: Job) -> str:
     said = f"{found[1]} steps in {hours:g} h on {topology}, by the forecast: {hours * chips:,.0f} chip-hours"
     if job.slices > 1:
         return f"{said}; several slices are faster (codea1 plan --scale {job.slices})"
-    return said if job.price is None else f"{said}, {hours * chips * job.price:,.0f} at {job.price:g} an hour"
+    price = job.price_per_hour
+    return said if price is None else f"{said}, about {hours * price:,.0f} at {price:g} per hour"
 
 
 def rehearsal(job: Job, topology: str) -> tuple[Check, ...]:

@@ -251,7 +251,7 @@ def _parser(platform: str, description: str, steps: Sequence[str]) -> argparse.A
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="as for `codea1 train`")
     parser.add_argument("--bucket", metavar="gs://BUCKET/FOLDER", help="where the run is stored")
     parser.add_argument("--skip", action="append", default=[], metavar="CHECK", help="skip a check")
-    parser.add_argument("--price", type=float, help="of a chip's hour; `check` then states what the run should cost")
+    parser.add_argument("--price-per-hour", type=float, help="of the hardware; `check` then states the expected cost")
     parser.add_argument("--dry-run", action="store_true", help="print the commands of the step without running them")
     return parser
 
@@ -299,7 +299,7 @@ def _job(options: argparse.Namespace, needs_bucket: Sequence[str] = ()) -> tuple
         slices=slices,
         sources=sources,
         evaluation=evaluation,
-        price=options.price,
+        price_per_hour=options.price_per_hour,
     )
     job.check_overrides()
     return job, config

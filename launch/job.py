@@ -26,7 +26,7 @@ def codea1(*arguments: str) -> tuple[str, ...]:
 class Job:
     """A run: its name, its preset with overrides, and where it is stored (gs://bucket/folder, or None: here).
 
-    price: of a chip's hour. sources: where its questions come from. evaluation: the arguments of `codea1 eval`, in
+    price_per_hour: of the hardware. sources: where its questions come from. evaluation: the arguments of `codea1 eval`, in
     place of training; the preset then only tells the hardware and the judge.
     """
 
@@ -37,7 +37,7 @@ class Job:
     slices: int = 1
     sources: tuple[Source, ...] = ()
     evaluation: tuple[str, ...] = ()
-    price: float | None = None
+    price_per_hour: float | None = None
 
     @property
     def directory(self) -> str:

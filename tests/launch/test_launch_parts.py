@@ -97,12 +97,12 @@ def test_a_plan_tells_the_hours_of_the_run_and_with_a_price_what_they_cost(monke
     plan = capsys.readouterr().out
     # 9,688 questions, 32 a step, three times.
     hours = float(re.search(r"a run of 906 steps: ([\d.]+) h", plan)[1])
-    job = Job("first", "1.5b/a1_v5e", (), price=1.5)
+    job = Job("first", "1.5b/a1_v5e", (), price_per_hour=24)
     said = expected(plan, "v5e:4x4", job)
     assert said == (
         f"906 steps in {hours:g} h on v5e:4x4, by the forecast: {16 * hours:,.0f} chip-hours, "
-        f"{24 * hours:,.0f} at 1.5 an hour"
+        f"about {24 * hours:,.0f} at 24 per hour"
     )
-    assert expected(plan, "v5e:4x4", replace(job, price=None)) == said.rpartition(", ")[0]
+    assert expected(plan, "v5e:4x4", replace(job, price_per_hour=None)) == said.rpartition(", ")[0]
     assert expected(plan, "v5e:4x4", replace(job, slices=2)).endswith("(codea1 plan --scale 2)")
     assert expected("nothing of hours", "v5e:4x4", job) == ""
