@@ -26,8 +26,8 @@ def codea1(*arguments: str) -> tuple[str, ...]:
 class Job:
     """A run: its name, its preset with overrides, and where it is stored (gs://bucket/folder, or None: here).
 
-    price_per_hour: of the hardware. sources: where its questions come from. evaluation: the arguments of `codea1 eval`, in
-    place of training; the preset then only tells the hardware and the judge.
+    price_per_hour: of the hardware. sources: where its questions come from. evaluation: the arguments of `codea1 eval`,
+    in place of training; the preset then only tells the hardware and the judge.
     """
 
     name: str
