@@ -38,7 +38,7 @@ def test_another_layout_other_devices_or_a_method_without_lengths_have_no_foreca
 
 def test_a_step_is_compared_by_its_own_lengths_and_the_part_that_is_furthest_off_is_named(tmp_path):
     """Calls that are counted by hand: two questions, two programs of 40 tokens each, two suites of 70 for each,
-    in blocks of 32. Each of eight GPUs has one row, in which both samples of a prompt follow one another."""
+    in blocks of 32. Both samples of a prompt are drawn at once, by the GPU that holds it."""
     settings = ["train.questions=2", "rollout.samples=2", "rollout.suites=2", "rollout.engine=core"]
     mini = [f"{policy}.grpo.mini_batch_questions=2" for policy in ("code", "test")]
     config = load(Config, "1.5b/a1_h100", [*settings, *mini])
@@ -51,13 +51,13 @@ def test_a_step_is_compared_by_its_own_lengths_and_the_part_that_is_furthest_off
     seconds = forecast.seconds(rollouts)
     # One prefill and the blocks; the KL term's reference, the gradient and the update.
     assert seconds == {
-        "generate_code": pytest.approx(1 + 2 * 40 / 32),
-        "generate_tests": pytest.approx(1 + 2 * 70 / 32),
+        "generate_code": pytest.approx(1 + 40 / 32),
+        "generate_tests": pytest.approx(1 + 70 / 32),
         "update_code": 3.0,
         "update_test": 3.0,
     }
     measured = {f"seconds/{part}": 2 * expected for part, expected in seconds.items()}
     measured["seconds/update_test"] = 1.0
     line = forecast.compared(measured, rollouts)
-    assert line.startswith("24.8 s without judging, where 14.9 are forecast: generate code 7.0 (3.5), ")
+    assert line.startswith("17.9 s without judging, where 11.4 are forecast: generate code 4.5 (2.2), ")
     assert line.endswith("furthest from its forecast: update test, 0.33 times")
