@@ -11,6 +11,7 @@ from codea1_jax.plan.scale import Scaled
 
 # Told apart by people who do not see all colors (Okabe and Ito).
 COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#999999")
+ALONE = ("#444444",)  # of bars without parts
 PARTS = {
     "prefill": ("prefill",),
     "decode": ("insert", "decode"),
@@ -67,7 +68,7 @@ def _panel(number: int, title: str, steps: Sequence[Scaled], values: Sequence[Se
         lines.append(_text(left - 6, y + 4, f"{tick * highest:.3g}", "end"))
     for place, (step, parts) in enumerate(zip(steps, values, strict=True)):
         x, y = left + place * each, float(bottom)
-        for color, part in zip(COLORS, parts, strict=False):
+        for color, part in zip(COLORS if len(parts) > 1 else ALONE, parts, strict=False):
             height = HEIGHT * part / highest
             y -= height
             lines.append(
