@@ -37,7 +37,7 @@ from codea1_jax.cli import eval as evaluate
 from codea1_jax.cli._arguments import Parser, unknown_options
 from codea1_jax.cli._failures import in_words
 from codea1_jax.cli._output import Output, ReaderGone
-from codea1_jax.cli._runtime import BAD_INPUT, DONE, FAILED, STOPPED, ctrl_c_again_if_dropped
+from codea1_jax.cli._runtime import BAD_INPUT, DONE, FAILED, STOPPED, ctrl_c_after_imports, ctrl_c_again_if_dropped
 from codea1_jax.errors import Interrupted, UserError
 from codea1_jax.hosts.device_memory import shortage_named
 
@@ -50,7 +50,7 @@ COMMANDS = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
-    with redirect_stdout(cast(TextIO, Output(sys.stdout))), ctrl_c_again_if_dropped():
+    with redirect_stdout(cast(TextIO, Output(sys.stdout))), ctrl_c_again_if_dropped(), ctrl_c_after_imports():
         try:
             return _run(_parse(arguments), sys.argv[1:] if arguments is None else arguments)
         except UserError as error:

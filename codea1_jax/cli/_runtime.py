@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import CodeType, FrameType
 from typing import Any
 
 DONE = 0
@@ -27,11 +28,44 @@ logger = logging.getLogger(__name__)
 @contextmanager
 def sigterm_as_ctrl_c() -> Iterator[None]:
     """Inside it, SIGTERM raises KeyboardInterrupt, unless another handler is installed."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    before = signal.signal(signal.SIGTERM, _stop_after_imports)
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def ctrl_c_after_imports() -> Iterator[None]:
+    """Inside it, Ctrl-C waits for an import to end: native modules, such as numpy's, crash or lose it in theirs."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
+        yield  # nohup ignores it, and whoever calls this from Python may handle it
+        return
+    signal.signal(signal.SIGINT, _stop_after_imports)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _stop_after_imports(number: int, frame: FrameType | None) -> None:
+    if any(code.co_filename.startswith("<frozen importlib") for code in _codes(frame)):
+        _send_again(number, 0.05)
+    else:
+        signal.default_int_handler(number, frame)
+
+
+def _codes(frame: FrameType | None) -> Iterator[CodeType]:
+    while frame is not None:
+        yield frame.f_code
+        frame = frame.f_back
+
+
+def _send_again(number: int, seconds: float) -> None:
+    again = threading.Timer(seconds, os.kill, (os.getpid(), number))
+    again.daemon = True
+    again.start()
 
 
 @contextmanager
@@ -40,12 +74,10 @@ def ctrl_c_again_if_dropped() -> Iterator[None]:
     report = sys.unraisablehook
 
     def repeat(dropped: Any) -> None:
-        if not isinstance(dropped.exc_value, KeyboardInterrupt):
+        if isinstance(dropped.exc_value, KeyboardInterrupt):
+            _send_again(signal.SIGINT, 0.01)  # not before the callback has ended
+        else:
             report(dropped)
-            return
-        again = threading.Timer(0.01, os.kill, (os.getpid(), signal.SIGINT))  # not before the callback has ended
-        again.daemon = True
-        again.start()
 
     sys.unraisablehook = repeat
     try:

@@ -1,0 +1,47 @@
+"""Ctrl-C while a command imports: native modules must not meet it, and it must not be lost."""
+
+import importlib
+import os
+import signal
+import sys
+import threading
+import time
+
+import pytest
+
+from codea1_jax.cli._runtime import ctrl_c_after_imports
+
+SLOW = """
+import time
+for _ in range(10):
+    time.sleep(0.05)
+complete = True
+"""
+
+
+def test_ctrl_c_waits_for_the_import_that_is_under_way(tmp_path, monkeypatch):
+    (tmp_path / "slow_to_import.py").write_text(SLOW)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(KeyboardInterrupt), ctrl_c_after_imports():
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        importlib.import_module("slow_to_import")
+        time.sleep(100)
+    assert sys.modules["slow_to_import"].complete
+
+
+def test_ctrl_c_is_immediate_otherwise_and_as_before_afterwards():
+    started, before = time.monotonic(), signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), ctrl_c_after_imports():
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(100)
+    assert time.monotonic() - started < 50
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_handler_of_the_caller_stays(monkeypatch):
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with ctrl_c_after_imports():
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
