@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -37,17 +38,18 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--lengths", type=Path, metavar="FILE", help="JSONL of lengths to expect; the least time still goes by --fill"
     )
-    parser.add_argument(
+    one_of = parser.add_mutually_exclusive_group()
+    one_of.add_argument(
         "--search",
         action="store_true",
         help="compile several layouts (mesh, rows, pages, micro-batches, ...) and print the fastest that fits",
     )
-    parser.add_argument(
+    one_of.add_argument(
         "--calibrate",
         action="store_true",
         help="run the programs of a step on the devices of this machine, and forecast its time from what they take",
     )
-    parser.add_argument(
+    one_of.add_argument(
         "--scale",
         type=_counts,
         metavar="1,2,4,...",
@@ -66,10 +68,9 @@ def _share(text: str) -> float:
 
 
 def _counts(text: str) -> list[int]:
-    counts = [int(count) for count in text.split(",")]
-    if min(counts) < 1:
-        raise argparse.ArgumentTypeError(f"{text}: counts are at least 1")
-    return sorted({1, *counts})  # what the others are compared with
+    if not re.fullmatch(r"[1-9]\d*(,[1-9]\d*)*", text):
+        raise argparse.ArgumentTypeError(f"{text} does not list counts of at least 1, as in 1,2,4")
+    return sorted({1, *map(int, text.split(","))})  # one is what the others are compared with
 
 
 def _run(options: argparse.Namespace) -> int:

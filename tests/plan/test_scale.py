@@ -99,6 +99,10 @@ def test_the_command_says_where_it_stops_and_draws_it(tmp_path, capsys):
     assert document["scale"][0]["step_seconds_expected"] == pytest.approx(document["step_seconds_expected"])
     bars = ElementTree.parse(picture).findall(".//{*}rect")
     assert len(bars) == 1 + 5 + 3 * 5 + 3 + 3  # the ground, the legend, parts of three steps, two panels of single bars
+    assert cli.main([*command, "--calibrate"]) == 2
+    assert "not allowed with" in capsys.readouterr().err
+    assert cli.main([*command, "--scale", "1,0"]) == 2
+    assert "1,0 does not list counts of at least 1" in capsys.readouterr().err
     assert cli.main(["plan", "1.5b/a1_v5e", "--picture", "a.svg"]) == 2
     assert "--picture draws what --scale forecasts" in capsys.readouterr().err
 
