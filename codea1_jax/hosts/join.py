@@ -31,6 +31,7 @@ from codea1_jax.hosts.gather import is_writer
 T = TypeVar("T")
 
 HEARTBEAT_SECONDS = 30  # who is silent for so long is dead
+_LEAVING_SECONDS = 10  # in which those who met the same failure leave
 _LOOK_SECONDS = 5.0
 _HOW_TO_RESUME = "what was saved is good: resume with the same command and --resume, on as many hosts as there are"
 
@@ -76,17 +77,19 @@ def joined(settings: HostsConfig) -> Iterator[None]:
                 yield
                 _wait_for_every_device()
             over.set()
-            _wait_for_the_others_to_leave()
+            _wait_for_the_others_to_leave(HEARTBEAT_SECONDS)
         except (UserError, Interrupted, KeyboardInterrupt):
             # All hosts know of it, or get the same signal, and leave by this door.
             _wait_for_the_others_to_come()
             over.set()
-            _wait_for_the_others_to_leave()
+            _wait_for_the_others_to_leave(HEARTBEAT_SECONDS)
             raise
         except jax.errors.JaxRuntimeError as error:
             if is_shortage(error):
                 raise
-            # A collective whose peer is gone.
+            # A collective whose peer is gone. It fails on every host, and JAX aborts those that cannot take leave.
+            over.set()
+            _wait_for_the_others_to_leave(_LEAVING_SECONDS)
             raise HostLost(f"lost another host ({str(error).splitlines()[0]}); {_HOW_TO_RESUME}") from error
         finally:
             over.set()
@@ -136,11 +139,11 @@ def _wait_for_the_others_to_come() -> None:
         client.wait_at_barrier("codea1/the door", HEARTBEAT_SECONDS * 1000)
 
 
-def _wait_for_the_others_to_leave() -> None:
-    """The first process leaves last, for it is whom the others take leave of."""
+def _wait_for_the_others_to_leave(seconds: float) -> None:
+    """The first process leaves last, for it is whom the others take leave of; a dead one is not waited for longer."""
     client, count = distributed.global_state.client, distributed.global_state.num_processes
     assert client is not None
-    until = time.monotonic() + HEARTBEAT_SECONDS
+    until = time.monotonic() + seconds
     while is_writer() and len(client.get_live_nodes(list(range(count)))) > 1 and time.monotonic() < until:
         time.sleep(0.05)
 
