@@ -7,6 +7,7 @@ alike everywhere, so what one host alone knows (a bad directory, a signal) is sh
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
@@ -28,11 +29,14 @@ from codea1_jax.hosts.death_notice import DeathNotice
 from codea1_jax.hosts.device_memory import is_shortage
 from codea1_jax.hosts.gather import is_writer
 
+logger = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
 HEARTBEAT_SECONDS = 30  # who is silent for so long is dead
-_LEAVING_SECONDS = 10  # in which those who met the same failure leave
 _LOOK_SECONDS = 5.0
+_LEAVING_SECONDS = 3 * _LOOK_SECONDS  # in which those who met the same failure, or read of it, leave
+_LOST = "codea1/lost"  # where a host that has lost another one writes it for the rest
 _HOW_TO_RESUME = "what was saved is good: resume with the same command and --resume, on as many hosts as there are"
 
 
@@ -84,12 +88,16 @@ def joined(settings: HostsConfig) -> Iterator[None]:
             over.set()
             _wait_for_the_others_to_leave(HEARTBEAT_SECONDS)
             raise
-        except jax.errors.JaxRuntimeError as error:
-            if is_shortage(error):
+        except (jax.errors.JaxRuntimeError, ValueError) as error:
+            # A collective whose peer is gone; JAX raises ValueError where it fails before it has begun.
+            if "Gloo" not in str(error) if isinstance(error, ValueError) else is_shortage(error):
                 raise
-            # A collective whose peer is gone. It fails on every host, and JAX aborts those that cannot take leave.
             over.set()
-            _wait_for_the_others_to_leave(_LEAVING_SECONDS)
+            # It need not fail on every host, and JAX aborts those that cannot take leave of the first.
+            logger.warning("a collective has failed; the other hosts have %d s to leave", _LEAVING_SECONDS)
+            with suppress(jax.errors.JaxRuntimeError):  # it is the first one that is gone
+                _Board().write(f"{_LOST}/{jax.process_index()}", f"lost another host; {_HOW_TO_RESUME}")
+                _wait_for_the_others_to_leave(_LEAVING_SECONDS)
             raise HostLost(f"lost another host ({str(error).splitlines()[0]}); {_HOW_TO_RESUME}") from error
         finally:
             over.set()
@@ -159,11 +167,10 @@ def _watch(over: threading.Event, notice: DeathNotice) -> None:
     while not over.wait(_LOOK_SECONDS):
         alive = client.get_live_nodes(list(range(count)))
         gone = [str(index) for index in range(count) if index not in alive]
-        if gone and not over.is_set():
-            print(
-                f"codea1: host {', '.join(gone)} of {count} is gone; this one stops too; {_HOW_TO_RESUME}",
-                file=sys.stderr,
-                flush=True,
-            )
+        written = list(_Board().read(_LOST).values())
+        if (gone or written) and not over.is_set():
+            silent = f"host {', '.join(gone)} of {count} is gone; this one stops too; {_HOW_TO_RESUME}"
+            why = silent if gone else written[0]
+            print(f"codea1: {why}", file=sys.stderr, flush=True)
             notice.cancel()
             os._exit(1)
