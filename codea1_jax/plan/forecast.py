@@ -1,8 +1,8 @@
 """What a step is expected to take: the calls that the project's own schedule makes, times what each of them takes.
 
-Prefills have several sizes. Those that make at least `WORTH_COMPILING` of the calls are compiled; the rest count as the
-smallest compiled one that is large enough. What attention reads of the cache follows from the pages in use, and
-what it computes of packed rows from how they are packed.
+Prefills and blocks of decoding have several sizes. Those that make at least `WORTH_COMPILING` of the calls are
+compiled; the rest count as the smallest compiled one that is large enough. What attention reads of the cache follows
+from the pages in use, and what it computes of packed rows from how they are packed.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ class StepCalls:
     learned: Mapping[str, Learned] = field(default_factory=dict)
     pairs: Mapping[str, Number] = field(default_factory=dict)
 
-    def smaller_prefills(self, run: PlannedRun) -> list[ProgramName]:
-        """The prefills besides the largest that are worth compiling."""
+    def smaller_programs(self, run: PlannedRun) -> list[ProgramName]:
+        """The prefills and blocks of decoding besides the largest that are worth compiling."""
         return [
             ProgramName(phase, shape)
             for phase, calls in self.calls.items()
-            if phase.startswith("prefill")
+            if phase.split()[0] in ("prefill", "decode")
             for shape, count in calls.items()
             if shape != largest_shape(run, phase) and count >= WORTH_COMPILING * sum(calls.values())
         ]
@@ -83,7 +83,7 @@ def largest_shape(run: PlannedRun, phase: str) -> tuple[int, ...]:
         return (_capacity(run, owner).prefill_buckets[-1],)
     if kind == "decode":
         capacity = _capacity(run, owner)
-        return capacity.prompt_pages, capacity.response_pages
+        return capacity.rows // capacity.batch_shards, capacity.prompt_pages, capacity.response_pages
     return batch_shape(fullest_batch(run, owner)) if kind in ("score-old", "score-ref", "gradient") else ()
 
 
@@ -145,9 +145,9 @@ def _computed(run: PlannedRun, policy: str, group: Group) -> Group:
 def _decode_calls(run: PlannedRun, load: SamplingLoad, sampled: Sampled) -> Mapping[tuple[int, ...], Number]:
     capacity, reader = load_capacity(run, load), reader_for(run.platform)
     calls: dict[tuple[int, ...], Number] = {}
-    for needed, steps in sampled.steps.items():
-        columns = reader.columns(needed, capacity)
-        calls[columns] = calls.get(columns, 0) + steps / capacity.block
+    for (rows, *needed), steps in sampled.steps.items():
+        shape = rows, *reader.columns((needed[0], needed[1]), capacity)
+        calls[shape] = calls.get(shape, 0) + steps / capacity.block
     return calls
 
 

@@ -133,7 +133,7 @@ def make_plan(config: Config, hardware: Hardware, fill: float, watch: Watch, len
     run = make_planned_run(config, hardware)
     refuse_what_cannot_fit(run, hardware)
     planned, step = phases(run, fill), step_calls(run, fill, lengths)
-    wanted = [*(ProgramName(phase.name) for phase in planned), *step.smaller_prefills(run)]
+    wanted = [*(ProgramName(phase.name) for phase in planned), *step.smaller_programs(run)]
     compiled = compile_programs(config, hardware, wanted, watch)
     rows = tuple(_row(run, hardware, phase, step, compiled) for phase in planned)
     limit, judging = limit_seconds(run, hardware, step), judging_seconds(config, hardware)

@@ -10,6 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from codea1_jax.models.chips import GIB
+from codea1_jax.plan.arithmetic.workload import is_sampling
 from codea1_jax.plan.calibrate import Calibrated
 from codea1_jax.plan.compiled.compiler import Compiled
 from codea1_jax.plan.plan import Plan, Row, gib
@@ -17,7 +18,6 @@ from codea1_jax.plan.planned import PHASE_COLUMNS, Planned
 from codea1_jax.plan.scale import Scaled
 from codea1_jax.plan.search import Candidate
 
-SAMPLING = ("prefill", "insert", "decode")
 WORTH_SCALING = 0.5  # how busy devices should be, compared with those of one copy
 WORTH_A_LINE = 0.1  # temporaries, as a share of parameters and cache
 
@@ -126,7 +126,7 @@ def search_table(candidates: Sequence[Candidate], title: str) -> Table:
         if (plan := candidate.plan) is None:
             table.add_row(layout, "", str(candidate), "", "")
             continue
-        sampling = sum(row.expected_seconds for row in plan.rows if row.phase.name.split()[0] in SAMPLING)
+        sampling = sum(row.expected_seconds for row in plan.rows if is_sampling(row.phase.name))
         temporaries = gib(max(row.temporaries for row in plan.rows))
         table.add_row(layout, peak(plan), str(candidate), f"{sampling:.4g}", temporaries)
     return table
@@ -179,8 +179,7 @@ def scale_document(steps: Sequence[Scaled]) -> list[dict[str, Any]]:
 
 def _arguments(row: Row) -> int:
     """Bytes that a sampling phase is given: parameters and cache."""
-    sampling = row.phase.name.split()[0] in SAMPLING
-    return row.compiled.arguments if sampling and isinstance(row.compiled, Compiled) else 0
+    return row.compiled.arguments if is_sampling(row.phase.name) and isinstance(row.compiled, Compiled) else 0
 
 
 def peak(plan: Plan) -> str:

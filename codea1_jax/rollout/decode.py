@@ -47,7 +47,7 @@ class ResidentPrompts(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Where every row stands at the start of a block. The host owns this; it is a few kilobytes.
+    """Where every row of a block stands at its start. The host owns this; it is a few kilobytes.
 
     place: the row's own among its shard's places, of which each slot has `width`; one too many if it has none.
     prompt: tokens of its prompt in the cache.

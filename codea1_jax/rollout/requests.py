@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+LEAST_ROWS = 16  # of a shard, for which a program is made: with fewer, matrix units take as long
+
 
 @dataclass(frozen=True)
 class Sampling:
@@ -90,7 +92,7 @@ class Capacity:
     batch_shards: into that many the mesh splits rows, slots and pages, which must be multiples.
 
     At most len(prefill_buckets) prefill programs and, for each kind of sampling used (greedy, plain,
-    filtered), len(prompt_buckets) * len(response_buckets) decoding programs are ever compiled.
+    filtered), len(row_buckets) * len(prompt_buckets) * len(response_buckets) decoding programs are ever compiled.
     """
 
     rows: int
@@ -138,6 +140,14 @@ class Capacity:
         each = pages_of(prompt_buckets[-1], block) + width * (response_buckets[-1] // block - 1)
         rows, pages = slots * width, slots * each
         return cls(rows, slots, width, pages, prompt_buckets, response_buckets, block, prefill_tokens, batch_shards)
+
+    @property
+    def row_buckets(self) -> tuple[int, ...]:
+        """Ascending numbers of rows that a block may decode: all, and quarters thereof for when samples run out."""
+        each = [self.rows // self.batch_shards]
+        while (quarter := -(-each[-1] // 4)) >= LEAST_ROWS:
+            each.append(quarter)
+        return tuple(rows * self.batch_shards for rows in reversed(each))
 
     @property
     def prompt_pages(self) -> int:

@@ -41,7 +41,7 @@ class Counters:
 
     prefilled: prompt tokens run through the model, without padding; a prompt's last token is decoded instead.
     blocks: decode blocks.
-    steps: the steps they ran, each one token for every row.
+    steps: the steps they ran, each one token for every row of the block.
     drawn: tokens of completions.
     preempted: samples that lost their row for want of pages, and were drawn again.
     """
@@ -133,9 +133,9 @@ class Sampler:
             if not schedule.busy:
                 break
             decoder = make_decoder(self._model, self._mesh, self._capacity, self._eos_ids, kind, schedule.columns())
-            self._programs.add(decoder)
-            limited = controls._replace(max_new_tokens=schedule.limits())
-            cache, running = self._decode(decoder, params, cache, schedule.prompts(), schedule.rows(), limited)
+            rows, limited = schedule.rows(), controls._replace(max_new_tokens=schedule.limits())
+            self._programs.add((decoder, len(rows.token)))
+            cache, running = self._decode(decoder, params, cache, schedule.prompts(), rows, limited)
             yield from finished  # while the device works
             block = self._fetch(running)
             self._check_and_count(block)

@@ -9,6 +9,9 @@ pod decide alike. Between two blocks
 3. if too many rows stay free, waiting prompts become resident, as many as fill a prefill, on the shards that lack work
    most. A prefill computes padding where it is not full, so it waits until a sixteenth of the rows have no sample.
 
+When samples run out, the longest are still being drawn: a block decodes as many rows as the smallest bucket that holds
+those in use, which are then numbered anew, shard by shard.
+
 Requests wait in order of prompt bucket, longest first, so that prompts resident together are alike.
 """
 
@@ -161,8 +164,17 @@ class Schedule:
         """Whether any sample is in no row yet, or again."""
         return bool(self._waiting) or any(shard.waiting for shard in self._shards)
 
+    def _decoded(self) -> np.ndarray:
+        """Which rows the next block decodes, by its own numbers: those in use, and others that fill the bucket."""
+        in_use = self._active.reshape(len(self._shards), -1)
+        fullest = int(in_use.sum(axis=1).max()) * len(self._shards)
+        count = bucket_of(fullest, self._capacity.row_buckets) // len(self._shards)
+        chosen = np.sort(np.argsort(~in_use, axis=1, kind="stable")[:, :count], axis=1)
+        return (chosen + np.arange(len(self._shards))[:, None] * in_use.shape[1]).reshape(-1)
+
     def rows(self) -> Rows:
-        """What the next block's rows start from."""
+        """What the next block's rows start from, as many as one of the capacity's `row_buckets`."""
+        here = self._decoded()
         host: Any = (
             self._place,
             self._prompt,
@@ -172,7 +184,7 @@ class Schedule:
             self._key,
             self._pages,
         )
-        return Rows(*(array.copy() for array in host))  # a device may read them while they change here
+        return Rows(*(array[here] for array in host))  # copies: a device may read them while they change here
 
     def prompts(self) -> ResidentPrompts:
         """The resident prompts; those that no row looks at count as empty, so that they are not read."""
@@ -183,8 +195,8 @@ class Schedule:
         return ResidentPrompts(*host)
 
     def limits(self) -> np.ndarray:
-        """The most tokens of every row's sample, int32 [rows]."""
-        return self._limit.copy()
+        """The most tokens of each sample that the next block decodes, int32 [rows]."""
+        return self._limit[self._decoded()]
 
     def columns(self) -> tuple[int, int]:
         """The pages of prompts and of responses that the next block's rows need to look at."""
@@ -369,17 +381,19 @@ class Schedule:
         """Takes in a block's tokens, moves every row on and returns the requests that are now complete."""
         tokens, logprobs = (np.ascontiguousarray(np.asarray(drawn).T) for drawn in (block.tokens, block.logprobs))
         active, count = np.asarray(block.active), np.asarray(block.count)
-        self._token[active] = tokens[active, -1]
-        self._num_generated[active] += self._capacity.block
-        goes_on = active.tolist()
+        decoded = self._decoded()
+        going_on = decoded[active]
+        self._token[going_on] = tokens[active, -1]
+        self._num_generated[going_on] += self._capacity.block
+        goes_on, number = active.tolist(), dict(zip(decoded.tolist(), range(len(decoded)), strict=True))
         for shard in self._shards:
             for sample in list(shard.samples):
-                row = sample.row
-                sample.blocks.append((tokens[row], logprobs[row]))
-                if goes_on[row]:
+                here = number[sample.row]
+                sample.blocks.append((tokens[here], logprobs[here]))
+                if goes_on[here]:
                     sample.drawn += self._capacity.block
                 else:
-                    sample.group.completions[sample.index] = sample.completion(int(count[row]), self._eos_ids)
+                    sample.group.completions[sample.index] = sample.completion(int(count[here]), self._eos_ids)
                     self._vacate(shard, sample)
         return [finished for shard in self._shards for finished in self._leave(shard)]
 

@@ -56,8 +56,8 @@ def test_sampling_calls_the_programs_of_a_real_rollout(run, step):
     groups = choose_groups(load_, LENGTHS)
     requests = [Request((5,) * g.prompt, (i,), len(g.responses), g.responses) for i, g in enumerate(groups)]
     list(sampler.generate(params, requests, Sampling(256)))
-    decoders = {program.columns for program in sampler._programs if isinstance(program, Decoder)}
-    prefills = {program[1:] for program in sampler._programs if not isinstance(program, Decoder)}
+    decoders = {(program[1], *program[0].columns) for program in sampler._programs if isinstance(program[0], Decoder)}
+    prefills = {program[1:] for program in sampler._programs if not isinstance(program[0], Decoder)}
     assert set(step.calls["decode code"]) == decoders and len(decoders) > 1
     assert set(step.calls["prefill code"]) == prefills
     # A block's part is its steps by those of a whole one.
@@ -82,11 +82,11 @@ def test_a_block_that_is_measured_runs_all_of_its_steps_and_every_row_is_active(
 
 
 def test_a_phase_takes_its_calls_times_what_the_smallest_program_takes_that_holds_them(run):
-    calls = {"decode code": {(4, 3): 2, (2, 3): 0.5, (2, 1): 4}}
+    calls = {"decode code": {(6, 4, 3): 2, (6, 2, 3): 0.5, (6, 2, 1): 4}}
     step = StepCalls(calls, {"code": simulate_sampling(tuple(LENGTHS["code"]), CAPACITY)})
     measured = {
         ProgramName("decode code"): Measured(1.0, 0.5),
-        ProgramName("decode code", (2, 1)): Measured(0.25, 0.25),
+        ProgramName("decode code", (6, 2, 1)): Measured(0.25, 0.25),
     }
     found = phase_forecast(run, step, "decode code", measured)
     assert found.calls == 6.5

@@ -71,6 +71,12 @@ def test_rows_are_occupied_until_the_last_sample_has_begun_and_share_their_promp
     assert (more.blocks, more.occupancy) == (4, 1)  # the fifth begins in the second block
 
 
+def test_blocks_count_by_the_rows_that_they_decode():
+    capacity = Capacity.for_slots(1, 64, (8,), (16,), block=4, prefill_tokens=8)
+    found = simulate_sampling((Group(4, (4,) * 48 + (16,) * 16),), capacity)
+    assert found.steps == {(64, 2, 3): 4, (16, 2, 3): 12}
+
+
 def test_mini_batches_are_packed_by_themselves():
     packing = PackingConfig(row_length=32, micro_batch_tokens=32, logit_chunk=32)
     groups = (Group(20, (13,)),) * 4  # a sequence fills a row
@@ -185,7 +191,7 @@ def test_a_step_s_learning_follows_from_its_mini_batches():
         assert old == pytest.approx(gradients / 2, abs=2)  # all but the first of two mini-batches
     # 256 programs on golden tests; 2,048 suites on their program and on the reference; 16 chips with 14 cores each.
     assert judging_seconds(config, hardware) == pytest.approx((256 + 2 * 2048) / (330 * 16 * 14))
-    assert all(name.shape for name in step.smaller_prefills(make_planned_run(config, hardware)))
+    assert all(name.shape for name in step.smaller_programs(make_planned_run(config, hardware)))
 
 
 def test_responses_that_an_update_skips_are_not_counted():

@@ -67,7 +67,7 @@ def test_every_phase_of_a_small_model_is_compiled_and_fits(small_plan):
     learning = ["score-old code", "score-ref code", "gradient code", "update code"]
     assert names == ["prefill code", "insert code", "decode code", *learning]
     assert plan.fits
-    smaller = [str(name) for name in plan.step.smaller_prefills(plan.run)]
+    smaller = [str(name) for name in plan.step.smaller_programs(plan.run)]
     assert set(begun) == {*names, *smaller} and begun == ended and len(begun) == len(names) + len(smaller)
     assert [done for done, *_ in seen] == [(i + 1) // 2 for i in range(2 * len(begun))]
     assert {total for _, total, *_ in seen} == {len(begun)}

@@ -235,6 +235,16 @@ def test_programs_are_compiled_once_and_no_more_than_the_capacity_says(model, pa
     )  # a prefill of another length, if anything
 
 
+def test_the_last_samples_are_decoded_in_a_quarter_of_the_rows_with_the_same_tokens(model, params, requests):
+    roomy = dataclasses.replace(SMALL, rows=64, slots=16, width=5, pages=400, response_buckets=(12,))
+    limits = [tuple(12 if index == 1 else 2 + index for index in range(request.samples)) for request in requests]
+    mixed = [dataclasses.replace(request, limits=limit) for request, limit in zip(requests, limits, strict=True)]
+    expected = tokens_of(sampler_of(model).generate(params, mixed, Sampling(12)))
+    sampler = sampler_of(model, roomy)
+    assert tokens_of(sampler.generate(params, mixed, Sampling(12))) == expected
+    assert {program[1] for program in sampler._programs if isinstance(program[0], decode.Decoder)} == {16, 64}
+
+
 def test_short_rows_do_not_pay_for_long_buckets(model, params, requests):
     sampler = sampler_of(model, BUCKETS)
     short = [request for request in requests if len(request.prompt) <= 8]

@@ -109,9 +109,10 @@ def test_a_key_is_the_samples_own(other):
 def check_pages(schedule, capacity, requests):
     """No page has two owners, everyone who will be read has the pages for it, and every place one row."""
     rows, prompts = schedule.rows(), schedule.prompts()
-    shards = capacity.batch_shards
+    shards, each = capacity.batch_shards, len(rows.place) // capacity.batch_shards
+    assert each * shards in capacity.row_buckets
     for shard in range(shards):
-        mine = slice(shard * capacity.rows // shards, (shard + 1) * capacity.rows // shards)
+        mine = slice(shard * each, (shard + 1) * each)
         slots = slice(shard * capacity.slots // shards, (shard + 1) * capacity.slots // shards)
         owned = np.concatenate([rows.pages[mine].ravel(), prompts.pages[slots].ravel()])
         owned = owned[owned != capacity.pages]
@@ -129,9 +130,7 @@ def check_pages(schedule, capacity, requests):
     assert (held[rows.active] == np.array(wanted)[rows.active]).all()
     assert (rows.num_generated[~rows.active] == 0).all()  # whose pages may be anyone's by now
     places = capacity.slots // shards * capacity.width
-    looked_at = set(
-        (rows.place + np.arange(capacity.rows) // (capacity.rows // shards) * schedule._places)[rows.active]
-    )
+    looked_at = set((rows.place + np.arange(len(rows.place)) // each * schedule._places)[rows.active])
     assert set(np.flatnonzero(prompts.lengths)) <= {place // capacity.width for place in looked_at}
 
 
@@ -144,7 +143,7 @@ def count_preemptions(random):
     """Plays a workload that is drawn, of a capacity that is drawn, and checks all of it."""
     shards, width, block = int(random.integers(1, 4)), int(random.integers(1, 4)), 4
     longest, prompt = 4 * int(random.integers(1, 16)), int(random.integers(1, 14))
-    rows, slots = shards * int(random.integers(1, 9)), shards * int(random.integers(1, 7))
+    rows, slots = shards * int(random.choice([1, 3, 8, 61, 70, 300])), shards * int(random.integers(1, 30))
     least = shards * (pages_of(prompt, block) + longest // block - 1)
     capacity = Capacity(
         rows,
@@ -167,7 +166,7 @@ def count_preemptions(random):
         check_pages(schedule, capacity, requests)
         state = schedule.rows()
         left = np.where(state.active, schedule.limits() - state.num_generated, 0)
-        drawn = np.broadcast_to(state.num_generated + np.arange(block)[:, None], (block, rows))
+        drawn = state.num_generated + np.arange(block)[:, None]
         finished = schedule.record(
             DecodedBlock(drawn, -drawn.astype(np.float32), np.minimum(left, block), left > block, np.int32(block))
         )
@@ -180,6 +179,32 @@ def count_preemptions(random):
             assert completion.tokens == tuple(range(limit))
             assert completion.logprobs == tuple(-float(place) for place in range(limit))
     return schedule.preempted
+
+
+def test_a_block_decodes_no_more_rows_than_the_bucket_that_holds_those_in_use():
+    capacity = Capacity.for_slots(2, 64, (8,), (12,), block=4, prefill_tokens=8, batch_shards=2)
+    assert capacity.row_buckets == (32, 128)  # of 64 rows a shard a quarter, but not a sixteenth
+    limits = [tuple(12 if index in long else 4 for index in range(64)) for long in ({40, 63}, range(16, 33))]
+    requests = [Request((9, 8), (number,), 64, limits[number]) for number in (0, 1)]
+
+    def play(schedule):
+        """The blocks' rows, and the schedule before each."""
+        while schedule.admit() or schedule.busy:
+            state = schedule.rows()
+            yield state, schedule.limits()
+            left = np.where(state.active, schedule.limits() - state.num_generated, 0)
+            schedule.record(block_of(np.minimum(left, 4), left > 4))
+
+    crowded = [len(state.token) for state, _ in play(schedule_of(requests, capacity))]
+    assert crowded == [128, 128, 128]  # seventeen in a shard are one too many
+    sparse = [dataclasses.replace(requests[0], stream=(number,)) for number in (0, 1)]
+    blocks = list(play(schedule_of(sparse, capacity)))
+    assert [len(state.token) for state, _ in blocks] == [128, 32, 32]
+    state, limit = blocks[1]
+    np.testing.assert_array_equal(np.flatnonzero(state.active), [14, 15, 30, 31])  # in the order that they had
+    assert (limit[state.active] == 12).all() and (state.num_generated[state.active] == 4).all()
+    keys = [sample_key(0, (number,), index) for number in (0, 1) for index in (40, 63)]
+    np.testing.assert_array_equal(state.key[state.active], keys)
 
 
 def test_a_prefill_waits_until_enough_rows_lack_a_sample():

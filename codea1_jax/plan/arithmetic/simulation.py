@@ -24,15 +24,18 @@ from codea1_jax.rollout.schedule import Schedule
 BatchShape = tuple[int, int, int]
 """Rows, places and targets of a micro-batch."""
 
+BlockShape = tuple[int, int, int]
+"""Rows of a shard, and the pages of prompts and of responses, that a block of decoding looks at."""
+
 
 @dataclass(frozen=True)
 class Sampled:
     """What it takes to sample some groups.
 
-    prefills: calls by tokens of a shard's row. blocks: of decoding. steps: of these blocks, by the pages of prompts and
-    of responses that a block's rows need to look at. read: tokens whose keys and values are read, by
-    the shard that reads most, over the steps of all blocks. occupancy: share of the rows, over all blocks until the
-    last sample began, in which a sample was decoded; after that rows empty one by one. drawn: tokens of completions.
+    prefills: calls by tokens of a shard's row. blocks: of decoding. steps: of these blocks, by what they need to look
+    at. read: tokens whose keys and values are read, by the shard that reads most, over the steps of all blocks.
+    occupancy: share of the rows, over all blocks until the last sample began, in which a sample was decoded; after that
+    rows empty one by one. drawn: tokens of completions.
     prefilled: prompt tokens that were computed, padding included, of which `prompts` had to be. preempted: samples that
     lost their row for want of pages. pairs: of places that the flash kernels compute in all prefills for one head, in
     each prefill by the shard that has most; 0 without such kernels.
@@ -40,7 +43,7 @@ class Sampled:
 
     prefills: Mapping[int, int]
     blocks: int
-    steps: Mapping[tuple[int, int], int]
+    steps: Mapping[BlockShape, int]
     read: int
     occupancy: float
     drawn: int
@@ -60,10 +63,8 @@ def simulate_sampling(groups: tuple[Group, ...], capacity: Capacity, kernels: Ke
     longest = capacity.response_buckets[-1]
     schedule = Schedule(requests, capacity, longest=longest, eos_ids=(1,), pad_id=0, seed=0)
     prefills, blocks, begun, prefilled, read, pairs = Counter[int](), 0, 0, 0, 0, 0
-    steps = Counter[tuple[int, int]]()
+    steps = Counter[BlockShape]()
     busy: list[int] = []
-    shape = (capacity.block, capacity.rows)
-    tokens, logprobs = np.zeros(shape, np.int32), np.zeros(shape, np.float32)
     while True:
         for admitted in schedule.admit():
             prefills[admitted.tokens.shape[1]] += 1
@@ -75,12 +76,13 @@ def simulate_sampling(groups: tuple[Group, ...], capacity: Capacity, kernels: Ke
         rows = schedule.rows()
         left = np.where(rows.active, schedule.limits() - rows.num_generated, 0)
         ran = min(int(left.max()), capacity.block)
-        steps[schedule.columns()] += ran
+        steps[len(left) // capacity.batch_shards, *schedule.columns()] += ran
         blocks += 1
         busy.append(int((left > 0).sum()))
         begun = blocks if schedule.waiting else begun
         read += ran * _read_by_fullest_shard(schedule, capacity)
-        drawn: Any = (tokens, logprobs, np.minimum(left, capacity.block), left > capacity.block, ran)
+        tokens = np.zeros((capacity.block, len(left)), np.int32)
+        drawn: Any = (tokens, tokens * 0.0, np.minimum(left, capacity.block), left > capacity.block, ran)
         schedule.record(DecodedBlock(*drawn))
     return Sampled(
         prefills=prefills,

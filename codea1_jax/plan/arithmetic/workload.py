@@ -46,6 +46,11 @@ class Phase:
     traffic: Number
 
 
+def is_sampling(phase: str) -> bool:
+    """Whether a phase of that name draws samples; the others learn from them."""
+    return phase.startswith(("prefill ", "insert ", "decode "))
+
+
 @dataclass(frozen=True)
 class PlannedRun:
     """A configuration, the shape of its model, and how the mesh splits them.

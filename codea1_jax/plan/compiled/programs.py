@@ -56,8 +56,8 @@ EOS = (-1,)  # no token: a block that is measured ends with its last step
 
 
 Shape = tuple[int, ...]
-"""Of a smaller program of a phase: the tokens of a prefill, the pages of prompts and of responses that a block of
-decoding looks at, or the rows, places and targets of a micro-batch."""
+"""Of a smaller program of a phase: the tokens of a prefill; the rows of a shard, and the pages of prompts and of
+responses, that a block of decoding looks at; or the rows, places and targets of a micro-batch."""
 
 
 @dataclass(frozen=True)
@@ -186,10 +186,10 @@ def _sampling(
         shapes = jax.tree.map(lambda x: _shape(x.shape, x.dtype), packed)
         return cache, outputs(prompt_pages, model, mesh, copied, shapes), packed.pages.reshape(-1)
 
-    def decoding(columns: tuple[int, int], shape: Shape) -> Program:
+    def decoding(rows: int, columns: tuple[int, int], shape: Shape) -> Program:
         kind = SamplingKind.FILTERED if rollout.top_p < 1 else SamplingKind.PLAIN
         decoder = make_decoder(model, mesh, capacity, EOS, kind, columns)
-        lower, state = partial(Decoder.__call__.lower, decoder), _half_full(capacity, columns)
+        lower, state = partial(Decoder.__call__.lower, decoder), _half_full(capacity, rows, columns)
         read = capacity.block * _tokens_read(capacity, *state[:2])
         return Program(f"decode {load.role}", lower, lambda: (copied, cache, *state), always, shape, read)
 
@@ -198,9 +198,9 @@ def _sampling(
         yield prefilling(shape[0], shape)
     if apart:
         yield Program(f"insert {load.role}", partial(insert.lower, mesh), inserted, always + device_bytes(copied))
-    yield decoding((capacity.prompt_pages, capacity.response_pages), ())
-    for prompts, responses in smaller.get(f"decode {load.role}", ()):
-        yield decoding((prompts, responses), (prompts, responses))
+    yield decoding(capacity.rows // capacity.batch_shards, (capacity.prompt_pages, capacity.response_pages), ())
+    for shape in smaller.get(f"decode {load.role}", ()):
+        yield decoding(shape[0], (shape[1], shape[2]), shape)
 
 
 def _decode_params(model: Qwen2, params: Params, mesh: Mesh) -> Params:
@@ -226,11 +226,15 @@ def _full_prefill(capacity: Capacity, tokens: int) -> PackedPrompts:
     )
 
 
-def _half_full(capacity: Capacity, columns: tuple[int, int]) -> tuple[ResidentPrompts, Rows, Controls]:
-    """What a block starts from that finds half of these pages, of prompts and of responses, full."""
+def _half_full(capacity: Capacity, each: int, columns: tuple[int, int]) -> tuple[ResidentPrompts, Rows, Controls]:
+    """What a block of `each` rows a shard starts from that finds half of these pages full.
+
+    Prompts have `width` rows each; the other slots are empty.
+    """
     block, shards = capacity.block, capacity.batch_shards
     prompt, drawn = (pages * block // 2 // block * block for pages in columns)
-    rows, slots = np.arange(capacity.rows), np.arange(capacity.slots)
+    rows, slots = np.arange(each * shards), np.arange(capacity.slots)
+    in_use = slots % (capacity.slots // shards) * capacity.width < each
 
     def pages(owners: np.ndarray, each: int) -> Any:
         numbers = owners[:, None] % (len(owners) // shards) * each + np.arange(each)
@@ -239,9 +243,9 @@ def _half_full(capacity: Capacity, columns: tuple[int, int]) -> tuple[ResidentPr
     every, one = np.ones_like(rows), np.float32(1)
     controls: Any = (one, one, np.int32(0), _given(every * (drawn + block + 1)))
     return (
-        ResidentPrompts(_given(np.full_like(slots, prompt)), pages(slots, capacity.prompt_pages)),
+        ResidentPrompts(_given(np.where(in_use, prompt, 0)), pages(slots, capacity.prompt_pages)),
         Rows(
-            place=_given(rows % (capacity.rows // shards)),
+            place=_given(rows % each),
             prompt=_given(every * prompt),
             token=_given(0 * every),
             num_generated=_given(every * drawn),
@@ -255,8 +259,7 @@ def _half_full(capacity: Capacity, columns: tuple[int, int]) -> tuple[ResidentPr
 
 def _tokens_read(capacity: Capacity, prompts: ResidentPrompts, rows: Rows) -> int:
     """Tokens that each shard's rows look at in a step: a prompt once, for all of its rows."""
-    each = capacity.rows // capacity.batch_shards
-    return -(-each // capacity.width) * int(prompts.lengths[0]) + each * int(rows.num_generated[0])
+    return (int(prompts.lengths.sum()) + int(rows.num_generated.sum())) // capacity.batch_shards
 
 
 def _given(array: np.ndarray, dtype: Any = np.int32) -> Any:
