@@ -15,14 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from itertools import chain
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float
 
 from codea1_jax.checkpoint.offload import in_device_memory
@@ -45,6 +47,7 @@ from codea1_jax.learn.optimizer import (
 from codea1_jax.learn.packing import pack, padding
 from codea1_jax.learn.phases import Phases
 from codea1_jax.learn.scores import Scores, target_scores
+from codea1_jax.models.layout import REPLICA, by_replica, replicas
 from codea1_jax.models.lora import attach, init_adapters
 from codea1_jax.models.qwen2 import Qwen2
 from codea1_jax.models.sharding import batch_sharding, batch_shards, jit_on, one_device_mesh, put, replicated
@@ -53,7 +56,11 @@ Wait = Callable[[Any], object]  # returns when the arrays of a tree are there
 
 
 class Accumulated(NamedTuple):
-    """The gradient of a mini-batch and its objective's sums, over the micro-batches seen so far."""
+    """The gradient of a mini-batch and its objective's sums, over the micro-batches seen so far.
+
+    gradient: of each replica's rows, with a first axis for the replicas of the mesh. An update sums it: so it crosses
+    the network between replicas once in a mini-batch, not once in a micro-batch.
+    """
 
     gradient: Params
     sums: Sums
@@ -61,7 +68,7 @@ class Accumulated(NamedTuple):
 
 def empty(params: Params, *, objective: Objective) -> Accumulated:
     """Over no micro-batch."""
-    return Accumulated(jax.tree.map(jnp.zeros_like, params), objective.zero())
+    return Accumulated(jax.tree.map(lambda x: jnp.zeros((replicas(), *x.shape), x.dtype), params), objective.zero())
 
 
 def accumulate(
@@ -80,12 +87,17 @@ def accumulate(
     `params` are what is trained; with `lora`, adapters on `base`.
     """
 
-    def loss(params: Params) -> tuple[Array, Sums]:
+    def loss(params: Params, batch: PackedBatch, normalizer: Array, base: Params | None) -> tuple[Array, Sums]:
         logprobs, entropy = scores(attach(lora, base, params), batch)
         return objective.loss(logprobs, entropy, batch, normalizer)
 
-    gradient, sums = jax.grad(loss, has_aux=True)(params)
-    return Accumulated(jax.tree.map(jnp.add, accumulated.gradient, gradient), objective.merged(accumulated.sums, sums))
+    def gradient_of(batch: PackedBatch, params: Params, *rest: Any) -> tuple[Params, Sums]:
+        return jax.grad(loss, has_aux=True)(params, batch, *rest)
+
+    gradient, sums = by_replica(gradient_of, batch, params, normalizer, base)
+    by_each = [jax.tree.map(itemgetter(replica), sums) for replica in range(replicas())]
+    merged = reduce(objective.merged, by_each, accumulated.sums)
+    return Accumulated(jax.tree.map(jnp.add, accumulated.gradient, gradient), merged)
 
 
 class Learner:
@@ -118,7 +130,8 @@ class Learner:
         self.state_shardings = state = state_shardings(model, lora, self._optimizer, mesh)
         own_reference = state.params if objective.reference_every else None
         scores = target_scores(model, logit_chunk=packing.logit_chunk, temperature=temperature)
-        sums = Accumulated(state.params, replicated(mesh))  # one sharding for all its leaves
+        by_each = jax.tree.map(lambda sharding: NamedSharding(mesh, P(REPLICA, *sharding.spec)), state.params)
+        sums = Accumulated(by_each, replicated(mesh))  # one sharding for all its leaves
 
         def freeze(params: Params) -> Params:
             return frozen(params, model.dtype if lora is None else model.param_dtype)
@@ -133,7 +146,8 @@ class Learner:
 
         def apply(state: PolicyState, gradient: Params) -> tuple[PolicyState, Float[Array, ""]]:
             rate = learning_rate(state.step, optimizer, total_steps)
-            return apply_gradient(state, gradient, self._optimizer, rate)
+            whole = jax.tree.map(lambda x: x.sum(axis=0), gradient)
+            return apply_gradient(state, whole, self._optimizer, rate)
 
         self._learning_rate = partial(learning_rate, config=optimizer, total_steps=total_steps)
         add = partial(accumulate, scores=scores, objective=objective, lora=lora)

@@ -17,7 +17,7 @@ class Phases:
     init: parameters -> a new state.
     empty: trained -> what is accumulated over no micro-batch.
     accumulate: (accumulated, trained, batch, normalizer, base) -> accumulated; the first is donated.
-    apply: (state, gradient) -> (state, the gradient's norm); the first is donated.
+    apply: (state, every replica's gradient) -> (state, their sum's norm); the first is donated.
     logprobs: (parameters, batch) -> those of the batch's targets.
     freeze: trained -> a reference.
     """

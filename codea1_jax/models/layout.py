@@ -7,7 +7,7 @@ matrix's other side, and the batch; `replica` splits the batch alone (across the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jax.sharding import AbstractMesh, Mesh, PartitionSpec
 
 MESH_AXES = ("replica", "fsdp", "tensor")
+REPLICA = MESH_AXES[0]
 
 TABLE: dict[str, tuple[str, ...]] = {
     "batch": ("replica", "fsdp"),
@@ -33,13 +34,13 @@ TABLE: dict[str, tuple[str, ...]] = {
 }
 
 
-def spec(*axes: str | None) -> PartitionSpec:
-    """The partition of an array with these axes (None: not split).
+def spec(*axes: str | None, within: Collection[str] = MESH_AXES) -> PartitionSpec:
+    """The partition of an array with these axes (None: not split), by the mesh axes in `within`.
 
     Raises ValueError if two axes would be split by the same mesh axis.
     """
     used: set[str] = set()
-    parts = [TABLE[axis] if axis is not None else () for axis in axes]
+    parts = [tuple(part for part in TABLE[axis] if part in within) if axis is not None else () for axis in axes]
     for part in parts:
         if used & set(part):
             raise ValueError(f"axes {axes}: {', '.join(used & set(part))} of the mesh would split two of them")
@@ -49,11 +50,13 @@ def spec(*axes: str | None) -> PartitionSpec:
 
 def fitting_spec(axes: tuple[str | None, ...], shape: tuple[int, ...], mesh: Mesh | AbstractMesh) -> PartitionSpec:
     """As `spec`, with axes left whole whose size the mesh does not divide (a batch of 1, 2 heads over 4)."""
-    fits = [
-        axis is not None and size % math.prod(mesh.shape[name] for name in TABLE[axis]) == 0
-        for axis, size in zip(axes, shape, strict=True)
-    ]
-    return spec(*(axis if fit else None for axis, fit in zip(axes, fits, strict=True)))
+    fits = [axis is not None and size % _parts(axis, mesh) == 0 for axis, size in zip(axes, shape, strict=True)]
+    return spec(*(axis if fit else None for axis, fit in zip(axes, fits, strict=True)), within=mesh.auto_axes)
+
+
+def _parts(axis: str, mesh: Mesh | AbstractMesh) -> int:
+    """In which a mesh splits an axis; but for the replicas, where each computes by itself (`by_replica`)."""
+    return math.prod(mesh.shape[part] for part in TABLE[axis] if part in mesh.auto_axes)
 
 
 def using(mesh: Mesh) -> AbstractContextManager[Any]:
@@ -110,20 +113,56 @@ def on_shards(
         for names, arrays in zip(axes, arguments, strict=True)
         for x in jax.tree.leaves(arrays)
         for name, size in zip(names, x.shape, strict=False)
-        if size % math.prod(mesh.shape[part] for part in TABLE[name])
+        if size % _parts(name, mesh)
     }
+    within = mesh.auto_axes
 
     def specs(those: Sequence[tuple[str, ...]]) -> tuple[PartitionSpec, ...]:
-        return tuple(spec(*(None if name in whole else name for name in names)) for names in those)
+        return tuple(spec(*(None if name in whole else name for name in names), within=within) for names in those)
 
-    sharded = jax.shard_map(function, mesh=mesh, in_specs=specs(axes), out_specs=specs(result_axes), check_vma=False)
-    return sharded(*arguments)
+    return jax.shard_map(
+        function,
+        mesh=mesh,
+        in_specs=specs(axes),
+        out_specs=specs(result_axes),
+        axis_names=set(within),
+        check_vma=False,
+    )(*arguments)
+
+
+def by_replica(function: Callable[..., Any], batch: Any, *shared: Any) -> Any:
+    """`function(part, *shared)` of each replica's part of a batch, stacked along a new first axis.
+
+    Replicas compute by themselves: between slices of a pod, or nodes, nothing has to be sent before someone sums what
+    they found.
+    """
+
+    def one(part: Any, *shared: Any) -> Any:
+        return jax.tree.map(lambda x: x[None], function(part, *shared))
+
+    if replicas() == 1:
+        return one(batch, *shared)
+    split, same = PartitionSpec(REPLICA), PartitionSpec()
+    return jax.shard_map(
+        one,
+        mesh=jax.sharding.get_abstract_mesh(),
+        in_specs=(split, *[same] * len(shared)),
+        out_specs=split,
+        axis_names={REPLICA},
+        check_vma=False,
+    )(batch, *shared)
+
+
+def replicas() -> int:
+    """Of the mesh in use; 1 without a mesh."""
+    mesh = jax.sharding.get_abstract_mesh()
+    return 1 if mesh.empty else mesh.shape[REPLICA]
 
 
 def batch_shards() -> int:
     """Parts in which the mesh in use splits a batch; 1 without a mesh."""
     mesh = jax.sharding.get_abstract_mesh()
-    return 1 if mesh.empty else math.prod(mesh.shape[axis] for axis in TABLE["batch"])
+    return 1 if mesh.empty else _parts("batch", mesh)
 
 
 def platform() -> str:

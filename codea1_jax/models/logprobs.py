@@ -10,7 +10,7 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from codea1_jax.models.layout import batch_shards, constrain
 
@@ -61,7 +61,8 @@ def _scores_forward(
 ) -> tuple[tuple[Array, Array], tuple[Array, ...]]:
     logits = _logits(temperature, states, table)
     normalizer = jax.nn.logsumexp(logits, axis=-1)
-    chosen = jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
+    # A sum over the one that is chosen: a device that holds a part of the vocabulary needs no other's logits.
+    chosen = jnp.sum(jnp.where(_is_target(targets, table), logits, 0), axis=-1)
     expected = jnp.sum(jnp.exp(logits - normalizer[..., None]) * logits, axis=-1)
     entropy = normalizer - expected
     return (chosen - normalizer, entropy), (states, table, targets, normalizer, entropy)
@@ -75,8 +76,9 @@ def _scores_backward(
     to_logprob, to_entropy = (g[..., None] for g in gradients)
     logprobs = _logits(temperature, states, table) - normalizer[..., None]
     p = jnp.exp(logprobs)
-    onehot = targets[..., None] == jnp.arange(table.shape[0])[None, None]
-    change = jnp.where(onehot, to_logprob, 0) - p * (to_logprob + to_entropy * (logprobs + entropy[..., None]))
+    change = jnp.where(_is_target(targets, table), to_logprob, 0) - p * (
+        to_logprob + to_entropy * (logprobs + entropy[..., None])
+    )
     change = (change / temperature).astype(states.dtype)
     to_states = jnp.einsum("btv,vw->btw", change, table.astype(states.dtype))
     to_table = jnp.einsum("btv,btw->vw", change, states, preferred_element_type=table.dtype)
@@ -84,6 +86,10 @@ def _scores_backward(
 
 
 _scores.defvjp(_scores_forward, _scores_backward)
+
+
+def _is_target(targets: Array, table: Array) -> Bool[Array, "batch time vocab"]:
+    return targets[..., None] == jnp.arange(table.shape[0])[None, None]
 
 
 def _cut(x: Array, steps: int) -> Array:

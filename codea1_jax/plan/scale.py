@@ -2,8 +2,8 @@
 
 Each copy of the planned hardware holds both policies and takes its share of the step's rows, prompts and micro-batches,
 with the very programs that were compiled for one. What does not shrink is counted: responses that outlast the others;
-micro-batches that are no longer full; the host, as every host decides for all rows; and the gradients, which cross the
-network between copies in every micro-batch.
+micro-batches that are part empty; the host, as every host decides for all rows; and the gradients, which cross the
+network between copies before every update.
 """
 
 from __future__ import annotations
@@ -15,13 +15,11 @@ from codea1_jax.config import Config
 from codea1_jax.models.chips import GPUS_PER_HOST, Hardware
 from codea1_jax.plan.arithmetic.lengths import Lengths
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run
-from codea1_jax.plan.arithmetic.workload import PlannedRun
-from codea1_jax.plan.compiled.compiler import Compiled, ProgramName
+from codea1_jax.plan.arithmetic.workload import PlannedRun, is_sampling
+from codea1_jax.plan.compiled.compiler import Compiled
 from codea1_jax.plan.compiled.duration import efficiency_of
 from codea1_jax.plan.forecast import StepCalls, expected_seconds, judging_seconds, step_calls
 from codea1_jax.plan.plan import Plan
-
-SAMPLING = ("prefill", "insert", "decode")
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,7 @@ def _scaled(plan: Plan, copies: int, lengths: Lengths | None) -> Scaled:
     for phase in step.calls:
         spent = expected_seconds(phase, step, plan.compiled, run, hardware) or {}
         seconds["host"] += spent.get("host", 0.0)
-        part = "sampling" if phase.split()[0] in SAMPLING else "learning"
+        part = "sampling" if is_sampling(phase) else "learning"
         seconds[part] += sum(took for resource, took in spent.items() if resource != "host")
     seconds["network"] = _network_seconds(run, plan.hardware, step, copies)
     seconds["judging"] = judging_seconds(run.config, hardware)
@@ -86,18 +84,18 @@ def _repeated(config: Config, hardware: Hardware, copies: int) -> Config:
 
 
 def _network_seconds(run: PlannedRun, one: Hardware, step: StepCalls, copies: int) -> float:
-    """Seconds in which gradients are summed over the copies: in every micro-batch, each device its own part."""
+    """Seconds in which gradients are summed over the copies: before every update, each device its own part."""
     within_node = not one.is_tpu and copies * one.devices <= GPUS_PER_HOST
     bandwidth = one.chip.interconnect if within_node else one.chip.network
-    calls = sum(sum(shapes.values()) for phase, shapes in step.calls.items() if phase.startswith("gradient"))
+    updates = sum(sum(shapes.values()) for phase, shapes in step.calls.items() if phase.startswith("update"))
     received = 2 * (copies - 1) / copies * run.kept
-    return calls * received / (bandwidth * efficiency_of(one).interconnect)
+    return updates * received / (bandwidth * efficiency_of(one).interconnect)
 
 
 def _longest_seconds(plan: Plan, step: StepCalls) -> float:
     block, total = plan.run.config.rollout.block, 0.0
     for role, groups in step.groups.items():
-        decode = plan.compiled[ProgramName(f"decode {role}")]
-        assert isinstance(decode, Compiled)  # the plan fits
-        total += max(length for group in groups for length in group.responses) / block * decode.seconds
+        programs = [found for name, found in plan.compiled.items() if name.phase == f"decode {role}"]
+        fastest = min(program.seconds for program in programs if isinstance(program, Compiled))  # of the fewest rows
+        total += max(length for group in groups for length in group.responses) / block * fastest
     return total

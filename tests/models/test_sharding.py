@@ -18,12 +18,13 @@ from codea1_jax.models.sharding import check_divisible, make_mesh, param_shardin
 
 WORKER = Path(__file__).with_name("sharded_worker.py")
 MATRIX = Path(__file__).with_name("compiled_matrix.py")
-ON_EIGHT_DEVICES = [({"fsdp": 4, "tensor": 2}, ["learner"])]
+ON_EIGHT_DEVICES = [({"replica": 2, "fsdp": 2, "tensor": 2}, ["learner"])]
 KERNEL_ON_EIGHT_DEVICES = [({"fsdp": 2, "tensor": 4}, ["kernel"])]  # more than the two key/value heads
 ON_OTHER_MESHES = [
     ({"fsdp": 8}, ["loss"]),
     ({"fsdp": 4, "tensor": 2}, ["sampler", "adapters"]),
-    ({"replica": 2, "fsdp": 2, "tensor": 2}, ["learner"]),
+    ({"fsdp": 4, "tensor": 2}, ["learner"]),
+    ({"replica": 8, "fsdp": 1}, ["learner", "adapters"]),
     ({"fsdp": 2, "tensor": 4}, ["loss"]),  # more than the two key/value heads
     ({"fsdp": 1, "tensor": 8}, ["loss"]),
 ]
