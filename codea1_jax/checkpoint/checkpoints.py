@@ -125,7 +125,7 @@ class Checkpoints:
         `like` is a pytree of arrays or `jax.ShapeDtypeStruct`s: the shapes, types and shardings wanted.
 
         Raises:
-            UserError: there is no such step.
+            UserError: the step was never saved, or has been deleted.
             CheckpointError: its arrays are others than `like`, or it is damaged: then the message names the item, and
                 the newest earlier step that is good.
         """

@@ -247,7 +247,7 @@ def test_where_no_suite_has_a_test_the_book_alone_rewards(rounds):
 def test_what_a_round_did_with_the_book_is_counted(rounds):
     first, second = (export.book_metrics(list(played.values())) for played in rounds)
     # pages of 4, 5 and 7 tests begin
-    assert first == {"book/added": 16.0, "book/removed": 0.0}  # no page held a test yet: there is no share
+    assert first == {"book/added": 16.0, "book/removed": 0.0}  # no page held a test yet, so none could be passed
     # programs that execute, passed of faced: gcd 4 + 1 + 0 of 12, search 5 + 5 + 3 of 15; the pages lose 2 and 5 tests
     assert second == {"book/pass_rate": pytest.approx(18 / 27), "book/added": 0.0, "book/removed": 7.0}
 
