@@ -12,7 +12,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from codea1_jax.builders.sources import sources_of
 from codea1_jax.config import Config, SandboxConfig, load
@@ -206,7 +206,9 @@ def _slurm_parser() -> argparse.ArgumentParser:
 
 def _slurm_steps(options: argparse.Namespace) -> Mapping[str, Step]:
     job, config = _job(options)
-    machine = gpu.Machine(job, *_gpus(options, config), options.nodes, tuple(options.sbatch_flag))
+    kind, count = _gpus(options, config)
+    job = replace(job, slices=gpu.replicas(config, count, options.nodes))
+    machine = gpu.Machine(job, kind, count, options.nodes, tuple(options.sbatch_flag))
     logs = gpu.logs(machine, options.poll)
 
     def up() -> None:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from codea1_jax.config import Config
 from codea1_jax.errors import UserError
 from codea1_jax.models.chips import find_hardware
 from launch import checks
@@ -30,7 +31,8 @@ class Machine:
 
     @property
     def topology(self) -> str:
-        return f"{self.kind}:{self.count * self.nodes}"
+        """The GPUs of one replica."""
+        return f"{self.kind}:{self.count * self.nodes // self.job.slices}"
 
     @property
     def log(self) -> str:
@@ -46,6 +48,17 @@ def find_gpus(name: str) -> tuple[str, int]:
     if hardware.is_tpu:
         raise Refused(f"--gpus {name}: that is a TPU; use `python -m launch tpu`")
     return hardware.kind, hardware.devices
+
+
+def replicas(config: Config | None, count: int, nodes: int) -> int:
+    """Replicas over nodes with `count` GPUs each: one if the mesh is for all of these GPUs, else one on each node."""
+    if config is None:
+        return 1
+    try:
+        config.mesh.shape(count * nodes)
+    except UserError:
+        return nodes
+    return 1
 
 
 def check_here(machine: Machine) -> tuple[Check, ...]:

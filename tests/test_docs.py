@@ -54,7 +54,7 @@ PARSED = {
     "serve": "tests/serve/test_serve_http.py",
 }
 # Other programs: the shell only has to parse these commands.
-FOREIGN = {"docker", "evalplus.evaluate", "gcloud", "pre-commit", "pytest"}
+FOREIGN = {"docker", "evalplus.evaluate", "gcloud", "pre-commit", "pytest", "sky", "xpk"}
 # Modules started with `python -m`.
 MODULES = {"venv": "tests/test_wheel.py"}
 
@@ -83,8 +83,9 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, ...]]:
             check=False,
         )
         assert (done.returncode, done.stderr) == (0, ""), f"{page}: {done.stderr}"
-    calls = (folder / "calls").read_text().split("\n\0")[:-1]
-    return list(dict.fromkeys(tuple(line.split("\0")[:-1]) for line in calls))
+    calls = [tuple(line.split("\0")[:-1]) for line in (folder / "calls").read_text().split("\n\0")[:-1]]
+    handed_on = [tuple(shlex.split(call[-1])[1:]) for call in calls if call[-1].startswith("exec ")]
+    return list(dict.fromkeys([*calls, *handed_on]))
 
 
 @pytest.fixture

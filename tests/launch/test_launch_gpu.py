@@ -85,6 +85,13 @@ def test_slurm_tries_the_job_then_queues_it_once(cloud):
     assert cloud.verbs == ["sbatch"]
 
 
+def test_a_preset_for_one_node_has_a_replica_on_each(cloud):
+    assert cloud.launch("slurm", "up", *RUN, "--nodes=2", "--gpus=h100:8", "--poll=0") == 0
+    _, queued = [call for call in cloud.calls if call[0] == "sbatch"]
+    assert "mesh.replica=2" in queued
+    assert ["codea1", "plan", "1.5b/a1_h100", "train.steps=3", "--topology", "h100:8"] in cloud.calls  # each the same
+
+
 @pytest.mark.parametrize(
     ("check", "failing"), [("queue", "--test-only"), ("plan", "codea1 plan"), ("rehearsal", "codea1 rehearse")]
 )

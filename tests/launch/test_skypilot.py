@@ -1,8 +1,10 @@
 """SkyPilot's task file: its script is run as SkyPilot runs it, on one node and on two."""
 
+import contextlib
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +16,7 @@ from tiny_run import ROOT, SETTINGS, steps_done
 
 from codea1_jax.config import Config, load
 from codea1_jax.files import read_lines
+from codea1_jax.models.chips import find_hardware
 
 TASK = yaml.safe_load((ROOT / "launch" / "skypilot.yaml").read_text())
 # In place of `codea1`: keeps its arguments, writes what a first node writes, and exits with the code in CODE.
@@ -37,8 +40,9 @@ def node(tmp_path: Path):
     tree = tmp_path / "home" / "codea1" / "bin"
     tree.mkdir(parents=True)
     make_program(tree / "python", f'#!/bin/bash\nexec {sys.executable} "$@"\n')
+    started: list[subprocess.Popen[bytes]] = []
 
-    def start(rank: int, nodes: int, **settings: str) -> subprocess.Popen[str]:
+    def start(rank: int, nodes: int, **settings: str) -> subprocess.Popen[bytes]:
         here = tmp_path / str(rank)
         here.mkdir(exist_ok=True)
         environment = {
@@ -52,42 +56,52 @@ def node(tmp_path: Path):
             "SKYPILOT_NODE_RANK": str(rank),
             **settings,
         }
-        return subprocess.Popen(
-            ["bash", "-c", TASK["run"]], cwd=here, env=environment, text=True, stderr=subprocess.PIPE
-        )
+        with (tmp_path / f"errors{rank}").open("wb") as errors:
+            process = subprocess.Popen(
+                ["bash", "-c", TASK["run"]], cwd=here, env=environment, stderr=errors, start_new_session=True
+            )
+        started.append(process)
+        return process
 
-    return start
+    yield start
+    for process in started:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def test_every_node_gets_the_run_its_place_and_its_overrides_and_the_first_one_uploads(node, tmp_path):
     make_program(tmp_path / "home" / "codea1" / "bin" / "codea1", TRAINING)
-    bucket, overrides = (
-        f"file://{tmp_path}/bucket",
-        ["data.source=x", "model.architecture={hidden_size: 32, num_layers: 1}"],
-    )
-    own = [
-        f"data.source={bucket}/kodcode",
-        "run.directory=runs/first",
-        f"checkpoint.directory={bucket}/first/checkpoints",
-    ]
+    bucket = f"file://{tmp_path}/bucket"
+    overrides = ["data.source=x", "model.architecture={hidden_size: 32, num_layers: 1}"]
     head = ["0.9", f"{bucket}/first/compiled", "train", "1.5b/a1_h100"]
+    own = ["data.source", "run.directory", "checkpoint.directory"]
+    own = [*map("=".join, zip(own, (f"{bucket}/kodcode", "runs/first", f"{bucket}/first/checkpoints"), strict=True))]
     assert node(0, 1, CODE="0").wait(60) == 0
     assert (tmp_path / "0" / "said0").read_text().splitlines() == [*head, *own, "--resume"]
     assert (tmp_path / "bucket" / "first" / "run" / "config.yaml").exists()
     shutil.rmtree(tmp_path / "bucket")
     for rank in (1, 0):
         assert node(rank, 2, CODE="130", OVERRIDES=shlex.join(overrides)).wait(60) == 130  # SkyPilot sees the code
-        hosts = ["hosts.coordinator=127.0.0.1:8482", "hosts.count=2", f"hosts.index={rank}"]
-        assert (tmp_path / str(rank) / f"said{rank}").read_text().splitlines() == [
-            *(*head, *own, *hosts),
-            *(*overrides, "--resume"),
-        ]
+        hosts = ["mesh.replica=2", "hosts.coordinator=127.0.0.1:8482", "hosts.count=2", f"hosts.index={rank}"]
+        said = (tmp_path / str(rank) / f"said{rank}").read_text().splitlines()
+        assert said == [*head, *own, *hosts, *overrides, "--resume"]  # an override is the last word
         assert (tmp_path / "bucket").exists() == (rank == 0)
 
 
-def test_its_hardware_is_that_of_its_preset():
-    hardware = load(Config, TASK["envs"]["PRESET"]).hardware
-    assert TASK["resources"]["accelerators"].lower() == hardware
+def test_an_override_with_an_open_quote_ends_the_task_before_it_trains(node, tmp_path):
+    make_program(tmp_path / "home" / "codea1" / "bin" / "codea1", TRAINING)
+    assert node(0, 1, CODE="0", OVERRIDES="run.seed=1 data.source='x").wait(60) != 0
+    assert not (tmp_path / "0" / "said0").exists()
+    assert "unmatched single quote" in (tmp_path / "errors0").read_text()
+
+
+def test_its_hardware_is_that_of_its_preset_and_nodes_are_replicas():
+    config = load(Config, TASK["envs"]["PRESET"])
+    assert TASK["resources"]["accelerators"].lower() == config.hardware
+    several = load(Config, TASK["envs"]["PRESET"], ["mesh.replica=2"])
+    devices = find_hardware(config.hardware).devices
+    assert several.mesh.shape(2 * devices) == (2, *config.mesh.shape(devices)[1:])
 
 
 def test_its_scripts_are_sound(tmp_path):
@@ -103,17 +117,20 @@ def test_two_nodes_are_stopped_and_another_pair_resumes_from_the_bucket(node, tm
     environment = {"PRESET": "micro/a1_paper", "OVERRIDES": overrides, "BUCKET": str(tmp_path / "bucket")}
     environment["JAX_PLATFORMS"] = "cpu"
 
-    def start() -> list[subprocess.Popen[str]]:
+    def start() -> list[subprocess.Popen[bytes]]:
         return [node(rank, 2, **environment) for rank in (0, 1)]
+
+    def errors() -> list[str]:
+        return [(tmp_path / f"errors{rank}").read_text() for rank in (0, 1)]
 
     nodes = start()
     wait_for(lambda: steps_done(tmp_path / "0" / "runs" / "first") >= 1, 300)
     for one in nodes:
-        one.terminate()
-    assert [one.wait(120) for one in nodes] == [130, 130], [one.stderr.read() for one in nodes]
+        os.killpg(one.pid, signal.SIGTERM)  # all processes, as when a machine shuts down
+    assert [one.wait(120) for one in nodes] == [130, 130], errors()
     for rank in ("0", "1"):  # other machines, which have the bucket alone
         shutil.rmtree(tmp_path / rank)
     nodes = start()
-    assert [one.wait(300) for one in nodes] == [0, 0], [one.stderr.read() for one in nodes]
+    assert [one.wait(300) for one in nodes] == [0, 0], errors()
     metrics = read_lines(tmp_path / "bucket" / "first" / "run" / "metrics.jsonl")
     assert [line["step"] for line in metrics if line["kind"] == "train"][-1] == 3
