@@ -19,6 +19,7 @@ from codea1_jax.errors import UserError
 from codea1_jax.evals.answers.endpoint import find_endpoint
 from codea1_jax.game.players import Player, PolicyPlayer, TextPlayer
 from codea1_jax.game.prompts import Prompts, chat_prompts, plain_prompts
+from codea1_jax.models.layout import REPLICA
 from codea1_jax.models.policy import Policy
 from codea1_jax.models.qwen2 import Params
 from codea1_jax.models.sharding import batch_shards, make_mesh
@@ -113,9 +114,10 @@ class _FittingSampler:
         if not requests:
             return
         samples = max(request.samples for request in requests)
-        longest, shards = max(len(request.prompt) for request in requests), batch_shards(self._mesh)
-        response = self._sampling.max_new_tokens
-        capacity = capacity_of(RolloutConfig(rows=ROWS), shards, len(requests), samples, longest, response)
+        longest, response = max(len(request.prompt) for request in requests), self._sampling.max_new_tokens
+        shards, replicas = batch_shards(self._mesh), self._mesh.shape[REPLICA]
+        needed = len(requests), samples, longest, response
+        capacity = capacity_of(RolloutConfig(rows=ROWS), shards, *needed, replicas=replicas)
         tokenizer = self._policy.tokenizer
         sampler = Sampler(
             self._policy.model,

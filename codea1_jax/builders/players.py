@@ -14,6 +14,7 @@ from codea1_jax.game.players import PolicyPlayer, program_prompt
 from codea1_jax.game.prompts import Prompts
 from codea1_jax.hosts.agreement import wait
 from codea1_jax.hosts.stalls import heartbeat
+from codea1_jax.models.layout import REPLICA
 from codea1_jax.models.policy import Policy
 from codea1_jax.models.qwen2 import Params
 from codea1_jax.models.sharding import batch_shards
@@ -66,7 +67,8 @@ def make_role_samplers(
     test = min(max(shown, bare + 2 * rollout.code_tokens), rollout.test_prompt_tokens)
 
     def role(prompts_: int, width: int, prompt: int, response: int, seed: int) -> RoleSampler:
-        capacity = capacity_of(rollout, batch_shards(mesh), prompts_, width, prompt, response)
+        shards, replicas = batch_shards(mesh), mesh.shape[REPLICA]
+        capacity = capacity_of(rollout, shards, prompts_, width, prompt, response, replicas=replicas)
         return RoleSampler(make_sampler(rollout, policy, seed, capacity, mesh), prompts, policy, prompt, response)
 
     programs = questions_per_step * rollout.samples
@@ -97,10 +99,11 @@ def _wait(block: Any) -> None:
 
 
 def capacity_of(
-    rollout: RolloutConfig, shards: int, prompts: int, samples: int, prompt: int, response: int
+    rollout: RolloutConfig, shards: int, prompts: int, samples: int, prompt: int, response: int, *, replicas: int = 1
 ) -> Capacity:
     """What suits `prompts` of `samples` each, over a mesh that splits a batch into `shards`; lengths in tokens.
 
+    replicas: of the mesh, each of which has the rows and the pages that the configuration states.
     Prompts may be resident before there are rows for them, and stay until the last of their samples is complete.
     """
 
@@ -108,7 +111,7 @@ def capacity_of(
         return -(-count // shards) * shards
 
     # A prompt's samples are decoded in the shard that holds it: with few prompts, some shards have rows to spare.
-    rows = whole(min(rollout.rows, whole(prompts) * samples))
+    rows = whole(min(rollout.rows * replicas, whole(prompts) * samples))
     width = min(samples, rows // shards)
     one = Capacity(
         rows=rows,
@@ -122,7 +125,7 @@ def capacity_of(
         batch_shards=shards,
     )
     needed = one.slots * one.prompt_pages + one.rows * one.response_pages
-    held = needed if rollout.cache_tokens is None else min(needed, rollout.cache_tokens // rollout.block)
+    held = needed if rollout.cache_tokens is None else min(needed, rollout.cache_tokens * replicas // rollout.block)
     return replace(one, pages=max(whole(held), shards * one.most_pages))
 
 

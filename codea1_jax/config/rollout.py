@@ -20,12 +20,12 @@ class RolloutConfig(Section):
     test_prompt_tokens: int = Field(default=8192, ge=1, description="longer Test LLM prompts are filtered out")
     code_tokens: int = Field(default=4096, ge=1, description="longest program response")
     test_tokens: int = Field(default=4096, ge=1, description="longest suite response")
-    rows: int = Field(default=512, ge=1, description="samples decoded at once, on all devices together")
+    rows: int = Field(default=512, ge=1, description="samples decoded at once, on each replica of the mesh")
     cache_tokens: int | None = Field(
         default=None,
         ge=1,
-        description="tokens whose keys and values fit at once, on all devices together; none: as many as ever needed. "
-        "Where they run out, the youngest sample waits and is drawn again later",
+        description="tokens whose keys and values fit at once, on each replica of the mesh; none: as many as ever "
+        "needed. Where they run out, the youngest sample waits and is drawn again later",
     )
     block: Literal[8, 16, 32, 64, 128] = Field(
         default=8,

@@ -47,7 +47,7 @@ from codea1_jax.learn.optimizer import (
 from codea1_jax.learn.packing import pack, padding
 from codea1_jax.learn.phases import Phases
 from codea1_jax.learn.scores import Scores, target_scores
-from codea1_jax.models.layout import REPLICA, by_replica, replicas
+from codea1_jax.models.layout import REPLICA, by_replica, everywhere, replicas
 from codea1_jax.models.lora import attach, init_adapters
 from codea1_jax.models.qwen2 import Qwen2
 from codea1_jax.models.sharding import batch_sharding, batch_shards, jit_on, one_device_mesh, put, replicated
@@ -95,6 +95,7 @@ def accumulate(
         return jax.grad(loss, has_aux=True)(params, batch, *rest)
 
     gradient, sums = by_replica(gradient_of, batch, params, normalizer, base)
+    sums = jax.tree.map(everywhere, sums)  # a few numbers
     by_each = [jax.tree.map(itemgetter(replica), sums) for replica in range(replicas())]
     merged = reduce(objective.merged, by_each, accumulated.sums)
     return Accumulated(jax.tree.map(jnp.add, accumulated.gradient, gradient), merged)

@@ -55,7 +55,7 @@ def fitting_spec(axes: tuple[str | None, ...], shape: tuple[int, ...], mesh: Mes
 
 
 def _parts(axis: str, mesh: Mesh | AbstractMesh) -> int:
-    """In which a mesh splits an axis; but for the replicas, where each computes by itself (`by_replica`)."""
+    """The number of parts into which a mesh splits an axis; inside `by_replica`, replicas do not count."""
     return math.prod(mesh.shape[part] for part in TABLE[axis] if part in mesh.auto_axes)
 
 
@@ -133,8 +133,7 @@ def on_shards(
 def by_replica(function: Callable[..., Any], batch: Any, *shared: Any) -> Any:
     """`function(part, *shared)` of each replica's part of a batch, stacked along a new first axis.
 
-    Replicas compute by themselves: between slices of a pod, or nodes, nothing has to be sent before someone sums what
-    they found.
+    Replicas compute independently, so nothing crosses the network between slices or nodes until the results are summed.
     """
 
     def one(part: Any, *shared: Any) -> Any:
@@ -154,7 +153,7 @@ def by_replica(function: Callable[..., Any], batch: Any, *shared: Any) -> Any:
 
 
 def replicas() -> int:
-    """Of the mesh in use; 1 without a mesh."""
+    """The replicas of the mesh in use; 1 without a mesh."""
     mesh = jax.sharding.get_abstract_mesh()
     return 1 if mesh.empty else mesh.shape[REPLICA]
 

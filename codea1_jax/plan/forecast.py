@@ -196,7 +196,11 @@ def attention_seconds(run: PlannedRun, hardware: Hardware, phase: str, pairs: Nu
 def host_seconds(run: PlannedRun, step: StepCalls, phase: str) -> float:
     """Seconds of a step that the host takes for a phase while the devices wait."""
     kind, role = phase.split()
-    looks = step.sampled[role].blocks * _capacity(run, role).rows if kind == "decode" else 0
+    looks = 0.0
+    if kind == "decode":
+        capacity = _capacity(run, role)
+        steps = sum(rows * count for (rows, *_), count in step.sampled[role].steps.items())
+        looks = steps / capacity.block * capacity.batch_shards
     return sum(step.calls[phase].values()) * HOST_SECONDS + looks * ROW_SECONDS
 
 

@@ -2,7 +2,7 @@
 
 Each copy of the planned hardware holds both policies and takes its share of the step's rows, prompts and micro-batches,
 with the very programs that were compiled for one. What does not shrink is counted: responses that outlast the others;
-micro-batches that are part empty; the host, as every host decides for all rows; and the gradients, which cross the
+micro-batches that are partly empty; the host, as every host decides for all rows; and the gradients, which cross the
 network between copies before every update.
 """
 
@@ -75,12 +75,10 @@ def _scaled(plan: Plan, copies: int, lengths: Lengths | None) -> Scaled:
 
 
 def _repeated(config: Config, hardware: Hardware, copies: int) -> Config:
-    """The configuration for that many copies: as many rows and pages on each device as before."""
+    """The configuration for that many copies, each of which has as many rows and pages as before."""
     replica, fsdp, tensor = config.mesh.shape(hardware.devices)
     mesh = config.mesh.model_copy(update={"replica": replica * copies, "fsdp": fsdp, "tensor": tensor})
-    rollout, tokens = config.rollout, config.rollout.cache_tokens
-    more = {"rows": rollout.rows * copies, "cache_tokens": None if tokens is None else tokens * copies}
-    return config.model_copy(update={"mesh": mesh, "rollout": rollout.model_copy(update=more)})
+    return config.model_copy(update={"mesh": mesh})
 
 
 def _network_seconds(run: PlannedRun, one: Hardware, step: StepCalls, copies: int) -> float:

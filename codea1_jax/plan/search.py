@@ -49,7 +49,7 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Layout:
-    """What is searched. micro_batch: rows of a micro-batch on each of a batch's shards."""
+    """What is searched. rows, cache_tokens: of a replica. micro_batch: rows of one on each of a batch's shards."""
 
     mesh: tuple[int, int, int]
     rows: int
@@ -170,18 +170,19 @@ def _with_rows(config: Config, run: PlannedRun, hardware: Hardware, layout: Layo
         yield layout
         return
     most = max(load.prompts * load.samples for load in loads)
-    for rows in (each * run.batch_shards for each in ROWS_PER_SHARD):
-        logits = LOGITS * 4 * rows / run.batch_shards * run.model.vocab_size / run.tensor
+    shards, most = run.batch_shards // run.replicas, -(-most // run.replicas)  # of a replica
+    for each in ROWS_PER_SHARD:
+        logits = LOGITS * 4 * each * run.model.vocab_size / run.tensor
         free = USED * hardware.chip.memory - resident(run) - run.gathered - logits - SPARE
-        held = int(free / run.token_bytes) * run.batch_shards // 100_000 * 100_000
-        if rows < 2 * most and held >= max(_least_tokens(run, load) for load in loads):
-            yield replace(layout, rows=min(rows, most), cache_tokens=held)
+        held = int(free / run.token_bytes) * shards // 100_000 * 100_000
+        if each * shards < 2 * most and held >= shards * max(_least_tokens(run, load) for load in loads):
+            yield replace(layout, rows=min(each * shards, most), cache_tokens=held)
 
 
 def _least_tokens(run: PlannedRun, load: SamplingLoad) -> int:
-    """Tokens of one longest prompt and response in each shard."""
+    """Tokens of one longest prompt and response."""
     capacity = load_capacity(run, load)
-    return capacity.most_pages * capacity.block * run.batch_shards
+    return capacity.most_pages * capacity.block
 
 
 def learning_memory(run: PlannedRun) -> float:

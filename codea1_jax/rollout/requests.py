@@ -143,7 +143,7 @@ class Capacity:
 
     @property
     def row_buckets(self) -> tuple[int, ...]:
-        """Ascending numbers of rows that a block may decode: all, and quarters thereof for when samples run out."""
+        """Ascending numbers of rows that a block may decode: all, and successive quarters."""
         each = [self.rows // self.batch_shards]
         while (quarter := -(-each[-1] // 4)) >= LEAST_ROWS:
             each.append(quarter)

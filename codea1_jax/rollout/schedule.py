@@ -9,8 +9,8 @@ pod decide alike. Between two blocks
 3. if too many rows stay free, waiting prompts become resident, as many as fill a prefill, on the shards that lack work
    most. A prefill computes padding where it is not full, so it waits until a sixteenth of the rows have no sample.
 
-When samples run out, the longest are still being drawn: a block decodes as many rows as the smallest bucket that holds
-those in use, which are then numbered anew, shard by shard.
+A block decodes all rows, or a quarter or a sixteenth of them where these hold all samples in progress, as when waiting
+samples run out and the longest are still being drawn. The rows in use are then numbered anew, shard by shard.
 
 Requests wait in order of prompt bucket, longest first, so that prompts resident together are alike.
 """
@@ -382,15 +382,14 @@ class Schedule:
         tokens, logprobs = (np.ascontiguousarray(np.asarray(drawn).T) for drawn in (block.tokens, block.logprobs))
         active, count = np.asarray(block.active), np.asarray(block.count)
         decoded = self._decoded()
-        going_on = decoded[active]
-        self._token[going_on] = tokens[active, -1]
-        self._num_generated[going_on] += self._capacity.block
-        goes_on, number = active.tolist(), dict(zip(decoded.tolist(), range(len(decoded)), strict=True))
+        self._token[decoded[active]] = tokens[active, -1]
+        self._num_generated[decoded[active]] += self._capacity.block
+        continues, number = active.tolist(), dict(zip(decoded.tolist(), range(len(decoded)), strict=True))
         for shard in self._shards:
             for sample in list(shard.samples):
                 here = number[sample.row]
                 sample.blocks.append((tokens[here], logprobs[here]))
-                if goes_on[here]:
+                if continues[here]:
                     sample.drawn += self._capacity.block
                 else:
                     sample.group.completions[sample.index] = sample.completion(int(count[here]), self._eos_ids)

@@ -111,9 +111,16 @@ def test_prefill_is_of_each_gpu_s_own_prompts_and_of_no_mask(preset, overrides):
     assert square(shapes(program.text), program.length) == []
 
 
-@pytest.mark.parametrize("preset", ["1.5b/a1_h100", "7b/a1_h100"])
-def test_the_gradient_is_of_each_gpu_s_own_rows_and_of_no_mask(preset):
-    program = compiled(preset, "gradient test")
+@pytest.mark.parametrize(
+    ("preset", "overrides"),
+    [
+        ("1.5b/a1_h100", ()),
+        ("1.5b/a1_h100", ("mesh={replica: 2, fsdp: 4}",)),  # each replica computes by itself
+        ("7b/a1_h100", ()),
+    ],
+)
+def test_the_gradient_is_of_each_gpu_s_own_rows_and_of_no_mask(preset, overrides):
+    program = compiled(preset, "gradient test", *overrides)
     calls = attention_calls(program.text)
     assert program.length == 12_288
     # Layers are scanned: forward, the gradient of queries, and those of keys and values, each of them once.

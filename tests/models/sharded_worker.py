@@ -24,6 +24,7 @@ from codea1_jax.models.attention import flash_gpu, flash_tpu, training_attention
 from codea1_jax.models.attention.flash import flash_attention, tiled
 from codea1_jax.models.attention.sight import Sight
 from codea1_jax.models.config import Qwen2Config
+from codea1_jax.models.layout import by_replica
 from codea1_jax.models.logprobs import token_logprobs
 from codea1_jax.models.qwen2 import Qwen2, output_table
 from codea1_jax.models.sharding import (
@@ -125,8 +126,27 @@ def kernel(_params, mesh):
     return jit_on(mesh, jax.grad(squares, argnums=(0, 1, 2)), out_shardings=replicated(mesh))(*arrays)
 
 
+def kernel_by_replica(_params, mesh):
+    """The same where each replica computes by itself, as in a micro-batch."""
+    keys = jax.random.split(jax.random.key(4), 3)
+    heads = (CONFIG.num_heads, CONFIG.num_kv_heads, CONFIG.num_kv_heads)
+    arrays = [jax.random.normal(key, (4, 256, count, 8)) for key, count in zip(keys, heads, strict=True)]
+    segments = 1 + (jnp.arange(256)[None] > jnp.array([100, 120, 140, 160])[:, None])
+
+    def squares(qkv, segments):
+        tiles = tiled(Sight.within(segments), flash_tpu)
+        return jnp.sum(jnp.square(flash_attention(tiles, *qkv, kernels=flash_tpu, interpret=True)))
+
+    def gradients(arrays, segments):
+        found = by_replica(lambda part: jax.grad(squares)(*part), (arrays, segments))
+        return [x.reshape(-1, *x.shape[2:]) for x in found]
+
+    return jit_on(mesh, gradients, out_shardings=replicated(mesh))(arrays, segments)
+
+
 COMPUTE = {
     "kernel": kernel,
+    "kernel by replica": kernel_by_replica,
     "loss": loss_and_gradient,
     "learner": learned,
     "adapters": partial(learned, lora=LoRAConfig(rank=3)),

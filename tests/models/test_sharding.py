@@ -19,7 +19,10 @@ from codea1_jax.models.sharding import check_divisible, make_mesh, param_shardin
 WORKER = Path(__file__).with_name("sharded_worker.py")
 MATRIX = Path(__file__).with_name("compiled_matrix.py")
 ON_EIGHT_DEVICES = [({"replica": 2, "fsdp": 2, "tensor": 2}, ["learner"])]
-KERNEL_ON_EIGHT_DEVICES = [({"fsdp": 2, "tensor": 4}, ["kernel"])]  # more than the two key/value heads
+KERNEL_ON_EIGHT_DEVICES = [
+    ({"fsdp": 2, "tensor": 4}, ["kernel"]),  # more than the two key/value heads
+    ({"replica": 2, "fsdp": 2, "tensor": 2}, ["kernel by replica"]),
+]
 ON_OTHER_MESHES = [
     ({"fsdp": 8}, ["loss"]),
     ({"fsdp": 4, "tensor": 2}, ["sampler", "adapters"]),
@@ -28,7 +31,7 @@ ON_OTHER_MESHES = [
     ({"fsdp": 2, "tensor": 4}, ["loss"]),  # more than the two key/value heads
     ({"fsdp": 1, "tensor": 8}, ["loss"]),
 ]
-ON_TWO_PROCESSES = [({"fsdp": 4, "tensor": 2}, ["learner"])]
+ON_TWO_PROCESSES = [({"fsdp": 4, "tensor": 2}, ["learner"]), ({"replica": 2, "fsdp": 2, "tensor": 2}, ["learner"])]
 
 
 def check_small(found, cases):

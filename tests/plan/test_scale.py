@@ -49,7 +49,7 @@ def test_one_copy_is_the_plan_and_costs_what_it_costs(plan):
     assert one.device_hours == pytest.approx(16 * plan.expected_seconds / 3600)
 
 
-def test_copies_share_the_micro_batches_until_each_has_one_and_sum_their_gradients_in_all_of_them(plan):
+def test_copies_share_the_micro_batches_until_each_has_one_and_sum_their_gradients_once_per_update(plan):
     steps = scale(plan, COPIES)
     batches = {row.phase.name: row.calls for row in plan.rows}
     one, two, _, many = steps
@@ -76,6 +76,26 @@ def test_no_number_of_copies_takes_less_than_the_longest_responses(plan):
     busy = [step.busy(steps[0]) for step in steps]
     assert busy == sorted(busy, reverse=True) and busy[-1] < 0.1
     assert steps[-1].lost_to(steps[0]) == "sampling"
+
+
+def test_the_longest_responses_are_decoded_by_the_programs_of_fewest_rows(monkeypatch):
+    def compile_programs(_config, _hardware, wanted, _watch):
+        def seconds(name):
+            return SECONDS[name.phase.split()[0]] / (4 if name.shape else 1)
+
+        return {name: Compiled(1.0, 0, 0, 0, 0, 0, {}, {"matrix": seconds(name)}) for name in wanted}
+
+    monkeypatch.setattr("codea1_jax.plan.plan.compile_programs", compile_programs)
+    plan = planned("1.5b/a1_v5e")
+    decoding = [name for name in plan.compiled if name.phase.startswith("decode")]
+    assert [(name.phase, name.shape[:1]) for name in decoding] == [
+        *(("decode code", ()), ("decode test", ()), ("decode test", (32,)))  # 16 and 128 rows on a chip
+    ]
+    (one,) = scale(plan, [1])
+    code, test = (
+        max(max(group.responses) for group in draw_groups(load, 0.25)) for load in sampling_loads(plan.run.config)
+    )
+    assert one.longest == pytest.approx((code + test / 4) / 128 * SECONDS["decode"])
 
 
 def test_gpus_of_one_node_need_no_network():

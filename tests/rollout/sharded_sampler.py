@@ -30,7 +30,9 @@ def requests():
 
 
 def sampler_on(mesh, *, jetstream):
-    capacity = Capacity.for_slots(8, 2, (16,), (12,), block=4, prefill_tokens=64, batch_shards=batch_shards(mesh))
+    shards = batch_shards(mesh)
+    capacity = Capacity.for_slots(16, 2, (16,), (12,), block=4, prefill_tokens=64, batch_shards=shards)
+    capacity = replace(capacity, rows=64 * shards)  # of which few are in use in the end, and on a mesh throughout
     eos_ids, settings = (7, 8, 9), {"seed": 0, "capacity": capacity, "mesh": mesh}
     if jetstream:
         return JetStreamSampler(MODEL, replace(micro_tokenizer(()), eos_ids=eos_ids, pad_id=0), **settings)

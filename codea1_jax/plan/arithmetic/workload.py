@@ -67,6 +67,11 @@ class PlannedRun:
     tensor: int
 
     @property
+    def replicas(self) -> int:
+        """Copies of the model."""
+        return self.batch_shards * self.tensor // self.shards
+
+    @property
     def itemsize(self) -> int:
         """Bytes of a number that is computed with."""
         return 2 if self.config.model.compute_dtype == "bfloat16" else 4
@@ -155,7 +160,8 @@ def training_loads(config: Config) -> dict[str, list[TrainingLoad]]:
 
 def load_capacity(run: PlannedRun, load: SamplingLoad) -> Capacity:
     """What is resident while a role speaks."""
-    return capacity_of(run.config.rollout, run.batch_shards, load.prompts, load.samples, load.prompt, load.response)
+    most = load.prompts, load.samples, load.prompt, load.response
+    return capacity_of(run.config.rollout, run.batch_shards, *most, replicas=run.replicas)
 
 
 def learner_config(config: Config, policy: str) -> LearnerConfig:

@@ -226,15 +226,17 @@ def _full_prefill(capacity: Capacity, tokens: int) -> PackedPrompts:
     )
 
 
-def _half_full(capacity: Capacity, each: int, columns: tuple[int, int]) -> tuple[ResidentPrompts, Rows, Controls]:
-    """What a block of `each` rows a shard starts from that finds half of these pages full.
+def _half_full(
+    capacity: Capacity, rows_per_shard: int, columns: tuple[int, int]
+) -> tuple[ResidentPrompts, Rows, Controls]:
+    """What a block of that many rows starts from which finds half of these pages full.
 
     Prompts have `width` rows each; the other slots are empty.
     """
     block, shards = capacity.block, capacity.batch_shards
     prompt, drawn = (pages * block // 2 // block * block for pages in columns)
-    rows, slots = np.arange(each * shards), np.arange(capacity.slots)
-    in_use = slots % (capacity.slots // shards) * capacity.width < each
+    rows, slots = np.arange(rows_per_shard * shards), np.arange(capacity.slots)
+    in_use = slots % (capacity.slots // shards) * capacity.width < rows_per_shard
 
     def pages(owners: np.ndarray, each: int) -> Any:
         numbers = owners[:, None] % (len(owners) // shards) * each + np.arange(each)
@@ -245,7 +247,7 @@ def _half_full(capacity: Capacity, each: int, columns: tuple[int, int]) -> tuple
     return (
         ResidentPrompts(_given(np.where(in_use, prompt, 0)), pages(slots, capacity.prompt_pages)),
         Rows(
-            place=_given(rows % each),
+            place=_given(rows % rows_per_shard),
             prompt=_given(every * prompt),
             token=_given(0 * every),
             num_generated=_given(every * drawn),
