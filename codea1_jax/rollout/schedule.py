@@ -9,8 +9,8 @@ pod decide alike. Between two blocks
 3. if too many rows stay free, waiting prompts become resident, as many as fill a prefill, on the shards that lack work
    most. A prefill computes padding where it is not full, so it waits until a sixteenth of the rows have no sample.
 
-A block decodes all rows, or a quarter or a sixteenth of them where these hold all samples in progress, as when waiting
-samples run out and the longest are still being drawn. The rows in use are then numbered anew, shard by shard.
+A block decodes all rows, or a quarter of them, a sixteenth and so on, where these hold all samples in progress, as when
+waiting samples run out and the longest are still being drawn. The rows in use are then numbered anew, shard by shard.
 
 Requests wait in order of prompt bucket, longest first, so that prompts resident together are alike.
 """

@@ -229,7 +229,7 @@ def _full_prefill(capacity: Capacity, tokens: int) -> PackedPrompts:
 def _half_full(
     capacity: Capacity, rows_per_shard: int, columns: tuple[int, int]
 ) -> tuple[ResidentPrompts, Rows, Controls]:
-    """What a block of that many rows starts from which finds half of these pages full.
+    """The state before a block of that many rows, with half of these pages full.
 
     Prompts have `width` rows each; the other slots are empty.
     """
