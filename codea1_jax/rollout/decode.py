@@ -311,10 +311,12 @@ def _attend_on_shard(
     block: KeyValues,
 ) -> tuple[Float[Array, "rows kv_heads group head_dim"], KeyValues]:
     block = jax.tree.map(lambda store, x: jax.lax.dynamic_update_slice_in_dim(store, x, step, axis=2), block, new)
+    group = q.shape[2]
+    q = jnp.pad(q, ((0, 0), (0, 0), (0, -group % reader.sublanes), (0, 0)))
     parts = [mix(q, block, step[None] + 1), _mix_prompts(reader, width, q, shared, layers[0])]
     if shared.responses is not None:
         parts.append(reader.mix(q, shared.responses, layers[1]))
-    return merge(parts).astype(q.dtype), block
+    return merge(parts).astype(q.dtype)[:, :, :group], block
 
 
 def _mix_prompts(reader: Reader, width: int, q: Array, shared: _Shared, layer: Any) -> Mixed:

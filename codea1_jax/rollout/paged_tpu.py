@@ -23,6 +23,9 @@ from jaxtyping import Array, Float, Int
 from codea1_jax.models.attention.sight import MASKED
 
 LANES = 128  # pages must be as wide as a multiple of these; TPUs pad narrower ones, and XLA would copy the store
+# A row's queries of a key/value head should be as many as a multiple of these: else XLA takes tiles apart to stack the
+# rows of a prompt, and again to part them (a sixth of decoding 1.5B on v5e, by libtpu's estimate, the cache left out).
+SUBLANES = 8
 CHUNK = 512  # tokens of an item: reading them takes longer than a step's fixed cost
 AHEAD = 2  # items whose pages are on their way while another is attended to
 WINDOW = 64  # items whose page numbers come into SMEM together

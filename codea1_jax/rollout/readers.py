@@ -27,11 +27,14 @@ from codea1_jax.rollout.requests import Capacity
 class Reader(Protocol):
     """What a decoding program reads its cache by. A *tile* is a row, or the rows that share a prompt.
 
-    lanes: what the width of a page must be a multiple of.
+    lanes: what the width of a page must be a multiple of. sublanes: the same of a row's queries of a key/value head.
     """
 
     @property
     def lanes(self) -> int: ...
+
+    @property
+    def sublanes(self) -> int: ...
 
     def columns(self, needed: tuple[int, int], capacity: Capacity) -> tuple[int, int]:
         """The prompt and response pages that a program looks at for a block whose tiles need this many."""
@@ -51,6 +54,7 @@ class Gathered:
     """Reads copies of the pages."""
 
     lanes: int = 1
+    sublanes: int = 1
 
     def columns(self, needed: tuple[int, int], capacity: Capacity) -> tuple[int, int]:
         """As few as are needed."""
@@ -84,6 +88,7 @@ class Paged:
 
     kernel: ModuleType
     lanes: int = 1
+    sublanes: int = 1
     interpret: bool = False
 
     def columns(self, needed: tuple[int, int], capacity: Capacity) -> tuple[int, int]:
@@ -108,5 +113,5 @@ class Paged:
 def reader_for(platform: str) -> Reader:
     """The reader of choice on these devices ("cpu", "tpu", "gpu", "cuda")."""
     if platform == "tpu":
-        return Paged(paged_tpu, paged_tpu.LANES)
+        return Paged(paged_tpu, paged_tpu.LANES, paged_tpu.SUBLANES)
     return Paged(paged_gpu) if platform in ("gpu", "cuda") else Gathered()

@@ -41,7 +41,7 @@ def sampler_on(mesh, *, jetstream):
 
 def drawn_on(mesh, *, paged=False, jetstream=False):
     if paged:  # as on TPUs
-        decode.reader_for = lambda platform: Paged(paged_tpu, paged_tpu.LANES, interpret=True)
+        decode.reader_for = lambda platform: Paged(paged_tpu, paged_tpu.LANES, paged_tpu.SUBLANES, interpret=True)
     params = jax.tree.map(lambda x: 6 * x if x.ndim > 1 else x, init_sharded(MODEL, jax.random.key(1), mesh))
     results = dict(sampler_on(mesh, jetstream=jetstream).generate(params, requests(), Sampling(12)))
     return [[completion.tokens for completion in results[i]] for i in range(len(results))]
