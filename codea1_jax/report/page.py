@@ -33,6 +33,7 @@ _SCRIPTS = (
     "export.js",
     "chart.js",
     "results.js",
+    "timeline.js",
     "curves.js",
     "python.js",
     "diff.js",

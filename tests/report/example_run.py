@@ -15,6 +15,8 @@ HOSTILE = (
     "</script><script>alert(1)</script> <!-- & \u2028\u2029 \ud800 \"'` {{data}} ${x} <img src=x onerror=alert(1)>"
 )
 
+STEP_SECONDS = 2.0  # from one step's end to the next one's
+
 NOT_PYTHON = "def f(x:\n"
 BUGS = {">": ">=", ">=": ">", "<": "<=", "<=": "<"}
 WORDS = {">": "more than", ">=": "at least", "<": "less than", "<=": "at most"}
@@ -48,10 +50,18 @@ def write_example_run(run_dir: Path, *, steps: int = 60, seed: int = 0, hostile:
                 metrics.log("train", step, _train_line(rng, step / steps))
             if step % 10 == 0:
                 metrics.log("eval", step, _eval_line(rng, step / steps))
+    _space_out(run_dir / "metrics.jsonl")
     for step in range(10, steps + 1, 10):
         write_rollouts(run_dir, step, _questions(rng, step, step / steps, hostile))
     (run_dir / "summary.json").write_text(json.dumps(_summary(seed)))
     return run_dir
+
+
+def _space_out(metrics: Path) -> None:
+    """As if there was a step every STEP_SECONDS."""
+    lines = [json.loads(line) for line in metrics.read_text().splitlines()]
+    lines = [line | {"time": 1.7e9 + STEP_SECONDS * line["step"]} for line in lines]
+    metrics.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
 
 
 def _summary(seed: int) -> dict:
@@ -102,6 +112,7 @@ def _train_line(rng: random.Random, share: float) -> dict[str, float]:
         "seconds/judge_wait": near(0.15),
     }
     line["seconds/step"] = sum(value for name, value in line.items() if name.startswith("seconds/"))
+    line["seconds/judge_hidden"] = near(0.12)
     return line
 
 

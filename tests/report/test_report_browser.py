@@ -5,13 +5,14 @@ import io
 import json
 import re
 import shutil
+import statistics
 from collections.abc import Callable, Iterator
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from example_run import write_example_run
+from example_run import STEP_SECONDS, write_example_run
 from selenium import webdriver
 from selenium.common.exceptions import ElementClickInterceptedException, StaleElementReferenceException
 from selenium.webdriver.chrome.service import Service
@@ -160,6 +161,38 @@ def steps_of(figure: WebElement) -> tuple[int, int]:
     plot = figure.find_element(By.CSS_SELECTOR, ".plot")
     low, high = (plot.get_attribute(f"aria-value{end}") for end in ("min", "max"))
     return int(str(low)), int(str(high))
+
+
+def test_the_timeline_of_a_step_has_its_median_phases_one_after_another_and_the_judge_below(opened, reports):
+    lines = [json.loads(line) for line in (reports["one"].parent / "metrics.jsonl").read_text().splitlines()]
+    phases = ("generate_code", "generate_tests", "judge_wait", "update_code", "update_test", "judge_hidden")
+    seconds = {
+        phase: statistics.median(line[f"seconds/{phase}"] for line in lines if line["kind"] == "train")
+        for phase in phases
+    }
+    hidden = seconds.pop("judge_hidden")
+    steps = [line["seconds/step"] for line in lines if line["kind"] == "train"]
+    seconds["between steps"] = statistics.median(STEP_SECONDS - step for step in steps[1:])
+    total = sum(seconds.values())
+    ends = list(accumulate(seconds.values(), initial=0.0))
+    suites_end = ends[2]
+    expected = [
+        *zip(ends, seconds.values(), strict=False),
+        (suites_end - hidden, hidden),
+        (suites_end, seconds["judge_wait"]),
+    ]
+    page = opened("one")
+    bars = every(page, "figure.timeline rect.area")[: len(expected)]  # then those of the legend
+    places = [[float(str(bar.get_attribute(name)).rstrip("%")) for name in ("x", "width")] for bar in bars]
+    assert places == [pytest.approx([100 * start / total, 100 * took / total], abs=0.01) for start, took in expected]
+    tops = [float(str(bar.get_attribute("y"))) for bar in bars]
+    assert len(set(tops[:6])) == len(set(tops[6:])) == 1
+    assert tops[0] < tops[6]
+    texts = [entry.text for entry in every(page, "figure.timeline .legend li")]
+    assert [text.rpartition(" ")[2] for text in texts] == [
+        *(f"{100 * took / total:.1f}%" for took in seconds.values()),
+        "hidden",
+    ]
 
 
 def test_an_evaluation_has_its_interval_as_a_band_and_in_words(opened):

@@ -25,6 +25,10 @@ const MORE_CHARTS = [
   ["Questions in the mistake book", "questions", "count", [["book/questions", "questions"]]],
   ["Responses cut off", "share", "share", bothRoles("truncated")],
   ["Groups without signal", "share of groups", "share", bothRoles("zero_variance")],
+  ["Tokens drawn", "tokens per second", "count", sampled("tokens_per_second")],
+  ["Decoded tokens that were of use", "share", "share", sampled("decode_goodput")],
+  ["Prefilled tokens that were of use", "share", "share", sampled("prefill_goodput")],
+  ["Samples drawn again for want of pages", "samples", "count", sampled("preempted"), { unlessZero: true }],
   ["Mean ratio", "new / old probability", "", bothRoles("ratio_mean")],
   ["Loss", "loss", "", bothRoles("loss")],
 ];
@@ -39,6 +43,10 @@ const PHASES = [
 
 function bothRoles(name) {
   return [[`code/${name}`, "Code LLM"], [`test/${name}`, "Test LLM"]];
+}
+
+function sampled(figure) {
+  return [[`${figure}/generate_code`, "programs"], [`${figure}/generate_tests`, "suites"]];
 }
 
 function clipFractions(role) {
@@ -113,11 +121,12 @@ function otherCharts() {
 }
 
 function timeSection(section) {
-  const charts = RUNS.map((run) => {
+  const named = (title, run) => (RUNS.length === 1 ? title : `${title}: ${run.name}`);
+  const charts = RUNS.flatMap((run) => {
     const series = PHASES.map(([name, label], style) => ({ label, style, ...column(run, "train", name) }));
-    const title = RUNS.length === 1 ? "Seconds per step, by phase" : `Seconds per step, by phase: ${run.name}`;
-    return chart({ title, axis: "seconds", unit: "s", stacked: true, series });
+    const phases = chart({ title: named("Seconds per step, by phase", run), axis: "seconds", unit: "s", stacked: true, series });
+    return [timeline(run, named("The median step", run)), phases];
   }).filter((one) => one !== null);
   if (charts.length === 0) section.append(emptyNote("No training step has been timed yet."));
-  else section.append(element("div", { class: RUNS.length === 1 ? "" : "charts" }, ...charts));
+  else section.append(element("div", { class: RUNS.length === 1 ? "charts one-column" : "charts" }, ...charts));
 }
