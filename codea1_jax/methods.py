@@ -24,7 +24,7 @@ class StepRollouts:
     """What a step has played.
 
     groups: what each policy learns from, by its name, in the order of update. book_updates: the mistake book's new
-    pages, by question id.
+    pages, by question id. figures: metrics of how it was sampled (`Counters.goodput`).
     """
 
     groups: Mapping[str, Groups]
@@ -32,6 +32,7 @@ class StepRollouts:
     book_updates: Mapping[str, Page] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
     judge_hidden: float = 0.0
+    figures: Mapping[str, float] = field(default_factory=dict)
 
 
 Play = Callable[[Game, Sequence[Problem], Mapping[str, Page], tuple[int, ...]], StepRollouts]

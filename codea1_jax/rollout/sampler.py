@@ -40,17 +40,38 @@ class Counters:
     """Work done since the sampler was made.
 
     prefilled: prompt tokens run through the model, without padding; a prompt's last token is decoded instead.
+    prefill_places: the same, with padding.
     blocks: decode blocks.
     steps: the steps they ran, each one token for every row of the block.
+    decoded: tokens that these steps computed, also in rows without a sample.
     drawn: tokens of completions.
     preempted: samples that lost their row for want of pages, and were drawn again.
     """
 
     prefilled: int = 0
+    prefill_places: int = 0
     blocks: int = 0
     steps: int = 0
+    decoded: int = 0
     drawn: int = 0
     preempted: int = 0
+
+    def goodput(self, before: Counters, seconds: float) -> dict[str, float]:
+        """Figures of the work since `before`, which took so long; none if nothing was drawn.
+
+        `decode_goodput` and `prefill_goodput` are the shares of the computed tokens that were of use: of completions,
+        and of prompts. The rest are rows without a sample, tokens that are drawn again, and padding.
+        """
+        drawn, decoded = self.drawn - before.drawn, self.decoded - before.decoded
+        prefilled, places = self.prefilled - before.prefilled, self.prefill_places - before.prefill_places
+        if not drawn:
+            return {}
+        return {
+            "tokens_per_second": drawn / seconds,
+            "decode_goodput": drawn / decoded,
+            "preempted": float(self.preempted - before.preempted),
+            **({"prefill_goodput": prefilled / places} if places else {}),  # a prompt of one token needs none
+        }
 
 
 class Sampler:
@@ -129,6 +150,7 @@ class Sampler:
             for packed in schedule.admit():
                 self._programs.add(packed.tokens.shape)
                 self.counters.prefilled += int(np.count_nonzero(packed.segments))
+                self.counters.prefill_places += packed.segments.size
                 cache = self._prefill(params, cache, packed)
             if not schedule.busy:
                 break
@@ -140,6 +162,7 @@ class Sampler:
             block = self._fetch(running)
             self._check_and_count(block)
             finished = schedule.record(block)
+            self.counters.drawn += sum(len(sample.tokens) for _, samples in finished for sample in samples)
         yield from finished
         self.counters.preempted += schedule.preempted
 
@@ -178,4 +201,4 @@ class Sampler:
             raise FloatingPointError("the policy's logprobs are not finite: its parameters are broken")
         self.counters.blocks += 1
         self.counters.steps += int(block.steps)
-        self.counters.drawn += int(block.count.sum())
+        self.counters.decoded += int(block.steps) * block.tokens.shape[1]

@@ -10,7 +10,7 @@ from scipy.special import log_softmax
 from codea1_jax.models.attention import training_attention
 from codea1_jax.models.attention.sight import Sight
 from codea1_jax.models.qwen2 import output_table
-from codea1_jax.models.sharding import one_device_mesh, serving_shardings
+from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.rollout import Capacity, Request, Sampler, Sampling, decode, decode_params, paged_tpu
 from codea1_jax.rollout.readers import Paged
 
@@ -83,7 +83,9 @@ def test_logprobs_equal_those_of_the_training_graph(model, params, requests, tra
 
 def test_the_kernel_that_reads_pages_gives_what_copies_of_them_give(model, params, requests, monkeypatch):
     expected = completions_of(sampler_of(model).generate(params, requests[1:3], Sampling(6)))
-    monkeypatch.setattr(decode, "reader_for", lambda platform: Paged(paged_tpu, paged_tpu.LANES, interpret=True))
+    monkeypatch.setattr(
+        decode, "reader_for", lambda platform: Paged(paged_tpu, paged_tpu.LANES, paged_tpu.SUBLANES, interpret=True)
+    )
     found = completions_of(sampler_of(model).generate(params, requests[1:3], Sampling(6)))
     for samples, expected_samples in zip(found, expected, strict=True):
         for sample, expected_sample in zip(samples, expected_samples, strict=True):
@@ -165,6 +167,22 @@ def test_samples_end_at_limits_of_their_own_and_no_row_computes_for_one_that_end
     cut = tokens_of(sampler.generate(params, [Request((5, 6), (0,), 8, limits)], Sampling(11)))
     assert cut == [[tokens[: min(limit, 11)] for tokens, limit in zip(free[0], limits, strict=True)]]
     assert sampler.counters.blocks - steps // 2 == blocks_of_a_queue([min(limit, 11) for limit in limits], 2, 2)
+
+
+def test_goodput_is_the_share_of_computed_tokens_that_were_of_use(model, params):
+    capacity = Capacity.for_slots(1, 2, (8,), (12,), block=2, prefill_tokens=8)
+    sampler = sampler_of(model, capacity)
+    before = dataclasses.replace(sampler.counters)
+    requests = [Request((5, 6, 7), (0,), 2, (1, 12)), Request((5,) * 7, (1,), 2, (4, 3))]
+    list(sampler.generate(params, requests, Sampling(12)))
+    # Two rows: 12 steps for the first prompt, then 4 for the second. Prompts fill 2 and 6 of a bucket's 8 places.
+    assert sampler.counters.goodput(before, 2.0) == {
+        "tokens_per_second": 20 / 2,
+        "decode_goodput": 20 / (2 * (12 + 4)),
+        "prefill_goodput": 8 / 16,
+        "preempted": 0,
+    }
+    assert sampler.counters.goodput(dataclasses.replace(sampler.counters), 1.0) == {}
 
 
 def test_a_prompt_is_prefilled_once_however_many_samples_it_has(model, params, requests):
@@ -273,15 +291,13 @@ def test_a_policy_that_gives_nan_raises(model, params):
 
 def test_parameters_are_used_where_they_lie_if_precision_and_sharding_agree(model, params):
     mesh = one_device_mesh()
-    shardings = serving_shardings(model, mesh)
-    same = decode_params.place(model.dtype, shardings, params)
-    assert all(x is y for x, y in zip(jax.tree.leaves(same), jax.tree.leaves(params), strict=True))
-    rounded = decode_params.place(jnp.bfloat16, shardings, params)
-    assert {x.dtype for x in jax.tree.leaves(rounded)} == {jnp.dtype(jnp.bfloat16)}
     apart = decode_params.to_decode_params(model, mesh)(params)
-    assert all(apart[name] is params[name] for name in ("embed_tokens", "lm_head"))
+    assert all(apart[name] is params[name] for name in params if name != "layers")
     restacked = jax.tree.map(lambda *layers: jnp.stack(layers), *apart["layers"])
     jax.tree.map(np.testing.assert_array_equal, restacked, params["layers"])
+    rounded = decode_params.to_decode_params(dataclasses.replace(model, dtype=jnp.bfloat16), mesh)(params)
+    assert {x.dtype for x in jax.tree.leaves(rounded)} == {jnp.dtype(jnp.bfloat16)}
+    jax.tree.map(lambda x, y: np.testing.assert_array_equal(x, y.astype(jnp.bfloat16)), rounded["norm"], params["norm"])
 
 
 def test_no_requests_give_no_completions(model, params):

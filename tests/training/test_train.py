@@ -185,6 +185,10 @@ def test_a_step_by_the_papers_settings_changes_both_policies_apart_and_the_refer
         assert {f"{policy}/{figure}" for figure in figures} < metrics.keys()
         tokens = metrics[f"tokens_per_second/update_{policy}"] * metrics[f"seconds/update_{policy}"]
         assert tokens == pytest.approx(metrics[f"{policy}/response_tokens"] * responses[policy])
+    programs = [program for question in played.questions for program in question.programs]
+    drawn = metrics["tokens_per_second/generate_code"] * metrics["seconds/generate_code"]
+    assert drawn == pytest.approx(sum(len(program.response.completion.tokens) for program in programs))
+    assert 0 < metrics["decode_goodput/generate_tests"] <= 1
     assert not any(name.startswith("mfu/") for name in metrics)  # a CPU's peak is not known
 
 
