@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from codea1_jax.config import Config
     from codea1_jax.models.chips import Hardware
     from codea1_jax.plan.arithmetic.lengths import Lengths
+    from codea1_jax.plan.calibration import Ratios
     from codea1_jax.plan.compiled.compiler import Watch
 
 
@@ -37,6 +38,12 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument(
         "--lengths", type=Path, metavar="FILE", help="JSONL of lengths to expect; the least time still goes by --fill"
+    )
+    parser.add_argument(
+        "--calibration",
+        type=Path,
+        metavar="FILE",
+        help="correct the expected times by what `codea1 plan PRESET --calibrate --json` printed on such a device",
     )
     one_of = parser.add_mutually_exclusive_group()
     one_of.add_argument(
@@ -55,7 +62,9 @@ def add(commands: Commands) -> None:
         metavar="1,2,4,...",
         help="also forecast a step on that many slices or nodes, each a copy of the hardware",
     )
-    parser.add_argument("--picture", type=Path, metavar="SVG", help="with --scale: draw the forecast into this file")
+    parser.add_argument(
+        "--picture", type=Path, metavar="SVG", help="draw the expected step into this file; with --scale, all of them"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document on one line")
     parser.set_defaults(run=_run)
 
@@ -79,14 +88,15 @@ def _run(options: argparse.Namespace) -> int:
     from codea1_jax.files import write_atomically
     from codea1_jax.models.chips import find_hardware
     from codea1_jax.plan.arithmetic.lengths import read_lengths
+    from codea1_jax.plan.calibration import read_calibration
     from codea1_jax.plan.compiled.compiler import check_compiler
-    from codea1_jax.plan.pictures import scale_picture
+    from codea1_jax.plan.pictures import scale_picture, timeline_picture
     from codea1_jax.plan.plan import as_document, make_plan
     from codea1_jax.plan.scale import scale
     from codea1_jax.plan.table import conclusion, rich_table, scale_conclusion, scale_document, scale_table
 
-    if options.picture is not None and not options.scale:
-        raise UserError("--picture draws what --scale forecasts: add --scale 1,2,4,8")
+    if options.picture is not None and (options.search or options.calibrate):
+        raise UserError("--picture draws a plan: drop --search and --calibrate")
     config = load(Config, options.preset, options.overrides)
     if options.calibrate:
         return _calibrate(options, config)
@@ -95,15 +105,17 @@ def _run(options: argparse.Namespace) -> int:
         raise UserError(f"{options.preset} is not made for particular hardware: pass --topology, for example v5e:4x4")
     hardware = find_hardware(name)
     lengths = None if options.lengths is None else read_lengths(options.lengths)
+    ratios = None if options.calibration is None else read_calibration(options.calibration)
     check_compiler(hardware)
     if options.search:
-        return _search(options, hardware, lengths)
+        return _search(options, hardware, lengths, ratios)
     with progress() as watch:
-        plan = make_plan(config, hardware, options.fill, watch, lengths)
+        plan = make_plan(config, hardware, options.fill, watch, lengths, ratios)
     title = f"{options.preset} on {name}"
     scaled = scale(plan, options.scale, lengths) if options.scale and plan.fits else []
-    if scaled and options.picture is not None:
-        write_atomically(options.picture, scale_picture(scaled, f"{title}: copies of it"))
+    if options.picture is not None and plan.fits:
+        drawn = scale_picture(scaled, f"{title}: copies of it") if scaled else timeline_picture(plan, title)
+        write_atomically(options.picture, drawn)
     if options.json:
         print(json.dumps(as_document(plan) | ({"scale": scale_document(scaled)} if scaled else {})))
         return DONE if plan.fits else FAILED
@@ -123,6 +135,8 @@ def _calibrate(options: argparse.Namespace, config: Config) -> int:
 
     if options.topology is not None:
         raise UserError("--calibrate measures the devices of this machine: drop --topology")
+    if options.calibration is not None:
+        raise UserError("--calibrate measures what --calibration reads: pass one of them")
     lengths = None if options.lengths is None else read_lengths(options.lengths)
     with progress() as watch:
         phases = calibrate(config, options.fill, watch, lengths)
@@ -134,7 +148,7 @@ def _calibrate(options: argparse.Namespace, config: Config) -> int:
     return DONE
 
 
-def _search(options: argparse.Namespace, hardware: Hardware, lengths: Lengths | None) -> int:
+def _search(options: argparse.Namespace, hardware: Hardware, lengths: Lengths | None, ratios: Ratios | None) -> int:
     from rich.console import Console
 
     from codea1_jax.config import Config, load
@@ -148,7 +162,7 @@ def _search(options: argparse.Namespace, hardware: Hardware, lengths: Lengths | 
     console = Console(stderr=True)
     with console.status("ranking layouts by arithmetic, then compiling the best; minutes each"):
         say = partial(console.print, soft_wrap=True, highlight=False)
-        found = search(reload(()), hardware, options.fill, reload, say, lengths)
+        found = search(reload(()), hardware, options.fill, reload, say, lengths, ratios)
     if options.json:
         keys = ("overrides", "step_seconds_expected", "fits")
         rows = [(list(each.overrides), each.seconds if each.fits else None, each.fits) for each in found]

@@ -16,8 +16,8 @@ from codea1_jax.plan.planned import Planned, read_plans
 
 # Which phases of a plan make what a run reports the seconds of.
 TIMED = {
-    "generate_code": ("prefill code", "insert code", "decode code"),
-    "generate_tests": ("prefill test", "insert test", "decode test"),
+    "generate_code": ("weights code", "prefill code", "insert code", "decode code"),
+    "generate_tests": ("weights test", "prefill test", "insert test", "decode test"),
     "update_code": ("score-old code", "score-ref code", "gradient code", "update code"),
     "update_test": ("score-old test", "score-ref test", "gradient test", "update test"),
 }

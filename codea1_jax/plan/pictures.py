@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from codea1_jax.models.flops import Number
+from codea1_jax.plan.comparison import TIMED
+from codea1_jax.plan.plan import Plan
 from codea1_jax.plan.planned import PHASE_COLUMNS, Planned
 from codea1_jax.plan.scale import Scaled
 
@@ -13,10 +15,18 @@ from codea1_jax.plan.scale import Scaled
 COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#999999")
 ALONE = ("#444444",)  # of bars without parts
 PARTS = {
-    "prefill": ("prefill",),
+    "prefill": ("weights", "prefill"),
     "decode": ("insert", "decode"),
     "score": ("score-old", "score-ref"),
     "gradient": ("gradient", "update"),
+}
+# What a step does one after the other, as it is called, and by what a run times it; judging is the hosts'.
+LANES = {
+    "sample programs": "generate_code",
+    "sample suites": "generate_tests",
+    "judge": None,
+    "update Code LLM": "update_code",
+    "update Test LLM": "update_test",
 }
 ROW, LABEL, BAR, TOTAL = 22, 130, 520, 80  # pixels: a bar's height, and the widths of its name, itself and its seconds
 PANEL, HEIGHT, MARGIN = 210, 170, 56  # pixels: of a panel, and the room for its scale
@@ -43,6 +53,41 @@ def _by_part(plan: Planned) -> list[float]:
         sum(float(cells[column]) for cells in plan.phases if cells[0].split()[0] in kinds) for kinds in PARTS.values()
     ]
     return [*found, max(0.0, plan.expected - sum(found))]
+
+
+def timeline_picture(plan: Plan, title: str) -> str:
+    """The expected step over time: a bar for each thing it does, which begins where the one before ends.
+
+    Bars are split into PARTS by their share; the device mixes these. Judging is drawn as if nothing ran meanwhile.
+    """
+    rows, begun = [], 0.0
+    for number, (name, timed) in enumerate(LANES.items()):
+        parts = [plan.judging] if timed is None else _expected_by_part(plan, TIMED[timed])
+        top, start = 64 + number * ROW, begun
+        for color, seconds in zip(COLORS[len(PARTS) :] if timed is None else COLORS, parts, strict=False):
+            left, width = (BAR * each / plan.expected_seconds for each in (begun, seconds))
+            rows.append(
+                f'<rect x="{LABEL + left:.1f}" y="{top}" width="{width:.1f}" height="{ROW - 6}" fill="{color}"/>'
+            )
+            begun += seconds
+        rows.append(_text(LABEL - 8, top + 13, name, "end"))
+        rows.append(_text(LABEL + BAR + 8, top + 13, f"{begun - start:,.1f} s"))
+    bottom = 64 + len(LANES) * ROW
+    axis = [
+        _text(LABEL + share * BAR, bottom + 14, f"{share * plan.expected_seconds:,.0f} s", "middle")
+        for share in (0.0, 0.25, 0.5, 0.75, 1.0)
+    ]
+    head = [_text(LABEL, 18, title), *_legend((*PARTS, "judging"), LABEL, 30)]
+    return _svg(LABEL + BAR + TOTAL, bottom + 26, [*head, *rows, *axis])
+
+
+def _expected_by_part(plan: Plan, phases: Sequence[str]) -> list[float]:
+    """Expected seconds that a step spends on these phases, by PARTS."""
+    taken = {row.phase.name: row.expected_seconds for row in plan.rows if row.phase.name in phases}
+    return [
+        sum((seconds for name, seconds in taken.items() if name.split()[0] in kinds), start=0.0)
+        for kinds in PARTS.values()
+    ]
 
 
 def scale_picture(steps: Sequence[Scaled], title: str) -> str:

@@ -14,6 +14,7 @@ from codea1_jax.plan.arithmetic.memory import refuse_what_cannot_fit, resident, 
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run
 from codea1_jax.plan.arithmetic.simulation import Sampled
 from codea1_jax.plan.arithmetic.workload import Phase, PlannedRun, phases, sampled_tokens
+from codea1_jax.plan.calibration import Ratios, ratio_of
 from codea1_jax.plan.compiled.compiler import Compiled, Failed, Outcome, ProgramName, Refused, Watch, compile_programs
 from codea1_jax.plan.forecast import StepCalls, expected_seconds, judging_seconds, step_calls
 from codea1_jax.plan.limit import limit_seconds
@@ -68,6 +69,7 @@ class Plan:
     fill: mean length of prompts and responses, as a share of the longest allowed; by it the floor is counted, and the
     expected lengths are drawn unless they come from a file. limit: seconds of a step at least, whatever the programs,
     by what is done (`limit`). judging: seconds that the hosts judge a step. compiled: every program, smaller ones too.
+    ratios: what was measured of the phases on a device, if anything.
     """
 
     run: PlannedRun
@@ -78,6 +80,7 @@ class Plan:
     limit: Mapping[str, float]
     judging: float
     compiled: Mapping[ProgramName, Outcome]
+    ratios: Ratios
 
     @property
     def fits(self) -> bool:
@@ -122,8 +125,17 @@ class Plan:
         return useful / (self.seconds * self.hardware.chip.flops * self.hardware.devices)
 
 
-def make_plan(config: Config, hardware: Hardware, fill: float, watch: Watch, lengths: Lengths | None = None) -> Plan:
+def make_plan(
+    config: Config,
+    hardware: Hardware,
+    fill: float,
+    watch: Watch,
+    lengths: Lengths | None = None,
+    ratios: Ratios | None = None,
+) -> Plan:
     """Compiles every phase: at its largest, and at the smaller shapes that a step's calls mostly have.
+
+    ratios: measured on such a device (`read_calibration`); by default the compilers' figures stand as they are.
 
     Raises:
         UserError: it cannot fit, reported before anything is compiled; the mesh does not suit hardware or model; libtpu
@@ -135,9 +147,10 @@ def make_plan(config: Config, hardware: Hardware, fill: float, watch: Watch, len
     planned, step = phases(run, fill), step_calls(run, fill, lengths)
     wanted = [*(ProgramName(phase.name) for phase in planned), *step.smaller_programs(run)]
     compiled = compile_programs(config, hardware, wanted, watch)
-    rows = tuple(_row(run, hardware, phase, step, compiled) for phase in planned)
+    ratios = {} if ratios is None else ratios
+    rows = tuple(_row(run, hardware, phase, step, compiled, ratio_of(phase.name, ratios)) for phase in planned)
     limit, judging = limit_seconds(run, hardware, step), judging_seconds(config, hardware)
-    return Plan(run, hardware, rows, fill, step, limit, judging, compiled)
+    return Plan(run, hardware, rows, fill, step, limit, judging, compiled, ratios)
 
 
 def _seconds(phase: Phase, hardware: Hardware) -> dict[str, float]:
@@ -152,6 +165,7 @@ def _row(
     phase: Phase,
     step: StepCalls,
     compiled: Mapping[ProgramName, Outcome],
+    ratio: float,
 ) -> Row:
     chip, seconds, largest = hardware.chip, _seconds(phase, hardware), compiled[ProgramName(phase.name)]
     fits = isinstance(largest, Compiled) and largest.memory <= chip.memory
@@ -162,7 +176,7 @@ def _row(
         seconds=seconds,
         compiled=largest,
         calls=sum(step.calls[phase.name].values()),
-        expected=expected_seconds(phase.name, step, compiled, run, hardware) or {},
+        expected=expected_seconds(phase.name, step, compiled, run, hardware, ratio) or {},
         fix=None if fits else suggested_fix(run, phase.name, chip.memory),
     )
 
@@ -176,6 +190,7 @@ def as_document(plan: Plan) -> dict[str, Any]:
         "memory_per_device": plan.hardware.chip.memory,
         "resident": resident(plan.run),
         "fill": plan.fill,
+        "calibration": dict(plan.ratios),
         "step_seconds_at_least": plan.seconds,
         "step_seconds_expected": plan.expected_seconds,
         "step_seconds_limit": dict(plan.limit),

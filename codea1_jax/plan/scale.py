@@ -16,6 +16,7 @@ from codea1_jax.models.chips import GPUS_PER_HOST, Hardware
 from codea1_jax.plan.arithmetic.lengths import Lengths
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run
 from codea1_jax.plan.arithmetic.workload import PlannedRun, is_sampling
+from codea1_jax.plan.calibration import ratio_of
 from codea1_jax.plan.compiled.compiler import Compiled
 from codea1_jax.plan.compiled.duration import efficiency_of
 from codea1_jax.plan.forecast import StepCalls, expected_seconds, judging_seconds, step_calls
@@ -65,7 +66,7 @@ def _scaled(plan: Plan, copies: int, lengths: Lengths | None) -> Scaled:
     step = step_calls(run, plan.fill, lengths)
     seconds: dict[str, float] = dict.fromkeys(("sampling", "learning", "network", "host"), 0.0)
     for phase in step.calls:
-        spent = expected_seconds(phase, step, plan.compiled, run, hardware) or {}
+        spent = expected_seconds(phase, step, plan.compiled, run, hardware, ratio_of(phase, plan.ratios)) or {}
         seconds["host"] += spent.get("host", 0.0)
         part = "sampling" if is_sampling(phase) else "learning"
         seconds[part] += sum(took for resource, took in spent.items() if resource != "host")
@@ -95,5 +96,6 @@ def _longest_seconds(plan: Plan, step: StepCalls) -> float:
     for role, groups in step.groups.items():
         programs = [found for name, found in plan.compiled.items() if name.phase == f"decode {role}"]
         fastest = min(program.seconds for program in programs if isinstance(program, Compiled))  # of the fewest rows
-        total += max(length for group in groups for length in group.responses) / block * fastest
+        taken = fastest * ratio_of(f"decode {role}", plan.ratios)
+        total += max(length for group in groups for length in group.responses) / block * taken
     return total

@@ -31,6 +31,7 @@ from codea1_jax.plan.arithmetic.workload import (
     sampling_loads,
     training_loads,
 )
+from codea1_jax.plan.calibration import Ratios
 from codea1_jax.plan.compiled.compiler import CompilerError
 from codea1_jax.plan.compiled.duration import efficiency_of
 from codea1_jax.plan.forecast import HOST_SECONDS, ROW_SECONDS, cache_seconds
@@ -107,10 +108,12 @@ def search(
     reload: Callable[[Sequence[str]], Config],
     report: Report,
     lengths: Lengths | None = None,
+    ratios: Ratios | None = None,
 ) -> list[Candidate]:
     """Candidates that were compiled, the shortest expected step first.
 
-    reload: the same configuration with these overrides. report: gets a line for each thing that is done.
+    reload: the same configuration with these overrides. report: gets a line for each thing that is done. lengths,
+    ratios: as in `make_plan`.
     Raises UserError if no layout fits by arithmetic.
     """
     ranked = rank(config, hardware, fill, reload)
@@ -118,12 +121,23 @@ def search(
         raise UserError(f"no layout fits {hardware.name}: take more chips, adapters (lora) or a smaller model")
 
     def plan(layout: Layout | None) -> Candidate:
-        found = _compiled(config, hardware, fill, reload, layout, lengths)
+        found = _compiled(config, hardware, fill, reload, layout, lengths, ratios)
         report(f"{' '.join(found.overrides) or 'as given'}: {found}")
         return found
 
+    candidates = [None, *_with_recomputation(ranked[:COMPILED])]
     with ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // 2)) as pool:
-        return sorted(pool.map(plan, [None, *ranked[:COMPILED]]), key=lambda candidate: candidate.seconds)
+        return sorted(pool.map(plan, candidates), key=lambda candidate: candidate.seconds)
+
+
+def _with_recomputation(ranked: Sequence[Layout]) -> list[Layout]:
+    """And the best as it would be if its backward pass computed layers again.
+
+    By arithmetic that only costs time. But what is kept instead crosses the memory twice, and how often it is copied
+    the compiler alone knows: on v6e, which computes fast for its bandwidth, keeping takes longer.
+    """
+    again = replace(ranked[0], remat="full")
+    return [*ranked, *([] if again in ranked else [again])]
 
 
 def rank(config: Config, hardware: Hardware, fill: float, reload: Callable[[Sequence[str]], Config]) -> list[Layout]:
@@ -259,17 +273,18 @@ def _compiled(
     reload: Callable[[Sequence[str]], Config],
     layout: Layout | None,
     lengths: Lengths | None,
+    ratios: Ratios | None,
 ) -> Candidate:
     """A layout's plan; one that the compiler finds a little too large is tried once more, smaller."""
     overrides = () if layout is None else tuple(layout.overrides(config))
     try:
-        plan = make_plan(reload(overrides), hardware, fill, _unwatched, lengths)
+        plan = make_plan(reload(overrides), hardware, fill, _unwatched, lengths, ratios)
     except (UserError, CompilerError) as error:
         return Candidate(overrides, None, str(error))
     if plan.fits or layout is None or (smaller := _smaller(layout, plan)) is None:
         return Candidate(overrides, plan)
     overrides = tuple(smaller.overrides(config))
-    return Candidate(overrides, make_plan(reload(overrides), hardware, fill, _unwatched, lengths))
+    return Candidate(overrides, make_plan(reload(overrides), hardware, fill, _unwatched, lengths, ratios))
 
 
 def _smaller(layout: Layout, plan: Plan) -> Layout | None:

@@ -74,9 +74,11 @@ def conclusion(plan: Plan) -> list[str]:
         f"{plan.tokens_per_second:.4g} tokens/s, MFU no higher than {plan.utilization:.1%} (judging left out)"
     )
     if plan.fits:
+        source = "estimates and assumed efficiencies, never measured on a device"
+        source = "estimates, corrected by what was measured on a device" if plan.ratios else source
         lines.append(
             f"expected: {plan.expected_seconds:.4g} s, {plan.judging:.2g} s of them for judging; by the compiler's "
-            "estimates and assumed efficiencies, never measured on a device"
+            f"{source}"
         )
         whole = plan.whole
         hours = {name: f"{seconds / 3600:.1f}" for name, seconds in asdict(whole).items() if isinstance(seconds, float)}

@@ -13,51 +13,59 @@ from typing import Any
 
 import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jax.typing import DTypeLike
 
 from codea1_jax.models.lora import merge
-from codea1_jax.models.qwen2 import Params, Qwen2
-from codea1_jax.models.sharding import serving_shardings
+from codea1_jax.models.qwen2 import Params, Qwen2, abstract_params
+from codea1_jax.models.sharding import serving_shardings, with_shardings
 from codea1_jax.models.unrolled import unstack_layers
 
 
 def to_decode_params(model: Qwen2, mesh: Mesh) -> Callable[[Params], Params]:
     """What brings parameters, adapted ones too, to where and how this model decodes on this mesh."""
-    others = {name: sharding for name, sharding in serving_shardings(model, mesh).items() if name != "layers"}
 
     def convert(params: Params) -> Params:
-        whole = place(model.dtype, others, {name: params[name] for name in others})
-        return {**whole, "layers": _unstacker(model, mesh)(params["layers"])}  # pyright: ignore[reportArgumentType]  flax modules are hashable
+        moved = parts_to_move(model, mesh, params)
+        return {**params, **mover(model, mesh, tuple(moved))(moved)}
 
     return convert
 
 
+def parts_to_move(model: Qwen2, mesh: Mesh, params: Params) -> Params:
+    """The layers, and what else of the parameters, or of their placed shapes, is not yet as the sampler holds it."""
+
+    def is_there(x: Any, sharding: NamedSharding) -> bool:
+        return x.dtype == model.dtype and x.sharding.is_equivalent_to(sharding, x.ndim)
+
+    wanted = serving_shardings(model, mesh)
+    return {
+        name: part
+        for name, part in params.items()
+        if name == "layers" or not all(jax.tree.leaves(jax.tree.map(is_there, part, wanted[name])))
+    }
+
+
+def mover(model: Qwen2, mesh: Mesh, parts: tuple[str, ...]) -> Any:
+    """One jitted program, compiled once, that brings these parts to how the sampler holds them."""
+    return _mover(model, mesh, parts)  # pyright: ignore[reportArgumentType]  flax modules are hashable
+
+
 @cache
-def _unstacker(model: Qwen2, mesh: Mesh) -> Callable[[Params], tuple[Params, ...]]:
-    """Layers with their adapters merged, each apart. Compiled once."""
-    one = jax.tree.map(_of_one_layer, serving_shardings(model, mesh)["layers"])
-    apart = (one,) * model.config.num_layers
-    return jax.jit(lambda layers: unstack_layers(_cast(model.dtype, merge(layers))), out_shardings=apart)
+def _mover(model: Qwen2, mesh: Mesh, parts: tuple[str, ...]) -> Any:
+    shardings = _decode_shardings(model, mesh)
+    move = partial(_moved, model)
+    return jax.jit(move, out_shardings={name: shardings[name] for name in parts})
 
 
-def place(dtype: DTypeLike, shardings: Any, params: Params) -> Params:
-    """The parameters in this precision and these shardings; the same arrays where they have them already."""
-
-    def one(x: jax.Array, sharding: NamedSharding) -> jax.Array:
-        there = x.dtype == dtype and x.sharding.is_equivalent_to(sharding, x.ndim)
-        return x if there else _caster(dtype, sharding)(x)
-
-    return jax.tree.map(one, params, shardings)
+def _moved(model: Qwen2, params: Params) -> Params:
+    moved = jax.tree.map(lambda x: x.astype(model.dtype), merge(params))
+    return {**moved, "layers": unstack_layers(moved["layers"])}
 
 
-@cache
-def _caster(dtype: DTypeLike, sharding: NamedSharding) -> Callable[[jax.Array], jax.Array]:
-    """Compiled once per shape."""
-    return jax.jit(partial(_cast, dtype), out_shardings=sharding)
-
-
-def _cast(dtype: DTypeLike, params: Params) -> Params:
-    return jax.tree.map(lambda x: x.astype(dtype), params)
+def _decode_shardings(model: Qwen2, mesh: Mesh) -> Params:
+    """A tree like the sampler's parameters, of NamedShardings."""
+    stacked = serving_shardings(model, mesh)
+    layer = jax.tree.map(_of_one_layer, stacked["layers"])
+    return {**stacked, "layers": (layer,) * model.config.num_layers}
 
 
 def _of_one_layer(stacked: NamedSharding) -> NamedSharding:
@@ -65,10 +73,7 @@ def _of_one_layer(stacked: NamedSharding) -> NamedSharding:
     return NamedSharding(stacked.mesh, PartitionSpec(*stacked.spec[1:]))
 
 
-def apart_shapes(stack: Params, layers: int) -> tuple[Params, ...]:
-    """The placed shapes of every layer, from those of their stack."""
-
-    def one(x: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct(x.shape[1:], x.dtype, sharding=_of_one_layer(x.sharding))
-
-    return (jax.tree.map(one, stack),) * layers
+def abstract_decode_params(model: Qwen2, mesh: Mesh) -> Params:
+    """The placed shapes of what `to_decode_params` makes of parameters."""
+    shapes = jax.eval_shape(partial(_moved, model), abstract_params(model))
+    return with_shardings(shapes, _decode_shardings(model, mesh))

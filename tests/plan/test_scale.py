@@ -11,13 +11,16 @@ from codea1_jax.models.chips import find_hardware
 from codea1_jax.plan.arithmetic.lengths import draw_groups
 from codea1_jax.plan.arithmetic.workload import sampling_loads
 from codea1_jax.plan.compiled.compiler import Compiled
-from codea1_jax.plan.pictures import scale_picture, steps_picture
+from codea1_jax.plan.pictures import scale_picture, steps_picture, timeline_picture
 from codea1_jax.plan.plan import make_plan
 from codea1_jax.plan.planned import read_plans
 from codea1_jax.plan.scale import scale
 
 SETTINGS = ("rollout.block=128", "train.questions=32", "code.grpo.mini_batch_questions=32")
-SECONDS = {"prefill": 0.5, "insert": 0.0, "decode": 2.0, "score-ref": 1.0, "gradient": 4.0, "update": 0.25}
+SECONDS = {
+    **{"weights": 0.1, "prefill": 0.5, "insert": 0.0, "decode": 2.0},
+    **{"score-ref": 1.0, "gradient": 4.0, "update": 0.25},
+}
 COPIES = [1, 2, 4, 64]
 
 
@@ -123,8 +126,8 @@ def test_the_command_says_where_it_stops_and_draws_it(tmp_path, capsys):
     assert "not allowed with" in capsys.readouterr().err
     assert cli.main([*command, "--scale", "1,0"]) == 2
     assert "1,0 does not list counts of at least 1" in capsys.readouterr().err
-    assert cli.main(["plan", "1.5b/a1_v5e", "--picture", "a.svg"]) == 2
-    assert "--picture draws what --scale forecasts" in capsys.readouterr().err
+    assert cli.main(["plan", "1.5b/a1_v5e", "--picture", "a.svg", "--search"]) == 2
+    assert "--picture draws a plan" in capsys.readouterr().err
 
 
 def test_a_picture_has_a_bar_of_the_same_length_for_every_plan():
@@ -136,6 +139,33 @@ def test_a_picture_has_a_bar_of_the_same_length_for_every_plan():
             widths[bar.get("y")] = widths.get(bar.get("y"), 0.0) + float(bar.get("width"))
     assert len(widths) == len(plans)
     assert all(width == pytest.approx(520, rel=0.02) for width in widths.values())
+
+
+def test_the_timeline_of_a_plan_has_what_a_step_does_one_after_the_other(plan):
+    drawn = ElementTree.fromstring(timeline_picture(plan, "a <title>"))
+    bars = [bar for bar in drawn.findall(".//{*}rect") if bar.get("height") == "16"]
+    ends, seconds = [], {}
+    for bar in bars:
+        left, width = float(bar.get("x")), float(bar.get("width"))
+        assert not ends or left == pytest.approx(ends[-1], abs=0.2)  # pixels, as they are rounded
+        ends.append(left + width)
+        seconds[bar.get("y")] = seconds.get(bar.get("y"), 0.0) + width / 520 * plan.expected_seconds
+    assert ends[-1] == pytest.approx(130 + 520, abs=0.2)
+    expected = {row.phase.name: row.expected_seconds for row in plan.rows}
+
+    def taken(*phases):
+        return sum(expected[phase] for phase in phases)
+
+    rows = [
+        taken("weights code", "prefill code", "insert code", "decode code"),
+        taken("weights test", "prefill test", "insert test", "decode test"),
+        plan.judging,
+        taken("score-ref code", "gradient code", "update code"),
+        taken("score-ref test", "gradient test", "update test"),
+    ]
+    pixel = plan.expected_seconds / 520
+    assert list(seconds.values()) == pytest.approx(rows, abs=pixel)
+    assert sum(rows) == pytest.approx(plan.expected_seconds)
 
 
 def test_a_scaled_picture_is_the_same_for_the_same_figures(plan):

@@ -13,7 +13,7 @@ from codea1_jax.plan.whole_run import (
     whole_run,
 )
 
-PHASES = [f"{kind} {role}" for kind in ("prefill", "insert", "decode") for role in ("code", "test")]
+PHASES = [f"{kind} {role}" for kind in ("weights", "prefill", "insert", "decode") for role in ("code", "test")]
 NOTHING = dict.fromkeys(PHASES, 0.0)
 COARSE = "rollout.block=128"  # fewer blocks to simulate
 
@@ -40,6 +40,8 @@ def test_an_evaluation_draws_eight_programs_for_each_problem_of_both_benchmarks(
     assert 0.9 * 542 * 8 * 1024 / 2048 < seconds < 3 * 4096
     judging = evaluation_seconds(run, hardware, 0.25, NOTHING)
     assert judging == pytest.approx(542 * 8 / (330 * 14 * 16))
+    # Weights are brought to where they are sampled from once for all problems.
+    assert evaluation_seconds(run, hardware, 0.25, NOTHING | {"weights code": 5.0}) == pytest.approx(judging + 5)
     assert evaluation_seconds(run, hardware, 0.25, NOTHING | {"decode test": 1.0}) == judging  # none is held out
 
 

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from codea1_jax.builders.players import capacity_of
 from codea1_jax.config import METHODS, Config, LearnerConfig, Role
 from codea1_jax.learn.batch import Example, PackedBatch
-from codea1_jax.learn.packing import pack
+from codea1_jax.learn.packing import SHAPE_STEPS, pack
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.flops import (
     Number,
     adapter_parameters,
     cache_bytes,
     causal,
+    layer_matrices,
     layers_flops,
     parameters,
     vocabulary_flops,
@@ -48,7 +49,7 @@ class Phase:
 
 def is_sampling(phase: str) -> bool:
     """Whether a phase of that name draws samples; the others learn from them."""
-    return phase.startswith(("prefill ", "insert ", "decode "))
+    return phase.startswith(("weights ", "prefill ", "insert ", "decode "))
 
 
 @dataclass(frozen=True)
@@ -173,11 +174,13 @@ def fullest_batch(run: PlannedRun, policy: str) -> PackedBatch:
     """The largest micro-batch that the packer can make of a policy's loads: its real rows, and all their targets."""
     packing, those = learner_config(run.config, policy).packing, training_loads(run.config)[policy]
     longest = max(load.length for load in those)
-    rows = run.batch_shards * max(1, packing.micro_batch_tokens // longest)
-    # The longest sequence decides how long rows are; responses to hardly any prompt fill them with targets.
+    rows = run.batch_shards * max(1, packing.micro_batch_tokens // packing.row_length)
+    # The longest sequence decides how long rows are; responses to hardly any prompt fill them with targets. The packer
+    # shares rows out evenly: only among several micro-batches is each sure to be full.
     load = next(load for load in those if load.length == longest)
+    each = -(-max(packing.row_length, 2 * longest) // load.response)
     examples = [_example(range(load.prompt), load.response)]
-    examples += [_example(range(1), load.response)] * (2 * rows * -(-longest // load.response))
+    examples += [_example(range(1), load.response)] * (SHAPE_STEPS * rows * each)
     return pack(examples, packing, run.batch_shards)[0]
 
 
@@ -202,7 +205,15 @@ def _sampling(run: PlannedRun, load: SamplingLoad, fill: float) -> list[Phase]:
     seen = prompt + response / 2  # of a token, on average
     read = (capacity.rows / capacity.width * prompt + capacity.rows * response / 2) / shards
     prefills = load.prompts * prompt / (packed * shards)
+    kept = run.itemsize if run.config.lora is not None else 4  # a frozen base is in the precision that it is used in
     found = [
+        Phase(
+            f"weights {load.role}",
+            calls=1,
+            flops=0 if run.config.lora is None else 2 * run.config.lora.rank * model.num_layers * layer_matrices(model),
+            useful=0,
+            traffic=kept * parameters(model) / run.shards + run.gathered,
+        ),
         Phase(
             f"prefill {load.role}",
             calls=prefills,
@@ -221,7 +232,7 @@ def _sampling(run: PlannedRun, load: SamplingLoad, fill: float) -> list[Phase]:
     ]
     if run.config.rollout.engine == "jetstream":
         inserted = packed * run.token_bytes
-        found.insert(1, Phase(f"insert {load.role}", prefills, flops=0, useful=0, traffic=2 * inserted))
+        found.insert(2, Phase(f"insert {load.role}", prefills, flops=0, useful=0, traffic=2 * inserted))
     return found
 
 

@@ -29,6 +29,8 @@ PALLAS: dict[str, Kind] = {"paged_attention": "cache", "flash_forward": "attenti
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 _CONTRACTED = re.compile(r"lhs_contracting_dims=\{([\d,]*)\}")
 _SLICING = ("dynamic-slice", "slice", "gather")
+# What changes a part of its first operand in place, and which operand is the part.
+_UPDATING = {"dynamic-update-slice": 1, "scatter": 2}
 _RENAMING = ("bitcast", "reshape", "get-tuple-element", "copy", "convert")
 
 
@@ -120,8 +122,8 @@ def _moved_by_one(instruction: Instruction, operands: Sequence[str]) -> int:
     result = sum(array_bytes(instruction.shape))
     if instruction.operation in _SLICING:
         return 2 * result
-    if instruction.operation == "dynamic-update-slice":
-        return 2 * sum(array_bytes(operands[1]))
+    if instruction.operation in _UPDATING:
+        return 2 * sum(array_bytes(operands[_UPDATING[instruction.operation]]))
     return result + sum(sum(array_bytes(shape)) for shape in operands)
 
 
@@ -131,7 +133,7 @@ def _read(value: Instruction, uses: dict[str, list[Instruction]], shapes: dict[s
     for use in uses.get(value.name, ()):
         if use.operation in _SLICING and use.operands[0] == value.name:
             read += sum(array_bytes(use.shape))
-        elif use.operation == "dynamic-update-slice" and use.operands[0] == value.name:
+        elif use.operation in _UPDATING and use.operands[0] == value.name:
             continue  # it is updated in place
         elif use.operation in _RENAMING:
             read += _read(use, uses, shapes)
@@ -147,8 +149,8 @@ def _written(lines: Sequence[Instruction], shapes: dict[str, str]) -> int:
     written = 0
     for line in [by_name[name] for name in root.operands] if root.operation == "tuple" else [root]:
         result = _origin(line, by_name)
-        in_place = result.operation == "dynamic-update-slice"
-        written += sum(array_bytes(shapes[result.operands[1]] if in_place else result.shape))
+        part = _UPDATING.get(result.operation)
+        written += sum(array_bytes(result.shape if part is None else shapes[result.operands[part]]))
     return written
 
 

@@ -25,7 +25,7 @@ from codea1_jax.learn.batch import PackedBatch
 from codea1_jax.models.attention.sight import Sight
 from codea1_jax.models.lora import with_adapters
 from codea1_jax.models.qwen2 import Params, Qwen2
-from codea1_jax.models.sharding import abstract_sharded, batch_sharding, serving_shardings, with_shardings
+from codea1_jax.models.sharding import abstract_sharded, batch_sharding, with_shardings
 from codea1_jax.models.stored import flatten
 from codea1_jax.plan.arithmetic.attention import computed_pairs, kernels_of
 from codea1_jax.plan.arithmetic.simulation import batch_shape, batch_sight
@@ -48,7 +48,7 @@ from codea1_jax.rollout.decode import (
     prefill,
     prompt_pages,
 )
-from codea1_jax.rollout.decode_params import apart_shapes
+from codea1_jax.rollout.decode_params import abstract_decode_params, mover, parts_to_move
 from codea1_jax.rollout.requests import Capacity
 from codea1_jax.rollout.sampling import Controls, SamplingKind
 
@@ -146,10 +146,14 @@ def make_programs(
     states = {name: learner.abstract(params) for name, learner in learners.items()}
     always = sum(bytes_at_rest(state, config.offload) for state in states.values())
     always += 0 if config.offload.reference else device_bytes(shared)
+    held = {
+        name: state.params if config.lora is None else with_adapters(shared, flatten(state.params))
+        for name, state in states.items()
+    }
     programs = [
         program
         for load in sampling_loads(config)
-        for program in _sampling(run, load, model, params, mesh, always, smaller or {})
+        for program in _sampling(run, load, model, held[load.policy], mesh, always, smaller or {})
     ]
     for name, learner in learners.items():
         given = [fullest_batch(run, name), *(batches or {}).get(name, ())]
@@ -166,8 +170,9 @@ def _sampling(
     always: int,
     smaller: Mapping[str, Sequence[Shape]],
 ) -> Iterator[Program]:
+    """`params`: of the policy that speaks, adapted ones too."""
     rollout, capacity = run.config.rollout, load_capacity(run, load)
-    copied = _decode_params(model, params, mesh)
+    copied = abstract_decode_params(model, mesh)
     cache = abstract_cache(model, capacity, mesh)
     apart, kernels = rollout.engine == "jetstream", kernels_of(run)  # prompts are prefilled apart from the cache
 
@@ -193,6 +198,9 @@ def _sampling(
         read = capacity.block * _tokens_read(capacity, *state[:2])
         return Program(f"decode {load.role}", lower, lambda: (copied, cache, *state), always, shape, read)
 
+    moved = parts_to_move(model, mesh, params)
+    bring = mover(model, mesh, tuple(moved))
+    yield Program(f"weights {load.role}", bring.lower, lambda: (moved,), always - device_bytes(moved))
     yield prefilling(capacity.prefill_buckets[-1], ())
     for shape in smaller.get(f"prefill {load.role}", ()):
         yield prefilling(shape[0], shape)
@@ -201,13 +209,6 @@ def _sampling(
     yield decoding(capacity.rows // capacity.batch_shards, (capacity.prompt_pages, capacity.response_pages), ())
     for shape in smaller.get(f"decode {load.role}", ()):
         yield decoding(shape[0], (shape[1], shape[2]), shape)
-
-
-def _decode_params(model: Qwen2, params: Params, mesh: Mesh) -> Params:
-    """The shapes of what `to_decode_params` makes of parameters."""
-    shapes = jax.tree.map(lambda x: _shape(x.shape, model.dtype), params)
-    copied = with_shardings(shapes, serving_shardings(model, mesh))
-    return {**copied, "layers": apart_shapes(copied["layers"], model.config.num_layers)}
 
 
 def _shape(shape: tuple[int, ...], dtype: Any) -> Any:

@@ -90,6 +90,39 @@ def test_kernels_cost_what_they_touch_as_often_as_they_run():
     ]
 
 
+# Two of a hundred pages are replaced, by themselves and in a fusion that also finds out which.
+SCATTERS = """
+%second (p.3: bf16[], p.4: bf16[]) -> bf16[] {
+  %p.3 = bf16[] parameter(0)
+  ROOT %p.4 = bf16[] parameter(1)
+}
+
+%find (p.0: bf16[100,64], p.1: bf16[2,64], p.2: s32[2]) -> bf16[100,64] {
+  %p.0 = bf16[100,64]{1,0} parameter(0)
+  %p.1 = bf16[2,64]{1,0} parameter(1)
+  %p.2 = s32[2]{0} parameter(2)
+  %which = s32[2]{0} negate(%p.2)
+  ROOT %put = bf16[100,64]{1,0} scatter(%p.0, %which, %p.1), to_apply=%second
+}
+
+ENTRY %main (store: bf16[100,64], pages: bf16[2,64], numbers: s32[2]) -> bf16[100,64] {
+  %store = bf16[100,64]{1,0} parameter(0)
+  %pages = bf16[2,64]{1,0} parameter(1)
+  %numbers = s32[2]{0} parameter(2)
+  %first = bf16[100,64]{1,0} fusion(%store, %pages, %numbers), kind=kInput, calls=%find
+  ROOT %other = bf16[100,64]{1,0} scatter(%first, %numbers, %pages), to_apply=%second
+}
+"""
+
+
+def test_a_scatter_costs_what_it_replaces_as_it_happens_in_place():
+    pages = 2 * 64 * 2
+    assert find_kernels(SCATTERS) == [
+        Kernel("%first", "memory", 2 * pages + 2 * 4, 0, None, 1),
+        Kernel("%other", "memory", 2 * pages, 0, None, 1),
+    ]
+
+
 def test_a_kernel_takes_its_cycles_or_what_its_bytes_or_its_flops_take():
     card, tpu = find_hardware("h100:1"), find_hardware("v5e:1x1")
     estimate = ', backend_config={"estimated_cycles":"3000"}'

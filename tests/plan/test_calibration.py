@@ -1,0 +1,88 @@
+"""A plan that is corrected by what was measured: against the plan that is not."""
+
+import json
+
+import pytest
+
+from codea1_jax import cli
+from codea1_jax.config import Config, load
+from codea1_jax.errors import UserError
+from codea1_jax.models.chips import find_hardware
+from codea1_jax.plan.calibrate import Calibrated
+from codea1_jax.plan.calibration import read_calibration
+from codea1_jax.plan.compiled.compiler import Compiled
+from codea1_jax.plan.plan import make_plan
+from codea1_jax.plan.scale import scale
+from codea1_jax.plan.table import calibrated_document
+
+SETTINGS = ("rollout.block=128", "train.questions=32", "code.grpo.mini_batch_questions=32")
+
+
+@pytest.fixture(autouse=True)
+def compiled(monkeypatch):
+    """Every program fits, and should take a second."""
+
+    def compile_programs(_config, _hardware, wanted, _watch):
+        return {name: Compiled(1.0, 0, 0, 0, 0, 0, {}, {"matrix": 1.0}) for name in wanted}
+
+    monkeypatch.setattr("codea1_jax.plan.plan.compile_programs", compile_programs)
+    monkeypatch.setattr("codea1_jax.plan.compiled.compiler.check_compiler", lambda _hardware: None)
+
+
+@pytest.fixture
+def file(tmp_path):
+    """What a run without suites measured: its code phases alone."""
+    measured = {"prefill code": 2.0, "decode code": 3.0, "gradient code": 0.5}
+    document = calibrated_document([Calibrated(phase, 1, 1.0, ratio) for phase, ratio in measured.items()])
+    written = tmp_path / "measured.json"
+    written.write_text(json.dumps(document))
+    return written
+
+
+def planned(ratios=None):
+    config = load(Config, "1.5b/a1_v5e", SETTINGS)
+    return make_plan(config, find_hardware("v5e:4x4"), 0.25, lambda *_: None, ratios=ratios)
+
+
+def test_what_devices_do_is_corrected_by_phase_or_by_kind_and_the_host_is_not(file):
+    plain, corrected = planned(), planned(read_calibration(file))
+    expected = {"prefill": 2.0, "decode": 3.0, "gradient": 0.5}
+    for before, after in zip(plain.rows, corrected.rows, strict=True):
+        ratio = expected.get(before.phase.name.split()[0], 1.0)
+        for resource, seconds in before.expected.items():
+            assert after.expected[resource] == pytest.approx(seconds * (1 if resource == "host" else ratio))
+    # Nothing can be measured that undercuts what the hardware allows.
+    assert corrected.limit_seconds == plain.limit_seconds and corrected.seconds == plain.seconds
+    (one,), (slower,) = scale(plain, [1]), scale(corrected, [1])
+    assert slower.step_seconds == pytest.approx(corrected.expected_seconds)
+    assert slower.longest == pytest.approx(3 * one.longest)
+
+
+def test_the_command_reads_what_the_command_wrote(file, capsys):
+    command = ["plan", "1.5b/a1_v5e", *SETTINGS]
+    assert cli.main([*command, "--calibration", str(file), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["calibration"] == {"prefill code": 2.0, "decode code": 3.0, "gradient code": 0.5}
+    assert document["step_seconds_expected"] == pytest.approx(planned(read_calibration(file)).expected_seconds)
+    assert cli.main([*command, "--calibration", str(file)]) == 0
+    assert "corrected by what was measured on a device" in capsys.readouterr().out.replace("\n", " ")
+    assert cli.main(["plan", "micro/a1", "--calibrate", "--calibration", str(file)]) == 2
+    assert "pass one of them" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"phases": {"decode code": {"measured_to_expected": null}}}', "without published figures"),
+        ('{"phases": {}}', "without published figures"),
+        ('{"phases": ["decode code"]}', "not what codea1 plan --calibrate --json prints"),
+        ("decode code 1.2", "not what codea1 plan --calibrate --json prints"),
+    ],
+)
+def test_another_file_is_refused(tmp_path, text, problem):
+    file = tmp_path / "measured.json"
+    with pytest.raises(UserError, match="No such file"):
+        read_calibration(file)
+    file.write_text(text)
+    with pytest.raises(UserError, match=problem):
+        read_calibration(file)
