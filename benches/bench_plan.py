@@ -1,9 +1,9 @@
 """The forecast of `codea1 plan --calibrate` against real training on this machine: `make bench-plan`.
 
 Two runs: the micro preset, and the 98 million parameters of the other benches with random weights. Each trains a few
-steps; the forecast of the last step, from its own lengths and from its programs measured apart, is compared with what
-the phases took (medians over the steps in which nothing was compiled). Judging runs on the same cores meanwhile, so it
-is left out of both. Ends with one line of JSON.
+steps; the forecast of the last ones, each from its own lengths and from its programs measured apart, is compared with
+what its phases took (medians: a step may meet a shape that is not compiled yet). Judging runs on the same cores
+meanwhile, so it is left out of both. Ends with one line of JSON.
 """
 
 from __future__ import annotations
@@ -32,29 +32,45 @@ PRESET = "micro/a1"
 QUIET = ["eval.every=0", "checkpoint.every=1000"]
 
 
-def compare(name: str, overrides: list[str], steps: int, compiling: int) -> dict[str, float]:
-    """Trains, forecasts, prints both; the ratio of forecast and measured seconds by what is timed.
+def compare(name: str, overrides: list[str], steps: int, compared: int) -> dict[str, float]:
+    """Trains, forecasts the last steps, prints both; medians of the ratio of forecast and measured seconds.
 
-    compiling: steps at the beginning in which programs are compiled.
+    compared: how many of the steps; most of these must have no program left to compile.
     """
     with tempfile.TemporaryDirectory() as folder:
         settings = [*QUIET, *overrides, f"train.steps={steps}"]
         if codea1(["train", PRESET, *settings, f"run.directory={folder}/run"]):
             sys.exit(f"{name}: training failed")
         lines = map(json.loads, (Path(folder) / "run" / "metrics.jsonl").read_text().splitlines())
-        taken = [line for line in lines if line["kind"] == "train" and line["step"] > compiling]
-        lengths = read_lengths(Path(folder) / "run" / "rollouts" / f"step_{steps:06d}.jsonl")
-        with progress() as watch:
-            found = calibrate(load(Config, PRESET, settings), 1.0, watch, lengths)
+        measured = [_timed(line) for line in lines if line["kind"] == "train"][-compared:]
+        config = load(Config, PRESET, settings)
+        rollouts = Path(folder) / "run" / "rollouts"
+        forecast = [_forecast(config, rollouts / f"step_{step:06d}.jsonl") for step in range(steps + 1)[-compared:]]
+    print(f"{name}: seconds of a step, medians of {compared}")
+    ratios = {}
+    for part in measured[0]:
+        pairs = [(each[part], taken[part]) for each, taken in zip(forecast, measured, strict=True)]
+        ratios[part] = round(statistics.median(seconds / taken for seconds, taken in pairs), 3)
+        seconds, taken = map(statistics.median, zip(*pairs, strict=True))
+        print(f"  {part:15} measured {taken:8.3f}   forecast {seconds:8.3f}   ratio {ratios[part]:5.2f}")
+    return ratios
+
+
+def _timed(line: dict[str, float]) -> dict[str, float]:
+    """What a step took, by part."""
+    return _with_sum({part: line[f"seconds/{part}"] for part in TIMED})
+
+
+def _forecast(config: Config, rollouts: Path) -> dict[str, float]:
+    """What it should have taken, by its own lengths and its programs measured apart."""
+    with progress() as watch:
+        found = calibrate(config, 1.0, watch, read_lengths(rollouts))
     phases = {phase.phase: phase.seconds for phase in found}
-    measured = {part: statistics.median(line[f"seconds/{part}"] for line in taken) for part in TIMED}
-    forecast = {part: sum(phases.get(phase, 0.0) for phase in those) for part, those in TIMED.items()}
-    measured["step"], forecast["step"] = sum(measured.values()), sum(forecast.values())
-    print(f"{name}: seconds of a step")
-    ratios = {part: forecast[part] / seconds for part, seconds in measured.items()}
-    for part, ratio in ratios.items():
-        print(f"  {part:15} measured {measured[part]:8.3f}   forecast {forecast[part]:8.3f}   ratio {ratio:5.2f}")
-    return {part: round(ratio, 3) for part, ratio in ratios.items()}
+    return _with_sum({part: sum(phases.get(phase, 0.0) for phase in those) for part, those in TIMED.items()})
+
+
+def _with_sum(parts: dict[str, float]) -> dict[str, float]:
+    return parts | {"step": sum(parts.values())}
 
 
 def main() -> None:
@@ -66,8 +82,8 @@ def main() -> None:
             *("code.grpo.mini_batch_questions=4", "test.grpo.mini_batch_questions=4"),
         ]
         ratios = {
-            "micro": compare("the micro preset", [], steps=20, compiling=10),
-            "98m": compare("98 million parameters", large, steps=4, compiling=2),
+            "micro": compare("the micro preset", [], steps=20, compared=7),
+            "98m": compare("98 million parameters", large, steps=5, compared=3),
         }
     print(json.dumps({"bench": "plan", "forecast_to_measured": ratios}))
 

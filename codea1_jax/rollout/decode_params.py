@@ -36,12 +36,18 @@ def parts_to_move(model: Qwen2, mesh: Mesh, params: Params) -> Params:
     def is_there(x: Any, sharding: NamedSharding) -> bool:
         return x.dtype == model.dtype and x.sharding.is_equivalent_to(sharding, x.ndim)
 
-    wanted = serving_shardings(model, mesh)
+    wanted: Params = _shardings(model, mesh)  # pyright: ignore[reportArgumentType]  flax modules are hashable
     return {
         name: part
         for name, part in params.items()
         if name == "layers" or not all(jax.tree.leaves(jax.tree.map(is_there, part, wanted[name])))
     }
+
+
+@cache
+def _shardings(model: Qwen2, mesh: Mesh) -> Params:
+    """The model is traced for them, which takes 50 ms."""
+    return serving_shardings(model, mesh)
 
 
 def mover(model: Qwen2, mesh: Mesh, parts: tuple[str, ...]) -> Any:
@@ -63,7 +69,7 @@ def _moved(model: Qwen2, params: Params) -> Params:
 
 def _decode_shardings(model: Qwen2, mesh: Mesh) -> Params:
     """A tree like the sampler's parameters, of NamedShardings."""
-    stacked = serving_shardings(model, mesh)
+    stacked: Params = _shardings(model, mesh)  # pyright: ignore[reportArgumentType]  as above
     layer = jax.tree.map(_of_one_layer, stacked["layers"])
     return {**stacked, "layers": (layer,) * model.config.num_layers}
 
