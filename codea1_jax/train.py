@@ -60,7 +60,6 @@ from data_pipeline import Problem
 logger = logging.getLogger(__name__)
 
 
-GENERATING = {"code": "generate_code", "test": "generate_tests"}  # what a role's sampling is timed as
 COMPARED = 2  # which step of a process is compared with its forecast: the first one compiles
 
 
@@ -126,16 +125,9 @@ def _profiled(training: Training, state: State, run: RunDir) -> AbstractContextM
 
 def play(training: Training, state: State, problems: Sequence[Problem]) -> StepRollouts:
     """What the method plays in a step: in Code-A1, both models sampled, judged and rewarded."""
-    game, samplers = training.games.game(params(training, state)), training.games.samplers
-    before = {role: replace(sampler.sampler.counters) for role, sampler in samplers.items()}
+    game, before = training.games.game(params(training, state)), training.games.counters()
     played = PLAY[training.method.name](game, problems, state.book, (state.step,))
-    figures = {
-        f"{figure}/{timed}": value
-        for role, timed in GENERATING.items()
-        if timed in played.seconds
-        for figure, value in samplers[role].sampler.counters.goodput(before[role], played.seconds[timed]).items()
-    }
-    return replace(played, figures=figures)
+    return replace(played, figures=training.games.goodput(before, played.seconds))
 
 
 def learn(

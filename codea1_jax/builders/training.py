@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import grain
 from jax.sharding import Mesh
@@ -25,9 +25,12 @@ from codea1_jax.learn import Learner
 from codea1_jax.models.policy import Policy
 from codea1_jax.models.qwen2 import Params
 from codea1_jax.models.sharding import make_mesh
+from codea1_jax.rollout.sampler import Counters
 from data_pipeline import Problem
 from data_pipeline.loader import batches
 from sandbox import Judge
+
+SAMPLING_STAGES = {"code": "generate_code", "test": "generate_tests"}  # as a step times them
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,19 @@ class Games:
             return None if name is None else self.samplers[role].player(params[name], temperature, top_p)
 
         return Game(player("code"), player("test"), self.judge, self.config, self.prompts)
+
+    def counters(self) -> dict[str, Counters]:
+        """What every role's sampler has done so far."""
+        return {role: replace(sampler.sampler.counters) for role, sampler in self.samplers.items()}
+
+    def goodput(self, before: Mapping[str, Counters], seconds: Mapping[str, float]) -> dict[str, float]:
+        """Figures of the sampling since `before`, as metrics; `seconds`: of a step's stages."""
+        return {
+            f"{figure}/{stage}": value
+            for role, stage in SAMPLING_STAGES.items()
+            if stage in seconds
+            for figure, value in self.samplers[role].sampler.counters.goodput(before[role], seconds[stage]).items()
+        }
 
 
 @dataclass(frozen=True)

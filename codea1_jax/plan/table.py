@@ -77,8 +77,8 @@ def conclusion(plan: Plan) -> list[str]:
         source = "estimates and assumed efficiencies, never measured on a device"
         source = "estimates, corrected by what was measured on a device" if plan.ratios else source
         lines.append(
-            f"expected: {plan.expected_seconds:.4g} s, {plan.judging:.2g} s of them for judging; by the compiler's "
-            f"{source}"
+            f"expected: {plan.expected_seconds:.4g} s, {plan.judging:.2g} s of them for judging; "
+            f"by the compiler's {source}"
         )
         whole = plan.whole
         hours = {name: f"{seconds / 3600:.1f}" for name, seconds in asdict(whole).items() if isinstance(seconds, float)}

@@ -46,7 +46,7 @@ def parts_to_move(model: Qwen2, mesh: Mesh, params: Params) -> Params:
 
 @cache
 def _shardings(model: Qwen2, mesh: Mesh) -> Params:
-    """The model is traced for them, which takes 50 ms."""
+    """Kept, because finding them traces the model, which takes 50 ms."""
     return serving_shardings(model, mesh)
 
 
