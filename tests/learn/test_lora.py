@@ -87,12 +87,14 @@ def test_adapted_and_merged_parameters_say_the_same(base, adapters):
 
 
 def test_a_sampler_holds_merged_parameters(base, adapters):
-    """Each layer apart, as on a CPU."""
+    """Each layer apart and kernels transposed, as on a CPU."""
     resident = to_decode_params(MODEL, one_device_mesh())(attach(LORA, base, adapters))
     by_hand = merged_by_hand(base, adapters)
     for number, layer in enumerate(resident["layers"]):
-        for path, leaf in flatten(layer).items():
-            np.testing.assert_allclose(leaf, by_hand["layers", *path][number], atol=1e-6)
+        for (*path, name), leaf in flatten(layer).items():
+            turned = name == "transposed_kernel"
+            expected = by_hand["layers", *path, "kernel" if turned else name][number]
+            np.testing.assert_allclose(leaf.T if turned else leaf, expected, atol=1e-6)
 
 
 def learner(lora=LORA, **grpo):
