@@ -16,7 +16,6 @@ from launch.shell import Answer, Command, Refused, ask, run
 from launch.supervise import report
 
 SCRIPT = "launch/slurm.sbatch"
-MEMORY = "XLA_PYTHON_CLIENT_MEM_FRACTION=0.9"  # as `codea1 plan` assumes
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,8 @@ def check_here(machine: Machine) -> tuple[Check, ...]:
         if answer.code != 0:
             return f"{answer.reason}; install NVIDIA's driver"
         found = answer.out.strip().splitlines()
-        wrong = len(found) != machine.count or not all(machine.kind in name.lower() for name in found)
+        words = machine.kind.split("-")  # such as a100-80, which is an "NVIDIA A100-SXM4-80GB"
+        wrong = len(found) != machine.count or not all(word in name.lower() for name in found for word in words)
         return f"found {', '.join(found)}, not {machine.kind}:{machine.count}; set --gpus" if wrong else None
 
     return Check("devices", (devices,), verdict), *_everywhere(machine.job, machine.topology)
@@ -88,7 +88,7 @@ def check_slurm(machine: Machine) -> tuple[Check, ...]:
 
 def train(machine: Machine) -> Command:
     """Trains here, until it ends."""
-    return Command(("env", MEMORY, *codea1(*machine.job.arguments())), seconds=None)
+    return Command(codea1(*machine.job.arguments()), seconds=None)
 
 
 def submit(machine: Machine) -> Command:

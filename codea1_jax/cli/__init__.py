@@ -37,7 +37,15 @@ from codea1_jax.cli import eval as evaluate
 from codea1_jax.cli._arguments import Parser, unknown_options
 from codea1_jax.cli._failures import in_words
 from codea1_jax.cli._output import Output, ReaderGone
-from codea1_jax.cli._runtime import BAD_INPUT, DONE, FAILED, STOPPED, ctrl_c_after_imports, ctrl_c_again_if_dropped
+from codea1_jax.cli._runtime import (
+    BAD_INPUT,
+    DONE,
+    FAILED,
+    STOPPED,
+    ctrl_c_after_imports,
+    ctrl_c_again_if_dropped,
+    use_gpus_as_planned,
+)
 from codea1_jax.errors import Interrupted, UserError
 from codea1_jax.hosts.device_memory import shortage_named
 
@@ -69,6 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace, words: Sequence[str]) -> int:
     from sandbox import SandboxError, SandboxUnavailable  # not for --help
 
+    use_gpus_as_planned()
     logging.getLogger("absl").setLevel(logging.CRITICAL)  # where Orbax warns of our choices, and logs what it raises
     try:
         with shortage_named():

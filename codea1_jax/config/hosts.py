@@ -16,7 +16,7 @@ class HostsConfig(Section):
     stall_seconds: float | None = Field(
         default=1800.0,
         gt=0,
-        description="a host on which nothing was drawn, judged, learned or saved for so long reports it, with the "
+        description="a host on which nothing was drawn, judged, learned or saved for this long reports it, with the "
         "stacks of its threads; none: never",
     )
     stop_on_stall: bool = Field(default=False, description="it then saves what it can and stops, to be resumed")

@@ -59,7 +59,7 @@ class MethodConfig(Section):
     mistake_book: bool = Field(default=True, description="programs face the tests that earlier ones failed")
     test_prompt: Literal["full", "short"] = Field(
         default="full",
-        description="short: suites are asked for without strategies, as of a Test LLM that starts from sft's; sft is",
+        description="short: the prompt lists no strategies; used by sft, and by presets whose Test LLM starts from sft",
     )
     answer_prediction: bool = Field(
         default=True, description="tests state their answers; else the reference fills them in"

@@ -10,7 +10,7 @@ from codea1_jax.config.section import Section
 
 
 class RewardConfig(Section):
-    """What a suite is worth. The defaults are the paper's."""
+    """What a suite is worth. The defaults are the paper's, except `repeats`."""
 
     alpha: float = Field(default=0.5, ge=0, le=1, description="weight of validity against difficulty")
     suite_size: int = Field(default=8, ge=1, description="K: tests asked for in one suite")

@@ -104,6 +104,7 @@ def _program_record(index: int, program: ProgramRollout, book: Sequence[Test], d
         "response": program.response.text,
         **_tokens(program.response),
         "program": program.program,
+        "duplicate_of": program.duplicate_of,
         "valid": program.valid,
         "reward": program.reward,
         "advantage": program.advantage,

@@ -46,10 +46,11 @@ class SuiteRollout:
 
 @dataclass(frozen=True)
 class ProgramRollout:
-    """One candidate: its suites, its verdicts on the book's tests, and its reward."""
+    """One candidate: its suites, its verdicts on the book's tests, and its reward. duplicate_of: as the candidate's."""
 
     response: Response
     program: str
+    duplicate_of: int
     valid: bool
     book: tuple[Verdict, ...]
     suites: tuple[SuiteRollout, ...]

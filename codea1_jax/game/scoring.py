@@ -82,6 +82,7 @@ def score_question(
         ProgramRollout(
             response=candidate.response,
             program=candidate.program,
+            duplicate_of=candidate.duplicate_of,
             valid=own.valid,
             book=own.book,
             suites=_suite_rollouts(candidate, own, judgement, config.rewards, trained_on=i in selected),

@@ -7,6 +7,7 @@ from the pages in use, and what it computes of packed rows from how they are pac
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -97,10 +98,10 @@ def step_calls(run: PlannedRun, fill: float, lengths: Lengths | None = None) -> 
     Raises UserError if `lengths` lacks a role.
     """
 
-    def groups_of(load: SamplingLoad) -> list[Group]:
-        return draw_groups(load, fill) if lengths is None else choose_groups(load, lengths)
+    def groups_of(load: SamplingLoad, given: Lengths | None) -> list[Group]:
+        return draw_groups(load, fill) if given is None else choose_groups(load, given)
 
-    loads = {load: tuple(groups_of(load)) for load in sampling_loads(run.config)}
+    loads = {load: tuple(groups_of(load, lengths)) for load in sampling_loads(run.config)}
     found = sampling_calls(run, loads)
     calls, pairs = dict(found.calls), dict(found.pairs)
     learned: dict[str, list[Sequence[Group]]] = {}
@@ -111,7 +112,10 @@ def step_calls(run: PlannedRun, fill: float, lengths: Lengths | None = None) -> 
     if METHODS[run.config.method.name].supervised:
         rollout, questions = run.config.rollout, run.config.train.questions
         load = SamplingLoad("test", "test", questions, 1, rollout.test_prompt_tokens, rollout.test_tokens)
-        learned["test"] = [groups_of(load)]
+        # Each question has its example, whatever share of the groups was sampled.
+        known = () if lengths is None else lengths.get("test", ())
+        sampled: Lengths | None = None if lengths is None else {"test": [group for group in known if group.responses]}
+        learned["test"] = [groups_of(load, sampled)]
     by_policy = {policy: _learned(run, policy, parts) for policy, parts in learned.items()}
     for policy, what in by_policy.items():
         mini_batches = _mini_batches(run, policy, what)
@@ -140,7 +144,9 @@ def sampling_calls(run: PlannedRun, loads: Mapping[SamplingLoad, tuple[Group, ..
 def _computed(run: PlannedRun, policy: str, group: Group) -> Group:
     """Those of a group's responses that an update computes, as far as it is known."""
     skips = learner_config(run.config, policy).grpo.skip_zero_advantage
-    return replace(group, responses=group.weighted) if skips and group.weighted is not None else group
+    if not skips or group.weighted is None:
+        return group
+    return replace(group, responses=tuple(itertools.compress(group.responses, group.weighted)))
 
 
 def _decode_calls(run: PlannedRun, load: SamplingLoad, sampled: Sampled) -> Mapping[tuple[int, ...], Number]:

@@ -47,7 +47,7 @@ def _sampling(run: PlannedRun, hardware: Hardware, groups: Sequence[Group]) -> f
 
 def _learning(run: PlannedRun, hardware: Hardware, policy: str, learned: Learned) -> float:
     grpo, supervised = learner_config(run.config, policy).grpo, METHODS[run.config.method.name].supervised
-    forward = sum(forward_flops(run.model, group) for group in learned.groups)
+    forward = sum(forward_flops(run.model, group) for group in learned.groups if group.responses)
     scored = 0 if supervised else (1 - 1 / learned.updates) + (grpo.kl_coef > 0)
     passes = scored + (3 if run.config.lora is None else 2)  # a backward pass is two, or one for frozen matrices
     moved = learned.updates * UPDATE_BYTES * run.trained

@@ -68,8 +68,9 @@ class Plan:
 
     fill: mean length of prompts and responses, as a share of the longest allowed; by it the floor is counted, and the
     expected lengths are drawn unless they come from a file. limit: seconds of a step at least, whatever the programs,
-    by what is done (`limit`). judging: seconds that the hosts judge a step. compiled: every program, smaller ones too.
-    ratios: what was measured of the phases on a device, if anything.
+    by what is done (`limit`). floor_limit: such seconds in all, for lengths drawn by `fill`. judging: seconds that the
+    hosts judge a step. compiled: every program, smaller ones too. ratios: what was measured of the phases on a device,
+    if anything.
     """
 
     run: PlannedRun
@@ -78,6 +79,7 @@ class Plan:
     fill: float
     step: StepCalls
     limit: Mapping[str, float]
+    floor_limit: float
     judging: float
     compiled: Mapping[ProgramName, Outcome]
     ratios: Ratios
@@ -95,7 +97,7 @@ class Plan:
     @property
     def seconds(self) -> float:
         """The least that a step takes, by this layout's arithmetic or by the hardware's limit, judging left out."""
-        return max(sum(row.step_seconds for row in self.rows), self.limit_seconds)
+        return max(sum(row.step_seconds for row in self.rows), self.floor_limit)
 
     @property
     def expected_seconds(self) -> float:
@@ -150,7 +152,8 @@ def make_plan(
     ratios = {} if ratios is None else ratios
     rows = tuple(_row(run, hardware, phase, step, compiled, ratio_of(phase.name, ratios)) for phase in planned)
     limit, judging = limit_seconds(run, hardware, step), judging_seconds(config, hardware)
-    return Plan(run, hardware, rows, fill, step, limit, judging, compiled, ratios)
+    floor = limit if lengths is None else limit_seconds(run, hardware, step_calls(run, fill))
+    return Plan(run, hardware, rows, fill, step, limit, sum(floor.values()), judging, compiled, ratios)
 
 
 def _seconds(phase: Phase, hardware: Hardware) -> dict[str, float]:

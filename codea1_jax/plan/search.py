@@ -276,15 +276,18 @@ def _compiled(
     ratios: Ratios | None,
 ) -> Candidate:
     """A layout's plan; one that the compiler finds a little too large is tried once more, smaller."""
-    overrides = () if layout is None else tuple(layout.overrides(config))
-    try:
-        plan = make_plan(reload(overrides), hardware, fill, _unwatched, lengths, ratios)
-    except (UserError, CompilerError) as error:
-        return Candidate(overrides, None, str(error))
-    if plan.fits or layout is None or (smaller := _smaller(layout, plan)) is None:
-        return Candidate(overrides, plan)
-    overrides = tuple(smaller.overrides(config))
-    return Candidate(overrides, make_plan(reload(overrides), hardware, fill, _unwatched, lengths, ratios))
+
+    def planned(layout: Layout | None) -> Candidate:
+        overrides = () if layout is None else tuple(layout.overrides(config))
+        try:
+            return Candidate(overrides, make_plan(reload(overrides), hardware, fill, _unwatched, lengths, ratios))
+        except (UserError, CompilerError) as error:
+            return Candidate(overrides, None, str(error))
+
+    found = planned(layout)
+    if layout is None or found.plan is None or found.plan.fits or (smaller := _smaller(layout, found.plan)) is None:
+        return found
+    return planned(smaller)
 
 
 def _smaller(layout: Layout, plan: Plan) -> Layout | None:
@@ -294,7 +297,8 @@ def _smaller(layout: Layout, plan: Plan) -> Layout | None:
         if layout.micro_batch > 1:
             return replace(layout, micro_batch=layout.micro_batch // 2)
         return replace(layout, remat="full") if layout.remat != "full" else None
-    return replace(layout, cache_tokens=int(0.9 * layout.cache_tokens) // 100_000 * 100_000)
+    fewer = int(0.9 * layout.cache_tokens) // 100_000 * 100_000
+    return replace(layout, cache_tokens=fewer) if fewer else None
 
 
 def _unwatched(_done: int, _total: int, _program: str, _outcome: str | None) -> None:

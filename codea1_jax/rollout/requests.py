@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 LEAST_ROWS = 16  # of a shard, for which a program is made: with fewer, matrix units take as long
+LEAST_PAGES = 4  # of prompts, for which a program is made: shorter prompts share it
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ class Capacity:
     batch_shards: into that many the mesh splits rows, slots and pages, which must be multiples.
 
     At most len(prefill_buckets) prefill programs and, for each kind of sampling used (greedy, plain,
-    filtered), len(row_buckets) * len(prompt_buckets) * len(response_buckets) decoding programs are ever compiled.
+    filtered), len(row_buckets) * len(prompt_page_buckets) * len(response_buckets) decoding programs are ever compiled.
     """
 
     rows: int
@@ -155,9 +156,25 @@ class Capacity:
         return pages_of(self.prompt_buckets[-1], self.block)
 
     @property
+    def prompt_page_buckets(self) -> tuple[int, ...]:
+        """Ascending numbers of a prompt's pages that a block may look at: a few, doubled until they are all."""
+        fewer = [LEAST_PAGES]
+        while fewer[-1] < self.prompt_pages:
+            fewer.append(2 * fewer[-1])
+        return (*fewer[:-1], self.prompt_pages)
+
+    @property
     def response_pages(self) -> int:
         """Pages of a longest response: its last block is never looked up again."""
         return self.response_buckets[-1] // self.block - 1
+
+    def columns(self, prompt: int, drawn: int) -> tuple[int, int]:
+        """The pages of prompts and of responses that a block looks at.
+
+        prompt: the most tokens that a prompt has in the cache. drawn: those that a response had drawn when it began.
+        """
+        longest = bucket_of(drawn + self.block, self.response_buckets)
+        return bucket_of(pages_of(prompt, self.block), self.prompt_page_buckets), longest // self.block - 1
 
     @property
     def most_pages(self) -> int:

@@ -200,11 +200,8 @@ class Schedule:
 
     def columns(self) -> tuple[int, int]:
         """The pages of prompts and of responses that the next block's rows need to look at."""
-        block = self._capacity.block
-        running = (sample.group for shard in self._shards for sample in shard.samples)
-        prompt = max(self._bucket(group.request) for group in running)
-        longest = int(self._num_generated[self._active].max()) + block
-        return pages_of(prompt, block), bucket_of(longest, self._capacity.response_buckets) // block - 1
+        longest = (int(lengths[self._active].max()) for lengths in (self._prompt, self._num_generated))
+        return self._capacity.columns(*longest)
 
     def admit(self) -> list[PackedPrompts]:
         """Fills free rows, and returns the prefills that this takes."""

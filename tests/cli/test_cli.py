@@ -81,6 +81,16 @@ def test_a_bad_configuration_is_one_line_and_nothing_is_written(preset, override
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("own", [None, "0.5"])
+def test_nine_tenths_of_a_gpus_memory_are_used_unless_the_user_says_otherwise(own, monkeypatch):
+    """As plans assume (`models.chips`); JAX's own default is three quarters."""
+    monkeypatch.setenv("XLA_PYTHON_CLIENT_MEM_FRACTION", own or "")
+    if own is None:
+        monkeypatch.delenv("XLA_PYTHON_CLIENT_MEM_FRACTION")
+    assert cli.main(["presets", "--json"]) == 0
+    assert os.environ["XLA_PYTHON_CLIENT_MEM_FRACTION"] == (own or "0.9")
+
+
 def test_options_may_stand_anywhere(capsys):
     for arguments in (["--dry-run", "micro/a1", "train.steps=5"], ["micro/a1", "--dry-run", "train.steps=5"]):
         assert cli.main(["train", *arguments]) == 0
@@ -326,11 +336,16 @@ def test_a_runs_rollouts_are_lengths_for_a_plan(run_on_a_file):
     drawn = [length for group in lengths["code"] for length in group.responses]
     assert np.mean(drawn) == pytest.approx(step["code/response_tokens"])
     records = read_lines(file)
-    weighted = [[p["response_tokens"] for p in r["programs"] if p["advantage"]] for r in records]
+    weighted = [[p["advantage"] != 0 for p in r["programs"]] for r in records]
     assert [list(group.weighted) for group in lengths["code"]] == weighted
-    suites = [program["suites"] for record in records for program in record["programs"] if program["suites"]]
-    assert [len(group.responses) for group in lengths["test"]] == [len(written) for written in suites]
-    assert [group.learned for group in lengths["test"]] == [any(s["trained"] for s in written) for written in suites]
+    suites = [program["suites"] for record in records for program in record["programs"]]
+    assert len(lengths["test"]) == len(suites)
+    for group, written in zip(lengths["test"], suites, strict=True):
+        if group.responses:
+            assert group.responses == tuple(suite["response_tokens"] for suite in written)
+        assert group.learned == any(suite["trained"] for suite in written)
+    drawn = sum(sum(group.responses) for group in lengths["test"])
+    assert drawn == pytest.approx(step["tokens_per_second/generate_tests"] * step["seconds/generate_tests"])
     words = [len(program["prompt"]) for record in records for program in record["programs"][:1]]
     assert all(0 < group.prompt <= count for group, count in zip(lengths["code"], words, strict=True))
 

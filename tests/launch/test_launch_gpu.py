@@ -49,6 +49,15 @@ def test_other_gpus_than_planned_are_refused(cloud, capsys, gpus):
     assert ["codea1", *TRAIN] not in cloud.calls
 
 
+def test_a_gpu_is_known_by_its_memory_as_well(cloud):
+    """By the names that nvidia-smi gives to an A100 of 80 GB and to one of 40 GB."""
+    eight = ["7b/a1_a100", "train.steps=3", "--gpus=a100-80:8", "--skip=plan", "--skip=rehearsal", "--skip=judge"]
+    cloud.script = Script(gpus=("NVIDIA A100-SXM4-80GB",) * 8)
+    assert cloud.launch("gpu", "up", "first", *eight) == 0
+    cloud.script = Script(gpus=("NVIDIA A100-SXM4-40GB",) * 8)
+    assert cloud.launch("gpu", "up", "first", *eight) == 2
+
+
 @pytest.mark.parametrize("platform", ["gpu", "slurm"])
 def test_missing_questions_are_refused(cloud, capsys, platform):
     shutil.rmtree("data")

@@ -43,9 +43,10 @@ def test_a_step_is_compared_by_its_own_lengths_and_the_part_that_is_furthest_off
     mini = [f"{policy}.grpo.mini_batch_questions=2" for policy in ("code", "test")]
     config = load(Config, "1.5b/a1_h100", [*settings, *mini])
     suite = {"response_tokens": 70, "prompt_tokens": 90, "advantage": 1.0, "trained": True}
-    program = {"response_tokens": 40, "prompt_tokens": 50, "advantage": 0.5, "suites": [suite, suite]}
+    answered = {"response_tokens": 40, "prompt_tokens": 50, "advantage": 0.5, "suites": [suite, suite]}
+    programs = [{"duplicate_of": index, **answered} for index in range(2)]
     rollouts = tmp_path / "step_000002.jsonl"
-    rollouts.write_text(2 * (json.dumps({"programs": [program, program]}) + "\n"))
+    rollouts.write_text(2 * (json.dumps({"programs": programs}) + "\n"))
     a_second = {phase: (0.5, 1.0) for phase in read_plans().plans["1.5b/a1_h100"].call_seconds}
     forecast = StepForecast(config, replace(read_plans().plans["1.5b/a1_h100"], call_seconds=a_second))
     seconds = forecast.seconds(rollouts)

@@ -134,6 +134,45 @@ def test_lengths_of_a_file_are_those_that_are_expected(tmp_path):
         choose_groups(SamplingLoad("code", "code", 1, 1, 10, 10), read_lengths(file))
 
 
+def test_suites_that_equal_programs_share_are_read_from_a_record_once(tmp_path):
+    suite = {"response_tokens": 310, "prompt_tokens": 900, "advantage": 0.5, "trained": True}
+    code = {"response_tokens": 40, "prompt_tokens": 50, "advantage": 0.0}
+    shared = [{**suite, "trained": False}]
+    programs = [
+        {**code, "duplicate_of": 0, "suites": [suite]},
+        {**code, "duplicate_of": 0, "suites": shared},
+        {**code, "duplicate_of": 2, "suites": []},  # its prompt was too long
+    ]
+    file = tmp_path / "step_000001.jsonl"
+    file.write_text(json.dumps({"programs": programs}) + "\n")
+    nothing = Group(1, (), learned=False)
+    assert read_lengths(file)["test"] == [Group(900, (310,), weighted=(True,)), nothing, nothing]
+
+
+def test_programs_without_suites_of_their_own_keep_their_share_of_the_groups():
+    """A quarter of LOAD's 2,000 programs have suites."""
+    nothing = Group(1, (), learned=False)
+    chosen = choose_groups(LOAD, {"test": [nothing, Group(900, (310,)), nothing, nothing]})
+    assert chosen == [Group(900, (310,) * 8)] * 500
+    with pytest.raises(UserError, match="no line with role test"):
+        choose_groups(LOAD, {"test": [nothing]})
+
+
+def test_supervised_examples_do_not_depend_on_how_many_programs_had_suites():
+    config = load(Config, "1.5b/sft_h100", ["train.questions=32"])
+    given = {"test": [Group(1, (), learned=False), Group(900, (310,))]}
+    step = step_calls(make_planned_run(config, find_hardware(config.hardware)), 1.0, given)
+    assert step.learned["test"].groups == (Group(900, (310,)),) * 32
+
+
+def test_a_step_in_which_nothing_is_learned_has_no_micro_batch():
+    config = load(Config, "1.5b/a1_h100", ["train.questions=1", "train.update_n=1", "code.grpo.mini_batch_questions=1"])
+    config = config.model_copy(update={"test": config.test.model_copy(update={"grpo": config.code.grpo})})
+    given = {"code": [Group(90, (5, 6))], "test": [Group(900, (310,), learned=False)]}
+    step = step_calls(make_planned_run(config, find_hardware(config.hardware)), 1.0, given)
+    assert sum(step.calls["gradient test"].values()) == 0 < sum(step.calls["gradient code"].values())
+
+
 @pytest.mark.parametrize(
     "line",
     ["{}", "no", '{"role": "both", "prompt": 9, "responses": [1]}', '{"role": "code", "prompt": 9, "responses": []}'],
@@ -195,7 +234,7 @@ def test_a_step_s_learning_follows_from_its_mini_batches():
 
 
 def test_responses_that_an_update_skips_are_not_counted():
-    group = Group(9, (5, 7, 6), weighted=(7,))
+    group = Group(9, (5, 7, 6), weighted=(False, True, False))
     unused = Group(9, (8, 8, 8), learned=False)
     given = {"code": [group] * 32, "test": [group] * 16 + [unused] * 240}
     names = ("code", "test")
@@ -211,5 +250,7 @@ def test_responses_that_an_update_skips_are_not_counted():
     assert {group.responses for group in learned()["code"]} == {
         (5, 7, 6, 5, 7, 6, 5, 7)
     }  # repeated up to eight samples
-    assert [group.responses for group in learned(*skipping)["code"]] == [(7,)] * 32
-    assert [group.responses for group in learned(*skipping)["test"]] == [(7,)] * 16  # the others were not trained on
+    assert [group.responses for group in learned(*skipping)["code"]] == [(7, 7, 7)] * 32
+    assert [group.responses for group in learned(*skipping)["test"]] == [
+        (7, 7, 7)
+    ] * 16  # the others were not trained on

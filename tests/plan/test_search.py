@@ -63,7 +63,7 @@ def plan_of(run, seconds, fits):
     (phase,) = (phase for phase in phases(run) if phase.name == "decode test")
     fix = None if fits else "lower rollout.cache_tokens"
     row = Row(phase, {"memory": 1.0}, Refused("needs 2 of 1"), 1, {"memory": float(seconds)}, fix)
-    return Plan(run, HARDWARE, (row,), 0.25, StepCalls({}, {}), {}, 0.0, {}, {})
+    return Plan(run, HARDWARE, (row,), 0.25, StepCalls({}, {}), {}, 0.0, 0.0, {}, {})
 
 
 def test_the_compilers_figures_choose_and_what_is_too_large_is_tried_smaller(monkeypatch, ranked):
@@ -91,6 +91,22 @@ def test_the_compilers_figures_choose_and_what_is_too_large_is_tried_smaller(mon
     assert any(candidate.overrides == () for candidate in found)  # the layout as given competes
     failed = next(candidate for candidate in found if candidate.plan is None)
     assert not failed.fits and str(failed) == "no such tile"
+
+
+def test_a_smaller_try_that_fails_leaves_the_other_layouts(monkeypatch, ranked):
+    given = reload(())
+
+    def plan(config, hardware, fill, watch, lengths, ratios):
+        if config == given:
+            return plan_of(make_planned_run(config, hardware), 100, fits=True)
+        if config.rollout.cache_tokens in {layout.cache_tokens for layout in ranked}:
+            return plan_of(make_planned_run(config, hardware), 50, fits=False)
+        raise CompilerError("no such tile")
+
+    monkeypatch.setattr(searching, "make_plan", plan)
+    best, *others = search(given, HARDWARE, 0.25, reload, lambda line: None)
+    assert best.overrides == () and best.fits
+    assert others and not any(candidate.fits for candidate in others)
 
 
 def test_a_model_that_fits_no_layout_is_refused():

@@ -56,16 +56,18 @@ def test_a_prefill_has_the_smallest_length_that_holds_its_prompts():
     np.testing.assert_array_equal(pack.tokens, [[9, 9, 0, 0]])
 
 
-def test_columns_are_the_pages_of_the_smallest_buckets_that_hold_the_running_samples():
-    schedule = schedule_of([Request((9,) * 8, (0,), 1), Request((9,) * 3, (1,), 1)])
+def test_columns_are_few_pages_doubled_until_they_hold_the_running_samples():
+    roomy = dataclasses.replace(CAPACITY, prompt_buckets=(40,), pages=40, prefill_tokens=80)
+    assert roomy.prompt_page_buckets == (4, 8, 10)
+    schedule = schedule_of([Request((9,) * 18, (0,), 1), Request((9,) * 17, (1,), 1)], roomy)
     schedule.admit()
-    assert schedule.columns() == (2, 0)
+    assert schedule.columns() == (8, 0)
     schedule.record(block_of([4, 4, 0, 0], [True, True, False, False]))
     schedule.admit()
-    assert schedule.columns() == (2, 2)
+    assert schedule.columns() == (8, 2)
     schedule.record(block_of([1, 4, 0, 0], [False, True, False, False]))
     schedule.admit()
-    assert schedule.columns() == (1, 2)
+    assert schedule.columns() == (4, 2)  # 16 tokens of the prompt are cached; the last one is its row's first input
     schedule.record(block_of([0, 2, 0, 0], [False] * 4))
     assert not schedule.busy
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +24,14 @@ PROMPT_SPREAD = 0.4
 class Group:
     """The tokens of a prompt and of each of its responses.
 
-    learned: whether a policy may learn from them. weighted: the responses with an advantage; None: not known.
+    learned: whether a policy may learn from them. weighted: which responses have an advantage; None: not known.
+    Without responses it stands for one that could have been sampled and was not.
     """
 
     prompt: int
     responses: tuple[int, ...]
     learned: bool = True
-    weighted: tuple[int, ...] | None = None
+    weighted: tuple[bool, ...] | None = None
 
 
 Lengths = Mapping[Role, Sequence[Group]]
@@ -46,25 +48,26 @@ def draw_groups(load: SamplingLoad, fill: float, seed: int = 0) -> list[Group]:
 
 
 def choose_groups(load: SamplingLoad, lengths: Lengths, seed: int = 0) -> list[Group]:
-    """As many groups as the load has, in random order, repeated if there are fewer; cut to the longest allowed.
+    """The load's share of the groups with responses, in random order, repeated if there are fewer.
 
     Raises UserError if there are none of the role.
     """
     known = lengths.get(load.role, ())
-    if not known:
+    sampled = [group for group in known if group.responses]
+    if not sampled:
         raise UserError(f"--lengths has no line with role {load.role}")
+    count = max(1, round(load.prompts * len(sampled) / len(known)))
     chance = np.random.default_rng((seed, len(load.role)))
-    rounds = -(-load.prompts // len(known))
-    chosen = [known[index] for _ in range(rounds) for index in chance.permutation(len(known))][: load.prompts]
-    return [
-        Group(
-            min(group.prompt, load.prompt),
-            tuple(min(group.responses[sample % len(group.responses)], load.response) for sample in range(load.samples)),
-            group.learned,
-            None if group.weighted is None else tuple(min(length, load.response) for length in group.weighted),
-        )
-        for group in chosen
-    ]
+    rounds = -(-count // len(sampled))
+    chosen = [sampled[index] for _ in range(rounds) for index in chance.permutation(len(sampled))][:count]
+    return [_fitted(group, load) for group in chosen]
+
+
+def _fitted(group: Group, load: SamplingLoad) -> Group:
+    """The group with as many responses as the load has, repeated if there are fewer, and cut to the longest allowed."""
+    responses = tuple(min(length, load.response) for length in islice(cycle(group.responses), load.samples))
+    weighted = None if group.weighted is None else tuple(islice(cycle(group.weighted), load.samples))
+    return Group(min(group.prompt, load.prompt), responses, group.learned, weighted)
 
 
 def read_lengths(file: Path) -> Lengths:
@@ -102,15 +105,18 @@ def _recorded(question: Mapping[str, Any]) -> Iterator[tuple[Role, Group]]:
     """Reads a question's record in a run: its programs, and the suites of each."""
     programs = question["programs"]
     yield "code", _answered(programs, learned=True)
-    for suites in (program["suites"] for program in programs):
-        if suites:  # a program that is not valid has none
+    for index, program in enumerate(programs):
+        suites = program["suites"]
+        if suites and program["duplicate_of"] == index:
             yield "test", _answered(suites, learned=any(suite["trained"] for suite in suites))
+        else:  # its prompt was too long, or it shares the suites of an equal program
+            yield "test", Group(1, (), learned=False)
 
 
 def _answered(responses: Sequence[Mapping[str, Any]], *, learned: bool) -> Group:
-    lengths = [each["response_tokens"] for each in responses]
-    weighted = [length for length, each in zip(lengths, responses, strict=True) if each["advantage"] != 0]
-    return Group(responses[0]["prompt_tokens"], tuple(lengths), learned, tuple(weighted))
+    lengths = tuple(each["response_tokens"] for each in responses)
+    weighted = tuple(each["advantage"] != 0 for each in responses)
+    return Group(responses[0]["prompt_tokens"], lengths, learned, weighted)
 
 
 def _log_normal(

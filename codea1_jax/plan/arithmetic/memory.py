@@ -16,6 +16,7 @@ from codea1_jax.models.flops import adapter_parameters, parameters
 from codea1_jax.plan.arithmetic.workload import (
     PlannedRun,
     fullest_batch,
+    is_sampling,
     learner_config,
     load_capacity,
     sampling_loads,
@@ -108,11 +109,17 @@ def suggested_fix(run: PlannedRun, phase: str, available: int) -> str:
             return "set mesh.replica=1, so that all chips split the parameters, or take more chips"
         return "take more chips: mesh.fsdp and mesh.tensor split the parameters over all of them"
     kind, policy = phase.split()
-    if kind in ("prefill", "insert", "decode"):
-        if resident(run) + run.gathered > 0.9 * available:
-            return "raise mesh.tensor, which splits the copy that is sampled from, or take more chips"
-        smaller = "rollout.cache_tokens" if kind == "decode" else "rollout.prefill_tokens"
-        return f"lower {smaller}, or take more chips"
+    if is_sampling(phase):
+        return _fix_of_sampling(run, kind, available)
+    if kind == "update":
+        return "take more chips, or train adapters (lora)"
     if run.config.model.remat != "full":
         return "set model.remat=full"
     return f"lower {policy}.packing.micro_batch_tokens or logit_chunk, raise mesh.tensor, or take more chips"
+
+
+def _fix_of_sampling(run: PlannedRun, kind: str, available: int) -> str:
+    if kind == "weights" or resident(run) + run.gathered > 0.9 * available:
+        return "raise mesh.tensor, which splits the copy that is sampled from, or take more chips"
+    smaller = "rollout.cache_tokens" if kind == "decode" else "rollout.prefill_tokens"
+    return f"lower {smaller}, or take more chips"

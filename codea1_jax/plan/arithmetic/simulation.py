@@ -154,7 +154,7 @@ def batch_shape(batch: PackedBatch) -> BatchShape:
 
 
 def _parts(groups: tuple[Group, ...], count: int) -> list[tuple[Group, ...]]:
-    each = -(-len(groups) // count)
+    each = max(1, -(-len(groups) // count))
     return [groups[start : start + each] for start in range(0, len(groups), each)]
 
 

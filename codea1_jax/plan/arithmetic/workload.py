@@ -7,7 +7,7 @@ how long they are on average.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from codea1_jax.builders.players import capacity_of
 from codea1_jax.config import METHODS, Config, LearnerConfig, Role
@@ -25,6 +25,7 @@ from codea1_jax.models.flops import (
     vocabulary_flops,
 )
 from codea1_jax.rollout import Capacity
+from codea1_jax.rollout.readers import reader_for
 
 # Forward passes, but for attention, that the backward pass repeats, by remat policy.
 RECOMPUTED = {"none": 0, "dots": 0, "full": 1}
@@ -104,8 +105,10 @@ class PlannedRun:
 
     @property
     def token_bytes(self) -> float:
-        """Bytes of a token's keys and values on a device that has it."""
-        return cache_bytes(self.model, self.itemsize) / self.head_parts
+        """Bytes of a token's keys and values on a device that has it, in whole lanes."""
+        lanes = reader_for(self.platform).lanes
+        padded = replace(self.model, head_dim=-(-self.model.head_dim // lanes) * lanes)
+        return cache_bytes(padded, self.itemsize) / self.head_parts
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ from codea1_jax.rollout.decode_params import to_decode_params
 from codea1_jax.rollout.jetstream.results import BlockTokens
 from codea1_jax.rollout.jetstream.shims import TokenizerParameters, engine_api
 from codea1_jax.rollout.jetstream.tokenizer import EngineTokenizer
-from codea1_jax.rollout.requests import Capacity, Sampling, bucket_of, pages_of
+from codea1_jax.rollout.requests import Capacity, Sampling, pages_of
 from codea1_jax.rollout.sampling import Controls, SamplingKind
 
 
@@ -274,10 +274,9 @@ class JetStreamEngine(engine_api.Engine):
 
     def _columns(self, slot_states: Sequence[SlotState | None]) -> tuple[int, int]:
         """The pages of prompts and responses that the slots may have to look at."""
-        there, block = [state for state in slot_states if state is not None], self._capacity.block
-        prompt = bucket_of(max((state.prompt for state in there), default=1), self._capacity.prompt_buckets)
-        drawn = max((state.drawn for state in there), default=0) + block
-        return pages_of(prompt, block), bucket_of(drawn, self._capacity.response_buckets) // block - 1
+        there = [state for state in slot_states if state is not None]
+        prompt = max((state.prompt - 1 for state in there), default=0)
+        return self._capacity.columns(prompt, max((state.drawn for state in there), default=0))
 
 
 def _controls(sampling: Sampling, rows: int) -> Controls:
