@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: demo test test-all test-cuda drills images lock bench-sandbox bench-rollout rehearse-all lint venv docs docs-links notices screenshot lab-pictures wheel clean
+.PHONY: demo test test-all test-cuda drills images lock bench-sandbox bench-rollout bench-host rehearse-all lint venv docs docs-links notices screenshot lab-pictures wheel clean
 
 # --- environments: .venv/base is a marker of what is installed ------------------------------------
 
@@ -76,15 +76,17 @@ bench-rollout: .venv/base
 bench-serve: .venv/dev
 	$(BIN)/python benches/bench_serve.py
 
+bench-host: .venv/dev
+	$(BIN)/python benches/bench_host.py
+
 # Compiles every hardware preset for its TPUs or GPUs, minutes each, and writes docs/plan.md; or those in PRESETS.
 plan-all: .venv/dev .venv-cuda/compiler
 	PYTHONPATH=.venv-cuda $(BIN)/python benches/plan_all.py $(PRESETS)
 
-REHEARSED ?= $(foreach model,1.5b 3b 7b,$(foreach method,a1 golden self_play sft,$(foreach kind,v5e v5p v6e h100,$(model)/$(method)_$(kind))))
-# Rehearses these presets in turn, minutes each; WITH="key=value ..." names data that is here.
+# Rehearses the presets of every size, method and kind of hardware in turn, minutes each, or those in PRESETS; resumes
+# where it was stopped. WITH="key=value ..." names data that is here.
 rehearse-all: .venv/base
-	@for preset in $(REHEARSED); do $(BIN)/codea1 rehearse $$preset $(WITH) || failed="$$failed $$preset"; done; \
-	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
+	$(BIN)/python scripts/rehearse_all.py $(WITH) $(if $(PRESETS),--presets $(PRESETS))
 
 # The forecast of this machine's own training against what it takes.
 bench-plan: .venv/base

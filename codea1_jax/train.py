@@ -108,10 +108,12 @@ def _learn_and_record(
     questions: grain.DatasetIterator[tuple[Problem, ...]],
     interrupts: Interrupts,
 ) -> tuple[State, dict[str, float]]:
+    # While the devices learn. A step that is dropped leaves no record, so it is written when the step has ended.
+    lines = in_thread(lambda: rollout_lines(records(training, state.step + 1, rollouts)), "records")
     state, metrics = learn(training, state, rollouts, _droppable(state, run, interrupts))
     state = replace(state, data=questions.get_state())
     run.log("train", state.step, metrics)
-    run.write_rollouts(state.step, records(training, state.step, rollouts))
+    run.write_rollouts(state.step, lines.result())
     return state, metrics
 
 

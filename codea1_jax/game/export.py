@@ -81,7 +81,10 @@ Decode = Callable[[Sequence[int]], str]
 
 
 def question_record(step: int, question: QuestionRollout, decode: Decode) -> dict[str, Any]:
-    """One line of `rollouts/step_N.jsonl`: everything that one can read of a question's round."""
+    """One line of `rollouts/step_N.jsonl`: everything that one can read of a question's round.
+
+    A question's programs answer one prompt, and so do a program's suites: each prompt is decoded and written once.
+    """
     problem = question.problem
     return {
         "step": step,
@@ -89,6 +92,7 @@ def question_record(step: int, question: QuestionRollout, decode: Decode) -> dic
         "question": problem.question,
         "entry_point": problem.entry_point,
         "reference": problem.solution,
+        "prompt": _prompt([p.response for p in question.programs], decode),
         "book_before": [
             {"call": test.call, "expected": test.expected, "frequency": count}
             for test, count in question.page_before.items()
@@ -100,7 +104,6 @@ def question_record(step: int, question: QuestionRollout, decode: Decode) -> dic
 def _program_record(index: int, program: ProgramRollout, book: Sequence[Test], decode: Decode) -> dict[str, Any]:
     return {
         "index": index,
-        "prompt": decode(program.response.prompt),
         "response": program.response.text,
         **_tokens(program.response),
         "program": program.program,
@@ -109,14 +112,14 @@ def _program_record(index: int, program: ProgramRollout, book: Sequence[Test], d
         "reward": program.reward,
         "advantage": program.advantage,
         "book": _verdict_records(book, program.book),
-        "suites": [_suite_record(j, suite, decode) for j, suite in enumerate(program.suites)],
+        "suite_prompt": _prompt([s.response for s in program.suites], decode),
+        "suites": [_suite_record(j, suite) for j, suite in enumerate(program.suites)],
     }
 
 
-def _suite_record(index: int, suite: SuiteRollout, decode: Decode) -> dict[str, Any]:
+def _suite_record(index: int, suite: SuiteRollout) -> dict[str, Any]:
     return {
         "index": index,
-        "prompt": decode(suite.response.prompt),
         "response": suite.response.text,
         **_tokens(suite.response),
         "reward": suite.reward.reward,
@@ -128,6 +131,11 @@ def _suite_record(index: int, suite: SuiteRollout, decode: Decode) -> dict[str, 
         "trained": suite.trained_on,
         "tests": _verdict_records(suite.validated.kept, suite.verdicts),
     }
+
+
+def _prompt(responses: Sequence[Response], decode: Decode) -> str | None:
+    """The prompt that all of these answer; None if there are none."""
+    return decode(responses[0].prompt) if responses else None
 
 
 def _tokens(response: Response) -> dict[str, int]:

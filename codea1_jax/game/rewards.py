@@ -49,9 +49,12 @@ class SuiteReward:
     adversarial: float
 
 
+_WITHOUT_PRINTABLE = str.maketrans("", "", string.printable)
+
+
 def nonprintable_share(response: str) -> float:
     """Share of the characters outside printable ASCII, white space included among the printable."""
-    return sum(c not in string.printable for c in response) / max(len(response), 1)
+    return len(response.translate(_WITHOUT_PRINTABLE)) / max(len(response), 1)
 
 
 def pair_reward(suite: SuiteScore, book: BookScore, config: RewardConfig) -> float:

@@ -113,26 +113,9 @@ def _questions(run_dir: Path, step: int, damaged: LeaveOut = leave_out) -> Itera
     path = rollouts_path(run_dir, step)
     for question in read_objects(path, damaged):
         if "question_id" in question and "programs" in question:
-            yield _share_prompts(question)
+            yield question
         else:
             damaged(f"{path}: a line that does not hold a question and its programs")
-
-
-def _share_prompts(question: dict[str, Any]) -> dict[str, Any]:
-    """Says each prompt once: a question's programs have one prompt, and so have a program's suites."""
-    programs = question["programs"]
-    prompt = programs[0].get("prompt") if programs else None
-    return {**question, "prompt": prompt, "programs": [_share_suite_prompt(program) for program in programs]}
-
-
-def _share_suite_prompt(program: Mapping[str, Any]) -> dict[str, Any]:
-    suites = program["suites"]
-    shared = {name: value for name, value in program.items() if name != "prompt"}
-    return {
-        **shared,
-        "suite_prompt": suites[0].get("prompt") if suites else None,
-        "suites": [{name: value for name, value in suite.items() if name != "prompt"} for suite in suites],
-    }
 
 
 def _size(question: Mapping[str, Any]) -> int:

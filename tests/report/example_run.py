@@ -189,6 +189,7 @@ def _question(rng: random.Random, task: Task, step: int, share: float) -> dict:
         "question": task.question,
         "entry_point": task.entry_point,
         "reference": reference,
+        "prompt": task.question,
         "book_before": [
             {"call": call, "expected": expected[call], "frequency": rng.randint(1, 5)} for call in remembered
         ],
@@ -213,17 +214,17 @@ def _program(
 
     suites = [_suite(rng, j, [test(call) for call in rng.sample(task.calls, 3)]) for j in range(8)]
     for suite in suites:
-        suite |= {"prompt": f"{task.question}\n{program}", "trained": index == 2}
+        suite |= {"trained": index == 2}
     verdicts = [one["verdict"] == "passed" for suite in suites for one in suite["tests"]]
     return {
         "index": index,
-        "prompt": task.question,
         "response": f"```python\n{program}```",
         "program": program,
         "valid": program != NOT_PYTHON,
         "reward": sum(verdicts) / len(verdicts),
         "advantage": rng.gauss(0, 1),
         "book": [test(call) for call in remembered],
+        "suite_prompt": f"{task.question}\n{program}",
         "suites": suites,
     }
 

@@ -84,16 +84,6 @@ def test_a_page_never_holds_more_than_its_budget(tmp_path: Path) -> None:
         assert sum(len(json.dumps(q, separators=(",", ":"))) for q in kept) <= budget
 
 
-def test_a_prompt_is_said_once(tmp_path: Path) -> None:
-    suites = [{"index": j, "prompt": "suite prompt", "tests": []} for j in range(2)]
-    programs = [{"index": i, "prompt": "program prompt", "suites": suites} for i in range(2)]
-    write_rollouts(tmp_path, 1, [{**question(1, "a"), "programs": programs}])
-    kept = choose_rollouts(tmp_path, 10_000).steps[0].questions[0]
-    assert json.dumps(kept).count("program prompt") == 1
-    assert [program["suite_prompt"] for program in kept["programs"]] == ["suite prompt"] * 2
-    assert kept["programs"][1]["suites"] == [{"index": 0, "tests": []}, {"index": 1, "tests": []}]
-
-
 def test_long_curves_are_thinned_with_both_ends(tmp_path: Path) -> None:
     lines = [{"kind": "train", "step": step, "time": 0.0, "loss": step / 7} for step in range(2500)]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
