@@ -34,14 +34,14 @@ from codea1_jax.models.tokenizer import Tokenizer
 from codea1_jax.rollout import Completion, Request
 from codea1_jax.rollout.decode import DecodedBlock
 from codea1_jax.rollout.schedule import Schedule
-from codea1_jax.run.telemetry import write_rollouts
+from codea1_jax.run.telemetry import rollout_lines, write_rollouts
 from data_pipeline import Problem
-from sandbox import Execution, Job, Limits, Outcome, Status, encode
+from sandbox import CheckJob, CheckResult, Execution, Job, Judge, Limits, Outcome, SandboxError, Status, encode
 
 PRESET, SHARDS = "1.5b/a1_v5e", 16
 MEAN_RESPONSE, MEAN_QUESTION = 1024, 400  # tokens
 SPREAD = 0.6  # of the logarithms of lengths
-HIDDEN = {"programs", "suites"}  # parts that run while the devices decode
+HIDDEN = {"programs": "decoding", "suites": "decoding", "records": "learning"}  # parts, by what they run beside
 REMARK = "    # the value is compared with the bound, and the larger of both is kept for the next round of the loop\n"
 REMARK_TOKENS = 24
 
@@ -62,11 +62,10 @@ class Timer:
         return value
 
 
-@dataclass(frozen=True)
-class InstantJudge:
+class InstantJudge(Judge):
     """Answers at once: every call returns a number, of programs not always the reference's."""
 
-    limits: Limits = Limits()
+    limits = Limits()
 
     def submit(self, job: Job) -> Future[Execution]:
         """A future that is done."""
@@ -78,6 +77,13 @@ class InstantJudge:
         future: Future[Execution] = Future()
         future.set_result(Execution(Outcome(Status.RETURNED, encode(None)), outcomes, 0.0))
         return future
+
+    def submit_check(self, job: CheckJob) -> Future[CheckResult]:
+        """Raises SandboxError: a round asks for none."""
+        raise SandboxError("no checks are made here")
+
+    def close(self) -> None:
+        """Nothing is open."""
 
 
 def remarks(chance: random.Random, mean: int) -> str:
@@ -122,7 +128,10 @@ def schedule_rows(config: Config, result: RoundResult) -> tuple[float, int]:
     """Seconds and blocks of choosing the rows of the suites' decoding."""
     rollout = config.rollout
     responses = [
-        (p.suites[0].response.prompt, tuple(len(s.response.completion.tokens) for s in p.suites if s.response.completion))
+        (
+            p.suites[0].response.prompt,
+            tuple(len(s.response.completion.tokens) for s in p.suites if s.response.completion),
+        )
         for q in result.questions
         for p in q.programs
     ]
@@ -172,13 +181,16 @@ def main() -> None:
         examples = [as_example(item) for group in groups for item in group]
         timer.time("packing", lambda examples=examples, section=section: pack(examples, section.packing, SHARDS))
     with tempfile.TemporaryDirectory() as folder:
-        made = timer.time("records", lambda: [question_record(1, q, tokenizer.decode) for q in result.questions])
-        path = timer.time("records", lambda: write_rollouts(Path(folder), 1, made))
+        records = (question_record(1, question, tokenizer.decode) for question in result.questions)
+        lines = timer.time("records", lambda: rollout_lines(records))
+        path = timer.time("writing", lambda: write_rollouts(Path(folder), 1, lines))
         megabytes = path.stat().st_size / 1e6
     for part, seconds in timer.seconds.items():
-        print(f"{part:12}{seconds:8.2f} s{'   hidden by decoding' if part in HIDDEN else ''}")
+        print(f"{part:12}{seconds:8.2f} s{f'   hidden by {HIDDEN[part]}' if part in HIDDEN else ''}")
     added = sum(seconds for part, seconds in timer.seconds.items() if part not in HIDDEN)
-    print(f"added to a step: {added:.1f} s, of which rows are chosen for {blocks} blocks; a record of {megabytes:.0f} MB")
+    print(
+        f"added to a step: {added:.1f} s, of which rows are chosen for {blocks} blocks; a record of {megabytes:.0f} MB"
+    )
     print(json.dumps({"bench": "host", "added_seconds": added, "seconds": timer.seconds, "record_mb": megabytes}))
 
 

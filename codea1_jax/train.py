@@ -42,7 +42,7 @@ from codea1_jax.console import TrainingProgress
 from codea1_jax.errors import Interrupted, UserError
 from codea1_jax.evals.during_training import EVAL_STREAM, HELDOUT_LOGPROB
 from codea1_jax.game.export import book_metrics, question_record, round_metrics
-from codea1_jax.hosts.agreement import agreement
+from codea1_jax.hosts.agreement import agreement, in_thread
 from codea1_jax.hosts.interrupts import Interrupts
 from codea1_jax.hosts.stalls import heartbeat
 from codea1_jax.learn import Wait
@@ -53,7 +53,7 @@ from codea1_jax.models.lora import attach
 from codea1_jax.models.qwen2 import Params
 from codea1_jax.plan.comparison import StepForecast
 from codea1_jax.run.rundir import PROFILE_FOLDER, RunDir
-from codea1_jax.run.telemetry import rollouts_path
+from codea1_jax.run.telemetry import rollout_lines, rollouts_path
 from codea1_jax.state import State, pack_state
 from data_pipeline import Problem
 
@@ -108,8 +108,9 @@ def _learn_and_record(
     questions: grain.DatasetIterator[tuple[Problem, ...]],
     interrupts: Interrupts,
 ) -> tuple[State, dict[str, float]]:
-    # While the devices learn. A step that is dropped leaves no record, so it is written when the step has ended.
-    lines = in_thread(lambda: rollout_lines(records(training, state.step + 1, rollouts)), "records")
+    # Made while the devices learn; written when the step has ended, because one that is dropped leaves no record.
+    step = state.step + 1
+    lines = in_thread(lambda: rollout_lines(records(training, step, rollouts)) if run.writes else "", "records")
     state, metrics = learn(training, state, rollouts, _droppable(state, run, interrupts))
     state = replace(state, data=questions.get_state())
     run.log("train", state.step, metrics)

@@ -52,7 +52,7 @@ def line(document: dict) -> str:
 
 def main() -> int:
     """The number of presets that failed."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description="Rehearses presets in turn.")
     every = [f"{m}/{method}_{kind}" for m, kind, method in itertools.product(MODELS, HARDWARE, METHODS)]
     parser.add_argument("--presets", nargs="+", default=every, metavar="NAME")
     parser.add_argument("overrides", nargs="*", metavar="key=value")

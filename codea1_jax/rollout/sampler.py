@@ -32,7 +32,7 @@ from codea1_jax.rollout.decode import (
 from codea1_jax.rollout.decode_params import to_decode_params
 from codea1_jax.rollout.requests import Capacity, Completion, Request, Sampling
 from codea1_jax.rollout.sampling import Controls, SamplingKind
-from codea1_jax.rollout.schedule import Schedule
+from codea1_jax.rollout.schedule import Finished, Schedule
 
 
 @dataclass
@@ -158,12 +158,12 @@ class Sampler:
             rows, limited = schedule.rows(), controls._replace(max_new_tokens=schedule.limits())
             self._programs.add((decoder, len(rows.token)))
             cache, running = self._decode(decoder, params, cache, schedule.prompts(), rows, limited)
-            yield from finished  # while the device works
+            yield from map(_completed, finished)  # while the device works
             block = self._fetch(running)
             self._check_and_count(block)
             finished = schedule.record(block)
             self.counters.drawn += sum(len(sample.tokens) for _, samples in finished for sample in samples)
-        yield from finished
+        yield from map(_completed, finished)
         self.counters.preempted += schedule.preempted
 
     def _prefill(self, params: Params, cache: Cache, packed: PackedPrompts) -> Cache:
@@ -202,3 +202,8 @@ class Sampler:
         self.counters.blocks += 1
         self.counters.steps += int(block.steps)
         self.counters.decoded += int(block.steps) * block.tokens.shape[1]
+
+
+def _completed(finished: Finished) -> tuple[int, tuple[Completion, ...]]:
+    request, samples = finished
+    return request, tuple(sample.completion() for sample in samples)

@@ -20,9 +20,9 @@ from __future__ import annotations
 import hashlib
 import heapq
 from collections import deque
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,7 +31,21 @@ from codea1_jax.rollout.requests import Capacity, Completion, Request, bucket_of
 
 PREFILL_AT = 1 / 16  # of the rows without a sample
 
-Finished = tuple[int, tuple[Completion, ...]]  # a request's index and its completions, by sample
+
+class DrawnSample(NamedTuple):
+    """What a sample became. Its tokens are made Python's own by `completion`, when the devices are busy again."""
+
+    tokens: np.ndarray
+    logprobs: np.ndarray
+    finished: bool
+
+    def completion(self) -> Completion:
+        """The same for the caller."""
+        return Completion(tuple(self.tokens.tolist()), tuple(self.logprobs.tolist()), self.finished)
+
+
+Finished = tuple[int, tuple[DrawnSample, ...]]
+"""A request's index and what its samples became, in their order."""
 
 
 def sample_key(seed: int, stream: Sequence[int], sample: int) -> np.ndarray:
@@ -49,48 +63,37 @@ class _Group:
     pages: list[int]
     waiting: deque[int]
     places: list[int]
-    completions: dict[int, Completion] = field(default_factory=dict)
+    completions: dict[int, DrawnSample] = field(default_factory=dict)
     running: int = 0
 
 
 @dataclass(eq=False)
 class _Sample:
-    """A sample in a row. drawn: tokens so far. blocks: what was drawn, tokens and logprobs of each block."""
+    """A sample in a row. What it has drawn, how long it may become and its pages are in the schedule's arrays."""
 
     group: _Group
     index: int
     row: int
     place: int
-    limit: int
-    drawn: int = 0
-    blocks: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
-    pages: list[int] = field(default_factory=list)
     running: bool = True
-
-    def completion(self, last: int, eos_ids: Set[int]) -> Completion:
-        """What it became, `last` tokens of its last block included."""
-        tokens, logprobs = (
-            np.concatenate([*(part[of] for part in self.blocks[:-1]), self.blocks[-1][of][:last]]).tolist()
-            for of in (0, 1)
-        )
-        return Completion(tuple(tokens), tuple(logprobs), finished=tokens[-1] in eos_ids)
 
 
 class _Shard:
-    """Rows, slots and pages of one part of the mesh; those that are free as heaps, so that the first are used first."""
+    """Rows, slots and pages of one part of the mesh.
+
+    here: its rows. rows, slots: those that are free, as heaps, so that the first are used first. pages: those that are
+    free; the last is used first. waiting: samples of resident prompts that are in no row.
+    """
 
     def __init__(self, number: int, capacity: Capacity) -> None:
         rows, slots, pages = (n // capacity.batch_shards for n in (capacity.rows, capacity.slots, capacity.pages))
+        self.here = slice(number * rows, (number + 1) * rows)
         self.rows = list(range(number * rows, (number + 1) * rows))
         self.slots = list(range(number * slots, (number + 1) * slots))
-        self.pages = list(range(pages))
+        self.pages = list(reversed(range(pages)))
         self.groups: list[_Group] = []  # by arrival
         self.samples: list[_Sample] = []  # by birth
-
-    @property
-    def waiting(self) -> int:
-        """Samples of resident prompts that are in no row."""
-        return sum(len(group.waiting) for group in self.groups)
+        self.waiting = 0
 
     @property
     def idle(self) -> int:
@@ -99,13 +102,13 @@ class _Shard:
 
     def take(self, count: int) -> list[int]:
         """Free pages."""
-        return [heapq.heappop(self.pages) for _ in range(count)]
+        taken = self.pages[: -count - 1 : -1]
+        del self.pages[len(self.pages) - count :]
+        return taken
 
-    def give_back(self, pages: list[int]) -> None:
+    def give_back(self, pages: Sequence[int]) -> None:
         """Frees pages."""
-        for page in pages:
-            heapq.heappush(self.pages, page)
-        pages.clear()
+        self.pages.extend(reversed(pages))
 
 
 class Schedule:
@@ -132,7 +135,7 @@ class Schedule:
         self._pad_id = pad_id
         self._seed = seed
         self._waiting = deque(sorted(range(len(requests)), key=lambda i: -self._bucket(i)))
-        self._begun: dict[int, dict[int, Completion]] = {}  # completions of requests that lost their slot
+        self._begun: dict[int, dict[int, DrawnSample]] = {}  # completions of requests that lost their slot
         self._shards = [_Shard(number, capacity) for number in range(capacity.batch_shards)]
         nowhere, rows = capacity.pages, capacity.rows
         self._prompt_lengths = np.zeros(capacity.slots, np.int32)
@@ -144,7 +147,11 @@ class Schedule:
         self._active = np.zeros(rows, bool)
         self._key = np.zeros((rows, 2), np.uint32)
         self._pages = np.full((rows, capacity.response_pages), nowhere, np.int32)
+        self._num_pages = np.zeros(rows, np.int32)
         self._limit = np.full(rows, longest, np.int32)
+        self._samples: list[_Sample | None] = [None] * rows
+        drawn = (rows, pages_of(longest, capacity.block) * capacity.block)
+        self._drawn_tokens, self._drawn_logprobs = np.empty(drawn, np.int32), np.empty(drawn, np.float32)
 
     @property
     def _places(self) -> int:
@@ -231,25 +238,28 @@ class Schedule:
 
     def _grow(self, shard: _Shard) -> bool:
         """Gives every running sample its next page; returns whether others had to give theirs."""
-        pressed = False
+        lacking = np.flatnonzero(self._lack_page(shard.here)) + shard.here.start
+        if len(lacking) <= len(shard.pages):
+            self._give_pages(shard, lacking)
+            return False
         for sample in list(shard.samples):  # the oldest first
-            while sample.running and self._lacks_page(sample):
+            while sample.running and self._lack_page(sample.row):
                 if shard.pages:
-                    self._give_page(shard, sample)
+                    self._give_pages(shard, np.array([sample.row]))
                 else:
-                    pressed = True
                     self._free_some_pages(shard)
-        return pressed
+        return True
 
-    def _lacks_page(self, sample: _Sample) -> bool:
-        """Whether its next block is not its last, and has no page to go to."""
-        block, done = self._capacity.block, sample.drawn
-        return done + block < sample.limit and len(sample.pages) * block <= done
+    def _lack_page(self, rows: slice | int) -> np.ndarray | np.generic:
+        """Which rows have a sample whose next block is not its last, and has no page to go to."""
+        block, done = self._capacity.block, self._num_generated[rows]
+        more = done + block < self._limit[rows]
+        return self._active[rows] & more & (self._num_pages[rows] * block <= done)
 
-    def _give_page(self, shard: _Shard, sample: _Sample) -> None:
-        (page,) = shard.take(1)
-        self._pages[sample.row, len(sample.pages)] = page
-        sample.pages.append(page)
+    def _give_pages(self, shard: _Shard, rows: np.ndarray) -> None:
+        """A page to each of these rows."""
+        self._pages[rows, self._num_pages[rows]] = shard.take(len(rows))
+        self._num_pages[rows] += 1
 
     def _free_some_pages(self, shard: _Shard) -> None:
         """From the prompt that came last of those nobody is decoding for, or else from the youngest sample."""
@@ -262,6 +272,7 @@ class Schedule:
             return
         sample = shard.samples[-1]
         sample.group.waiting.appendleft(sample.index)
+        shard.waiting += 1
         self._vacate(shard, sample)
         self.preempted += 1
 
@@ -272,22 +283,24 @@ class Schedule:
             while group.waiting and group.places and shard.rows:
                 if shard.samples and len(shard.pages) < reserve + min(2, self._capacity.response_pages):
                     return
-                reserve += min(1, self._needs(self._begin(shard, group)))
+                reserve += min(1, int(self._needs(self._begin(shard, group).row)))
 
-    def _needs(self, sample: _Sample) -> int:
-        """Pages that it still needs if it becomes as long as it may."""
-        return pages_of(sample.limit, self._capacity.block) - 1 - len(sample.pages)
+    def _needs(self, rows: slice | int) -> np.ndarray | np.generic:
+        """Pages that each row's sample still needs if it becomes as long as it may."""
+        return -(-self._limit[rows] // self._capacity.block) - 1 - self._num_pages[rows]
 
     def _growth(self, shard: _Shard, blocks: int) -> int:
         """Pages that running samples may fill in their next `blocks` blocks."""
-        return sum(min(blocks, self._needs(sample)) for sample in shard.samples)
+        needed = np.minimum(blocks, self._needs(shard.here))
+        return int(needed.sum(where=self._active[shard.here]))
 
     def _begin(self, shard: _Shard, group: _Group) -> _Sample:
         request = self._requests[group.request]
         index, row = group.waiting.popleft(), heapq.heappop(shard.rows)
         limit = min(self._longest, request.limits[index]) if request.limits else self._longest
-        sample = _Sample(group, index, row, heapq.heappop(group.places), limit)
+        sample = self._samples[row] = _Sample(group, index, row, heapq.heappop(group.places))
         group.running += 1
+        shard.waiting -= 1
         shard.samples.append(sample)
         self._place[row] = sample.place
         self._prompt[row] = len(request.prompt) - 1
@@ -296,22 +309,23 @@ class Schedule:
         self._active[row] = True
         self._key[row] = sample_key(self._seed, request.stream, index)
         self._limit[row] = limit
-        if self._lacks_page(sample):
-            self._give_page(shard, sample)
+        if self._lack_page(row):
+            self._give_pages(shard, np.array([row]))
         return sample
 
     def _vacate(self, shard: _Shard, sample: _Sample) -> None:
         """Takes a sample out of its row."""
-        sample.running = False
+        row, sample.running = sample.row, False
         shard.samples.remove(sample)
-        shard.give_back(sample.pages)
-        heapq.heappush(shard.rows, sample.row)
+        shard.give_back(self._pages[row, : self._num_pages[row]].tolist())
+        heapq.heappush(shard.rows, row)
         heapq.heappush(sample.group.places, sample.place)
         sample.group.running -= 1
-        self._place[sample.row] = self._places
-        self._num_generated[sample.row] = 0
-        self._active[sample.row] = False
-        self._pages[sample.row] = self._capacity.pages
+        self._samples[row] = None
+        self._place[row] = self._places
+        self._num_generated[row] = self._num_pages[row] = 0
+        self._active[row] = False
+        self._pages[row] = self._capacity.pages
 
     def _admit_requests(self) -> list[list[_Group]]:
         """Makes waiting prompts resident, by shard: what one prefill holds, or what there is room for."""
@@ -344,12 +358,14 @@ class Schedule:
         first = slot * width % self._places
         group = _Group(request, slot, shard.take(needed), samples, list(range(first, first + width)), completions)
         shard.groups.append(group)
+        shard.waiting += len(samples)
         self._prompt_lengths[slot] = len(self._requests[request].prompt) - 1
         self._prompt_pages[slot, :needed] = group.pages
         return group
 
     def _evict(self, shard: _Shard, group: _Group) -> None:
         shard.groups.remove(group)
+        shard.waiting -= len(group.waiting)
         shard.give_back(group.pages)
         heapq.heappush(shard.slots, group.slot)
         self._prompt_lengths[group.slot] = 0
@@ -376,22 +392,26 @@ class Schedule:
 
     def record(self, block: DecodedBlock) -> list[Finished]:
         """Takes in a block's tokens, moves every row on and returns the requests that are now complete."""
-        tokens, logprobs = (np.ascontiguousarray(np.asarray(drawn).T) for drawn in (block.tokens, block.logprobs))
-        active, count = np.asarray(block.active), np.asarray(block.count)
-        decoded = self._decoded()
-        self._token[decoded[active]] = tokens[active, -1]
-        self._num_generated[decoded[active]] += self._capacity.block
-        continues, number = active.tolist(), dict(zip(decoded.tolist(), range(len(decoded)), strict=True))
-        for shard in self._shards:
-            for sample in list(shard.samples):
-                here = number[sample.row]
-                sample.blocks.append((tokens[here], logprobs[here]))
-                if continues[here]:
-                    sample.drawn += self._capacity.block
-                else:
-                    sample.group.completions[sample.index] = sample.completion(int(count[here]), self._eos_ids)
-                    self._vacate(shard, sample)
+        decoded, length = self._decoded(), self._capacity.block
+        running, active, count = self._active[decoded], np.asarray(block.active), np.asarray(block.count)
+        rows = decoded[running]
+        here = rows[:, None], self._num_generated[rows, None] + np.arange(length)
+        self._drawn_tokens[here] = np.asarray(block.tokens).T[running]
+        self._drawn_logprobs[here] = np.asarray(block.logprobs).T[running]
+        continuing, ended = decoded[active], running & ~active
+        self._token[continuing] = np.asarray(block.tokens)[-1, active]
+        self._num_generated[continuing] += length
+        for row, drawn in zip(decoded[ended].tolist(), count[ended].tolist(), strict=True):
+            self._complete(row, int(self._num_generated[row]) + drawn)
         return [finished for shard in self._shards for finished in self._leave(shard)]
+
+    def _complete(self, row: int, length: int) -> None:
+        """The row's sample has drawn all of its tokens, that many."""
+        sample = self._samples[row]
+        assert sample is not None  # only samples end
+        tokens, logprobs = (drawn[row, :length].copy() for drawn in (self._drawn_tokens, self._drawn_logprobs))
+        sample.group.completions[sample.index] = DrawnSample(tokens, logprobs, int(tokens[-1]) in self._eos_ids)
+        self._vacate(self._shards[row * len(self._shards) // self._capacity.rows], sample)
 
     def _leave(self, shard: _Shard) -> Iterator[Finished]:
         """Requests whose samples are all complete, which give up their slots."""

@@ -110,10 +110,10 @@ class RunDir:
         """All figures of one kind, in order."""
         return [line for line in self._lines if line["kind"] == kind]
 
-    def write_rollouts(self, step: int, records: Iterable[Mapping[str, Any]]) -> None:
-        """Records a step's rollouts."""
+    def write_rollouts(self, step: int, lines: str) -> None:
+        """Records a step's rollouts, as `telemetry.rollout_lines` made them."""
         if self.writes:
-            telemetry.write_rollouts(self.path, step, records)
+            telemetry.write_rollouts(self.path, step, lines)
 
     def write_refused(self, refused: Iterable[Mapping[str, str]]) -> None:
         """Records the questions that were not used, each with its reason."""

@@ -61,10 +61,15 @@ def rollout_steps(run_dir: Path) -> list[int]:
     return sorted(int(name) for name in names if name.isdecimal())
 
 
-def write_rollouts(run_dir: Path, step: int, records: Iterable[Mapping[str, Any]]) -> Path:
-    """Records a step's rollouts, one JSON object per question, and returns the file."""
+def rollout_lines(records: Iterable[Mapping[str, Any]]) -> str:
+    """A step's rollouts as they are recorded: one JSON object per question, a line each."""
+    return "".join(json.dumps(record, allow_nan=False) + "\n" for record in records)
+
+
+def write_rollouts(run_dir: Path, step: int, lines: str) -> Path:
+    """Records a step's rollouts, as `rollout_lines` made them, and returns the file."""
     path = rollouts_path(run_dir, step)
-    write_atomically(path, "".join(json.dumps(record, allow_nan=False) + "\n" for record in records))
+    write_atomically(path, lines)
     return path
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from codea1_jax.run.telemetry import Metrics, write_rollouts, write_versions
+from codea1_jax.run.telemetry import Metrics, rollout_lines, write_rollouts, write_versions
 
 HOSTILE = (
     "</script><script>alert(1)</script> <!-- & \u2028\u2029 \ud800 \"'` {{data}} ${x} <img src=x onerror=alert(1)>"
@@ -52,7 +52,7 @@ def write_example_run(run_dir: Path, *, steps: int = 60, seed: int = 0, hostile:
                 metrics.log("eval", step, _eval_line(rng, step / steps))
     _space_out(run_dir / "metrics.jsonl")
     for step in range(10, steps + 1, 10):
-        write_rollouts(run_dir, step, _questions(rng, step, step / steps, hostile))
+        write_rollouts(run_dir, step, rollout_lines(_questions(rng, step, step / steps, hostile)))
     (run_dir / "summary.json").write_text(json.dumps(_summary(seed)))
     return run_dir
 

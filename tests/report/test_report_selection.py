@@ -9,7 +9,7 @@ import yaml
 from codea1_jax.report import build_report
 from codea1_jax.report.rollouts import MAX_STEPS, choose_rollouts, evenly_spaced
 from codea1_jax.report.run_data import MAX_POINTS, read_runs
-from codea1_jax.run.telemetry import Metrics, write_rollouts
+from codea1_jax.run.telemetry import Metrics, rollout_lines, write_rollouts
 
 
 def question(step: int, question_id: str, size: int = 1) -> dict:
@@ -44,7 +44,7 @@ def test_no_rollouts_make_an_empty_choice(tmp_path: Path) -> None:
 
 def test_many_steps_are_thinned_and_the_page_knows_how_many_there_were(tmp_path: Path) -> None:
     for step in range(1, 31):
-        write_rollouts(tmp_path, step, [question(step, f"seen once, at {step}")])
+        write_rollouts(tmp_path, step, rollout_lines([question(step, f"seen once, at {step}")]))
     chosen = choose_rollouts(tmp_path, 100_000)
     assert chosen.recorded_steps == 30
     assert [one.step for one in chosen.steps] == evenly_spaced(range(1, 31), MAX_STEPS)
@@ -52,8 +52,8 @@ def test_many_steps_are_thinned_and_the_page_knows_how_many_there_were(tmp_path:
 
 def test_every_step_gets_its_share_and_the_last_steps_questions_come_first(tmp_path: Path) -> None:
     first = [question(1, "once", 400), question(1, "last", 400), question(1, "huge", 5000)]
-    write_rollouts(tmp_path, 1, first)
-    write_rollouts(tmp_path, 2, [question(2, "last", 400), question(2, "other", 5000)])
+    write_rollouts(tmp_path, 1, rollout_lines(first))
+    write_rollouts(tmp_path, 2, rollout_lines([question(2, "last", 400), question(2, "other", 5000)]))
     chosen = choose_rollouts(tmp_path, 2 * 700)
     assert [(one.step, one.recorded, ids(one.questions)) for one in chosen.steps] == [
         (1, 3, ["last"]),
@@ -65,8 +65,9 @@ def test_every_step_gets_its_share_and_the_last_steps_questions_come_first(tmp_p
 
 def test_the_last_steps_questions_are_followed_through_steps_that_are_left_out(tmp_path: Path) -> None:
     for step in range(1, 31):
-        write_rollouts(tmp_path, step, [question(step, "seldom" if step % 7 else "often"), question(step, str(step))])
-    write_rollouts(tmp_path, 31, [question(31, "often")])
+        questions = [question(step, "seldom" if step % 7 else "often"), question(step, str(step))]
+        write_rollouts(tmp_path, step, rollout_lines(questions))
+    write_rollouts(tmp_path, 31, rollout_lines([question(31, "often")]))
     chosen = choose_rollouts(tmp_path, 100_000)
     assert chosen.recorded_steps == 31
     spread = evenly_spaced(range(1, 32), MAX_STEPS)
@@ -77,7 +78,7 @@ def test_the_last_steps_questions_are_followed_through_steps_that_are_left_out(t
 
 def test_a_page_never_holds_more_than_its_budget(tmp_path: Path) -> None:
     for step in range(1, 40):
-        write_rollouts(tmp_path, step, [question(step, str(i), 50 * (i + step % 5)) for i in range(9)])
+        write_rollouts(tmp_path, step, rollout_lines([question(step, str(i), 50 * (i + step % 5)) for i in range(9)]))
     for budget in (100, 1_000, 10_000, 50_000):
         chosen = choose_rollouts(tmp_path, budget)
         kept = [q for one in chosen.steps for q in one.questions]

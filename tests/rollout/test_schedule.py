@@ -98,8 +98,9 @@ def test_a_completion_has_the_tokens_of_all_its_blocks():
     schedule.admit()
     ((request, completions),) = schedule.record(block_of([3, 1, 0, 0], [False] * 4, token=EOS))
     assert request == 0
-    assert [completion.tokens for completion in completions] == [(7,) * 4 + (EOS,) * 3, (7,) * 4 + (EOS,)]
-    assert all(completion.finished for completion in completions)
+    drawn = [sample.completion() for sample in completions]
+    assert [completion.tokens for completion in drawn] == [(7,) * 4 + (EOS,) * 3, (7,) * 4 + (EOS,)]
+    assert all(completion.finished for completion in drawn)
 
 
 @pytest.mark.parametrize("other", [(0, (1, 2), 4), (1, (1, 2), 3), (0, (1, 2, 3), 3), (0, (12,), 3), (0, (2, 1), 3)])
@@ -177,7 +178,8 @@ def count_preemptions(random):
         assert blocks < 5000
     assert sorted(done) == list(range(20))
     for index, completions in done.items():
-        for completion, limit in zip(completions, requests[index].limits, strict=True):
+        for sample, limit in zip(completions, requests[index].limits, strict=True):
+            completion = sample.completion()
             assert completion.tokens == tuple(range(limit))
             assert completion.logprobs == tuple(-float(place) for place in range(limit))
     return schedule.preempted

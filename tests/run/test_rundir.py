@@ -48,7 +48,7 @@ def test_what_is_written_reads_back(tmp_path):
         assert run.has_logged("eval", 0)
         assert not run.has_logged("eval", 1)
         run.write_refused([{"id": "a", "reason": "no solution"}, {"id": "b", "reason": "no test"}])
-        run.write_rollouts(1, [{"question_id": "q"}])
+        run.write_rollouts(1, '{"question_id": "q"}\n')
         run.write_summary({"base": {"mul": 1.0}})
     assert [json.loads(line)["id"] for line in (tmp_path / "refused.jsonl").read_text().splitlines()] == ["a", "b"]
     assert json.loads((tmp_path / "rollouts" / "step_000001.jsonl").read_text()) == {"question_id": "q"}
@@ -59,7 +59,7 @@ def test_a_resumed_run_goes_on_from_its_last_checkpoint_and_forgets_what_came_la
     with open_run(tmp_path) as run:
         for step in (1, 2, 3):
             run.log("train", step, {"x": step})
-            run.write_rollouts(step, [{"step": step}])
+            run.write_rollouts(step, f'{{"step": {step}}}\n')
             if step == 2:
                 run.save(step, {"w": jnp.arange(3.0)}, {"step": step})
     with open_run(tmp_path, resume=True) as run:

@@ -69,7 +69,7 @@ def test_a_resumed_file_equals_an_uninterrupted_one(tmp_path: Path) -> None:
 def test_a_fresh_run_forgets_an_earlier_one(tmp_path: Path) -> None:
     with Metrics(tmp_path) as metrics:
         log_steps(metrics, range(3))
-    telemetry.write_rollouts(tmp_path, 0, [])
+    telemetry.write_rollouts(tmp_path, 0, "")
     with Metrics(tmp_path) as metrics:
         metrics.log("train", 0, {"loss": 1.0})
     assert without_times(tmp_path) == [{"kind": "train", "step": 0, "loss": 1.0}]
@@ -79,7 +79,7 @@ def test_a_fresh_run_forgets_an_earlier_one(tmp_path: Path) -> None:
 
 def test_resuming_forgets_later_rollouts_only(tmp_path: Path) -> None:
     for step in (1, 2, 10):
-        telemetry.write_rollouts(tmp_path, step, [{"step": step}])
+        telemetry.write_rollouts(tmp_path, step, "{}\n")
     Metrics(tmp_path, resume_step=2).close()
     assert telemetry.rollout_steps(tmp_path) == [1, 2]
 
@@ -136,20 +136,21 @@ def test_a_broken_line_in_the_middle_is_named(tmp_path: Path) -> None:
 
 def test_rollouts_round_trip_whatever_the_models_wrote(tmp_path: Path) -> None:
     hostile = "</script>\u2028\n\0 \ud800 é 🎲"
-    path = telemetry.write_rollouts(tmp_path, 10, [{"step": 10, "question": hostile}, {"step": 10}])
+    lines = telemetry.rollout_lines([{"step": 10, "question": hostile}, {"step": 10}])
+    path = telemetry.write_rollouts(tmp_path, 10, lines)
     assert path == tmp_path / "rollouts" / "step_000010.jsonl"
     assert read_lines(path) == [{"step": 10, "question": hostile}, {"step": 10}]
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path: Path, monkeypatch) -> None:
-    path = telemetry.write_rollouts(tmp_path, 1, [{"step": 1}])
+    path = telemetry.write_rollouts(tmp_path, 1, '{"step": 1}\n')
 
     def full_disk(_: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(files.os, "fsync", full_disk)
     with pytest.raises(OSError, match="No space left"):
-        telemetry.write_rollouts(tmp_path, 1, [{"step": 2}])
+        telemetry.write_rollouts(tmp_path, 1, '{"step": 2}\n')
     assert read_lines(path) == [{"step": 1}]
     assert list(path.parent.iterdir()) == [path]
 
