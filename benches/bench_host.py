@@ -124,8 +124,8 @@ def make_player(tokenizer: Tokenizer, suite_size: int, write: Callable[[], str])
     return PolicyPlayer(sample, chat_prompts(tokenizer, suite_size), tokenizer.decode)
 
 
-def schedule_rows(config: Config, result: RoundResult) -> tuple[float, int]:
-    """Seconds and blocks of choosing the rows of the suites' decoding."""
+def schedule_rows(config: Config, result: RoundResult) -> tuple[float, int, int]:
+    """Seconds of choosing the rows of the suites' decoding, its blocks, and the rows of all blocks."""
     rollout = config.rollout
     responses = [
         (
@@ -140,12 +140,12 @@ def schedule_rows(config: Config, result: RoundResult) -> tuple[float, int]:
         rollout, SHARDS, len(requests), rollout.suites, rollout.test_prompt_tokens, rollout.test_tokens
     )
     schedule = Schedule(requests, capacity, longest=rollout.test_tokens, eos_ids=(1,), pad_id=0, seed=0)
-    seconds, blocks = 0.0, 0
+    seconds, blocks, decoded = 0.0, 0, 0
     while True:
         began = time.perf_counter()
         schedule.admit()
         if not schedule.busy:
-            return seconds, blocks
+            return seconds, blocks, decoded
         schedule.columns()
         rows, limits = schedule.rows(), schedule.limits()
         schedule.prompts()
@@ -156,7 +156,7 @@ def schedule_rows(config: Config, result: RoundResult) -> tuple[float, int]:
         began = time.perf_counter()
         schedule.record(DecodedBlock(*drawn))
         seconds += time.perf_counter() - began
-        blocks += 1
+        blocks, decoded = blocks + 1, decoded + len(left)
 
 
 def main() -> None:
@@ -175,7 +175,7 @@ def main() -> None:
     timer.seconds |= {"programs": result.seconds["generate_code"], "suites": result.seconds["generate_tests"]}
     timer.seconds["judge"] = result.seconds["judge_wait"]
     timer.seconds["scoring"] = timer.seconds.pop("round") - sum(result.seconds.values())
-    timer.seconds["rows"], blocks = schedule_rows(config, result)
+    timer.seconds["rows"], blocks, rows = schedule_rows(config, result)
     timer.time("metrics", lambda: round_metrics(result.questions, with_tests=True))
     for groups, section in ((code_groups(result.questions), config.code), (test_groups(result.questions), config.test)):
         examples = [as_example(item) for group in groups for item in group]
@@ -188,10 +188,11 @@ def main() -> None:
     for part, seconds in timer.seconds.items():
         print(f"{part:12}{seconds:8.2f} s{f'   hidden by {HIDDEN[part]}' if part in HIDDEN else ''}")
     added = sum(seconds for part, seconds in timer.seconds.items() if part not in HIDDEN)
-    print(
-        f"added to a step: {added:.1f} s, of which rows are chosen for {blocks} blocks; a record of {megabytes:.0f} MB"
-    )
-    print(json.dumps({"bench": "host", "added_seconds": added, "seconds": timer.seconds, "record_mb": megabytes}))
+    per_row = timer.seconds["rows"] / rows
+    print(f"{blocks} blocks, {per_row * 1e6:.1f} us for each of their rows; a record of {megabytes:.0f} MB")
+    print(f"added to a step: {added:.1f} s")
+    document = {"added_seconds": added, "seconds": timer.seconds, "seconds_per_row": per_row, "record_mb": megabytes}
+    print(json.dumps({"bench": "host", **document}))
 
 
 if __name__ == "__main__":

@@ -150,7 +150,7 @@ class Schedule:
         self._num_pages = np.zeros(rows, np.int32)
         self._limit = np.full(rows, longest, np.int32)
         self._samples: list[_Sample | None] = [None] * rows
-        drawn = (rows, pages_of(longest, capacity.block) * capacity.block)
+        drawn = (rows, pages_of(longest, capacity.block), capacity.block)
         self._drawn_tokens, self._drawn_logprobs = np.empty(drawn, np.int32), np.empty(drawn, np.float32)
 
     @property
@@ -395,7 +395,7 @@ class Schedule:
         decoded, length = self._decoded(), self._capacity.block
         running, active, count = self._active[decoded], np.asarray(block.active), np.asarray(block.count)
         rows = decoded[running]
-        here = rows[:, None], self._num_generated[rows, None] + np.arange(length)
+        here = rows, self._num_generated[rows] // length
         self._drawn_tokens[here] = np.asarray(block.tokens).T[running]
         self._drawn_logprobs[here] = np.asarray(block.logprobs).T[running]
         continuing, ended = decoded[active], running & ~active
@@ -409,7 +409,7 @@ class Schedule:
         """The row's sample has drawn all of its tokens, that many."""
         sample = self._samples[row]
         assert sample is not None  # only samples end
-        tokens, logprobs = (drawn[row, :length].copy() for drawn in (self._drawn_tokens, self._drawn_logprobs))
+        tokens, logprobs = (drawn[row].ravel()[:length].copy() for drawn in (self._drawn_tokens, self._drawn_logprobs))
         sample.group.completions[sample.index] = DrawnSample(tokens, logprobs, int(tokens[-1]) in self._eos_ids)
         self._vacate(self._shards[row * len(self._shards) // self._capacity.rows], sample)
 
