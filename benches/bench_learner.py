@@ -20,7 +20,7 @@ from codea1_jax.models.qwen2 import Qwen2, init_params
 from codea1_jax.models.weights import save_params
 
 PROMPTS, SAMPLES, SHORTEST, LONGEST = 4, 8, 32, 320
-PROMPT_TOKENS = (64, 512)
+PROMPT_TOKENS = {"": 64, "shared_prompts_": 512}  # by what their ratios' names begin with
 EOS, FIRST = 1, 2  # the least token id that means nothing
 TURNS = 3
 PEERS = {"trl": ("torch==2.13.0", "transformers>=5,<6", "trl==1.16.0"), "tunix": ("google-tunix==0.1.7", "jax==0.10.2")}
@@ -80,7 +80,11 @@ def compare(prompt_tokens: int) -> dict[str, float]:
 
 
 def main() -> None:
-    ratios = {f"prompts of {prompt_tokens}": compare(prompt_tokens) for prompt_tokens in PROMPT_TOKENS}
+    ratios = {
+        f"{prefix}{peer}": ratio
+        for prefix, prompt_tokens in PROMPT_TOKENS.items()
+        for peer, ratio in compare(prompt_tokens).items()
+    }
     print(json.dumps({"bench": "learner", "ratios": ratios}))
 
 

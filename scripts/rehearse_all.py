@@ -63,12 +63,12 @@ def main() -> int:
     for preset in options.presets:
         document = passed.get(preset) or rehearse(preset, options.overrides)
         documents.append(document)
-        if document["stages"][-1]["works"] and preset not in passed:
+        if not document["failed"] and preset not in passed:
             with PASSED.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(document) + "\n")
         print(line(document), file=sys.stderr, flush=True)
     print(*map(line, documents), sep="\n")
-    failed = sum(not document["stages"][-1]["works"] for document in documents)
+    failed = sum(bool(document["failed"]) for document in documents)
     if not failed:
         PASSED.unlink(missing_ok=True)
     return failed

@@ -164,7 +164,7 @@ def _search(options: argparse.Namespace, hardware: Hardware, lengths: Lengths | 
         say = partial(console.print, soft_wrap=True, highlight=False)
         found = search(reload(()), hardware, options.fill, reload, say, lengths, ratios)
     if options.json:
-        keys = ("overrides", "step_seconds_expected", "fits")
+        keys = ("overrides", "expected_seconds", "fits")
         rows = [(list(each.overrides), each.seconds if each.fits else None, each.fits) for each in found]
         print(json.dumps([dict(zip(keys, row, strict=True)) for row in rows]))
         return DONE

@@ -65,12 +65,15 @@ def _run(options: argparse.Namespace) -> int:
     for stage in rehearsal.stages():
         stages.append(stage)
         print(_line(stage), file=sys.stderr, flush=True)
+    done = [stage.name for stage in stages]
     document = {
         "preset": options.preset,
         "hardware": name,
+        "passed": [stage.name for stage in stages if stage.works],
+        "failed": [stage.name for stage in stages if not stage.works],
+        "not_exercised": [*(stage for stage in rehearsal.names if stage not in done), *NOT_REHEARSED],
         "stages": [vars(stage) for stage in stages],
         "smaller": [dict(zip(("what", "in the run", "here"), row, strict=True)) for row in rehearsal.smaller],
-        "not_rehearsed": NOT_REHEARSED,
         "peak_bytes": rehearsal.peak,
     }
     write_atomically(directory / RESULT, json.dumps(document) + "\n")

@@ -33,10 +33,12 @@ from codea1_jax.rollout import Capacity
 from codea1_jax.rollout.readers import reader_for
 
 WORTH_COMPILING = 0.05
-# The host's part of a call: it dispatches and reads back, which is assumed; and after a block it decides who is next,
-# which took 3 to 8 us a row with 2,048 to 4,096 rows, on one core of a laptop.
+# The host's part of a call: it dispatches and reads back, which is assumed; and after a block it decides who is next.
+# That, for each row, and what it does between sampling and learning, for each response (scoring, packing, writing), is
+# what `make bench-host` took on one core of a laptop.
 HOST_SECONDS = 1e-3
-ROW_SECONDS = 7e-6
+ROW_SECONDS = 3.5e-6
+RESPONSE_SECONDS = 1.5e-4
 # `make bench-sandbox` on two cores of a laptop: 660 programs per second.
 JUDGED_PER_CORE = 330
 
@@ -202,13 +204,17 @@ def attention_seconds(run: PlannedRun, hardware: Hardware, phase: str, pairs: Nu
 
 def host_seconds(run: PlannedRun, step: StepCalls, phase: str) -> float:
     """Seconds of a step that the host takes for a phase while the devices wait."""
-    kind, role = phase.split()
-    looks = 0.0
+    kind, name = phase.split()
+    seconds = sum(step.calls[phase].values()) * HOST_SECONDS
     if kind == "decode":
-        capacity = _capacity(run, role)
-        steps = sum(rows * count for (rows, *_), count in step.sampled[role].steps.items())
-        looks = steps / capacity.block * capacity.batch_shards
-    return sum(step.calls[phase].values()) * HOST_SECONDS + looks * ROW_SECONDS
+        capacity = _capacity(run, name)
+        steps = sum(rows * count for (rows, *_), count in step.sampled[name].steps.items())
+        seconds += ROW_SECONDS * steps / capacity.block * capacity.batch_shards
+    if kind == "update":  # of all that its policy has sampled
+        played = [role for role, policy in METHODS[run.config.method.name].roles.items() if policy == name]
+        groups = [group for role in played for group in step.groups.get(role, ())]
+        seconds += RESPONSE_SECONDS * sum(len(group.responses) for group in groups)
+    return seconds
 
 
 def expected_seconds(

@@ -110,7 +110,7 @@ def calibrated_table(phases: Sequence[Calibrated], title: str) -> Table:
 def calibrated_document(phases: Sequence[Calibrated]) -> dict[str, Any]:
     """The same for machines."""
     return {
-        "step_seconds_expected": sum(phase.seconds for phase in phases),
+        "expected_seconds": sum(phase.seconds for phase in phases),
         "phases": {
             phase.phase: {"calls": phase.calls, "step_seconds": phase.seconds, "measured_to_expected": phase.ratio}
             for phase in phases
@@ -169,7 +169,7 @@ def scale_document(steps: Sequence[Scaled]) -> list[dict[str, Any]]:
         {
             "copies": step.copies,
             "devices": step.devices,
-            "step_seconds_expected": step.step_seconds,
+            "expected_seconds": step.step_seconds,
             "seconds": dict(step.seconds),
             "longest_responses": step.longest,
             "busy": step.busy(steps[0]),

@@ -71,6 +71,11 @@ class Rehearsal:
     smaller: list[tuple[str, Any, Any]] = field(default_factory=list)
     peak: int = 0  # bytes of memory that the processes of a stage had together, at most
 
+    @property
+    def names(self) -> list[str]:
+        """Of all stages, in turn."""
+        return [name for name, _ in self._plan()]
+
     def stages(self) -> Iterator[Stage]:
         """Performs the stages in turn; the first that fails is the last. Raises UserError if it cannot begin."""
         for name, stage in self._plan():

@@ -105,7 +105,7 @@ def test_the_command_measures_every_phase_here(capsys, tmp_path):
     assert list(found["phases"]) == ["weights code", "prefill code", "decode code", *learning]
     assert all(phase["step_seconds"] > 0 for phase in found["phases"].values())
     assert all(phase["measured_to_expected"] is None for phase in found["phases"].values())  # no figures of a CPU
-    assert found["step_seconds_expected"] == pytest.approx(sum(p["step_seconds"] for p in found["phases"].values()))
+    assert found["expected_seconds"] == pytest.approx(sum(p["step_seconds"] for p in found["phases"].values()))
 
 
 def test_other_hardware_is_not_measured(capsys):

@@ -63,7 +63,12 @@ def test_the_command_reads_what_the_command_wrote(file, capsys):
     assert cli.main([*command, "--calibration", str(file), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["calibration"] == {"prefill code": 2.0, "decode code": 3.0, "gradient code": 0.5}
-    assert document["step_seconds_expected"] == pytest.approx(planned(read_calibration(file)).expected_seconds)
+    plan = planned(read_calibration(file))
+    assert document["fits"] is document["compiled"] is True
+    assert document["expected_seconds"] == pytest.approx(plan.expected_seconds)
+    assert document["floor_seconds"] == pytest.approx(plan.seconds)
+    assert document["limit_seconds"] == pytest.approx(sum(document["limit_seconds_by_part"].values()))
+    assert document["phases"].keys() == {row.phase.name for row in plan.rows}
     assert cli.main([*command, "--calibration", str(file)]) == 0
     assert "corrected by what was measured on a device" in capsys.readouterr().out.replace("\n", " ")
     assert cli.main(["plan", "micro/a1", "--calibrate", "--calibration", str(file)]) == 2

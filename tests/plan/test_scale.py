@@ -119,7 +119,7 @@ def test_the_command_says_where_it_stops_and_draws_it(tmp_path, capsys):
     assert cli.main([*command, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert [step["copies"] for step in document["scale"]] == [1, 4, 64]
-    assert document["scale"][0]["step_seconds_expected"] == pytest.approx(document["step_seconds_expected"])
+    assert document["scale"][0]["expected_seconds"] == pytest.approx(document["expected_seconds"])
     bars = ElementTree.parse(picture).findall(".//{*}rect")
     assert len(bars) == 1 + 5 + 3 * 5 + 3 + 3  # the ground, the legend, parts of three steps, two panels of single bars
     assert cli.main([*command, "--calibrate"]) == 2

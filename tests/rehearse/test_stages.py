@@ -219,7 +219,9 @@ def test_the_command_says_what_failed_and_what_was_smaller(tmp_path):
     out, err = process.communicate(timeout=300)
     assert process.returncode == 1, err
     document = json.loads(out)
-    assert [(stage["name"], stage["works"]) for stage in document["stages"]] == [("data", False)]
+    assert (document["passed"], document["failed"]) == ([], ["data"])
+    assert document["not_exercised"][: len(STAGES)] == [*STAGES[1:], "export code"]
+    assert any("codea1 plan" in line for line in document["not_exercised"])
     assert err.splitlines()[-1].startswith("FAIL data (0 s): data.source: ")
 
 
@@ -238,7 +240,7 @@ def test_a_preset_of_a_pod_is_rehearsed_on_real_rows_with_qwens_vocabulary(share
     out, err = process.communicate(timeout=3000)
     assert process.returncode == 0, err
     document = json.loads(out)
-    assert [stage["name"] for stage in document["stages"]] == [*STAGES, "export code", "export test"]
+    assert document["passed"] == [*STAGES, "export code", "export test"] and document["failed"] == []
     smaller = {row["what"]: (row["in the run"], row["here"]) for row in document["smaller"]}
     assert smaller["model: num_layers"] == (28, 2) and smaller["train.questions"] == (256, 2)
     assert "model: vocab_size" not in smaller and "model: num_heads" not in smaller
