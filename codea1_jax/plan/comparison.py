@@ -18,8 +18,8 @@ from codea1_jax.plan.planned import Planned, read_plans
 TIMED = {
     "generate_code": ("weights code", "prefill code", "insert code", "decode code"),
     "generate_tests": ("weights test", "prefill test", "insert test", "decode test"),
-    "update_code": ("score-old code", "score-ref code", "gradient code", "update code"),
-    "update_test": ("score-old test", "score-ref test", "gradient test", "update test"),
+    "update_code": ("score-old code", "score-ref code", "gradient code", "clear code", "update code"),
+    "update_test": ("score-old test", "score-ref test", "gradient test", "clear test", "update test"),
 }
 
 

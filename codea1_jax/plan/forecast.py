@@ -34,11 +34,11 @@ from codea1_jax.rollout.readers import reader_for
 
 WORTH_COMPILING = 0.05
 # The host's part of a call: it dispatches and reads back, which is assumed; and after a block it decides who is next.
-# That, for each row, and what it does between sampling and learning, for each response (scoring, packing, writing), is
-# what `make bench-host` took on one core of a laptop.
+# That, for each row, and what it does between sampling and learning, for each token drawn (scoring, packing, writing),
+# is what `make bench-host` took on one core of a laptop.
 HOST_SECONDS = 1e-3
 ROW_SECONDS = 3.5e-6
-RESPONSE_SECONDS = 1.5e-4
+TOKEN_SECONDS = 1.5e-7
 # `make bench-sandbox` on two cores of a laptop: 660 programs per second.
 JUDGED_PER_CORE = 330
 
@@ -122,7 +122,7 @@ def step_calls(run: PlannedRun, fill: float, lengths: Lengths | None = None) -> 
     for policy, what in by_policy.items():
         mini_batches = _mini_batches(run, policy, what)
         calls |= {phase: _calls(minis) for phase, minis in mini_batches.items()}
-        calls[f"update {policy}"] = {(): what.updates}
+        calls |= {f"{kind} {policy}": {(): what.updates} for kind in ("clear", "update")}
         pairs |= {phase: sum(mini.pairs for mini in minis) for phase, minis in mini_batches.items()}
     return replace(found, calls=calls, pairs=pairs, learned=by_policy)
 
@@ -205,7 +205,7 @@ def attention_seconds(run: PlannedRun, hardware: Hardware, phase: str, pairs: Nu
 def host_seconds(run: PlannedRun, step: StepCalls, phase: str) -> float:
     """Seconds of a step that the host takes for a phase while the devices wait."""
     kind, name = phase.split()
-    seconds = sum(step.calls[phase].values()) * HOST_SECONDS
+    seconds = sum(step.calls.get(phase, {}).values()) * HOST_SECONDS
     if kind == "decode":
         capacity = _capacity(run, name)
         steps = sum(rows * count for (rows, *_), count in step.sampled[name].steps.items())
@@ -213,7 +213,7 @@ def host_seconds(run: PlannedRun, step: StepCalls, phase: str) -> float:
     if kind == "update":  # of all that its policy has sampled
         played = [role for role, policy in METHODS[run.config.method.name].roles.items() if policy == name]
         groups = [group for role in played for group in step.groups.get(role, ())]
-        seconds += RESPONSE_SECONDS * sum(len(group.responses) for group in groups)
+        seconds += TOKEN_SECONDS * sum(sum(group.responses) for group in groups)
     return seconds
 
 
@@ -235,7 +235,7 @@ def expected_seconds(
         spent["cache"] = cache_seconds(run, hardware, step.sampled[role].read)
     if phase in step.pairs:
         spent["attention"] = attention_seconds(run, hardware, phase, step.pairs[phase])
-    for shape, count in step.calls[phase].items():
+    for shape, count in step.calls.get(phase, {}).items():
         program = _smallest_that_holds(phase, shape, compiled)
         if program is None:
             return None

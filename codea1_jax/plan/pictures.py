@@ -18,7 +18,7 @@ PARTS = {
     "prefill": ("weights", "prefill"),
     "decode": ("insert", "decode"),
     "score": ("score-old", "score-ref"),
-    "gradient": ("gradient", "update"),
+    "gradient": ("gradient", "clear", "update"),
 }
 # What a step does one after the other, as it is called, and by what a run times it; judging is the hosts'.
 LANES = {

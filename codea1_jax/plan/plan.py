@@ -107,8 +107,21 @@ class Plan:
     @property
     def whole(self) -> WholeRun:
         """What the run is expected to take, evaluations, saves and start included; only if it fits."""
-        calls = {row.phase.name: row.expected_seconds / row.calls for row in self.rows if row.calls}
-        return whole_run(self.run, self.hardware, self.fill, self.expected_seconds, calls)
+        return whole_run(self.run, self.hardware, self.fill, self.expected_seconds, self.call_seconds)
+
+    @property
+    def call_seconds(self) -> dict[str, float]:
+        """Expected seconds of a call of each phase, averaged over those of a step.
+
+        A block of an evaluation takes what one of a step does, and what its program takes longer.
+        """
+        found = {row.phase.name: row.expected_seconds / row.calls for row in self.rows if row.calls}
+        largest = {row.phase.name: row.compiled.seconds for row in self.rows if isinstance(row.compiled, Compiled)}
+        for row in self.rows:
+            kind, role = row.phase.name.split()
+            if kind == "evaluate" and {row.phase.name, f"decode {role}"} <= largest.keys():
+                found[row.phase.name] = found[f"decode {role}"] + largest[row.phase.name] - largest[f"decode {role}"]
+        return found
 
     @property
     def limit_seconds(self) -> float:
@@ -178,7 +191,7 @@ def _row(
         phase=phase,
         seconds=seconds,
         compiled=largest,
-        calls=sum(step.calls[phase.name].values()),
+        calls=sum(step.calls.get(phase.name, {}).values()),
         expected=expected_seconds(phase.name, step, compiled, run, hardware, ratio) or {},
         fix=None if fits else suggested_fix(run, phase.name, chip.memory),
     )

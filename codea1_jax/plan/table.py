@@ -205,7 +205,7 @@ def planned(plan: Plan) -> Planned:
             sum(sampled.drawn for sampled in plan.step.sampled.values()) / plan.expected_seconds, 0
         ),
         call_seconds={
-            row.phase.name: (_rounded(row.seconds[row.bound]), _rounded(row.expected_seconds / max(row.calls, 1)))
+            row.phase.name: (_rounded(row.seconds[row.bound]), _rounded(plan.call_seconds.get(row.phase.name, 0.0)))
             for row in plan.rows
         },
         phases=tuple(cells(row) for row in plan.rows),

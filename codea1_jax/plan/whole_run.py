@@ -9,12 +9,9 @@ from codea1_jax.config import Config
 from codea1_jax.models.chips import Hardware
 from codea1_jax.plan.arithmetic.lengths import draw_groups
 from codea1_jax.plan.arithmetic.memory import saved
-from codea1_jax.plan.arithmetic.workload import PlannedRun, SamplingLoad, sampling_loads
+from codea1_jax.plan.arithmetic.workload import QUESTIONS, PlannedRun, evaluation_loads
 from codea1_jax.plan.forecast import JUDGED_PER_CORE, sampling_calls
 
-QUESTIONS = 9_688  # that the paper trains on; a run's own number is known when its data is read
-# Problems of the benchmarks that presets validate on; those of other datasets are not counted.
-PROBLEMS = {"evalplus/humanevalplus": 164, "evalplus/mbppplus": 378}
 # Assumed: a device's copy to its host over PCIe, a host's upload to a bucket, and what a first start takes to read
 # weights and to compile (libtpu takes 3 to 10 minutes for a preset on two cores of a laptop).
 COPIED_PER_SECOND = 10e9
@@ -67,24 +64,20 @@ def count_evaluations(config: Config, steps: int) -> int:
 
 
 def evaluation_seconds(run: PlannedRun, hardware: Hardware, fill: float, call_seconds: Mapping[str, float]) -> float:
-    """Seconds of an evaluation: its samples go through the programs of a step, and are judged."""
+    """Seconds of an evaluation: its samples go through a step's programs, or its own ("evaluate"), and are judged."""
     loads = {
         load: tuple(draw_groups(replace(load, prompts=prompts, samples=samples), fill))
-        for load, prompts, samples in _evaluated(run.config)
+        for load, prompts, samples in evaluation_loads(run.config)
     }
+    each = {**call_seconds, **{f"decode {load.role}": _decoding_seconds(load.role, call_seconds) for load in loads}}
     calls = sampling_calls(run, loads).calls
-    sampling = sum(sum(by_shape.values()) * call_seconds[phase] for phase, by_shape in calls.items())
-    judged = sum(prompts * samples for _, prompts, samples in _evaluated(run.config))
+    sampling = sum(sum(by_shape.values()) * each[phase] for phase, by_shape in calls.items())
+    judged = sum(prompts * samples for _, prompts, samples in evaluation_loads(run.config))
     return sampling + judged / (JUDGED_PER_CORE * hardware.chip.host_cores * hardware.devices)
 
 
-def _evaluated(config: Config) -> list[tuple[SamplingLoad, int, int]]:
-    """Prompts, and samples of each, that a role answers: benchmarks and held-out questions, or the latter alone."""
-    benchmarks = sum(PROBLEMS.get(dataset, 0) for dataset in config.eval.datasets)
-    of_files = min(config.data.heldout_problems, int(QUESTIONS * config.data.heldout_share))
-    heldout = config.data.heldout_problems if config.data.source == "micro" else of_files
-    wanted = {"code": (benchmarks + heldout, config.eval.samples), "test": (heldout, config.eval.suites)}
-    return [(load, *wanted[load.role]) for load in sampling_loads(config) if wanted[load.role][0]]
+def _decoding_seconds(role: str, call_seconds: Mapping[str, float]) -> float:
+    return call_seconds.get(f"evaluate {role}", call_seconds[f"decode {role}"])
 
 
 def saving_seconds(run: PlannedRun, hardware: Hardware, step_seconds: float) -> float:

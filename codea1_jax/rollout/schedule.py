@@ -21,27 +21,15 @@ import hashlib
 import heapq
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from codea1_jax.rollout.decode import DecodedBlock, PackedPrompts, ResidentPrompts, Rows
-from codea1_jax.rollout.requests import Capacity, Completion, Request, bucket_of, pages_of
+from codea1_jax.rollout.requests import Capacity, Request, bucket_of, pages_of
+from codea1_jax.rollout.shards import DrawnSample, Group, Sample, Shard
 
 PREFILL_AT = 1 / 16  # of the rows without a sample
-
-
-class DrawnSample(NamedTuple):
-    """What a sample became. Its tokens are made Python's own by `completion`, when the devices are busy again."""
-
-    tokens: np.ndarray
-    logprobs: np.ndarray
-    finished: bool
-
-    def completion(self) -> Completion:
-        """The same for the caller."""
-        return Completion(tuple(self.tokens.tolist()), tuple(self.logprobs.tolist()), self.finished)
 
 
 Finished = tuple[int, tuple[DrawnSample, ...]]
@@ -52,63 +40,6 @@ def sample_key(seed: int, stream: Sequence[int], sample: int) -> np.ndarray:
     """The random key (uint32[2]) of a sample: a digest of its identity, whatever else is being decoded."""
     identity = repr((int(seed), *map(int, stream), sample)).encode()
     return np.frombuffer(hashlib.blake2b(identity, digest_size=8).digest(), np.uint32)
-
-
-@dataclass(eq=False)
-class _Group:
-    """A resident request. waiting: its samples that are in no row. places: of its slot, those that are free."""
-
-    request: int
-    slot: int
-    pages: list[int]
-    waiting: deque[int]
-    places: list[int]
-    completions: dict[int, DrawnSample] = field(default_factory=dict)
-    running: int = 0
-
-
-@dataclass(eq=False)
-class _Sample:
-    """A sample in a row. What it has drawn, how long it may become and its pages are in the schedule's arrays."""
-
-    group: _Group
-    index: int
-    row: int
-    place: int
-    running: bool = True
-
-
-class _Shard:
-    """Rows, slots and pages of one part of the mesh.
-
-    here: its rows. rows, slots: those that are free, as heaps, so that the first are used first. pages: those that are
-    free; the last is used first. waiting: samples of resident prompts that are in no row.
-    """
-
-    def __init__(self, number: int, capacity: Capacity) -> None:
-        rows, slots, pages = (n // capacity.batch_shards for n in (capacity.rows, capacity.slots, capacity.pages))
-        self.here = slice(number * rows, (number + 1) * rows)
-        self.rows = list(range(number * rows, (number + 1) * rows))
-        self.slots = list(range(number * slots, (number + 1) * slots))
-        self.pages = list(reversed(range(pages)))
-        self.groups: list[_Group] = []  # by arrival
-        self.samples: list[_Sample] = []  # by birth
-        self.waiting = 0
-
-    @property
-    def idle(self) -> int:
-        """Free rows for which no sample is resident."""
-        return len(self.rows) - self.waiting
-
-    def take(self, count: int) -> list[int]:
-        """Free pages."""
-        taken = self.pages[: -count - 1 : -1]
-        del self.pages[len(self.pages) - count :]
-        return taken
-
-    def give_back(self, pages: Sequence[int]) -> None:
-        """Frees pages."""
-        self.pages.extend(reversed(pages))
 
 
 class Schedule:
@@ -136,7 +67,7 @@ class Schedule:
         self._seed = seed
         self._waiting = deque(sorted(range(len(requests)), key=lambda i: -self._bucket(i)))
         self._begun: dict[int, dict[int, DrawnSample]] = {}  # completions of requests that lost their slot
-        self._shards = [_Shard(number, capacity) for number in range(capacity.batch_shards)]
+        self._shards = [Shard(number, capacity) for number in range(capacity.batch_shards)]
         nowhere, rows = capacity.pages, capacity.rows
         self._prompt_lengths = np.zeros(capacity.slots, np.int32)
         self._prompt_pages = np.full((capacity.slots, capacity.prompt_pages), nowhere, np.int32)
@@ -149,7 +80,7 @@ class Schedule:
         self._pages = np.full((rows, capacity.response_pages), nowhere, np.int32)
         self._num_pages = np.zeros(rows, np.int32)
         self._limit = np.full(rows, longest, np.int32)
-        self._samples: list[_Sample | None] = [None] * rows
+        self._samples: list[Sample | None] = [None] * rows
         drawn = (rows, pages_of(longest, capacity.block), capacity.block)
         self._drawn_tokens, self._drawn_logprobs = np.empty(drawn, np.int32), np.empty(drawn, np.float32)
 
@@ -236,7 +167,7 @@ class Schedule:
         """Pages of the prompt that has waited longest."""
         return pages_of(len(self._requests[self._waiting[0]].prompt) - 1, self._capacity.block)
 
-    def _grow(self, shard: _Shard) -> bool:
+    def _grow(self, shard: Shard) -> bool:
         """Gives every running sample its next page; returns whether others had to give theirs."""
         lacking = np.flatnonzero(self._lack_page(shard.here)) + shard.here.start
         if len(lacking) <= len(shard.pages):
@@ -256,12 +187,12 @@ class Schedule:
         more = done + block < self._limit[rows]
         return self._active[rows] & more & (self._num_pages[rows] * block <= done)
 
-    def _give_pages(self, shard: _Shard, rows: np.ndarray) -> None:
+    def _give_pages(self, shard: Shard, rows: np.ndarray) -> None:
         """A page to each of these rows."""
         self._pages[rows, self._num_pages[rows]] = shard.take(len(rows))
         self._num_pages[rows] += 1
 
-    def _free_some_pages(self, shard: _Shard) -> None:
+    def _free_some_pages(self, shard: Shard) -> None:
         """From the prompt that came last of those nobody is decoding for, or else from the youngest sample."""
         unused = [group for group in shard.groups if not group.running]
         if unused:
@@ -276,7 +207,7 @@ class Schedule:
         self._vacate(shard, sample)
         self.preempted += 1
 
-    def _begin_samples(self, shard: _Shard) -> None:
+    def _begin_samples(self, shard: Shard) -> None:
         """Puts waiting samples into free rows, as long as all that run could then still grow by a page."""
         reserve = self._growth(shard, 1)
         for group in shard.groups:
@@ -289,16 +220,16 @@ class Schedule:
         """Pages that each row's sample still needs if it becomes as long as it may."""
         return -(-self._limit[rows] // self._capacity.block) - 1 - self._num_pages[rows]
 
-    def _growth(self, shard: _Shard, blocks: int) -> int:
+    def _growth(self, shard: Shard, blocks: int) -> int:
         """Pages that running samples may fill in their next `blocks` blocks."""
         needed = np.minimum(blocks, self._needs(shard.here))
         return int(needed.sum(where=self._active[shard.here]))
 
-    def _begin(self, shard: _Shard, group: _Group) -> _Sample:
+    def _begin(self, shard: Shard, group: Group) -> Sample:
         request = self._requests[group.request]
         index, row = group.waiting.popleft(), heapq.heappop(shard.rows)
         limit = min(self._longest, request.limits[index]) if request.limits else self._longest
-        sample = self._samples[row] = _Sample(group, index, row, heapq.heappop(group.places))
+        sample = self._samples[row] = Sample(group, index, row, heapq.heappop(group.places))
         group.running += 1
         shard.waiting -= 1
         shard.samples.append(sample)
@@ -313,7 +244,7 @@ class Schedule:
             self._give_pages(shard, np.array([row]))
         return sample
 
-    def _vacate(self, shard: _Shard, sample: _Sample) -> None:
+    def _vacate(self, shard: Shard, sample: Sample) -> None:
         """Takes a sample out of its row."""
         row, sample.running = sample.row, False
         shard.samples.remove(sample)
@@ -327,9 +258,9 @@ class Schedule:
         self._active[row] = False
         self._pages[row] = self._capacity.pages
 
-    def _admit_requests(self) -> list[list[_Group]]:
+    def _admit_requests(self) -> list[list[Group]]:
         """Makes waiting prompts resident, by shard: what one prefill holds, or what there is room for."""
-        admitted: list[list[_Group]] = [[] for _ in self._shards]
+        admitted: list[list[Group]] = [[] for _ in self._shards]
         room = [self._capacity.prefill_buckets[-1] // self._capacity.block] * len(self._shards)
         growth = [self._growth(shard, 2) for shard in self._shards]
         while self._waiting:
@@ -346,24 +277,24 @@ class Schedule:
             room[number] -= needed
         return admitted
 
-    def _has_room(self, shard: _Shard, needed: int) -> bool:
+    def _has_room(self, shard: Shard, needed: int) -> bool:
         """Whether there is a slot, and pages besides one for each sample about to begin, which an idle shard has."""
         beginning = min(shard.waiting, len(shard.rows)) * min(1, self._capacity.response_pages)
         return bool(shard.slots) and (len(shard.pages) >= needed + beginning or not shard.groups)
 
-    def _admit(self, shard: _Shard, request: int, needed: int) -> _Group:
+    def _admit(self, shard: Shard, request: int, needed: int) -> Group:
         slot, completions = heapq.heappop(shard.slots), self._begun.pop(request, {})
         samples = deque(index for index in range(self._requests[request].samples) if index not in completions)
         width = self._capacity.width
         first = slot * width % self._places
-        group = _Group(request, slot, shard.take(needed), samples, list(range(first, first + width)), completions)
+        group = Group(request, slot, shard.take(needed), samples, list(range(first, first + width)), completions)
         shard.groups.append(group)
         shard.waiting += len(samples)
         self._prompt_lengths[slot] = len(self._requests[request].prompt) - 1
         self._prompt_pages[slot, :needed] = group.pages
         return group
 
-    def _evict(self, shard: _Shard, group: _Group) -> None:
+    def _evict(self, shard: Shard, group: Group) -> None:
         shard.groups.remove(group)
         shard.waiting -= len(group.waiting)
         shard.give_back(group.pages)
@@ -371,7 +302,7 @@ class Schedule:
         self._prompt_lengths[group.slot] = 0
         self._prompt_pages[group.slot] = self._capacity.pages
 
-    def _pack(self, admitted: Sequence[Sequence[_Group]]) -> PackedPrompts:
+    def _pack(self, admitted: Sequence[Sequence[Group]]) -> PackedPrompts:
         block = self._capacity.block
         longest = max(sum(len(group.pages) for group in groups) for groups in admitted) * block
         shape = (len(admitted), bucket_of(max(longest, block), self._capacity.prefill_buckets))
@@ -413,7 +344,7 @@ class Schedule:
         sample.group.completions[sample.index] = DrawnSample(tokens, logprobs, int(tokens[-1]) in self._eos_ids)
         self._vacate(self._shards[row * len(self._shards) // self._capacity.rows], sample)
 
-    def _leave(self, shard: _Shard) -> Iterator[Finished]:
+    def _leave(self, shard: Shard) -> Iterator[Finished]:
         """Requests whose samples are all complete, which give up their slots."""
         for group in list(shard.groups):
             if len(group.completions) == self._requests[group.request].samples:

@@ -54,7 +54,7 @@ def refused(capsys, *arguments):
 
 @pytest.fixture(scope="module")
 def small_plan():
-    config = load(Config, "micro/golden", ["code.grpo.kl_coef=0.001", *SMALL])
+    config = load(Config, "micro/golden", ["code.grpo.kl_coef=0.001", "eval.top_p=0.9", *SMALL])
     seen = []
     plan = make_plan(config, find_hardware("v5e:2x2"), 1.0, lambda *step: seen.append(step))
     return plan, seen
@@ -66,8 +66,8 @@ def test_every_phase_of_a_small_model_is_compiled_and_fits(small_plan):
     begun, ended = (
         [program for *_, program, outcome in seen if (outcome is None) == is_begun] for is_begun in (True, False)
     )
-    learning = ["score-old code", "score-ref code", "gradient code", "update code"]
-    assert names == ["weights code", "prefill code", "insert code", "decode code", *learning]
+    learning = ["score-old code", "score-ref code", "gradient code", "clear code", "update code"]
+    assert names == ["weights code", "prefill code", "insert code", "decode code", "evaluate code", *learning]
     assert plan.fits
     smaller = [str(name) for name in plan.step.smaller_programs(plan.run)]
     assert set(begun) == {*names, *smaller} and begun == ended and len(begun) == len(names) + len(smaller)
@@ -81,6 +81,8 @@ def test_memory_is_that_of_the_shapes(small_plan):
     # The update takes parameters, two moments and the gradient; what else stays is the reference.
     assert rows["update code"].arguments == pytest.approx(4 * share, rel=0.03)
     assert rows["update code"].resident == pytest.approx(share / 2, rel=0.03)  # in bfloat16
+    # Zeros for the gradient, next to parameters, two moments and the reference.
+    assert rows["clear code"].memory == pytest.approx(4.5 * share, rel=0.15)  # and a step's batches
     # The gradient takes and gives back its sum so far, and the parameters; two moments and the reference stay.
     assert rows["gradient code"].aliased == pytest.approx(share, rel=0.03)
     assert rows["gradient code"].resident == pytest.approx(2.5 * share, rel=0.15)  # and a step's batches
@@ -89,6 +91,15 @@ def test_memory_is_that_of_the_shapes(small_plan):
     cache = 2 * 2 * 128 * 2 * (3 * 256 + 2 * (256 - 32))
     assert rows["decode code"].arguments == pytest.approx(PARAMETERS * 2 / 2 + cache, rel=0.03)
     assert rows["decode code"].resident == pytest.approx(3.5 * share, rel=0.03)
+
+
+def test_the_program_of_evaluations_needs_the_cache_too_and_no_step_waits_for_it(small_plan):
+    rows = {row.phase.name: row for row in small_plan[0].rows}
+    decode, evaluate = rows["decode code"], rows["evaluate code"]
+    assert evaluate.memory >= decode.memory and evaluate.compiled.arguments == decode.compiled.arguments
+    assert evaluate.calls == evaluate.expected_seconds == evaluate.step_seconds == 0
+    # Drawing by top-p looks at the whole vocabulary again and again.
+    assert small_plan[0].call_seconds["evaluate code"] > small_plan[0].call_seconds["decode code"]
 
 
 def test_the_bound_is_never_above_what_the_compiler_needs(small_plan):
@@ -151,7 +162,7 @@ def test_shorter_responses_make_shorter_steps_of_the_same_programs():
     run = make_planned_run(config, find_hardware("v5e:4x4"))
     for whole, half in zip(phases(run, 1.0), phases(run, 0.5), strict=True):
         assert whole.name == half.name
-        assert whole.calls > half.calls or whole.name.startswith(("weights", "update"))
+        assert whole.calls > half.calls or whole.name.startswith(("weights", "clear", "update"))
         assert whole.flops >= half.flops and whole.traffic >= half.traffic  # attention sees fewer tokens
     calls = {phase.name: phase.calls for phase in phases(run, 0.5)}
     assert calls["decode code"] == 256 * 8 * 2048 / (256 * 8 * 32)  # all samples at once
@@ -189,7 +200,10 @@ def test_adapters_over_one_base_fit_where_two_whole_policies_do_not():
 @pytest.mark.long
 def test_learning_adapters_takes_no_more_memory_than_their_shapes_say():
     lora = [*SMALL, "code.grpo.kl_coef=0.001", "lora.rank=8", "offload.optimizer=true"]
-    config, phases = load(Config, "micro/golden", lora), ["score-ref code", "gradient code", "update code"]
+    config, phases = (
+        load(Config, "micro/golden", lora),
+        ["score-ref code", "gradient code", "clear code", "update code"],
+    )
     wanted = [ProgramName(phase) for phase in phases]
     rows = {name.phase: row for name, row in compile_programs(config, find_hardware("v5e:2x2"), wanted, silent).items()}
     base, moments = PARAMETERS * 2 / 4, 2 * 4 * 2 * 8 * (8 * 256 + 3 * (256 + 512))

@@ -18,8 +18,8 @@ from codea1_jax.plan.scale import scale
 
 SETTINGS = ("rollout.block=128", "train.questions=32", "code.grpo.mini_batch_questions=32")
 SECONDS = {
-    **{"weights": 0.1, "prefill": 0.5, "insert": 0.0, "decode": 2.0},
-    **{"score-ref": 1.0, "gradient": 4.0, "update": 0.25},
+    **{"weights": 0.1, "prefill": 0.5, "insert": 0.0, "decode": 2.0, "evaluate": 3.0},
+    **{"score-ref": 1.0, "gradient": 4.0, "clear": 0.0, "update": 0.25},
 }
 COPIES = [1, 2, 4, 64]
 
@@ -160,8 +160,8 @@ def test_the_timeline_of_a_plan_has_what_a_step_does_one_after_the_other(plan):
         taken("weights code", "prefill code", "insert code", "decode code"),
         taken("weights test", "prefill test", "insert test", "decode test"),
         plan.judging,
-        taken("score-ref code", "gradient code", "update code"),
-        taken("score-ref test", "gradient test", "update test"),
+        taken("score-ref code", "gradient code", "clear code", "update code"),
+        taken("score-ref test", "gradient test", "clear test", "update test"),
     ]
     pixel = plan.expected_seconds / 520
     assert list(seconds.values()) == pytest.approx(rows, abs=pixel)

@@ -5,6 +5,7 @@ import pytest
 from codea1_jax.config import Config, load
 from codea1_jax.models.chips import find_hardware
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run
+from codea1_jax.plan.arithmetic.workload import phases
 from codea1_jax.plan.whole_run import (
     START_SECONDS,
     count_evaluations,
@@ -43,6 +44,22 @@ def test_an_evaluation_draws_eight_programs_for_each_problem_of_both_benchmarks(
     # Weights are brought to where they are sampled from once for all problems.
     assert evaluation_seconds(run, hardware, 0.25, NOTHING | {"weights code": 5.0}) == pytest.approx(judging + 5)
     assert evaluation_seconds(run, hardware, 0.25, NOTHING | {"decode test": 1.0}) == judging  # none is held out
+
+
+def test_an_evaluation_decodes_by_its_own_program_where_it_samples_in_another_way():
+    own = {"evaluate code": 256.0}
+    run, hardware = planned("1.5b/a1_v5e", COARSE)
+    as_steps, other = (
+        evaluation_seconds(run, hardware, 0.25, NOTHING | {"decode code": 128.0} | more) for more in ({}, own)
+    )
+    judging = evaluation_seconds(run, hardware, 0.25, NOTHING)
+    assert other - judging == pytest.approx(2 * (as_steps - judging))
+    kinds = {phase.name.split()[0] for phase in phases(run)}
+    assert "evaluate" in kinds  # by top-p, which steps do not
+    alike, _ = planned("1.5b/a1_v5e", "eval.top_p=1.0")
+    never, _ = planned("1.5b/a1_v5e", "eval.every=0")
+    assert {phase.name for phase in phases(run)} - {"evaluate code"} == {phase.name for phase in phases(alike)}
+    assert phases(alike) == phases(never)
 
 
 def test_held_out_questions_are_answered_by_both_models():

@@ -121,5 +121,5 @@ def suggested_fix(run: PlannedRun, phase: str, available: int) -> str:
 def _fix_of_sampling(run: PlannedRun, kind: str, available: int) -> str:
     if kind == "weights" or resident(run) + run.gathered > 0.9 * available:
         return "raise mesh.tensor, which splits the copy that is sampled from, or take more chips"
-    smaller = "rollout.cache_tokens" if kind == "decode" else "rollout.prefill_tokens"
+    smaller = "rollout.cache_tokens" if kind in ("decode", "evaluate") else "rollout.prefill_tokens"
     return f"lower {smaller}, or take more chips"

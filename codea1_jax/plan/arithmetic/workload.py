@@ -24,9 +24,13 @@ from codea1_jax.models.flops import (
     parameters,
     vocabulary_flops,
 )
-from codea1_jax.rollout import Capacity
+from codea1_jax.rollout import Capacity, Sampling
 from codea1_jax.rollout.readers import reader_for
+from codea1_jax.rollout.sampling import SamplingKind
 
+QUESTIONS = 9_688  # that the paper trains on; a run's own number is known when its data is read
+# Problems of the benchmarks that presets validate on; those of other datasets are not counted.
+PROBLEMS = {"evalplus/humanevalplus": 164, "evalplus/mbppplus": 378}
 # Forward passes, but for attention, that the backward pass repeats, by remat policy.
 RECOMPUTED = {"none": 0, "dots": 0, "full": 1}
 
@@ -50,7 +54,7 @@ class Phase:
 
 def is_sampling(phase: str) -> bool:
     """Whether a phase of that name draws samples; the others learn from them."""
-    return phase.startswith(("weights ", "prefill ", "insert ", "decode "))
+    return phase.startswith(("weights ", "prefill ", "insert ", "decode ", "evaluate "))
 
 
 @dataclass(frozen=True)
@@ -150,6 +154,29 @@ def sampling_loads(config: Config) -> list[SamplingLoad]:
     return [SamplingLoad(role, policy, *lengths[role]) for role, policy in method.roles.items()]
 
 
+def evaluation_loads(config: Config) -> list[tuple[SamplingLoad, int, int]]:
+    """The roles that an evaluation asks, with how many prompts and samples of each it asks for.
+
+    The Code LLM answers benchmarks and held-out questions, the Test LLM the latter alone.
+    """
+    benchmarks = sum(PROBLEMS.get(dataset, 0) for dataset in config.eval.datasets)
+    of_files = min(config.data.heldout_problems, int(QUESTIONS * config.data.heldout_share))
+    heldout = config.data.heldout_problems if config.data.source == "micro" else of_files
+    wanted = {"code": (benchmarks + heldout, config.eval.samples), "test": (heldout, config.eval.suites)}
+    asked = sampling_loads(config) if config.eval.every else []
+    return [(load, *wanted[load.role]) for load in asked if wanted[load.role][0]]
+
+
+def kind_in_steps(config: Config) -> SamplingKind:
+    """How the decoding program of a step draws."""
+    return SamplingKind.of(Sampling(1, config.rollout.temperature, config.rollout.top_p))
+
+
+def kind_in_evaluations(config: Config) -> SamplingKind:
+    """How that of an evaluation draws, which may be another program."""
+    return SamplingKind.of(Sampling(1, config.eval.temperature, config.eval.top_p))
+
+
 def training_loads(config: Config) -> dict[str, list[TrainingLoad]]:
     """What every policy learns from in a step."""
     found: dict[str, list[TrainingLoad]] = {}
@@ -192,7 +219,7 @@ def _example(prompt: Sequence[int], response: int) -> Example:
 
 
 def phases(run: PlannedRun, fill: float = 1.0) -> list[Phase]:
-    """Every phase of a step, in the order of the step.
+    """Every phase of a step, in the order of the step, and the decoding of evaluations, which no step calls.
 
     fill: mean length of prompts and responses, as a share of the longest allowed.
     """
@@ -233,6 +260,9 @@ def _sampling(run: PlannedRun, load: SamplingLoad, fill: float) -> list[Phase]:
             traffic=capacity.block * (run.gathered + min(read * run.token_bytes, run.cache(capacity))),
         ),
     ]
+    evaluated = [each.role for each, *_ in evaluation_loads(run.config)]
+    if load.role in evaluated and kind_in_evaluations(run.config) is not kind_in_steps(run.config):
+        found.append(Phase(f"evaluate {load.role}", calls=0, flops=0, useful=0, traffic=0))
     if run.config.rollout.engine == "jetstream":
         inserted = packed * run.token_bytes
         found.insert(2, Phase(f"insert {load.role}", prefills, flops=0, useful=0, traffic=2 * inserted))
@@ -272,6 +302,8 @@ def _learning(run: PlannedRun, policy: str, fill: float) -> list[Phase]:
             useful=(1 + backward) * useful,
             traffic=(passes + again) * run.gathered + 2 * run.kept,
         ),
+        # The zeros that a mini-batch's gradient is added to.
+        Phase(f"clear {policy}", calls=updates, flops=0, useful=0, traffic=run.kept),
         # AdamW reads gradient, parameters and two moments, and writes the last three.
         Phase(f"update {policy}", calls=updates, flops=0, useful=0, traffic=7 * run.kept),
     ]

@@ -33,6 +33,8 @@ from codea1_jax.plan.arithmetic.workload import (
     PlannedRun,
     SamplingLoad,
     fullest_batch,
+    kind_in_evaluations,
+    kind_in_steps,
     load_capacity,
     phases,
     sampling_loads,
@@ -191,12 +193,11 @@ def _sampling(
         shapes = jax.tree.map(lambda x: _shape(x.shape, x.dtype), packed)
         return cache, outputs(prompt_pages, model, mesh, copied, shapes), packed.pages.reshape(-1)
 
-    def decoding(rows: int, columns: tuple[int, int], shape: Shape) -> Program:
-        kind = SamplingKind.FILTERED if rollout.top_p < 1 else SamplingKind.PLAIN
+    def decoding(name: str, kind: SamplingKind, rows: int, columns: tuple[int, int], shape: Shape = ()) -> Program:
         decoder = make_decoder(model, mesh, capacity, EOS, kind, columns)
         lower, state = partial(Decoder.__call__.lower, decoder), _half_full(capacity, rows, columns)
         read = capacity.block * _tokens_read(capacity, *state[:2])
-        return Program(f"decode {load.role}", lower, lambda: (copied, cache, *state), always, shape, read)
+        return Program(f"{name} {load.role}", lower, lambda: (copied, cache, *state), always, shape, read)
 
     moved = parts_to_move(model, mesh, params)
     bring = mover(model, mesh, tuple(moved))
@@ -206,9 +207,12 @@ def _sampling(
         yield prefilling(shape[0], shape)
     if apart:
         yield Program(f"insert {load.role}", partial(insert.lower, mesh), inserted, always + device_bytes(copied))
-    yield decoding(capacity.rows // capacity.batch_shards, (capacity.prompt_pages, capacity.response_pages), ())
+    largest = capacity.rows // capacity.batch_shards, (capacity.prompt_pages, capacity.response_pages)
+    in_steps = kind_in_steps(run.config)
+    yield decoding("decode", in_steps, *largest)
     for shape in smaller.get(f"decode {load.role}", ()):
-        yield decoding(shape[0], (shape[1], shape[2]), shape)
+        yield decoding("decode", in_steps, shape[0], (shape[1], shape[2]), shape)
+    yield decoding("evaluate", kind_in_evaluations(run.config), *largest)
 
 
 def _shape(shape: tuple[int, ...], dtype: Any) -> Any:
@@ -307,6 +311,7 @@ def _learning(
     for batch, shape, computed in zip(placed, shapes, pairs, strict=True):
         arguments = partial(_tuple, total, state.params, batch, np.float32(1), base)
         yield Program(f"gradient {name}", jitted.accumulate.lower, arguments, resident, shape, pairs=computed)
+    yield Program(f"clear {name}", jitted.empty.lower, partial(_tuple, state.params), always + batches)
     arguments = partial(_tuple, in_device_memory(state), total.gradient)
     yield Program(f"update {name}", jitted.apply.lower, arguments, always - bytes_at_rest(state, offload))
 
