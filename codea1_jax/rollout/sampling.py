@@ -2,13 +2,13 @@
 
 A token is drawn by inverting the cumulative distribution at one uniform number per row, not by adding noise
 to every logit: random bits are by far the dearest part of Gumbel sampling on a CPU. Top-k and top-p find
-their threshold by bisection, so no step ever sorts the vocabulary.
+their threshold by its bits, a few at a time, so no step ever sorts the vocabulary.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,9 +18,9 @@ from codea1_jax.rollout.requests import Sampling
 
 # The vocabulary is summed in pieces of this many tokens (a TPU's lanes), then the pieces are summed.
 _PIECE = 128
-# Bit patterns of the float32 numbers 0 and just above 1: between them, as for all positive floats, bits order
-# as values do, so 30 halvings reach neighbors.
-_ZERO_BITS, _ABOVE_ONE_BITS, _HALVINGS = 0, 0x3F800001, 30
+# Bits of floats from 0 to 1, which are below 2^30, order as the floats do. A pass over the vocabulary finds three of a
+# threshold's bits: reading the weights takes longer than comparing them with seven numbers.
+_PASS_BITS, _PASSES = 3, 10
 
 
 class SamplingKind(StrEnum):
@@ -85,8 +85,8 @@ def draw_tokens(
         if kind is SamplingKind.FILTERED:
             allowed = keep_top_p(keep_top_k(weights, controls.top_k), controls.top_p)
         tokens = invert_cumulative(allowed, uniforms)
-        if kind is SamplingKind.FILTERED:
-            tokens = _take_likeliest(tokens, scaled, controls.top_k == 1)
+        if kind is SamplingKind.FILTERED:  # of tokens that tie, a greedy row takes the first
+            tokens = jnp.where(_per_row(controls.top_k == 1, logits), jnp.argmax(scaled, axis=-1), tokens)
     chosen = jnp.take_along_axis(scaled, tokens[..., None], axis=-1)
     logprobs = chosen - top - jnp.log(jnp.sum(weights, axis=-1, keepdims=True))
     return tokens.astype(jnp.int32), logprobs[..., 0]
@@ -97,52 +97,44 @@ def _per_row(control: Array, values: Array) -> Array:
     return jnp.broadcast_to(control, values.shape[:-1])
 
 
-def _take_likeliest(tokens: Array, scaled: Array, greedy: Array) -> Array:
-    """The first of the likeliest tokens in greedy rows, which drawing would choose among if they tie."""
-
-    def take(tokens: Array) -> Array:
-        return jnp.where(_per_row(greedy, scaled), jnp.argmax(scaled, axis=-1), tokens)
-
-    return jax.lax.cond(jnp.any(greedy), take, lambda tokens: tokens, tokens)
-
-
 def keep_top_k(weights: Float[Array, "*rows vocab"], top_k: Int[Array, "*#rows"]) -> Float[Array, "*rows vocab"]:
     """Zeroes all but the k largest weights, which are in [0, 1]; k = 0 keeps all."""
-    top_k, vocab = _per_row(top_k, weights), weights.shape[-1]
-
-    def keep(weights: Array) -> Array:
-        wanted = jnp.where(top_k > 0, jnp.minimum(top_k, vocab), vocab).astype(jnp.float32)
-        return _keep_until(weights, jnp.ones_like(weights), wanted)
-
-    return jax.lax.cond(jnp.any(top_k > 0), keep, lambda weights: weights, weights)
+    top_k = _per_row(top_k, weights)
+    return _keep_until(weights, jnp.ones_like(weights), top_k.astype(jnp.float32), filtered=top_k > 0)
 
 
 def keep_top_p(weights: Float[Array, "*rows vocab"], top_p: Float[Array, "*#rows"]) -> Float[Array, "*rows vocab"]:
     """Zeroes all but the largest weights, which are in [0, 1], that together reach top_p of the sum; 1 keeps all."""
     top_p = _per_row(top_p, weights)
-
-    def keep(weights: Array) -> Array:
-        kept = _keep_until(weights, weights, top_p * jnp.sum(weights, axis=-1))
-        return jnp.where((top_p < 1)[..., None], kept, weights)
-
-    return jax.lax.cond(jnp.any(top_p < 1), keep, lambda weights: weights, weights)
+    return _keep_until(weights, weights, top_p * jnp.sum(weights, axis=-1), filtered=top_p < 1)
 
 
-def _keep_until(weights: Array, amounts: Array, wanted: Array) -> Array:
-    """Keeps the weights at or above the highest threshold for which the kept `amounts` sum to `wanted`."""
+def _keep_until(weights: Array, amounts: Array, wanted: Array, *, filtered: Array) -> Array:
+    """Keeps the weights at or above the highest threshold for which the kept `amounts` sum to `wanted`.
 
-    def halve(_: Any, bounds: tuple[Array, Array]) -> tuple[Array, Array]:
-        low, high = bounds
-        middle = (low + high) // 2
-        threshold = jax.lax.bitcast_convert_type(middle, jnp.float32)
-        kept = jnp.sum(jnp.where(weights >= threshold[..., None], amounts, 0), axis=-1)
-        enough = kept >= wanted
-        return jnp.where(enough, middle, low), jnp.where(enough, high, middle)
+    Other rows than the filtered ones keep all; if there are none, the weights are not looked at. That is a loop that
+    ends at once, not a `lax.cond`, whose branches XLA does not split: every device would filter the rows of all.
+    """
+    some = jnp.any(filtered)
 
-    low = jnp.full(weights.shape[:-1], _ZERO_BITS, jnp.int32)
-    low, _ = jax.lax.fori_loop(0, _HALVINGS, halve, (low, jnp.full_like(low, _ABOVE_ONE_BITS)))
-    threshold = jax.lax.bitcast_convert_type(low, jnp.float32)
+    def goes_on(progress: tuple[Array, Array]) -> Array:
+        return (progress[0] < _PASSES) & some
+
+    def narrow(progress: tuple[Array, Array]) -> tuple[Array, Array]:
+        done, low = progress
+        step = 1 << (_PASS_BITS * (_PASSES - 1 - done))
+        kept = [_sum_at_or_above(low + each * step, weights, amounts) for each in range(1, 1 << _PASS_BITS)]
+        return done + 1, low + step * sum((enough >= wanted).astype(jnp.int32) for enough in kept)
+
+    _, low = jax.lax.while_loop(goes_on, narrow, (jnp.int32(0), jnp.zeros(weights.shape[:-1], jnp.int32)))
+    threshold = jax.lax.bitcast_convert_type(jnp.where(filtered, low, 0), jnp.float32)
     return jnp.where(weights >= threshold[..., None], weights, 0)
+
+
+def _sum_at_or_above(bits: Array, weights: Array, amounts: Array) -> Array:
+    """Of each row, the amounts of weights that are no less than the number with these bits."""
+    threshold = jax.lax.bitcast_convert_type(bits, jnp.float32)
+    return jnp.sum(jnp.where(weights >= threshold[..., None], amounts, 0), axis=-1)
 
 
 def invert_cumulative(weights: Float[Array, "*rows vocab"], uniforms: Float[Array, "*rows"]) -> Int[Array, "*rows"]:
