@@ -346,7 +346,7 @@ def test_a_runs_rollouts_are_lengths_for_a_plan(run_on_a_file):
         assert group.learned == any(suite["trained"] for suite in written)
     drawn = sum(sum(group.responses) for group in lengths["test"])
     assert drawn == pytest.approx(step["tokens_per_second/generate_tests"] * step["seconds/generate_tests"])
-    words = [len(program["prompt"]) for record in records for program in record["programs"][:1]]
+    words = [len(record["prompt"]) for record in records]
     assert all(0 < group.prompt <= count for group, count in zip(lengths["code"], words, strict=True))
 
 

@@ -96,7 +96,8 @@ def test_memory_is_that_of_the_shapes(small_plan):
 def test_the_program_of_evaluations_needs_the_cache_too_and_no_step_waits_for_it(small_plan):
     rows = {row.phase.name: row for row in small_plan[0].rows}
     decode, evaluate = rows["decode code"], rows["evaluate code"]
-    assert evaluate.memory >= decode.memory and evaluate.compiled.arguments == decode.compiled.arguments
+    assert evaluate.memory >= decode.memory
+    assert evaluate.compiled.arguments == pytest.approx(decode.compiled.arguments, rel=0.01)
     assert evaluate.calls == evaluate.expected_seconds == evaluate.step_seconds == 0
     # Drawing by top-p looks at the whole vocabulary again and again.
     assert small_plan[0].call_seconds["evaluate code"] > small_plan[0].call_seconds["decode code"]
@@ -129,7 +130,7 @@ def test_the_plan_says_how_fast_a_step_can_be(small_plan):
         < plan.expected_seconds
         == pytest.approx(sum(row.expected_seconds for row in plan.rows) + plan.judging)
     )
-    assert all(row.expected_seconds > row.calls * 1e-3 for row in plan.rows)  # the host's part alone
+    assert all(row.expected_seconds > row.calls * 1e-3 for row in plan.rows if row.calls)  # the host's part alone
     assert all(row.expected["matrix"] > 0 for row in plan.rows if "gradient" in row.phase.name)
     assert 0 < plan.utilization < 1
     text = markdown({"small": planned(plan)})
@@ -162,7 +163,7 @@ def test_shorter_responses_make_shorter_steps_of_the_same_programs():
     run = make_planned_run(config, find_hardware("v5e:4x4"))
     for whole, half in zip(phases(run, 1.0), phases(run, 0.5), strict=True):
         assert whole.name == half.name
-        assert whole.calls > half.calls or whole.name.startswith(("weights", "clear", "update"))
+        assert whole.calls > half.calls or whole.name.startswith(("weights", "evaluate", "clear", "update"))
         assert whole.flops >= half.flops and whole.traffic >= half.traffic  # attention sees fewer tokens
     calls = {phase.name: phase.calls for phase in phases(run, 0.5)}
     assert calls["decode code"] == 256 * 8 * 2048 / (256 * 8 * 32)  # all samples at once
