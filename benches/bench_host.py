@@ -41,7 +41,7 @@ from sandbox import CheckJob, CheckResult, Execution, Job, Judge, Limits, Outcom
 PRESET, SHARDS = "1.5b/a1_v5e", 16
 MEAN_RESPONSE, MEAN_QUESTION = 1024, 400  # tokens
 SPREAD = 0.6  # of the logarithms of lengths
-HIDDEN = {"programs": "decoding", "suites": "decoding", "records": "learning"}  # parts, by what they run beside
+HIDDEN = {"programs": "decoding", "suites": "decoding", "records": "learning"}  # by what the devices do then
 REMARK = "    # the value is compared with the bound, and the larger of both is kept for the next round of the loop\n"
 REMARK_TOKENS = 24
 

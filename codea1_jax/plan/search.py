@@ -25,6 +25,7 @@ from codea1_jax.plan.arithmetic.workload import (
     SamplingLoad,
     TrainingLoad,
     fullest_batch,
+    is_sampling,
     learner_config,
     load_capacity,
     phases,
@@ -292,8 +293,7 @@ def _compiled(
 
 def _smaller(layout: Layout, plan: Plan) -> Layout | None:
     """Less of what did not fit; None if nothing is left to take."""
-    refused = {row.phase.name.split()[0] for row in plan.rows if row.fix is not None}
-    if refused & {"gradient", "update", "score-old", "score-ref"}:
+    if any(row.fix is not None and not is_sampling(row.phase.name) for row in plan.rows):
         if layout.micro_batch > 1:
             return replace(layout, micro_batch=layout.micro_batch // 2)
         return replace(layout, remat="full") if layout.remat != "full" else None

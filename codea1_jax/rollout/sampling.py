@@ -132,7 +132,7 @@ def _keep_until(weights: Array, amounts: Array, wanted: Array, *, filtered: Arra
 
 
 def _sum_at_or_above(bits: Array, weights: Array, amounts: Array) -> Array:
-    """Of each row, the amounts of weights that are no less than the number with these bits."""
+    """The sum, for each row, of the amounts whose weights are at least the number with these bits."""
     threshold = jax.lax.bitcast_convert_type(bits, jnp.float32)
     return jnp.sum(jnp.where(weights >= threshold[..., None], amounts, 0), axis=-1)
 

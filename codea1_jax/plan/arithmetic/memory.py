@@ -111,7 +111,7 @@ def suggested_fix(run: PlannedRun, phase: str, available: int) -> str:
     kind, policy = phase.split()
     if is_sampling(phase):
         return _fix_of_sampling(run, kind, available)
-    if kind == "update":
+    if kind in ("clear", "update"):
         return "take more chips, or train adapters (lora)"
     if run.config.model.remat != "full":
         return "set model.remat=full"
