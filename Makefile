@@ -13,11 +13,11 @@ export JAX_PLATFORMS ?= cpu
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==0.13.8
 
 .venv/base: .venv/bin/uv requirements/lock.txt pyproject.toml setup.cfg
-	VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --constraint requirements/lock.txt --editable .
+	VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --compile-bytecode --constraint requirements/lock.txt --editable .
 	touch $@
 
 .venv/dev: .venv/base
-	VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --constraint requirements/lock.txt --override requirements/overrides.txt \
+	VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --compile-bytecode --constraint requirements/lock.txt --override requirements/overrides.txt \
 		--editable '.[dev]'
 	touch $@
 
