@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from codea1_jax.game.export import code_groups, test_groups
-from codea1_jax.game.golden import play_golden
-from codea1_jax.game.rollouts import Page, QuestionRollout
-from codea1_jax.game.round import Game, RoundResult, play_round
+from codea1_jax.game.golden import begin_golden
+from codea1_jax.game.rollouts import Candidate, Page, QuestionRollout
+from codea1_jax.game.round import Game, PendingRound, RoundResult, begin_round
 from codea1_jax.learn import Groups, Trajectory
 from data_pipeline import Problem
 from data_pipeline.golden import plain_golden_tests
@@ -35,33 +35,48 @@ class StepRollouts:
     figures: Mapping[str, float] = field(default_factory=dict)
 
 
-Play = Callable[[Game, Sequence[Problem], Mapping[str, Page], tuple[int, ...]], StepRollouts]
-"""(game, problems, mistake book, random stream) -> what was played."""
+@dataclass(frozen=True)
+class PendingStep:
+    """A step that is sampled, and is being judged; as `PendingRound`."""
+
+    groups: tuple[tuple[Candidate, ...], ...]
+    seconds: Mapping[str, float]
+    result: Callable[[], StepRollouts]
 
 
-def _adversarial(groups: Callable[[Sequence[QuestionRollout]], Mapping[str, Groups]]) -> Play:
-    def play(
+Begin = Callable[[Game, Sequence[Problem], Mapping[str, Page], tuple[int, ...]], PendingStep]
+"""(game, problems, mistake book, random stream) -> what is sampled, and is being judged."""
+
+
+def _adversarial(groups: Callable[[Sequence[QuestionRollout]], Mapping[str, Groups]]) -> Begin:
+    def begin(
         game: Game, problems: Sequence[Problem], book: Mapping[str, Page], stream: tuple[int, ...]
-    ) -> StepRollouts:
-        result = play_round(game, problems, book, stream)
-        pages = {q.problem.id: q.page_after for q in result.questions}
-        return _step(groups(result.questions), result, pages)
+    ) -> PendingStep:
+        def step(result: RoundResult) -> StepRollouts:
+            pages = {q.problem.id: q.page_after for q in result.questions}
+            return _step(groups(result.questions), result, pages)
 
-    return play
+        return _pending(begin_round(game, problems, book, stream), step)
+
+    return begin
 
 
-def _golden(
-    game: Game, problems: Sequence[Problem], _book: Mapping[str, Page], stream: tuple[int, ...]
-) -> StepRollouts:
-    result = play_golden(game, problems, stream)
-    return _step({"code": code_groups(result.questions)}, result, {})
+def _golden(game: Game, problems: Sequence[Problem], _book: Mapping[str, Page], stream: tuple[int, ...]) -> PendingStep:
+    def step(result: RoundResult) -> StepRollouts:
+        return _step({"code": code_groups(result.questions)}, result, {})
+
+    return _pending(begin_golden(game, problems, stream), step)
+
+
+def _pending(round_: PendingRound, step: Callable[[RoundResult], StepRollouts]) -> PendingStep:
+    return PendingStep(round_.groups, round_.seconds, lambda: step(round_.result()))
 
 
 def _step(groups: Mapping[str, Groups], result: RoundResult, pages: Mapping[str, Page]) -> StepRollouts:
     return StepRollouts(groups, result.questions, pages, result.seconds, result.judge_hidden)
 
 
-def _sft(game: Game, problems: Sequence[Problem], _book: Mapping[str, Page], stream: tuple[int, ...]) -> StepRollouts:
+def _sft(game: Game, problems: Sequence[Problem], _book: Mapping[str, Page], stream: tuple[int, ...]) -> PendingStep:
     """Shown a question and (white box) its reference, the Test LLM must give K golden tests, others each time."""
     groups = []
     for problem in problems:
@@ -71,7 +86,7 @@ def _sft(game: Game, problems: Sequence[Problem], _book: Mapping[str, Page], str
         shown = problem.solution if game.config.white_box else None
         prompt = game.prompts.test(problem.described, problem.entry_point, shown)
         groups.append([Trajectory(prompt, game.prompts.suite(tests), advantage=1.0)])
-    return StepRollouts({"test": groups})
+    return PendingStep((), {}, lambda: StepRollouts({"test": groups}))
 
 
 def _each_role_alone(questions: Sequence[QuestionRollout]) -> Mapping[str, Groups]:
@@ -84,7 +99,7 @@ def _both_roles_together(questions: Sequence[QuestionRollout]) -> Mapping[str, G
     return {"code": [[*programs, *suites] for programs, suites in pairs]}
 
 
-PLAY: Mapping[str, Play] = {
+BEGIN: Mapping[str, Begin] = {
     "a1": _adversarial(_each_role_alone),
     "golden": _golden,
     "self_play": _adversarial(_both_roles_together),

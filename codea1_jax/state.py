@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from codea1_jax.game.drawn import Drawn, pack_drawn, unpack_drawn
 from codea1_jax.game.rollouts import Page
 from codea1_jax.learn import PolicyState
 from codea1_jax.models.qwen2 import Params
@@ -18,6 +19,7 @@ class State:
 
     reference: the policy at step 0, which the KL term compares with, if there is one.
     base: under LoRA, what all policies' adapters are added to. Checkpoints hold its digest instead.
+    ahead: what earlier policies have drawn for the next step, where steps are drawn ahead (train.async_steps).
     """
 
     step: int
@@ -27,6 +29,7 @@ class State:
     data: Any
     base: Params | None = None
     base_digest: str | None = None
+    ahead: Drawn | None = None
 
 
 def pack_state(state: State) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -37,7 +40,8 @@ def pack_state(state: State) -> tuple[dict[str, Any], dict[str, Any]]:
     book = {
         question: [[*_packed(test), count] for test, count in page.items()] for question, page in state.book.items()
     }
-    return arrays, {"step": state.step, "book": book, "data": state.data, "base": state.base_digest}
+    ahead = {} if state.ahead is None else {"ahead": pack_drawn(state.ahead)}
+    return arrays, {"step": state.step, "book": book, "data": state.data, "base": state.base_digest, **ahead}
 
 
 def unpack_state(arrays: Mapping[str, Any], document: Mapping[str, Any]) -> State:
@@ -51,6 +55,7 @@ def unpack_state(arrays: Mapping[str, Any], document: Mapping[str, Any]) -> Stat
         book,
         document["data"],
         base_digest=document["base"],
+        ahead=unpack_drawn(document["ahead"]) if "ahead" in document else None,
     )
 
 

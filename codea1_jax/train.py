@@ -18,6 +18,7 @@ Configuration switches departures from the paper on. All but the third of these 
 - train.update_n > 1: the Test LLM learns from the suites of several candidates.
 - grpo.ratio=sequence (GSPO), grpo.importance_cap, grpo.mask_truncated, grpo.entropy_coef, grpo.reference_every,
   grpo.skip_zero_advantage.
+- train.async_steps=1: a step is drawn before the last one is learned from, and judged meanwhile (one-step off-policy).
 - method.white_box, method.mistake_book, method.answer_prediction=false: the paper's ablations.
 - lora: adapters over one frozen base.
 
@@ -28,26 +29,28 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import grain
 import jax
 
-from codea1_jax.builders.training import Training
+from codea1_jax.builders.training import Training, goodput
 from codea1_jax.config import METHODS
 from codea1_jax.console import TrainingProgress
 from codea1_jax.errors import Interrupted, UserError
 from codea1_jax.evals.during_training import EVAL_STREAM, HELDOUT_LOGPROB
+from codea1_jax.game.drawn import Drawn, drawn, drawn_again
 from codea1_jax.game.export import book_metrics, question_record, round_metrics
+from codea1_jax.game.rollouts import Page
 from codea1_jax.hosts.agreement import agreement, in_thread
 from codea1_jax.hosts.interrupts import Interrupts
 from codea1_jax.hosts.stalls import heartbeat
 from codea1_jax.learn import Wait
 from codea1_jax.learn.flops import update_speed
-from codea1_jax.methods import PLAY, StepRollouts
+from codea1_jax.methods import BEGIN, StepRollouts
 from codea1_jax.models.chips import peak_flops
 from codea1_jax.models.lora import attach
 from codea1_jax.models.qwen2 import Params
@@ -72,6 +75,7 @@ def train(training: Training, state: State, run: RunDir, forecast: StepForecast 
     questions = training.loader()
     questions.set_state(state.data)
     total, compared = training.total_steps, state.step + COMPARED
+    pending: BegunStep | None = None
     with (
         Interrupts(agreement()) as interrupts,
         TrainingProgress(total, done=state.step) as progress,
@@ -85,10 +89,13 @@ def train(training: Training, state: State, run: RunDir, forecast: StepForecast 
                 if state.step == total:
                     return state
                 with _profiled(training, state, run):
-                    rollouts = play(training, state, next(questions))
+                    rollouts = (pending or begin(training, state, next(questions))).result()
                     run.check_saving()
+                    place = questions.get_state()
+                    pending = _begin_ahead(training, state, rollouts, questions)
+                    after = {"data": place, "ahead": pending and pending.drawn}
                     with interrupts.shield():  # from where the state is donated until there is a new one, recorded
-                        state, metrics = _learn_and_record(training, state, rollouts, run, questions, interrupts)
+                        state, metrics = _learn_and_record(training, state, rollouts, run, interrupts, after)
                 heartbeat(f"step {state.step} ended")
                 progress.update(state.step, metrics)
                 if forecast is not None and state.step == compared and run.writes:
@@ -105,14 +112,15 @@ def _learn_and_record(
     state: State,
     rollouts: StepRollouts,
     run: RunDir,
-    questions: grain.DatasetIterator[tuple[Problem, ...]],
     interrupts: Interrupts,
+    after: Mapping[str, Any],
 ) -> tuple[State, dict[str, float]]:
+    """As `learn`; `after` is what else the state has when the step is done."""
     # Made while the devices learn; written when the step has ended, because one that is dropped leaves no record.
     step = state.step + 1
     lines = in_thread(lambda: rollout_lines(records(training, step, rollouts)) if run.writes else "", "records")
     state, metrics = learn(training, state, rollouts, _droppable(state, run, interrupts))
-    state = replace(state, data=questions.get_state())
+    state = replace(state, **after)
     run.log("train", state.step, metrics)
     run.write_rollouts(state.step, lines.result())
     return state, metrics
@@ -126,11 +134,51 @@ def _profiled(training: Training, state: State, run: RunDir) -> AbstractContextM
     return jax.profiler.trace(run.path / PROFILE_FOLDER)
 
 
+@dataclass(frozen=True)
+class BegunStep:
+    """A step that is sampled, and is being judged. drawn: by the samplers. result: waits for the judge."""
+
+    drawn: Drawn
+    result: Callable[[], StepRollouts]
+
+
 def play(training: Training, state: State, problems: Sequence[Problem]) -> StepRollouts:
     """What the method plays in a step: in Code-A1, both models sampled, judged and rewarded."""
+    return begin(training, state, problems).result()
+
+
+def begin(training: Training, state: State, problems: Sequence[Problem]) -> BegunStep:
+    """Samples a step, or takes what was drawn for it ahead; the judge is at work on it then."""
     game, before = training.games.game(params(training, state)), training.games.counters()
-    played = PLAY[training.method.name](game, problems, state.book, (state.step,))
-    return replace(played, figures=training.games.goodput(before, played.seconds))
+    kept = state.ahead
+    pending = BEGIN[training.method.name](
+        game if kept is None else drawn_again(game, kept), problems, state.book, (state.step,)
+    )
+    seconds = pending.seconds if kept is None else kept.seconds
+    work = training.games.work_since(before) if kept is None else kept.work
+
+    def result() -> StepRollouts:
+        played = pending.result()
+        return replace(played, seconds={**played.seconds, **seconds}, figures=goodput(work, seconds))
+
+    return BegunStep(drawn(pending.groups, work, seconds), result)
+
+
+def _begin_ahead(
+    training: Training, state: State, rollouts: StepRollouts, questions: grain.DatasetIterator[tuple[Problem, ...]]
+) -> BegunStep | None:
+    """Samples the step after this one before its policies have learned; None where steps are not drawn ahead.
+
+    The mistake book is never behind: its new pages are known as soon as a step is judged.
+    """
+    if not training.steps.async_steps or state.step + 1 == training.total_steps:
+        return None
+    following = replace(state, step=state.step + 1, book=_book_after(training, state, rollouts), ahead=None)
+    return begin(training, following, next(questions))
+
+
+def _book_after(training: Training, state: State, rollouts: StepRollouts) -> Mapping[str, Page]:
+    return {**state.book, **rollouts.book_updates} if training.method.mistake_book else state.book
 
 
 def learn(
@@ -150,7 +198,7 @@ def learn(
         speed = update_speed(learner.tokens(groups), learner.flops(groups), took, peak)
         metrics |= {f"{name}/{figure}": value for figure, value in figures.items()}
         metrics |= {f"{figure}/update_{name}": value for figure, value in speed.items()}
-    book = {**state.book, **rollouts.book_updates} if training.method.mistake_book else state.book
+    book = _book_after(training, state, rollouts)
     metrics = {
         **(round_metrics(rollouts.questions, with_tests=with_tests) if rollouts.questions else {}),
         **(book_metrics(rollouts.questions) if training.method.mistake_book and rollouts.book_updates else {}),
@@ -183,7 +231,7 @@ def evaluate(training: Training, state: State) -> dict[str, float]:
     game = training.games.sampled_at(policies, evaluation.config.temperature, evaluation.config.top_p)
     metrics = evaluation.metrics(game)
     if evaluation.supervised and evaluation.tested:
-        shown = PLAY[training.method.name](game, evaluation.tested, {}, (EVAL_STREAM, 3))
+        shown = BEGIN[training.method.name](game, evaluation.tested, {}, (EVAL_STREAM, 3)).result()
         ((name, groups),) = shown.groups.items()
         metrics[HELDOUT_LOGPROB] = training.policies.learners[name].mean_logprob(policies[name], groups)
     return metrics

@@ -8,7 +8,7 @@ from typing import Any
 from jax.sharding import Mesh
 
 from codea1_jax.builders.questions import Questions
-from codea1_jax.config import RolloutConfig
+from codea1_jax.config import Role, RolloutConfig
 from codea1_jax.errors import UserError
 from codea1_jax.game.players import PolicyPlayer, program_prompt
 from codea1_jax.game.prompts import Prompts
@@ -54,7 +54,7 @@ def make_role_samplers(
     *,
     questions_per_step: int,
     seed: int,
-) -> dict[str, RoleSampler]:
+) -> dict[Role, RoleSampler]:
     """The Code LLM's and the Test LLM's sampler, with caches no longer than these questions need."""
     problems = (*questions.train, *questions.heldout)
     code = max(len(program_prompt(prompts, p)) for p in (*problems, *questions.benchmark))

@@ -30,7 +30,7 @@ from data_pipeline import Problem
 from data_pipeline.loader import batches
 from sandbox import Judge
 
-SAMPLING_STAGES = {"code": "generate_code", "test": "generate_tests"}  # as a step times them
+SAMPLING_STAGES: Mapping[Role, str] = {"code": "generate_code", "test": "generate_tests"}  # as a step times them
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Games:
     """Everything of a game but its players' parameters. roles: the policy that plays each trained role."""
 
     roles: Mapping[Role, str]
-    samplers: Mapping[str, RoleSampler]
+    samplers: Mapping[Role, RoleSampler]
     prompts: Prompts
     judge: Judge
     config: RoundConfig
@@ -68,18 +68,23 @@ class Games:
 
         return Game(player("code"), player("test"), self.judge, self.config, self.prompts)
 
-    def counters(self) -> dict[str, Counters]:
+    def counters(self) -> dict[Role, Counters]:
         """What every role's sampler has done so far."""
         return {role: replace(sampler.sampler.counters) for role, sampler in self.samplers.items()}
 
-    def goodput(self, before: Mapping[str, Counters], seconds: Mapping[str, float]) -> dict[str, float]:
-        """Figures of the sampling since `before`, as metrics; `seconds`: of a step's stages."""
-        return {
-            f"{figure}/{stage}": value
-            for role, stage in SAMPLING_STAGES.items()
-            if stage in seconds
-            for figure, value in self.samplers[role].sampler.counters.goodput(before[role], seconds[stage]).items()
-        }
+    def work_since(self, before: Mapping[Role, Counters]) -> dict[Role, Counters]:
+        """What every role's sampler has done since then."""
+        return {role: done.since(before[role]) for role, done in self.counters().items()}
+
+
+def goodput(work: Mapping[Role, Counters], seconds: Mapping[str, float]) -> dict[str, float]:
+    """Figures of a step's sampling, as metrics; `seconds`: of the step's stages."""
+    return {
+        f"{figure}/{stage}": value
+        for role, stage in SAMPLING_STAGES.items()
+        if stage in seconds
+        for figure, value in work[role].goodput(seconds[stage]).items()
+    }
 
 
 @dataclass(frozen=True)

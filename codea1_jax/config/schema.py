@@ -68,6 +68,19 @@ class Config(Section):
                 raise ValueError(
                     f"{name}.start: method.name={self.method.name} trains no policy of that name; leave it out"
                 )
+        if self.train.async_steps:
+            self._check_off_policy()
         if self.checkpoint.keep_best and not self.eval.every:
             raise ValueError("checkpoint.keep_best: without evaluations none is best; set eval.every")
         return self
+
+    def _check_off_policy(self) -> None:
+        method = METHODS[self.method.name]
+        if method.supervised:
+            raise ValueError(f"train.async_steps: method.name={self.method.name} draws nothing; leave it out")
+        for name in method.policies:
+            if getattr(self, name).grpo.importance_cap is None:
+                raise ValueError(
+                    f"train.async_steps: what the policies of an earlier step have drawn must be weighed; set "
+                    f"{name}.grpo.importance_cap, as in {name}.grpo.importance_cap=2"
+                )

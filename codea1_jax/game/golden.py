@@ -10,8 +10,9 @@ import time
 from collections.abc import Sequence
 
 from codea1_jax.game.judging import Judgement, PendingJudgement, StatedAnswers
-from codea1_jax.game.round import Game, RoundResult, sample_programs
+from codea1_jax.game.round import Game, PendingRound, RoundResult, sample_programs
 from codea1_jax.game.scoring import score_question
+from codea1_jax.hosts.agreement import in_thread
 from codea1_jax.hosts.gather import gathered, is_mine
 from data_pipeline import Problem
 from data_pipeline.golden import read_golden_tests
@@ -19,30 +20,44 @@ from sandbox import Judge, Test
 
 
 def play_golden(game: Game, problems: Sequence[Problem], stream: tuple[int, ...]) -> RoundResult:
-    """Plays one round over `problems`; no page of the mistake book is read or written.
+    """Plays one round over `problems`, from beginning to end; no page of the mistake book is read or written.
 
     Raises SandboxError if the judge fails.
     """
+    return begin_golden(game, problems, stream).result()
+
+
+def begin_golden(game: Game, problems: Sequence[Problem], stream: tuple[int, ...]) -> PendingRound:
+    """Samples a round over `problems`, which is judged then."""
     started = time.perf_counter()
     groups = sample_programs(game, problems, stream)
     sampled = time.perf_counter()
+    sampling = {"generate_code": sampled - started}
     scoring = game.config.scoring
 
-    def judge() -> dict[int, tuple[tuple[Test, ...], Judgement]]:
+    def judge() -> tuple[dict[int, tuple[tuple[Test, ...], Judgement]], float]:
         mine = [i for i in range(len(problems)) if is_mine(i)]
         golden = golden_tests([problems[i] for i in mine], game.judge)
         pending = [
             (i, tests, PendingJudgement(game.judge, problems[i], groups[i], tests, scoring.judging))
             for i, tests in zip(mine, golden, strict=True)
         ]
-        return {i: (tests, judging.result()) for i, tests, judging in pending}
+        return {i: (tests, judging.result()) for i, tests, judging in pending}, time.perf_counter()
 
-    questions = tuple(
-        score_question(problems[i], {}, tests, groups[i], judgement, scoring)
-        for i, (tests, judgement) in gathered(judge).items()
-    )
-    seconds = {"generate_code": sampled - started, "judge_wait": time.perf_counter() - sampled}
-    return RoundResult(questions, seconds)
+    judging = in_thread(judge, name="judgement")
+
+    def result() -> RoundResult:
+        asked = time.perf_counter()
+        judgements = gathered(lambda: judging.result()[0])
+        judged = time.perf_counter()
+        questions = tuple(
+            score_question(problems[i], {}, tests, groups[i], judgement, scoring)
+            for i, (tests, judgement) in judgements.items()
+        )
+        hidden = min(judging.result()[1], asked) - sampled
+        return RoundResult(questions, {**sampling, "judge_wait": judged - asked}, hidden)
+
+    return PendingRound(tuple(groups), sampling, result)
 
 
 def golden_tests(problems: Sequence[Problem], judge: Judge) -> list[tuple[Test, ...]]:

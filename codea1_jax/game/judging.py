@@ -10,6 +10,7 @@ for its stated answers, and the programs have time for all calls.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -118,11 +119,19 @@ class PendingJudgement:
         book: Sequence[Test],
         config: JudgingConfig,
     ) -> None:
-        self._judgement = in_thread(lambda: judge_group(judge, problem, group, book, config), name="judgement")
+        def judged() -> tuple[Judgement, float]:
+            return judge_group(judge, problem, group, book, config), time.perf_counter()
+
+        self._judged = in_thread(judged, name="judgement")
 
     def result(self) -> Judgement:
         """Waits for the last answer. Raises SandboxError if the judge fails."""
-        return self._judgement.result()
+        return self._judged.result()[0]
+
+    @property
+    def ended(self) -> float:
+        """When the last answer was there, by `time.perf_counter`; waits for it as `result` does."""
+        return self._judged.result()[1]
 
 
 def judge_group(

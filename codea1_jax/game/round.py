@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from codea1_jax.game.judging import PendingJudgement
@@ -62,9 +62,9 @@ class Game:
 
 @dataclass(frozen=True)
 class RoundResult:
-    """The outcome of a round and the seconds its stages took; `judge_wait` is judging that decoding did not hide.
+    """The outcome of a round and the seconds its stages took; `judge_wait` is judging that nothing has hidden.
 
-    judge_hidden: the seconds of judging while suites were still being sampled, which no other stage counts.
+    judge_hidden: the seconds of judging while something else was done, such as sampling more suites.
     """
 
     questions: tuple[QuestionRollout, ...]
@@ -72,13 +72,32 @@ class RoundResult:
     judge_hidden: float = 0.0
 
 
+@dataclass(frozen=True)
+class PendingRound:
+    """A round that is sampled, and is being judged.
+
+    groups: every question's candidates, with their suites. seconds: that the sampling took, by stage. result: waits for
+    the judge and rewards both models; raises SandboxError if the judge fails: an outage is never a verdict.
+    """
+
+    groups: tuple[tuple[Candidate, ...], ...]
+    seconds: Mapping[str, float]
+    result: Callable[[], RoundResult]
+
+
 def play_round(
     game: Game, problems: Sequence[Problem], book: Mapping[str, Page], stream: tuple[int, ...]
 ) -> RoundResult:
-    """Plays one round over `problems`. `book` maps question ids to pages; `stream` makes the sampling reproducible.
+    """Plays one round over `problems`, from beginning to end; as `begin_round`, and raises what its result raises."""
+    return begin_round(game, problems, book, stream).result()
+
+
+def begin_round(
+    game: Game, problems: Sequence[Problem], book: Mapping[str, Page], stream: tuple[int, ...]
+) -> PendingRound:
+    """Samples a round over `problems`. `book` maps question ids to pages; `stream` makes the sampling reproducible.
 
     A program whose test prompt is too long gets no suites.
-    Raises SandboxError if the judge fails: an outage is never a verdict.
     """
     started = time.perf_counter()
     groups: list[tuple[Candidate, ...]] = [()] * len(problems)
@@ -96,18 +115,21 @@ def play_round(
             book_tests = retrieved(pages[i])
             pending[i] = PendingJudgement(game.judge, problems[i], group, book_tests, game.config.scoring.judging)
     suites_done = time.perf_counter()
-    judgements = gathered(lambda: {i: judging.result() for i, judging in pending.items()})
-    judged = time.perf_counter()
-    questions = tuple(
-        score_question(problem, pages[i], retrieved(pages[i]), groups[i], judgements[i], game.config.scoring)
-        for i, problem in enumerate(problems)
-    )
-    seconds = {
-        "generate_code": programs_done - started,
-        "generate_tests": suites_done - programs_done,
-        "judge_wait": judged - suites_done,
-    }
-    return RoundResult(questions, seconds, suites_done - judging_since)
+    sampling = {"generate_code": programs_done - started, "generate_tests": suites_done - programs_done}
+
+    def result() -> RoundResult:
+        asked = time.perf_counter()
+        judgements = gathered(lambda: {i: judging.result() for i, judging in pending.items()})
+        judged = time.perf_counter()
+        questions = tuple(
+            score_question(problem, pages[i], retrieved(pages[i]), groups[i], judgements[i], game.config.scoring)
+            for i, problem in enumerate(problems)
+        )
+        ended = max((judging.ended for judging in pending.values()), default=judging_since)
+        hidden = min(ended, asked) - judging_since
+        return RoundResult(questions, {**sampling, "judge_wait": judged - asked}, hidden)
+
+    return PendingRound(tuple(groups), sampling, result)
 
 
 def sample_programs(game: Game, problems: Sequence[Problem], stream: tuple[int, ...]) -> list[tuple[Candidate, ...]]:

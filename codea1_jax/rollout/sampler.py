@@ -56,21 +56,25 @@ class Counters:
     drawn: int = 0
     preempted: int = 0
 
-    def goodput(self, before: Counters, seconds: float) -> dict[str, float]:
-        """Figures of the work since `before`, which took so long; none if nothing was drawn.
+    def since(self, before: Counters) -> Counters:
+        """The work that came after `before`."""
+        return Counters(**{name: count - getattr(before, name) for name, count in vars(self).items()})
+
+    def goodput(self, seconds: float) -> dict[str, float]:
+        """Figures of this work, which took so long; none if nothing was drawn.
 
         `decode_goodput` and `prefill_goodput` are the shares of the computed tokens that were of use: of completions,
         and of prompts. The rest are rows without a sample, tokens that are drawn again, and padding.
         """
-        drawn, decoded = self.drawn - before.drawn, self.decoded - before.decoded
-        prefilled, places = self.prefilled - before.prefilled, self.prefill_places - before.prefill_places
-        if not drawn:
+        if not self.drawn:
             return {}
+        # A prompt of one token needs no prefill.
+        prefill = {"prefill_goodput": self.prefilled / self.prefill_places} if self.prefill_places else {}
         return {
-            "tokens_per_second": drawn / seconds,
-            "decode_goodput": drawn / decoded,
-            "preempted": float(self.preempted - before.preempted),
-            **({"prefill_goodput": prefilled / places} if places else {}),  # a prompt of one token needs none
+            "tokens_per_second": self.drawn / seconds,
+            "decode_goodput": self.drawn / self.decoded,
+            "preempted": float(self.preempted),
+            **prefill,
         }
 
 

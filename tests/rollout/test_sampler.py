@@ -177,13 +177,13 @@ def test_goodput_is_the_share_of_computed_tokens_that_were_of_use(model, params)
     requests = [Request((5, 6, 7), (0,), 2, (1, 12)), Request((5,) * 7, (1,), 2, (4, 3))]
     list(sampler.generate(params, requests, Sampling(12)))
     # Two rows: 12 steps for the first prompt, then 4 for the second. Prompts fill 2 and 6 of a bucket's 8 places.
-    assert sampler.counters.goodput(before, 2.0) == {
+    assert sampler.counters.since(before).goodput(2.0) == {
         "tokens_per_second": 20 / 2,
         "decode_goodput": 20 / (2 * (12 + 4)),
         "prefill_goodput": 8 / 16,
         "preempted": 0,
     }
-    assert sampler.counters.goodput(dataclasses.replace(sampler.counters), 1.0) == {}
+    assert sampler.counters.since(sampler.counters).goodput(1.0) == {}
 
 
 def test_a_prompt_is_prefilled_once_however_many_samples_it_has(model, params, requests):

@@ -9,7 +9,7 @@ from scripted import PROMPTS, TOKENIZER, scripted_game
 from codea1_jax.config import METHODS, RewardConfig
 from codea1_jax.game.round import RoundConfig
 from codea1_jax.game.scoring import ScoringConfig
-from codea1_jax.methods import PLAY, StepRollouts
+from codea1_jax.methods import BEGIN, StepRollouts
 from data_pipeline import Problem
 from sandbox import Limits, SandboxPool, Test
 
@@ -37,7 +37,7 @@ def play(
         RULES,
     )
     book = {PROBLEM.id: {Test("f(9)", "10"): 2}}
-    return PLAY[method](game, [PROBLEM], book, (3,))
+    return BEGIN[method](game, [PROBLEM], book, (3,)).result()
 
 
 def completions(played: StepRollouts) -> dict[str, list[list[str]]]:
@@ -88,8 +88,9 @@ def test_supervised_learning_answers_the_reference_with_some_golden_tests_others
     assert len(set(text.split("\n"))) == 3
     assert set(text.split("\n")) < set(GOLDEN)
     game = scripted_game(pool, {}, {}, RULES)
-    drawn = {PLAY["sft"](game, [PROBLEM], {}, (step,)).groups["test"][0][0].completion for step in range(9)}
+    drawn = {BEGIN["sft"](game, [PROBLEM], {}, (step,)).result().groups["test"][0][0].completion for step in range(9)}
     assert len(drawn) > 1
     assert METHODS["sft"].supervised
-    blind = PLAY["sft"](replace(game, config=replace(RULES, white_box=False)), [PROBLEM], {}, (3,)).groups["test"][0][0]
+    black_box = replace(game, config=replace(RULES, white_box=False))
+    blind = BEGIN["sft"](black_box, [PROBLEM], {}, (3,)).result().groups["test"][0][0]
     assert blind == replace(trajectory, prompt=PROMPTS.test(PROBLEM.question, "f", None))

@@ -3,27 +3,24 @@
 import random
 import signal
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import killed_run
 import pytest
 from tiny_run import assert_same_end, finish, start_codea1, start_script, train_arguments, without_times
 
+AHEAD = ("train.async_steps=1", "code.grpo.importance_cap=2", "test.grpo.importance_cap=2")
 STAGES = {"generation": 0.6, "judging": 0.05, "update": 0.6, "checkpoint": 0.3}  # seconds a stage takes, about
 KILLS_OF_A_RUN = 5
 
 
-@pytest.fixture(scope="module")
-def straight(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("straight")
-    finish(start_codea1(*train_arguments(directory)))
-    return directory
-
-
-def run_and_kill(directory: Path, number: signal.Signals, stage: str, draw: random.Random) -> bool:
+def run_and_kill(
+    directory: Path, settings: Sequence[str], number: signal.Signals, stage: str, draw: random.Random
+) -> bool:
     """Goes on with a run until it is killed in the stage; or to its end, if it gets there first."""
     instant = (stage, str(draw.randint(1, 2)), f"{draw.uniform(0, STAGES[stage]):.4f}", number.name)
-    process = start_script(killed_run.__file__, *instant, *train_arguments(directory, "--resume"))
+    process = start_script(killed_run.__file__, *instant, *train_arguments(directory, *settings, "--resume"))
     _, said = process.communicate(timeout=300)
     stopped = -signal.SIGKILL if number == signal.SIGKILL else 130
     assert process.returncode in (0, stopped, -number), said  # the last: when all had been done
@@ -31,8 +28,13 @@ def run_and_kill(directory: Path, number: signal.Signals, stage: str, draw: rand
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("number", "kills", "seed"), [(signal.SIGKILL, 20, 1), (signal.SIGTERM, 10, 2)])
-def test_a_run_killed_at_random_instants_ends_like_one_that_was_not(number, kills, seed, straight, tmp_path):
+@pytest.mark.parametrize(
+    ("settings", "number", "kills", "seed"),
+    [((), signal.SIGKILL, 20, 1), ((), signal.SIGTERM, 10, 2), (AHEAD, signal.SIGKILL, 20, 3)],
+)
+def test_a_run_killed_at_random_instants_ends_like_one_that_was_not(settings, number, kills, seed, tmp_path):
+    straight = tmp_path / "straight"
+    finish(start_codea1(*train_arguments(straight, *settings)))
     draw = random.Random(seed)
     stages = [stage for stage in STAGES for _ in range(-(-kills // len(STAGES)))]
     draw.shuffle(stages)
@@ -40,7 +42,7 @@ def test_a_run_killed_at_random_instants_ends_like_one_that_was_not(number, kill
     run, kills_of_run = 0, 0
     for attempt in range(3 * kills):
         stage = stages[attempt % len(stages)]
-        killed = run_and_kill(tmp_path / str(run), number, stage, draw)
+        killed = run_and_kill(tmp_path / "killed" / str(run), settings, number, stage, draw)
         struck[stage] += killed
         kills_of_run += killed
         if struck.total() == kills:
@@ -49,7 +51,7 @@ def test_a_run_killed_at_random_instants_ends_like_one_that_was_not(number, kill
             run, kills_of_run = run + 1, 0
     assert struck.total() == kills
     assert struck.keys() == STAGES.keys() and min(struck.values()) >= 1, struck
-    for directory in tmp_path.iterdir():
-        finish(start_codea1(*train_arguments(directory, "--resume")))
+    for directory in (tmp_path / "killed").iterdir():
+        finish(start_codea1(*train_arguments(directory, *settings, "--resume")))
         assert without_times(directory) == without_times(straight)
         assert_same_end(directory / "checkpoints", straight / "checkpoints", 4)

@@ -1,0 +1,161 @@
+"""Steps that are drawn before the last one is learned from (train.async_steps=1)."""
+
+import json
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import pytest
+from tiny_run import SETTINGS, without_times
+
+from codea1_jax.builders.judges import make_judge
+from codea1_jax.builders.state import resume, start
+from codea1_jax.builders.training import Training, make_training
+from codea1_jax.config import Config, load
+from codea1_jax.errors import Interrupted, UserError
+from codea1_jax.game.drawn import Drawn, drawn_again, pack_drawn, unpack_drawn
+from codea1_jax.game.players import ProgramRequest
+from codea1_jax.rollout import Completion
+from codea1_jax.rollout.sampler import Counters
+from codea1_jax.run.rundir import RunDir
+from codea1_jax.run.telemetry import rollouts_path
+from codea1_jax.state import State, pack_state
+from codea1_jax.train import learn, play, records, train
+
+CAPS = ("code.grpo.importance_cap=2", "test.grpo.importance_cap=2")
+PRESET = "micro/a1_paper"
+CONFIG = load(Config, PRESET, [*SETTINGS, *CAPS, "train.async_steps=1", "run.directory=unused", "eval.every=0"])
+
+
+@pytest.fixture(scope="module")
+def training() -> Iterator[Training]:
+    with make_judge(CONFIG.sandbox) as judge:
+        yield make_training(CONFIG, judge)
+
+
+def open_run(directory: Path, *, again: bool = False) -> RunDir:
+    return RunDir(directory, CONFIG, CONFIG.checkpoint, resume=again)
+
+
+def train_from(run: RunDir, training: Training) -> State:
+    return train(training, start(training) if run.resume_step is None else resume(training, run), run)
+
+
+@pytest.fixture(scope="module")
+def straight(training: Training, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, State]:
+    """A run that nothing disturbed, and its last state."""
+    directory = tmp_path_factory.mktemp("undisturbed")
+    with open_run(directory) as run:
+        return directory, train_from(run, training)
+
+
+def assert_same_state(one: State, other: State) -> None:
+    (arrays, document), (others, document_of_other) = pack_state(one), pack_state(other)
+    for a, b in zip(jax.tree.leaves(arrays), jax.tree.leaves(others), strict=True):
+        assert (a == b).all()
+    assert document == document_of_other
+
+
+def copied(state: State) -> State:
+    """Survives the donation of the other one's policies."""
+    return replace(state, policies=jax.tree.map(lambda x: x.copy(), state.policies))
+
+
+def test_a_step_learns_from_what_the_policies_before_the_last_update_have_drawn(training, straight):
+    """The order by hand: each step is played on the policies that the step before it began with, and today's book."""
+    questions = training.loader()
+    before, state = None, start(training)
+    recorded = []
+    for step in range(4):
+        drawing = state if before is None else replace(before, step=step, book=state.book)
+        rollouts = play(training, drawing, next(questions))
+        recorded.append(records(training, step + 1, rollouts))
+        before = copied(state)
+        state, _ = learn(training, state, rollouts)
+    directory, end = straight
+    assert_same_state(replace(state, data=end.data), end)
+    for step, expected in enumerate(recorded, 1):
+        assert [json.loads(line) for line in rollouts_path(directory, step).read_text().splitlines()] == expected
+    assert any(question["book_before"] for question in recorded[3])  # step 4 meets questions again
+
+
+def test_what_was_drawn_by_other_policies_is_weighed(straight):
+    """The first step is drawn by the policy that learns from it, the next ones by an earlier one."""
+    figures = [line for line in without_times(straight[0]) if line["kind"] == "train"]
+    mismatch = [line["test/rollout_difference_mean"] for line in figures]
+    assert mismatch[0] < 1e-4 < min(mismatch[1:])
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_a_run_that_is_stopped_keeps_what_is_drawn_ahead_and_ends_the_same(step, training, straight, tmp_path):
+    write_rollouts = RunDir.write_rollouts
+
+    def interrupted(run: RunDir, done: int, lines: str) -> None:
+        write_rollouts(run, done, lines)
+        if done == step:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RunDir, "write_rollouts", interrupted)
+        with pytest.raises(Interrupted, match="SIGINT"), open_run(tmp_path) as run:
+            train_from(run, training)
+    with open_run(tmp_path, again=True) as run:
+        assert run.resume_step == step
+        state = resume(training, run)
+        assert state.ahead is not None
+        drew: list[Any] = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(type(training.games.samplers["code"].sampler), "generate", lambda *_: drew.append(_))
+            play(training, state, next(_at(training, state)))
+        assert not drew  # no policy is asked again
+        assert_same_state(train(training, state, run), straight[1])
+    assert without_times(tmp_path) == without_times(straight[0])
+
+
+def _at(training: Training, state: State) -> Any:
+    questions = training.loader()
+    questions.set_state(state.data)
+    return questions
+
+
+def test_nothing_is_drawn_for_a_step_after_the_last(straight):
+    assert straight[1].ahead is None
+
+
+def test_what_is_drawn_survives_its_own_packing():
+    completions = (
+        (Completion((5, 1), (-0.5, -0.25), True), Completion((7,), (-1.5,), False)),
+        (),
+        (Completion((151_935,), (-(2.0**-20),), True),),
+    )
+    work, seconds = {"code": Counters(prefilled=3, drawn=5), "test": Counters()}, {"generate_code": 0.1}
+    for kept in (
+        Drawn(completions, (), work, seconds),
+        Drawn(completions[:1], completions, work, seconds),
+        Drawn((), (), {}, {}),
+    ):
+        assert unpack_drawn(json.loads(json.dumps(pack_drawn(kept)))) == kept
+
+
+def test_what_was_drawn_for_other_requests_is_refused(training):
+    game = training.games.game({name: None for name in ("code", "test")})
+    again = drawn_again(game, Drawn(((Completion((5,), (-1.0,), True),),), (), {}, {}))
+    problem = training.questions.train[0]
+    assert again.code is not None
+    with pytest.raises(ValueError, match="1 requests are not those"):
+        list(again.code.programs([ProgramRequest(problem, 2)]))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "says"),
+    [
+        ([CAPS[0]], "set test.grpo.importance_cap, as in test.grpo.importance_cap=2"),
+        ([*CAPS, "method.name=sft"], "method.name=sft draws nothing; leave it out"),
+    ],
+)
+def test_steps_drawn_ahead_need_weights_and_something_to_draw(overrides, says):
+    with pytest.raises(UserError, match=says):
+        load(Config, PRESET, [*SETTINGS, *overrides, "train.async_steps=1", "run.directory=unused"])
