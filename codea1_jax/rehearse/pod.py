@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from codea1_jax.files import read_lines
+from codea1_jax.models.chips import GIB
 
 MOST_PROCESSES = 4
 STOP_SECONDS = 30.0  # that a cloud gives a machine between the notice of its end and the end
@@ -87,6 +88,11 @@ class Running:
     deadline: float
     peak: dict[int, int] = field(default_factory=dict)
 
+    @property
+    def peak_together(self) -> int:
+        """Bytes that all of them have had, each at its most."""
+        return sum(self.peak.values())
+
     def wait_for(self, happened: Callable[[], bool]) -> None:
         """Raises StageFailed if a process ends before, or the time is over."""
         while not happened():
@@ -137,6 +143,11 @@ class Running:
                 process.wait(60)
             except subprocess.TimeoutExpired:
                 process.kill()
+        if any(process.returncode == -signal.SIGKILL for process in self.processes):
+            return (
+                f"killed, as Linux does when memory runs out: the processes had {self.peak_together / GIB:.1f} GiB; "
+                "rehearse on a machine with more"
+            )
         texts = [log.read_text(errors="replace") for log in self.logs]
         said = [line for text in texts for line in text.splitlines() if line.startswith("codea1: ")]
         own = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -184,16 +185,14 @@ class Rehearsal:
 
     def _until_stopped(self, name: str, step: int, pod: Pod, overrides: tuple[str, ...] = ()) -> str:
         """Runs until a step is done, and stops it in the next one."""
-        with pod.running(name, self._train(*overrides), STAGE_SECONDS) as running:
+        with self._running(pod, name, *overrides) as running:
             running.wait_for(lambda: steps_logged(self._run) >= step)
             took = running.stop(STOPPED)
-            self._record_peak(running)
         return f"saved and stopped {took:.1f} s after SIGTERM"
 
     def _to_the_end(self) -> str:
-        with self._pod.running("end", self._train(), STAGE_SECONDS) as running:
+        with self._running(self._pod, "end") as running:
             running.finish(DONE)
-            self._record_peak(running)
         lines = read_lines(self._run / "metrics.jsonl")
         done = max(line["step"] for line in lines if line["kind"] == "train")
         steps = 1 if self.full_width else STEPS
@@ -251,8 +250,14 @@ class Rehearsal:
         """The rehearsed configuration, with which each stage can be repeated by hand."""
         return self.directory / "preset.yaml"
 
-    def _train(self, *overrides: str) -> tuple[str, ...]:
-        return ("train", str(self._preset), *overrides, "--resume")
+    @contextmanager
+    def _running(self, pod: Pod, name: str, *overrides: str) -> Iterator[Running]:
+        arguments = ("train", str(self._preset), *overrides, "--resume")
+        with pod.running(name, arguments, STAGE_SECONDS) as running:
+            try:
+                yield running
+            finally:
+                self.peak = max(self.peak, running.peak_together)
 
     def _other_mesh(self) -> tuple[Pod, tuple[str, ...]]:
         """Another mesh, and the devices for it: the same ones, unless their number is odd."""
@@ -263,9 +268,6 @@ class Rehearsal:
         if fsdp % 2 == 0:
             return self._pod, _mesh_overrides(2 * replica, fsdp // 2, tensor)
         return self._pod, _mesh_overrides(2 * replica, fsdp, tensor // 2)
-
-    def _record_peak(self, running: Running) -> None:
-        self.peak = max(self.peak, sum(running.peak.values()))
 
 
 def find_tokenizer(pretrained: str) -> tuple[Tokenizer, str]:

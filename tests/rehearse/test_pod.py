@@ -42,6 +42,13 @@ def test_a_process_that_says_nothing_is_reported_by_its_exit_code_and_its_log(tm
         started(tmp_path, "exit(7)").finish(0)
 
 
+def test_a_process_that_is_killed_has_probably_used_up_the_memory(tmp_path):
+    hungry = "import os, time; big = bytearray(300 << 20); time.sleep(0.5); os.kill(os.getpid(), 9)"
+    running = started(tmp_path, hungry, "import time; time.sleep(1)")
+    with pytest.raises(StageFailed, match=r"^killed, as Linux does .* had 0\.3 GiB; rehearse on a machine with more$"):
+        running.finish(0)
+
+
 def test_a_stuck_process_is_ended_and_says_where_it_was(tmp_path):
     running = started(tmp_path, "import time\ndef waiting():\n    time.sleep(60)\nwaiting()", seconds=2)
     with pytest.raises(StageFailed, match="not done in time"):
