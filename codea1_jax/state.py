@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from codea1_jax.game.drawn import Drawn, pack_drawn, unpack_drawn
+from codea1_jax.game.replay import SampledRound, pack_sampled, unpack_sampled
 from codea1_jax.game.rollouts import Page
 from codea1_jax.learn import PolicyState
 from codea1_jax.models.qwen2 import Params
@@ -29,7 +29,7 @@ class State:
     data: Any
     base: Params | None = None
     base_digest: str | None = None
-    ahead: Drawn | None = None
+    ahead: SampledRound | None = None
 
 
 def pack_state(state: State) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -40,7 +40,7 @@ def pack_state(state: State) -> tuple[dict[str, Any], dict[str, Any]]:
     book = {
         question: [[*_packed(test), count] for test, count in page.items()] for question, page in state.book.items()
     }
-    ahead = {} if state.ahead is None else {"ahead": pack_drawn(state.ahead)}
+    ahead = {} if state.ahead is None else {"ahead": pack_sampled(state.ahead)}
     return arrays, {"step": state.step, "book": book, "data": state.data, "base": state.base_digest, **ahead}
 
 
@@ -55,7 +55,7 @@ def unpack_state(arrays: Mapping[str, Any], document: Mapping[str, Any]) -> Stat
         book,
         document["data"],
         base_digest=document["base"],
-        ahead=unpack_drawn(document["ahead"]) if "ahead" in document else None,
+        ahead=unpack_sampled(document["ahead"]) if "ahead" in document else None,
     )
 
 

@@ -42,8 +42,8 @@ from codea1_jax.config import METHODS
 from codea1_jax.console import TrainingProgress
 from codea1_jax.errors import Interrupted, UserError
 from codea1_jax.evals.during_training import EVAL_STREAM, HELDOUT_LOGPROB
-from codea1_jax.game.drawn import Drawn, drawn, drawn_again
 from codea1_jax.game.export import book_metrics, question_record, round_metrics
+from codea1_jax.game.replay import SampledRound, replaying, sampled_round
 from codea1_jax.game.rollouts import Page
 from codea1_jax.hosts.agreement import agreement, in_thread
 from codea1_jax.hosts.interrupts import Interrupts
@@ -75,7 +75,7 @@ def train(training: Training, state: State, run: RunDir, forecast: StepForecast 
     questions = training.loader()
     questions.set_state(state.data)
     total, compared = training.total_steps, state.step + COMPARED
-    pending: BegunStep | None = None
+    pending: SampledStep | None = None
     with (
         Interrupts(agreement()) as interrupts,
         TrainingProgress(total, done=state.step) as progress,
@@ -93,7 +93,7 @@ def train(training: Training, state: State, run: RunDir, forecast: StepForecast 
                     run.check_saving()
                     place = questions.get_state()
                     pending = _begin_ahead(training, state, rollouts, questions)
-                    after = {"data": place, "ahead": pending and pending.drawn}
+                    after = {"data": place, "ahead": pending and pending.sampled}
                     with interrupts.shield():  # from where the state is donated until there is a new one, recorded
                         state, metrics = _learn_and_record(training, state, rollouts, run, interrupts, after)
                 heartbeat(f"step {state.step} ended")
@@ -135,10 +135,10 @@ def _profiled(training: Training, state: State, run: RunDir) -> AbstractContextM
 
 
 @dataclass(frozen=True)
-class BegunStep:
-    """A step that is sampled, and is being judged. drawn: by the samplers. result: waits for the judge."""
+class SampledStep:
+    """A step that is sampled, and is being judged. sampled: what a replay needs. result: waits for the judge."""
 
-    drawn: Drawn
+    sampled: SampledRound
     result: Callable[[], StepRollouts]
 
 
@@ -147,12 +147,12 @@ def play(training: Training, state: State, problems: Sequence[Problem]) -> StepR
     return begin(training, state, problems).result()
 
 
-def begin(training: Training, state: State, problems: Sequence[Problem]) -> BegunStep:
-    """Samples a step, or takes what was drawn for it ahead; the judge is at work on it then."""
+def begin(training: Training, state: State, problems: Sequence[Problem]) -> SampledStep:
+    """Samples a step, or replays what was sampled ahead for it, and submits it to the judge."""
     game, before = training.games.game(params(training, state)), training.games.counters()
     kept = state.ahead
     pending = BEGIN[training.method.name](
-        game if kept is None else drawn_again(game, kept), problems, state.book, (state.step,)
+        game if kept is None else replaying(game, kept), problems, state.book, (state.step,)
     )
     seconds = pending.seconds if kept is None else kept.seconds
     work = training.games.work_since(before) if kept is None else kept.work
@@ -161,12 +161,12 @@ def begin(training: Training, state: State, problems: Sequence[Problem]) -> Begu
         played = pending.result()
         return replace(played, seconds={**played.seconds, **seconds}, figures=goodput(work, seconds))
 
-    return BegunStep(drawn(pending.groups, work, seconds), result)
+    return SampledStep(sampled_round(pending.groups, work, seconds), result)
 
 
 def _begin_ahead(
     training: Training, state: State, rollouts: StepRollouts, questions: grain.DatasetIterator[tuple[Problem, ...]]
-) -> BegunStep | None:
+) -> SampledStep | None:
     """Samples the step after this one before its policies have learned; None where steps are not drawn ahead.
 
     The mistake book is never behind: its new pages are known as soon as a step is judged.

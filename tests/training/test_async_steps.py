@@ -16,8 +16,8 @@ from codea1_jax.builders.state import resume, start
 from codea1_jax.builders.training import Training, make_training
 from codea1_jax.config import Config, load
 from codea1_jax.errors import Interrupted, UserError
-from codea1_jax.game.drawn import Drawn, drawn_again, pack_drawn, unpack_drawn
 from codea1_jax.game.players import ProgramRequest
+from codea1_jax.game.replay import SampledRound, pack_sampled, replaying, unpack_sampled
 from codea1_jax.rollout import Completion
 from codea1_jax.rollout.sampler import Counters
 from codea1_jax.run.rundir import RunDir
@@ -133,16 +133,16 @@ def test_what_is_drawn_survives_its_own_packing():
     )
     work, seconds = {"code": Counters(prefilled=3, drawn=5), "test": Counters()}, {"generate_code": 0.1}
     for kept in (
-        Drawn(completions, (), work, seconds),
-        Drawn(completions[:1], completions, work, seconds),
-        Drawn((), (), {}, {}),
+        SampledRound(completions, (), work, seconds),
+        SampledRound(completions[:1], completions, work, seconds),
+        SampledRound((), (), {}, {}),
     ):
-        assert unpack_drawn(json.loads(json.dumps(pack_drawn(kept)))) == kept
+        assert unpack_sampled(json.loads(json.dumps(pack_sampled(kept)))) == kept
 
 
 def test_what_was_drawn_for_other_requests_is_refused(training):
     game = training.games.game({name: None for name in ("code", "test")})
-    again = drawn_again(game, Drawn(((Completion((5,), (-1.0,), True),),), (), {}, {}))
+    again = replaying(game, SampledRound(((Completion((5,), (-1.0,), True),),), (), {}, {}))
     problem = training.questions.train[0]
     assert again.code is not None
     with pytest.raises(ValueError, match="1 requests are not those"):

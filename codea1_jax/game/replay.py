@@ -1,4 +1,4 @@
-"""What a round has drawn, kept so that the round can be played again when the policies that drew it are gone.
+"""A round that was sampled, kept so that it can be replayed after the policies that sampled it have changed.
 
 In a checkpoint it is JSON: arrays are base64 of their bytes, little-endian. 256 questions x 8 programs x 8 suites of
 500 tokens take 100 MB.
@@ -26,7 +26,7 @@ Completions = tuple[tuple[Completion, ...], ...]
 
 
 @dataclass(frozen=True)
-class Drawn:
+class SampledRound:
     """Every role's completions in a round; none of a role that does not play.
 
     work: of every role's sampler. seconds: that it took, by stage.
@@ -38,16 +38,18 @@ class Drawn:
     seconds: Mapping[str, float]
 
 
-def drawn(groups: Iterable[Sequence[Candidate]], work: Mapping[Role, Counters], seconds: Mapping[str, float]) -> Drawn:
+def sampled_round(
+    groups: Iterable[Sequence[Candidate]], work: Mapping[Role, Counters], seconds: Mapping[str, float]
+) -> SampledRound:
     """What the candidates of a round's questions, and their suites, were drawn as."""
     groups = list(groups)
     code = tuple(_completions(c.response for c in group) for group in groups)
     # Suites that are shared were drawn for the first of the programs that share them.
     first = (c for group in groups for k, c in enumerate(group) if c.duplicate_of == k and c.suites)
-    return Drawn(code, tuple(_completions(response for response, _ in c.suites) for c in first), work, seconds)
+    return SampledRound(code, tuple(_completions(response for response, _ in c.suites) for c in first), work, seconds)
 
 
-def drawn_again(game: Game, kept: Drawn) -> Game:
+def replaying(game: Game, kept: SampledRound) -> Game:
     """The game in which both roles answer, request by request, what was drawn before."""
 
     def player(policy: PolicyPlayer | None, completions: Completions) -> PolicyPlayer | None:
@@ -56,16 +58,16 @@ def drawn_again(game: Game, kept: Drawn) -> Game:
     return replace(game, code=player(game.code, kept.code), test=player(game.test, kept.test))
 
 
-def pack_drawn(kept: Drawn) -> dict[str, Any]:
+def pack_sampled(kept: SampledRound) -> dict[str, Any]:
     """As JSON."""
     work = {role: vars(counters) for role, counters in kept.work.items()}
     return {"code": _packed(kept.code), "test": _packed(kept.test), "work": work, "seconds": dict(kept.seconds)}
 
 
-def unpack_drawn(document: Mapping[str, Any]) -> Drawn:
-    """The inverse of `pack_drawn`."""
+def unpack_sampled(document: Mapping[str, Any]) -> SampledRound:
+    """The inverse of `pack_sampled`."""
     work = {role: Counters(**counts) for role, counts in document["work"].items()}
-    return Drawn(_unpacked(document["code"]), _unpacked(document["test"]), work, document["seconds"])
+    return SampledRound(_unpacked(document["code"]), _unpacked(document["test"]), work, document["seconds"])
 
 
 def _completions(responses: Iterable[Response]) -> tuple[Completion, ...]:
