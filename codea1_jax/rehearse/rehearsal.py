@@ -260,14 +260,17 @@ class Rehearsal:
                 self.peak = max(self.peak, running.peak_together)
 
     def _other_mesh(self) -> tuple[Pod, tuple[str, ...]]:
-        """Another mesh, and the devices for it: the same ones, unless their number is odd."""
+        """A mesh of half as many devices, in one process; of twice as many if their number is odd."""
         replica, fsdp, tensor = self.config.mesh.shape(self.devices)
+        one = replace(self._pod, processes=1)
         if self.devices % 2:
-            twice = replace(self._pod, processes=1, devices=2 * self.devices)
-            return twice, _mesh_overrides(replica, 2 * fsdp, tensor)
+            return replace(one, devices=2 * self.devices), _mesh_overrides(replica, 2 * fsdp, tensor)
+        half = replace(one, devices=self.devices // 2)
         if fsdp % 2 == 0:
-            return self._pod, _mesh_overrides(2 * replica, fsdp // 2, tensor)
-        return self._pod, _mesh_overrides(2 * replica, fsdp, tensor // 2)
+            return half, _mesh_overrides(replica, fsdp // 2, tensor)
+        if tensor % 2 == 0:
+            return half, _mesh_overrides(replica, fsdp, tensor // 2)
+        return half, _mesh_overrides(replica // 2, fsdp, tensor)
 
 
 def find_tokenizer(pretrained: str) -> tuple[Tokenizer, str]:

@@ -15,7 +15,7 @@ from codea1_jax.models.config import Qwen2Config
 
 STEPS = 3  # one before each stop, and one to the end
 QUESTIONS = 2  # of a step
-LAYERS, WIDTH, INNER, HEAD = 2, 64, 128, 8
+LAYERS, WIDTH, INNER, HEAD = 2, 16, 32, 8
 RESPONSE = 16
 # Most real prompts are shorter. With a response they fill a row of 512, or of 1,024.
 CODE_PROMPT, TEST_PROMPT = 496, 1008

@@ -36,6 +36,26 @@ def test_the_folder_may_lie_in_a_bucket(monkeypatch):
     assert all(process["found"] == process["programs"] for process in starts[1])
 
 
+def test_on_like_machines_one_process_compiles_what_runs_on_all(tmp_path, monkeypatch):
+    def programs_on_all(folder: Path) -> int:
+        for _ in range(2):
+            found = [found_by(process) for process in start_two(WORKER, str(folder), devices=2)]
+        assert all(process["found"] == process["programs"] for process in found)
+        return len(list(folder.glob("jit_sum-*-cache")))
+
+    assert programs_on_all(tmp_path / "each") == 4
+    monkeypatch.setenv("JAX_SHARE_BINARY_BETWEEN_HOSTS", "1")
+    assert programs_on_all(tmp_path / "shared") == 2
+
+
+def test_what_one_process_compiles_for_all_need_not_be_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAX_SHARE_BINARY_BETWEEN_HOSTS", "1")
+    folder = str(tmp_path)
+    first = [found_by(process) for process in start_two(WORKER, folder, "--keep-nothing", devices=2)]
+    assert [process["found"] for process in first] == [0, 0]
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.long
 def test_the_second_start_of_a_training_run_on_two_processes_compiles_nothing(tmp_path):
     def start(name: str) -> list[dict[str, int]]:

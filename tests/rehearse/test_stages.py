@@ -201,8 +201,9 @@ def test_a_pod_has_a_process_for_each_host_up_to_four(tmp_path, name, hosts, pro
 @pytest.mark.parametrize(
     ("mesh", "devices", "moved"),
     [
-        ("{fsdp: 8}", 8, ("mesh.replica=2", "mesh.fsdp=4", "mesh.tensor=1")),
-        ("{fsdp: 1, tensor: 2}", 2, ("mesh.replica=2", "mesh.fsdp=1", "mesh.tensor=1")),
+        ("{fsdp: 8}", 8, ("mesh.replica=1", "mesh.fsdp=4", "mesh.tensor=1")),
+        ("{fsdp: 1, tensor: 2}", 2, ("mesh.replica=1", "mesh.fsdp=1", "mesh.tensor=1")),
+        ("{replica: 2, fsdp: 1}", 2, ("mesh.replica=1", "mesh.fsdp=1", "mesh.tensor=1")),
         ("{fsdp: 1}", 1, ("mesh.replica=1", "mesh.fsdp=2", "mesh.tensor=1")),
     ],
 )
