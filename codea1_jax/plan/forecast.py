@@ -261,9 +261,14 @@ def holds(program: tuple[int, ...], shape: tuple[int, ...]) -> bool:
     return not program or all(a >= b for a, b in zip(program, shape, strict=True))
 
 
-def judging_seconds(config: Config, hardware: Hardware) -> float:
-    """Seconds in which the hosts judge a step: programs on golden tests, suites on their program and the reference."""
+def judging_seconds(config: Config, hardware: Hardware, learning: float) -> float:
+    """Seconds in which the hosts judge a step and devices wait, as if sampling hid none of them.
+
+    Judged are programs on golden tests, and suites on their program and the reference. learning: seconds of a step's
+    updates, which hide as many where steps are drawn ahead.
+    """
     rollout, method = config.rollout, METHODS[config.method.name]
     programs = 0 if method.supervised else config.train.questions * rollout.samples
     suites = programs * rollout.suites if "test" in method.roles else 0
-    return (programs + 2 * suites) / (JUDGED_PER_CORE * hardware.chip.host_cores * hardware.devices)
+    seconds = (programs + 2 * suites) / (JUDGED_PER_CORE * hardware.chip.host_cores * hardware.devices)
+    return max(0.0, seconds - learning) if config.train.async_steps else seconds

@@ -58,7 +58,7 @@ def _by_part(plan: Planned) -> list[float]:
 def timeline_picture(plan: Plan, title: str) -> str:
     """The expected step over time: a bar for each thing it does, which begins where the one before ends.
 
-    Bars are split into PARTS by their share; the device mixes these. Judging is drawn as if nothing ran meanwhile.
+    Bars are split into PARTS by their share; the device mixes these. Judging is drawn as if sampling hid none of it.
     """
     rows, begun = [], 0.0
     for number, (name, timed) in enumerate(LANES.items()):

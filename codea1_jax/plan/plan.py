@@ -13,7 +13,7 @@ from codea1_jax.plan.arithmetic.lengths import Lengths
 from codea1_jax.plan.arithmetic.memory import refuse_what_cannot_fit, resident, suggested_fix
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run
 from codea1_jax.plan.arithmetic.simulation import Sampled
-from codea1_jax.plan.arithmetic.workload import Phase, PlannedRun, phases, sampled_tokens
+from codea1_jax.plan.arithmetic.workload import Phase, PlannedRun, is_sampling, phases, sampled_tokens
 from codea1_jax.plan.calibration import Ratios, ratio_of
 from codea1_jax.plan.compiled.compiler import Compiled, Failed, Outcome, ProgramName, Refused, Watch, compile_programs
 from codea1_jax.plan.forecast import StepCalls, expected_seconds, judging_seconds, step_calls
@@ -68,9 +68,9 @@ class Plan:
 
     fill: mean length of prompts and responses, as a share of the longest allowed; by it the floor is counted, and the
     expected lengths are drawn unless they come from a file. limit: seconds of a step at least, whatever the programs,
-    by what is done (`limit`). floor_limit: such seconds in all, for lengths drawn by `fill`. judging: seconds that the
-    hosts judge a step. compiled: every program, smaller ones too. ratios: what was measured of the phases on a device,
-    if anything.
+    by what is done (`limit`). floor_limit: such seconds in all, for lengths drawn by `fill`. judging: seconds that a
+    step waits for the judge (`judging_seconds`). compiled: every program, smaller ones too. ratios: what was measured
+    of the phases on a device, if anything.
     """
 
     run: PlannedRun
@@ -101,7 +101,7 @@ class Plan:
 
     @property
     def expected_seconds(self) -> float:
-        """What a step is expected to take, judging included as if nothing ran meanwhile."""
+        """What a step is expected to take, judging included as if sampling hid none of it."""
         return sum(row.expected_seconds for row in self.rows) + self.judging
 
     @property
@@ -164,7 +164,9 @@ def make_plan(
     compiled = compile_programs(config, hardware, wanted, watch)
     ratios = {} if ratios is None else ratios
     rows = tuple(_row(run, hardware, phase, step, compiled, ratio_of(phase.name, ratios)) for phase in planned)
-    limit, judging = limit_seconds(run, hardware, step), judging_seconds(config, hardware)
+    limit = limit_seconds(run, hardware, step)
+    learning = sum(row.expected_seconds for row in rows if not is_sampling(row.phase.name))
+    judging = judging_seconds(config, hardware, learning)
     floor = limit if lengths is None else limit_seconds(run, hardware, step_calls(run, fill))
     return Plan(run, hardware, rows, fill, step, limit, sum(floor.values()), judging, compiled, ratios)
 

@@ -229,7 +229,12 @@ def test_a_step_s_learning_follows_from_its_mini_batches():
         assert step.calls[f"gradient {policy}"] == step.calls[f"score-ref {policy}"]
         assert old == pytest.approx(gradients / 2, abs=2)  # all but the first of two mini-batches
     # 256 programs on golden tests; 2,048 suites on their program and on the reference; 16 chips with 14 cores each.
-    assert judging_seconds(config, hardware) == pytest.approx((256 + 2 * 2048) / (330 * 16 * 14))
+    judged = (256 + 2 * 2048) / (330 * 16 * 14)
+    assert judging_seconds(config, hardware, learning=1.0) == pytest.approx(judged)
+    caps = (f"{policy}.grpo.importance_cap=2" for policy in policies)
+    ahead = load(Config, "1.5b/a1_v5e", ["train.questions=32", *caps, "train.async_steps=1"])
+    waited = [judging_seconds(ahead, hardware, learning) for learning in (0.0, 0.01, 1.0)]
+    assert waited == pytest.approx([judged, judged - 0.01, 0.0])
     assert all(name.shape for name in step.smaller_programs(make_planned_run(config, hardware)))
 
 
