@@ -4,7 +4,7 @@
 
 By default every size of Qwen2.5-Coder with a1, golden, self_play and sft, on v5e, v5p, v6e and H100s. Overrides are for
 all of them, such as data that is here. Presets share their compiled programs. A stopped sweep resumes where it was: a
-preset that has passed is not rehearsed again until all have.
+preset that has passed with these overrides is not rehearsed again until all have. Presets that are named always are.
 """
 
 from __future__ import annotations
@@ -42,6 +42,12 @@ def rehearse(preset: str, overrides: list[str]) -> dict:
     return json.loads(ended.stdout)
 
 
+def already_passed(overrides: list[str]) -> dict[str, dict]:
+    """Documents of the rehearsals that have passed with these overrides since the last whole sweep, by preset."""
+    found = read_lines(PASSED) if PASSED.exists() else []
+    return {each["preset"]: each for each in found if each["overrides"] == overrides}
+
+
 def line(document: dict) -> str:
     """What a preset's rehearsal came to."""
     *_, last = document["stages"]
@@ -54,22 +60,22 @@ def main() -> int:
     """The number of presets that failed."""
     parser = argparse.ArgumentParser(description="Rehearses presets in turn.")
     every = [f"{m}/{method}_{kind}" for m, kind, method in itertools.product(MODELS, HARDWARE, METHODS)]
-    parser.add_argument("--presets", nargs="+", default=every, metavar="NAME")
+    parser.add_argument("--presets", nargs="+", metavar="NAME")
     parser.add_argument("overrides", nargs="*", metavar="key=value")
     options = parser.parse_args()
     CACHE.mkdir(exist_ok=True)
-    passed = {each["preset"]: each for each in (read_lines(PASSED) if PASSED.exists() else [])}
+    passed = {} if options.presets else already_passed(options.overrides)
     documents = []
-    for preset in options.presets:
+    for preset in options.presets or every:
         document = passed.get(preset) or rehearse(preset, options.overrides)
         documents.append(document)
         if not document["failed"] and preset not in passed:
             with PASSED.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(document) + "\n")
+                file.write(json.dumps(document | {"overrides": options.overrides}) + "\n")
         print(line(document), file=sys.stderr, flush=True)
     print(*map(line, documents), sep="\n")
     failed = sum(bool(document["failed"]) for document in documents)
-    if not failed:
+    if not failed and not options.presets:
         PASSED.unlink(missing_ok=True)
     return failed
 
