@@ -208,6 +208,7 @@ def learn(
         **{f"seconds/{name}": value for name, value in seconds.items()},
         **rollouts.figures,
         "seconds/judge_hidden": rollouts.judge_hidden,
+        **({"seconds/judge_hidden_by_updates": rollouts.judge_hidden_later} if training.steps.async_steps else {}),
         "seconds/step": sum(seconds.values()),
     }
     return replace(state, step=state.step + 1, policies=policies, book=book), metrics

@@ -55,7 +55,7 @@ def begin_golden(game: Game, problems: Sequence[Problem], stream: tuple[int, ...
             for i, (tests, judgement) in judgements.items()
         )
         hidden = min(judging.result()[1], asked) - sampled
-        return RoundResult(questions, {**sampling, "judge_wait": judged - asked}, hidden)
+        return RoundResult(questions, {**sampling, "judge_wait": judged - asked}, hidden, hidden)
 
     return PendingRound(tuple(groups), sampling, result)
 

@@ -65,11 +65,14 @@ class RoundResult:
     """The outcome of a round and the seconds its stages took; `judge_wait` is judging that nothing has hidden.
 
     judge_hidden: the seconds of judging while something else was done, such as sampling more suites.
+    judge_hidden_later: those of them that came after the round was sampled: where steps are drawn ahead, while the step
+    before is learned from.
     """
 
     questions: tuple[QuestionRollout, ...]
     seconds: Mapping[str, float]
     judge_hidden: float = 0.0
+    judge_hidden_later: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -126,8 +129,9 @@ def begin_round(
             for i, problem in enumerate(problems)
         )
         ended = max((judging.ended for judging in pending.values()), default=judging_since)
-        hidden = min(ended, asked) - judging_since
-        return RoundResult(questions, {**sampling, "judge_wait": judged - asked}, hidden)
+        hidden_until = min(ended, asked)
+        hidden, later = hidden_until - judging_since, max(0.0, hidden_until - suites_done)
+        return RoundResult(questions, {**sampling, "judge_wait": judged - asked}, hidden, later)
 
     return PendingRound(tuple(groups), sampling, result)
 
