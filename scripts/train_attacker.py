@@ -32,7 +32,7 @@ from codea1_jax.builders.policies import make_policy
 from codea1_jax.builders.state import start
 from codea1_jax.builders.training import Training, make_training
 from codea1_jax.builders.warm_start import WarmStartConfig, transcript_example
-from codea1_jax.cli._runtime import keep_compiled_programs
+from codea1_jax.cli._compiled_programs import keep_compiled_programs
 from codea1_jax.config import Config, PackingConfig, load
 from codea1_jax.console import log_to_stderr
 from codea1_jax.evals.scores.heldout import HeldOut

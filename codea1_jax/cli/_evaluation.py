@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from codea1_jax.cli._arguments import positive
-from codea1_jax.cli._runtime import BAD_INPUT, DONE, keep_compiled_programs
+from codea1_jax.cli._compiled_programs import keep_compiled_programs
+from codea1_jax.cli._runtime import BAD_INPUT, DONE
 from codea1_jax.errors import UserError
 from codea1_jax.words import counted
 

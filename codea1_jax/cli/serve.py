@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codea1_jax.cli._arguments import port
-from codea1_jax.cli._runtime import DONE, keep_compiled_programs
+from codea1_jax.cli._compiled_programs import keep_compiled_programs
+from codea1_jax.cli._runtime import DONE
 from codea1_jax.errors import UserError
 
 if TYPE_CHECKING:

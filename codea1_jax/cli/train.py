@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codea1_jax.cli._arguments import add_preset
-from codea1_jax.cli._runtime import DONE, keep_compiled_programs, sigterm_as_ctrl_c
+from codea1_jax.cli._compiled_programs import keep_compiled_programs
+from codea1_jax.cli._runtime import DONE, sigterm_as_ctrl_c
 
 if TYPE_CHECKING:
     from codea1_jax.cli._arguments import Commands

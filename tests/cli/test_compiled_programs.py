@@ -9,7 +9,7 @@ from gcs_emulator import running_emulator
 from tiny_run import ROOT, start_script, train_arguments
 from workers import found_by, free_port, start_two
 
-from codea1_jax.cli._runtime import keep_compiled_programs
+from codea1_jax.cli._compiled_programs import keep_compiled_programs
 
 WORKER = Path(__file__).with_name("compiled_programs_worker.py")
 NAMES = ("compilation_cache_dir", "persistent_cache_min_compile_time_secs", "persistent_cache_enable_xla_caches")
