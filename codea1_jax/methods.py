@@ -24,16 +24,15 @@ class StepRollouts:
     """What a step has played.
 
     groups: what each policy learns from, by its name, in the order of update. book_updates: the mistake book's new
-    pages, by question id. seconds, judge_hidden, judge_hidden_later: as in `RoundResult`. figures: metrics of how it
-    was sampled (`Counters.goodput`).
+    pages, by question id. seconds, hidden: as in `RoundResult`. figures: metrics of how it was sampled
+    (`Counters.goodput`).
     """
 
     groups: Mapping[str, Groups]
     questions: tuple[QuestionRollout, ...] = ()
     book_updates: Mapping[str, Page] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
-    judge_hidden: float = 0.0
-    judge_hidden_later: float = 0.0
+    hidden: Mapping[str, float] = field(default_factory=dict)
     figures: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -75,8 +74,7 @@ def _pending(round_: PendingRound, step: Callable[[RoundResult], StepRollouts]) 
 
 
 def _step(groups: Mapping[str, Groups], result: RoundResult, pages: Mapping[str, Page]) -> StepRollouts:
-    hidden = result.judge_hidden, result.judge_hidden_later
-    return StepRollouts(groups, result.questions, pages, result.seconds, *hidden)
+    return StepRollouts(groups, result.questions, pages, result.seconds, result.hidden)
 
 
 def _sft(game: Game, problems: Sequence[Problem], _book: Mapping[str, Page], stream: tuple[int, ...]) -> PendingStep:

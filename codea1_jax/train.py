@@ -205,10 +205,8 @@ def learn(
         "book/tests": float(sum(map(len, book.values()))),
         "book/questions": float(sum(map(bool, book.values()))),
         **metrics,
-        **{f"seconds/{name}": value for name, value in seconds.items()},
+        **{f"seconds/{name}": value for name, value in {**seconds, **rollouts.hidden}.items()},
         **rollouts.figures,
-        "seconds/judge_hidden": rollouts.judge_hidden,
-        **({"seconds/judge_hidden_by_updates": rollouts.judge_hidden_later} if training.steps.async_steps else {}),
         "seconds/step": sum(seconds.values()),
     }
     return replace(state, step=state.step + 1, policies=policies, book=book), metrics

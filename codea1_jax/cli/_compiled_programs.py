@@ -23,7 +23,7 @@ def keep_compiled_programs() -> None:
 
     Several processes keep theirs only in a folder that the variable names and all of them read: with a disk each,
     the first would find what it needs and then wait for the others, which compile it again. With
-    `JAX_SHARE_BINARY_BETWEEN_HOSTS` one process compiles for all, on CPUs too, which must be alike.
+    `JAX_SHARE_BINARY_BETWEEN_HOSTS` one process compiles for all; if they run on CPUs, these must be of one kind.
     Must be called once the processes have met and before anything is compiled.
     """
     import jax
@@ -76,7 +76,7 @@ def _read_what_the_first_process_compiles() -> None:
     """Lets processes on CPUs compile once what runs on all of them, as JAX itself does on GPUs.
 
     JAX hashes a CPU's features with the devices of the process, so that no two processes share a key; and where the
-    first process finds a program in the folder, those that looked too early would wait in vain for what it sends.
+    first process finds a program in the folder, it sends nothing, and those that looked earlier would wait in vain.
     """
     from jax._src import cache_key, compilation_cache, compiler, config  # neither key nor who compiles can be set
 
@@ -107,7 +107,7 @@ def _read_what_the_first_process_compiles() -> None:
 
 
 def _sent(client: Any, key: str) -> bytes | None:
-    """What a process has put on the hosts' board, or None as long as it has not."""
+    """What another process has put under a key in the coordination service; None if it has not yet."""
     from jax.errors import JaxRuntimeError
 
     try:

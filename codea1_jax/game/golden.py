@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 
 from codea1_jax.game.judging import Judgement, PendingJudgement, StatedAnswers
-from codea1_jax.game.round import Game, PendingRound, RoundResult, sample_programs
+from codea1_jax.game.round import Game, PendingRound, RoundResult, hidden_judging, sample_programs
 from codea1_jax.game.scoring import score_question
 from codea1_jax.hosts.agreement import in_thread
 from codea1_jax.hosts.gather import gathered, is_mine
@@ -54,8 +54,8 @@ def begin_golden(game: Game, problems: Sequence[Problem], stream: tuple[int, ...
             score_question(problems[i], {}, tests, groups[i], judgement, scoring)
             for i, (tests, judgement) in judgements.items()
         )
-        hidden = min(judging.result()[1], asked) - sampled
-        return RoundResult(questions, {**sampling, "judge_wait": judged - asked}, hidden, hidden)
+        hidden = hidden_judging(sampled, sampled, min(judging.result()[1], asked))
+        return RoundResult(questions, {**sampling, "judge_wait": judged - asked}, hidden)
 
     return PendingRound(tuple(groups), sampling, result)
 

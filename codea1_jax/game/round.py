@@ -64,15 +64,13 @@ class Game:
 class RoundResult:
     """The outcome of a round and the seconds its stages took; `judge_wait` is judging that nothing has hidden.
 
-    judge_hidden: the seconds of judging while something else was done, such as sampling more suites.
-    judge_hidden_later: those of them that came after the round was sampled: where steps are drawn ahead, while the step
-    before is learned from.
+    hidden: seconds of judging while something else was done, such as sampling more suites (`judge_hidden`), and those
+    of them after the round was sampled (`judge_hidden_after_sampling`).
     """
 
     questions: tuple[QuestionRollout, ...]
     seconds: Mapping[str, float]
-    judge_hidden: float = 0.0
-    judge_hidden_later: float = 0.0
+    hidden: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -129,11 +127,15 @@ def begin_round(
             for i, problem in enumerate(problems)
         )
         ended = max((judging.ended for judging in pending.values()), default=judging_since)
-        hidden_until = min(ended, asked)
-        hidden, later = hidden_until - judging_since, max(0.0, hidden_until - suites_done)
-        return RoundResult(questions, {**sampling, "judge_wait": judged - asked}, hidden, later)
+        hidden = hidden_judging(judging_since, suites_done, min(ended, asked))
+        return RoundResult(questions, {**sampling, "judge_wait": judged - asked}, hidden)
 
     return PendingRound(tuple(groups), sampling, result)
+
+
+def hidden_judging(began: float, sampled: float, ended: float) -> dict[str, float]:
+    """`RoundResult.hidden` of judging between two instants of the clock, and that at which all was sampled."""
+    return {"judge_hidden": ended - began, "judge_hidden_after_sampling": max(0.0, ended - max(began, sampled))}
 
 
 def sample_programs(game: Game, problems: Sequence[Problem], stream: tuple[int, ...]) -> list[tuple[Candidate, ...]]:

@@ -55,7 +55,7 @@ class Pod:
             "JAX_PLATFORMS": "cpu",
             "XLA_FLAGS": f"{flags} --xla_force_host_platform_device_count={here}".strip(),
             "JAX_COMPILATION_CACHE_DIR": kept.get("JAX_COMPILATION_CACHE_DIR", str(self.compiled)),
-            "JAX_SHARE_BINARY_BETWEEN_HOSTS": "1",
+            "JAX_SHARE_BINARY_BETWEEN_HOSTS": "1",  # they share this machine's cores, and each would compile the same
             "PYTHONFAULTHANDLER": "1",
         }
 

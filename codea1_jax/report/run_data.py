@@ -25,11 +25,15 @@ Columns = dict[str, list[float | None]]
 
 @dataclass(frozen=True)
 class Run:
-    """What one run contributes. `metrics` holds, for every kind of line, equally long columns by name."""
+    """What one run contributes. `metrics` holds, for every kind of line, equally long columns by name.
+
+    ahead: whether its steps are drawn ahead (train.async_steps).
+    """
 
     name: str
     group: str
     total_steps: int | None
+    ahead: bool
     config: str
     versions: Mapping[str, Any]
     summary: Mapping[str, Any]
@@ -57,7 +61,8 @@ def read_runs(run_dirs: Sequence[Path], rollout_bytes: int) -> list[Run]:
         Run(
             name=name,
             group=group,
-            total_steps=_total_steps(config),
+            total_steps=_train_setting(config, "steps"),
+            ahead=bool(_train_setting(config, "async_steps")),
             config=text,
             versions=read_document(path / VERSIONS_FILE),
             summary=read_document(path / SUMMARY_FILE),
@@ -103,10 +108,10 @@ def _seedless(config: Any) -> Any:
     return config
 
 
-def _total_steps(config: Any) -> int | None:
+def _train_setting(config: Any, name: str) -> int | None:
     train = config.get("train") if isinstance(config, dict) else None
-    steps = train.get("steps") if isinstance(train, dict) else None
-    return steps if isinstance(steps, int) else None
+    value = train.get(name) if isinstance(train, dict) else None
+    return value if isinstance(value, int) else None
 
 
 def _text(path: Path) -> str:

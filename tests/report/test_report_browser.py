@@ -52,7 +52,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     lengths = {"a-0": 40, "a-1": 40, "b": 30}
     several = [write_example_run(root / name, steps=n, seed=seed) for seed, (name, n) in enumerate(lengths.items())]
     ahead = write_example_run(root / "ahead", steps=12)
-    _judge_behind_updates(ahead / "metrics.jsonl", 0.3)
+    _draw_ahead(ahead, 0.3)
     return {
         "one": build_report([one]),
         "several": build_report(several, root / "several.html"),
@@ -60,13 +60,15 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     }
 
 
-def _judge_behind_updates(metrics: Path, seconds: float) -> None:
-    """As if the steps had been drawn ahead, and so many seconds more of judging been hidden by updates."""
+def _draw_ahead(run: Path, seconds: float) -> None:
+    """Makes it a run whose steps are drawn ahead, and whose updates hide so many seconds of judging."""
+    config, metrics = run / "config.yaml", run / "metrics.jsonl"
+    config.write_text(config.read_text().replace("train:\n", "train:\n  async_steps: 1\n"))
     lines = [json.loads(line) for line in metrics.read_text().splitlines()]
     for line in lines:
         if line["kind"] == "train":
             line["seconds/judge_hidden"] += seconds
-            line["seconds/judge_hidden_by_updates"] = seconds
+            line["seconds/judge_hidden_after_sampling"] = seconds
     metrics.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
 
 
