@@ -1,6 +1,6 @@
 """Rehearses presets in turn and prints what each took: `make rehearse-all`, minutes a preset.
 
-    python scripts/rehearse_all.py [--presets NAME ...] [key=value ...]
+    python scripts/rehearse_all.py [key=value ...] [--presets NAME ...]
 
 By default every size of Qwen2.5-Coder with a1, golden, self_play and sft, on v5e, v5p, v6e and H100s. Overrides are for
 all of them, such as data that is here. Presets share their compiled programs. A stopped sweep resumes where it was: a

@@ -31,12 +31,13 @@ class StageFailed(Exception):
 
 @dataclass(frozen=True)
 class Pod:
-    """`processes` processes with `devices` virtual devices in all; their logs go to `logs`."""
+    """`processes` processes with `devices` virtual devices in all; their logs go to `logs`. flags: XLA's, besides."""
 
     processes: int
     devices: int
     logs: Path
     compiled: Path  # the folder of compiled programs that they share, unless the user has named one
+    flags: tuple[str, ...] = ()
 
     def command(self, index: int, arguments: Sequence[str], address: str) -> list[str]:
         """The words of `codea1` as one of the processes; it does not outlive this one."""
@@ -50,10 +51,10 @@ class Pod:
         """That of the processes."""
         kept = {name: value for name, value in os.environ.items() if name not in FOREIGN}
         flags = re.sub(r"--xla_force_host_platform_device_count=\S+", "", kept.get("XLA_FLAGS", ""))
-        here = self.devices // self.processes
+        here = f"--xla_force_host_platform_device_count={self.devices // self.processes}"
         return kept | {
             "JAX_PLATFORMS": "cpu",
-            "XLA_FLAGS": f"{flags} --xla_force_host_platform_device_count={here}".strip(),
+            "XLA_FLAGS": " ".join([*flags.split(), *self.flags, here]),
             "JAX_COMPILATION_CACHE_DIR": kept.get("JAX_COMPILATION_CACHE_DIR", str(self.compiled)),
             "JAX_SHARE_BINARY_BETWEEN_HOSTS": "1",  # they share this machine's cores, and each would compile the same
             "PYTHONFAULTHANDLER": "1",

@@ -36,6 +36,12 @@ from codea1_jax.rehearse.shrink import STEPS, differences, own_starts, shrink, s
 RESULT = "rehearsal.json"
 STAGE_SECONDS = 1800.0
 DONE, STOPPED = 0, 130  # exit codes of a run that ended, and of one that was stopped and can go on
+# XLA multiplies bfloat16 as float32 on CPUs. Without these it converts all kernels of a block of decoding at once and
+# keeps them, which takes twice the model's own memory.
+SPARING = (
+    "--xla_disable_hlo_passes=while-loop-invariant-code-motion",
+    "--xla_cpu_enable_concurrency_optimized_scheduler=false",
+)
 # What no rehearsal can show, and what shows it instead.
 NOT_REHEARSED = (
     "the accelerator's own kernels, its memory and its speed: codea1 plan",
@@ -240,7 +246,7 @@ class Rehearsal:
     @property
     def _pod(self) -> Pod:
         if self.full_width:
-            return Pod(1, 1, self.directory / "logs", self.directory / "compiled")
+            return Pod(1, 1, self.directory / "logs", self.directory / "compiled", SPARING)
         most = min(self.hosts, MOST_PROCESSES, self.devices)
         processes = max(count for count in range(1, most + 1) if self.devices % count == 0)
         return Pod(processes, self.devices, self.directory / "logs", self.directory / "compiled")

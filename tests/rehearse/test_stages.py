@@ -15,7 +15,7 @@ from codea1_jax.errors import UserError
 from codea1_jax.files import read_lines
 from codea1_jax.models.chips import find_hardware
 from codea1_jax.rehearse.pod import Pod
-from codea1_jax.rehearse.rehearsal import Rehearsal, Stage, prepare
+from codea1_jax.rehearse.rehearsal import SPARING, Rehearsal, Stage, prepare
 
 STAGES = (
     *("data", "mesh", "model", "settings", "checkpoints"),
@@ -245,3 +245,30 @@ def test_a_preset_of_a_pod_is_rehearsed_on_real_rows_with_qwens_vocabulary(share
     smaller = {row["what"]: (row["in the run"], row["here"]) for row in document["smaller"]}
     assert smaller["model: num_layers"] == (28, 2) and smaller["train.questions"] == (256, 2)
     assert "model: vocab_size" not in smaller and "model: num_heads" not in smaller
+
+
+CHAIN = """
+import jax, jax.numpy as jnp
+
+def chain(kernels, x):
+    def turn(carry):
+        i, x = carry
+        for kernel in kernels:
+            x = jnp.einsum("bi,oi->bo", x, kernel)
+        return i + 1, x
+    return jax.lax.while_loop(lambda carry: carry[0] < 8, turn, (0, x))
+
+kernels = [jax.ShapeDtypeStruct((512, 512), jnp.bfloat16)] * 8
+x = jax.ShapeDtypeStruct((4, 512), jnp.bfloat16)
+print(jax.jit(chain).lower(kernels, x).compile().memory_analysis().temp_size_in_bytes)
+"""
+
+
+def test_at_full_width_a_loop_converts_one_kernel_at_a_time(tmp_path):
+    """By the compiler's own account of temporaries. All eight at once would take eight times as much."""
+    pod = Pod(1, 1, tmp_path, tmp_path / "compiled", SPARING)
+    made = subprocess.run(
+        [sys.executable, "-c", CHAIN], env=pod.environment, stdout=subprocess.PIPE, text=True, check=True, timeout=120
+    )
+    one = 512 * 512 * 4
+    assert int(made.stdout) < 1.5 * one
