@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from gcs_emulator import running_emulator
 from tiny_run import SETTINGS, finish, start_codea1
@@ -224,6 +225,24 @@ def test_the_command_says_what_failed_and_what_was_smaller(tmp_path):
     assert document["not_exercised"][: len(STAGES)] == [*STAGES[1:], "export code"]
     assert any("codea1 plan" in line for line in document["not_exercised"])
     assert err.splitlines()[-1].startswith("FAIL data (0 s): data.source: ")
+
+
+@pytest.fixture(scope="module")
+def eight_devices(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """A rehearsal of a preset for eight H100, stage by stage."""
+    directory = tmp_path_factory.mktemp("rehearsals")
+    pq.write_table(pq.read_table(shared_data / "evalplus_sample.parquet").slice(0, 4), directory / "tasks.parquet")
+    data = (f"data.source={shared_data / 'kodcode_sample.json'}", "data.limit=40")
+    tasks = f"eval.datasets=[{directory / 'tasks.parquet'}]"
+    return rehearsal_of("1.5b/sft_h100", directory / "sft", *data, tasks, devices=8).stages()
+
+
+@pytest.mark.shared_data
+@pytest.mark.parametrize("name", [*STAGES, "export test"])
+def test_a_preset_of_eight_devices_passes_every_stage_on_real_rows(name, eight_devices):
+    """In turn; a stage is a test, because three of them compile programs."""
+    stage = next(eight_devices)
+    assert (stage.name, stage.works) == (name, True), stage.detail
 
 
 @pytest.mark.long
