@@ -31,7 +31,10 @@ class StageFailed(Exception):
 
 @dataclass(frozen=True)
 class Pod:
-    """`processes` processes with `devices` virtual devices in all; their logs go to `logs`. flags: XLA's, besides."""
+    """`processes` processes with `devices` virtual devices in all; their logs go to `logs`.
+
+    flags: for XLA, in addition to the user's.
+    """
 
     processes: int
     devices: int
@@ -121,7 +124,8 @@ class Running:
         if took > STOP_SECONDS:
             raise StageFailed(
                 f"saved and stopped {took:.0f} s after SIGTERM; a cloud that takes a machine back gives it "
-                f"{STOP_SECONDS:.0f} s: set checkpoint.every lower, so that less is lost"
+                f"{STOP_SECONDS:.0f} s: if this machine was busy, rehearse again; otherwise set checkpoint.every "
+                "lower, so that less is lost"
             )
         return took
 

@@ -36,9 +36,9 @@ from codea1_jax.rehearse.shrink import STEPS, differences, own_starts, shrink, s
 RESULT = "rehearsal.json"
 STAGE_SECONDS = 1800.0
 DONE, STOPPED = 0, 130  # exit codes of a run that ended, and of one that was stopped and can go on
-# XLA multiplies bfloat16 as float32 on CPUs. Without these it converts all kernels of a block of decoding at once and
-# keeps them, which takes twice the model's own memory.
-SPARING = (
+# On CPUs XLA converts bfloat16 kernels to float32 to multiply them: with these flags one at a time, otherwise all of
+# them before the loop that decodes, which takes twice the memory of the model itself.
+LOW_MEMORY_FLAGS = (
     "--xla_disable_hlo_passes=while-loop-invariant-code-motion",
     "--xla_cpu_enable_concurrency_optimized_scheduler=false",
 )
@@ -246,7 +246,7 @@ class Rehearsal:
     @property
     def _pod(self) -> Pod:
         if self.full_width:
-            return Pod(1, 1, self.directory / "logs", self.directory / "compiled", SPARING)
+            return Pod(1, 1, self.directory / "logs", self.directory / "compiled", LOW_MEMORY_FLAGS)
         most = min(self.hosts, MOST_PROCESSES, self.devices)
         processes = max(count for count in range(1, most + 1) if self.devices % count == 0)
         return Pod(processes, self.devices, self.directory / "logs", self.directory / "compiled")

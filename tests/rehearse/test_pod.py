@@ -75,6 +75,6 @@ def test_the_most_memory_that_processes_have_had_is_known(tmp_path):
 def test_devices_are_shared_out_and_no_cluster_or_accelerator_is_seen(tmp_path, monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", "--xla_a=1 --xla_force_host_platform_device_count=3")
     monkeypatch.setenv("TPU_WORKER_HOSTNAMES", "a,b")
-    environment = Pod(4, 16, tmp_path, tmp_path).environment
-    assert environment["XLA_FLAGS"].split() == ["--xla_a=1", "--xla_force_host_platform_device_count=4"]
+    environment = Pod(4, 16, tmp_path, tmp_path, ("--xla_b=2",)).environment
+    assert environment["XLA_FLAGS"].split() == ["--xla_a=1", "--xla_b=2", "--xla_force_host_platform_device_count=4"]
     assert environment["JAX_PLATFORMS"] == "cpu" and "TPU_WORKER_HOSTNAMES" not in environment

@@ -16,7 +16,7 @@ from codea1_jax.errors import UserError
 from codea1_jax.files import read_lines
 from codea1_jax.models.chips import find_hardware
 from codea1_jax.rehearse.pod import Pod
-from codea1_jax.rehearse.rehearsal import SPARING, Rehearsal, Stage, prepare
+from codea1_jax.rehearse.rehearsal import LOW_MEMORY_FLAGS, Rehearsal, Stage, prepare
 
 STAGES = (
     *("data", "mesh", "model", "settings", "checkpoints"),
@@ -240,7 +240,7 @@ def eight_devices(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -
 @pytest.mark.shared_data
 @pytest.mark.parametrize("name", [*STAGES, "export test"])
 def test_a_preset_of_eight_devices_passes_every_stage_on_real_rows(name, eight_devices):
-    """In turn; a stage is a test, because three of them compile programs."""
+    """Each stage is a test of its own, so that none comes near the time limit of a test. They run in this order."""
     stage = next(eight_devices)
     assert (stage.name, stage.works) == (name, True), stage.detail
 
@@ -284,8 +284,8 @@ print(jax.jit(chain).lower(kernels, x).compile().memory_analysis().temp_size_in_
 
 
 def test_at_full_width_a_loop_converts_one_kernel_at_a_time(tmp_path):
-    """By the compiler's own account of temporaries. All eight at once would take eight times as much."""
-    pod = Pod(1, 1, tmp_path, tmp_path / "compiled", SPARING)
+    """The compiler reports its temporary buffers; with all kernels converted at once they would hold eight."""
+    pod = Pod(1, 1, tmp_path, tmp_path / "compiled", LOW_MEMORY_FLAGS)
     made = subprocess.run(
         [sys.executable, "-c", CHAIN], env=pod.environment, stdout=subprocess.PIPE, text=True, check=True, timeout=120
     )
