@@ -25,6 +25,14 @@ jax.config.update("jax_compilation_cache_dir", str(ROOT / ".cache" / "jax"))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def whole_entries() -> None:
+    """Two processes of tests share the cache: neither may read what the other has half written."""
+    from codea1_jax.cli._compiled_programs import write_entries_whole  # arrays are checked in what is imported later
+
+    write_entries_whole()
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The real dataset rows. Tests that need them carry the marker `shared_data`."""

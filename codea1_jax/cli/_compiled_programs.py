@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import platform
+import threading
 import time
 from collections.abc import Iterable
 from functools import wraps
@@ -38,10 +39,37 @@ def keep_compiled_programs() -> None:
     if os.environ.get(_FOLDER, "").startswith("gs://"):
         # JAX also names the place to XLA, for the autotuner of GPUs. XLA cannot open a bucket, and would fail.
         jax.config.update("jax_persistent_cache_enable_xla_caches", "none")
+    write_entries_whole()
     if several:
         _write_from_every_process()
         if _one_process_compiles() and jax.default_backend() == "cpu":
             _read_what_the_first_process_compiles()
+
+
+def write_entries_whole() -> None:
+    """Lets an entry of the cache appear whole or not at all, in place of what was there.
+
+    JAX writes in place and never replaces an entry: one that a kill or a full disk has cut short would be compiled
+    again at every start, with a warning. Buckets keep whole objects only; a folder of limited size, which JAX locks,
+    is left to it.
+    """
+    from jax._src.lru_cache import LRUCache  # how entries are written cannot be set
+
+    put_in_place = LRUCache.put
+
+    def put_whole(self: LRUCache, key: str, value: bytes) -> None:
+        if self.eviction_enabled or "://" in str(self.path):
+            put_in_place(self, key, value)
+            return
+        entry = Path(self.path) / f"{key}-cache"
+        partial = entry.with_name(f".{key}.{os.getpid()}.{threading.get_ident()}")
+        try:
+            partial.write_bytes(value)
+            partial.replace(entry)
+        finally:
+            partial.unlink(missing_ok=True)
+
+    LRUCache.put = put_whole
 
 
 def _write_from_every_process() -> None:

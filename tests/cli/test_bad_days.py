@@ -78,7 +78,9 @@ sys.exit(cli.main(sys.argv[1:]))
 
 
 def test_a_full_disk_ends_training_with_one_line(tmp_path):
-    line = failed(start_script("-c", FULL_DISK, *train_arguments(tmp_path / "run", *STEPS)))
+    nothing_compiled_is_kept = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "1000"}  # it would not fit either
+    arguments = train_arguments(tmp_path / "run", *STEPS)
+    line = failed(start_script("-c", FULL_DISK, *arguments, **nothing_compiled_is_kept))
     assert line == (
         f"codea1: cannot save to {tmp_path / 'run' / 'checkpoints'}: File too large (steps that are saved: [1]); "
         "free some space or fix the storage, then repeat the command (a run continues with --resume)"
