@@ -36,56 +36,70 @@ def token_logprobs(
     pieces = _cut(jnp.pad(hidden, ((0, 0), (0, padding), (0, 0))), steps)
     goals = _cut(jnp.pad(targets, ((0, 0), (0, padding))), steps)
     table = constrain(table, "vocab", "width")
-
-    def one_chunk(piece: tuple[Array, Array]) -> tuple[Array, Array]:
-        return _scores(temperature, piece[0], table, piece[1])
-
-    logprobs, entropy = jax.lax.map(one_chunk, (pieces, goals))
-    return _join(logprobs)[:, :time], _join(entropy)[:, :time]
+    return jax.tree.map(lambda x: _join(x)[:, :time], _scores(temperature, pieces, table, goals))
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _scores(temperature: float, states: Array, table: Array, targets: Array) -> tuple[Array, Array]:
-    """One chunk. Its backward pass computes the logits again and keeps none of them."""
-    return _scores_forward(temperature, states, table, targets)[0]
-
-
-def _logits(temperature: float, states: Array, table: Array) -> Float[Array, "batch time vocab"]:
-    states = constrain(states, "batch", "time", "width")
-    product = jnp.einsum("btw,vw->btv", states, table.astype(states.dtype), preferred_element_type=jnp.float32)
-    return constrain(product, "batch", "time", "vocab") / temperature
+def _scores(temperature: float, pieces: Array, table: Array, goals: Array) -> tuple[Array, Array]:
+    """Chunk by chunk. The backward pass computes the logits again and keeps none of them."""
+    return _scores_forward(temperature, pieces, table, goals)[0]
 
 
 def _scores_forward(
-    temperature: float, states: Array, table: Array, targets: Array
+    temperature: float, pieces: Array, table: Array, goals: Array
 ) -> tuple[tuple[Array, Array], tuple[Array, ...]]:
-    logits = _logits(temperature, states, table)
-    normalizer = jax.nn.logsumexp(logits, axis=-1)
-    # A sum over the one that is chosen: a device that holds a part of the vocabulary needs no other's logits.
-    chosen = jnp.sum(jnp.where(_is_target(targets, table), logits, 0), axis=-1)
-    expected = jnp.sum(jnp.exp(logits - normalizer[..., None]) * logits, axis=-1)
-    entropy = normalizer - expected
-    return (chosen - normalizer, entropy), (states, table, targets, normalizer, entropy)
+    product_table = table.astype(pieces.dtype)  # once, not in every chunk
+
+    def one_chunk(piece: tuple[Array, Array]) -> tuple[Array, Array, Array]:
+        states, targets = piece
+        logits = _logits(temperature, states, product_table)
+        largest = jnp.max(logits, axis=-1)
+        # What follows reads the logits once, for all three sums.
+        logits = logits - largest[..., None]
+        weights = jnp.exp(logits)
+        total = jnp.sum(weights, axis=-1)
+        expected = jnp.sum(weights * logits, axis=-1) / total
+        # A sum over the one that is chosen: a device that holds a part of the vocabulary needs no other's logits.
+        chosen = jnp.sum(jnp.where(_is_target(targets, table), logits, 0), axis=-1)
+        log_total = jnp.log(total)
+        return chosen - log_total, log_total - expected, largest + log_total
+
+    logprobs, entropy, normalizer = jax.lax.map(one_chunk, (pieces, goals))
+    return (logprobs, entropy), (pieces, table, goals, normalizer, entropy)
 
 
 def _scores_backward(
     temperature: float, kept: tuple[Array, ...], gradients: tuple[Array, Array]
 ) -> tuple[Array, Array, None]:
     """With p the softmax and H its entropy: d log p(target) = onehot - p, and dH = -p (log p + H)."""
-    states, table, targets, normalizer, entropy = kept
-    to_logprob, to_entropy = (g[..., None] for g in gradients)
-    logprobs = _logits(temperature, states, table) - normalizer[..., None]
-    p = jnp.exp(logprobs)
-    change = jnp.where(_is_target(targets, table), to_logprob, 0) - p * (
-        to_logprob + to_entropy * (logprobs + entropy[..., None])
-    )
-    change = (change / temperature).astype(states.dtype)
-    to_states = jnp.einsum("btv,vw->btw", change, table.astype(states.dtype))
-    to_table = jnp.einsum("btv,btw->vw", change, states, preferred_element_type=table.dtype)
-    return to_states, to_table, None
+    pieces, table, goals, normalizer, entropy = kept
+    product_table = table.astype(pieces.dtype)
+
+    def one_chunk(to_table: Array, piece: tuple[Array, ...]) -> tuple[Array, Array]:
+        states, targets, *of_tokens = piece
+        normalizer, entropy, to_logprob, to_entropy = (x[..., None] for x in of_tokens)
+        logprobs = _logits(temperature, states, product_table) - normalizer
+        p = jnp.exp(logprobs)
+        change = jnp.where(_is_target(targets, table), to_logprob, 0) - p * (
+            to_logprob + to_entropy * (logprobs + entropy)
+        )
+        change = (change / temperature).astype(states.dtype)
+        to_states = jnp.einsum("btv,vw->btw", change, product_table)
+        to_table += jnp.einsum("btv,btw->vw", change, states, preferred_element_type=table.dtype)
+        return to_table, to_states
+
+    of_chunks = (pieces, goals, normalizer, entropy, *gradients)
+    to_table, to_pieces = jax.lax.scan(one_chunk, jnp.zeros_like(table), of_chunks)
+    return to_pieces, to_table, None
 
 
 _scores.defvjp(_scores_forward, _scores_backward)
+
+
+def _logits(temperature: float, states: Array, table: Array) -> Float[Array, "batch time vocab"]:
+    states = constrain(states, "batch", "time", "width")
+    product = jnp.einsum("btw,vw->btv", states, table, preferred_element_type=jnp.float32)
+    return constrain(product, "batch", "time", "vocab") / temperature
 
 
 def _is_target(targets: Array, table: Array) -> Bool[Array, "batch time vocab"]:

@@ -36,7 +36,7 @@ from codea1_jax.rehearse.shrink import STEPS, differences, own_starts, shrink, s
 RESULT = "rehearsal.json"
 STAGE_SECONDS = 1800.0
 DONE, STOPPED = 0, 130  # exit codes of a run that ended, and of one that was stopped and can go on
-# A rehearsal compiles more than it computes. By XLA's older generator of fused kernels a preset takes a sixth less time.
+# A rehearsal compiles more than it computes: with XLA's older generator of fused kernels it takes a sixth less time.
 QUICK_COMPILER_FLAGS = ("--xla_cpu_use_fusion_emitters=false",)
 # On CPUs XLA converts bfloat16 kernels to float32 to multiply them: with these flags one at a time, otherwise all of
 # them before the loop that decodes, which takes twice the memory of the model itself.
