@@ -15,6 +15,7 @@ from typing import Any
 
 import jax
 from jax.experimental import topologies
+from jax.sharding import Mesh
 from jax.stages import Lowered
 
 from codea1_jax.config import Config
@@ -25,6 +26,7 @@ from codea1_jax.plan.compiled.collectives import received_bytes
 from codea1_jax.plan.compiled.compiler import ProgramName
 from codea1_jax.plan.compiled.cuda import absent_gpus
 from codea1_jax.plan.compiled.duration import expected_seconds
+from codea1_jax.plan.compiled.kept import Made, made_once
 from codea1_jax.plan.compiled.programs import make_programs
 
 
@@ -73,33 +75,43 @@ def _compile_all(
         if name.shape:
             smaller.setdefault(name.phase, []).append(name.shape)
     known: dict[str, dict[str, Any]] = {}
-    for program in make_programs(make_planned_run(config, hardware), make_mesh(config.mesh, devices), smaller):
+    mesh = make_mesh(config.mesh, devices)
+    for program in make_programs(make_planned_run(config, hardware), mesh, smaller):
         if ProgramName(program.name, program.shape) in wanted:
             say(phase=program.name, shape=program.shape)
             lowered = program.lower()
             text = lowered.as_text()  # both policies' updates, for example, are one program
             if text not in known:
-                known[text] = _compile(lowered, hardware)
+                known[text] = _figures(lowered, text, mesh, hardware)
             say(phase=program.name, shape=program.shape, resident=program.resident, **known[text])
 
 
-def _compile(lowered: Lowered, hardware: Hardware) -> dict[str, Any]:
-    started = time.perf_counter()
+def _figures(lowered: Lowered, text: str, mesh: Mesh, hardware: Hardware) -> dict[str, Any]:
+    """What is said of a program; `text` is the lowered one's."""
     try:
-        compiled = lowered.compile()
+        made = made_once(text, f"{hardware.name} {mesh.device_ids.tolist()}", lambda: _compiled(lowered))
     except jax.errors.JaxRuntimeError as error:
         return {"refused" if "RESOURCE_EXHAUSTED" in str(error) else "failed": str(error)}
+    return {
+        "compile_seconds": made.seconds,
+        **made.memory,
+        "received": received_bytes(made.program),
+        "expected": expected_seconds(made.program, hardware),
+    }
+
+
+def _compiled(lowered: Lowered) -> Made:
+    started = time.perf_counter()
+    compiled = lowered.compile()
     memory, text = compiled.memory_analysis(), compiled.as_text()
     assert memory is not None and text is not None  # both compilers give both
-    return {
-        "compile_seconds": time.perf_counter() - started,
+    sizes = {
         "arguments": memory.argument_size_in_bytes,
         "temporaries": memory.temp_size_in_bytes,
         "outputs": memory.output_size_in_bytes,
         "aliased": memory.alias_size_in_bytes,
-        "received": received_bytes(text),
-        "expected": expected_seconds(text, hardware),
     }
+    return Made(time.perf_counter() - started, sizes, text)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,74 @@
+"""A program is compiled once for the same devices by the same compilers, whatever happens to what is kept."""
+
+import pytest
+
+from codea1_jax.config import Config, load
+from codea1_jax.models.chips import find_hardware
+from codea1_jax.plan.compiled import kept
+from codea1_jax.plan.compiled.compiler import ProgramName, compile_programs
+from codea1_jax.plan.compiled.kept import FOLDER, Made, made_once
+
+SOURCE, DEVICES = "module @jit_f", "v5e:2x2 [0, 1, 2, 3]"
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+class Compiler:
+    """Makes something else every time, and counts."""
+
+    def __init__(self):
+        self.times = 0
+
+    def __call__(self) -> Made:
+        self.times += 1
+        return Made(float(self.times), {"arguments": self.times}, f"HloModule {self.times}")
+
+
+def test_only_the_same_program_for_the_same_devices_is_taken_from_before(monkeypatch):
+    compiler = Compiler()
+    first = made_once(SOURCE, DEVICES, compiler)
+    assert made_once(SOURCE, DEVICES, compiler) == first == Made(1.0, {"arguments": 1}, "HloModule 1")
+    assert made_once(SOURCE + " ", DEVICES, compiler).seconds == 2
+    assert made_once(SOURCE, DEVICES + " ", compiler).seconds == 3
+    monkeypatch.setenv("LIBTPU_INIT_ARGS", "--xla_tpu_anything=true")
+    assert made_once(SOURCE, DEVICES, compiler).seconds == 4
+    monkeypatch.delenv("LIBTPU_INIT_ARGS")
+    monkeypatch.setattr(kept, "compilers", lambda: "libtpu 9")
+    assert made_once(SOURCE, DEVICES, compiler).seconds == 5
+    assert compiler.times == len(list(FOLDER.iterdir())) == 5
+
+
+@pytest.mark.parametrize("damage", [lambda whole: whole[:-9], lambda _: b"", lambda whole: whole[:20] + b"?" * 40])
+def test_what_is_damaged_is_made_again(damage):
+    compiler = Compiler()
+    made_once(SOURCE, DEVICES, compiler)
+    (file,) = FOLDER.iterdir()
+    file.write_bytes(damage(file.read_bytes()))
+    assert [made_once(SOURCE, DEVICES, compiler).seconds for _ in range(2)] == [2, 2]
+
+
+def test_where_nothing_can_be_kept_it_is_made_every_time(tmp_path):
+    (tmp_path / ".cache").write_text("no folder")
+    compiler = Compiler()
+    assert [made_once(SOURCE, DEVICES, compiler).seconds for _ in range(2)] == [1, 2]
+
+
+def test_a_compiler_that_fails_leaves_nothing():
+    def fails() -> Made:
+        raise RuntimeError("RESOURCE_EXHAUSTED")
+
+    with pytest.raises(RuntimeError):
+        made_once(SOURCE, DEVICES, fails)
+    assert not FOLDER.exists()
+
+
+def test_a_second_plan_is_of_the_programs_that_the_first_has_compiled():
+    """By libtpu; the seconds that compiling took are never the same twice."""
+    wanted = [ProgramName("clear code")]
+    config, hardware = load(Config, "micro/golden", ["mesh={fsdp: 2, tensor: 2}"]), find_hardware("v5e:2x2")
+    first, second = (compile_programs(config, hardware, wanted, lambda *_: None) for _ in range(2))
+    assert first == second
+    assert len(list(FOLDER.iterdir())) == 1
