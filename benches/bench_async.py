@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import statistics
 import tempfile
+from dataclasses import astuple
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from codea1_jax.files import read_lines
 from codea1_jax.rehearse.pod import Pod
-from codea1_jax.reproduce.results import T975
+from codea1_jax.reproduce.results import mean
 
 SEEDS = 5
 WAYS = {"in turn": 0, "ahead": 1}
@@ -52,14 +53,9 @@ def main() -> None:
     for name in names:
         values = {way: [each[name] for each in runs] for way, runs in found.items()}
         values["difference"] = [b - a for a, b in zip(*values.values(), strict=True)]
-        means[name] = {way: [statistics.mean(of), _half_width(of)] for way, of in values.items()}
-        print(f"{name:32}" + "".join(f"{mean:12.2f} ± {half:5.2f}" for mean, half in means[name].values()))
+        means[name] = {way: astuple(mean(of)) for way, of in values.items()}
+        print(f"{name:32}" + "".join(f"{value:12.2f} ± {margin:5.2f}" for value, margin in means[name].values()))
     print(json.dumps({"bench": "async", "seeds": SEEDS, "means": means}))
-
-
-def _half_width(values: list[float]) -> float:
-    """Of the 95% interval of the mean, by Student's t."""
-    return T975[len(values) - 2] * statistics.stdev(values) / len(values) ** 0.5
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ import re
 import sys
 import time
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from rich.console import Console
@@ -20,7 +19,8 @@ from codea1_jax.cli.plan import progress
 from codea1_jax.config import Config, load, preset_names
 from codea1_jax.models.chips import find_hardware
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run
-from codea1_jax.plan.arithmetic.workload import PlannedRun, phases
+from codea1_jax.plan.arithmetic.workload import PlannedRun, is_sampling, phases
+from codea1_jax.plan.compiled.kept import compilers
 from codea1_jax.plan.forecast import StepCalls, judging_seconds, step_calls
 from codea1_jax.plan.limit import limit_seconds
 from codea1_jax.plan.pictures import steps_picture
@@ -34,7 +34,6 @@ DOCUMENT = ROOT / "docs" / "plan.md"
 PICTURE = ROOT / "docs" / "images" / "step-times.svg"
 DONE = ROOT / ".cache" / "plan_all_done"  # names of the presets that a stopped run had planned
 FILL = 0.25  # mean length of prompts and responses, as a share of the longest allowed
-COMPILERS = ("jaxlib", "libtpu", "jax-cuda12-pjrt")
 HEAD = f"""# Hardware presets, planned
 
 Written by `make plan-all`. Presets are compiled for their hardware, at the longest prompts and responses allowed: by
@@ -92,17 +91,6 @@ def write(plans: Mapping[str, Planned], hours: Mapping[str, tuple[float, float]]
     DOCUMENT.write_text(f"{HEAD}Compiled by {compilers()}.\n\n{markdown(plans)}\n{sections}")
 
 
-def compilers() -> str:
-    """The installed compilers and their versions."""
-    found = []
-    for package in COMPILERS:
-        try:
-            found.append(f"{package} {version(package)}")
-        except PackageNotFoundError:
-            continue
-    return ", ".join(found)
-
-
 def hours(plans: Mapping[str, Planned]) -> dict[str, tuple[float, float]]:
     """Hours of every preset on a planned layout: the least that its steps take, and what its whole run should take."""
     found: dict[str, tuple[float, float]] = {}
@@ -132,8 +120,9 @@ def _planned_like(name: str) -> str:
 def step_seconds(run: PlannedRun, step: StepCalls, plan: Planned) -> tuple[float, float]:
     """A step's seconds, least and expected."""
     least = sum(phase.calls * plan.call_seconds[phase.name][0] for phase in phases(run, FILL))
-    expected = sum(sum(calls.values()) * plan.call_seconds[phase][1] for phase, calls in step.calls.items())
-    return least, expected + judging_seconds(run.config, find_hardware(plan.hardware))
+    expected = {phase: sum(calls.values()) * plan.call_seconds[phase][1] for phase, calls in step.calls.items()}
+    learning = sum(seconds for phase, seconds in expected.items() if not is_sampling(phase))
+    return least, sum(expected.values()) + judging_seconds(run.config, find_hardware(plan.hardware), learning)
 
 
 if __name__ == "__main__":

@@ -6,10 +6,13 @@ Prints every figure's mean difference with its 95% interval, and each seed's own
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
-from codea1_jax.reproduce.experiments import MicroBudget, micro_tables
-from codea1_jax.reproduce.results import figures, mean
+from codea1_jax.reproduce.experiments import tables
+from codea1_jax.reproduce.micro_lab import MicroLab
+from codea1_jax.reproduce.published import published
+from codea1_jax.reproduce.results import read_table
 from codea1_jax.reproduce.write import spelled
 
 if __name__ == "__main__":
@@ -20,11 +23,20 @@ if __name__ == "__main__":
     parser.add_argument("--lab", type=Path, default=Path("runs/lab"))
     parser.add_argument("--seeds", type=int, default=5)
     options = parser.parse_args()
-    table = micro_tables(MicroBudget(options.lab))[options.table]
-    rows = {row.name: [figures(row.command(seed)) for seed in range(options.seeds)] for row in table.rows}
-    for title, key in table.columns:
-        pairs = zip(rows[options.row], rows[options.other], strict=True)
-        differences = [mine[key] - other[key] for mine, other in pairs if key in mine and key in other]
-        if differences:
-            each = ", ".join(f"{difference:+.1f}" for difference in differences)
-            print(f"{title:10} {spelled(mean(differences), sign=True):14} ({each})")
+    papers = published()
+    table = tables(MicroLab(options.lab), papers)[options.table]
+    rows = {row.name: row for row in table.rows}
+    pair = replace(table, rows=(rows[options.other], rows[options.row]))  # differences are to the first row
+
+    def differences(*seeds: int) -> dict[str, str]:
+        """By column, where both rows have the figure."""
+        _, line = read_table(pair, seeds, papers[options.table], "micro").lines
+        return {
+            title: spelled(cell.gain, sign=True)
+            for title, cell in zip(pair.columns, line.cells, strict=True)
+            if cell is not None and cell.gain is not None
+        }
+
+    each = [differences(seed) for seed in range(options.seeds)]
+    for title, difference in differences(*range(options.seeds)).items():
+        print(f"{title:10} {difference:14} ({', '.join(of_seed[title] for of_seed in each)})")

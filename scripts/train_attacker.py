@@ -186,7 +186,11 @@ def picture(runs: Mapping[str, Mapping[str, Sequence[float]]], steps: int) -> st
     """The runs' curves as SVG, a panel for each figure."""
     titles = list(next(iter(runs.values())))[:PANELS]
     curves = [
-        Curves(title, {name: tuple(Mean(value, None) for value in run[title]) for name, run in runs.items()})
+        Curves(
+            title,
+            {name: {step: Mean(value, None) for step, value in enumerate(run[title], 1)} for name, run in runs.items()},
+            paper={},
+        )
         for title in titles
     ]
     body = []
