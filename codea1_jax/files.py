@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Writes a whole UTF-8 file or none: a reader, or a crash, never sees half of it.
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Writes a whole file or none, text as UTF-8: a reader, or a crash, never sees half of it.
 
     Raises OSError (such as a full disk) and leaves the previous file as it was.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     with naming(path):
         try:
-            with temporary.open("w", encoding="utf-8", newline="\n") as file:
-                file.write(text)
+            with temporary.open("wb") as file:
+                file.write(content.encode() if isinstance(content, str) else content)
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(path)

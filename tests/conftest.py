@@ -9,7 +9,7 @@ import pytest
 
 # Read when JAX is imported, here and in the processes that tests start. Compiling is what tests spend their time on.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
-os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")  # a third less to compile
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")  # so it takes a third less
 
 import jax
 

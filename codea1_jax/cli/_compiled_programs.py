@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import platform
-import threading
 import time
 from collections.abc import Iterable
 from functools import wraps
 from pathlib import Path
 from typing import Any
+
+from codea1_jax.files import write_atomically
 
 _FOLDER = "JAX_COMPILATION_CACHE_DIR"
 _LEAST_SECONDS = "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"
@@ -60,14 +61,8 @@ def write_entries_whole() -> None:
     def put_whole(self: LRUCache, key: str, value: bytes) -> None:
         if self.eviction_enabled or "://" in str(self.path):
             put_in_place(self, key, value)
-            return
-        entry = Path(self.path) / f"{key}-cache"
-        partial = entry.with_name(f".{key}.{os.getpid()}.{threading.get_ident()}")
-        try:
-            partial.write_bytes(value)
-            partial.replace(entry)
-        finally:
-            partial.unlink(missing_ok=True)
+        else:
+            write_atomically(Path(self.path) / f"{key}-cache", value)
 
     LRUCache.put = put_whole
 

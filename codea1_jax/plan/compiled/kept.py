@@ -16,6 +16,8 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from codea1_jax.files import write_atomically
+
 FOLDER = Path(".cache/plan")
 COMPILERS = ("jaxlib", "libtpu", "jax-cuda12-pjrt", "jax-cuda13-pjrt")
 FLAGS = ("XLA_FLAGS", "LIBTPU_INIT_ARGS")
@@ -42,10 +44,7 @@ def made_once(source: str, devices: str, make: Callable[[], Made]) -> Made:
         return Made(**json.loads(gzip.decompress(file.read_bytes())))
     made = make()
     with suppress(OSError):  # where nothing can be written it is compiled again
-        FOLDER.mkdir(parents=True, exist_ok=True)
-        partial = file.with_name(f".{name}.{os.getpid()}")
-        partial.write_bytes(gzip.compress(json.dumps(asdict(made)).encode()))
-        partial.replace(file)
+        write_atomically(file, gzip.compress(json.dumps(asdict(made)).encode()))
     return made
 
 
