@@ -18,7 +18,9 @@ def main() -> None:
     workload = json.loads((directory / "workload.json").read_text())
     model = Qwen2(read_config(directory))
     reference = load_params(directory, model)
-    packing = PackingConfig(row_length=512, micro_batch_tokens=1024)
+    # A prompt takes up to a quarter of a row, so that it is seldom computed twice.
+    row_length = max(512, 4 * len(workload[0]["prompt"]))
+    packing = PackingConfig(row_length=row_length, micro_batch_tokens=max(1024, row_length))
     learner = Learner(model, GRPO(GRPOConfig()), OptimizerConfig(), packing, total_steps=100)
     state = learner.init(reference)
     groups = [

@@ -22,6 +22,7 @@ from codea1_jax.rollout import Capacity, Sampler, Sampling
 from codea1_jax.rollout.requests import pages_of
 
 RESIDENT = 3  # resident prompts for every prompt that would fill rows alone: stragglers, and those that come next
+FP8_CAPABILITY = 8, 9  # the oldest compute capability whose kernels can read float8_e4m3fn
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,9 @@ def make_role_samplers(
 
 
 def make_sampler(rollout: RolloutConfig, policy: Policy, seed: int, capacity: Capacity, mesh: Mesh) -> Sampler:
-    """The sampler the configuration asks for. Raises UserError if it needs what is not installed."""
+    """The sampler the configuration asks for. Raises UserError if it needs what is not installed, or other GPUs."""
+    if capacity.fp8:
+        check_fp8(mesh.devices.flat[0])
     if rollout.engine == "jetstream":
         try:
             from codea1_jax.rollout.jetstream.sampler import JetStreamSampler  # noqa: PLC0415  an extra
@@ -91,6 +94,15 @@ def make_sampler(rollout: RolloutConfig, policy: Policy, seed: int, capacity: Ca
         return JetStreamSampler(policy.model, policy.tokenizer, seed=seed, capacity=capacity, mesh=mesh, wait=_wait)
     eos_ids, pad_id = policy.tokenizer.eos_ids, policy.tokenizer.pad_id
     return Sampler(policy.model, eos_ids=eos_ids, pad_id=pad_id, seed=seed, capacity=capacity, mesh=mesh, wait=_wait)
+
+
+def check_fp8(device: Any) -> None:
+    """Raises UserError for a GPU whose kernels cannot read eight-bit floats."""
+    capability = getattr(device, "compute_capability", None)  # of GPUs
+    if capability is not None and tuple(map(int, capability.split("."))) < FP8_CAPABILITY:
+        raise UserError(
+            f"rollout.kv_cache_dtype=fp8: {device.device_kind} cannot read it; set rollout.kv_cache_dtype=auto"
+        )
 
 
 def _wait(block: Any) -> None:
@@ -123,6 +135,7 @@ def capacity_of(
         block=rollout.block,
         prefill_tokens=rollout.prefill_tokens,
         batch_shards=shards,
+        fp8=rollout.kv_cache_dtype == "fp8",
     )
     needed = one.slots * one.prompt_pages + one.rows * one.response_pages
     held = needed if rollout.cache_tokens is None else min(needed, rollout.cache_tokens * replicas // rollout.block)

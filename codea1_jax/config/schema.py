@@ -69,18 +69,21 @@ class Config(Section):
                     f"{name}.start: method.name={self.method.name} trains no policy of that name; leave it out"
                 )
         if self.train.async_steps:
-            self._check_off_policy()
+            self._check_weighed("train.async_steps", "what the policies of an earlier step have drawn")
+        if self.rollout.kv_cache_dtype != "auto":
+            self._check_weighed("rollout.kv_cache_dtype", "what is drawn by rounded keys and values")
         if self.checkpoint.keep_best and not self.eval.every:
             raise ValueError("checkpoint.keep_best: without evaluations none is best; set eval.every")
         return self
 
-    def _check_off_policy(self) -> None:
+    def _check_weighed(self, key: str, drawn: str) -> None:
+        """Refuses a setting by which another policy draws than the one that learns, unless that is corrected."""
         method = METHODS[self.method.name]
         if method.supervised:
-            raise ValueError(f"train.async_steps: method.name={self.method.name} draws nothing; leave it out")
+            raise ValueError(f"{key}: method.name={self.method.name} learns from nothing that is drawn; leave it out")
         for name in method.policies:
             if getattr(self, name).grpo.importance_cap is None:
                 raise ValueError(
-                    f"train.async_steps: what the policies of an earlier step have drawn must be weighed; set "
-                    f"{name}.grpo.importance_cap, as in {name}.grpo.importance_cap=2"
+                    f"{key}: {drawn} must be weighed; set {name}.grpo.importance_cap, as in "
+                    f"{name}.grpo.importance_cap=2"
                 )

@@ -24,7 +24,8 @@ class Chip:
     interconnect: bytes/s that a device can receive from its neighbours over all links at once.
     dimensions: of the torus, 0 for GPUs. kinds: what JAX calls it (`jax.Device.device_kind`). cores: devices per chip.
     clock: Hz in which libtpu counts cycles; 0 for GPUs. host_cores: physical cores of its host, shared out evenly.
-    network: bytes/s that a device can receive from other slices or nodes.
+    network: bytes/s that a device can receive from other slices or nodes. fp8: whether kernels can read float8_e4m3fn,
+    as they can on TPUs and on GPUs of compute capability 8.9 or later.
     """
 
     flops: float
@@ -37,6 +38,7 @@ class Chip:
     network: float
     cores: int = 1
     clock: float = 0.0
+    fp8: bool = True
 
 
 # TPUs: cloud.google.com/tpu/docs/v4, v5e, v5p, v6e and tpu7x ("system architecture"). The interconnect there is stated
@@ -54,8 +56,8 @@ CHIPS = {
     "v5p": Chip(459e12, int(95.74 * GIB), 2765e9, 600e9, 3, ("TPU v5", "TPU v5p"), 26, 6.25e9, clock=1.75e9),
     "v6e": Chip(918e12, int(31.25 * GIB), 1638e9, 400e9, 2, ("TPU v6 lite", "TPU v6e"), 22, 12.5e9, clock=1.75e9),
     "tpu7x": Chip(1153.5e12, int(94.75 * GIB), 3690e9, 300e9, 3, ("TPU7x",), 14, 6.25e9, cores=2, clock=2.2e9),
-    "a100-40": Chip(312e12, int(0.9 * 40e9), 1555e9, 300e9, 0, ("NVIDIA A100-SXM4-40GB",), 6, 1.5625e9),
-    "a100-80": Chip(312e12, int(0.9 * 80e9), 2039e9, 300e9, 0, ("NVIDIA A100-SXM4-80GB",), 6, 1.5625e9),
+    "a100-40": Chip(312e12, int(0.9 * 40e9), 1555e9, 300e9, 0, ("NVIDIA A100-SXM4-40GB",), 6, 1.5625e9, fp8=False),
+    "a100-80": Chip(312e12, int(0.9 * 80e9), 2039e9, 300e9, 0, ("NVIDIA A100-SXM4-80GB",), 6, 1.5625e9, fp8=False),
     "h100": Chip(989e12, int(0.9 * 80e9), 3350e9, 450e9, 0, ("NVIDIA H100 80GB HBM3",), 13, 15.625e9),
     "h200": Chip(989e12, int(0.9 * 141e9), 4800e9, 450e9, 0, ("NVIDIA H200",), 14, 50e9),
     "b200": Chip(2250e12, int(0.9 * 180e9), 8000e9, 900e9, 0, ("NVIDIA B200",), 14, 50e9),

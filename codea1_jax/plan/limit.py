@@ -31,7 +31,7 @@ def limit_seconds(run: PlannedRun, hardware: Hardware, step: StepCalls) -> dict[
 def _sampling(run: PlannedRun, hardware: Hardware, groups: Sequence[Group]) -> float:
     chip, model, devices = hardware.chip, run.model, hardware.devices
     flops, bandwidth = chip.flops * devices, chip.bandwidth * devices
-    token = cache_bytes(model, run.itemsize)
+    token = cache_bytes(model, run.cache_itemsize)
     drawn = [length for group in groups for length in group.responses]
     prompts = layers_flops(model, sum(g.prompt for g in groups), sum(causal(g.prompt) for g in groups))
     seen = sum(group.prompt * sum(group.responses) for group in groups) + sum(map(causal, drawn))

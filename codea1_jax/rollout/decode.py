@@ -236,7 +236,7 @@ class Decoder:
             steps=jnp.zeros((), jnp.int32),
         )
         one = (self.model.config.num_kv_heads, self.capacity.block, self.model.config.head_dim)
-        block = jax.tree.map(lambda x: jnp.zeros((len(rows.token), *one), x.dtype), cache)
+        block = jax.tree.map(lambda _: jnp.zeros((len(rows.token), *one), self.model.dtype), cache)
         return _Progress(rows.token, block, drawn)
 
     def _step(

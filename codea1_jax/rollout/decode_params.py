@@ -2,9 +2,9 @@
 
 In the model's precision, with adapters merged, every layer apart, and split over `tensor` alone: decoding reads every
 parameter at every step and must not fetch it from other devices each time. On a CPU the layers' kernels are transposed:
-XLA multiplies a few rows by a kernel that is not in the processor's caches twice as fast so. Parameters are brought
-there on the devices, once for all prompts of a call; those outside the layers that are so already are used where they
-lie.
+XLA multiplies a few rows by a kernel that is not in the processor's caches twice as fast so. For a cache of eight-bit
+floats keys and values are equalized (`equalize`). Parameters are brought there on the devices, once for all prompts of
+a call; those outside the layers that are so already are used where they lie.
 """
 
 from __future__ import annotations
@@ -20,14 +20,18 @@ from codea1_jax.models.lora import merge
 from codea1_jax.models.qwen2 import Params, Qwen2, abstract_params
 from codea1_jax.models.sharding import serving_shardings, with_shardings
 from codea1_jax.models.unrolled import transpose_kernels, unstack_layers
+from codea1_jax.rollout.equalize import equalize
 
 
-def to_decode_params(model: Qwen2, mesh: Mesh) -> Callable[[Params], Params]:
-    """What brings parameters, adapted ones too, to where and how this model decodes on this mesh."""
+def to_decode_params(model: Qwen2, mesh: Mesh, *, fp8: bool = False) -> Callable[[Params], Params]:
+    """What brings parameters, adapted ones too, to where and how this model decodes on this mesh.
+
+    fp8: whether the cache is of eight-bit floats.
+    """
 
     def convert(params: Params) -> Params:
         moved = parts_to_move(model, mesh, params)
-        return {**params, **mover(model, mesh, tuple(moved))(moved)}
+        return {**params, **mover(model, mesh, tuple(moved), fp8=fp8)(moved)}
 
     return convert
 
@@ -52,21 +56,21 @@ def _shardings(model: Qwen2, mesh: Mesh) -> Params:
     return serving_shardings(model, mesh)
 
 
-def mover(model: Qwen2, mesh: Mesh, parts: tuple[str, ...]) -> Any:
+def mover(model: Qwen2, mesh: Mesh, parts: tuple[str, ...], *, fp8: bool = False) -> Any:
     """One jitted program, compiled once, that brings these parts to how the sampler holds them."""
-    return _mover(model, mesh, parts)  # pyright: ignore[reportArgumentType]  flax modules are hashable
+    return _mover(model, mesh, parts, fp8)  # pyright: ignore[reportArgumentType]  flax modules are hashable
 
 
 @cache
-def _mover(model: Qwen2, mesh: Mesh, parts: tuple[str, ...]) -> Any:
+def _mover(model: Qwen2, mesh: Mesh, parts: tuple[str, ...], fp8: bool) -> Any:
     shardings = _decode_shardings(model, mesh)
-    move = partial(_moved, model, mesh)
+    move = partial(_moved, model, mesh, fp8)
     return jax.jit(move, out_shardings={name: shardings[name] for name in parts})
 
 
-def _moved(model: Qwen2, mesh: Mesh, params: Params) -> Params:
+def _moved(model: Qwen2, mesh: Mesh, fp8: bool, params: Params) -> Params:
     moved = jax.tree.map(lambda x: x.astype(model.dtype), merge(params))
-    layers = unstack_layers(moved["layers"])
+    layers = unstack_layers(equalize(moved["layers"], model.config) if fp8 else moved["layers"])
     return {**moved, "layers": tuple(map(transpose_kernels, layers)) if _transposes(mesh) else layers}
 
 
@@ -95,5 +99,5 @@ def _of_transposed(matrix: NamedSharding) -> NamedSharding:
 
 def abstract_decode_params(model: Qwen2, mesh: Mesh) -> Params:
     """The placed shapes of what `to_decode_params` makes of parameters."""
-    shapes = jax.eval_shape(partial(_moved, model, mesh), abstract_params(model))
+    shapes = jax.eval_shape(partial(_moved, model, mesh, False), abstract_params(model))
     return with_shardings(shapes, _decode_shardings(model, mesh))

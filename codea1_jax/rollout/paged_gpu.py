@@ -92,13 +92,13 @@ def _kernel(tables: Any, lengths: Any, keys: Any, values: Any, q: Any, mixed: An
         number = tables[tile, place // page_size]
 
         def look_up(store: Any) -> Array:
-            return store[number, head, place % page_size]
+            return store[number, head, place % page_size].astype(q.dtype)
 
         scores = plgpu.dot(q[...], look_up(keys), trans_b=True).astype(jnp.float32) / math.sqrt(head_dim)
         scores = jnp.where(seen[None], scores, MASKED)
         highest = jnp.maximum(top, jnp.max(scores, axis=1))
         weights, fade = jnp.exp(scores - highest[:, None]), jnp.exp(top - highest)
-        added = plgpu.dot(weights.astype(values.dtype), look_up(values)).astype(jnp.float32)
+        added = plgpu.dot(weights.astype(q.dtype), look_up(values)).astype(jnp.float32)
         return highest, fade * total + jnp.sum(weights, axis=1), fade[:, None] * sums + added
 
     rows = q.shape[0]

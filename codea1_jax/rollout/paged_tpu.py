@@ -229,7 +229,7 @@ def _kernel(
             top[...] = jnp.full_like(top, MASKED)
             total[...] = jnp.zeros_like(total)
 
-        k, v = copies.wait(item, tokens)
+        k, v = (x.astype(q.dtype) for x in copies.wait(item, tokens))
         _attend(scale, q[...], k, v, tokens, sums, top, total)
 
         @pl.when(tokens <= k.shape[1])

@@ -91,6 +91,8 @@ class Capacity:
     block: tokens decoded between two looks of the host, and tokens of a page.
     prefill_tokens: tokens of a full prefill of one shard, into which prompts are packed; a longest prompt always fits.
     batch_shards: into that many the mesh splits rows, slots and pages, which must be multiples.
+    fp8: whether pages hold keys and values as float8_e4m3fn, rather than in the model's type. What a block is drawing
+        stays in the latter until the block is complete, and what a prefill computes while it lasts.
 
     At most len(prefill_buckets) prefill programs and, for each kind of sampling used (greedy, plain,
     filtered), len(row_buckets) * len(prompt_page_buckets) * len(response_buckets) decoding programs are ever compiled.
@@ -105,6 +107,7 @@ class Capacity:
     block: int
     prefill_tokens: int
     batch_shards: int = 1
+    fp8: bool = False
 
     def __post_init__(self) -> None:
         for name in ("slots", "width", "rows", "pages", "block", "prefill_tokens", "batch_shards"):

@@ -113,7 +113,7 @@ class Sampler:
         self._seed = seed
         self._capacity = capacity
         self._programs: set[Any] = set()
-        self._to_decode_params = to_decode_params(model, self._mesh)
+        self._to_decode_params = to_decode_params(model, self._mesh, fp8=capacity.fp8)
 
     @property
     def programs(self) -> int:

@@ -3,19 +3,22 @@
 import json
 import logging
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from tiny_run import ROOT
 
 from codea1_jax.builders import judges
 from codea1_jax.builders.judges import make_judge
-from codea1_jax.builders.players import buckets, capacity_of, make_sampler
+from codea1_jax.builders.players import buckets, capacity_of, check_fp8, make_sampler
 from codea1_jax.builders.policies import make_policy, make_prompts
 from codea1_jax.builders.questions import NONE_GIVEN, GivenQuestions, Questions, load_questions
 from codea1_jax.config import Config, RolloutConfig, load, preset_names
 from codea1_jax.errors import UserError
 from codea1_jax.models.sharding import one_device_mesh
+from codea1_jax.rollout import Sampler
 from codea1_jax.rollout.jetstream.sampler import JetStreamSampler
 from data_pipeline import Problem
 from sandbox import Job, SandboxPool, SandboxUnavailable
@@ -152,6 +155,16 @@ def sampler_of(preset, *overrides):
     policy = make_policy(load(Config, "micro/a1").model)
     capacity = capacity_of(config.rollout, shards=1, prompts=1, samples=1, prompt=16, response=8)
     return make_sampler(config.rollout, policy, 0, capacity, one_device_mesh())
+
+
+@pytest.mark.parametrize(("capability", "readable"), [("8.0", False), ("8.6", False), ("8.9", True), ("10.0", True)])
+def test_eight_bits_are_refused_on_gpus_whose_kernels_cannot_read_them(capability, readable):
+    device = SimpleNamespace(compute_capability=capability, device_kind="Some GPU")
+    refused = pytest.raises(UserError, match="kv_cache_dtype=fp8: Some GPU cannot read it")
+    with nullcontext() if readable else refused:
+        check_fp8(device)
+    settings = "rollout.kv_cache_dtype=fp8", "code.grpo.importance_cap=2", "test.grpo.importance_cap=2"
+    assert isinstance(sampler_of("micro/a1", *settings), Sampler)  # on this machine
 
 
 @pytest.mark.parametrize("preset", [name for name in preset_names() if name.endswith("/a1")])

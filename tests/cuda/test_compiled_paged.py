@@ -8,9 +8,16 @@ from codea1_jax.plan.compiled.cuda import absent_gpus
 from codea1_jax.rollout import paged_gpu
 
 
+def check(hardware, **sizes):
+    text = compile_for(absent_gpus(find_hardware(hardware))[0], paged_gpu, **sizes)
+    assert kernels_and_copies(text) == (2, [])
+
+
 @pytest.mark.parametrize("hardware", ["h100:8", "a100-80:8"])
 @pytest.mark.parametrize(("kv_heads", "group", "head_dim"), [(2, 6, 128), (1, 7, 128), (2, 7, 64)])
 def test_xla_compiles_the_kernel_and_copies_no_store(hardware, kv_heads, group, head_dim):
-    devices = absent_gpus(find_hardware(hardware))
-    text = compile_for(devices[0], paged_gpu, kv_heads=kv_heads, group=group, head_dim=head_dim)
-    assert kernels_and_copies(text) == (2, [])
+    check(hardware, kv_heads=kv_heads, group=group, head_dim=head_dim)
+
+
+def test_xla_compiles_it_for_eight_bits():
+    check("h100:8", kv_heads=2, group=6, head_dim=128, dtype="float8_e4m3fn")

@@ -4,8 +4,11 @@ import os
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -15,13 +18,15 @@ from codea1_jax.errors import UserError
 from codea1_jax.models.chips import CHIPS, GIB, find_hardware
 from codea1_jax.plan.arithmetic.memory import least_memory, refuse_what_cannot_fit, resident, saved
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run
-from codea1_jax.plan.arithmetic.workload import fullest_batch, phases
+from codea1_jax.plan.arithmetic.workload import fullest_batch, load_capacity, phases, sampling_loads
 from codea1_jax.plan.compiled import compiler
 from codea1_jax.plan.compiled.compiler import Compiled, CompilerError, Failed, ProgramName, Refused, compile_programs
 from codea1_jax.plan.forecast import step_calls
 from codea1_jax.plan.plan import make_plan
 from codea1_jax.plan.planned import markdown
 from codea1_jax.plan.table import conclusion, planned
+from codea1_jax.rollout.cache import empty_cache
+from codea1_jax.rollout.readers import reader_for
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,6 +43,9 @@ SMALL = (
 # Per layer: QKV with biases, output, SwiGLU, two norms. Then the final norm and the table of 358 words.
 LAYER = 256 * 256 * 4 + 3 * 256 + 3 * 256 * 512 + 2 * 256
 PARAMETERS = 2 * LAYER + 256 + 358 * 256
+
+
+FP8 = ("rollout.kv_cache_dtype=fp8", "code.grpo.importance_cap=2", "test.grpo.importance_cap=2")
 
 
 def silent(done, total, program, outcome):
@@ -234,7 +242,29 @@ def test_every_shipped_hardware_preset_passes_the_bound_of_its_hardware():
         refuse_what_cannot_fit(make_planned_run(config, hardware), hardware)
 
 
+@pytest.mark.parametrize("preset", ["1.5b/a1_v5e", "7b/a1_h100"])
+def test_a_cache_takes_the_bytes_that_its_arrays_have(preset):
+    config = load(Config, preset)
+    hardware = find_hardware(config.hardware)
+    sizes = []
+    for chosen in ((), FP8):
+        run = make_planned_run(load(Config, preset, chosen), hardware)
+        capacity, lanes = load_capacity(run, sampling_loads(run.config)[1]), reader_for(run.platform).lanes
+        made = jax.eval_shape(partial(empty_cache, run.model, capacity, jnp.bfloat16, lanes))
+        expected = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(made)) / (run.batch_shards * run.head_parts)
+        assert run.cache(capacity) == expected
+        sizes.append(expected)
+    assert sizes[0] == 2 * sizes[1]
+
+
 # --- what is refused ----------------------------------------------------------------------------------
+
+
+def test_eight_bits_are_refused_where_kernels_cannot_read_them():
+    hardware = find_hardware("a100-80:1")
+    run = make_planned_run(load(Config, "1.5b/a1_a100x1", FP8), hardware)
+    with pytest.raises(UserError, match=r"kv_cache_dtype=fp8: a100-80:1 cannot read it; set .*=auto"):
+        refuse_what_cannot_fit(run, hardware)
 
 
 def test_what_cannot_fit_is_refused_before_anything_is_compiled(capsys, monkeypatch):

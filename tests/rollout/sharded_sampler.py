@@ -1,7 +1,8 @@
 """Run by test_sharded_sampler.py in separate processes: what a sampler draws on every mesh.
 
-Prints one JSON line {mesh: [[tokens of each sample] of each request]}; "one device" is there too. Arguments: the
-meshes as JSON, then, for several processes, coordinator address, process count and process index.
+Prints one JSON line {mesh: [[tokens of each sample] of each request]}; "one device" is there too. Names that begin with
+"fp8" are of a cache of eight-bit floats. Arguments: the meshes as JSON, then, for several processes, coordinator
+address, process count and process index.
 """
 
 import json
@@ -29,32 +30,35 @@ def requests():
     return [Request(tuple(random.integers(3, 64, 2 + i).tolist()), (i,), 1 + i % 4) for i in range(12)]
 
 
-def sampler_on(mesh, *, jetstream):
+def sampler_on(mesh, *, jetstream, fp8):
     shards = batch_shards(mesh)
     capacity = Capacity.for_slots(16, 2, (16,), (12,), block=4, prefill_tokens=64, batch_shards=shards)
-    capacity = replace(capacity, rows=64 * shards)  # of which few are in use in the end, and on a mesh throughout
+    # Of the rows few are in use in the end, and on a mesh throughout.
+    capacity = replace(capacity, rows=64 * shards, fp8=fp8)
     eos_ids, settings = (7, 8, 9), {"seed": 0, "capacity": capacity, "mesh": mesh}
     if jetstream:
         return JetStreamSampler(MODEL, replace(micro_tokenizer(()), eos_ids=eos_ids, pad_id=0), **settings)
     return Sampler(MODEL, eos_ids=eos_ids, pad_id=0, **settings)
 
 
-def drawn_on(mesh, *, paged=False, jetstream=False):
+def drawn_on(mesh, *, paged=False, jetstream=False, fp8=False):
     if paged:  # as on TPUs
         decode.reader_for = lambda platform: Paged(paged_tpu, paged_tpu.LANES, paged_tpu.SUBLANES, interpret=True)
     params = jax.tree.map(lambda x: 6 * x if x.ndim > 1 else x, init_sharded(MODEL, jax.random.key(1), mesh))
-    results = dict(sampler_on(mesh, jetstream=jetstream).generate(params, requests(), Sampling(12)))
+    results = dict(sampler_on(mesh, jetstream=jetstream, fp8=fp8).generate(params, requests(), Sampling(12)))
     return [[completion.tokens for completion in results[i]] for i in range(len(results))]
 
 
 def main(meshes, coordinator=None, processes=1, index=0):
     if coordinator:
         jax.distributed.initialize(coordinator, int(processes), int(index))
-    drawn = {"one device": drawn_on(make_mesh(MeshConfig(), jax.local_devices()[:1]))}
+    one = make_mesh(MeshConfig(), jax.local_devices()[:1])
+    drawn = {"one device": drawn_on(one), "fp8, one device": drawn_on(one, fp8=True)}
     for sizes in meshes:
         mesh = make_mesh(MeshConfig(**sizes))
         drawn[str(sizes)] = drawn_on(mesh)
         drawn[f"{sizes}, jetstream"] = drawn_on(mesh, jetstream=True)
+    drawn["fp8"] = drawn_on(mesh, fp8=True)
     drawn["paged"] = drawn_on(mesh, paged=True)  # on the last mesh
     print(json.dumps(drawn))
 

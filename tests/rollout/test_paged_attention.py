@@ -85,8 +85,9 @@ def compiled(kernel, interpret=True):
     return attend
 
 
-def check(kernel, case, dtype=jnp.float32, tolerance=1e-5, interpret=True):
-    stored = [jnp.asarray(x, dtype) for x in case[:3]]
+def check(kernel, case, dtype=jnp.float32, tolerance=1e-5, interpret=True, stored_as=None):
+    types = (dtype, stored_as or dtype, stored_as or dtype)
+    stored = [jnp.asarray(x, each) for x, each in zip(case[:3], types, strict=True)]
     rounded = [np.asarray(x, np.float64) for x in stored]
     mixed, normalizers = compiled(kernel, interpret)(*stored, *case[3:])
     assert mixed.dtype == normalizers.dtype == jnp.float32
@@ -130,6 +131,13 @@ def test_sizes_need_not_be_powers_of_two(kernel):
 @BOTH
 def test_in_half_precision_only_weights_are_rounded(kernel):
     check(kernel, case((1280, 1, 513, 0, 64, 700)), jnp.bfloat16, tolerance=0.02)
+
+
+@BOTH
+def test_eight_bits_are_read_as_the_numbers_that_they_stand_for(kernel):
+    lengths = (1280, 1, 513, 0, 64, 700)
+    finite = case(lengths)._replace(**{x: np.clip(getattr(case(lengths), x), -448, 448) for x in ("keys", "values")})
+    check(kernel, finite, stored_as=jnp.float8_e4m3fn)
 
 
 @BOTH

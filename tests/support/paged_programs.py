@@ -27,6 +27,7 @@ PAGE = 32
 SIZES = (
     {"kv_heads": 2, "group": 6, "head_dim": 128},
     {"kv_heads": 1, "group": 7, "head_dim": 64, "width": 128},
+    {"kv_heads": 2, "group": 8, "head_dim": 128, "dtype": "float8_e4m3fn"},
 )
 # What may have a store among its results and does not write it.
 PASSED_ON = {"parameter", "tuple", "get-tuple-element", "while", "bitcast", "opt-barrier"}
@@ -39,24 +40,25 @@ def decode(kernel, prompts, rows, keys, values):
     def step(progress):
         found = [kernel.paged_attention(q, keys, values, work) for q, work in zip(progress[1:], works, strict=True)]
         following = [
-            mixed.astype(keys.dtype) * normalizers[..., None].astype(keys.dtype) for mixed, normalizers in found
+            mixed.astype(q.dtype) * normalizers[..., None].astype(q.dtype)
+            for q, (mixed, normalizers) in zip(progress[1:], found, strict=True)
         ]
         return progress[0] + 1, *following
 
     return jax.lax.while_loop(lambda progress: progress[0] < prompts[2][0], step, (0, prompts[0], rows[0]))
 
 
-def compile_for(device, kernel, *, kv_heads, group, head_dim, width=None):
-    """The program's text: 32 prompts of eight samples each, and 256 rows."""
+def compile_for(device, kernel, *, kv_heads, group, head_dim, width=None, dtype="bfloat16"):
+    """The program's text: 32 prompts of eight samples each, and 256 rows, over a store of this type."""
     mesh = make_mesh(MeshConfig(), [device])
     whole = NamedSharding(mesh, PartitionSpec())
-    integers, numbers = (
-        partial(lambda dtype, *shape: jax.ShapeDtypeStruct(shape, dtype, sharding=whole), dtype)
-        for dtype in (jnp.int32, jnp.bfloat16)
+    integers, numbers, stored = (
+        partial(lambda dtype, *shape: jax.ShapeDtypeStruct(shape, dtype, sharding=whole), jnp.dtype(name))
+        for name in ("int32", "bfloat16", dtype)
     )
     prompts = numbers(32, kv_heads, 8 * group, head_dim), integers(32, 256), integers(32)
     rows = numbers(256, kv_heads, group, head_dim), integers(256, 128), integers(256)
-    store = numbers(PAGES, kv_heads, PAGE, width or head_dim)
+    store = stored(PAGES, kv_heads, PAGE, width or head_dim)
 
     @jax.jit
     def program(*arguments):
@@ -73,7 +75,7 @@ def kernels_and_copies(text):
     """How many Pallas kernels a program calls, and what else it makes a store with."""
     lines = [line for computation in parse(text).computations.values() for line in computation]
     kernels = sum("tpu_custom_call" in line.text or "__gpu$xla.gpu.triton" in line.text for line in lines)
-    made = {line.operation for line in lines if f"bf16[{PAGES}," in line.shape}
+    made = {line.operation for line in lines if f"[{PAGES}," in line.shape}
     return kernels, sorted(made - PASSED_ON)
 
 

@@ -153,9 +153,10 @@ def test_what_was_drawn_for_other_requests_is_refused(training):
     ("overrides", "says"),
     [
         ([CAPS[0]], "set test.grpo.importance_cap, as in test.grpo.importance_cap=2"),
-        ([*CAPS, "method.name=sft"], "method.name=sft draws nothing; leave it out"),
+        ([*CAPS, "method.name=sft"], "method.name=sft learns from nothing that is drawn; leave it out"),
     ],
 )
-def test_steps_drawn_ahead_need_weights_and_something_to_draw(overrides, says):
-    with pytest.raises(UserError, match=says):
-        load(Config, PRESET, [*SETTINGS, *overrides, "train.async_steps=1", "run.directory=unused"])
+@pytest.mark.parametrize("setting", ["train.async_steps=1", "rollout.kv_cache_dtype=fp8"])
+def test_what_another_policy_draws_needs_weights_and_somebody_who_learns_from_it(setting, overrides, says):
+    with pytest.raises(UserError, match=f"{setting.partition('=')[0]}: .*{says}"):
+        load(Config, PRESET, [*SETTINGS, *overrides, setting, "run.directory=unused"])

@@ -91,7 +91,9 @@ def least_memory(run: PlannedRun) -> Mapping[str, float]:
 
 
 def refuse_what_cannot_fit(run: PlannedRun, hardware: Hardware) -> None:
-    """Raises UserError, saying what to change, if any phase needs more than a device has."""
+    """Raises UserError, saying what to change, if any phase needs more than a device has, or what it cannot do."""
+    if run.config.rollout.kv_cache_dtype == "fp8" and not hardware.chip.fp8:
+        raise UserError(f"rollout.kv_cache_dtype=fp8: {hardware.name} cannot read it; set rollout.kv_cache_dtype=auto")
     available = hardware.chip.memory
     for phase, needed in least_memory(run).items():
         if needed > available:

@@ -83,6 +83,11 @@ class PlannedRun:
         return 2 if self.config.model.compute_dtype == "bfloat16" else 4
 
     @property
+    def cache_itemsize(self) -> int:
+        """Bytes of a number in the cache."""
+        return 1 if self.config.rollout.kv_cache_dtype == "fp8" else self.itemsize
+
+    @property
     def trained(self) -> int:
         """What is trained of a policy: all parameters, or adapters."""
         lora = self.config.lora
@@ -112,7 +117,7 @@ class PlannedRun:
         """Bytes of a token's keys and values on a device that has it, in whole lanes."""
         lanes = reader_for(self.platform).lanes
         padded = replace(self.model, head_dim=-(-self.model.head_dim // lanes) * lanes)
-        return cache_bytes(padded, self.itemsize) / self.head_parts
+        return cache_bytes(padded, self.cache_itemsize) / self.head_parts
 
 
 @dataclass(frozen=True)

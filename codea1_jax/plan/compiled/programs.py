@@ -200,7 +200,7 @@ def _sampling(
         return Program(f"{name} {load.role}", lower, lambda: (copied, cache, *state), always, shape, read)
 
     moved = parts_to_move(model, mesh, params)
-    bring = mover(model, mesh, tuple(moved))
+    bring = mover(model, mesh, tuple(moved), fp8=capacity.fp8)
     yield Program(f"weights {load.role}", bring.lower, lambda: (moved,), always - device_bytes(moved))
     yield prefilling(capacity.prefill_buckets[-1], ())
     for shape in smaller.get(f"prefill {load.role}", ()):

@@ -112,7 +112,7 @@ class JetStreamEngine(engine_api.Engine):
         self._capacity = capacity
         self._mesh = one_device_mesh() if mesh is None else mesh
         check_shards(capacity, self._mesh)
-        self._to_decode_params = to_decode_params(model, self._mesh)
+        self._to_decode_params = to_decode_params(model, self._mesh, fp8=capacity.fp8)
 
     def load_params(self, directory: Path) -> Params:
         """The parameters in a Hugging Face directory, as the engine decodes with them."""
