@@ -1,8 +1,9 @@
 """A GRPO update, reference log-probabilities included, compared with TRL's and google-tunix's: `make bench-learner`.
 
 98 million parameters in float32 on a CPU, AdamW, 4 prompts of 64 tokens, then of 512, with 8 completions each, whose
-lengths are log-uniform in 32..320; the same for all, turn by turn. TRL and tunix take 8 sequences at a time, padded to
-the longest. Ends with one line of JSON. About a quarter of an hour on two quiet cores, after the environments are made.
+lengths are log-uniform in 32..320; the same for all, each peer and this project turn by turn. TRL and tunix take 8
+sequences at a time, padded to the longest. Ends with one line of JSON. About an hour on two quiet cores, after the
+environments are made.
 """
 
 import json
@@ -54,29 +55,29 @@ def compare(prompt_tokens: int) -> dict[str, float]:
         save_params(directory, init_params(Qwen2(SHAPE), jax.random.key(0)), SHAPE)
         groups = workload(prompt_tokens)
         (directory / "workload.json").write_text(json.dumps(groups))
-        contenders = {
-            name: Contender(environment(name, packages), f"learner_{name}.py", directory)
-            for name, packages in PEERS.items()
-        }
-        contenders["ours"] = Contender(sys.executable, "learner_ours.py", directory)
-        for contender in contenders.values():
-            contender.ask()  # compiles
-        turns = [{name: contender.ask() for name, contender in contenders.items()} for _ in range(TURNS)]
-        for contender in contenders.values():
-            contender.stop()
-    tokens = sum(len(completion) for group in groups for completion in group["completions"])
-    print(f"prompts of {prompt_tokens} tokens: {tokens} completion tokens in {PROMPTS * SAMPLES} sequences")
-    for name in contenders:
+        tokens = sum(len(completion) for group in groups for completion in group["completions"])
+        print(f"prompts of {prompt_tokens} tokens: {tokens} completion tokens in {PROMPTS * SAMPLES} sequences")
+        return {name: _compare_with(name, directory, tokens) for name in PEERS}
+
+
+def _compare_with(peer: str, directory: Path, tokens: int) -> float:
+    """One peer and this project in turn: all three at once need more memory than a laptop has."""
+    contenders = {
+        peer: Contender(environment(peer, PEERS[peer]), f"learner_{peer}.py", directory),
+        "ours": Contender(sys.executable, "learner_ours.py", directory),
+    }
+    for contender in contenders.values():
+        contender.ask()  # compiles
+    turns = [{name: contender.ask() for name, contender in contenders.items()} for _ in range(TURNS)]
+    for name, contender in contenders.items():
+        contender.stop()
         seconds = statistics.median(turn[name]["seconds"] for turn in turns)
         peak = turns[-1][name]["peak_gb"]
         print(
             f"{name:6} {seconds:7.1f} s {tokens / seconds:7.0f} completion tokens/s {peak:6.1f} GB at most", flush=True
         )
     # Of each turn by itself, since the machine may be busier in one than in another.
-    return {
-        name: round(statistics.median(turn[name]["seconds"] / turn["ours"]["seconds"] for turn in turns), 3)
-        for name in PEERS
-    }
+    return round(statistics.median(turn[peer]["seconds"] / turn["ours"]["seconds"] for turn in turns), 3)
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ from codea1_jax.rollout import Capacity, Sampler, Sampling
 from codea1_jax.rollout.requests import pages_of
 
 RESIDENT = 3  # resident prompts for every prompt that would fill rows alone: stragglers, and those that come next
-FP8_CAPABILITY = 8, 9  # the oldest compute capability whose kernels can read float8_e4m3fn
+FP8_CAPABILITY = 8, 9  # the oldest compute capability whose kernels can read eight-bit floats
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ class Chip:
     interconnect: bytes/s that a device can receive from its neighbours over all links at once.
     dimensions: of the torus, 0 for GPUs. kinds: what JAX calls it (`jax.Device.device_kind`). cores: devices per chip.
     clock: Hz in which libtpu counts cycles; 0 for GPUs. host_cores: physical cores of its host, shared out evenly.
-    network: bytes/s that a device can receive from other slices or nodes. fp8: whether kernels can read float8_e4m3fn,
-    as they can on TPUs and on GPUs of compute capability 8.9 or later.
+    network: bytes/s that a device can receive from other slices or nodes. fp8: whether kernels can read eight-bit
+    floats, as they can on TPUs and on GPUs of compute capability 8.9 or later.
     """
 
     flops: float

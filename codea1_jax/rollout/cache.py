@@ -39,14 +39,10 @@ Cache = tuple[KeyValues, ...]
 
 
 def empty_cache(config: Qwen2Config, capacity: Capacity, dtype: DTypeLike, lanes: int = 1) -> Cache:
-    """A cache of zeros for `capacity`.
-
-    dtype: the model's. lanes: of which the width of pages, `head_dim` or more, is a multiple.
-    """
+    """A cache of zeros for `capacity`. lanes: of which the width of pages, `head_dim` or more, is a multiple."""
     width = -(-config.head_dim // lanes) * lanes
     shape = (capacity.pages, config.num_kv_heads, capacity.block, width)
-    stored = jnp.float8_e4m3fn if capacity.fp8 else dtype
-    return tuple(KeyValues(jnp.zeros(shape, stored), jnp.zeros(shape, stored)) for _ in range(config.num_layers))
+    return tuple(KeyValues(jnp.zeros(shape, dtype), jnp.zeros(shape, dtype)) for _ in range(config.num_layers))
 
 
 def write_pages(cache: Cache, numbers: Int[Array, " new"], contents: Cache) -> Cache:

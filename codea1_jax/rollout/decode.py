@@ -108,7 +108,7 @@ def check_shards(capacity: Capacity, mesh: Mesh) -> None:
 
 def abstract_cache(model: Qwen2, capacity: Capacity, mesh: Mesh) -> Cache:
     """The shapes of a cache, and where the programs keep it."""
-    shapes = jax.eval_shape(lambda: empty_cache(model.config, capacity, model.dtype, _lanes(mesh)))
+    shapes = jax.eval_shape(_maker(model, capacity, mesh))
 
     def place(x: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
         names = (*AXES, *[None] * (len(x.shape) - len(AXES)))
@@ -127,13 +127,13 @@ def new_cache(model: Qwen2, capacity: Capacity, mesh: Mesh) -> Cache:
 def _cache_maker(model: Qwen2, capacity: Capacity, mesh: Mesh) -> Callable[[], Cache]:
     """Compiled once."""
     shardings = jax.tree.map(lambda x: x.sharding, abstract_cache(model, capacity, mesh))
-    make = partial(empty_cache, model.config, capacity, model.dtype, _lanes(mesh))
-    return jax.jit(make, out_shardings=shardings)
+    return jax.jit(_maker(model, capacity, mesh), out_shardings=shardings)
 
 
-def _lanes(mesh: Mesh) -> int:
-    """What the width of a page is a multiple of."""
-    return reader_for(mesh.devices.flat[0].platform).lanes
+def _maker(model: Qwen2, capacity: Capacity, mesh: Mesh) -> Callable[[], Cache]:
+    reader = reader_for(mesh.devices.flat[0].platform)
+    dtype = reader.fp8 if capacity.fp8 else model.dtype
+    return partial(empty_cache, model.config, capacity, dtype, reader.lanes)
 
 
 def _packed_key_values(model: Qwen2, params: Params, packed: PackedPrompts) -> tuple[KeyValues, ...]:

@@ -1,11 +1,12 @@
 """Parameters that compute the same from keys and values whose channels are all of about one size.
 
-Eight-bit floats of four exponent and three mantissa bits keep a number to one part in sixteen between 1/64 and 448. In
-a pretrained model the channels of keys and values differ by more than that: Qwen2's biases make some keys hundreds. So
-each channel is divided by a scale, and what it is multiplied with later is multiplied by it: queries for keys, rows of
-the output projection for values (cross-layer equalization, arXiv 1906.04721, section 4.1). Scales are powers of two and
-the two channels that the rotary embedding turns into each other share one, so that nothing is rounded. They follow from
-the parameters alone: no data decides them, and a sample's tokens depend on no other sample's.
+Eight-bit floats of four exponent and three mantissa bits keep a number to one part in sixteen: float8_e4m3fn from 1/64
+to 448, float8_e4m3b11fnuz, which TPUs have, from 1/1024 to 30; a larger one becomes NaN. In a pretrained model the
+channels of keys and values differ by more than that: Qwen2's biases make some keys hundreds. So each channel is divided
+by a scale, and what it is multiplied with later is multiplied by it: queries for keys, rows of the output projection
+for values (cross-layer equalization, arXiv 1906.04721, section 4.1). Scales are powers of two and the two channels that
+the rotary embedding turns into each other share one, so that nothing is rounded. They follow from the parameters alone:
+no data decides them, and a sample's tokens depend on no other sample's.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from jaxtyping import Array, Float
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.qwen2 import Params
 
+SIZE = 1 / 4  # so that hidden sizes up to 14,399 stay below 30, whatever the inputs
+
 
 def equalize(layers: Params, config: Qwen2Config) -> Params:
-    """Stacked layers that compute the same, whose keys and values have channels of a size from 1/2 to 1.
+    """Stacked layers that compute the same, whose keys and values have channels of a size from SIZE / 2 to SIZE.
 
     A channel's size is the root mean square that it has of inputs without correlations, and a key's that of its pair.
-    Whatever the inputs, none is larger than √(2 · hidden_size + 2): they are normalized.
+    Whatever the inputs, which are normalized, no number is larger than SIZE · √(hidden_size + 1).
     """
     attention, norm = layers["self_attn"], layers["input_layernorm"]["weight"]
     keys, values = (_sizes(attention[name], norm) for name in ("k_proj", "v_proj"))
@@ -45,8 +48,8 @@ def _sizes(linear: Params, norm: Float[Array, "layers inputs"]) -> Float[Array, 
 
 
 def _power_of_two(sizes: Float[Array, "layers features"]) -> Float[Array, "layers features"]:
-    """The smallest that is larger; 1 for a channel that is always 0."""
-    _, exponents = jnp.frexp(sizes)
+    """The smallest by which these become less than SIZE; of a channel that is always 0, any."""
+    _, exponents = jnp.frexp(sizes / SIZE)
     return jnp.ldexp(jnp.ones_like(sizes), exponents)
 
 

@@ -14,6 +14,8 @@ from types import ModuleType
 from typing import Any, Protocol, runtime_checkable
 
 import jax
+import jax.numpy as jnp
+from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int
 
 from codea1_jax.models.layout import on_shards
@@ -28,6 +30,7 @@ class Reader(Protocol):
     """What a decoding program reads its cache by. A *tile* is a row, or the rows that share a prompt.
 
     lanes: what the width of a page must be a multiple of. sublanes: the same of a row's queries of a key/value head.
+    fp8: the type of eight-bit floats that it reads fastest.
     """
 
     @property
@@ -35,6 +38,9 @@ class Reader(Protocol):
 
     @property
     def sublanes(self) -> int: ...
+
+    @property
+    def fp8(self) -> DTypeLike: ...
 
     def columns(self, needed: tuple[int, int], capacity: Capacity) -> tuple[int, int]:
         """The prompt and response pages that a program looks at for a block whose tiles need this many."""
@@ -55,6 +61,7 @@ class Gathered:
 
     lanes: int = 1
     sublanes: int = 1
+    fp8: DTypeLike = jnp.float8_e4m3fn
 
     def columns(self, needed: tuple[int, int], capacity: Capacity) -> tuple[int, int]:
         """As few as are needed."""
@@ -89,6 +96,7 @@ class Paged:
     kernel: ModuleType
     lanes: int = 1
     sublanes: int = 1
+    fp8: DTypeLike = jnp.float8_e4m3fn
     interpret: bool = False
 
     def columns(self, needed: tuple[int, int], capacity: Capacity) -> tuple[int, int]:
@@ -113,5 +121,5 @@ class Paged:
 def reader_for(platform: str) -> Reader:
     """The reader of choice on these devices ("cpu", "tpu", "gpu", "cuda")."""
     if platform == "tpu":
-        return Paged(paged_tpu, paged_tpu.LANES, paged_tpu.SUBLANES)
+        return Paged(paged_tpu, paged_tpu.LANES, paged_tpu.SUBLANES, paged_tpu.FP8)
     return Paged(paged_gpu) if platform in ("gpu", "cuda") else Gathered()

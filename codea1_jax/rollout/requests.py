@@ -91,8 +91,8 @@ class Capacity:
     block: tokens decoded between two looks of the host, and tokens of a page.
     prefill_tokens: tokens of a full prefill of one shard, into which prompts are packed; a longest prompt always fits.
     batch_shards: into that many the mesh splits rows, slots and pages, which must be multiples.
-    fp8: whether pages hold keys and values as float8_e4m3fn, rather than in the model's type. What a block is drawing
-        stays in the latter until the block is complete, and what a prefill computes while it lasts.
+    fp8: whether pages hold keys and values as eight-bit floats, rather than in the model's type. What a block is
+        drawing stays in the latter until the block is complete, and what a prefill computes while it lasts.
 
     At most len(prefill_buckets) prefill programs and, for each kind of sampling used (greedy, plain,
     filtered), len(row_buckets) * len(prompt_page_buckets) * len(response_buckets) decoding programs are ever compiled.

@@ -244,13 +244,13 @@ def test_every_shipped_hardware_preset_passes_the_bound_of_its_hardware():
 
 @pytest.mark.parametrize("preset", ["1.5b/a1_v5e", "7b/a1_h100"])
 def test_a_cache_takes_the_bytes_that_its_arrays_have(preset):
-    config = load(Config, preset)
-    hardware = find_hardware(config.hardware)
+    hardware = find_hardware(load(Config, preset).hardware)
     sizes = []
     for chosen in ((), FP8):
         run = make_planned_run(load(Config, preset, chosen), hardware)
-        capacity, lanes = load_capacity(run, sampling_loads(run.config)[1]), reader_for(run.platform).lanes
-        made = jax.eval_shape(partial(empty_cache, run.model, capacity, jnp.bfloat16, lanes))
+        capacity, reader = load_capacity(run, sampling_loads(run.config)[1]), reader_for(run.platform)
+        dtype = reader.fp8 if chosen else jnp.bfloat16
+        made = jax.eval_shape(partial(empty_cache, run.model, capacity, dtype, reader.lanes))
         expected = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(made)) / (run.batch_shards * run.head_parts)
         assert run.cache(capacity) == expected
         sizes.append(expected)

@@ -27,7 +27,7 @@ PAGE = 32
 SIZES = (
     {"kv_heads": 2, "group": 6, "head_dim": 128},
     {"kv_heads": 1, "group": 7, "head_dim": 64, "width": 128},
-    {"kv_heads": 2, "group": 8, "head_dim": 128, "dtype": "float8_e4m3fn"},
+    {"kv_heads": 2, "group": 8, "head_dim": 128, "dtype": "float8_e4m3b11fnuz"},
 )
 # What may have a store among its results and does not write it.
 PASSED_ON = {"parameter", "tuple", "get-tuple-element", "while", "bitcast", "opt-barrier"}

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 ELEMENT_BYTES = {
-    **dict.fromkeys(("pred", "s8", "u8", "f8e4m3fn", "f8e5m2"), 1),
+    **dict.fromkeys(("pred", "s8", "u8", "f8e4m3fn", "f8e4m3b11fnuz", "f8e5m2"), 1),
     **dict.fromkeys(("s16", "u16", "bf16", "f16"), 2),
     **dict.fromkeys(("s32", "u32", "f32"), 4),
     **dict.fromkeys(("s64", "u64", "f64", "c64"), 8),
