@@ -34,7 +34,8 @@ class RolloutConfig(Section):
     kv_cache_dtype: Literal["auto", "fp8"] = Field(
         default="auto",
         description="type of the keys and values that are kept; auto: the model's; fp8: eight-bit floats, half "
-        "of the memory and of what decoding reads (departure; needs grpo.importance_cap, and on GPUs an H100 or later)",
+        "of the memory and of what decoding reads (departure; needs grpo.importance_cap, and a TPU, a CPU or a GPU of "
+        "compute capability 8.9 or later)",
     )
     prefill_tokens: int = Field(default=8192, ge=1, description="prompt tokens in a full prefill of one device")
     engine: Literal["core", "jetstream"] = Field(
