@@ -4,6 +4,7 @@ A tile is a set of queries that look at the same tokens. The kernel works throug
 tile really has, so its time depends on the tokens and not on the longest tile. A step of its grid starts the copies of
 one item's pages into VMEM and attends to an item whose copies were started `AHEAD` steps before, so memory is read
 without a pause, across tiles as well. Pallas' own pipeline brings in queries and page numbers and takes out results.
+The list is split into `PARTS` parts that share no tile, so that a device with two cores can give one to each.
 """
 
 from __future__ import annotations
@@ -31,16 +32,17 @@ FP8 = jnp.float8_e4m3b11fnuz
 CHUNK = 512  # tokens of an item: reading them takes longer than a step's fixed cost
 AHEAD = 2  # items whose pages are on their way while another is attended to
 WINDOW = 64  # items whose page numbers come into SMEM together
+PARTS = 2  # v5p's devices have two cores; a single core takes them in turn, and idles where the shorter one has ended
 
 
 class Work(NamedTuple):
-    """What the kernel works through: `count` items, those of a tile one after another; the rest is padding.
+    """What the kernel works through: items, those of a tile one after another, and padding.
 
-    tile, start: each item's tile, and its first token in it. pages: the numbers of the items' pages, WINDOW items to a
-    window. lengths: each tile's tokens.
+    bounds: the first item of each part, and the end of the last. tile, start: each item's tile, and its first token in
+    it. pages: the numbers of the items' pages, WINDOW items to a window. lengths: each tile's tokens.
     """
 
-    count: Int[Array, ""]
+    bounds: Int[Array, " parts+1"]
     tile: Int[Array, " items"]
     start: Int[Array, " items"]
     pages: Int[Array, "windows 1 numbers"]
@@ -61,8 +63,11 @@ def work_of(tables: Int[Array, "tiles columns"], lengths: Int[Array, " tiles"], 
     tile = jnp.minimum(jnp.searchsorted(ends, items, side="right"), tiles - 1)
     chunk = jnp.clip(items - (ends - chunks)[tile], 0, most - 1)
     by_chunk = jnp.pad(tables, ((0, 0), (0, most * item_pages - columns))).reshape(tiles, most, item_pages)
+    count = ends[-1]
+    # A part ends where a tile does, as close to an equal share as possible.
+    inner = [ends[jnp.argmin(jnp.abs(PARTS * ends - part * count))] for part in range(1, PARTS)]
     return Work(
-        count=ends[-1],
+        bounds=jnp.stack([jnp.zeros_like(count), *inner, count]),
         tile=tile,
         start=chunk * (item_pages * page_size),
         pages=by_chunk[tile, chunk].reshape(-1, 1, WINDOW * item_pages),
@@ -87,13 +92,19 @@ def paged_attention(
     page_size, width = keys.shape[2:]
     windows, _, numbers = work.pages.shape
 
-    def of_tile(step: Array, tile: Any, *_: Any) -> tuple[Array, int, int, int]:
-        return tile[jnp.maximum(step - AHEAD, 0)], 0, 0, 0
+    def input_block(part: Array, step: Array, bounds: Any, tile: Any, *_: Any) -> tuple[Array, int, int, int]:
+        item = jnp.minimum(bounds[part] + jnp.maximum(step - AHEAD, 0), bounds[part + 1] - 1)
+        return tile[jnp.maximum(item, 0)], 0, 0, 0
 
-    def of_window(step: Array, *_: Any) -> tuple[Array, int, int]:
-        return jnp.minimum(jax.lax.div(step, WINDOW), windows - 1), 0, 0
+    def output_block(part: Array, step: Array, bounds: Any, *others: Any) -> tuple[Array, int, int, int]:
+        # A part without items must not write to another part's tile: it gets a spare block, which nobody reads.
+        used = bounds[part] < bounds[part + 1]
+        return jnp.where(used, input_block(part, step, bounds, *others)[0], tiles + part), 0, 0, 0
 
-    rows = pl.BlockSpec((None, kv_heads, queries, width), of_tile)
+    def of_window(part: Array, step: Array, bounds: Any, *_: Any) -> tuple[Array, int, int]:
+        return jnp.minimum(jax.lax.div(bounds[part] + step, WINDOW), windows - 1), 0, 0
+
+    rows = pl.BlockSpec((None, kv_heads, queries, width), input_block)
     store = pl.BlockSpec(memory_space=pltpu.HBM)
     buffer = pltpu.VMEM((AHEAD + 1, numbers // WINDOW, kv_heads, page_size, width), keys.dtype)
     per_query = pltpu.VMEM((kv_heads, queries, 1), jnp.float32)
@@ -102,10 +113,10 @@ def paged_attention(
     mixed, normalizers = pl.pallas_call(
         partial(_kernel, 1 / math.sqrt(head_dim)),
         grid_spec=pltpu.PrefetchScalarGridSpec(
-            num_scalar_prefetch=3,
-            grid=(work.count + AHEAD,),
+            num_scalar_prefetch=4,
+            grid=(PARTS, jnp.max(jnp.diff(work.bounds)) + AHEAD),
             in_specs=[pl.BlockSpec((None, 1, numbers), of_window, memory_space=pltpu.SMEM), rows, store, store],
-            out_specs=[rows, pl.BlockSpec((None, kv_heads, queries, 1), of_tile)],
+            out_specs=[pl.BlockSpec((None, kv_heads, queries, last), output_block) for last in (width, 1)],
             scratch_shapes=[
                 buffer,
                 buffer,
@@ -115,15 +126,13 @@ def paged_attention(
                 per_query,
             ],
         ),
-        out_shape=[
-            jax.ShapeDtypeStruct((tiles, kv_heads, queries, width), jnp.float32),
-            jax.ShapeDtypeStruct((tiles, kv_heads, queries, 1), jnp.float32),
-        ],
-        compiler_params=pltpu.CompilerParams(dimension_semantics=("arbitrary",), disable_bounds_checks=True),
+        out_shape=[jax.ShapeDtypeStruct((tiles + PARTS, kv_heads, queries, last), jnp.float32) for last in (width, 1)],
+        compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "arbitrary"), disable_bounds_checks=True),
         cost_estimate=_cost(queries, keys),
         interpret=interpret,
         name="paged_attention",
     )(
+        work.bounds,
         work.tile,
         work.start,
         work.lengths,
@@ -133,8 +142,8 @@ def paged_attention(
         values,
     )
     empty = (work.lengths == 0)[:, None, None]  # tiles without items, of which nothing is written
-    mixed = jnp.where(empty[..., None], 0.0, mixed[..., :head_dim])
-    return mixed, jnp.where(empty, MASKED, normalizers[..., 0])
+    mixed = jnp.where(empty[..., None], 0.0, mixed[:tiles, ..., :head_dim])
+    return mixed, jnp.where(empty, MASKED, normalizers[:tiles, ..., 0])
 
 
 def _cost(queries: int, keys: Array) -> pl.CostEstimate:
@@ -190,6 +199,7 @@ class _Copies:
 
 def _kernel(
     scale: float,
+    bounds: Any,
     tile: Any,
     start: Any,
     lengths: Any,
@@ -206,7 +216,8 @@ def _kernel(
     top: Any,
     total: Any,
 ) -> None:
-    step, items = pl.program_id(0), pl.num_programs(0) - AHEAD
+    part, step = pl.program_id(0), pl.program_id(1)
+    first, end = bounds[part], bounds[part + 1]
     copies = _Copies((keys, values), (key_buffer, value_buffer), arrived)
 
     def tokens_from(item: Array) -> Array:
@@ -216,13 +227,13 @@ def _kernel(
     def _() -> None:
         value_buffer[...] = jnp.zeros_like(value_buffer)  # a weight of zero does not silence a NaN
 
-    @pl.when(step < items)
+    @pl.when(first + step < end)
     def _() -> None:
-        copies.start(step, tokens_from(step), numbers)
+        copies.start(first + step, tokens_from(first + step), numbers)
 
-    @pl.when(step >= AHEAD)
+    @pl.when((step >= AHEAD) & (first + step - AHEAD < end))
     def _() -> None:
-        item = step - AHEAD
+        item = first + step - AHEAD
         tokens = tokens_from(item)
 
         @pl.when(start[item] == 0)

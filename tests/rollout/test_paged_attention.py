@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax._src.pallas.mosaic.interpret import interpret_pallas_call  # the only place that tells of races
 from jax.experimental.pallas import tpu as pltpu
 
 from codea1_jax.models.attention.sight import MASKED
@@ -149,10 +150,29 @@ def test_there_may_be_no_pages_to_look_at(kernel):
     check(kernel, case((0, 0), sizes))
 
 
-def test_on_tpu_nothing_is_read_before_it_has_arrived():
+@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize("lengths", [(1280, 513, 0, 700, 64, 65), (1280, 0, 0, 0, 0, 0), (0,) * 6])
+def test_on_tpu_nothing_is_read_before_it_has_arrived(lengths, cores):
     """Here a copy is made when it is waited for, and what is not written yet is NaN."""
-    late = pltpu.InterpretParams(dma_execution_mode="on_wait", uninitialized_memory="nan")
-    check(paged_tpu, case((1280, 513, 0, 700, 64, 65)), interpret=late)
+    late = pltpu.InterpretParams(dma_execution_mode="on_wait", uninitialized_memory="nan", num_cores_or_threads=cores)
+    check(paged_tpu, case(lengths), interpret=late)
+
+
+@pytest.mark.parametrize("lengths", [(1280, 513, 0, 700, 64, 65), (1280, 0, 0, 0, 0, 0), (0,) * 6])
+def test_on_tpu_two_cores_never_write_to_the_same_tile(lengths):
+    check(paged_tpu, case(lengths), interpret=pltpu.InterpretParams(detect_races=True, num_cores_or_threads=2))
+    assert not interpret_pallas_call.races.races_found
+
+
+def test_on_tpu_parts_need_not_begin_where_a_window_of_page_numbers_does():
+    sizes = Sizes(tiles=50, kv_heads=1, queries=2, page=512, columns=3, pages=90)
+    random = np.random.default_rng(1)
+    many = case(random.integers(512, 3 * 512 + 1, 50), sizes)
+    items = -(-many.lengths // 512)
+    bounds = paged_tpu.work_of(jnp.asarray(many.tables), jnp.asarray(many.lengths), 512).bounds
+    assert items.sum() > paged_tpu.WINDOW and int(bounds[1]) % paged_tpu.WINDOW > 0
+    check(paged_tpu, many)
+    check(paged_tpu, many, interpret=pltpu.InterpretParams(num_cores_or_threads=2))
 
 
 def test_on_tpu_the_store_may_be_wider_than_a_head():
@@ -169,8 +189,8 @@ def test_on_tpu_only_chunks_that_exist_are_worked_through():
     lengths = np.array([0, 1, 512, 513, 0, 1280], np.int32)
     tables = np.arange(6 * 20, dtype=np.int32).reshape(6, 20)
     work = jax.jit(partial(paged_tpu.work_of, page_size=64))(tables, lengths)
-    count = int(work.count)
-    assert count == 7
+    count = 7
+    assert work.bounds.tolist() == [0, 4, 7]
     assert work.tile[:count].tolist() == [1, 2, 3, 3, 5, 5, 5]
     assert work.start[:count].tolist() == [0, 0, 0, 512, 0, 512, 1024]
     pages = np.asarray(work.pages).reshape(-1, 512 // 64)[:count]

@@ -25,7 +25,7 @@ from codea1_jax.rollout import paged_tpu
 PAGES = 4001  # no other axis is as long
 PAGE = 32
 SIZES = (
-    {"kv_heads": 2, "group": 6, "head_dim": 128},
+    {"kv_heads": 2, "group": 8, "head_dim": 128},
     {"kv_heads": 1, "group": 7, "head_dim": 64, "width": 128},
     {"kv_heads": 2, "group": 8, "head_dim": 128, "dtype": "float8_e4m3b11fnuz"},
 )

@@ -1,0 +1,75 @@
+"""Cycles of the TPU kernel for caches in pages, by libtpu's own schedule: `make bench-cycles`, two minutes, no TPU.
+
+For 1.5B (two key/value heads of 128, eight queries a head and row, eight rows to a prompt): what a device takes for a
+full chunk, to compute it, and to read it as `codea1 plan` forecasts; the longer of the two counts. A bundle is taken as
+a cycle, and what the kernel does once, at its start, is left out. Ends with one line of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from itertools import groupby
+from pathlib import Path
+
+from codea1_jax.models.chips import Hardware, find_hardware
+from codea1_jax.plan.compiled.duration import efficiency_of
+from codea1_jax.rollout.paged_tpu import CHUNK
+
+COMPILE = Path(__file__).parents[1] / "tests" / "support" / "paged_programs.py"
+CORES = {"v5e:2x2": 1, "v5p:2x2x1": 2, "v6e:2x2": 1}  # of a device, which share the work
+TILES = {8: "row", 64: "prompt"}  # by queries of a head
+BYTES = {"bf16": 2, "f8e4m3b11fnuz": 1}
+NUMBERS = 2 * 2 * 128  # keys and values, heads, dimensions of a head
+
+
+def main() -> None:
+    found = {topology: cycles_of(find_hardware(topology), cores) for topology, cores in CORES.items()}
+    rows = list(next(iter(found.values())))
+    print(f"{'cycles':32}" + "".join(f"{topology.partition(':')[0]:>8}" for topology in found))
+    for row in rows:
+        print(f"{row:32}" + "".join(f"{cycles[row]:8.0f}" for cycles in found.values()))
+    print(json.dumps({"bench": "cycles", "chunk": CHUNK, "cycles": found}))
+
+
+def cycles_of(hardware: Hardware, cores: int) -> dict[str, float]:
+    """Of a chunk, by what is done and with what type."""
+    bandwidth = hardware.chip.bandwidth * efficiency_of(hardware).cache
+    with tempfile.TemporaryDirectory() as folder:
+        flags = f"--xla_jf_dump_to={folder} --xla_jf_dump_llo_text=true"
+        subprocess.run(
+            (sys.executable, COMPILE, hardware.name),
+            env=os.environ | {"LIBTPU_INIT_ARGS": flags},
+            stdout=subprocess.DEVNULL,
+            check=True,
+        )
+        schedules = [path.read_text() for path in Path(folder).glob("*paged_attention*[0-9]-final_bundles.txt")]
+    computing = {key: bundles / cores for text in schedules if (key := kind_of(text)) for bundles in [count(text)]}
+    found: dict[str, float] = {}
+    for dtype, size in BYTES.items():
+        found[f"reading {dtype}"] = CHUNK * NUMBERS * size / bandwidth * hardware.chip.clock
+        found |= {f"computing {dtype}, a {tile}": computing[dtype, queries] for queries, tile in TILES.items()}
+    return found
+
+
+def kind_of(schedule: str) -> tuple[str, int] | None:
+    """The type of the store and the queries of a head; None for other sizes of model."""
+    queries = re.search(r"window shape is bf16\[1,2,(\d+),128\]", schedule)
+    store = re.search(r"shape: (\w+)\[\d+,2,\d+,128\], index: 7", schedule)
+    return (store[1], int(queries[1])) if queries and store and int(queries[1]) in TILES else None
+
+
+def count(schedule: str) -> int:
+    """Bundles of a step of the kernel's grid, without those that fill the buffers with zeros in the first."""
+    bundles = [line for line in schedule.splitlines() if re.match(r"\s*(0x[0-9a-f]+|0)\s.*:", line)]
+    loop = [line for line in bundles if ">" in line.split("{")[0]]
+    fills = [bool(re.search(r"vst \[vmem:\[#allocation\d+", x)) and not re.search(r"vld|mat", x) for x in loop]
+    return len(loop) - max(len(list(run)) for filling, run in groupby(fills) if filling)
+
+
+if __name__ == "__main__":
+    main()
