@@ -4,7 +4,8 @@ A tile is a set of queries that look at the same tokens. The kernel works throug
 tile really has, so its time depends on the tokens and not on the longest tile. A step of its grid starts the copies of
 one item's pages into VMEM and attends to an item whose copies were started `AHEAD` steps before, so memory is read
 without a pause, across tiles as well. Pallas' own pipeline brings in queries and page numbers and takes out results.
-The list is split into `PARTS` parts that share no tile, so that a device with two cores can give one to each.
+The list is split into two parts that share no tile, so that a device with two cores, as v5p's, gives one to each; a
+single core takes them in turn, and idles where the shorter one has ended.
 """
 
 from __future__ import annotations
@@ -32,17 +33,18 @@ FP8 = jnp.float8_e4m3b11fnuz
 CHUNK = 512  # tokens of an item: reading them takes longer than a step's fixed cost
 AHEAD = 2  # items whose pages are on their way while another is attended to
 WINDOW = 64  # items whose page numbers come into SMEM together
-PARTS = 2  # v5p's devices have two cores; a single core takes them in turn, and idles where the shorter one has ended
 
 
 class Work(NamedTuple):
     """What the kernel works through: items, those of a tile one after another, and padding.
 
-    bounds: the first item of each part, and the end of the last. tile, start: each item's tile, and its first token in
-    it. pages: the numbers of the items' pages, WINDOW items to a window. lengths: each tile's tokens.
+    bounds: the first item of each part, and the end of the last. first: each part's first tile. tile, start: each
+    item's tile, and its first token in it. pages: the numbers of the items' pages, WINDOW items to a window. lengths:
+    each tile's tokens.
     """
 
     bounds: Int[Array, " parts+1"]
+    first: Int[Array, " parts"]
     tile: Int[Array, " items"]
     start: Int[Array, " items"]
     pages: Int[Array, "windows 1 numbers"]
@@ -63,16 +65,27 @@ def work_of(tables: Int[Array, "tiles columns"], lengths: Int[Array, " tiles"], 
     tile = jnp.minimum(jnp.searchsorted(ends, items, side="right"), tiles - 1)
     chunk = jnp.clip(items - (ends - chunks)[tile], 0, most - 1)
     by_chunk = jnp.pad(tables, ((0, 0), (0, most * item_pages - columns))).reshape(tiles, most, item_pages)
-    count = ends[-1]
-    # A part ends where a tile does, as close to an equal share as possible.
-    inner = [ends[jnp.argmin(jnp.abs(PARTS * ends - part * count))] for part in range(1, PARTS)]
+    bounds, first = _halves(ends)
     return Work(
-        bounds=jnp.stack([jnp.zeros_like(count), *inner, count]),
+        bounds=bounds,
+        first=first,
         tile=tile,
         start=chunk * (item_pages * page_size),
         pages=by_chunk[tile, chunk].reshape(-1, 1, WINDOW * item_pages),
         lengths=lengths,
     )
+
+
+def _halves(ends: Int[Array, " tiles"]) -> tuple[Array, Array]:
+    """`bounds` and `first` of the two parts, the first of which ends where a tile does, as close to half as possible.
+
+    ends: the end of each tile's items. A single tile is one part.
+    """
+    zero, count = jnp.zeros_like(ends[-1]), ends[-1]
+    if len(ends) == 1:
+        return jnp.stack([zero, count]), jnp.stack([zero])
+    last = jnp.argmin(jnp.abs(2 * ends[:-1] - count)).astype(ends.dtype)
+    return jnp.stack([zero, ends[last], count]), jnp.stack([zero, last + 1])
 
 
 def paged_attention(
@@ -92,19 +105,16 @@ def paged_attention(
     page_size, width = keys.shape[2:]
     windows, _, numbers = work.pages.shape
 
-    def input_block(part: Array, step: Array, bounds: Any, tile: Any, *_: Any) -> tuple[Array, int, int, int]:
+    def of_tile(part: Array, step: Array, bounds: Any, first: Any, tile: Any, *_: Any) -> tuple[Array, int, int, int]:
         item = jnp.minimum(bounds[part] + jnp.maximum(step - AHEAD, 0), bounds[part + 1] - 1)
-        return tile[jnp.maximum(item, 0)], 0, 0, 0
-
-    def output_block(part: Array, step: Array, bounds: Any, *others: Any) -> tuple[Array, int, int, int]:
-        # A part without items must not write to another part's tile: it gets a spare block, which nobody reads.
+        # The tiles of a part without items are empty; it must not write to one of another part.
         used = bounds[part] < bounds[part + 1]
-        return jnp.where(used, input_block(part, step, bounds, *others)[0], tiles + part), 0, 0, 0
+        return jnp.where(used, tile[jnp.maximum(item, 0)], first[part]), 0, 0, 0
 
     def of_window(part: Array, step: Array, bounds: Any, *_: Any) -> tuple[Array, int, int]:
         return jnp.minimum(jax.lax.div(bounds[part] + step, WINDOW), windows - 1), 0, 0
 
-    rows = pl.BlockSpec((None, kv_heads, queries, width), input_block)
+    rows = pl.BlockSpec((None, kv_heads, queries, width), of_tile)
     store = pl.BlockSpec(memory_space=pltpu.HBM)
     buffer = pltpu.VMEM((AHEAD + 1, numbers // WINDOW, kv_heads, page_size, width), keys.dtype)
     per_query = pltpu.VMEM((kv_heads, queries, 1), jnp.float32)
@@ -113,10 +123,10 @@ def paged_attention(
     mixed, normalizers = pl.pallas_call(
         partial(_kernel, 1 / math.sqrt(head_dim)),
         grid_spec=pltpu.PrefetchScalarGridSpec(
-            num_scalar_prefetch=4,
-            grid=(PARTS, jnp.max(jnp.diff(work.bounds)) + AHEAD),
+            num_scalar_prefetch=5,
+            grid=(len(work.first), jnp.max(jnp.diff(work.bounds)) + AHEAD),
             in_specs=[pl.BlockSpec((None, 1, numbers), of_window, memory_space=pltpu.SMEM), rows, store, store],
-            out_specs=[pl.BlockSpec((None, kv_heads, queries, last), output_block) for last in (width, 1)],
+            out_specs=[rows, pl.BlockSpec((None, kv_heads, queries, 1), of_tile)],
             scratch_shapes=[
                 buffer,
                 buffer,
@@ -126,13 +136,14 @@ def paged_attention(
                 per_query,
             ],
         ),
-        out_shape=[jax.ShapeDtypeStruct((tiles + PARTS, kv_heads, queries, last), jnp.float32) for last in (width, 1)],
+        out_shape=[jax.ShapeDtypeStruct((tiles, kv_heads, queries, last), jnp.float32) for last in (width, 1)],
         compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "arbitrary"), disable_bounds_checks=True),
         cost_estimate=_cost(queries, keys),
         interpret=interpret,
         name="paged_attention",
     )(
         work.bounds,
+        work.first,
         work.tile,
         work.start,
         work.lengths,
@@ -142,8 +153,8 @@ def paged_attention(
         values,
     )
     empty = (work.lengths == 0)[:, None, None]  # tiles without items, of which nothing is written
-    mixed = jnp.where(empty[..., None], 0.0, mixed[:tiles, ..., :head_dim])
-    return mixed, jnp.where(empty, MASKED, normalizers[:tiles, ..., 0])
+    mixed = jnp.where(empty[..., None], 0.0, mixed[..., :head_dim])
+    return mixed, jnp.where(empty, MASKED, normalizers[..., 0])
 
 
 def _cost(queries: int, keys: Array) -> pl.CostEstimate:
@@ -200,6 +211,7 @@ class _Copies:
 def _kernel(
     scale: float,
     bounds: Any,
+    _first: Any,
     tile: Any,
     start: Any,
     lengths: Any,

@@ -158,7 +158,9 @@ def test_on_tpu_nothing_is_read_before_it_has_arrived(lengths, cores):
     check(paged_tpu, case(lengths), interpret=late)
 
 
-@pytest.mark.parametrize("lengths", [(1280, 513, 0, 700, 64, 65), (1280, 0, 0, 0, 0, 0), (0,) * 6])
+@pytest.mark.parametrize(
+    "lengths", [(1280, 513, 0, 700, 64, 65), (1280, 0, 0, 0, 0, 0), (0, 0, 0, 0, 0, 1280), (0,) * 6]
+)
 def test_on_tpu_two_cores_never_write_to_the_same_tile(lengths):
     check(paged_tpu, case(lengths), interpret=pltpu.InterpretParams(detect_races=True, num_cores_or_threads=2))
     assert not interpret_pallas_call.races.races_found
@@ -190,7 +192,7 @@ def test_on_tpu_only_chunks_that_exist_are_worked_through():
     tables = np.arange(6 * 20, dtype=np.int32).reshape(6, 20)
     work = jax.jit(partial(paged_tpu.work_of, page_size=64))(tables, lengths)
     count = 7
-    assert work.bounds.tolist() == [0, 4, 7]
+    assert work.bounds.tolist() == [0, 4, 7] and work.first.tolist() == [0, 4]
     assert work.tile[:count].tolist() == [1, 2, 3, 3, 5, 5, 5]
     assert work.start[:count].tolist() == [0, 0, 0, 512, 0, 512, 1024]
     pages = np.asarray(work.pages).reshape(-1, 512 // 64)[:count]
