@@ -83,6 +83,8 @@ def make_sampler(rollout: RolloutConfig, policy: Policy, seed: int, capacity: Ca
     """The sampler the configuration asks for. Raises UserError if it needs what is not installed, or other GPUs."""
     if capacity.fp8:
         check_fp8(mesh.devices.flat[0])
+    int8 = rollout.weight_dtype == "int8"
+    settings: dict[str, Any] = {"seed": seed, "capacity": capacity, "mesh": mesh, "int8_weights": int8, "wait": _wait}
     if rollout.engine == "jetstream":
         try:
             from codea1_jax.rollout.jetstream.sampler import JetStreamSampler  # noqa: PLC0415  an extra
@@ -91,9 +93,8 @@ def make_sampler(rollout: RolloutConfig, policy: Policy, seed: int, capacity: Ca
                 f"rollout.engine=jetstream: {error.name} is not installed; pip install 'codea1-jax[jetstream]', or "
                 "set rollout.engine=core, which draws the same"
             ) from error
-        return JetStreamSampler(policy.model, policy.tokenizer, seed=seed, capacity=capacity, mesh=mesh, wait=_wait)
-    eos_ids, pad_id = policy.tokenizer.eos_ids, policy.tokenizer.pad_id
-    return Sampler(policy.model, eos_ids=eos_ids, pad_id=pad_id, seed=seed, capacity=capacity, mesh=mesh, wait=_wait)
+        return JetStreamSampler(policy.model, policy.tokenizer, **settings)
+    return Sampler(policy.model, eos_ids=policy.tokenizer.eos_ids, pad_id=policy.tokenizer.pad_id, **settings)
 
 
 def check_fp8(device: Any) -> None:

@@ -23,6 +23,7 @@ from codea1_jax.models.layout import constrain
 Params = Any  # a nested dict of arrays
 
 LORA_A, LORA_B = "lora_a", "lora_b"  # next to a kernel, where it has adapters (`lora`)
+KERNEL_SCALE = "kernel_scale"  # next to a kernel of eight bits (`rollout.quantize`)
 
 _KEEP_MIXED = jax.checkpoint_policies.save_only_these_names(MIXED)
 _KEEP_PRODUCTS = jax.checkpoint_policies.dots_with_no_batch_dims_saveable
@@ -106,7 +107,10 @@ matmul.defvjp(_matmul_forward, _matmul_backward)
 
 
 class Linear(nn.Module):
-    """x @ kernel (+ bias), with logical axis names on the parameters. Adapters count where there are any (`lora`)."""
+    """x @ kernel (+ bias), with logical axis names on the parameters.
+
+    Adapters, and the scales of a kernel of eight bits, are applied where there are any (`lora`, `rollout.quantize`).
+    """
 
     features: int
     axes: tuple[str, str]
@@ -121,6 +125,8 @@ class Linear(nn.Module):
         # Gathered whole from `fsdp` before the product: XLA for TPU would otherwise exchange pieces inside of it.
         whole = constrain(kernel.astype(self.dtype), *("width" if axis == "embed" else axis for axis in self.axes))
         y = matmul(x, whole)
+        if self.has_variable("params", KERNEL_SCALE):
+            y = y * self.get_variable("params", KERNEL_SCALE)[None, None]
         if self.has_variable("params", LORA_A):
             a, b = (self.get_variable("params", name).astype(self.dtype) for name in (LORA_A, LORA_B))
             y = y + matmul(matmul(x, a), b)

@@ -29,17 +29,17 @@ def unstack_layers(stack: Params) -> tuple[Params, ...]:
 
 def transpose_kernels(layer: Params, transpose: Callable[[Any], Any] = jnp.transpose) -> Params:
     """A layer's parameters, or what stands for them, with every kernel transposed, under a name that says so."""
-    return _renamed(layer, KERNEL, TRANSPOSED, transpose)
+    return replace_entries(layer, KERNEL, lambda kernel: {TRANSPOSED: transpose(kernel)})
 
 
-def _renamed(tree: Params, old: str, new: str, change: Callable[[Any], Any]) -> Params:
-    """A nested dict with `change` made to all entries of one name, which get another name."""
+def replace_entries(tree: Params, name: str, change: Callable[[Any], Params]) -> Params:
+    """A copy of a nested dict in which the entries that `change` returns replace each one called `name`."""
     if not isinstance(tree, dict):
         return tree
-    return {
-        new if name == old else name: change(part) if name == old else _renamed(part, old, new, change)
-        for name, part in tree.items()
-    }
+    found = {}
+    for key, part in tree.items():
+        found |= change(part) if key == name else {key: replace_entries(part, name, change)}
+    return found
 
 
 def apply_unrolled(
@@ -61,7 +61,7 @@ def apply_unrolled(
     block = Block(c, model.dtype, model.param_dtype)
     now = []
     for layer, before in zip(params["layers"], kept, strict=True):
-        own = _renamed(layer, TRANSPOSED, KERNEL, jnp.transpose)
+        own = replace_entries(layer, TRANSPOSED, lambda kernel: {KERNEL: jnp.transpose(kernel)})
         x, keeps = block.apply({"params": own}, x, before, rope, attend)
         now.append(keeps)
     norm = RMSNorm(c.rms_norm_eps, model.param_dtype)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from codea1_jax.config import METHODS
 from codea1_jax.models.chips import Hardware
 from codea1_jax.models.config import Qwen2Config
-from codea1_jax.models.flops import Number, cache_bytes, causal, layers_flops, parameters, vocabulary_flops
+from codea1_jax.models.flops import Number, cache_bytes, causal, layers_flops, vocabulary_flops
 from codea1_jax.plan.arithmetic.lengths import Group
 from codea1_jax.plan.arithmetic.memory import resident
 from codea1_jax.plan.arithmetic.workload import PlannedRun, learner_config
@@ -36,7 +36,7 @@ def _sampling(run: PlannedRun, hardware: Hardware, groups: Sequence[Group]) -> f
     prompts = layers_flops(model, sum(g.prompt for g in groups), sum(causal(g.prompt) for g in groups))
     seen = sum(group.prompt * sum(group.responses) for group in groups) + sum(map(causal, drawn))
     computing = layers_flops(model, sum(drawn), seen) + vocabulary_flops(model, sum(drawn))
-    weights = run.itemsize * parameters(model)
+    weights = run.decode_params_bytes * run.tensor
     # A prompt is read once for all of its samples; a token looks at the half of its sample that is there on average.
     read = token * sum(group.prompt * max(group.responses) + sum(map(causal, group.responses)) for group in groups)
     free = devices * (chip.memory - resident(run)) - weights

@@ -188,7 +188,7 @@ def _with_rows(config: Config, run: PlannedRun, hardware: Hardware, layout: Layo
     shards, most = run.batch_shards // run.replicas, -(-most // run.replicas)  # of a replica
     for each in ROWS_PER_SHARD:
         logits = LOGITS * 4 * each * run.model.vocab_size / run.tensor
-        free = USED * hardware.chip.memory - resident(run) - run.gathered - logits - SPARE
+        free = USED * hardware.chip.memory - resident(run) - run.decode_params_bytes - logits - SPARE
         held = int(free / run.token_bytes) * shards // 100_000 * 100_000
         if each * shards < 2 * most and held >= shards * max(_least_tokens(run, load) for load in loads):
             yield replace(layout, rows=min(each * shards, most), cache_tokens=held)
@@ -235,7 +235,7 @@ def _decoding(run: PlannedRun, hardware: Hardware, load: SamplingLoad, phase: Ph
     # All samples one after another, and a tail in which the rows empty.
     blocks = load.prompts * load.samples * response / (rows * block) + load.response / block / 2
     compute = phase.flops / (chip.flops * hardware.devices * reached.matrix)
-    moved = block * run.gathered / (chip.bandwidth * reached.memory)
+    moved = block * run.decode_params_bytes / (chip.bandwidth * reached.memory)
     call = max(compute, moved) + _sums(run, hardware, block * capacity.rows / shards, times=block)
     read = cache_seconds(run, hardware, int(blocks * block * rows * (kept - block) / shards))
     return blocks * (call + HOST_SECONDS + ROW_SECONDS * capacity.rows) + read

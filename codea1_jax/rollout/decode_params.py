@@ -3,8 +3,9 @@
 In the model's precision, with adapters merged, every layer apart, and split over `tensor` alone: decoding reads every
 parameter at every step and must not fetch it from other devices each time. On a CPU the layers' kernels are transposed:
 XLA multiplies a few rows by a kernel that is not in the processor's caches twice as fast so. For a cache of eight-bit
-floats keys and values are equalized (`equalize`). Parameters are brought there on the devices, once for all prompts of
-a call; those outside the layers that are so already are used where they lie.
+floats keys and values are equalized (`equalize`), and most matrices may be rounded to eight bits (`quantize`).
+Parameters are brought there on the devices, once for all prompts of a call; those outside the layers that are so
+already are used where they lie.
 """
 
 from __future__ import annotations
@@ -17,21 +18,22 @@ import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from codea1_jax.models.lora import merge
-from codea1_jax.models.qwen2 import Params, Qwen2, abstract_params
+from codea1_jax.models.qwen2 import KERNEL_SCALE, Params, Qwen2, abstract_params
 from codea1_jax.models.sharding import serving_shardings, with_shardings
-from codea1_jax.models.unrolled import transpose_kernels, unstack_layers
+from codea1_jax.models.unrolled import KERNEL, transpose_kernels, unstack_layers
 from codea1_jax.rollout.equalize import equalize
+from codea1_jax.rollout.quantize import quantize, replace_rounded
 
 
-def to_decode_params(model: Qwen2, mesh: Mesh, *, fp8: bool = False) -> Callable[[Params], Params]:
+def to_decode_params(model: Qwen2, mesh: Mesh, *, fp8: bool = False, int8: bool = False) -> Callable[[Params], Params]:
     """What brings parameters, adapted ones too, to where and how this model decodes on this mesh.
 
-    fp8: whether the cache is of eight-bit floats.
+    fp8: whether the cache is of eight-bit floats. int8: whether most of the layers' matrices are rounded to eight bits.
     """
 
     def convert(params: Params) -> Params:
         moved = parts_to_move(model, mesh, params)
-        return {**params, **mover(model, mesh, tuple(moved), fp8=fp8)(moved)}
+        return {**params, **mover(model, mesh, tuple(moved), fp8=fp8, int8=int8)(moved)}
 
     return convert
 
@@ -56,21 +58,22 @@ def _shardings(model: Qwen2, mesh: Mesh) -> Params:
     return serving_shardings(model, mesh)
 
 
-def mover(model: Qwen2, mesh: Mesh, parts: tuple[str, ...], *, fp8: bool = False) -> Any:
+def mover(model: Qwen2, mesh: Mesh, parts: tuple[str, ...], *, fp8: bool, int8: bool) -> Any:
     """One jitted program, compiled once, that brings these parts to how the sampler holds them."""
-    return _mover(model, mesh, parts, fp8)  # pyright: ignore[reportArgumentType]  flax modules are hashable
+    return _mover(model, mesh, parts, fp8, int8)  # pyright: ignore[reportArgumentType]  flax modules are hashable
 
 
 @cache
-def _mover(model: Qwen2, mesh: Mesh, parts: tuple[str, ...], fp8: bool) -> Any:
-    shardings = _decode_shardings(model, mesh)
-    move = partial(_moved, model, mesh, fp8)
+def _mover(model: Qwen2, mesh: Mesh, parts: tuple[str, ...], fp8: bool, int8: bool) -> Any:
+    shardings = _decode_shardings(model, mesh, int8)
+    move = partial(_moved, model, mesh, fp8, int8)
     return jax.jit(move, out_shardings={name: shardings[name] for name in parts})
 
 
-def _moved(model: Qwen2, mesh: Mesh, fp8: bool, params: Params) -> Params:
+def _moved(model: Qwen2, mesh: Mesh, fp8: bool, int8: bool, params: Params) -> Params:
     moved = jax.tree.map(lambda x: x.astype(model.dtype), merge(params))
     layers = unstack_layers(equalize(moved["layers"], model.config) if fp8 else moved["layers"])
+    layers = tuple(map(quantize, layers)) if int8 else layers
     return {**moved, "layers": tuple(map(transpose_kernels, layers)) if _transposes(mesh) else layers}
 
 
@@ -78,10 +81,12 @@ def _transposes(mesh: Mesh) -> bool:
     return mesh.devices.flat[0].platform == "cpu"
 
 
-def _decode_shardings(model: Qwen2, mesh: Mesh) -> Params:
+def _decode_shardings(model: Qwen2, mesh: Mesh, int8: bool) -> Params:
     """A tree like the sampler's parameters, of NamedShardings."""
     stacked: Params = _shardings(model, mesh)  # pyright: ignore[reportArgumentType]  as above
     layer = jax.tree.map(_of_one_layer, stacked["layers"])
+    if int8:
+        layer = replace_rounded(layer, _with_scales)
     if _transposes(mesh):
         layer = transpose_kernels(layer, _of_transposed)
     return {**stacked, "layers": (layer,) * model.config.num_layers}
@@ -92,12 +97,16 @@ def _of_one_layer(stacked: NamedSharding) -> NamedSharding:
     return NamedSharding(stacked.mesh, PartitionSpec(*stacked.spec[1:]))
 
 
+def _with_scales(matrix: NamedSharding) -> Params:
+    return {KERNEL: matrix, KERNEL_SCALE: NamedSharding(matrix.mesh, PartitionSpec(*matrix.spec[1:]))}
+
+
 def _of_transposed(matrix: NamedSharding) -> NamedSharding:
     rows, columns = matrix.spec
     return NamedSharding(matrix.mesh, PartitionSpec(columns, rows))
 
 
-def abstract_decode_params(model: Qwen2, mesh: Mesh) -> Params:
+def abstract_decode_params(model: Qwen2, mesh: Mesh, *, int8: bool) -> Params:
     """The placed shapes of what `to_decode_params` makes of parameters."""
-    shapes = jax.eval_shape(partial(_moved, model, mesh, False), abstract_params(model))
-    return with_shardings(shapes, _decode_shardings(model, mesh))
+    shapes = jax.eval_shape(partial(_moved, model, mesh, False, int8), abstract_params(model))
+    return with_shardings(shapes, _decode_shardings(model, mesh, int8))

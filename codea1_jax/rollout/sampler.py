@@ -88,6 +88,7 @@ class Sampler:
     eos_ids: a completion ends with, and includes, the first of these tokens that it draws.
     pad_id: any token; it fills prompts up to their bucket and no attention sees it.
     mesh: where it decodes, by default the first device alone; ValueError if the capacity is not of as many shards.
+    int8_weights: whether it holds most of the layers' matrices in eight bits (`quantize`).
     wait: gets the arrays of each block of tokens before the next one begins; what it raises ends the rollout.
     counters: work done so far.
     """
@@ -101,6 +102,7 @@ class Sampler:
         seed: int,
         capacity: Capacity,
         mesh: Mesh | None = None,
+        int8_weights: bool = False,
         wait: Callable[[Any], object] = jax.block_until_ready,
     ) -> None:
         self.counters = Counters()
@@ -113,7 +115,7 @@ class Sampler:
         self._seed = seed
         self._capacity = capacity
         self._programs: set[Any] = set()
-        self._to_decode_params = to_decode_params(model, self._mesh, fp8=capacity.fp8)
+        self._to_decode_params = to_decode_params(model, self._mesh, fp8=capacity.fp8, int8=int8_weights)
 
     @property
     def programs(self) -> int:

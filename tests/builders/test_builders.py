@@ -5,8 +5,11 @@ import logging
 import sys
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
+import jax
+import jax.numpy as jnp
 import pytest
 from tiny_run import ROOT
 
@@ -17,8 +20,9 @@ from codea1_jax.builders.policies import make_policy, make_prompts
 from codea1_jax.builders.questions import NONE_GIVEN, GivenQuestions, Questions, load_questions
 from codea1_jax.config import Config, RolloutConfig, load, preset_names
 from codea1_jax.errors import UserError
+from codea1_jax.models.qwen2 import init_params
 from codea1_jax.models.sharding import one_device_mesh
-from codea1_jax.rollout import Sampler
+from codea1_jax.rollout import Request, Sampler, Sampling
 from codea1_jax.rollout.jetstream.sampler import JetStreamSampler
 from data_pipeline import Problem
 from sandbox import Job, SandboxPool, SandboxUnavailable
@@ -165,6 +169,27 @@ def test_eight_bits_are_refused_on_gpus_whose_kernels_cannot_read_them(capabilit
         check_fp8(device)
     settings = "rollout.kv_cache_dtype=fp8", "code.grpo.importance_cap=2", "test.grpo.importance_cap=2"
     assert isinstance(sampler_of("micro/a1", *settings), Sampler)  # on this machine
+
+
+@pytest.mark.parametrize("engine", ["core", "jetstream"])
+@pytest.mark.parametrize("dtype", ["auto", "int8"])
+def test_a_sampler_holds_matrices_of_the_type_that_the_configuration_states(engine, dtype, monkeypatch):
+    settings = f"rollout.engine={engine}", f"rollout.weight_dtype={dtype}"
+    sampler = sampler_of("micro/a1", *settings, "code.grpo.importance_cap=2", "test.grpo.importance_cap=2")
+    model = make_policy(load(Config, "micro/a1").model).model
+    params = jax.jit(partial(init_params, model))(jax.random.key(0))
+
+    class Held(Exception):
+        pass
+
+    def prefill(self, params, *_):
+        raise Held(params)
+
+    monkeypatch.setattr(type(sampler), "_prefill", prefill)
+    with pytest.raises(Held) as held:
+        list(sampler.generate(params, [Request((3, 4, 5), (0,), 1)], Sampling(2)))
+    leaves = jax.tree_util.tree_leaves_with_path(held.value.args[0]["layers"])
+    assert any(x.dtype == jnp.int8 for _, x in leaves) == (dtype == "int8")
 
 
 @pytest.mark.parametrize("preset", [name for name in preset_names() if name.endswith("/a1")])

@@ -1,8 +1,8 @@
 """Run by test_sharded_sampler.py in separate processes: what a sampler draws on every mesh.
 
 Prints one JSON line {mesh: [[tokens of each sample] of each request]}; "one device" is there too. Names that begin with
-"fp8" are of a cache of eight-bit floats. Arguments: the meshes as JSON, then, for several processes, coordinator
-address, process count and process index.
+"fp8" are of a cache of eight-bit floats, with "int8" of matrices of eight bits. Arguments: the meshes as JSON, then,
+for several processes, coordinator address, process count and process index.
 """
 
 import json
@@ -30,22 +30,23 @@ def requests():
     return [Request(tuple(random.integers(3, 64, 2 + i).tolist()), (i,), 1 + i % 4) for i in range(12)]
 
 
-def sampler_on(mesh, *, jetstream, fp8):
+def sampler_on(mesh, *, jetstream, fp8, int8):
     shards = batch_shards(mesh)
     capacity = Capacity.for_slots(16, 2, (16,), (12,), block=4, prefill_tokens=64, batch_shards=shards)
     # Of the rows few are in use in the end, and on a mesh throughout.
     capacity = replace(capacity, rows=64 * shards, fp8=fp8)
-    eos_ids, settings = (7, 8, 9), {"seed": 0, "capacity": capacity, "mesh": mesh}
+    eos_ids, settings = (7, 8, 9), {"seed": 0, "capacity": capacity, "mesh": mesh, "int8_weights": int8}
     if jetstream:
         return JetStreamSampler(MODEL, replace(micro_tokenizer(()), eos_ids=eos_ids, pad_id=0), **settings)
     return Sampler(MODEL, eos_ids=eos_ids, pad_id=0, **settings)
 
 
-def drawn_on(mesh, *, paged=False, jetstream=False, fp8=False):
+def drawn_on(mesh, *, paged=False, jetstream=False, fp8=False, int8=False):
     if paged:  # as on TPUs
         decode.reader_for = lambda platform: Paged(paged_tpu, paged_tpu.LANES, paged_tpu.SUBLANES, interpret=True)
     params = jax.tree.map(lambda x: 6 * x if x.ndim > 1 else x, init_sharded(MODEL, jax.random.key(1), mesh))
-    results = dict(sampler_on(mesh, jetstream=jetstream, fp8=fp8).generate(params, requests(), Sampling(12)))
+    sampler = sampler_on(mesh, jetstream=jetstream, fp8=fp8, int8=int8)
+    results = dict(sampler.generate(params, requests(), Sampling(12)))
     return [[completion.tokens for completion in results[i]] for i in range(len(results))]
 
 
@@ -53,12 +54,13 @@ def main(meshes, coordinator=None, processes=1, index=0):
     if coordinator:
         jax.distributed.initialize(coordinator, int(processes), int(index))
     one = make_mesh(MeshConfig(), jax.local_devices()[:1])
-    drawn = {"one device": drawn_on(one), "fp8, one device": drawn_on(one, fp8=True)}
+    drawn = {"one device": drawn_on(one)}
+    drawn |= {f"{kind}, one device": drawn_on(one, **{kind: True}) for kind in ("fp8", "int8")}
     for sizes in meshes:
         mesh = make_mesh(MeshConfig(**sizes))
         drawn[str(sizes)] = drawn_on(mesh)
         drawn[f"{sizes}, jetstream"] = drawn_on(mesh, jetstream=True)
-    drawn["fp8"] = drawn_on(mesh, fp8=True)
+    drawn |= {kind: drawn_on(mesh, **{kind: True}) for kind in ("fp8", "int8")}
     drawn["paged"] = drawn_on(mesh, paged=True)  # on the last mesh
     print(json.dumps(drawn))
 

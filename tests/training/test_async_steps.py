@@ -156,7 +156,7 @@ def test_what_was_drawn_for_other_requests_is_refused(training):
         ([*CAPS, "method.name=sft"], "method.name=sft learns from nothing that is drawn; leave it out"),
     ],
 )
-@pytest.mark.parametrize("setting", ["train.async_steps=1", "rollout.kv_cache_dtype=fp8"])
+@pytest.mark.parametrize("setting", ["train.async_steps=1", "rollout.kv_cache_dtype=fp8", "rollout.weight_dtype=int8"])
 def test_what_another_policy_draws_needs_weights_and_somebody_who_learns_from_it(setting, overrides, says):
     with pytest.raises(UserError, match=f"{setting.partition('=')[0]}: .*{says}"):
         load(Config, PRESET, [*SETTINGS, *overrides, setting, "run.directory=unused"])

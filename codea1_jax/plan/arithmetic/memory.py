@@ -77,7 +77,7 @@ def least_memory(run: PlannedRun) -> Mapping[str, float]:
     """
     found, always = {}, resident(run)
     for load in sampling_loads(run.config):
-        found[f"decode {load.role}"] = always + run.gathered + run.cache(load_capacity(run, load))
+        found[f"decode {load.role}"] = always + run.decode_params_bytes + run.cache(load_capacity(run, load))
     for policy in training_loads(run.config):
         tokens = fullest_batch(run, policy).tokens.size / run.batch_shards
         carried = tokens * run.model.num_layers * run.model.hidden_size * run.itemsize
@@ -121,7 +121,7 @@ def suggested_fix(run: PlannedRun, phase: str, available: int) -> str:
 
 
 def _fix_of_sampling(run: PlannedRun, kind: str, available: int) -> str:
-    if kind == "weights" or resident(run) + run.gathered > 0.9 * available:
+    if kind == "weights" or resident(run) + run.decode_params_bytes > 0.9 * available:
         return "raise mesh.tensor, which splits the copy that is sampled from, or take more chips"
     smaller = "rollout.cache_tokens" if kind in ("decode", "evaluate") else "rollout.prefill_tokens"
     return f"lower {smaller}, or take more chips"

@@ -25,6 +25,7 @@ from codea1_jax.models.flops import (
     vocabulary_flops,
 )
 from codea1_jax.rollout import Capacity, Sampling
+from codea1_jax.rollout.quantize import rounded_numbers
 from codea1_jax.rollout.readers import reader_for
 from codea1_jax.rollout.sampling import SamplingKind
 
@@ -102,6 +103,12 @@ class PlannedRun:
     def gathered(self) -> float:
         """Bytes of a policy's parameters on a device, as computed with: split over `tensor` alone."""
         return self.itemsize * parameters(self.model) / self.tensor
+
+    @property
+    def decode_params_bytes(self) -> float:
+        """Bytes of the copy that is sampled from, on a device; scales are not counted."""
+        saved = self.itemsize - 1 if self.config.rollout.weight_dtype == "int8" else 0
+        return self.gathered - saved * self.model.num_layers * rounded_numbers(self.model) / self.tensor
 
     @property
     def head_parts(self) -> int:
@@ -247,14 +254,14 @@ def _sampling(run: PlannedRun, load: SamplingLoad, fill: float) -> list[Phase]:
             calls=1,
             flops=0 if run.config.lora is None else 2 * run.config.lora.rank * model.num_layers * layer_matrices(model),
             useful=0,
-            traffic=kept * parameters(model) / run.shards + run.gathered,
+            traffic=kept * parameters(model) / run.shards + run.decode_params_bytes,
         ),
         Phase(
             f"prefill {load.role}",
             calls=prefills,
             flops=layers_flops(model, shards * packed, shards * packed / prompt * causal(prompt)),
             useful=layers_flops(model, load.prompts * prompt, load.prompts * causal(prompt)),
-            traffic=run.gathered,
+            traffic=run.decode_params_bytes,
         ),
         Phase(
             f"decode {load.role}",
@@ -262,7 +269,7 @@ def _sampling(run: PlannedRun, load: SamplingLoad, fill: float) -> list[Phase]:
             flops=layers_flops(model, drawn, drawn * seen) + vocabulary_flops(model, drawn),
             useful=layers_flops(model, samples * response, samples * response * seen)
             + vocabulary_flops(model, samples * response),
-            traffic=capacity.block * (run.gathered + min(read * run.token_bytes, run.cache(capacity))),
+            traffic=capacity.block * (run.decode_params_bytes + min(read * run.token_bytes, run.cache(capacity))),
         ),
     ]
     evaluated = [each.role for each, *_ in evaluation_loads(run.config)]

@@ -174,7 +174,8 @@ def _sampling(
 ) -> Iterator[Program]:
     """`params`: of the policy that speaks, adapted ones too."""
     rollout, capacity = run.config.rollout, load_capacity(run, load)
-    copied = abstract_decode_params(model, mesh)
+    int8 = rollout.weight_dtype == "int8"
+    copied = abstract_decode_params(model, mesh, int8=int8)
     cache = abstract_cache(model, capacity, mesh)
     apart, kernels = rollout.engine == "jetstream", kernels_of(run)  # prompts are prefilled apart from the cache
 
@@ -200,7 +201,7 @@ def _sampling(
         return Program(f"{name} {load.role}", lower, lambda: (copied, cache, *state), always, shape, read)
 
     moved = parts_to_move(model, mesh, params)
-    bring = mover(model, mesh, tuple(moved), fp8=capacity.fp8)
+    bring = mover(model, mesh, tuple(moved), fp8=capacity.fp8, int8=int8)
     yield Program(f"weights {load.role}", bring.lower, lambda: (moved,), always - device_bytes(moved))
     yield prefilling(capacity.prefill_buckets[-1], ())
     for shape in smaller.get(f"prefill {load.role}", ()):

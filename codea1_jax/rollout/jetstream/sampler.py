@@ -34,10 +34,19 @@ class JetStreamSampler(Sampler):
         seed: int,
         capacity: Capacity,
         mesh: Mesh | None = None,
+        int8_weights: bool = False,
         wait: Callable[[Any], object] = jax.block_until_ready,
     ) -> None:
-        eos_ids, pad_id = tokenizer.eos_ids, tokenizer.pad_id
-        super().__init__(model, eos_ids=eos_ids, pad_id=pad_id, seed=seed, capacity=capacity, mesh=mesh, wait=wait)
+        super().__init__(
+            model,
+            eos_ids=tokenizer.eos_ids,
+            pad_id=tokenizer.pad_id,
+            seed=seed,
+            capacity=capacity,
+            mesh=mesh,
+            int8_weights=int8_weights,
+            wait=wait,
+        )
         self._engine = JetStreamEngine(model, tokenizer, capacity, self._mesh)
 
     def _prefill(self, params: Params, cache: Cache, packed: PackedPrompts) -> Cache:
