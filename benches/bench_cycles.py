@@ -24,6 +24,7 @@ COMPILE = Path(__file__).parents[1] / "tests" / "support" / "paged_programs.py"
 CORES = {"v5e:2x2": 1, "v5p:2x2x1": 2, "v6e:2x2": 1}  # of a device, which share the work
 TILES = {8: "row", 64: "prompt"}  # by queries of a head
 BYTES = {"bf16": 2, "f8e4m3b11fnuz": 1}
+PAGE = 32  # tokens of a page there
 NUMBERS = 2 * 2 * 128  # keys and values, heads, dimensions of a head
 
 
@@ -59,7 +60,7 @@ def cycles_of(hardware: Hardware, cores: int) -> dict[str, float]:
 def kind_of(schedule: str) -> tuple[str, int] | None:
     """The type of the store and the queries of a head; None for other sizes of model."""
     queries = re.search(r"window shape is bf16\[1,2,(\d+),128\]", schedule)
-    store = re.search(r"shape: (\w+)\[\d+,2,\d+,128\], index: 7", schedule)
+    store = re.search(rf"shape: (\w+)\[\d+,2,{PAGE},128\]", schedule)
     return (store[1], int(queries[1])) if queries and store and int(queries[1]) in TILES else None
 
 
