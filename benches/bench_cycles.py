@@ -49,7 +49,7 @@ def cycles_of(hardware: Hardware, cores: int) -> dict[str, float]:
             check=True,
         )
         schedules = [path.read_text() for path in Path(folder).glob("*paged_attention*[0-9]-final_bundles.txt")]
-    computing = {key: bundles / cores for text in schedules if (key := kind_of(text)) for bundles in [count(text)]}
+    computing = {key: count(text) / cores for text in schedules if (key := kind_of(text))}
     found: dict[str, float] = {}
     for dtype, size in BYTES.items():
         found[f"reading {dtype}"] = CHUNK * NUMBERS * size / bandwidth * hardware.chip.clock
