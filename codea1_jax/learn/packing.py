@@ -6,26 +6,31 @@ So a prompt is computed once for all of its responses in a row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
 
 import numpy as np
 
 from codea1_jax.config import PackingConfig
 from codea1_jax.learn.batch import BatchWriter, Example, PackedBatch
 
-# Rows and their targets are rounded up to a multiple of a quarter of the most there can be, so that few shapes are ever
-# compiled.
+# Micro-batches are cut to a multiple of a quarter of the largest, so that only few shapes are ever compiled.
 SHAPE_STEPS = 4
 
 Family = Sequence[Example]
 """Examples that share one context."""
 
+Row = list[Family]
+
 
 def pack(examples: Sequence[Example], config: PackingConfig, batch_shards: int = 1) -> list[PackedBatch]:
-    """Micro-batches of one shape that hold every example with something to learn; deterministic.
+    """The smallest micro-batches that hold every example with something to learn; deterministic.
 
     Rows are a multiple of `batch_shards`, into which the mesh splits a batch; `micro_batch_tokens` are of each part.
-    The row length is doubled as long as an example does not fit.
+    The row length is doubled as long as an example does not fit. Where a part has several rows, all micro-batches have
+    one shape; where it has one, the last micro-batch has shorter rows. The parts of a micro-batch have about as much to
+    attend to.
     """
     kept = [example for example in examples if example.learned]
     if not kept:
@@ -33,17 +38,14 @@ def pack(examples: Sequence[Example], config: PackingConfig, batch_shards: int =
     row_length = config.row_length
     while row_length < max(example.length for example in kept):
         row_length *= 2
-    rows = _first_fit_decreasing(_families(kept), row_length)
-    most = max(sum(len(example.learned) for family in row for example in family) for row in rows)
-    slots = _in_quarters(most, row_length)
-    batch_rows = _rows_per_batch(len(rows), row_length, config, batch_shards)
-    batches = []
-    for start in range(0, len(rows), batch_rows):
-        writer = BatchWriter(batch_rows, row_length, slots)
-        for row, families in enumerate(rows[start : start + batch_rows]):
-            _write(writer, row, families)
-        batches.append(writer.batch)
-    return batches
+    families = _families(kept)
+    pieces = [piece for family in families for piece in _pieces(family, row_length)]
+    most = max(1, config.micro_batch_tokens // row_length)
+    for shapes in _shapes(sum(map(_length, pieces)), row_length, most, batch_shards):
+        rows = _fitted(pieces, [length for rows, length in shapes for _ in range(rows)])
+        if rows is not None:
+            return _written(rows, shapes, batch_shards)
+    raise AssertionError("enough rows hold everything")
 
 
 def padding(batches: Sequence[PackedBatch]) -> float:
@@ -59,32 +61,107 @@ def _families(examples: Sequence[Example]) -> list[list[Example]]:
     return list(found.values())
 
 
-def _first_fit_decreasing(families: Sequence[Family], row_length: int) -> list[list[Family]]:
-    """Longest first, each example into a row that has its context, or else into the first one with room for both.
+def _pieces(family: Family, row_length: int) -> Iterator[Family]:
+    """The family in parts that fit into a row, all but the last as full as can be."""
+    rest = sorted(family, key=_learned, reverse=True)
+    while _length(rest) > row_length:
+        piece, rest = _filled(rest, row_length)
+        yield piece
+    yield rest
 
-    Of families of one, within 11/9 of the fewest rows.
+
+def _filled(family: Family, room: int) -> tuple[Family, Family]:
+    """Those examples, longest first, that fit into that many places together, and the others."""
+    taken, others, room = [], [], room - len(family[0].context) + 1
+    for example in family:
+        fits = _learned(example) <= room
+        (taken if fits else others).append(example)
+        room -= _learned(example) if fits else 0
+    return taken, others
+
+
+Shapes = list[tuple[int, int]]
+"""Rows of each micro-batch, and their length."""
+
+
+def _shapes(tokens: int, row_length: int, most: int, batch_shards: int) -> Iterator[Shapes]:
+    """Micro-batches with at least so many places in all, from the fewest places on; `most`: rows of a full part."""
+    rows = -(-tokens // row_length)
+    while most > 1:
+        batches = -(-rows // (most * batch_shards))
+        each = batch_shards * _in_quarters(-(-rows // (batches * batch_shards)), most)
+        yield [(each, row_length)] * batches
+        rows = batches * each + 1
+    step = -(-row_length // SHAPE_STEPS)
+    for steps in itertools.count(max(1, -(-tokens // (step * batch_shards)))):
+        full, last = divmod(steps, SHAPE_STEPS)
+        yield [(batch_shards, row_length)] * full + ([(batch_shards, last * step)] if last else [])
+
+
+def _fitted(pieces: Sequence[Family], rooms: Sequence[int]) -> list[Row] | None:
+    """What each row holds, rows being of these lengths; None if they do not hold everything.
+
+    Longest first, each into the row that it leaves least room in; then those that fit nowhere whole, which are divided
+    where there is most room. Where none must be, they fit into 11/9 of the fewest rows.
     """
-    room = np.full(sum(map(len, families)), row_length)
-    rows: list[list[Family]] = [[] for _ in room]
-    for family in sorted(families, key=_length, reverse=True):
-        here: dict[int, list[Example]] = {}
-        for example in sorted(family, key=lambda example: example.length, reverse=True):
-            # A place more than it takes, so that a row never has more targets than places.
-            row = next((row for row in here if room[row] >= len(example.learned)), None)
-            if row is None:
-                row = int(np.argmax(room >= example.length))
-                room[row] -= example.length
-                here[row] = [example]
-                rows[row].append(here[row])
-            else:
-                room[row] -= len(example.learned)
-                here[row].append(example)
-    return [row for row in rows if row]
+    room, rows, whole = np.array(rooms), [Row() for _ in rooms], sum(rooms)
+    divided = []
+    for piece in sorted(pieces, key=_length, reverse=True):
+        left = room - _length(piece)
+        tightest = int(np.argmin(np.where(left < 0, whole, left)))
+        if left[tightest] < 0:
+            divided.append(piece)
+            continue
+        room[tightest] = left[tightest]
+        rows[tightest].append(piece)
+    for piece in divided:
+        rest = piece
+        while rest:
+            widest = int(np.argmax(room))
+            part, rest = _filled(rest, int(room[widest]))
+            if not part:
+                return None
+            room[widest] -= _length(part)
+            rows[widest].append(part)
+    return rows
+
+
+def _written(rows: Sequence[Row], shapes: Shapes, batch_shards: int) -> list[PackedBatch]:
+    batches, rest = [], iter(rows)
+    of_one_length = itertools.groupby(shapes, key=itemgetter(1))
+    for length, alike in of_one_length:
+        counts = [count for count, _ in alike]
+        those = sorted(itertools.islice(rest, sum(counts)), key=_visible, reverse=True)
+        slots = _in_quarters(max(_targets(row) for row in those), length)
+        for start in range(0, len(those), counts[0]):
+            writer, each = BatchWriter(counts[0], length, slots), counts[0] // batch_shards
+            for index, row in enumerate(those[start : start + counts[0]]):
+                _write(writer, index % batch_shards * each + index // batch_shards, row)
+            batches.append(writer.batch)
+    return batches
+
+
+def _visible(row: Row) -> int:
+    """Pairs of a place and one that it sees."""
+    pairs = 0
+    for family in row:
+        context, inputs = len(family[0].context), [_learned(example) - 1 for example in family]
+        pairs += context * (context + 1) // 2 + sum(n * context + n * (n + 1) // 2 for n in inputs)
+    return pairs
+
+
+def _targets(row: Row) -> int:
+    return sum(_learned(example) for family in row for example in family)
+
+
+def _learned(example: Example) -> int:
+    return len(example.learned)
 
 
 def _length(family: Family) -> int:
-    """Places of the shared context and all that is learned."""
-    return len(family[0].context) + sum(len(example.learned) - 1 for example in family)
+    """Places that it is given: one more than it takes for each response but one, so that a row never has more targets
+    than places."""
+    return len(family[0].context) - 1 + sum(map(_learned, family)) if family else 0
 
 
 def _write(writer: BatchWriter, row: int, families: Sequence[Family]) -> None:
@@ -101,13 +178,6 @@ def _write(writer: BatchWriter, row: int, families: Sequence[Family]) -> None:
             writer.learn(row, [last, *range(start, start + len(inputs))], example)
             start += len(inputs)
         segment += 1
-
-
-def _rows_per_batch(rows: int, row_length: int, config: PackingConfig, batch_shards: int) -> int:
-    """Rows of each micro-batch when all are shared out evenly to as few micro-batches, and shards, as possible."""
-    most = max(1, config.micro_batch_tokens // row_length)
-    batches = -(-rows // (most * batch_shards))
-    return batch_shards * _in_quarters(-(-rows // (batches * batch_shards)), most)
 
 
 def _in_quarters(size: int, most: int) -> int:

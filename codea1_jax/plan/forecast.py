@@ -69,11 +69,10 @@ class StepCalls:
     pairs: Mapping[str, Number] = field(default_factory=dict)
 
     def smaller_programs(self, run: PlannedRun) -> list[ProgramName]:
-        """The prefills and blocks of decoding besides the largest that are worth compiling."""
+        """The prefills, blocks of decoding and micro-batches besides the largest that are worth compiling."""
         return [
             ProgramName(phase, shape)
             for phase, calls in self.calls.items()
-            if phase.split()[0] in ("prefill", "decode")
             for shape, count in calls.items()
             if shape != largest_shape(run, phase) and count >= WORTH_COMPILING * sum(calls.values())
         ]

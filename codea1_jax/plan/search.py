@@ -23,10 +23,8 @@ from codea1_jax.plan.arithmetic.workload import (
     Phase,
     PlannedRun,
     SamplingLoad,
-    TrainingLoad,
     fullest_batch,
     is_sampling,
-    learner_config,
     load_capacity,
     phases,
     sampling_loads,
@@ -39,7 +37,7 @@ from codea1_jax.plan.forecast import HOST_SECONDS, ROW_SECONDS, cache_seconds
 from codea1_jax.plan.plan import Plan, make_plan
 
 ROWS_PER_SHARD = (32, 64, 128, 256, 512, 1024)
-MICRO_BATCHES = (1, 2, 4)
+MICRO_BATCHES = (1.0, 1.5, 2.0, 3.0, 4.0)
 REMAT = ("full", "dots")
 COMPILED = 4  # candidates, besides the layout that is given
 HOP = 5e-6  # seconds that the devices of a tensor axis wait for each other, apart from what they send; assumed
@@ -51,12 +49,12 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Layout:
-    """What is searched. rows, cache_tokens: of a replica. micro_batch: rows of one on each of a batch's shards."""
+    """What is searched. rows, cache_tokens: of a replica. micro_batch: places of a shard, in longest sequences."""
 
     mesh: tuple[int, int, int]
     rows: int
     cache_tokens: int
-    micro_batch: int
+    micro_batch: float
     remat: str
     optimizer_offloaded: bool
 
@@ -66,16 +64,10 @@ class Layout:
         found = [f"mesh={{replica: {replica}, fsdp: {fsdp}, tensor: {tensor}}}"]
         if sampling_loads(config):
             found += [f"rollout.rows={self.rows}", f"rollout.cache_tokens={self.cache_tokens}"]
-        found += [
-            f"{policy}.packing.micro_batch_tokens={self.micro_batch * _row(config, policy, loads)}"
-            for policy, loads in training_loads(config).items()
-        ]
+        for policy, loads in training_loads(config).items():
+            tokens = int(self.micro_batch * max(load.length for load in loads))  # in one row: so it pads the least
+            found.append(f"{policy}.packing={{row_length: {tokens}, micro_batch_tokens: {tokens}}}")
         return [*found, f"model.remat={self.remat}", f"offload.optimizer={str(self.optimizer_offloaded).lower()}"]
-
-
-def _row(config: Config, policy: str, loads: Sequence[TrainingLoad]) -> int:
-    """Tokens of a row of a micro-batch."""
-    return max(learner_config(config, policy).packing.row_length, *(load.length for load in loads))
 
 
 @dataclass(frozen=True)
@@ -295,7 +287,7 @@ def _smaller(layout: Layout, plan: Plan) -> Layout | None:
     """Less of what did not fit; None if nothing is left to take."""
     if any(row.fix is not None and not is_sampling(row.phase.name) for row in plan.rows):
         if layout.micro_batch > 1:
-            return replace(layout, micro_batch=layout.micro_batch // 2)
+            return replace(layout, micro_batch=max(size for size in MICRO_BATCHES if size < layout.micro_batch))
         return replace(layout, remat="full") if layout.remat != "full" else None
     fewer = int(0.9 * layout.cache_tokens) // 100_000 * 100_000
     return replace(layout, cache_tokens=fewer) if fewer else None

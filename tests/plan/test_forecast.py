@@ -89,10 +89,10 @@ def test_mini_batches_are_packed_by_themselves():
 
 def test_attention_is_of_the_blocks_in_which_something_is_seen():
     packing = PackingConfig(row_length=2048, micro_batch_tokens=2048)
-    # Two rows of four blocks: a prompt and two responses, each of one block, and a prompt and one response.
+    # A row of four blocks, a prompt and two responses, each of one block; and one of two, a prompt and one response.
     groups = (Group(512, (513, 513)), Group(512, (513,)))
     (mini,) = simulate_packing(groups, 1, packing, 1, flash_tpu)
-    assert mini == MiniBatch({(1, 2048, 1536): 2}, (4 + 2 + 4 + 1) * 512**2)  # diagonals, and what sees a prompt
+    assert mini == MiniBatch({(1, 2048, 1536): 1, (1, 1024, 768): 1}, (4 + 2 + 2 + 1) * 512**2)  # diagonals, prompts
     (together,) = simulate_packing(groups, 1, packing, 2, flash_tpu)
     assert together == MiniBatch({(2, 2048, 1536): 1}, (4 + 2) * 512**2)  # by the device with the longer row
     # Prompts of 512 and 256 tokens in a row of 1,024, whose blocks are of 512; none sees the other's.

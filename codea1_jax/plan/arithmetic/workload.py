@@ -218,7 +218,7 @@ def fullest_batch(run: PlannedRun, policy: str) -> PackedBatch:
     longest = max(load.length for load in those)
     rows = run.batch_shards * max(1, packing.micro_batch_tokens // packing.row_length)
     # The longest sequence decides how long rows are; responses to hardly any prompt fill them with targets. The packer
-    # shares rows out evenly: only among several micro-batches is each sure to be full.
+    # shares rows out evenly, or makes the last micro-batch smaller: among several the first is sure to be full.
     load = next(load for load in those if load.length == longest)
     each = -(-max(packing.row_length, 2 * longest) // load.response)
     examples = [_example(range(load.prompt), load.response)]

@@ -19,9 +19,12 @@ from jax.sharding import Mesh
 from jax.stages import Lowered
 
 from codea1_jax.config import Config
+from codea1_jax.learn.batch import BatchWriter, PackedBatch
 from codea1_jax.models.chips import Hardware, find_hardware
 from codea1_jax.models.sharding import make_mesh
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run
+from codea1_jax.plan.arithmetic.simulation import BatchShape
+from codea1_jax.plan.arithmetic.workload import is_sampling
 from codea1_jax.plan.compiled.collectives import received_bytes
 from codea1_jax.plan.compiled.compiler import ProgramName
 from codea1_jax.plan.compiled.cuda import absent_gpus
@@ -71,12 +74,17 @@ def _compile_all(
     say: Callable[..., None],
 ) -> None:
     smaller: dict[str, list[tuple[int, ...]]] = {}
-    for name in wanted:
-        if name.shape:
-            smaller.setdefault(name.phase, []).append(name.shape)
+    batches: dict[str, dict[BatchShape, PackedBatch]] = {}
+    for phase, shape in wanted:
+        if shape and is_sampling(phase):
+            smaller.setdefault(phase, []).append(shape)
+        elif shape:
+            rows, places, targets = shape
+            batches.setdefault(phase.split()[1], {})[rows, places, targets] = BatchWriter(*shape).batch
     known: dict[str, dict[str, Any]] = {}
     mesh = make_mesh(config.mesh, devices)
-    for program in make_programs(make_planned_run(config, hardware), mesh, smaller):
+    given = {policy: list(by_shape.values()) for policy, by_shape in batches.items()}
+    for program in make_programs(make_planned_run(config, hardware), mesh, smaller, given):
         if ProgramName(program.name, program.shape) in wanted:
             say(phase=program.name, shape=program.shape)
             lowered = program.lower()
