@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import io
 import logging
 import signal
 import time
@@ -104,6 +105,22 @@ def test_a_signal_during_a_callback_that_drops_exceptions_is_sent_again():
     finally:
         gc.callbacks.remove(collected)
     assert seen == ["start"]
+
+
+def test_a_signal_while_a_line_is_logged_is_not_dropped_with_the_line():
+    class Formatter(logging.Formatter):
+        def format(self, record):
+            send(signal.SIGTERM)
+            return record.getMessage()
+
+    handler, log = logging.StreamHandler(io.StringIO()), logging.getLogger("interrupted")
+    handler.setFormatter(Formatter())
+    log.addHandler(handler)
+    try:
+        with pytest.raises(Interrupted, match="SIGTERM"), Interrupts():
+            log.warning("a step ended")
+    finally:
+        log.removeHandler(handler)
 
 
 def test_a_signal_while_asyncio_reports_a_lost_task_is_sent_again():
