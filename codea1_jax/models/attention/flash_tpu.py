@@ -17,8 +17,8 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 from jaxtyping import Array, Bool, Float, Int
 
-from codea1_jax.models.attention.sight import Sight, visible
-from codea1_jax.models.attention.tile import Running, keys_and_values_gradient, queries_gradient
+from codea1_jax.models.attention.sight import Sight, related, visible
+from codea1_jax.models.attention.tile import RunningByKeys, keys_and_values_gradient, queries_gradient_by_keys
 
 BLOCK = 512  # places of a block; fewer where a row is shorter
 LANES = 128  # that a block is a multiple of
@@ -27,21 +27,31 @@ LANES = 128  # that a block is a multiple of
 class Work(NamedTuple):
     """The tiles, in the order in which they are computed; `count` of them, the rest is padding.
 
-    outer: the block whose sums are gathered; inner: the other one.
+    outer: the block whose sums are gathered; inner: the other one. whole: 1 where every query sees every key.
     """
 
     count: Int[Array, ""]
     row: Int[Array, " tiles"]
     outer: Int[Array, " tiles"]
     inner: Int[Array, " tiles"]
+    whole: Int[Array, " tiles"]
 
 
-def work_of(tiles: Bool[Array, "batch outer inner"]) -> Work:
+def work_of(tiles: Bool[Array, "batch outer inner"], whole: Bool[Array, "batch outer inner"]) -> Work:
     """The tiles that are True."""
     batch, blocks, _ = tiles.shape
     most = batch * blocks * (blocks + 1) // 2  # under a causal mask
-    row, outer, inner = jnp.nonzero(tiles, size=most, fill_value=0)
-    return Work(jnp.sum(tiles, dtype=jnp.int32), *(x.astype(jnp.int32) for x in (row, outer, inner)))
+    found = row, outer, inner = jnp.nonzero(tiles, size=most, fill_value=0)
+    return Work(jnp.sum(tiles, dtype=jnp.int32), *(x.astype(jnp.int32) for x in (*found, whole[row, outer, inner])))
+
+
+def whole_tiles(sight: Sight, block: int) -> Bool[Array, "batch blocks blocks"]:
+    """True where every query of one block sees every key of another, earlier one; not of all such, but of most."""
+    own, parent = (ids.reshape(ids.shape[0], -1, block) for ids in sight)
+    of_one, of_one_parent = (jnp.all(ids == ids[:, :, :1], axis=2) for ids in (own, parent))
+    key = jnp.where(of_one, own[:, :, 0], -1)[:, None]
+    seen = (of_one[:, :, None] & (own[:, :, :1] == key)) | (of_one_parent[:, :, None] & (parent[:, :, :1] == key))
+    return seen & np.tril(np.ones((1, *seen.shape[1:]), bool), -1)
 
 
 def cut(time: int) -> tuple[int, int]:
@@ -66,26 +76,27 @@ def forward(
 ) -> tuple[Float[Array, "batch time heads head_dim"], Float[Array, "batch heads time"]]:
     """The mixed values, and the log-sum-exp of each query's scores."""
     batch, time, heads, head_dim = q.shape
-    work, block = work_of(tiles), time // tiles.shape[1]
+    block = time // tiles.shape[1]
+    work = work_of(tiles, whole_tiles(sight, block))
     queries, keys, numbers, ids = _blocks_by_queries(block, head_dim, heads // k.shape[2])
     mixed, logsumexp = pl.pallas_call(
         _forward_kernel,
         grid_spec=pltpu.PrefetchScalarGridSpec(
-            num_scalar_prefetch=3,
+            num_scalar_prefetch=4,
             grid=(heads, work.count),
             in_specs=[*ids, queries, keys, keys],
             out_specs=[queries, numbers],
-            scratch_shapes=[_memory(block, 1), _memory(block, 1), _memory(block, head_dim)],
+            scratch_shapes=[_memory(1, block), _memory(1, block), _memory(head_dim, block)],
         ),
         out_shape=[
             jax.ShapeDtypeStruct((batch, heads, time, head_dim), q.dtype),
-            jax.ShapeDtypeStruct((batch, heads, time, 1), jnp.float32),
+            jax.ShapeDtypeStruct((batch, heads, 1, time), jnp.float32),
         ],
         compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "arbitrary")),
         interpret=interpret,
         name="flash_forward",
-    )(*work[1:], *map(_column, sight), _line(sight.segments), *map(_heads_first, (q, k, v)))
-    return _heads_first(mixed), logsumexp[..., 0]
+    )(*work[1:], *map(_line, sight), _column(sight.segments), *map(_heads_first, (q, k, v)))
+    return _heads_first(mixed), logsumexp[:, :, 0]
 
 
 def backward(
@@ -103,32 +114,31 @@ def backward(
     """The gradients of queries, keys and values. d_out: the mixed values' gradient; delta: its product with them."""
     heads, kv_heads, head_dim, block = q.shape[2], k.shape[2], q.shape[3], q.shape[1] // tiles.shape[1]
     q, k, v, d_out = map(_heads_first, (q, k, v, d_out))
-    work = work_of(tiles)
+    whole = whole_tiles(sight, block)
+    work = work_of(tiles, whole)
+    arguments = *map(_line, sight), _column(sight.segments), q, k, v, d_out, logsumexp[:, :, None], delta[:, :, None]
     queries, keys, numbers, ids = _blocks_by_queries(block, head_dim, heads // kv_heads)
     dq = pl.pallas_call(
         _queries_kernel,
         grid_spec=pltpu.PrefetchScalarGridSpec(
-            num_scalar_prefetch=3,
+            num_scalar_prefetch=4,
             grid=(heads, work.count),
             in_specs=[*ids, queries, keys, keys, queries, numbers, numbers],
             out_specs=queries,
-            scratch_shapes=[_memory(block, head_dim)],
+            scratch_shapes=[_memory(head_dim, block)],
         ),
         out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
         compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "arbitrary")),
         interpret=interpret,
         name="flash_backward_q",
-    )(
-        *(*work[1:], *map(_column, sight), _line(sight.segments)),
-        *(q, k, v, d_out, logsumexp[..., None], delta[..., None]),
-    )
+    )(*work[1:], *arguments)
     # The grid's last axis is over the heads that share a key/value head: their parts are summed in VMEM.
-    work = work_of(jnp.swapaxes(tiles, 1, 2))
+    work = work_of(*(jnp.swapaxes(x, 1, 2) for x in (tiles, whole)))
     queries, keys, numbers, ids = _blocks_by_keys(block, head_dim, heads // kv_heads)
     dk, dv = pl.pallas_call(
         _keys_kernel,
         grid_spec=pltpu.PrefetchScalarGridSpec(
-            num_scalar_prefetch=3,
+            num_scalar_prefetch=4,
             grid=(kv_heads, work.count, heads // kv_heads),
             in_specs=[*ids, queries, keys, keys, queries, numbers, numbers],
             out_specs=[keys, keys],
@@ -138,62 +148,54 @@ def backward(
         compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "arbitrary", "arbitrary")),
         interpret=interpret,
         name="flash_backward_kv",
-    )(
-        *(*work[1:], *map(_line, sight), _column(sight.segments)),
-        *(q, k, v, d_out, logsumexp[:, :, None], delta[:, :, None]),
-    )
+    )(*work[1:], *arguments)
     return _heads_first(dq), _heads_first(dk), _heads_first(dv)
 
 
+Place = tuple[Any, Any, Any]
+"""Of a block: its row, its head, and its number in the row."""
+
 Blocks = tuple[pl.BlockSpec, pl.BlockSpec, pl.BlockSpec, list[pl.BlockSpec]]
 """Of queries, of keys and values, of numbers that belong to queries, and of ids: of the queries' segments, of their
-parents, and of the keys' segments."""
+parents, and of the keys' segments. What belongs to queries stands in lines, what belongs to keys in a column."""
 
 
 def _blocks_by_queries(block: int, head_dim: int, group: int) -> Blocks:
-    """Outer blocks are of queries; what belongs to queries stands in columns."""
-    queries = _spec((None, None, block, head_dim), lambda row, head, outer, inner: (row, head, outer, 0))
-    keys = _spec((None, None, block, head_dim), lambda row, head, outer, inner: (row, _div(head, group), inner, 0))
-    numbers = _spec((None, None, block, 1), lambda row, head, outer, inner: (row, head, outer, 0))
-    own = _spec((None, block, 1), lambda row, head, outer, inner: (row, outer, 0))
-    return queries, keys, numbers, [own, own, _spec((None, 1, block), lambda row, head, outer, inner: (row, 0, inner))]
+    """Outer blocks are of queries."""
+
+    def query(head: Array, tile: Array, row: Any, outer: Any, _inner: Any, _whole: Any) -> Place:
+        return row[tile], head, outer[tile]
+
+    def key(head: Array, tile: Array, row: Any, _outer: Any, inner: Any, _whole: Any) -> Place:
+        return row[tile], jax.lax.div(head, jnp.int32(group)), inner[tile]
+
+    return _blocks(block, head_dim, query, key)
 
 
 def _blocks_by_keys(block: int, head_dim: int, group: int) -> Blocks:
-    """Outer blocks are of keys; what belongs to queries stands in lines."""
+    """Outer blocks are of keys."""
 
-    def queries_of(shape: tuple[int | None, ...], where: Callable[..., tuple[Any, ...]]) -> pl.BlockSpec:
-        def index(head: Array, tile: Array, member: Array, row: Any, outer: Any, inner: Any) -> tuple[Any, ...]:
-            del outer
-            return where(row[tile], head * group + member, inner[tile])
+    def query(head: Array, tile: Array, member: Array, row: Any, _outer: Any, inner: Any, _whole: Any) -> Place:
+        return row[tile], head * group + member, inner[tile]
 
-        return pl.BlockSpec(shape, index)
+    def key(head: Array, tile: Array, _member: Array, row: Any, outer: Any, _inner: Any, _whole: Any) -> Place:
+        return row[tile], head, outer[tile]
 
-    def keys_of(shape: tuple[int | None, ...], where: Callable[..., tuple[Any, ...]]) -> pl.BlockSpec:
-        def index(head: Array, tile: Array, member: Array, row: Any, outer: Any, inner: Any) -> tuple[Any, ...]:
-            del member, inner
-            return where(row[tile], head, outer[tile])
-
-        return pl.BlockSpec(shape, index)
-
-    queries = queries_of((None, None, block, head_dim), lambda row, head, place: (row, head, place, 0))
-    keys = keys_of((None, None, block, head_dim), lambda row, head, place: (row, head, place, 0))
-    numbers = queries_of((None, None, 1, block), lambda row, head, place: (row, head, 0, place))
-    others = queries_of((None, 1, block), lambda row, head, place: (row, 0, place))
-    return queries, keys, numbers, [others, others, keys_of((None, block, 1), lambda row, head, place: (row, place, 0))]
+    return _blocks(block, head_dim, query, key)
 
 
-def _spec(shape: tuple[int | None, ...], where: Callable[..., tuple[Any, ...]]) -> pl.BlockSpec:
-    """A block of an array at where(row, head, outer block, inner block)."""
+def _blocks(block: int, head_dim: int, query: Callable[..., Place], key: Callable[..., Place]) -> Blocks:
+    """query, key: where a tile's blocks are, by the indices of the grid and the work."""
 
-    def index(head: Array, tile: Array, row: Any, outer: Any, inner: Any) -> tuple[Any, ...]:
-        return where(row[tile], head, outer[tile], inner[tile])
+    def spec(shape: tuple[int | None, ...], of: Callable[..., Place], at: Callable[..., Any]) -> pl.BlockSpec:
+        return pl.BlockSpec(shape, lambda *indices: at(*of(*indices)))
 
-    return pl.BlockSpec(shape, index)
-
-
-def _div(a: Array, b: int) -> Array:
-    return jax.lax.div(a, jnp.int32(b))
+    queries, keys = (
+        spec((None, None, block, head_dim), of, lambda row, head, place: (row, head, place, 0)) for of in (query, key)
+    )
+    numbers = spec((None, None, 1, block), query, lambda row, head, place: (row, head, 0, place))
+    own = spec((None, 1, block), query, lambda row, head, place: (row, 0, place))
+    return queries, keys, numbers, [own, own, spec((None, block, 1), key, lambda row, head, place: (row, place, 0))]
 
 
 def _memory(*shape: int) -> Any:
@@ -226,19 +228,34 @@ def _is_last(row: Any, outer: Any) -> Array:
     return (tile == count - 1) | (row[after] != row[tile]) | (outer[after] != outer[tile])
 
 
-def _mask(queries: Any, parents: Any, keys: Any, query_block: Array, key_block: Array) -> Array:
-    """Which places see which, of ids that stand in columns or lines."""
+def _by_mask(
+    query_block: Array, key_block: Array, whole: Array, own: Any, parents: Any, keys: Any, add: Callable[..., None]
+) -> None:
+    """Calls `add` with the mask of a tile, of which as little is computed as must be."""
 
-    def places(ids: Any, block: Array) -> Array:
+    def places(ids: Array, block: Array) -> Array:
         return block * max(ids.shape) + jax.lax.broadcasted_iota(jnp.int32, ids.shape, ids.shape.index(max(ids.shape)))
 
-    return visible(queries[...], parents[...], places(queries, query_block), keys[...], places(keys, key_block))
+    @pl.when(whole == 1)
+    def _() -> None:
+        add(None)
+
+    @pl.when((whole == 0) & (query_block != key_block))
+    def _() -> None:
+        add(related(own[...], parents[...], keys[...]))
+
+    @pl.when(query_block == key_block)
+    def _() -> None:
+        of_queries, of_keys = own[...], keys[...]
+        later, earlier = places(of_queries, query_block), places(of_keys, key_block)
+        add(visible(of_queries, parents[...], later, of_keys, earlier))
 
 
 def _forward_kernel(
     row: Any,
     outer: Any,
     inner: Any,
+    whole: Any,
     own: Any,
     parents: Any,
     others: Any,
@@ -255,14 +272,17 @@ def _forward_kernel(
 
     @pl.when(_is_first(row, outer))
     def _() -> None:
-        running_max[...], denominator[...], accumulator[...] = Running.over_nothing(*q.shape)
+        running_max[...], denominator[...], accumulator[...] = RunningByKeys.over_nothing(*q.shape)
 
-    mask = _mask(own, parents, others, outer[tile], inner[tile])
-    found = Running(running_max[...], denominator[...], accumulator[...]).over(q[...], k[...], v[...], mask)
-    running_max[...], denominator[...], accumulator[...] = found
+    def add(mask: Array | None) -> None:
+        so_far = RunningByKeys(running_max[...], denominator[...], accumulator[...])
+        running_max[...], denominator[...], accumulator[...] = so_far.over(q[...], k[...], v[...], mask)
+
+    _by_mask(outer[tile], inner[tile], whole[tile], own, parents, others, add)
 
     @pl.when(_is_last(row, outer))
     def _() -> None:
+        found = RunningByKeys(running_max[...], denominator[...], accumulator[...])
         mixed[...] = found.mixed().astype(mixed.dtype)
         logsumexp[...] = found.logsumexp()
 
@@ -271,6 +291,7 @@ def _queries_kernel(
     row: Any,
     outer: Any,
     inner: Any,
+    whole: Any,
     own: Any,
     parents: Any,
     others: Any,
@@ -289,18 +310,22 @@ def _queries_kernel(
     def _() -> None:
         accumulator[...] = jnp.zeros_like(accumulator)
 
-    mask = _mask(own, parents, others, outer[tile], inner[tile])
-    accumulator[...] += queries_gradient(q[...], k[...], v[...], d_out[...], logsumexp[...], delta[...], mask)
+    def add(mask: Array | None) -> None:
+        arguments = q[...], k[...], v[...], d_out[...], logsumexp[...], delta[...]
+        accumulator[...] += queries_gradient_by_keys(*arguments, mask)
+
+    _by_mask(outer[tile], inner[tile], whole[tile], own, parents, others, add)
 
     @pl.when(_is_last(row, outer))
     def _() -> None:
-        dq[...] = accumulator[...].astype(dq.dtype)
+        dq[...] = accumulator[...].T.astype(dq.dtype)
 
 
 def _keys_kernel(
     row: Any,
     outer: Any,
     inner: Any,
+    whole: Any,
     others: Any,
     parents: Any,
     own: Any,
@@ -321,10 +346,13 @@ def _keys_kernel(
     def _() -> None:
         k_accumulator[...], v_accumulator[...] = jnp.zeros_like(k_accumulator), jnp.zeros_like(v_accumulator)
 
-    mask = _mask(others, parents, own, inner[tile], outer[tile])
-    found = keys_and_values_gradient(q[...], k[...], v[...], d_out[...], logsumexp[...], delta[...], mask)
-    k_accumulator[...] += found[0]
-    v_accumulator[...] += found[1]
+    def add(mask: Array | None) -> None:
+        arguments = q[...], k[...], v[...], d_out[...], logsumexp[...], delta[...]
+        of_keys, of_values = keys_and_values_gradient(*arguments, mask)
+        k_accumulator[...] += of_keys
+        v_accumulator[...] += of_values
+
+    _by_mask(inner[tile], outer[tile], whole[tile], others, parents, own, add)
 
     @pl.when(_is_last(row, outer) & (member == pl.num_programs(2) - 1))
     def _() -> None:

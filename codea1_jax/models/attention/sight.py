@@ -70,4 +70,9 @@ def visible(own: Array, parent: Array, place: Array, key: Array, key_place: Arra
 
     The arrays are broadcast against each other.
     """
-    return ((key == own) | (key == parent)) & (key_place <= place)
+    return related(own, parent, key) & (key_place <= place)
+
+
+def related(own: Array, parent: Array, key: Array) -> Array:
+    """Whether a query in segment `own`, a child of `parent`, sees an earlier key in segment `key`."""
+    return (key == own) | (key == parent)

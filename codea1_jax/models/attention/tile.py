@@ -51,6 +51,42 @@ class Running(NamedTuple):
         return self.running_max + jnp.log(self.denominator)
 
 
+class RunningByKeys(NamedTuple):
+    """As `Running`, of scores with the keys first: TPUs take the highest and the sum down a column with few steps."""
+
+    running_max: Float[Array, "1 query"]
+    denominator: Float[Array, "1 query"]
+    accumulator: Float[Array, "head_dim query"]
+
+    @classmethod
+    def over_nothing(cls, queries: int, head_dim: int) -> RunningByKeys:
+        """Before the first key."""
+        return cls(*(x.T for x in Running.over_nothing(queries, head_dim)))
+
+    def over(
+        self,
+        q: Float[Array, "query head_dim"],
+        k: Float[Array, "key head_dim"],
+        v: Float[Array, "key head_dim"],
+        mask: Bool[Array, "key query"] | None,
+    ) -> RunningByKeys:
+        """Over the keys of one more tile, all of them without a mask."""
+        scores = _masked(product(k, q, 1, 1), mask)
+        running_max = jnp.maximum(self.running_max, jnp.max(scores, axis=0, keepdims=True))
+        weights, rescale = jnp.exp(scores - running_max), jnp.exp(self.running_max - running_max)
+        denominator = rescale * self.denominator + jnp.sum(weights, axis=0, keepdims=True)
+        mixed = product(v, weights.astype(v.dtype), 0, 0)
+        return RunningByKeys(running_max, denominator, rescale * self.accumulator + mixed)
+
+    def mixed(self) -> Float[Array, "query head_dim"]:
+        """The mixed values."""
+        return (self.accumulator / self.denominator).T
+
+    def logsumexp(self) -> Float[Array, "1 query"]:
+        """The log-sum-exp of the scores."""
+        return self.running_max + jnp.log(self.denominator)
+
+
 def queries_gradient(
     q: Float[Array, "query head_dim"],
     k: Float[Array, "key head_dim"],
@@ -66,6 +102,21 @@ def queries_gradient(
     return product(d_scores.astype(k.dtype), k, 1, 0)
 
 
+def queries_gradient_by_keys(
+    q: Float[Array, "query head_dim"],
+    k: Float[Array, "key head_dim"],
+    v: Float[Array, "key head_dim"],
+    d_out: Float[Array, "query head_dim"],
+    logsumexp: Float[Array, "1 query"],
+    delta: Float[Array, "1 query"],
+    mask: Bool[Array, "key query"] | None,
+) -> Float[Array, "head_dim query"]:
+    """As `queries_gradient`, of scores with the keys first."""
+    weights = jnp.exp(_masked(product(k, q, 1, 1), mask) - logsumexp)
+    d_scores = weights * (product(v, d_out, 1, 1) - delta)
+    return product(k, d_scores.astype(k.dtype), 0, 0)
+
+
 def keys_and_values_gradient(
     q: Float[Array, "query head_dim"],
     k: Float[Array, "key head_dim"],
@@ -73,12 +124,16 @@ def keys_and_values_gradient(
     d_out: Float[Array, "query head_dim"],
     logsumexp: Float[Array, "1 query"],
     delta: Float[Array, "1 query"],
-    mask: Bool[Array, "key query"],
+    mask: Bool[Array, "key query"] | None,
 ) -> tuple[Float[Array, "key head_dim"], Float[Array, "key head_dim"]]:
     """A tile's part of the keys' and the values' gradients. Scores have the keys first, so no product is transposed."""
-    weights = jnp.exp(jnp.where(mask, product(k, q, 1, 1), MASKED) - logsumexp)
+    weights = jnp.exp(_masked(product(k, q, 1, 1), mask) - logsumexp)
     d_scores = weights * (product(v, d_out, 1, 1) - delta)
     return product(d_scores.astype(q.dtype), q, 1, 0), product(weights.astype(d_out.dtype), d_out, 1, 0)
+
+
+def _masked(scores: Array, mask: Array | None) -> Array:
+    return scores if mask is None else jnp.where(mask, scores, MASKED)
 
 
 def product(a: Array, b: Array, a_axis: int, b_axis: int) -> Array:
