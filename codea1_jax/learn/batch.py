@@ -113,7 +113,9 @@ class BatchWriter:
             tokens, positions, segment_ids, parents, target_index, targets, mask, weights, sequences, unknown
         )
 
-    def place(self, row: int, start: int, tokens: Sequence[int], *, position: int, segment: int, parent: int) -> None:
+    def place(
+        self, row: int, start: int, tokens: Sequence[int] | np.ndarray, *, position: int, segment: int, parent: int
+    ) -> None:
         """Puts tokens at `start` and after, with positions from `position`."""
         here = slice(start, start + len(tokens))
         self.batch.tokens[row, here] = tokens
@@ -121,7 +123,7 @@ class BatchWriter:
         self.batch.segment_ids[row, here] = segment
         self.batch.parents[row, here] = parent
 
-    def learn(self, row: int, places: Sequence[int] | np.ndarray, example: Example) -> None:
+    def learn(self, row: int, places: np.ndarray, example: Example) -> None:
         """Gives every learned token of an example the next target of the row; `places` predict them."""
         start = self._used[row]
         here = slice(start, start + len(example.learned))

@@ -173,9 +173,11 @@ def _write(writer: BatchWriter, row: int, families: Sequence[Family]) -> None:
         last = start - 1  # predicts the first token of every response
         for example in family:
             segment += 1
-            inputs = example.learned[:-1]
+            inputs = np.asarray(example.learned[:-1], np.int32)
             writer.place(row, start, inputs, position=len(context), segment=segment, parent=parent)
-            writer.learn(row, [last, *range(start, start + len(inputs))], example)
+            places = np.arange(start - 1, start + len(inputs))
+            places[0] = last
+            writer.learn(row, places, example)
             start += len(inputs)
         segment += 1
 

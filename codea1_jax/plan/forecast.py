@@ -14,9 +14,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from codea1_jax.config import METHODS, Config
+from codea1_jax.models.attention.flash_tpu import BLOCK
 from codea1_jax.models.chips import Hardware
 from codea1_jax.models.flops import Number
-from codea1_jax.plan.arithmetic.attention import attention_flops, kernels_of
+from codea1_jax.plan.arithmetic.attention import attention_flops, heads_of_device, kernels_of
 from codea1_jax.plan.arithmetic.lengths import Group, Lengths, choose_groups, draw_groups
 from codea1_jax.plan.arithmetic.simulation import MiniBatch, Sampled, batch_shape, simulate_packing, simulate_sampling
 from codea1_jax.plan.arithmetic.workload import (
@@ -28,7 +29,7 @@ from codea1_jax.plan.arithmetic.workload import (
     sampling_loads,
 )
 from codea1_jax.plan.compiled.compiler import Compiled, Outcome, ProgramName
-from codea1_jax.plan.compiled.duration import efficiency_of
+from codea1_jax.plan.compiled.duration import TILE_CYCLES, TILE_HEAD_DIM, efficiency_of
 from codea1_jax.rollout import Capacity
 from codea1_jax.rollout.readers import reader_for
 
@@ -197,8 +198,11 @@ def cache_seconds(run: PlannedRun, hardware: Hardware, read: int) -> float:
 
 def attention_seconds(run: PlannedRun, hardware: Hardware, phase: str, pairs: Number) -> float:
     """Seconds in which a device computes what flash kernels do for that many pairs of places in a forward pass."""
-    flops = attention_flops(run, phase, pairs)
-    return flops / (hardware.chip.flops * efficiency_of(hardware).attention)
+    cycles = TILE_CYCLES.get(hardware.name.partition(":")[0])
+    if cycles is None or run.model.head_dim != TILE_HEAD_DIM:
+        return attention_flops(run, phase, pairs) / (hardware.chip.flops * efficiency_of(hardware).attention)
+    each = sum(cycles) if phase.startswith("gradient") else cycles[0]
+    return pairs / BLOCK**2 * heads_of_device(run) * run.model.num_layers * each / hardware.chip.clock
 
 
 def host_seconds(run: PlannedRun, step: StepCalls, phase: str) -> float:

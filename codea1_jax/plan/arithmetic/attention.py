@@ -34,5 +34,10 @@ def attention_flops(run: PlannedRun, phase: str, pairs: Number) -> Number:
     """FLOPs of one device in the flash kernels of all layers; `pairs` are those of a forward pass, for one head."""
     model = run.model
     products = FORWARD + BACKWARD if phase.startswith("gradient") else FORWARD
-    heads = model.num_heads / (run.tensor if model.num_heads % run.tensor == 0 else 1)
-    return 2 * products * pairs * model.head_dim * heads * model.num_layers
+    return 2 * products * pairs * model.head_dim * heads_of_device(run) * model.num_layers
+
+
+def heads_of_device(run: PlannedRun) -> float:
+    """Heads whose queries one device computes: all of them where the tensor axis does not divide them."""
+    heads = run.model.num_heads
+    return heads / run.tensor if heads % run.tensor == 0 else heads
