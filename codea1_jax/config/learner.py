@@ -70,7 +70,7 @@ class PackingConfig(Section):
     """The static shapes that trajectories are packed into."""
 
     row_length: int = Field(
-        default=128, ge=2, description="tokens per row; doubled as long as a trajectory does not fit"
+        default=128, ge=2, description="tokens per row at most; doubled as long as a trajectory does not fit"
     )
     micro_batch_tokens: int = Field(
         default=4096, ge=2, description="tokens (padding included) computed at once by each part of a batch's split"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from operator import itemgetter
 
 import numpy as np
 
@@ -85,17 +84,27 @@ Shapes = list[tuple[int, int]]
 
 
 def _shapes(tokens: int, row_length: int, most: int, batch_shards: int) -> Iterator[Shapes]:
-    """Micro-batches with at least so many places in all, from the fewest places on; `most`: rows of a full part."""
-    rows = -(-tokens // row_length)
-    while most > 1:
+    """Micro-batches with at least so many places, from the fewest places on; `most`: rows of a full part."""
+    if most > 1:
+        return _alike(-(-tokens // row_length), row_length, most, batch_shards)
+    return _with_a_shorter_last(tokens, row_length, batch_shards)
+
+
+def _alike(rows: int, row_length: int, most: int, batch_shards: int) -> Iterator[Shapes]:
+    """As few micro-batches as can be, of as few rows."""
+    while True:
         batches = -(-rows // (most * batch_shards))
         each = batch_shards * _in_quarters(-(-rows // (batches * batch_shards)), most)
         yield [(each, row_length)] * batches
         rows = batches * each + 1
+
+
+def _with_a_shorter_last(tokens: int, row_length: int, batch_shards: int) -> Iterator[Shapes]:
     step = -(-row_length // SHAPE_STEPS)
-    for steps in itertools.count(max(1, -(-tokens // (step * batch_shards)))):
+    for steps in itertools.count(-(-tokens // (step * batch_shards))):
         full, last = divmod(steps, SHAPE_STEPS)
-        yield [(batch_shards, row_length)] * full + ([(batch_shards, last * step)] if last else [])
+        shorter = [(batch_shards, min(last * step, row_length))] if last else []
+        yield [(batch_shards, row_length)] * full + shorter
 
 
 def _fitted(pieces: Sequence[Family], rooms: Sequence[int]) -> list[Row] | None:
@@ -127,15 +136,14 @@ def _fitted(pieces: Sequence[Family], rooms: Sequence[int]) -> list[Row] | None:
 
 
 def _written(rows: Sequence[Row], shapes: Shapes, batch_shards: int) -> list[PackedBatch]:
-    batches, rest = [], iter(rows)
-    of_one_length = itertools.groupby(shapes, key=itemgetter(1))
-    for length, alike in of_one_length:
-        counts = [count for count, _ in alike]
-        those = sorted(itertools.islice(rest, sum(counts)), key=_visible, reverse=True)
-        slots = _in_quarters(max(_targets(row) for row in those), length)
-        for start in range(0, len(those), counts[0]):
-            writer, each = BatchWriter(counts[0], length, slots), counts[0] // batch_shards
-            for index, row in enumerate(those[start : start + counts[0]]):
+    """The micro-batches; of those with one length each has rows of about as much to attend to."""
+    batches, remaining = [], iter(rows)
+    for (count, length), alike in itertools.groupby(shapes):
+        those = sorted(itertools.islice(remaining, count * len(list(alike))), key=_visible, reverse=True)
+        targets, each = _in_quarters(max(map(_targets, those)), length), count // batch_shards
+        for start in range(0, len(those), count):
+            writer = BatchWriter(count, length, targets)
+            for index, row in enumerate(those[start : start + count]):  # dealt out to the parts in turn
                 _write(writer, index % batch_shards * each + index // batch_shards, row)
             batches.append(writer.batch)
     return batches
