@@ -51,7 +51,8 @@ def apply_rope(
     sin: Float[Array, "batch time half"],
 ) -> Float[Array, "batch time heads head_dim"]:
     """Rotates the pairs (i, i + head_dim/2), as Qwen2 does."""
-    return rotate_by_product(x, cos, sin) if platform() == "tpu" else rotate(x, cos, sin)
+    whole_sequences = x.shape[1] > 1  # of one token each, as in decoding, the halves are cheaper
+    return rotate_by_product(x, cos, sin) if platform() == "tpu" and whole_sequences else rotate(x, cos, sin)
 
 
 def rotate(x: Array, cos: Array, sin: Array) -> Array:
