@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -136,8 +136,20 @@ class Plan:
     @property
     def utilization(self) -> float:
         """The bound of the model FLOPs utilization: useful FLOPs by those that the devices could do in the time."""
-        useful = sum(row.phase.useful for row in self.rows)
-        return useful / (self.seconds * self.hardware.chip.flops * self.hardware.devices)
+        return self._share_of_peak(self.rows, self.seconds)
+
+    @property
+    def learning_utilization(self) -> float:
+        """The model FLOPs utilization expected of learning: scoring, gradients and updates, of both policies.
+
+        Recomputed and padded places are not counted among the useful FLOPs; what the host does is in the seconds.
+        """
+        learning = [row for row in self.rows if not is_sampling(row.phase.name)]
+        return self._share_of_peak(learning, sum(row.expected_seconds for row in learning))
+
+    def _share_of_peak(self, rows: Sequence[Row], seconds: float) -> float:
+        useful = sum(row.phase.useful for row in rows)
+        return useful / (seconds * self.hardware.chip.flops * self.hardware.devices)
 
 
 def make_plan(
@@ -218,6 +230,7 @@ def as_document(plan: Plan) -> dict[str, Any]:
         "run_seconds_expected": asdict(plan.whole) if plan.fits else None,
         "tokens_per_second_at_most": plan.tokens_per_second,
         "mfu_at_most": plan.utilization,
+        "learning_mfu_expected": plan.learning_utilization if plan.fits else None,
         "failed": {str(name): outcome.reason for name, outcome in plan.failed.items()},
         "sampling": {role: _sampling_entry(sampled) for role, sampled in plan.step.sampled.items()},
         "phases": {row.phase.name: _entry(row) for row in plan.rows},

@@ -16,7 +16,7 @@ FILE = Path(__file__).with_name("planned.yaml")
 HEAD = "# Written by `make plan-all`; docs/plan.md explains it. hours: of the steps at least, expected of a run.\n"
 COLUMNS = (
     *("preset", "hardware", "fits", "GiB/chip", "of", "fullest phase"),
-    *("limit s", "step s ≥", "step s expected", "tokens/s"),
+    *("limit s", "step s ≥", "step s expected", "tokens/s", "MFU of learning"),
 )
 PHASE_COLUMNS = (
     *("phase", "GiB/chip", "temporaries", "calls", "TFLOP", "GB recv."),
@@ -30,9 +30,10 @@ class Planned:
 
     memory: GiB a device in the fullest phase, of `available`. limit: seconds of a step that no program can beat
     (`limit`). seconds: the least for a step of this layout. expected: seconds of a step. tokens_per_second: drawn, by
-    the expected seconds. call_seconds: of a call of each phase, least and expected, the latter averaged over the calls
-    of a step. phases: as `PHASE_COLUMNS` has them. failed: a line for each smaller
-    program that the compiler could not make.
+    the expected seconds. learning_mfu: the share of the peak that useful FLOPs of learning reach, in its expected
+    seconds; 0 of a plan that does not fit. call_seconds: of a call of each phase, least and expected, the latter
+    averaged over the calls of a step. phases: as `PHASE_COLUMNS` has them. failed: a line for each smaller program that
+    the compiler could not make.
     """
 
     hardware: str
@@ -44,6 +45,7 @@ class Planned:
     seconds: float
     expected: float
     tokens_per_second: float
+    learning_mfu: float
     call_seconds: Mapping[str, tuple[float, float]]
     phases: tuple[tuple[str, ...], ...]
     failed: tuple[str, ...] = ()
@@ -106,6 +108,7 @@ def markdown(plans: Mapping[str, Planned]) -> str:
             *(name, plan.hardware, "yes" if plan.fits else "no"),
             *(f"{plan.memory:.2f}", f"{plan.available:.2f}", plan.fullest),
             *(f"{plan.limit:.4g}", f"{plan.seconds:.4g}", f"{plan.expected:.4g}", f"{plan.tokens_per_second:.0f}"),
+            f"{plan.learning_mfu:.1%}",
         )
         for name, plan in plans.items()
     ]

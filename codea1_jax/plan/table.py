@@ -78,7 +78,7 @@ def conclusion(plan: Plan) -> list[str]:
         source = "estimates, corrected by what was measured on a device" if plan.ratios else source
         lines.append(
             f"expected: {plan.expected_seconds:.4g} s, {plan.judging:.2g} s of them for judging; "
-            f"by the compiler's {source}"
+            f"by the compiler's {source}; MFU of learning {plan.learning_utilization:.1%}"
         )
         whole = plan.whole
         hours = {name: f"{seconds / 3600:.1f}" for name, seconds in asdict(whole).items() if isinstance(seconds, float)}
@@ -201,6 +201,7 @@ def planned(plan: Plan) -> Planned:
         seconds=round(plan.seconds, 1),
         expected=round(plan.expected_seconds, 1),
         limit=round(plan.limit_seconds, 1),
+        learning_mfu=round(plan.learning_utilization, 3) if plan.fits else 0.0,
         tokens_per_second=round(
             sum(sampled.drawn for sampled in plan.step.sampled.values()) / plan.expected_seconds, 0
         ),

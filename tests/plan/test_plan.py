@@ -57,6 +57,9 @@ def silent(done, total, program, outcome):
     """A watch that looks away."""
 
 
+SAMPLING = ("weights", "prefill", "insert", "decode", "evaluate")
+
+
 def refused(capsys, *arguments):
     """The one line of a command that is refused as bad input."""
     assert cli.main(arguments) == 2
@@ -146,6 +149,9 @@ def test_the_plan_says_how_fast_a_step_can_be(small_plan):
     assert all(row.expected_seconds > row.calls * 1e-3 for row in plan.rows if row.calls)  # the host's part alone
     assert all(row.expected["matrix"] > 0 for row in plan.rows if "gradient" in row.phase.name)
     assert 0 < plan.utilization < 1
+    learning = [row for row in plan.rows if row.phase.name.split()[0] not in SAMPLING]
+    least = sum(row.phase.useful for row in learning) / (197e12 * 4)  # of four v5e, at the peak
+    assert plan.learning_utilization == pytest.approx(least / sum(row.expected_seconds for row in learning))
     text = markdown({"small": planned(plan)})
     assert "| small | v5e:2x2 | yes |" in text and "fits v5e:2x2" in conclusion(plan)[0]
 
