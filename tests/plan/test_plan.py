@@ -187,13 +187,16 @@ def test_shorter_responses_make_shorter_steps_of_the_same_programs():
     calls = {phase.name: phase.calls for phase in phases(run, 0.5)}
     assert calls["decode code"] == 256 * 8 * 2048 / (256 * 8 * 32)  # all samples at once
     assert calls["prefill code"] == 256 * 2048 / (8192 * 16)
-    assert calls["gradient test"] == 256 * (4096 + 8 * 2048) / 12_288 / 16  # prompts once, a row a chip
+    assert calls["gradient test"] == 256 * (4096 + 8 * 2048) / 24_576 / 16  # prompts once, a row a chip
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 4, 7])
 def test_no_micro_batch_is_larger_than_the_one_that_is_planned(rows):
     """The packer shares rows out evenly, so that not every first micro-batch is full."""
-    overrides = [f"code.packing.micro_batch_tokens={rows * 8192}", f"test.packing.micro_batch_tokens={rows * 12288}"]
+    overrides = [
+        f"{policy}.packing={{row_length: {row}, micro_batch_tokens: {rows * row}}}"
+        for policy, row in (("code", 8192), ("test", 12_288))
+    ]
     run = make_planned_run(load(Config, "1.5b/a1_h100", overrides), find_hardware("h100:8"))
     calls = step_calls(run, 0.25).calls
     for policy in ("code", "test"):
