@@ -84,7 +84,7 @@ Shapes = list[tuple[int, int]]
 
 
 def _shapes(tokens: int, row_length: int, most: int, batch_shards: int) -> Iterator[Shapes]:
-    """Micro-batches with at least so many places, from the fewest places on; `most`: rows of a full part."""
+    """Micro-batches that could hold this many tokens, fewest places first; `most`: rows of a full part."""
     if most > 1:
         return _alike(-(-tokens // row_length), row_length, most, batch_shards)
     return _with_a_shorter_last(tokens, row_length, batch_shards)

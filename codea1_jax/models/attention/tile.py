@@ -36,10 +36,8 @@ class Running(NamedTuple):
         mask: Bool[Array, "query key"],
     ) -> Running:
         """Over the keys of one more tile. What a query gathers before the first key it sees fades to nothing then."""
-        scores = jnp.where(mask, product(q, k, 1, 1), MASKED)
-        running_max = jnp.maximum(self.running_max, jnp.max(scores, axis=1, keepdims=True))
-        weights, rescale = jnp.exp(scores - running_max), jnp.exp(self.running_max - running_max)
-        denominator = rescale * self.denominator + jnp.sum(weights, axis=1, keepdims=True)
+        scores = _masked(product(q, k, 1, 1), mask)
+        weights, rescale, running_max, denominator = _weighed(scores, self.running_max, self.denominator, axis=1)
         return Running(running_max, denominator, rescale * self.accumulator + product(weights.astype(v.dtype), v, 1, 0))
 
     def mixed(self) -> Float[Array, "query head_dim"]:
@@ -52,7 +50,7 @@ class Running(NamedTuple):
 
 
 class RunningByKeys(NamedTuple):
-    """As `Running`, of scores with the keys first: TPUs take the highest and the sum down a column with few steps."""
+    """As `Running`, of scores with the keys first: a TPU finds the highest, and the sum, of a column in fewer steps."""
 
     running_max: Float[Array, "1 query"]
     denominator: Float[Array, "1 query"]
@@ -72,9 +70,7 @@ class RunningByKeys(NamedTuple):
     ) -> RunningByKeys:
         """Over the keys of one more tile, all of them without a mask."""
         scores = _masked(product(k, q, 1, 1), mask)
-        running_max = jnp.maximum(self.running_max, jnp.max(scores, axis=0, keepdims=True))
-        weights, rescale = jnp.exp(scores - running_max), jnp.exp(self.running_max - running_max)
-        denominator = rescale * self.denominator + jnp.sum(weights, axis=0, keepdims=True)
+        weights, rescale, running_max, denominator = _weighed(scores, self.running_max, self.denominator, axis=0)
         mixed = product(v, weights.astype(v.dtype), 0, 0)
         return RunningByKeys(running_max, denominator, rescale * self.accumulator + mixed)
 
@@ -87,6 +83,13 @@ class RunningByKeys(NamedTuple):
         return self.running_max + jnp.log(self.denominator)
 
 
+def _weighed(scores: Array, running_max: Array, denominator: Array, axis: int) -> tuple[Array, Array, Array, Array]:
+    """The weights of one more tile's scores, whose keys lie on `axis`, what earlier sums fade by, and the new sums."""
+    highest = jnp.maximum(running_max, jnp.max(scores, axis=axis, keepdims=True))
+    weights, rescale = jnp.exp(scores - highest), jnp.exp(running_max - highest)
+    return weights, rescale, highest, rescale * denominator + jnp.sum(weights, axis=axis, keepdims=True)
+
+
 def queries_gradient(
     q: Float[Array, "query head_dim"],
     k: Float[Array, "key head_dim"],
@@ -97,7 +100,7 @@ def queries_gradient(
     mask: Bool[Array, "query key"],
 ) -> Float[Array, "query head_dim"]:
     """A tile's part of the queries' gradient. d_out: the mixed values' gradient; delta: its product with them."""
-    weights = jnp.exp(jnp.where(mask, product(q, k, 1, 1), MASKED) - logsumexp)
+    weights = jnp.exp(_masked(product(q, k, 1, 1), mask) - logsumexp)
     d_scores = weights * (product(d_out, v, 1, 1) - delta)
     return product(d_scores.astype(k.dtype), k, 1, 0)
 
@@ -112,8 +115,7 @@ def queries_gradient_by_keys(
     mask: Bool[Array, "key query"] | None,
 ) -> Float[Array, "head_dim query"]:
     """As `queries_gradient`, of scores with the keys first."""
-    weights = jnp.exp(_masked(product(k, q, 1, 1), mask) - logsumexp)
-    d_scores = weights * (product(v, d_out, 1, 1) - delta)
+    _, d_scores = _scores_gradient_by_keys(q, k, v, d_out, logsumexp, delta, mask)
     return product(k, d_scores.astype(k.dtype), 0, 0)
 
 
@@ -127,9 +129,16 @@ def keys_and_values_gradient(
     mask: Bool[Array, "key query"] | None,
 ) -> tuple[Float[Array, "key head_dim"], Float[Array, "key head_dim"]]:
     """A tile's part of the keys' and the values' gradients. Scores have the keys first, so no product is transposed."""
-    weights = jnp.exp(_masked(product(k, q, 1, 1), mask) - logsumexp)
-    d_scores = weights * (product(v, d_out, 1, 1) - delta)
+    weights, d_scores = _scores_gradient_by_keys(q, k, v, d_out, logsumexp, delta, mask)
     return product(d_scores.astype(q.dtype), q, 1, 0), product(weights.astype(d_out.dtype), d_out, 1, 0)
+
+
+def _scores_gradient_by_keys(
+    q: Array, k: Array, v: Array, d_out: Array, logsumexp: Array, delta: Array, mask: Array | None
+) -> tuple[Float[Array, "key query"], Float[Array, "key query"]]:
+    """The weights of a tile, and the gradient of its scores."""
+    weights = jnp.exp(_masked(product(k, q, 1, 1), mask) - logsumexp)
+    return weights, weights * (product(v, d_out, 1, 1) - delta)
 
 
 def _masked(scores: Array, mask: Array | None) -> Array:
