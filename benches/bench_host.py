@@ -159,6 +159,13 @@ def schedule_rows(config: Config, result: RoundResult) -> tuple[float, int, int]
         blocks, decoded = blocks + 1, decoded + len(left)
 
 
+def drawn_tokens(result: RoundResult) -> int:
+    """Of all programs and suites."""
+    programs = [program for question in result.questions for program in question.programs]
+    responses = [*(p.response for p in programs), *(suite.response for p in programs for suite in p.suites)]
+    return sum(len(response.completion.tokens) for response in responses if response.completion)
+
+
 def main() -> None:
     config, chance, timer = load(Config, PRESET), random.Random(0), Timer()
     rollout, size = config.rollout, config.rewards.suite_size
@@ -171,15 +178,16 @@ def main() -> None:
         RoundConfig(rollout.samples, rollout.suites, False, ScoringConfig(config.rewards, config.train.update_n)),
         chat_prompts(tokenizer, size),
     )
-    result = timer.time("round", lambda: play_round(game, problems, {}, (1,)))
+    result = play_round(game, problems, {}, (1,))
     timer.seconds |= {"programs": result.seconds["generate_code"], "suites": result.seconds["generate_tests"]}
-    timer.seconds["judge"] = result.seconds["judge_wait"]
-    timer.seconds["scoring"] = timer.seconds.pop("round") - sum(result.seconds.values())
+    timer.seconds["scoring"] = result.seconds["judge_wait"]  # of a judge that answers at once
     timer.seconds["rows"], blocks, rows = schedule_rows(config, result)
     timer.time("metrics", lambda: round_metrics(result.questions, with_tests=True))
+    learned = 0
     for groups, section in ((code_groups(result.questions), config.code), (test_groups(result.questions), config.test)):
         examples = [as_example(item) for group in groups for item in group]
         timer.time("packing", lambda examples=examples, section=section: pack(examples, section.packing, SHARDS))
+        learned += sum(len(example.learned) for example in examples)
     with tempfile.TemporaryDirectory() as folder:
         records = (question_record(1, question, tokenizer.decode) for question in result.questions)
         lines = timer.time("records", lambda: rollout_lines(records))
@@ -188,10 +196,17 @@ def main() -> None:
     for part, seconds in timer.seconds.items():
         print(f"{part:12}{seconds:8.2f} s{f'   hidden by {HIDDEN[part]}' if part in HIDDEN else ''}")
     added = sum(seconds for part, seconds in timer.seconds.items() if part not in HIDDEN)
-    per_row = timer.seconds["rows"] / rows
-    print(f"{blocks} blocks, {per_row * 1e6:.1f} us for each of their rows; a record of {megabytes:.0f} MB")
+    each = {
+        "row": timer.seconds["rows"] / rows,
+        "drawn_token": sum(timer.seconds[part] for part in ("scoring", "metrics", "writing")) / drawn_tokens(result),
+        "learned_token": timer.seconds["packing"] / learned,
+    }
+    print(f"{blocks} blocks, {each['row'] * 1e6:.1f} us for each of their rows; a record of {megabytes:.0f} MB")
+    print(
+        f"{each['drawn_token'] * 1e9:.0f} ns for each token drawn, {each['learned_token'] * 1e9:.0f} for each learned"
+    )
     print(f"added to a step: {added:.1f} s")
-    document = {"added_seconds": added, "seconds": timer.seconds, "seconds_per_row": per_row, "record_mb": megabytes}
+    document = {"added_seconds": added, "seconds": timer.seconds, "seconds_each": each, "record_mb": megabytes}
     print(json.dumps({"bench": "host", **document}))
 
 

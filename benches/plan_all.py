@@ -122,7 +122,7 @@ def step_seconds(run: PlannedRun, step: StepCalls, plan: Planned) -> tuple[float
     least = sum(phase.calls * plan.call_seconds[phase.name][0] for phase in phases(run, FILL))
     expected = {phase: sum(calls.values()) * plan.call_seconds[phase][1] for phase, calls in step.calls.items()}
     learning = sum(seconds for phase, seconds in expected.items() if not is_sampling(phase))
-    return least, sum(expected.values()) + judging_seconds(run.config, find_hardware(plan.hardware), learning)
+    return least, sum(expected.values()) + judging_seconds(run.config, find_hardware(plan.hardware), step, learning)
 
 
 if __name__ == "__main__":

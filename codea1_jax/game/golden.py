@@ -49,13 +49,13 @@ def begin_golden(game: Game, problems: Sequence[Problem], stream: tuple[int, ...
     def result() -> RoundResult:
         asked = time.perf_counter()
         judgements = gathered(lambda: judging.result()[0])
-        judged = time.perf_counter()
         questions = tuple(
             score_question(problems[i], {}, tests, groups[i], judgement, scoring)
             for i, (tests, judgement) in judgements.items()
         )
+        scored = time.perf_counter()
         hidden = hidden_judging(sampled, sampled, min(judging.result()[1], asked))
-        return RoundResult(questions, {**sampling, "judge_wait": judged - asked}, hidden)
+        return RoundResult(questions, {**sampling, "judge_wait": scored - asked}, hidden)
 
     return PendingRound(tuple(groups), sampling, result)
 

@@ -62,10 +62,11 @@ class Game:
 
 @dataclass(frozen=True)
 class RoundResult:
-    """The outcome of a round and the seconds its stages took; `judge_wait` is judging that nothing has hidden.
+    """The outcome of a round and the seconds its stages took.
 
-    hidden: seconds of judging while something else was done, such as sampling more suites (`judge_hidden`), and those
-    of them after the round was sampled (`judge_hidden_after_sampling`).
+    `judge_wait` is judging that nothing has hidden, and scoring. hidden: seconds of judging while something else was
+    done, such as sampling more suites (`judge_hidden`), and those of them after the round was sampled
+    (`judge_hidden_after_sampling`).
     """
 
     questions: tuple[QuestionRollout, ...]
@@ -121,14 +122,14 @@ def begin_round(
     def result() -> RoundResult:
         asked = time.perf_counter()
         judgements = gathered(lambda: {i: judging.result() for i, judging in pending.items()})
-        judged = time.perf_counter()
         questions = tuple(
             score_question(problem, pages[i], retrieved(pages[i]), groups[i], judgements[i], game.config.scoring)
             for i, problem in enumerate(problems)
         )
+        scored = time.perf_counter()
         ended = max((judging.ended for judging in pending.values()), default=judging_since)
         hidden = hidden_judging(judging_since, suites_done, min(ended, asked))
-        return RoundResult(questions, {**sampling, "judge_wait": judged - asked}, hidden)
+        return RoundResult(questions, {**sampling, "judge_wait": scored - asked}, hidden)
 
     return PendingRound(tuple(groups), sampling, result)
 

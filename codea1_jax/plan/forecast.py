@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -35,11 +35,12 @@ from codea1_jax.rollout.readers import reader_for
 
 WORTH_COMPILING = 0.05
 # The host's part of a call: it dispatches and reads back, which is assumed; and after a block it decides who is next.
-# That, for each row, and what it does between sampling and learning, for each token drawn (scoring, packing, writing),
-# is what `make bench-host` took on one core of a laptop.
+# That, for each row, scoring and recording, for each token drawn, and packing, for each token learned, take what `make
+# bench-host` took on one core of a laptop.
 HOST_SECONDS = 1e-3
-ROW_SECONDS = 3.5e-6
-TOKEN_SECONDS = 1.5e-7
+ROW_SECONDS = 2e-6
+SCORED_SECONDS = 7e-8
+PACKED_SECONDS = 1.7e-7
 # `make bench-sandbox` on two cores of a laptop: 660 programs per second.
 JUDGED_PER_CORE = 330
 
@@ -213,11 +214,14 @@ def host_seconds(run: PlannedRun, step: StepCalls, phase: str) -> float:
         capacity = _capacity(run, name)
         steps = sum(rows * count for (rows, *_), count in step.sampled[name].steps.items())
         seconds += ROW_SECONDS * steps / capacity.block * capacity.batch_shards
-    if kind == "update":  # of all that its policy has sampled
-        played = [role for role, policy in METHODS[run.config.method.name].roles.items() if policy == name]
-        groups = [group for role in played for group in step.groups.get(role, ())]
-        seconds += TOKEN_SECONDS * sum(sum(group.responses) for group in groups)
+    if kind == "update":
+        seconds += PACKED_SECONDS * _num_tokens(step.learned[name].groups)
     return seconds
+
+
+def _num_tokens(groups: Iterable[Group]) -> Number:
+    """Of all responses."""
+    return sum(sum(group.responses) for group in groups)
 
 
 def expected_seconds(
@@ -264,14 +268,15 @@ def holds(program: tuple[int, ...], shape: tuple[int, ...]) -> bool:
     return not program or all(a >= b for a, b in zip(program, shape, strict=True))
 
 
-def judging_seconds(config: Config, hardware: Hardware, learning: float) -> float:
-    """Seconds in which the hosts judge a step and devices wait, as if sampling hid none of them.
+def judging_seconds(config: Config, hardware: Hardware, step: StepCalls, learning: float) -> float:
+    """Seconds in which the hosts judge a step and score it and devices wait, as if sampling hid none of them.
 
     Judged are programs on golden tests, and suites on their program and the reference. learning: seconds of a step's
-    updates, which hide as many where steps are drawn ahead.
+    updates, which hide as many of judging where steps are drawn ahead.
     """
     rollout, method = config.rollout, METHODS[config.method.name]
     programs = 0 if method.supervised else config.train.questions * rollout.samples
     suites = programs * rollout.suites if "test" in method.roles else 0
     seconds = (programs + 2 * suites) / (JUDGED_PER_CORE * hardware.chip.host_cores * hardware.devices)
-    return max(0.0, seconds - learning) if config.train.async_steps else seconds
+    waited = max(0.0, seconds - learning) if config.train.async_steps else seconds
+    return waited + SCORED_SECONDS * sum(map(_num_tokens, step.groups.values()))

@@ -69,8 +69,8 @@ class Plan:
     fill: mean length of prompts and responses, as a share of the longest allowed; by it the floor is counted, and the
     expected lengths are drawn unless they come from a file. limit: seconds of a step at least, whatever the programs,
     by what is done (`limit`). floor_limit: such seconds in all, for lengths drawn by `fill`. judging: seconds that a
-    step waits for the judge (`judging_seconds`). compiled: every program, smaller ones too. ratios: what was measured
-    of the phases on a device, if anything.
+    step waits for verdicts and scores (`judging_seconds`). compiled: every program, smaller ones too. ratios: what was
+    measured of the phases on a device, if anything.
     """
 
     run: PlannedRun
@@ -178,7 +178,7 @@ def make_plan(
     rows = tuple(_row(run, hardware, phase, step, compiled, ratio_of(phase.name, ratios)) for phase in planned)
     limit = limit_seconds(run, hardware, step)
     learning = sum(row.expected_seconds for row in rows if not is_sampling(row.phase.name))
-    judging = judging_seconds(config, hardware, learning)
+    judging = judging_seconds(config, hardware, step, learning)
     floor = limit if lengths is None else limit_seconds(run, hardware, step_calls(run, fill))
     return Plan(run, hardware, rows, fill, step, limit, sum(floor.values()), judging, compiled, ratios)
 

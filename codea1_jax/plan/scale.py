@@ -71,7 +71,7 @@ def _scaled(plan: Plan, copies: int, lengths: Lengths | None) -> Scaled:
         part = "sampling" if is_sampling(phase) else "learning"
         seconds[part] += sum(took for resource, took in spent.items() if resource != "host")
     seconds["network"] = _network_seconds(run, plan.hardware, step, copies)
-    seconds["judging"] = judging_seconds(run.config, hardware, seconds["learning"])
+    seconds["judging"] = judging_seconds(run.config, hardware, step, seconds["learning"])
     return Scaled(copies, hardware.devices, seconds, _longest_seconds(plan, step))
 
 

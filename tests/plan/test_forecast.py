@@ -17,7 +17,16 @@ from codea1_jax.plan.arithmetic.simulation import MiniBatch, simulate_packing, s
 from codea1_jax.plan.arithmetic.workload import SamplingLoad
 from codea1_jax.plan.compiled.compiler import Compiled, ProgramName, Refused
 from codea1_jax.plan.compiled.duration import efficiency_of
-from codea1_jax.plan.forecast import StepCalls, expected_seconds, judging_seconds, step_calls
+from codea1_jax.plan.forecast import (
+    HOST_SECONDS,
+    PACKED_SECONDS,
+    SCORED_SECONDS,
+    StepCalls,
+    expected_seconds,
+    host_seconds,
+    judging_seconds,
+    step_calls,
+)
 from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
 from codea1_jax.rollout.schedule import Schedule
 
@@ -221,21 +230,27 @@ def test_a_step_s_learning_follows_from_its_mini_batches():
     halves = (f"{policy}.grpo.mini_batch_questions=16" for policy in ("code", "test"))
     config = load(Config, "1.5b/a1_v5e", ["train.questions=32", *halves])
     hardware = find_hardware(config.hardware)
-    step = step_calls(make_planned_run(config, hardware), 0.25)
+    run = make_planned_run(config, hardware)
+    step = step_calls(run, 0.25)
     policies = ("code", "test")
     assert {policy: step.calls[f"update {policy}"][()] for policy in policies} == {"code": 2, "test": 2}
     for policy in policies:
         gradients, old = (sum(step.calls[f"{kind} {policy}"].values()) for kind in ("gradient", "score-old"))
         assert step.calls[f"gradient {policy}"] == step.calls[f"score-ref {policy}"]
         assert old == pytest.approx(gradients / 2, abs=2)  # all but the first of two mini-batches
+        packed = PACKED_SECONDS * sum(sum(group.responses) for group in step.learned[policy].groups)
+        assert host_seconds(run, step, f"update {policy}") == pytest.approx(2 * HOST_SECONDS + packed)
     # 256 programs on golden tests; 2,048 suites on their program and on the reference; 16 chips with 14 cores each.
     judged = (256 + 2 * 2048) / (330 * 16 * 14)
-    assert judging_seconds(config, hardware, learning=1.0) == pytest.approx(judged)
+    drawn = sum(sum(group.responses) for groups in step.groups.values() for group in groups)
+    scored = SCORED_SECONDS * drawn
+    assert drawn == sum(sampled.drawn for sampled in step.sampled.values())
+    assert judging_seconds(config, hardware, step, learning=1.0) == pytest.approx(judged + scored)
     caps = (f"{policy}.grpo.importance_cap=2" for policy in policies)
     ahead = load(Config, "1.5b/a1_v5e", ["train.questions=32", *caps, "train.async_steps=1"])
-    waited = [judging_seconds(ahead, hardware, learning) for learning in (0.0, 0.01, 1.0)]
-    assert waited == pytest.approx([judged, judged - 0.01, 0.0])
-    assert all(name.shape for name in step.smaller_programs(make_planned_run(config, hardware)))
+    waited = [judging_seconds(ahead, hardware, step, learning) for learning in (0.0, 0.01, 1.0)]
+    assert waited == pytest.approx([judged + scored, judged - 0.01 + scored, scored])
+    assert all(name.shape for name in step.smaller_programs(run))
 
 
 def test_responses_that_an_update_skips_are_not_counted():

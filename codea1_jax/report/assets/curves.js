@@ -36,7 +36,7 @@ const MORE_CHARTS = [
 const PHASES = [
   ["seconds/generate_code", "sample programs"],
   ["seconds/generate_tests", "sample suites"],
-  ["seconds/judge_wait", "wait for verdicts"],
+  ["seconds/judge_wait", "verdicts and rewards"],
   ["seconds/update_code", "update Code LLM"],
   ["seconds/update_test", "update Test LLM"],
 ];
