@@ -16,6 +16,7 @@ from codea1_jax.config import Config, SandboxConfig
 from codea1_jax.doctor.host import GIB, Devices, find_disk
 from codea1_jax.errors import UserError
 from codea1_jax.models.chips import find_hardware
+from codea1_jax.models.compiling import gradient_options
 from codea1_jax.models.flops import parameters
 from codea1_jax.models.layout import MESH_AXES
 from codea1_jax.models.stored import PARAMS
@@ -32,7 +33,7 @@ _VALIDATE = "codea1 data validate FILE"
 
 def find_needs(config: Config, devices: Devices | None) -> list[Finding]:
     """Everything a run of this configuration asks for; what it asks of devices only where there are any."""
-    of_devices = [_hardware(config, devices), _mesh(config, devices)] if devices else []
+    of_devices = [_hardware(config, devices), _mesh(config, devices), _compiler(config, devices)] if devices else []
     asked_for = filter(None, (*of_devices, _engine(config), _wandb(config)))
     return [*asked_for, _model(config), *_data(config), _directory(config), _saving(config)]
 
@@ -77,6 +78,16 @@ def _mesh(config: Config, devices: Devices) -> Finding:
     except UserError as error:
         return Finding("mesh", False, str(error))
     return Finding("mesh", True, ", ".join(f"{axis} {size}" for axis, size in zip(MESH_AXES, sizes, strict=True)))
+
+
+def _compiler(config: Config, devices: Devices) -> Finding | None:
+    """The options that gradients are compiled with on the hardware that the run is made for."""
+    if config.hardware is None or _mesh(config, devices).works is False:
+        return None
+    _, _, tensor = config.mesh.shape(devices.count)
+    options = gradient_options(find_hardware(config.hardware).chip.kinds[0], tensor)
+    shown = " ".join(f"--{option}={str(value).lower()}" for option, value in options.items())
+    return Finding("compiler", True, f"gradients with {shown}; LIBTPU_INIT_ARGS overrides it") if options else None
 
 
 def _engine(config: Config) -> Finding | None:

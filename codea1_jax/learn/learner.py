@@ -47,6 +47,7 @@ from codea1_jax.learn.optimizer import (
 from codea1_jax.learn.packing import pack, padding
 from codea1_jax.learn.phases import Phases
 from codea1_jax.learn.scores import Scores, target_scores
+from codea1_jax.models.compiling import gradient_options
 from codea1_jax.models.layout import REPLICA, by_replica, everywhere, replicas
 from codea1_jax.models.lora import attach, init_adapters
 from codea1_jax.models.qwen2 import Qwen2
@@ -150,13 +151,14 @@ class Learner:
             whole = jax.tree.map(lambda x: x.sum(axis=0), gradient)
             return apply_gradient(state, whole, self._optimizer, rate)
 
+        options = gradient_options(mesh.devices.flat[0].device_kind, mesh.shape["tensor"])
         self._learning_rate = partial(learning_rate, config=optimizer, total_steps=total_steps)
         add = partial(accumulate, scores=scores, objective=objective, lora=lora)
         self._masked_sum = jit_on(mesh, masked_sum, out_shardings=replicated(mesh))
         self.phases = Phases(
             init=jit_on(mesh, init, out_shardings=replace(state, reference=own_reference)),
             empty=jit_on(mesh, partial(empty, objective=objective), out_shardings=sums),
-            accumulate=jit_on(mesh, add, out_shardings=sums, donate_argnums=(0,)),
+            accumulate=jit_on(mesh, add, out_shardings=sums, donate_argnums=(0,), compiler_options=options),
             apply=jit_on(mesh, apply, out_shardings=(state, replicated(mesh)), donate_argnums=(0,)),
             logprobs=jit_on(mesh, logprobs, out_shardings=batch_sharding(mesh)),
             freeze=jit_on(mesh, freeze, out_shardings=state.params),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, wraps
 from typing import Any
 
@@ -129,7 +129,12 @@ def put(tree: Any, sharding: NamedSharding) -> Any:
 
 
 def jit_on(
-    mesh: Mesh, function: Callable[..., Any], *, out_shardings: Any, donate_argnums: tuple[int, ...] = ()
+    mesh: Mesh,
+    function: Callable[..., Any],
+    *,
+    out_shardings: Any,
+    donate_argnums: tuple[int, ...] = (),
+    compiler_options: Mapping[str, bool] | None = None,
 ) -> Any:
     """`jax.jit` of a function that is traced with the mesh in use; it compiles for the devices of that mesh."""
 
@@ -138,4 +143,6 @@ def jit_on(
         with using(mesh):
             return function(*arguments)
 
-    return jax.jit(traced, out_shardings=out_shardings, donate_argnums=donate_argnums)
+    return jax.jit(
+        traced, out_shardings=out_shardings, donate_argnums=donate_argnums, compiler_options=compiler_options
+    )

@@ -1,6 +1,9 @@
-"""Run by test_sharding.py in a process of its own, as libtpu wants: prints the kinds of the collectives that a chip of
-sixteen takes part in where a feed-forward's matrix, split over `fsdp`, meets a batch, as one JSON line
-{"kinds": [...]}.
+"""Run by test_sharding.py in a process of its own, as libtpu wants: prints what a chip of sixteen exchanges where a
+feed-forward's matrix meets a batch, as one JSON line {"kinds": [...], "hidden": {...}}.
+
+kinds: of the collectives of the product, the matrix being split over `fsdp`. hidden: in the gradient of three products,
+the matrix being split over `tensor` as well, how many of the three sums of activations over `tensor` the chip computes
+meanwhile, by what it is compiled with.
 """
 
 import json
@@ -12,9 +15,10 @@ from jax.sharding import NamedSharding
 
 from codea1_jax.config import MeshConfig
 from codea1_jax.models.chips import find_hardware
-from codea1_jax.models.layout import spec, using
+from codea1_jax.models.compiling import gradient_options
+from codea1_jax.models.layout import spec
 from codea1_jax.models.qwen2 import Linear
-from codea1_jax.models.sharding import make_mesh
+from codea1_jax.models.sharding import jit_on, make_mesh
 from codea1_jax.plan.compiled.collectives import find_collectives
 from codea1_jax.plan.compiled.compiler import ENVIRONMENT
 from codea1_jax.plan.compiled.worker import devices_of
@@ -27,21 +31,41 @@ def main():
     jax.config.update("jax_enable_compilation_cache", False)
     linear = Linear(INNER, ("embed", "mlp"), jnp.dtype("bfloat16"), jnp.dtype("float32"))
     devices = devices_of(find_hardware("v5e:4x4"))
-    mesh = make_mesh(MeshConfig(fsdp=16), devices)
 
-    def placed(shape, dtype, *axes):
-        return jax.ShapeDtypeStruct(shape, dtype, sharding=NamedSharding(mesh, spec(*axes)))
-
-    kernel = placed((WIDTH, INNER), jnp.float32, "embed", "mlp")
-    x = placed((16, TOKENS, WIDTH), jnp.bfloat16, "batch", "time", "width")
-
-    @jax.jit
     def multiply(kernel, x):
-        with using(mesh):
-            return linear.apply({"params": {"kernel": kernel}}, x)
+        return linear.apply({"params": {"kernel": kernel}}, x)
 
-    text = multiply.lower(kernel, x).compile().as_text()
-    print(json.dumps({"kinds": sorted({collective.kind for collective in find_collectives(text)})}))
+    def twice(kernel, x):
+        return multiply(kernel, multiply(kernel, x) @ kernel.T.astype(x.dtype))  # the first sum; the others in `back`
+
+    def gradients(kernel, x):
+        y, back = jax.vjp(twice, kernel, x)
+        return back(y)
+
+    def collectives(function, options=None, **axes):
+        mesh = make_mesh(MeshConfig(**axes), devices)
+
+        def placed(shape, dtype, *axes):
+            return jax.ShapeDtypeStruct(shape, dtype, sharding=NamedSharding(mesh, spec(*axes)))
+
+        kernel = placed((WIDTH, INNER), jnp.float32, "embed", "mlp")
+        x = placed((mesh.shape["fsdp"], TOKENS, WIDTH), jnp.bfloat16, "batch", "time", "width")
+        out = None if function is multiply else (kernel.sharding, x.sharding)
+        jitted = jit_on(mesh, function, out_shardings=out, compiler_options=options)
+        return find_collectives(jitted.lower(kernel, x).compile().as_text())
+
+    def hidden_sums(options):
+        found = collectives(gradients, options, fsdp=4, tensor=4)
+        return sum(each.hidden for each in found if each.kind == "all-reduce" and each.size == 2 * TOKENS * WIDTH)
+
+    answer = {
+        "kinds": sorted({collective.kind for collective in collectives(multiply, fsdp=16)}),
+        "hidden": {
+            "defaults": hidden_sums({}),
+            "options": hidden_sums(gradient_options(devices[0].device_kind, tensor=4)),
+        },
+    }
+    print(json.dumps(answer))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from jax.stages import Lowered
 from codea1_jax.config import Config
 from codea1_jax.learn.batch import BatchWriter, PackedBatch
 from codea1_jax.models.chips import Hardware, find_hardware
+from codea1_jax.models.compiling import gradient_options
 from codea1_jax.models.sharding import make_mesh
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run
 from codea1_jax.plan.arithmetic.simulation import BatchShape
@@ -97,7 +98,7 @@ def _compile_all(
 def _figures(lowered: Lowered, text: str, mesh: Mesh, hardware: Hardware) -> dict[str, Any]:
     """What is said of a program; `text` is the lowered one's."""
     try:
-        made = made_once(text, f"{hardware.name} {mesh.device_ids.tolist()}", lambda: _compiled(lowered))
+        made = made_once(text, _compiled_for(mesh, hardware), lambda: _compiled(lowered))
     except jax.errors.JaxRuntimeError as error:
         return {"refused" if "RESOURCE_EXHAUSTED" in str(error) else "failed": str(error)}
     return {
@@ -106,6 +107,12 @@ def _figures(lowered: Lowered, text: str, mesh: Mesh, hardware: Hardware) -> dic
         "received": received_bytes(made.program),
         "expected": expected_seconds(made.program, hardware),
     }
+
+
+def _compiled_for(mesh: Mesh, hardware: Hardware) -> str:
+    """What a compiled program depends on besides what was lowered."""
+    options = gradient_options(hardware.chip.kinds[0], mesh.shape["tensor"])
+    return f"{hardware.name} {mesh.device_ids.tolist()} {options or ''}".rstrip()
 
 
 def _compiled(lowered: Lowered) -> Made:
