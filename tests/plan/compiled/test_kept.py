@@ -1,5 +1,7 @@
 """A program is compiled once for the same devices by the same compilers, whatever happens to what is kept."""
 
+import jax
+import jax.numpy as jnp
 import pytest
 
 from codea1_jax.config import Config, load
@@ -7,7 +9,14 @@ from codea1_jax.models.chips import find_hardware
 from codea1_jax.plan.compiled import kept
 from codea1_jax.plan.compiled.compiler import ProgramName, compile_programs
 from codea1_jax.plan.compiled.kept import FOLDER, Made, made_once
+from codea1_jax.plan.compiled.worker import forget_lines
 
+KERNEL = """
+def doubled(x):
+    def kernel(x_ref, y_ref):
+        y_ref[...] = 2 * x_ref[...]
+    return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))(x)
+"""
 SOURCE, DEVICES = "module @jit_f", "v5e:2x2 [0, 1, 2, 3]"
 
 
@@ -72,3 +81,21 @@ def test_a_second_plan_is_of_the_programs_that_the_first_has_compiled():
     first, second = (compile_programs(config, hardware, wanted, lambda *_: None) for _ in range(2))
     assert first == second
     assert len(list(FOLDER.iterdir())) == 1
+
+
+def test_a_program_is_kept_when_its_source_only_moves():
+    """A kernel's own text says in which lines of which files it was written, unless these are forgotten."""
+
+    def lowered(source: str, file: str) -> str:
+        names = {}
+        exec(compile(f"import jax\nimport jax.experimental.pallas as pl\n{source}", file, "exec"), names)
+        traced = jax.jit(names["doubled"]).trace(jnp.zeros((8, 128)))
+        return traced.lower(lowering_platforms=("tpu",)).as_text()
+
+    before = jax.config.jax_traceback_in_locations_limit
+    try:
+        assert lowered(KERNEL, "a.py") != lowered(f"\n\n{KERNEL}", "b.py")
+        forget_lines()
+        assert lowered(KERNEL, "a.py") == lowered(f"\n\n{KERNEL}", "b.py")
+    finally:
+        jax.config.update("jax_traceback_in_locations_limit", before)
