@@ -21,7 +21,7 @@ from codea1_jax.models.chips import find_hardware
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run
 from codea1_jax.plan.arithmetic.workload import PlannedRun, is_sampling, phases
 from codea1_jax.plan.compiled.kept import compilers
-from codea1_jax.plan.forecast import StepCalls, judging_seconds, step_calls
+from codea1_jax.plan.forecast import StepCalls, judging_seconds, scoring_seconds, step_calls
 from codea1_jax.plan.limit import limit_seconds
 from codea1_jax.plan.pictures import steps_picture
 from codea1_jax.plan.plan import make_plan
@@ -122,7 +122,8 @@ def step_seconds(run: PlannedRun, step: StepCalls, plan: Planned) -> tuple[float
     least = sum(phase.calls * plan.call_seconds[phase.name][0] for phase in phases(run, FILL))
     expected = {phase: sum(calls.values()) * plan.call_seconds[phase][1] for phase, calls in step.calls.items()}
     learning = sum(seconds for phase, seconds in expected.items() if not is_sampling(phase))
-    return least, sum(expected.values()) + judging_seconds(run.config, find_hardware(plan.hardware), step, learning)
+    judging = judging_seconds(run.config, find_hardware(plan.hardware), learning) + scoring_seconds(step)
+    return least, sum(expected.values()) + judging
 
 
 if __name__ == "__main__":

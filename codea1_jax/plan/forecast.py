@@ -268,15 +268,19 @@ def holds(program: tuple[int, ...], shape: tuple[int, ...]) -> bool:
     return not program or all(a >= b for a, b in zip(program, shape, strict=True))
 
 
-def judging_seconds(config: Config, hardware: Hardware, step: StepCalls, learning: float) -> float:
-    """Seconds in which the hosts judge a step and score it and devices wait, as if sampling hid none of them.
+def judging_seconds(config: Config, hardware: Hardware, learning: float) -> float:
+    """Seconds in which the hosts judge a step and devices wait, as if sampling hid none of them.
 
     Judged are programs on golden tests, and suites on their program and the reference. learning: seconds of a step's
-    updates, which hide as many of judging where steps are drawn ahead.
+    updates, which hide as many where steps are drawn ahead.
     """
     rollout, method = config.rollout, METHODS[config.method.name]
     programs = 0 if method.supervised else config.train.questions * rollout.samples
     suites = programs * rollout.suites if "test" in method.roles else 0
     seconds = (programs + 2 * suites) / (JUDGED_PER_CORE * hardware.chip.host_cores * hardware.devices)
-    waited = max(0.0, seconds - learning) if config.train.async_steps else seconds
-    return waited + SCORED_SECONDS * sum(map(_num_tokens, step.groups.values()))
+    return max(0.0, seconds - learning) if config.train.async_steps else seconds
+
+
+def scoring_seconds(step: StepCalls) -> float:
+    """Seconds in which every host scores and records what was judged, and devices wait."""
+    return SCORED_SECONDS * sum(map(_num_tokens, step.groups.values()))

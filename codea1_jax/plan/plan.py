@@ -16,7 +16,7 @@ from codea1_jax.plan.arithmetic.simulation import Sampled
 from codea1_jax.plan.arithmetic.workload import Phase, PlannedRun, is_sampling, phases, sampled_tokens
 from codea1_jax.plan.calibration import Ratios, ratio_of
 from codea1_jax.plan.compiled.compiler import Compiled, Failed, Outcome, ProgramName, Refused, Watch, compile_programs
-from codea1_jax.plan.forecast import StepCalls, expected_seconds, judging_seconds, step_calls
+from codea1_jax.plan.forecast import StepCalls, expected_seconds, judging_seconds, scoring_seconds, step_calls
 from codea1_jax.plan.limit import limit_seconds
 from codea1_jax.plan.whole_run import WholeRun, whole_run
 
@@ -69,8 +69,8 @@ class Plan:
     fill: mean length of prompts and responses, as a share of the longest allowed; by it the floor is counted, and the
     expected lengths are drawn unless they come from a file. limit: seconds of a step at least, whatever the programs,
     by what is done (`limit`). floor_limit: such seconds in all, for lengths drawn by `fill`. judging: seconds that a
-    step waits for verdicts and scores (`judging_seconds`). compiled: every program, smaller ones too. ratios: what was
-    measured of the phases on a device, if anything.
+    step waits for verdicts and scores (`judging_seconds`, `scoring_seconds`). compiled: every program, smaller ones
+    too. ratios: what was measured of the phases on a device, if anything.
     """
 
     run: PlannedRun
@@ -178,7 +178,7 @@ def make_plan(
     rows = tuple(_row(run, hardware, phase, step, compiled, ratio_of(phase.name, ratios)) for phase in planned)
     limit = limit_seconds(run, hardware, step)
     learning = sum(row.expected_seconds for row in rows if not is_sampling(row.phase.name))
-    judging = judging_seconds(config, hardware, step, learning)
+    judging = judging_seconds(config, hardware, learning) + scoring_seconds(step)
     floor = limit if lengths is None else limit_seconds(run, hardware, step_calls(run, fill))
     return Plan(run, hardware, rows, fill, step, limit, sum(floor.values()), judging, compiled, ratios)
 

@@ -19,7 +19,7 @@ from codea1_jax.plan.arithmetic.workload import PlannedRun, is_sampling
 from codea1_jax.plan.calibration import ratio_of
 from codea1_jax.plan.compiled.compiler import Compiled
 from codea1_jax.plan.compiled.duration import efficiency_of
-from codea1_jax.plan.forecast import StepCalls, expected_seconds, judging_seconds, step_calls
+from codea1_jax.plan.forecast import StepCalls, expected_seconds, judging_seconds, scoring_seconds, step_calls
 from codea1_jax.plan.plan import Plan
 
 
@@ -71,7 +71,8 @@ def _scaled(plan: Plan, copies: int, lengths: Lengths | None) -> Scaled:
         part = "sampling" if is_sampling(phase) else "learning"
         seconds[part] += sum(took for resource, took in spent.items() if resource != "host")
     seconds["network"] = _network_seconds(run, plan.hardware, step, copies)
-    seconds["judging"] = judging_seconds(run.config, hardware, step, seconds["learning"])
+    seconds["host"] += scoring_seconds(step)
+    seconds["judging"] = judging_seconds(run.config, hardware, seconds["learning"])
     return Scaled(copies, hardware.devices, seconds, _longest_seconds(plan, step))
 
 

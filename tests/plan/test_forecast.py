@@ -25,6 +25,7 @@ from codea1_jax.plan.forecast import (
     expected_seconds,
     host_seconds,
     judging_seconds,
+    scoring_seconds,
     step_calls,
 )
 from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
@@ -243,13 +244,13 @@ def test_a_step_s_learning_follows_from_its_mini_batches():
     # 256 programs on golden tests; 2,048 suites on their program and on the reference; 16 chips with 14 cores each.
     judged = (256 + 2 * 2048) / (330 * 16 * 14)
     drawn = sum(sum(group.responses) for groups in step.groups.values() for group in groups)
-    scored = SCORED_SECONDS * drawn
     assert drawn == sum(sampled.drawn for sampled in step.sampled.values())
-    assert judging_seconds(config, hardware, step, learning=1.0) == pytest.approx(judged + scored)
+    assert scoring_seconds(step) == pytest.approx(SCORED_SECONDS * drawn)
+    assert judging_seconds(config, hardware, learning=1.0) == pytest.approx(judged)
     caps = (f"{policy}.grpo.importance_cap=2" for policy in policies)
     ahead = load(Config, "1.5b/a1_v5e", ["train.questions=32", *caps, "train.async_steps=1"])
-    waited = [judging_seconds(ahead, hardware, step, learning) for learning in (0.0, 0.01, 1.0)]
-    assert waited == pytest.approx([judged + scored, judged - 0.01 + scored, scored])
+    waited = [judging_seconds(ahead, hardware, learning) for learning in (0.0, 0.01, 1.0)]
+    assert waited == pytest.approx([judged, judged - 0.01, 0.0])
     assert all(name.shape for name in step.smaller_programs(run))
 
 

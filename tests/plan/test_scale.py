@@ -11,6 +11,7 @@ from codea1_jax.models.chips import find_hardware
 from codea1_jax.plan.arithmetic.lengths import draw_groups
 from codea1_jax.plan.arithmetic.workload import sampling_loads
 from codea1_jax.plan.compiled.compiler import Compiled
+from codea1_jax.plan.forecast import scoring_seconds
 from codea1_jax.plan.pictures import scale_picture, steps_picture, timeline_picture
 from codea1_jax.plan.plan import make_plan
 from codea1_jax.plan.planned import read_plans
@@ -67,8 +68,10 @@ def test_copies_share_the_micro_batches_until_each_has_one_and_sum_their_gradien
     updates = batches["update code"] + batches["update test"]
     assert two.seconds["network"] == pytest.approx(updates * gradient / (0.75 * 3.125e9))
     assert many.seconds["network"] == pytest.approx(updates * 2 * 63 / 64 * gradient / (0.75 * 3.125e9))
+    # Judging is shared out; scoring is not, and counts as every host's.
     judged = [step.seconds["judging"] * step.copies for step in steps]
-    assert judged == pytest.approx([plan.judging] * len(steps))
+    assert judged == pytest.approx([plan.judging - scoring_seconds(plan.step)] * len(steps))
+    assert min(step.seconds["host"] for step in steps) > scoring_seconds(plan.step)
 
 
 def test_no_number_of_copies_takes_less_than_the_longest_responses(plan):
