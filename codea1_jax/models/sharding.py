@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from typing import Any
 
@@ -134,7 +134,7 @@ def jit_on(
     *,
     out_shardings: Any,
     donate_argnums: tuple[int, ...] = (),
-    compiler_options: Mapping[str, bool] | None = None,
+    compiler_options: dict[str, bool] | None = None,
 ) -> Any:
     """`jax.jit` of a function that is traced with the mesh in use; it compiles for the devices of that mesh."""
 
