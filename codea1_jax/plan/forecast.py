@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -215,13 +215,8 @@ def host_seconds(run: PlannedRun, step: StepCalls, phase: str) -> float:
         steps = sum(rows * count for (rows, *_), count in step.sampled[name].steps.items())
         seconds += ROW_SECONDS * steps / capacity.block * capacity.batch_shards
     if kind == "update":
-        seconds += PACKED_SECONDS * _num_tokens(step.learned[name].groups)
+        seconds += PACKED_SECONDS * sum(sum(group.responses) for group in step.learned[name].groups)
     return seconds
-
-
-def _num_tokens(groups: Iterable[Group]) -> Number:
-    """Of all responses."""
-    return sum(sum(group.responses) for group in groups)
 
 
 def expected_seconds(
@@ -283,4 +278,4 @@ def judging_seconds(config: Config, hardware: Hardware, learning: float) -> floa
 
 def scoring_seconds(step: StepCalls) -> float:
     """Seconds in which every host scores and records what was judged, and devices wait."""
-    return SCORED_SECONDS * sum(map(_num_tokens, step.groups.values()))
+    return SCORED_SECONDS * sum(sampled.drawn for sampled in step.sampled.values())

@@ -42,7 +42,7 @@ function stepBars(run) {
   const label = `judging behind sampling${run.ahead ? " and updates" : ""}`;
   const hidden = Math.max(0, sooner) + later;
   const judge = hidden > 0 ? [{ label, style: 2, start: sampled.end - hidden + later, seconds: hidden, hidden: true }] : [];
-  if (wait) judge.push({ ...wait, label: "judging and scoring that is waited for" });
+  if (wait) judge.push({ ...wait, label: "judging and scoring that are waited for" });
   return { devices, judge, total: end };
 }
 
