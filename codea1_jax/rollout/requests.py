@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+LEAST_TEMPERATURE = 1e-5  # a smaller one spreads logits so far that float32's rounding of them would decide
 LEAST_ROWS = 16  # of a shard, for which a program is made: with fewer, matrix units take as long
 LEAST_PAGES = 4  # of prompts, for which a program is made: shorter prompts share it
 
@@ -13,7 +15,7 @@ class Sampling:
     """How tokens are drawn. Filters apply as in the field: temperature, then top-k, then top-p of what is
     left.
 
-    temperature: 0 is greedy.
+    temperature: 0 is greedy, and so is all that is below LEAST_TEMPERATURE.
     top_k: keep the k likeliest tokens; 0 keeps all.
     top_p: keep the likeliest tokens until their probability reaches top_p; 1 keeps all.
     Tokens tied with the last one kept are kept too.
@@ -27,12 +29,17 @@ class Sampling:
     def __post_init__(self) -> None:
         if self.max_new_tokens < 1:
             raise ValueError(f"max_new_tokens={self.max_new_tokens} must be at least 1")
-        if self.temperature < 0:
-            raise ValueError(f"temperature={self.temperature} must not be negative")
+        if not 0 <= self.temperature < math.inf:
+            raise ValueError(f"temperature={self.temperature} must be a finite number that is not negative")
         if not 0 < self.top_p <= 1:
             raise ValueError(f"top_p={self.top_p} must be in (0, 1]")
         if self.top_k < 0:
             raise ValueError(f"top_k={self.top_k} must not be negative")
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the likeliest token is always taken."""
+        return self.temperature < LEAST_TEMPERATURE
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ _PIECE = 128
 # Bits of floats from 0 to 1, which are below 2^30, order as the floats do. A pass over the vocabulary finds three of a
 # threshold's bits: reading the weights takes longer than comparing them with seven numbers.
 _PASS_BITS, _PASSES = 3, 10
+_LEAST_TOP_P = 1e-9  # the likeliest token of any vocabulary reaches it; one that rounds to 0, no token at all does
 
 
 class SamplingKind(StrEnum):
@@ -32,7 +33,7 @@ class SamplingKind(StrEnum):
 
     @classmethod
     def of(cls, sampling: Sampling) -> SamplingKind:
-        if sampling.temperature == 0:
+        if sampling.greedy:
             return cls.GREEDY
         return cls.FILTERED if sampling.top_k or sampling.top_p < 1 else cls.PLAIN
 
@@ -51,9 +52,9 @@ class Controls(NamedTuple):
     @classmethod
     def of(cls, sampling: Sampling) -> Controls:
         return cls(
-            jnp.float32(sampling.temperature or 1.0),
-            jnp.float32(sampling.top_p),
-            jnp.int32(sampling.top_k if sampling.temperature else 1),
+            jnp.float32(1.0 if sampling.greedy else sampling.temperature),
+            jnp.float32(max(sampling.top_p, _LEAST_TOP_P)),
+            jnp.int32(1 if sampling.greedy else sampling.top_k),
             jnp.int32(sampling.max_new_tokens),
         )
 

@@ -1,5 +1,6 @@
 """The bearer token that a service and its clients share; by default a judge's."""
 
+import hmac
 import os
 from pathlib import Path
 
@@ -24,3 +25,8 @@ def read_token(file: Path | None = None, variable: str = VARIABLE) -> str:
     if not (token.isascii() and token.isprintable()):
         raise SandboxUnavailable(f"the token in {source} must be one line of printable ASCII")
     return token
+
+
+def authorizes(sent: str, token: str) -> bool:
+    """Whether an Authorization header, of whatever bytes, bears the token; without a token any does."""
+    return not token or hmac.compare_digest(sent.encode("utf-8", "surrogateescape"), f"Bearer {token}".encode())

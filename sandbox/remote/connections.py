@@ -1,7 +1,8 @@
 """Takes HTTP connections for an application, and never more than this host has descriptors for.
 
 Who is slow to send a request, or sends none, is hung up on: after `IDLE_SECONDS`, or at once where others need its
-place. Where all places are held by requests that are being worked on, newcomers are asked to come back.
+place; a body or an answer may take `TRANSFER_SECONDS`. Where all places are held by requests that are being worked on,
+newcomers are asked to come back.
 """
 
 import asyncio
@@ -15,8 +16,12 @@ from contextlib import asynccontextmanager, contextmanager
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from sandbox.host.descriptors import make_room
+from sandbox.jobs import SandboxUnavailable
+
 MOST = 4_096  # connections at once
 IDLE_SECONDS = 20.0  # that a connection may stay without a complete request
+TRANSFER_SECONDS = 60.0  # for the whole of a request to come in, and of an answer to go out
 RETRY_SECONDS = 1
 
 _LOGGER = logging.getLogger(__name__)
@@ -24,6 +29,19 @@ _HELD: web.AppKey[set[web.RequestHandler]] = web.AppKey("held")
 _WAITING = 1_024  # connections that the kernel keeps until they are taken in
 _LINGER_SECONDS = 5.0  # for the rest of a request that was answered before it was read
 _REFUSAL = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: {}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+
+def allot(reserved: int = 0) -> tuple[int, int]:
+    """How many connections this process can have and take in at once, with `reserved` more descriptors for its own use.
+
+    Raises the soft limit. Raises SandboxUnavailable where none are left for connections.
+    """
+    most, at_once = affordable(make_room(reserved + 2 * MOST) - reserved)
+    if most < 1:
+        raise SandboxUnavailable(
+            "no file descriptors are left for connections: raise the hard limit (`ulimit -n 65536`)"
+        )
+    return most, at_once
 
 
 def affordable(room: int) -> tuple[int, int]:
@@ -46,15 +64,40 @@ def held(request: web.Request) -> Iterator[None]:
         places.discard(request.protocol)
 
 
+async def received(request: web.Request) -> bytes:
+    """The body. Raises HTTPRequestTimeout where it does not come in."""
+    try:
+        async with asyncio.timeout(TRANSFER_SECONDS):
+            return await request.read()
+    except TimeoutError:
+        raise web.HTTPRequestTimeout(text=f"the request did not come in within {TRANSFER_SECONDS:g} s") from None
+
+
+async def sent(request: web.Request, response: web.Response) -> web.Response:
+    """Send an answer here rather than have it sent: who does not read it must not keep it in memory."""
+    try:
+        async with asyncio.timeout(TRANSFER_SECONDS):
+            await response.prepare(request)
+            await response.write_eof()
+    except TimeoutError:
+        if request.transport is not None:
+            request.transport.abort()
+    return response
+
+
 @asynccontextmanager
 async def listening(
-    app: web.Application, host: str, port: int, most: int = MOST, at_once: int = 128
+    app: web.Application, host: str, port: int, most: int = MOST, at_once: int = 128, grace: float = 60.0
 ) -> AsyncIterator[tuple[str, int]]:
-    """Serve `app` while the block lasts; its address and port. Raises OSError where they are taken."""
+    """Serve `app` while the block lasts; its address and port. Raises OSError where they are taken.
+
+    Requests in progress have `grace` seconds after the block.
+    """
     places = app[_HELD] = set()
     runner = web.AppRunner(
         app,
         handler_cancellation=True,  # a job whose client has gone is not worth starting
+        shutdown_timeout=grace,
         keepalive_timeout=IDLE_SECONDS,
         lingering_time=_LINGER_SECONDS,
         auto_decompress=False,

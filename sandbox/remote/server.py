@@ -10,7 +10,6 @@ workers work.
 """
 
 import asyncio
-import hmac
 import json
 import os
 import signal
@@ -22,16 +21,14 @@ from typing import Any, TypeVar
 
 from aiohttp import web
 
-from sandbox.host.descriptors import make_room
 from sandbox.host.pool import DESCRIPTORS, SandboxPool
-from sandbox.jobs import CheckJob, CheckResult, Execution, Job, Limits, SandboxError, SandboxUnavailable
+from sandbox.jobs import CheckJob, Job, Limits, SandboxError, SandboxUnavailable
 from sandbox.remote import wire
-from sandbox.remote.bearer import VARIABLE
-from sandbox.remote.connections import MOST, RETRY_SECONDS, affordable, held, listening
+from sandbox.remote.bearer import VARIABLE, authorizes
+from sandbox.remote.connections import RETRY_SECONDS, allot, held, listening, received, sent
 
 MAX_REQUEST = 64 << 20  # bytes
 MAX_REQUESTS = 256 << 20  # bytes of all requests that are being answered
-TRANSFER_SECONDS = 60.0  # for the whole of a request to come in, and of an answer to go out
 _MAX_PARTS = 1 << 20  # tens of bytes of memory each, and much time of the garbage collector's
 LOOPBACK = "127.0.0.1"
 
@@ -64,12 +61,7 @@ def serve(
             f"listening on {host or 'every address'} needs a token, or all who reach it could run programs here: "
             f"set {VARIABLE} or give --token-file"
         )
-    of_pool = pool.workers * DESCRIPTORS
-    most, at_once = affordable(make_room(of_pool + 2 * MOST) - of_pool)
-    if most < 1:
-        raise SandboxUnavailable(
-            "no file descriptors are left for connections: raise the hard limit (`ulimit -n 65536`)"
-        )
+    most, at_once = allot(pool.workers * DESCRIPTORS)
 
     async def until_stopped() -> None:
         stop = asyncio.Event()
@@ -112,8 +104,7 @@ class _Service:
 
     def authorizes(self, request: web.Request) -> bool:
         """Whether the request may ask for work."""
-        sent = request.headers.get("Authorization", "").encode("utf-8", "surrogateescape")
-        return not self._token or hmac.compare_digest(sent, f"Bearer {self._token}".encode())
+        return authorizes(request.headers.get("Authorization", ""), self._token)
 
     async def execute(self, request: web.Request) -> web.StreamResponse:
         return await self._answer(request, "execute", wire.job_from_json, self._pool.submit)
@@ -149,7 +140,7 @@ class _Service:
             return job
 
         with self._admitted(size):
-            body = await _received(request)
+            body = await received(request)
             try:
                 with held(request):
                     job = await asyncio.get_running_loop().run_in_executor(self._reader, read_job, body)
@@ -161,7 +152,8 @@ class _Service:
                 raise web.HTTPBadRequest(text=_one_line(error)) from error
             self._counts[kind] += 1
             self._cpu_seconds += result.cpu_seconds
-            return await _sent(request, result)
+            answer = json.dumps(wire.result_to_json(result)).encode()
+            return await sent(request, web.Response(body=answer, content_type="application/json"))
 
     @contextmanager
     def _admitted(self, size: int) -> Iterator[None]:
@@ -192,27 +184,6 @@ def _refuse_beyond(most: Limits, limits: Limits) -> None:
     for name, value in vars(limits).items():
         if value > getattr(most, name):
             raise ValueError(f"limits.{name} can be at most {getattr(most, name)} here, not {value}")
-
-
-async def _received(request: web.Request) -> bytes:
-    try:
-        async with asyncio.timeout(TRANSFER_SECONDS):
-            return await request.read()
-    except TimeoutError:
-        raise web.HTTPRequestTimeout(text=f"the request did not come in within {TRANSFER_SECONDS:g} s") from None
-
-
-async def _sent(request: web.Request, result: Execution | CheckResult) -> web.StreamResponse:
-    """Send a result here rather than have it sent: who does not read it must not keep it in memory."""
-    response = web.Response(body=json.dumps(wire.result_to_json(result)).encode(), content_type="application/json")
-    try:
-        async with asyncio.timeout(TRANSFER_SECONDS):
-            await response.prepare(request)
-            await response.write_eof()
-    except TimeoutError:
-        if request.transport is not None:
-            request.transport.abort()
-    return response
 
 
 def _one_line(error: Exception) -> str:

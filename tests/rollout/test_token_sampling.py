@@ -131,12 +131,29 @@ def test_logprobs_are_those_of_the_tempered_softmax_before_filters():
     np.testing.assert_allclose(logprobs, truth, atol=1e-5)
 
 
-def test_greedy_takes_the_likeliest_token_with_its_logprob_at_temperature_one():
+@pytest.mark.parametrize("temperature", [0.0, 5e-324, 1e-45, 1e-38, 1e-9, 9e-6])
+def test_greedy_takes_the_likeliest_token_with_its_logprob_at_temperature_one(temperature):
     logits = np.random.default_rng(2).normal(0, 2, (9, 50)).astype(np.float32)
-    sampling = Sampling(1, temperature=0.0)
+    sampling = Sampling(1, temperature)
     tokens, logprobs = draw_tokens(jnp.array(logits), jnp.zeros(9), SamplingKind.of(sampling), Controls.of(sampling))
     np.testing.assert_array_equal(tokens, logits.argmax(-1))
     np.testing.assert_allclose(logprobs, np.log(softmax(logits)).max(-1), atol=1e-5)
+
+
+def test_the_smallest_numbers_of_a_sampling_draw_the_likeliest_token_and_none_draws_an_impossible_one():
+    tiny = [Sampling(1, t, p) for t in (1e-5, 1e-4, 1.0, 1e30) for p in (5e-324, 1e-45, 1e-38, 1e-30)]
+    others = [Sampling(1, 1e-5), Sampling(1, 1e-5, 0.5, 3), Sampling(1, 1e30), Sampling(1, top_p=1 - 1e-16)]
+    others += [Sampling(1, top_k=2**31 - 1)]
+    logits = jnp.array(np.random.default_rng(3).normal(0, 40, (len(tiny + others), 300)).astype(np.float32))
+    each = Controls(*map(jnp.stack, zip(*map(Controls.of, tiny + others), strict=True)))
+    for uniform in (0.0, 0.5, float(np.nextafter(np.float32(1), np.float32(0)))):
+        drawn = jax.jit(draw_tokens, static_argnums=2)(
+            logits, jnp.full(len(logits), uniform), SamplingKind.FILTERED, each
+        )
+        tokens, logprobs = map(np.asarray, drawn)
+        likeliest = np.asarray(logits.argmax(-1))[: len(tiny)]
+        assert tokens[: len(tiny) - 4].tolist() == likeliest[:-4].tolist()
+        assert np.isfinite(logprobs).all() and (tokens < 300).all() and (tokens >= 0).all()
 
 
 def test_the_uniforms_of_rows_and_places_are_uniform_and_unrelated():

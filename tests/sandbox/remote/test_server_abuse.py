@@ -119,7 +119,7 @@ def test_half_sent_requests_neither_exhaust_descriptors_nor_hold_up_honest_jobs(
 
 
 def test_where_not_even_a_few_connections_are_affordable_one_line_says_what_to_do(jail: SandboxPool, monkeypatch):
-    monkeypatch.setattr(server, "make_room", lambda wanted: 40)
+    monkeypatch.setattr(connections, "make_room", lambda wanted: 40)
     with pytest.raises(SandboxUnavailable, match="ulimit -n"):
         server.serve(jail)
 
@@ -152,7 +152,7 @@ def test_headers_that_come_in_drop_by_drop_gain_no_time(jail: SandboxPool, monke
 
 
 def test_a_body_that_does_not_come_in_is_answered_408(jail: SandboxPool, monkeypatch):
-    monkeypatch.setattr(server, "TRANSFER_SECONDS", 0.2)
+    monkeypatch.setattr(connections, "TRANSFER_SECONDS", 0.2)
     monkeypatch.setattr(connections, "_LINGER_SECONDS", 0.2)
     with running(make_app(jail)) as address, connect(address, HALF["half a body"]) as connection:
         assert connection.recv(1000).startswith(b"HTTP/1.1 408")
@@ -160,7 +160,7 @@ def test_a_body_that_does_not_come_in_is_answered_408(jail: SandboxPool, monkeyp
 
 
 def test_an_answer_that_nobody_reads_is_dropped(jail: SandboxPool, monkeypatch):
-    monkeypatch.setattr(server, "TRANSFER_SECONDS", 0.5)
+    monkeypatch.setattr(connections, "TRANSFER_SECONDS", 0.5)
     calls = tuple(f"f({index})" for index in range(4_000))
     body = as_body(Job("def f(x):\n    return 'a' * 1900", calls, Limits(file_bytes=1 << 24, program_seconds=60)))
     request = b"POST /execute HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body)
