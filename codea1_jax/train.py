@@ -8,11 +8,12 @@
                                │ advantages
                   update Code LLM, then Test LLM   (two jitted phases)
 
-Configuration switches departures from the paper on. All but the third of these are off by default:
+Configuration switches departures from the paper on. All but `repeats` and `reading` are off by default:
 
 - rewards.difficulty=any, rewards.passing=all: a suite, or a program, is all right or all wrong.
 - rewards.pool_tests: a program is rewarded on the valid tests of all its siblings.
 - rewards.repeats=value (text is the original's rule): a test with the inputs of another one repeats it.
+- reading=commonmark (paper is the original's rule): programs and suites are read from whatever blocks hold them.
 - rewards.scale_advantages=false: advantages are not divided by the standard deviation (Dr. GRPO).
 - rollout.share_programs: identical programs of a question share one set of suites.
 - train.update_n > 1: the Test LLM learns from the suites of several candidates.

@@ -14,7 +14,7 @@ from jax.sharding import Mesh
 from codea1_jax.builders.convert import Source, open_source, step_of
 from codea1_jax.builders.players import capacity_of
 from codea1_jax.checkpoint.checkpoints import Checkpoints
-from codea1_jax.config import METHODS, Config, MeshConfig, Role, RolloutConfig
+from codea1_jax.config import METHODS, Config, MeshConfig, Reading, Role, RolloutConfig
 from codea1_jax.errors import UserError
 from codea1_jax.evals.answers.endpoint import find_endpoint
 from codea1_jax.game.players import Player, PolicyPlayer, TextPlayer
@@ -33,21 +33,23 @@ ENDPOINT = ("http://", "https://")
 ROWS = 256  # samples decoded at once
 
 
-def make_player(model: str, role: Role, served: str | None, key: str, sampling: Sampling, seed: int) -> Player:
+def make_player(
+    model: str, role: Role, served: str | None, key: str, sampling: Sampling, seed: int, reading: Reading | None
+) -> Player:
     """The player that `model` names: http://..., a run (runs/mine, or runs/mine@40), a model's directory, or a Hub id.
 
     A run plays with its policy of that `role`, of the newest checkpoint or of the step that is named.
-    Raises UserError if `model` names nothing that can be sampled.
+    reading: None: as in the run, else the default. Raises UserError if `model` names nothing that can be sampled.
     """
     if model.startswith(ENDPOINT):
-        return TextPlayer(find_endpoint(model, served, sampling, SUITE_SIZE, key).respond)
+        return TextPlayer(find_endpoint(model, served, sampling, SUITE_SIZE, key).respond, reading or "commonmark")
     run = find_run(model)
     config = None if run is None else Config.model_validate(run.config)
     try:
         source = open_source(model, None if config is None else _policy_name(config, role))
     except OSError as error:
         raise UserError(f"--model: {' '.join(str(error).split())}") from error
-    return _loaded(source, sampling, seed, config)
+    return _loaded(source, sampling, seed, config, reading)
 
 
 def _policy_name(config: Config, role: Role) -> str:
@@ -92,7 +94,9 @@ def _prompts(tokenizer: Tokenizer, config: Config | None) -> Prompts:
     return chat_prompts(tokenizer, config.rewards.suite_size, short=config.method.asks_shortly)
 
 
-def _loaded(source: Source, sampling: Sampling, seed: int, config: Config | None) -> PolicyPlayer:
+def _loaded(
+    source: Source, sampling: Sampling, seed: int, config: Config | None, reading: Reading | None
+) -> PolicyPlayer:
     """The policy over all devices; on accelerators it computes in bfloat16."""
     dtype = jnp.dtype("float32" if jax.default_backend() == "cpu" else "bfloat16")
     model = source.policy.model.clone(dtype=dtype, param_dtype=dtype)
@@ -100,7 +104,8 @@ def _loaded(source: Source, sampling: Sampling, seed: int, config: Config | None
     mesh = make_mesh(MeshConfig(), devices[: math.gcd(len(devices), model.config.hidden_size)])
     policy, tokenizer = Policy(model, source.policy.tokenizer), source.policy.tokenizer
     sampler = _FittingSampler(policy, source.read(model, mesh), mesh, sampling, seed)
-    return PolicyPlayer(sampler.sample, _prompts(tokenizer, config), tokenizer.decode)
+    reading = reading or ("commonmark" if config is None else config.reading)
+    return PolicyPlayer(sampler.sample, _prompts(tokenizer, config), tokenizer.decode, reading=reading)
 
 
 class _FittingSampler:

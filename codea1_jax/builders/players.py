@@ -8,7 +8,7 @@ from typing import Any
 from jax.sharding import Mesh
 
 from codea1_jax.builders.questions import Questions
-from codea1_jax.config import Role, RolloutConfig
+from codea1_jax.config import Reading, Role, RolloutConfig
 from codea1_jax.errors import UserError
 from codea1_jax.game.players import PolicyPlayer, program_prompt
 from codea1_jax.game.prompts import Prompts
@@ -34,6 +34,7 @@ class RoleSampler:
     policy: Policy
     longest_prompt: int
     max_new_tokens: int
+    reading: Reading
 
     def player(self, params: Params, temperature: float, top_p: float) -> PolicyPlayer:
         """This role, played with these parameters."""
@@ -43,6 +44,7 @@ class RoleSampler:
             self.prompts,
             self.policy.tokenizer.decode,
             self.longest_prompt,
+            self.reading,
         )
 
 
@@ -53,6 +55,7 @@ def make_role_samplers(
     questions: Questions,
     mesh: Mesh,
     *,
+    reading: Reading,
     questions_per_step: int,
     seed: int,
 ) -> dict[Role, RoleSampler]:
@@ -70,7 +73,8 @@ def make_role_samplers(
     def role(prompts_: int, width: int, prompt: int, response: int, seed: int) -> RoleSampler:
         shards, replicas = batch_shards(mesh), mesh.shape[REPLICA]
         capacity = capacity_of(rollout, shards, prompts_, width, prompt, response, replicas=replicas)
-        return RoleSampler(make_sampler(rollout, policy, seed, capacity, mesh), prompts, policy, prompt, response)
+        sampler = make_sampler(rollout, policy, seed, capacity, mesh)
+        return RoleSampler(sampler, prompts, policy, prompt, response, reading)
 
     programs = questions_per_step * rollout.samples
     return {

@@ -124,6 +124,7 @@ def make_training(
         prompts,
         questions,
         mesh,
+        reading=config.reading,
         questions_per_step=config.train.questions,
         seed=config.run.seed,
     )

@@ -49,6 +49,11 @@ def add_common(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(f"--{name.replace('_', '-')}", type=kind, help=shown)
     parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
     parser.add_argument(
+        "--reading",
+        choices=["commonmark", "paper"],
+        help="how a program is read from a response; default: as in the run, else commonmark",
+    )
+    parser.add_argument(
         "--environment",
         type=Path,
         metavar="VENV",
@@ -129,7 +134,7 @@ def describe(options: argparse.Namespace, command: str, prefixes: Sequence[str] 
             if samples != REFERENCE:
                 config[f"{prefix}samples_sha256"] = _sha256(Path(samples))
     if sampled:
-        names = ("n", "temperature", "top_p", "max_tokens", "seed")
+        names = ("n", "temperature", "top_p", "max_tokens", "seed", "reading")
         config |= {name: getattr(options, name) for name in names if name in options}
     return config
 
@@ -164,7 +169,7 @@ def make_source(
         raise UserError(f"--{error}") from error
     key = os.environ.get("OPENAI_API_KEY", "")
     model, served = getattr(options, f"{prefix}model"), getattr(options, f"{prefix}served_model")
-    return make_player(model, role, served, key, sampling, options.seed), ()
+    return make_player(model, role, served, key, sampling, options.seed, options.reading), ()
 
 
 def account(loaded: Loaded, config: Mapping[str, Any], started: float) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from codea1_jax.config.rewards import RewardConfig
 from codea1_jax.config.rollout import RolloutConfig
 from codea1_jax.config.run import RunConfig
 from codea1_jax.config.sandbox import SandboxConfig
-from codea1_jax.config.schema import Config
+from codea1_jax.config.schema import Config, Reading
 from codea1_jax.config.section import Section
 from codea1_jax.config.train import TrainConfig
 from codea1_jax.config.warm_start import WarmStartConfig
@@ -38,6 +38,7 @@ __all__ = [
     "OffloadConfig",
     "OptimizerConfig",
     "PackingConfig",
+    "Reading",
     "RewardConfig",
     "Role",
     "RolloutConfig",

@@ -24,6 +24,8 @@ from codea1_jax.config.section import Section
 from codea1_jax.config.train import TrainConfig
 from codea1_jax.config.warm_start import WarmStartConfig
 
+Reading = Literal["commonmark", "paper"]
+
 
 class Config(Section):
     """One training run."""
@@ -43,6 +45,11 @@ class Config(Section):
     warm_start_cache: str = Field(default=".cache/warm_start", description="finished warm starts, by content hash")
     data: DataConfig
     prompts: Literal["plain", "chat"] = Field(default="chat", description="plain text (micro), or the chat template")
+    reading: Reading = Field(
+        default="commonmark",
+        description="how a program is read from a response: the last block, or the blocks together, that define what "
+        "is asked; paper: the first ```python block, else the whole response, as in the original",
+    )
     rollout: RolloutConfig = RolloutConfig()
     rewards: RewardConfig = RewardConfig()
     code: LearnerConfig = LearnerConfig()

@@ -1,25 +1,22 @@
-"""From a model's response to a program or a suite of tests. Pure; nothing is executed."""
+"""From a response to the suite of tests in it. Pure; nothing is executed."""
 
 from __future__ import annotations
 
 import ast
-import re
 import textwrap
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from codea1_jax.config import Reading
+from codea1_jax.game.code_blocks import MAX_RESPONSE, answer_in, code_blocks, parsed
+from codea1_jax.game.programs import PAPER_BLOCK
 from sandbox.language import Rejected, SuiteTest, parse_test
-from sandbox.syntax import parse_module
 
-# Possessive: an opening line that no line break ends must not be tried again from each of its characters.
-_FENCE = re.compile(r"^[ \t]*+```[ \t]*+(\w*+)[^\n]*+\n(.*?)(?:^[ \t]*+```|\Z)", re.MULTILINE | re.DOTALL)
-
-MAX_RESPONSE = 100_000  # characters that are read of a response: 4,096 tokens are some 16,000
 MAX_REJECTED = 1_000  # characters kept of a rejected assert: a bound name may stand for much, many times
 MAX_TESTS = 1_000  # tests read of one suite, unless the reader asks for fewer
 MAX_NODES = 40_000  # syntax nodes read of one suite; bound names count as theirs where used, and as one in each block
 _ASSERTS_PER_TEST = 4  # asserts looked at for each test that may be read
+_CLOSINGS = (")", "]", "}", "'" * 3, '"' * 3)
 _JOINED_LINES = 50  # lines that one statement in brackets may take
 _PARSED_SHARE = 20  # a broken suite is parsed in pieces, in all that many times its length
 
@@ -40,28 +37,39 @@ class Suite:
     rejected: tuple[RejectedTest, ...]
 
 
-def extract_program(response: str) -> str:
-    """The first fenced `python` block, else the first fenced block, else the whole response."""
-    blocks = _FENCE.findall(response[:MAX_RESPONSE])
-    python = [body for language, body in blocks if language == "python"]
-    return (python or [body for _, body in blocks] or [response])[0]
+def extract_suite(
+    response: str, entry_point: str, reading: Reading = "commonmark", *, answers: bool = True, most: int = MAX_TESTS
+) -> Suite:
+    """Every `assert CALL == EXPR` of the Python blocks joined, else of the response's own assert lines.
+
+    Without a block labelled as Python, those without a label count. paper: all ```python blocks, else asserts of one
+    line each. The rest as `suite_in`.
+    """
+    openings = ("assert ",) if answers else ("assert ", f"{entry_point}(")
+    if reading == "paper":
+        answer = response[:MAX_RESPONSE]
+        blocks = PAPER_BLOCK.findall(answer)
+    else:
+        answer = answer_in(response)
+        found = [block for block in code_blocks(answer) if any(opening in block.text for opening in openings)]
+        blocks = [b.text for b in found if b.is_python] or [b.text for b in found if b.may_be_python]
+    if blocks:
+        return suite_in("\n".join(blocks), entry_point, answers=answers, most=most)
+    statements = _statements_from(answer, openings, one_line=reading == "paper")
+    return _suite(statements, entry_point, answers=answers, most=most)
 
 
-def extract_suite(response: str, entry_point: str, *, answers: bool = True, most: int = MAX_TESTS) -> Suite:
-    """Every `assert CALL == EXPR` of all fenced `python` blocks joined, else of the response's own assert lines.
+def suite_in(source: str, entry_point: str, *, answers: bool = True, most: int = MAX_TESTS) -> Suite:
+    """Every `assert CALL == EXPR` of Python text.
 
     A statement that does not parse costs itself alone; so does one that is cut off. Reading ends after the first `most`
     tests (or `MAX_NODES`), so that a long suite costs no more to judge than another. Without `answers`, every line
     `CALL` is a test as well, and what a test states is None, whatever the response states.
     """
-    response = response[:MAX_RESPONSE]
-    python = [body for language, body in _FENCE.findall(response) if language == "python"]
-    openings = ("assert ",) if answers else ("assert ", f"{entry_point}(")
-    if python:
-        statements = parse_statements("\n".join(python))
-    else:
-        lines = [line.strip() for line in response.split("\n")]
-        statements = [s for line in lines if line.startswith(openings) for s in _parsed(line) or ()]
+    return _suite(parse_statements(source[:MAX_RESPONSE]), entry_point, answers=answers, most=most)
+
+
+def _suite(statements: Sequence[ast.stmt], entry_point: str, *, answers: bool, most: int) -> Suite:
     if not answers:
         statements = [_without_answer(statement) for statement in statements]
     return _Reading(entry_point, most).suite(statements)
@@ -81,21 +89,25 @@ def parse_statements(source: str) -> list[ast.stmt]:
 
     Of a broken compound statement its parts are read one by one. Time is linear in the source's length.
     """
-    whole = _parsed(source)
-    if whole is not None:
-        return whole
+    whole = parsed(source)
+    return _statements_from(source) if whole is None else whole
+
+
+def _statements_from(source: str, openings: tuple[str, ...] = ("",), *, one_line: bool = False) -> list[ast.stmt]:
+    """The statements that parse by themselves, of those that begin with one of `openings`."""
     lines = source.split("\n")  # not splitlines: a form feed or U+2028 in a string ends no line of Python
     left = _PARSED_SHARE * len(source)
     statements: list[ast.stmt] = []
     at = 0
     while at < len(lines):
-        if not lines[at].strip():
+        line = lines[at].strip()
+        if not line or not line.startswith(openings):
             at += 1
             continue
-        for end in _ends(lines, at) if left > 0 else [at + 1]:
+        for end in _ends(lines, at) if left > 0 and not one_line else [at + 1]:
             text = "\n".join(lines[at:end])
             left -= len(text)
-            found = _parsed(textwrap.dedent(text) if end - at > 1 else text.strip())
+            found = parsed(textwrap.dedent(text) if end - at > 1 else text.strip())
             if found is not None:
                 statements += found
                 at = end
@@ -107,7 +119,7 @@ def parse_statements(source: str) -> list[ast.stmt]:
 
 def _ends(lines: Sequence[str], start: int) -> Iterator[int]:
     """Where the statement that begins with a line may end, the likeliest first: after its block, after the line, or
-    after a later line that closes a bracket or a quote.
+    after a later line that closes a bracket or a quote, or follows a backslash.
     """
     width = _indentation(lines[start])
     block = start + 1
@@ -120,22 +132,13 @@ def _ends(lines: Sequence[str], start: int) -> Iterator[int]:
         line = lines[end].strip()
         if line.startswith(("assert ", "def ")):  # another statement: what is open here was never closed
             return
-        if end >= block and any(closing in line for closing in (")", "]", "}", "'" * 3, '"' * 3)):
+        continued = lines[end - 1].endswith("\\")
+        if end >= block and (continued or any(closing in line for closing in _CLOSINGS)):
             yield end + 1
 
 
 def _indentation(line: str) -> int:
     return len(line) - len(line.lstrip(" \t"))
-
-
-def _parsed(source: str) -> list[ast.stmt] | None:
-    """The statements of a source; None where it does not parse."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SyntaxWarning)  # invalid escapes in model text
-            return parse_module(source).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # null bytes; nesting beyond the parser's depth
-        return None
 
 
 class _Reading:

@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from codea1_jax.game.parsing import MAX_TESTS, Suite, extract_program, extract_suite
+from codea1_jax.config import Reading
+from codea1_jax.game.parsing import MAX_TESTS, Suite, extract_suite
+from codea1_jax.game.programs import extract_program
 from codea1_jax.game.prompts import Prompt, Prompts
 from codea1_jax.rollout import Completion, Request
 from data_pipeline import Problem
@@ -111,9 +113,9 @@ def program_prompt(prompts: Prompts, problem: Problem) -> Prompt:
     return prompts.code(problem.question, problem.entry_point)
 
 
-def written_program(response: Response) -> WrittenProgram:
+def written_program(response: Response, request: ProgramRequest, reading: Reading) -> WrittenProgram:
     """Reads a response to a ProgramRequest."""
-    return WrittenProgram(response, extract_program(response.text))
+    return WrittenProgram(response, extract_program(response.text, request.problem.entry_point, reading))
 
 
 def written_script(response: Response) -> WrittenProgram:
@@ -122,10 +124,12 @@ def written_script(response: Response) -> WrittenProgram:
     return WrittenProgram(response, response.text[: min((end for end in ends if end >= 0), default=None)])
 
 
-def written_suite(response: Response, request: SuiteRequest) -> WrittenSuite:
+def written_suite(response: Response, request: SuiteRequest, reading: Reading) -> WrittenSuite:
     """Reads a response to a SuiteRequest."""
-    entry_point = request.problem.entry_point
-    return WrittenSuite(response, extract_suite(response.text, entry_point, answers=request.answers, most=request.most))
+    found = extract_suite(
+        response.text, request.problem.entry_point, reading, answers=request.answers, most=request.most
+    )
+    return WrittenSuite(response, found)
 
 
 @dataclass(frozen=True)
@@ -139,20 +143,23 @@ class PolicyPlayer:
     prompts: Prompts
     decode: Callable[[Sequence[int]], str]
     longest_prompt: int = sys.maxsize
+    reading: Reading = "commonmark"
     _encoded: dict[SuiteRequest, Prompt] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def programs(self, requests: Sequence[ProgramRequest]) -> Iterator[tuple[int, tuple[WrittenProgram, ...]]]:
         """As `Player`. Raises ValueError for a prompt that is too long."""
         prompts = [program_prompt(self.prompts, r.problem) for r in requests]
         for i, responses in self._responses(requests, prompts):
-            begun = self.prompts.script is not None and requests[i].problem.source == SCRIPTED
-            yield i, tuple(map(written_script if begun else written_program, responses))
+            if self.prompts.script is not None and requests[i].problem.source == SCRIPTED:
+                yield i, tuple(map(written_script, responses))
+            else:
+                yield i, tuple(written_program(response, requests[i], self.reading) for response in responses)
 
     def suites(self, requests: Sequence[SuiteRequest]) -> Iterator[tuple[int, tuple[WrittenSuite, ...]]]:
         """As `Player`. Raises ValueError for a prompt that is too long."""
         prompts = [self._encoded.pop(r, None) or self._suite_prompt(r) for r in requests]
         for i, responses in self._responses(requests, prompts):
-            yield i, tuple(written_suite(response, requests[i]) for response in responses)
+            yield i, tuple(written_suite(response, requests[i], self.reading) for response in responses)
 
     def test_functions(self, requests: Sequence[ConversationRequest]) -> Iterator[tuple[int, tuple[Response, ...]]]:
         """As `Player`. Raises ValueError for a prompt that is too long, UserError without chat prompts."""
@@ -190,16 +197,17 @@ class TextPlayer:
     """A model that answers in words alone. respond: yields (index of the request, its responses), in any order."""
 
     respond: Callable[[Sequence[AnyRequest]], Iterator[tuple[int, tuple[str, ...]]]]
+    reading: Reading = "commonmark"
 
     def programs(self, requests: Sequence[ProgramRequest]) -> Iterator[tuple[int, tuple[WrittenProgram, ...]]]:
         """As `Player`."""
         for i, texts in self.respond(requests):
-            yield i, tuple(written_program(Response(text)) for text in texts)
+            yield i, tuple(written_program(Response(text), requests[i], self.reading) for text in texts)
 
     def suites(self, requests: Sequence[SuiteRequest]) -> Iterator[tuple[int, tuple[WrittenSuite, ...]]]:
         """As `Player`."""
         for i, texts in self.respond(requests):
-            yield i, tuple(written_suite(Response(text), requests[i]) for text in texts)
+            yield i, tuple(written_suite(Response(text), requests[i], self.reading) for text in texts)
 
     def test_functions(self, requests: Sequence[ConversationRequest]) -> Iterator[tuple[int, tuple[Response, ...]]]:
         """As `Player`."""

@@ -4,22 +4,8 @@ import sys
 
 import pytest
 
-from codea1_jax.game.parsing import MAX_REJECTED, MAX_RESPONSE, extract_program, extract_suite, parse_statements
-
-
-@pytest.mark.parametrize(
-    ("response", "program"),
-    [
-        ("Text\n```python\nx = 1\n```\nmore\n```python\nx = 2\n```", "x = 1\n"),
-        ("```\nfirst\n```\n```python\nsecond\n```", "second\n"),
-        ("```js\nlet x\n```\n```\nother\n```", "let x\n"),
-        ("def f(): pass", "def f(): pass"),
-        ("```python\ncut = 1", "cut = 1"),
-        ("", ""),
-    ],
-)
-def test_program_is_the_first_python_block_else_the_first_block_else_everything(response, program):
-    assert extract_program(response) == program
+from codea1_jax.game.code_blocks import MAX_RESPONSE
+from codea1_jax.game.parsing import MAX_REJECTED, extract_suite, parse_statements
 
 
 def calls(response):
@@ -34,6 +20,25 @@ def test_all_python_blocks_are_joined_in_order():
 def test_without_a_python_block_the_assert_lines_count():
     response = "Tests:\n  assert f(1) == 2\nand assert f(0) == 0\nassert f( 3 )==4\nassert nonsense("
     assert calls(response) == [("f(1)", "2"), ("f(3)", "4")]
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        "```python\nTESTS```",
+        "~~~\nTESTS~~~",
+        "````md\nTests:\n```py\nTESTS```\n````",
+        "1. So:\n\n   ```Python\n   TESTS   ```",
+        "```\n4\n```\n```\nTESTS```<|im_end|>",
+        "<think>\n```python\nassert f(5) == 6\n```\n</think>\nTests:\nTESTS",
+        "Tests:\nTESTSassert f(",
+    ],
+)
+def test_asserts_over_several_lines_count_wherever_they_stand(response):
+    tests = "assert f(\n    [1,\n     2],\n) == 3\nassert f(\n1\n) == \\\n2\nassert f(0) == 0\n"
+    indent = "   " if "   TESTS" in response else ""
+    text = response.replace("TESTS", tests.replace("\n", f"\n{indent}").removesuffix(indent))
+    assert calls(text) == [("f([1, 2])", "3"), ("f(1)", "2"), ("f(0)", "0")]
 
 
 def test_a_response_cut_off_mid_statement_keeps_what_stands_before_the_cut():
@@ -189,12 +194,6 @@ def test_a_response_is_read_up_to_a_length_and_a_suite_up_to_a_number_of_tests()
     assert len(extract_suite(response, "f", most=16).tests) == 16
     assert len(extract_suite(response, "f").tests) == 100
     assert extract_suite(" " * MAX_RESPONSE + "\nassert f(1) == 1", "f").tests == ()
-
-
-@pytest.mark.parametrize("character", ["a", " "])
-def test_an_opening_fence_without_a_line_break_is_no_fence_however_long_it_is(character):
-    response = "```" + character * 300_000
-    assert extract_program(response) == response
 
 
 def test_asserts_in_branches_and_loops_count_but_a_loop_variable_has_no_value():

@@ -4,7 +4,11 @@ import json
 import re
 from pathlib import Path
 
-from codea1_jax.game.parsing import extract_program, extract_suite
+import pytest
+from fenced_answers import ANSWERS
+
+from codea1_jax.game.parsing import extract_suite
+from codea1_jax.game.programs import extract_program
 
 ROOT = Path(__file__).parents[2]
 # Responses of ours, and what the original's functions (commit be86d93) read from them, which were run by hand: of a
@@ -12,10 +16,10 @@ ROOT = Path(__file__).parents[2]
 RECORDED = json.loads((ROOT / "tests" / "fixtures" / "parsed_responses.json").read_text())
 
 
-def read_here(response, reads):
+def read_here(response, reads, reading):
     if reads == "suite":
-        return [[test.call, test.stated] for test in extract_suite(response, "f").tests]
-    return extract_program(response).strip("\n")
+        return [[test.call, test.stated] for test in extract_suite(response, "f", reading).tests]
+    return extract_program(response, "f", reading).strip("\n")
 
 
 def documented(reads):
@@ -25,21 +29,48 @@ def documented(reads):
     return {kind for row in tables.splitlines()[2:] for kind in row.split("|")[1].strip().split("; ")}
 
 
-def differing(reads):
+def differing(reads, reading):
     recorded = [each for each in RECORDED if each["reads"] == reads]
-    return {each["kind"] for each in recorded if read_here(each["response"], reads) != each["original"]}
+    return {each["kind"] for each in recorded if read_here(each["response"], reads, reading) != each["original"]}
 
 
-def test_suites_are_read_as_by_the_original_except_where_the_documentation_says():
-    assert differing("suite") == documented("suite")
+@pytest.mark.parametrize("reads", ["suite", "program"])
+def test_responses_are_read_as_by_the_original_except_where_the_documentation_says(reads):
+    assert differing(reads, "commonmark") == documented(reads)
 
 
-def test_programs_are_read_as_by_the_original_except_where_the_documentation_says():
-    assert differing("program") == documented("program")
+def test_the_papers_reading_is_the_originals_except_where_the_documentation_says():
+    assert differing("program", "paper") == {"an unclosed block before"}
+    assert differing("suite", "paper") == documented("suite") - {"one line in a fence"}
 
 
 def test_the_responses_are_many_and_most_are_read_alike():
     assert len(RECORDED) == 200
-    alike = [each for each in RECORDED if read_here(each["response"], each["reads"]) == each["original"]]
-    (stated,) = re.findall(r"(\d+) of 200 written\s+responses", (ROOT / "docs" / "method.md").read_text())
-    assert len(alike) == int(stated)
+    alike = {
+        reading: sum(read_here(e["response"], e["reads"], reading) == e["original"] for e in RECORDED)
+        for reading in ("paper", "commonmark")
+    }
+    found = re.search(
+        r"Of 200\s+written responses, (\d+) are read by `reading: paper` .*?, (\d+) by `commonmark`",
+        (ROOT / "docs" / "method.md").read_text(),
+        re.DOTALL,
+    )
+    assert list(alike.values()) == list(map(int, found.groups()))
+
+
+def test_the_documentation_says_how_many_right_answers_each_reading_finds():
+    def is_right(response, reading):
+        names = {}
+        try:
+            exec(extract_program(response, "squares", reading), names)
+            return names["squares"]([1, 2, 4]) == 20
+        except (SyntaxError, NameError, KeyError):
+            return False
+
+    found = re.search(
+        r"of (\d+) right answers .*?`commonmark` reads (\d+) and\s+`paper` (\d+)",
+        (ROOT / "docs" / "method.md").read_text(),
+        re.DOTALL,
+    )
+    counts = [sum(is_right(answer, reading) for answer in ANSWERS.values()) for reading in ("commonmark", "paper")]
+    assert list(map(int, found.groups())) == [len(ANSWERS), *counts]

@@ -12,7 +12,7 @@ from scripted import PROMPTS, requests_of, scripted_game
 import data_pipeline
 from codea1_jax.config import RewardConfig
 from codea1_jax.game import export
-from codea1_jax.game.parsing import extract_program
+from codea1_jax.game.programs import extract_program
 from codea1_jax.game.rollouts import Page, QuestionRollout
 from codea1_jax.game.round import RoundConfig, play_round
 from codea1_jax.game.scoring import ScoringConfig
@@ -47,7 +47,7 @@ def rounds(shared_data: Path, pool: SandboxPool) -> list[dict[str, QuestionRollo
             pool,
             {real[name].question: [line["program"] for line in lines] for name, lines in said.items()},
             {
-                (real[name].question, extract_program(line["program"])): line["suites"]
+                (real[name].question, extract_program(line["program"], real[name].entry_point)): line["suites"]
                 for name, lines in said.items()
                 for line in lines
             },

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from codea1_jax.game.parsing import Suite
+from codea1_jax.game.parsing import Suite, suite_in
 from codea1_jax.game.players import (
     ConversationRequest,
     ProgramRequest,
@@ -14,7 +14,6 @@ from codea1_jax.game.players import (
     SuiteRequest,
     WrittenProgram,
     WrittenSuite,
-    written_suite,
 )
 
 
@@ -41,7 +40,8 @@ class RecordedPlayer:
             recorded = self.tests_of.get(request.problem.id, ())
             texts = recorded if request.known is None else recorded[request.number : request.number + 1]
             # Each text by itself: one that does not parse costs no other.
-            suites = [written_suite(Response(f"```python\n{text}\n```"), request).suite for text in texts]
+            entry_point, answers, most = request.problem.entry_point, request.answers, request.most
+            suites = [suite_in(text, entry_point, answers=answers, most=most) for text in texts]
             suite = Suite(
                 tuple(test for each in suites for test in each.tests),
                 tuple(rejected for each in suites for rejected in each.rejected),

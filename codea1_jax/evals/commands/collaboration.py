@@ -14,7 +14,7 @@ from codea1_jax.evals.scores.benchmark import Benchmark
 from codea1_jax.evals.scores.collaboration import Choice, PendingChoice
 from codea1_jax.evals.scores.metrics import estimate
 from codea1_jax.evals.scores.unleaked import spelled
-from codea1_jax.game.parsing import extract_suite
+from codea1_jax.game.parsing import suite_in
 from codea1_jax.game.players import Player
 from data_pipeline import Problem
 from sandbox import Judge, SuiteTest, VerdictStatus
@@ -75,7 +75,7 @@ def _suites(programs: Mapping[Problem, Sequence[str]], tester: Player, journal: 
     entry_points = {problem.id: problem.entry_point for problem in programs}
     suites: Suites = {}
     for line in journal.lines(SUITES_FILE):
-        tests = extract_suite("\n".join(line["tests"]), entry_points[line["task_id"]]).tests
+        tests = suite_in("\n".join(line["tests"]), entry_points[line["task_id"]]).tests
         suites[line["task_id"], line["program"]] = tests
     requests = [
         suite_request(problem, written[i], number=i)

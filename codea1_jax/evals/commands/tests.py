@@ -11,7 +11,7 @@ from codea1_jax.evals.commands.journal import Journal
 from codea1_jax.evals.scores.mutants import make_mutants
 from codea1_jax.evals.scores.mutate import Mutant
 from codea1_jax.evals.scores.unleaked import ROUNDS, FunctionResult, metrics_of, play_round, score, spelled
-from codea1_jax.game.parsing import extract_suite
+from codea1_jax.game.parsing import suite_in
 from codea1_jax.game.players import Player
 from data_pipeline import Problem, unleaked
 from data_pipeline.validate import failures
@@ -82,7 +82,7 @@ def _written(problems: Sequence[Problem], player: Player, journal: Journal) -> d
 
 
 def _test(line: str, entry_point: str) -> SuiteTest | None:
-    return next(iter(extract_suite(line, entry_point).tests), None)
+    return next(iter(suite_in(line, entry_point).tests), None)
 
 
 def read_result(line: Mapping[str, Any]) -> FunctionResult:

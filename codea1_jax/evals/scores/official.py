@@ -1,6 +1,6 @@
 """UnLeakedTestBench with test functions, as its own scripts have it: any functions and classes that pytest collects.
 
-A response is one test: its first fenced `python` block, else its first fenced block, else all of it. It is correct if
+A response is one test: its first Python block, else its first fenced block, else all of it. It is correct if
 it holds a test function and all of them pass on the function, below the benchmark's imports. A mutant is killed if a
 correct test does not pass on it, raises or takes too long. Tests see the function's real objects, as under pytest, so
 they run in its process: here function and mutants are trusted, and a test that cheats fools only itself.
@@ -15,7 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from codea1_jax.evals.scores.mutate import Mutant
 from codea1_jax.evals.scores.unleaked import CORRECT, NONE, WRONG, FunctionResult
-from codea1_jax.game.parsing import extract_program, parse_statements
+from codea1_jax.game.code_blocks import answer_in, code_blocks
+from codea1_jax.game.parsing import parse_statements
 from data_pipeline import Problem
 from sandbox import CheckJob, CheckResult, Judge, Limits
 
@@ -30,7 +31,9 @@ _NAMES = '__import__("sys").modules["mod"] = __import__("sys").modules.pop("solu
 
 def read_test(response: str) -> str | None:
     """The code of a response, if pytest would collect a test in it."""
-    code = extract_program(response)
+    answer = answer_in(response)
+    blocks = code_blocks(answer)
+    code = ([b.text for b in blocks if b.is_python] or [b.text for b in blocks] or [answer])[0]
     return code if any(_is_test(statement) for statement in parse_statements(code)) else None
 
 
