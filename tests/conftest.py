@@ -13,10 +13,9 @@ os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")  # so 
 
 import jax
 
-pytest_plugins = ["watchdog"]
+pytest_plugins = ["rows", "watchdog"]
 
 ROOT = Path(__file__).parent.parent
-SHARED_DATA = ROOT.parent / "shared" / "data"
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")  # else commands keep every program
@@ -32,14 +31,6 @@ def whole_entries() -> None:
     from codea1_jax.cli._compiled_programs import write_entries_whole  # arrays are checked in what is imported later
 
     write_entries_whole()
-
-
-@pytest.fixture(scope="session")
-def shared_data() -> Path:
-    """The real dataset rows. Tests that need them carry the marker `shared_data`."""
-    if not SHARED_DATA.is_dir():
-        pytest.fail(f"{SHARED_DATA} is missing: run with -m 'not shared_data' to leave these tests out")
-    return SHARED_DATA
 
 
 @pytest.fixture(autouse=True)

@@ -109,14 +109,13 @@ def test_a_program_that_does_not_parse_is_unchanged(program):
         assert whole == program
 
 
-@pytest.mark.shared_data
-def test_every_prompt_of_the_benchmarks_gives_the_imports_that_the_dataset_says_it_has(shared_data):
+def test_every_prompt_of_the_benchmarks_gives_the_imports_that_the_dataset_says_it_has(rows):
     carry = Counter()
-    for row in pq.read_table(shared_data / "evalplus_sample.parquet").to_pylist():
+    for row in pq.read_table(rows.evalplus).to_pylist():
         listed = [ast.unparse(statement) for statement in ast.parse(row["extra_info"]["imports"]).body]
         given = [statement for statement in listed if statement in row["problem"]]  # else the solution's
         whole = with_imports("", problem(row["problem"], ""))
         assert whole.split("\n")[:-1] == given, row["extra_info"]["question_id"]
         run(whole)
         carry[row["data_source"]] += bool(given)
-    assert carry["humanevalplus"] > 10
+    assert carry["humanevalplus"] > 2 and not carry["mbppplus"]

@@ -1,7 +1,6 @@
 """Solutions are run against their own golden tests in the sandbox."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -9,7 +8,6 @@ from data_pipeline import Loaded, Problem, Refusal, micro, validate
 from data_pipeline.reading import read
 from sandbox import Limits, SandboxPool
 
-KODCODE_SAMPLE = Path(__file__).parents[2] / "../shared/data/kodcode_sample.json"
 GOOD = Problem("good", "?", "def f(x):\n    return [x]", "f", ("assert f(2) == [2]", "assert f(3) == [1 + 2]"))
 
 
@@ -92,7 +90,6 @@ def test_every_micro_solution_passes_its_golden_tests(pool):
     assert validate(Loaded(problems), pool).problems == problems
 
 
-@pytest.mark.shared_data
-def test_every_kodcode_sample_with_golden_tests_passes_them(pool):
-    loaded = read(KODCODE_SAMPLE)
+def test_every_kodcode_row_with_golden_tests_passes_them(rows, pool):
+    loaded = read(rows.kodcode)
     assert validate(loaded, pool) == loaded

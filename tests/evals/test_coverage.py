@@ -127,10 +127,9 @@ def test_all_jumps_of_a_long_function_are_told(pool, tmp_path):
 
 # Some functions write "\d" where they mean a raw string.
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::SyntaxWarning")
-@pytest.mark.shared_data
-@pytest.mark.parametrize("every", [12, pytest.param(1, marks=pytest.mark.long)])
-def test_real_functions_shares_are_those_of_coverage_py(shared_data, tmp_path, every):
-    everything = read(shared_data / "ult_sample.json").problems[::every]
+def test_shares_of_a_benchmarks_functions_are_those_of_coverage_py(some_rows, tmp_path):
+    files, some = some_rows
+    everything = read(files.unleaked).problems[:: 12 if some else 1]
     chosen = [problem for problem in everything if "random" not in problem.solution]  # dice fall as they like
     calls = {p: [t.call for t in extract_suite("\n".join(p.golden_tests), p.entry_point).tests] for p in chosen}
     with SandboxPool(workers=2) as pool:

@@ -80,12 +80,19 @@ def test_a_mutant_that_hangs_or_does_not_load_is_killed_and_no_test_kills_nothin
     assert PendingMutation(pool, problem, mutants, []).result() == (False, False)
 
 
-@pytest.mark.shared_data
-@pytest.mark.parametrize(("functions", "every"), [(1, 4), pytest.param(20, 1, marks=pytest.mark.long)])
-def test_real_functions_mutants_end_as_with_cosmic_ray(pool, shared_data, tmp_path, functions, every):
-    """Of the sample, functions with tests that hold, the shortest first."""
+def test_a_benchmark_functions_mutants_end_as_with_cosmic_ray(pool, rows, tmp_path):
+    compare_with_cosmic_ray(pool, rows, tmp_path, functions=1, every=4)
+
+
+@pytest.mark.long
+def test_many_functions_mutants_end_as_with_cosmic_ray(pool, real_rows, tmp_path):
+    compare_with_cosmic_ray(pool, real_rows, tmp_path, functions=20, every=1)
+
+
+def compare_with_cosmic_ray(pool, files, tmp_path, functions, every):
+    """Of the rows, functions with tests that hold, the shortest first."""
     compared = 0
-    for row in sorted(read(shared_data / "ult_sample.json").problems, key=lambda p: len(p.solution)):
+    for row in sorted(read(files.unleaked).problems, key=lambda p: len(p.solution)):
         problem = replace(
             row, preamble="import math, os, random, re\n"
         )  # numpy takes a plain Python too long to import
@@ -96,7 +103,7 @@ def test_real_functions_mutants_end_as_with_cosmic_ray(pool, shared_data, tmp_pa
             compared += 1
         if compared == functions:
             return
-    pytest.fail(f"the sample has only {compared} functions with tests that hold")
+    pytest.fail(f"the file has only {compared} functions with tests that hold")
 
 
 def test_mutants_are_made_once_and_kept(tmp_path, monkeypatch):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from own_rows import RowFiles
 from scripted import PROMPTS, requests_of, scripted_game
 
 import data_pipeline
@@ -21,7 +22,7 @@ from sandbox import Execution, Job, Judge, Limits, ReferenceCache, SandboxError,
 
 LIMITS = Limits(call_seconds=0.2, load_seconds=0.8, program_seconds=4, memory_mb=256)
 PAPER = RoundConfig(samples=4, suites=2, share_programs=False, scoring=ScoringConfig(RewardConfig(), 1))
-GCD, SEARCH, SECOND = QUESTIONS = ("Prefill_00000185_C", "Prefill_00000073_C", "Prefill_00000062_C")
+GCD, SEARCH, SECOND = QUESTIONS = ("Own_1", "Own_2", "Own_3")
 
 
 @pytest.fixture(scope="module")
@@ -30,24 +31,24 @@ def pool() -> Iterator[SandboxPool]:
         yield pool
 
 
-# --- real questions, hostile answers ------------------------------------------------------------------
+# --- questions of a dataset, hostile answers ------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
-def rounds(shared_data: Path, pool: SandboxPool) -> list[dict[str, QuestionRollout]]:
+def rounds(own_row_files: RowFiles, pool: SandboxPool) -> list[dict[str, QuestionRollout]]:
     """Both rounds of the script; the second is played with the book that the first one left."""
-    loaded = data_pipeline.load(str(shared_data / "kodcode_sample.json"), "all")
-    real = {problem.id: problem for problem in loaded.problems if problem.id in QUESTIONS}
+    loaded = data_pipeline.load(str(own_row_files.kodcode), "all")
+    asked = {problem.id: problem for problem in loaded.problems if problem.id in QUESTIONS}
     script = yaml.safe_load(Path(__file__).with_name("scripted_responses.yaml").read_text())
     played: list[dict[str, QuestionRollout]] = []
     book: dict[str, Page] = {}
     for step, said in enumerate(script):
-        problems = [real[name] for name in said]
+        problems = [asked[name] for name in said]
         game = scripted_game(
             pool,
-            {real[name].question: [line["program"] for line in lines] for name, lines in said.items()},
+            {asked[name].question: [line["program"] for line in lines] for name, lines in said.items()},
             {
-                (real[name].question, extract_program(line["program"], real[name].entry_point)): line["suites"]
+                (asked[name].question, extract_program(line["program"], asked[name].entry_point)): line["suites"]
                 for name, lines in said.items()
                 for line in lines
             },
@@ -104,7 +105,6 @@ def written(page: Page) -> list[tuple[tuple[str, str], int]]:
     return [((test.call, test.expected), count) for test, count in page.items()]
 
 
-@pytest.mark.shared_data
 def test_a_right_a_wrong_a_leaving_and_a_broken_program(rounds):
     question = rounds[0][GCD]
     assert valid(question) == [True, True, True, False]
@@ -134,7 +134,6 @@ def test_a_right_a_wrong_a_leaving_and_a_broken_program(rounds):
     )
 
 
-@pytest.mark.shared_data
 def test_an_always_equal_object_an_endless_loop_and_a_malformed_response(rounds):
     question = rounds[0][SEARCH]
     assert valid(question) == [True, True, True, False]
@@ -165,7 +164,6 @@ def test_an_always_equal_object_an_endless_loop_and_a_malformed_response(rounds)
     )
 
 
-@pytest.mark.shared_data
 def test_a_suite_longer_than_asked_for_and_a_call_that_the_reference_cannot_answer(rounds):
     question = rounds[0][SECOND]
     assert valid(question) == [True] * 4
@@ -198,7 +196,6 @@ def test_a_suite_longer_than_asked_for_and_a_call_that_the_reference_cannot_answ
     )
 
 
-@pytest.mark.shared_data
 def test_the_second_round_faces_the_mistakes_of_the_first(rounds):
     question = rounds[1][GCD]
     assert [test.call for test in question.retrieved] == ["gcd(4, 6)", "gcd(6, 9)", "gcd(10, 4)", "gcd(2, 2)"]
@@ -229,7 +226,6 @@ def test_the_second_round_faces_the_mistakes_of_the_first(rounds):
     assert written(question.page_after) == page({("gcd(4, 6)", "2"): 2, ("gcd(6, 9)", "3"): 1})
 
 
-@pytest.mark.shared_data
 def test_where_no_suite_has_a_test_the_book_alone_rewards(rounds):
     question = rounds[1][SEARCH]
     assert valid(question) == [True, True, True, False]
@@ -243,7 +239,6 @@ def test_where_no_suite_has_a_test_the_book_alone_rewards(rounds):
     assert question.page_after == {}
 
 
-@pytest.mark.shared_data
 def test_what_a_round_did_with_the_book_is_counted(rounds):
     first, second = (export.book_metrics(list(played.values())) for played in rounds)
     # pages of 4, 5 and 7 tests begin
@@ -252,7 +247,6 @@ def test_what_a_round_did_with_the_book_is_counted(rounds):
     assert second == {"book/pass_rate": pytest.approx(18 / 27), "book/added": 0.0, "book/removed": 7.0}
 
 
-@pytest.mark.shared_data
 def test_what_each_model_learns_from_and_what_is_told_of_the_round(rounds):
     questions = [rounds[0][name] for name in QUESTIONS]
     assert [len(group) for group in export.code_groups(questions)] == [4, 4, 4]

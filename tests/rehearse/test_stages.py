@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from gcs_emulator import running_emulator
+from own_rows import RowFiles
 from tiny_run import SETTINGS, finish, start_codea1
 
 from codea1_jax.config import Config, load
@@ -228,33 +229,31 @@ def test_the_command_says_what_failed_and_what_was_smaller(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def eight_devices(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+def eight_devices(rows: RowFiles, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """A rehearsal of a preset for eight H100, stage by stage."""
     directory = tmp_path_factory.mktemp("rehearsals")
-    pq.write_table(pq.read_table(shared_data / "evalplus_sample.parquet").slice(0, 4), directory / "tasks.parquet")
-    data = (f"data.source={shared_data / 'kodcode_sample.json'}", "data.limit=40")
+    pq.write_table(pq.read_table(rows.evalplus).slice(0, 4), directory / "tasks.parquet")
+    data = (f"data.source={rows.kodcode}", "data.limit=40")
     tasks = f"eval.datasets=[{directory / 'tasks.parquet'}]"
     return rehearsal_of("1.5b/sft_h100", directory / "sft", *data, tasks, devices=8).stages()
 
 
-@pytest.mark.shared_data
 @pytest.mark.parametrize("name", [*STAGES, "export test"])
-def test_a_preset_of_eight_devices_passes_every_stage_on_real_rows(name, eight_devices):
+def test_a_preset_of_eight_devices_passes_every_stage(name, eight_devices):
     """Each stage is a test of its own, so that none comes near the time limit of a test. They run in this order."""
     stage = next(eight_devices)
     assert (stage.name, stage.works) == (name, True), stage.detail
 
 
 @pytest.mark.long
-@pytest.mark.shared_data
-def test_a_preset_of_a_pod_is_rehearsed_on_real_rows_with_qwens_vocabulary(shared_data, tmp_path):
-    rows = json.loads((shared_data / "kodcode_sample.json").read_text())
+def test_a_preset_of_a_pod_is_rehearsed_on_real_rows_with_qwens_vocabulary(real_rows, tmp_path):
+    rows = json.loads(real_rows.kodcode.read_text())
     (tmp_path / "kodcode.json").write_text(json.dumps(rows))
     out = ("--out", str(tmp_path / "data"), "--difficulty", "easy", "medium", "hard")
     finish(start_codea1("data", "prepare", "kodcode", "--source", str(tmp_path / "kodcode.json"), *out))
     data = (
         f"data.source={tmp_path / 'data' / 'kodcode'}",
-        f"eval.datasets=[{shared_data / 'evalplus_sample.parquet'}]",
+        f"eval.datasets=[{real_rows.evalplus}]",
     )
     process = start_codea1("rehearse", "1.5b/a1_v5e", *data, "--directory", str(tmp_path / "here"), "--json")
     out, err = process.communicate(timeout=3000)

@@ -122,12 +122,11 @@ def _lines(path: Path) -> list[dict]:
 
 
 @pytest.mark.long
-@pytest.mark.shared_data
-def test_three_tables_are_rehearsed_on_real_rows_with_qwens_vocabulary_through_two_kills(shared_data, tmp_path):
-    rows = json.loads((shared_data / "kodcode_sample.json").read_text())
+def test_three_tables_are_rehearsed_on_real_rows_with_qwens_vocabulary_through_two_kills(real_rows, tmp_path):
+    rows = json.loads(real_rows.kodcode.read_text())
     (tmp_path / "kodcode.json").write_text(json.dumps(rows[:24]))
-    (tmp_path / "ult.json").write_text(json.dumps(json.loads((shared_data / "ult_sample.json").read_text())[:6]))
-    problems = pq.read_table(shared_data / "evalplus_sample.parquet")
+    (tmp_path / "ult.json").write_text(json.dumps(json.loads(real_rows.unleaked.read_text())[:6]))
+    problems = pq.read_table(real_rows.evalplus)
     for name, start in (("humanevalplus", 0), ("mbppplus", 100)):
         pq.write_table(problems.slice(start, 6), tmp_path / f"{name}.parquet")
     out = tmp_path / "lab"

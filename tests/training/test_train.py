@@ -236,9 +236,8 @@ def test_no_step_samples_from_the_streams_of_an_evaluation(training):
     assert training.total_steps < EVAL_STREAM
 
 
-@pytest.mark.shared_data
-def test_real_questions_are_all_used_or_refused_by_name_and_a_step_on_them_is_whole(shared_data):
-    source = shared_data / "kodcode_sample.json"
+def test_questions_of_a_dataset_are_all_used_or_refused_by_name_and_a_step_on_them_is_whole(rows):
+    source = rows.kodcode
     rows = {row["question_id"] for row in json.loads(source.read_text())}
     chosen = [f"data.source={source}", f"data.heldout_problems={len(rows)}", "eval.every=0", "run.directory=unused"]
     config = load(Config, "micro/a1_paper", [*SETTINGS, *chosen])

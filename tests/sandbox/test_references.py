@@ -1,3 +1,5 @@
+"""References of benchmarks against their own checks: each passes, its mutants fail, on a busy machine as well."""
+
 import ast
 import dataclasses
 import itertools
@@ -6,17 +8,15 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from own_rows import RowFiles
 
 from sandbox import CheckJob, Execution, Job, Limits, SandboxPool, Status
 from sandbox.syntax import parse_module
 
-BROKEN = {"HumanEval/32"}  # its check passes a list where its own reference wants several arguments
-TOOTHLESS = {"MBPP/737", "MBPP/787", "MBPP/794"}  # their checks compare and assert nothing: whatever answers passes
-SAMPLED = {"HumanEval/32", "MBPP/56", "MBPP/123", "MBPP/737"}  # each was once judged wrongly by somebody
+ALWAYS = {"HumanEval/32", "MBPP/56", "MBPP/123", "MBPP/737"}  # real ones that were once judged wrongly by somebody
 
 
 @pytest.fixture(scope="module")
@@ -25,36 +25,31 @@ def pool() -> Iterator[SandboxPool]:
         yield pool
 
 
-def problems(folder: Path, everything: bool) -> dict[str, CheckJob]:
-    """The references of the sample, each with its own check."""
-    rows = pq.read_table(folder / "evalplus_sample.parquet").to_pylist()
+def problems(files: RowFiles, some: bool) -> dict[str, CheckJob]:
+    """The references of evalplus rows, or of some of them, each with its own check."""
+    rows = pq.read_table(files.evalplus).to_pylist()
     jobs = {}
     for index, row in enumerate(rows):
         info = row["extra_info"]
-        if everything or info["question_id"] in SAMPLED or index % 12 == 0:
+        if not some or info["question_id"] in ALWAYS or index % 12 == 0:
             continues = row["data_source"] == "humanevalplus"
             program = row["problem"] + row["GT_code"] if continues else row["GT_code"]
             jobs[info["question_id"]] = CheckJob(program, row["test"], info["function_name"])
     return jobs
 
 
-SOME_AND_ALL = pytest.mark.parametrize("everything", [False, pytest.param(True, marks=pytest.mark.long)])
-
-
-@pytest.mark.shared_data
-@SOME_AND_ALL
-def test_every_reference_passes_its_own_check_but_the_broken_one(shared_data, pool, everything):
-    jobs = problems(shared_data, everything)
+def test_every_reference_passes_its_own_check_but_the_broken_one(some_rows, pool):
+    files, some = some_rows
+    jobs = problems(files, some)
     failed = {name for name, result in zip(jobs, pool.check(list(jobs.values())), strict=True) if not result.passed}
-    assert failed == BROKEN
+    assert failed == files.broken
 
 
-@pytest.mark.shared_data
-def test_every_kodcode_solution_passes_its_own_tests_beside_it(shared_data, pool):
+def test_every_kodcode_solution_passes_its_own_tests_beside_it(rows, pool):
     """In one module, since one row's tests count on an import of its solution."""
-    rows = json.loads((shared_data / "kodcode_sample.json").read_text())
-    jobs = [CheckJob(row["solution"], row.get("test_code") or row["test"], "", in_process=True) for row in rows]
-    failed = [row["question_id"] for row, result in zip(rows, pool.check(jobs), strict=True) if not result.passed]
+    read = json.loads(rows.kodcode.read_text())
+    jobs = [CheckJob(row["solution"], row.get("test_code") or row["test"], "", in_process=True) for row in read]
+    failed = [row["question_id"] for row, result in zip(read, pool.check(jobs), strict=True) if not result.passed]
     assert failed == []
 
 
@@ -113,10 +108,9 @@ def differ(reference: Execution, mutant: Execution) -> bool:
 
 # Some solutions write "\w" where they mean a raw string.
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::SyntaxWarning")
-@pytest.mark.shared_data
-@SOME_AND_ALL
-def test_every_reference_with_a_mutation_that_changes_its_behaviour_fails(shared_data, pool, everything):
-    jobs = {name: job for name, job in problems(shared_data, everything).items() if name not in BROKEN}
+def test_every_reference_with_a_mutation_that_changes_its_behaviour_fails(some_rows, pool):
+    files, some = some_rows
+    jobs = {name: job for name, job in problems(files, some).items() if name not in files.broken}
     quick = Limits(memory_mb=1024, call_seconds=0.3, program_seconds=3)
     tried = {name: [job.program, *itertools.islice(mutants(job.program), 8)] for name, job in jobs.items()}
     asked = {n: [pool.submit(Job(p, calls(jobs[n]), quick)) for p in programs] for n, programs in tried.items()}
@@ -127,7 +121,7 @@ def test_every_reference_with_a_mutation_that_changes_its_behaviour_fails(shared
         changed = (program for program, execution in found if differ(reference, execution))
         mutated[name] = dataclasses.replace(job, program=next(changed, None) or other_values(job))
     results = zip(mutated, pool.check(list(mutated.values())), strict=True)
-    assert {name for name, result in results if result.passed} == TOOTHLESS & jobs.keys()
+    assert {name for name, result in results if result.passed} == files.toothless & jobs.keys()
 
 
 @pytest.fixture
@@ -141,15 +135,12 @@ def busy() -> Iterator[None]:
         neighbour.wait()
 
 
-@pytest.mark.shared_data
-@SOME_AND_ALL
-def test_no_verdict_changes_in_five_runs_on_a_busy_machine(shared_data, pool, busy, everything):
-    jobs = problems(shared_data, everything)
+def test_no_verdict_changes_in_five_runs_on_a_busy_machine(some_rows, pool, busy):
+    files, some = some_rows
+    jobs = problems(files, some)
     right, wrong = list(jobs.values()), [dataclasses.replace(job, program=other_values(job)) for job in jobs.values()]
     for _ in range(5):
         results = pool.check(right + wrong)
         passed = {name for name, result in zip(jobs, results[: len(jobs)], strict=True) if result.passed}
-        assert jobs.keys() - passed == BROKEN
-        assert {
-            name for name, result in zip(jobs, results[len(jobs) :], strict=True) if result.passed
-        } == TOOTHLESS & jobs.keys()
+        fooled = {name for name, result in zip(jobs, results[len(jobs) :], strict=True) if result.passed}
+        assert (jobs.keys() - passed, fooled) == (files.broken, files.toothless & jobs.keys())
