@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: demo test test-all test-cuda drills images lock bench-sandbox bench-rollout bench-host bench-cycles bench-off-policy rehearse-all lint venv docs docs-links notices screenshot lab-pictures wheel clean
+.PHONY: demo test test-all test-rows test-cuda drills images lock bench-sandbox bench-rollout bench-host bench-cycles bench-off-policy rehearse-all lint venv docs docs-links notices screenshot lab-pictures wheel clean
 
 # --- environments: .venv/base is a marker of what is installed ------------------------------------
 
@@ -53,6 +53,11 @@ test: lint
 
 test-all: lint
 	$(BIN)/pytest -n 1 --dist loadfile -m "not gpu"
+	$(if $(DATA),$(BIN)/pytest -vv -n 1 --dist loadfile -m "not gpu" --data "$(DATA)")
+
+# The tests on the datasets' own rows, which nothing else needs: DATA holds them.
+test-rows: .venv/dev
+	$(BIN)/pytest -vv -n 2 --dist loadfile -m "not long and not gpu" --data "$(DATA)"
 
 # Compiles phases of the GPU presets for H100s that are not here.
 test-cuda: .venv/dev .venv-cuda/compiler

@@ -3,7 +3,7 @@
 evalplus is not a dependency. Put it into a separate environment, and name its Python:
 
     uv venv /tmp/evalplus && uv pip install -p /tmp/evalplus evalplus==0.3.1
-    .venv/bin/python scripts/compare_with_evalplus.py ../shared/data/evalplus_sample.parquet \\
+    .venv/bin/python scripts/compare_with_evalplus.py DIR/evalplus_sample.parquet \\
         /tmp/evalplus/bin/python runs/evalplus
 
 The data, of the training form (see data_pipeline/evalplus.py), is written anew in evalplus' released form, which its

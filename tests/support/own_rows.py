@@ -151,7 +151,8 @@ def _evalplus(row: Row) -> Row:
     name = row.get("function", next(iter(functions)))
     calls = row.get("calls", name)
     declaration = f"def {calls}({ast.unparse(functions[calls].args)})"
-    problem = row.get("problem") or f'{declaration}:\n"""\n{row.get("statement")}\n{row["example"]}\n"""'
+    shown = f"{row['imports']}\n\n" if row.get("shows_imports", "imports" in row) else ""
+    problem = row.get("problem") or f'{shown}{declaration}:\n"""\n{row.get("statement")}\n{row["example"]}\n"""'
     return {
         "prompt": [_SYSTEM, {"role": "user", "content": _ASKED + problem}],
         "description": row.get("statement", problem),
