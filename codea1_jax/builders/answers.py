@@ -34,7 +34,7 @@ ROWS = 256  # samples decoded at once
 
 
 def make_player(
-    model: str, role: Role, served: str | None, key: str, sampling: Sampling, seed: int, reading: Reading | None
+    model: str, role: Role, served: str | None, key: str, sampling: Sampling, seed: int, reading: Reading | None = None
 ) -> Player:
     """The player that `model` names: http://..., a run (runs/mine, or runs/mine@40), a model's directory, or a Hub id.
 

@@ -41,10 +41,9 @@ class Qwen2Config:
             raise ValueError(f"model_type is {config.get('model_type')!r}; only 'qwen2' is supported")
         if config.get("use_sliding_window"):
             raise ValueError("use_sliding_window=true is not supported; Qwen2.5-Coder does not use it")
-        rope = config.get("rope_parameters") or {}
-        scaling = config.get("rope_scaling") or ({} if rope.get("rope_type") in (None, "default") else rope)
-        if scaling:
-            raise ValueError(f"RoPE scaling {scaling} is not supported; use the model's native context length")
+        rope = (config.get("rope_scaling") or {}) | (config.get("rope_parameters") or {})
+        if _scales(rope):
+            raise ValueError(f"RoPE scaling {rope} is not supported; use the model's native context length")
         heads = int(config["num_attention_heads"])
         return cls(
             vocab_size=int(config["vocab_size"]),
@@ -80,3 +79,9 @@ class Qwen2Config:
             "use_sliding_window": False,
             "torch_dtype": dtype,
         }
+
+
+def _scales(rope: Mapping[str, Any]) -> bool:
+    """Whether RoPE's settings ask for more than its base; without a type, whether they hold anything else."""
+    kind = rope.get("rope_type") or rope.get("type")
+    return kind != "default" if kind else any(rope[key] is not None for key in rope.keys() - {"rope_theta"})

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
+from codea1_jax.errors import UserError
 from codea1_jax.models.qwen2 import Params, Qwen2
 from codea1_jax.models.stored import save_stored
 from codea1_jax.models.tokenizer import Tokenizer, load_tokenizer
@@ -25,7 +26,11 @@ class Policy:
     def __post_init__(self) -> None:
         used, held = self.tokenizer.vocab_size, self.model.config.vocab_size
         if used > held:
-            raise ValueError(f"the tokenizer uses {used} ids, but the model's vocab_size is {held}")
+            source = self.tokenizer.source
+            raise UserError(
+                f"{f'{source}: ' if source else ''}the tokenizer uses {used} ids, but the model's vocab_size is {held}; "
+                "take tokenizer and config.json of one model"
+            )
 
 
 def pretrained_policy(

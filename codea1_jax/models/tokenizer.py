@@ -18,7 +18,10 @@ from typing import Any, cast
 import tokenizers
 from tokenizers import AddedToken, decoders, pre_tokenizers
 from tokenizers import models as tokenizer_models
-from transformers import PreTrainedTokenizerFast
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+from codea1_jax.errors import UserError
+from codea1_jax.models.model_files import checked, read_json
 
 END = "<|endoftext|>"
 SEPARATOR = "<|sep|>"
@@ -110,17 +113,36 @@ def load_tokenizer(directory: Path) -> Tokenizer:
     """Reads a tokenizer from a local Hugging Face model directory.
 
     The ids that end a response come from `generation_config.json` (an instruct model has several), else from
-    the tokenizer itself. Raises ValueError if there is none.
+    the tokenizer itself. Raises UserError, naming the file, if one cannot be read or none names such an id.
     """
-    # Not AutoTokenizer, which swaps in the model type's own class and with it Qwen's normalizer.
-    hf = PreTrainedTokenizerFast.from_pretrained(directory)
-    ends = _declared_ends(directory / "generation_config.json")
+    hf = _read_tokenizer(directory)
+    generation = directory / "generation_config.json"
+    ends = _declared_ends(generation)
     if not ends and hf.eos_token_id is not None:
         ends = (hf.eos_token_id,)
     if not ends:
-        raise ValueError(f"{directory}: no eos_token_id in generation_config.json nor in the tokenizer")
+        raise UserError(f"{generation}: no eos_token_id there nor in tokenizer_config.json; name what ends a response")
     pad_id = hf.pad_token_id if hf.pad_token_id is not None else ends[-1]
     return Tokenizer(hf, ends, pad_id, directory)
+
+
+def _read_tokenizer(directory: Path) -> PreTrainedTokenizerFast:
+    """From tokenizer.json, else from vocab.json and merges.txt as the model's type merges them."""
+    for name in FILES:
+        if name.endswith(".json") and name not in ("tokenizer.json", "vocab.json") and (directory / name).exists():
+            read_json(directory / name)
+    files = ["tokenizer.json"] if (directory / "tokenizer.json").exists() else ["vocab.json", "merges.txt"]
+    if not all((directory / name).exists() for name in files):
+        raise UserError(f"{directory}: no tokenizer.json, nor vocab.json and merges.txt, so no tokenizer")
+    for name in files:
+        checked(directory / name)
+    # Where tokenizer.json is there, not AutoTokenizer, which swaps in the model type's own class and its normalizer.
+    kind = PreTrainedTokenizerFast if files == ["tokenizer.json"] else AutoTokenizer
+    try:
+        return cast(PreTrainedTokenizerFast, kind.from_pretrained(directory))
+    except Exception as error:  # the library raises Exception itself for what it cannot read
+        reason = " ".join(str(error).split())
+        raise UserError(f"{directory / files[0]}: not a tokenizer that can be read ({reason})") from error
 
 
 def micro_tokenizer(words: Iterable[str]) -> Tokenizer:
@@ -150,12 +172,11 @@ def micro_tokenizer(words: Iterable[str]) -> Tokenizer:
 
 
 def _declared_ends(generation_config: Path) -> tuple[int, ...]:
-    if not generation_config.exists():
-        return ()
-    declared = json.loads(generation_config.read_text()).get("eos_token_id")
-    if declared is None:
-        return ()
-    return tuple(declared) if isinstance(declared, list) else (declared,)
+    declared = read_json(generation_config).get("eos_token_id") if generation_config.exists() else None
+    ends = tuple(declared) if isinstance(declared, list) else () if declared is None else (declared,)
+    if not all(type(end) is int and end >= 0 for end in ends):
+        raise UserError(f"{generation_config}: eos_token_id must be a token's number or several, not {declared!r}")
+    return ends
 
 
 def _write_json(path: Path, document: Mapping[str, Any]) -> None:

@@ -25,6 +25,7 @@ from safetensors.numpy import save_file
 
 from codea1_jax.errors import UserError
 from codea1_jax.models.config import Qwen2Config
+from codea1_jax.models.model_files import checked, read_json
 from codea1_jax.models.qwen2 import Params, Qwen2, abstract_params
 from codea1_jax.models.sharding import one_device_mesh, param_shardings
 from codea1_jax.models.stored import PARAMS, dtype_of_stored, flatten, read_stored
@@ -62,9 +63,12 @@ def read_config(directory: Path) -> Qwen2Config:
     path = directory / "config.json"
     if not path.exists():
         raise UserError(f"{directory}: no config.json, so it is not a model directory")
+    document = read_json(path)
     try:
-        return Qwen2Config.from_hf(json.loads(path.read_text()))
-    except (ValueError, KeyError) as error:
+        return Qwen2Config.from_hf(document)
+    except KeyError as error:
+        raise UserError(f"{path}: no {error}") from error
+    except (ValueError, TypeError) as error:
         raise UserError(f"{path}: {error}") from error
 
 
@@ -115,7 +119,10 @@ class Checkpoint:
     def __init__(self, directory: Path, stack: ExitStack) -> None:
         self._slices: dict[str, Any] = {}
         for path in _weight_files(directory):
-            file = stack.enter_context(safe_open(path, framework="numpy"))
+            try:
+                file = stack.enter_context(safe_open(checked(path), framework="numpy"))
+            except SafetensorError as error:
+                raise WeightsError(f"{path}: not whole, or not safetensors ({error}); download it again") from error
             self._slices |= {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118  not a dict
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -207,7 +214,9 @@ def _save_file(tensors: Mapping[str, np.ndarray], path: Path) -> None:
 
 def _weight_files(directory: Path) -> list[Path]:
     index = directory / INDEX
-    weight_map = json.loads(index.read_text())["weight_map"] if index.exists() else {"": SINGLE}
+    weight_map = read_json(index).get("weight_map") if index.exists() else {"": SINGLE}
+    if not isinstance(weight_map, dict) or not all(isinstance(file, str) for file in weight_map.values()):
+        raise WeightsError(f"{index}: no weight_map from tensors to files")
     files = sorted(set(weight_map.values()))
     absent = [file for file in files if not (directory / file).exists()]
     if absent:

@@ -90,3 +90,18 @@ def test_both_spellings_of_rope_are_read():
     theta = stated.pop("rope_theta")
     newer = stated | {"rope_parameters": {"rope_type": "default", "rope_theta": theta}}
     assert Qwen2Config.from_hf(newer) == Qwen2Config.from_hf(CONFIG.to_hf("float32")) == CONFIG
+
+
+@pytest.mark.parametrize(
+    "none",
+    [
+        {"rope_scaling": None},
+        {"rope_scaling": {}},
+        {"rope_scaling": {"rope_type": "default"}},
+        {"rope_scaling": {"type": "default"}},
+        {"rope_scaling": {"rope_type": "default", "rope_theta": 1e4}},
+        {"rope_parameters": {"rope_theta": 1e4, "rope_type": None}},
+    ],
+)
+def test_a_rope_that_states_the_default_is_not_scaled(none):
+    assert Qwen2Config.from_hf(CONFIG.to_hf("float32") | none) == CONFIG
