@@ -5,7 +5,7 @@ The problem's `check` is the benchmark's own unittest class, to be executed in o
 
 from data_pipeline.dataset import Dataset, Format
 from data_pipeline.problem import Problem
-from data_pipeline.rows import Row, text
+from data_pipeline.rows import Row, identifier, text
 from data_pipeline.source_code import entry_function, parse
 
 
@@ -14,7 +14,7 @@ def _id(row: Row) -> str:
 
 
 def _problem(row: Row) -> Problem:
-    prompt, entry_point, check = text(row, "complete_prompt"), text(row, "entry_point"), text(row, "test")
+    prompt, entry_point, check = text(row, "complete_prompt"), identifier(row, "entry_point"), text(row, "test")
     solution = prompt + text(row, "canonical_solution")
     entry_function(solution, entry_point)
     parse(check, "the test code")

@@ -15,7 +15,7 @@ from dataclasses import replace
 from data_pipeline import evalplus_release
 from data_pipeline.dataset import Dataset, Format
 from data_pipeline.problem import Problem
-from data_pipeline.rows import BadRow, Row, text, texts
+from data_pipeline.rows import BadRow, Row, identifier, text, texts
 from data_pipeline.source_code import entry_function, functions, parse, with_declaration
 
 
@@ -44,7 +44,7 @@ def _of_humaneval(row: Row) -> Problem:
         id=_id(row),
         question=prompt,
         solution=prompt + text(row, "canonical_solution"),
-        entry_point=text(row, "entry_point"),
+        entry_point=identifier(row, "entry_point"),
         golden_tests=(),
         check=text(row, "test"),
         source="humanevalplus",
@@ -75,7 +75,7 @@ def _of_training_form(row: Row) -> Problem:
         id=_id(row),
         question=question,
         solution=solution,
-        entry_point=text(extra, "function_name"),
+        entry_point=identifier(extra, "function_name"),
         golden_tests=(),
         check=text(row, "test"),
         source=text(row, "data_source"),

@@ -13,7 +13,7 @@ from typing import Any
 
 from data_pipeline.dataset import Format
 from data_pipeline.problem import Problem
-from data_pipeline.rows import BadRow, Row, text
+from data_pipeline.rows import BadRow, Row, identifier, text
 from data_pipeline.source_code import entry_function, parse, with_declaration
 
 Kinds = dict[tuple[int, int], set[type]]  # of the values at (argument, depth within it)
@@ -68,7 +68,7 @@ def _id(row: Row) -> str:
 
 
 def _problem(row: Row) -> Problem:
-    prompt, entry_point = text(row, "prompt"), text(row, "entry_point")
+    prompt, entry_point = text(row, "prompt"), identifier(row, "entry_point")
     solution = prompt + text(row, "canonical_solution")
     function = entry_function(solution, entry_point)
     is_humaneval = _id(row).startswith("HumanEval/")

@@ -53,17 +53,27 @@ def read_golden_test(statement: ast.stmt, entry_point: str) -> SuiteTest | Rejec
 
     That is `assert CALL == pytest.approx(VALUE, rel=..., abs=...)` or `assert abs(CALL - VALUE) < EPS`.
     """
+    mirrored = _mirrored(statement)
     try:
-        found = _approximate(statement)
+        found = _approximate(statement) or (mirrored and _approximate(mirrored))
     except ValueError as error:
         return Rejected(str(error))
-    if found is None:
-        return parse_test(statement, entry_point, any_view=True)
-    call, stated, tolerance = found
-    forms = [ast.Assert(ast.Compare(left, [ast.Eq()], [right])) for left, right in ((call, stated), (stated, call))]
-    tests = [parse_test(form, entry_point, any_view=True) for form in forms]
+    tolerance = EXACT
+    if found:
+        call, stated, tolerance = found
+        statement = ast.Assert(ast.Compare(call, [ast.Eq()], [stated]))
+        mirrored = _mirrored(statement)
+    tests = [parse_test(form, entry_point, any_view=True) for form in (statement, mirrored) if form]
     read = next((test for test in tests if isinstance(test, SuiteTest)), tests[0])
     return replace(read, tolerance=tolerance) if isinstance(read, SuiteTest) else read
+
+
+def _mirrored(statement: ast.stmt) -> ast.Assert | None:
+    """An equality with its sides swapped, as in `assert VALUE == CALL`; None for any other statement."""
+    match statement:
+        case ast.Assert(test=ast.Compare(left=left, ops=[ast.Eq()], comparators=[right])):
+            return ast.Assert(ast.Compare(right, [ast.Eq()], [left]))
+    return None
 
 
 def golden_line(test: SuiteTest) -> str:
@@ -121,7 +131,10 @@ def _approximate(statement: ast.stmt) -> tuple[ast.expr, ast.expr, Tolerance] | 
 
 def _literal(node: ast.expr) -> float:
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-        return float(node.value)  # type: ignore[arg-type]
+        try:
+            return float(node.value)  # type: ignore[arg-type]
+        except OverflowError:
+            raise ValueError("a tolerance that is larger than any float") from None
     raise ValueError("a tolerance that is not a plain number")
 
 
@@ -245,7 +258,7 @@ def _as_test(statement: ast.Assert, entry_point: str) -> SuiteTest | None:
 
 def _forms(expression: ast.expr) -> Iterator[ast.expr]:
     yield expression
-    if isinstance(expression, ast.Compare) and len(expression.ops) == 1 and isinstance(expression.ops[0], ast.Eq):
-        yield ast.Compare(expression.comparators[0], expression.ops, [expression.left])
+    if mirrored := _mirrored(ast.Assert(expression)):
+        yield mirrored.test
     truth = ast.Call(ast.Name("bool", ast.Load()), [expression], [])
     yield ast.Compare(truth, [ast.Eq()], [ast.Constant(True)])

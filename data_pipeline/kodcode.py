@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from data_pipeline.dataset import Dataset, Format
 from data_pipeline.golden import golden_tests
 from data_pipeline.problem import Problem
-from data_pipeline.rows import BadRow, Row, text, texts
+from data_pipeline.rows import BadRow, Row, identifier, text, texts
 from data_pipeline.source_code import functions, with_declaration
 
 
@@ -38,7 +38,7 @@ def _candidates(row: Row, defined: Sequence[str]) -> list[str]:
     infos = row.get("test_info") or []
     if not isinstance(infos, list) or not all(isinstance(info, dict) for info in infos):
         raise BadRow("test_info is not a list of objects")
-    named = [info.get("function_name") for info in infos]
+    named = [identifier(info, "function_name") for info in infos if isinstance(info.get("function_name"), str)]
     return list(dict.fromkeys([*(name for name in named if name in defined), *defined]))
 
 
@@ -60,7 +60,7 @@ def _authors_id(row: Row) -> str:
 def _authors_problem(row: Row) -> Problem:
     solution, extra = text(row, "GT_code"), _extra(row)
     defined = functions(solution)
-    named = extra.get("function_name")
+    named = identifier(extra, "function_name") if extra.get("function_name") else ""
     tests = "".join(f"def test():\n{textwrap.indent(body, '    ')}\n" for body in texts(row, "GT_test"))
     entry_point, golden = _golden(tests, [named] if named in defined else list(defined))
     description = row.get("clean_description") or extra.get("clean_description")

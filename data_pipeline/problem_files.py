@@ -12,7 +12,7 @@ from pathlib import Path
 from data_pipeline.dataset import Dataset, Format
 from data_pipeline.golden import golden_line, read_golden_test
 from data_pipeline.problem import Problem
-from data_pipeline.rows import BadRow, Row, number, text
+from data_pipeline.rows import BadRow, Row, identifier, number, text
 from data_pipeline.source_code import entry_function, parse
 from sandbox import EXACT, Rejected, SuiteTest, Tolerance
 
@@ -40,7 +40,7 @@ def _id(row: Row) -> str:
 
 
 def _problem(row: Row) -> Problem:
-    solution, entry_point = text(row, "solution"), text(row, "entry_point")
+    solution, entry_point = text(row, "solution"), identifier(row, "entry_point")
     entry_function(solution, entry_point)
     tolerance = _tolerance(row)
     return Problem(
@@ -64,7 +64,7 @@ def _tests(row: Row, tolerance: Tolerance) -> list[SuiteTest | Rejected]:
     given = row.get("tests")
     if given is not None and not isinstance(given, list):
         raise BadRow("tests is not a list")
-    return [_test(item, text(row, "entry_point"), tolerance) for item in given or ()]
+    return [_test(item, identifier(row, "entry_point"), tolerance) for item in given or ()]
 
 
 def _test(item: object, entry_point: str, tolerance: Tolerance) -> SuiteTest | Rejected:

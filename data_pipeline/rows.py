@@ -1,7 +1,9 @@
 """Rows of a JSON, JSONL or parquet file; each is read as a problem, or refused with its id and a reason."""
 
+import codecs
 import gzip
 import json
+import unicodedata
 import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,6 +17,10 @@ from data_pipeline.problem import Loaded, Problem, Refusal
 Row = dict[str, Any]
 SUFFIXES = (".json", ".jsonl", ".jsonl.gz", ".parquet")
 _LONGEST_REASON = 300  # characters
+
+
+# What Arrow raises for a file or a column, and what turning its values into Python's does.
+_UNREADABLE = (pyarrow.ArrowException, OSError, ValueError, OverflowError, LookupError, ImportError)
 
 
 class BadRow(ValueError):
@@ -54,16 +60,66 @@ def _rows_of(path: Path) -> Sequence[Row | BadRow | None]:
     """The rows of a file; None for a blank line."""
     try:
         if path.name.endswith(".parquet"):
-            return list(pyarrow.parquet.read_table(path).to_pylist())
+            return _of_parquet(path)
         if path.name.endswith((".jsonl", ".jsonl.gz")):
-            # Not splitlines, which also splits at other characters that JSON may hold.
-            content = _bytes(path).rstrip()
-            return [_parsed(line) if line.strip() else None for line in content.split(b"\n")]
+            return _of_lines(_bytes(path))
         if path.name.endswith(".json"):
-            return _items(json.loads(_bytes(path).decode()))
-    except (pyarrow.ArrowException, OSError, EOFError, zlib.error, ValueError, RecursionError) as error:
+            return _of_json(_bytes(path))
+    except (*_UNREADABLE, EOFError, zlib.error, RecursionError) as error:
         raise ValueError(f"{path}: not readable as {path.suffix[1:]}: {_one_line(error)}") from None
     raise ValueError(f"{path}: unknown kind of file; known kinds: {', '.join(SUFFIXES)}")
+
+
+def _of_parquet(path: Path) -> list[Row]:
+    """The rows; a column that cannot be read holds the reason in each of them, for whoever needs it."""
+    with pyarrow.parquet.ParquetFile(path) as file:
+        try:
+            return list(file.read().to_pylist())
+        except _UNREADABLE:
+            columns = {name: _column(file, name) for name in file.schema_arrow.names}
+            if all(isinstance(column, BadRow) for column in columns.values()):
+                raise
+            return [
+                {name: column if isinstance(column, BadRow) else column[i] for name, column in columns.items()}
+                for i in range(file.metadata.num_rows)
+            ]
+
+
+def _column(file: pyarrow.parquet.ParquetFile, name: str) -> list[Any] | BadRow:
+    try:
+        return file.read(columns=[name]).column(0).to_pylist()
+    except _UNREADABLE as error:
+        return BadRow(f"the column {name} cannot be read: {_one_line(error)}")
+
+
+def _lines(content: bytes) -> list[Row | BadRow | None]:
+    # Not splitlines, which also splits at other characters that JSON may hold.
+    return [_parsed(line) if line.strip() else None for line in content.rstrip().split(b"\n")]
+
+
+def _of_lines(content: bytes) -> Sequence[Row | BadRow | None]:
+    """A row a line; where no line is one, the rows of a list that the file may be instead."""
+    lines = _lines(content)
+    if content.lstrip().startswith(b"[") and not any(isinstance(line, dict) for line in lines):
+        try:
+            return _items(json.loads(content))
+        except (ValueError, RecursionError):
+            return lines
+    return lines
+
+
+def _of_json(content: bytes) -> Sequence[Row | BadRow | None]:
+    """A list of rows, one object whose values are rows, one row, or lines, each of them a row."""
+    try:
+        document = json.loads(content.decode())
+    except json.JSONDecodeError:
+        lines = _lines(content)
+        if not any(isinstance(line, dict) for line in lines):
+            raise
+        return lines
+    if isinstance(document, dict) and not all(isinstance(value, dict) for value in document.values()):
+        return [document]
+    return _items(document)
 
 
 def collect(
@@ -109,12 +165,19 @@ def text(row: Row, *names: str) -> str:
     """The first of these fields that the row has. Raises BadRow if it is not a text, or blank."""
     for name in names:
         value = row.get(name)
+        if isinstance(value, BadRow):
+            raise value
         if value is not None:
             if not isinstance(value, str):
                 raise BadRow(f"{name} is of type {type(value).__name__}, not text")
             if value.strip():
                 return value
     raise BadRow(f"no {' or '.join(names)}")
+
+
+def identifier(row: Row, name: str) -> str:
+    """A field that is a name, as Python reads it: in the normal form NFKC. Raises BadRow as `text` does."""
+    return unicodedata.normalize("NFKC", text(row, name))
 
 
 def texts(row: Row, name: str) -> tuple[str, ...]:
@@ -130,9 +193,14 @@ def texts(row: Row, name: str) -> tuple[str, ...]:
 def number(row: Row, name: str) -> float:
     """A field that is a number; 0 where it is missing. Raises BadRow for anything else."""
     value = row.get(name)
+    if isinstance(value, BadRow):
+        raise value
     if isinstance(value, bool) or not isinstance(value, int | float | None):
         raise BadRow(f"{name} is {_KINDS[type(value)]}, not a number")
-    return float(value or 0)
+    try:
+        return float(value or 0)
+    except OverflowError:
+        raise BadRow(f"{name} is larger than any float") from None
 
 
 _KINDS = {
@@ -148,7 +216,8 @@ _KINDS = {
 
 def _bytes(path: Path) -> bytes:
     data = path.read_bytes()
-    return gzip.decompress(data) if path.name.endswith(".gz") else data
+    data = gzip.decompress(data) if path.name.endswith(".gz") else data
+    return data.removeprefix(codecs.BOM_UTF8)
 
 
 def _parsed(line: bytes) -> Row | BadRow:
@@ -161,7 +230,7 @@ def _parsed(line: bytes) -> Row | BadRow:
 
 
 def _items(document: object) -> list[Row | BadRow]:
-    """A list of objects, or one object whose values are the rows."""
+    """The rows of a list, or of one object whose values they are."""
     if isinstance(document, dict):
         document = list(document.values())
     return [_object(item) for item in document] if isinstance(document, list) else [_object(document)]

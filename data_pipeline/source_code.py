@@ -1,6 +1,7 @@
 """Reads facts about a row's Python code from its syntax."""
 
 import ast
+import unicodedata
 import warnings
 
 from data_pipeline.rows import BadRow
@@ -32,7 +33,7 @@ def entry_function(solution: str, entry_point: str) -> ast.FunctionDef:
 
 def with_declaration(question: str, function: ast.FunctionDef) -> str:
     """The question, with the function's declaration below it unless it already has one."""
-    if f"def {function.name}" in question:
+    if f"def {function.name}" in unicodedata.normalize("NFKC", question):
         return question
     returns = f" -> {ast.unparse(function.returns)}" if function.returns else ""
     return f"{question.rstrip()}\n\ndef {function.name}({ast.unparse(function.args)}){returns}:"

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from data_pipeline.dataset import Dataset, Format
 from data_pipeline.problem import Problem
-from data_pipeline.rows import Row, text, texts
+from data_pipeline.rows import Row, identifier, text, texts
 from data_pipeline.source_code import entry_function, parse, with_declaration
 from sandbox.language import SuiteTest, parse_test
 
@@ -28,7 +28,7 @@ def _id(row: Row) -> str:
 
 
 def _problem(row: Row) -> Problem:
-    solution, entry_point, check = text(row, "code"), text(row, "func_name"), texts(row, "test_list")
+    solution, entry_point, check = text(row, "code"), identifier(row, "func_name"), texts(row, "test_list")
     return Problem(
         id=_id(row),
         question=with_declaration(text(row, "prompt"), entry_function(solution, entry_point)),

@@ -12,6 +12,7 @@ not widen the tolerance, and a text that `sandbox.inside.encoding` does not writ
 
 import math
 import re
+import sys
 from dataclasses import dataclass
 
 from sandbox.inside.encoding import MAX_TEXT, same
@@ -40,7 +41,7 @@ class Tolerance:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if type(value) not in (int, float) or not 0 <= value < math.inf:  # which a nan is not
+            if type(value) not in (int, float) or not 0 <= value <= sys.float_info.max:  # which a nan is not
                 raise ValueError(f"{name} must be a number of at least 0 and below infinity, not {value!r}")
 
     def same(self, value: str, expected: str) -> bool:

@@ -26,10 +26,10 @@ class Policy:
     def __post_init__(self) -> None:
         used, held = self.tokenizer.vocab_size, self.model.config.vocab_size
         if used > held:
-            source = self.tokenizer.source
+            where = "" if self.tokenizer.source is None else f"{self.tokenizer.source}: "
             raise UserError(
-                f"{f'{source}: ' if source else ''}the tokenizer uses {used} ids, but the model's vocab_size is {held}; "
-                "take tokenizer and config.json of one model"
+                f"{where}the tokenizer uses {used} ids, but the model's vocab_size is {held}; take tokenizer and "
+                "config.json of one model"
             )
 
 

@@ -115,7 +115,7 @@ def load_tokenizer(directory: Path) -> Tokenizer:
     The ids that end a response come from `generation_config.json` (an instruct model has several), else from
     the tokenizer itself. Raises UserError, naming the file, if one cannot be read or none names such an id.
     """
-    hf = _read_tokenizer(directory)
+    hf: Any = _read_tokenizer(directory)  # whose ids may be of any type to a type checker
     generation = directory / "generation_config.json"
     ends = _declared_ends(generation)
     if not ends and hf.eos_token_id is not None:
@@ -137,9 +137,9 @@ def _read_tokenizer(directory: Path) -> PreTrainedTokenizerFast:
     for name in files:
         checked(directory / name)
     # Where tokenizer.json is there, not AutoTokenizer, which swaps in the model type's own class and its normalizer.
-    kind = PreTrainedTokenizerFast if files == ["tokenizer.json"] else AutoTokenizer
+    kind: Any = PreTrainedTokenizerFast if files == ["tokenizer.json"] else AutoTokenizer
     try:
-        return cast(PreTrainedTokenizerFast, kind.from_pretrained(directory))
+        return kind.from_pretrained(directory)
     except Exception as error:  # the library raises Exception itself for what it cannot read
         reason = " ".join(str(error).split())
         raise UserError(f"{directory / files[0]}: not a tokenizer that can be read ({reason})") from error
