@@ -133,8 +133,8 @@ class Trainer:
     def train(self) -> Results:
         """Trains to the last step; the run's directory then has its summary and its report.
 
-        Raises Interrupted, after saving, at SIGINT or SIGTERM; what `codea1_jax.train.train` raises; and UserError if
-        the directory holds a run and `resume` is not set.
+        Raises Interrupted, after saving, at SIGINT, SIGTERM or SIGHUP; what `codea1_jax.train.train` raises; and
+        UserError if the directory holds a run and `resume` is not set.
         """
         training, config = self._training, self.config
         hosts = config.hosts

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from concurrent.futures import Future
+from contextlib import ExitStack
 from typing import TypeVar
 
 from codea1_jax.config import SandboxConfig
@@ -20,6 +21,7 @@ from sandbox import (
     SandboxPool,
     SandboxUnavailable,
 )
+from sandbox.host.doctor import try_out
 from sandbox.remote.bearer import read_token
 from sandbox.remote.client import RemoteJudge
 from sandbox.remote.fusion import FusionJudge
@@ -32,9 +34,14 @@ T = TypeVar("T")
 def make_judge(settings: SandboxConfig, preload: Sequence[str] = ()) -> Judge:
     """The judge, which remembers what references answer; programs in local jails may also import `preload`.
 
-    Raises SandboxUnavailable, naming what is missing, if it cannot run here or no service answers.
+    Raises SandboxUnavailable, naming what is missing, if it cannot run here, no service answers, or it fails a right
+    program.
     """
-    return ReferenceCache(_judge(settings, tuple(dict.fromkeys((*settings.preload, *preload)))))
+    with ExitStack() as stack:
+        judge = stack.enter_context(_judge(settings, tuple(dict.fromkeys((*settings.preload, *preload)))))
+        try_out(judge)
+        stack.pop_all()
+    return ReferenceCache(judge)
 
 
 def _judge(settings: SandboxConfig, preload: Sequence[str]) -> Judge:

@@ -25,7 +25,8 @@ def start(training: Training) -> State:
     policies = training.policies
     policy, mesh, learning = policies.policy, policies.mesh, policies.learning
     sources = own_starts(training)
-    params = policies.weights.params(policy, mesh)
+    needed = learning.keeps_initial_weights or None in sources.values()  # a warm start for nobody takes minutes
+    params = policies.weights.params(policy, mesh) if needed else None
     states = {
         name: learner.init(params if (source := sources[name]) is None else source.read(policy.model, mesh))
         for name, learner in policies.learners.items()

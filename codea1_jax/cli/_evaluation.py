@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -103,12 +104,22 @@ def make_pool(options: argparse.Namespace) -> SandboxPool:
     from sandbox import SandboxPool
 
     if options.environment is None:
-        return SandboxPool(options.workers, preload=PACKAGES)
+        return _working(SandboxPool(options.workers, preload=PACKAGES))
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     packages = options.environment / "lib" / version / "site-packages"
     if not packages.is_dir():
         raise UserError(f"--environment: {packages} does not exist; make a virtual environment of {version} there")
-    return SandboxPool(options.workers, preload=PACKAGES, packages=packages)
+    return _working(SandboxPool(options.workers, preload=PACKAGES, packages=packages))
+
+
+def _working(pool: SandboxPool) -> SandboxPool:
+    """The pool. Raises SandboxUnavailable if it fails a right program."""
+    from sandbox.host.doctor import try_out
+
+    with ExitStack() as stack:
+        try_out(stack.enter_context(pool))
+        stack.pop_all()
+    return pool
 
 
 def describe(options: argparse.Namespace, command: str, prefixes: Sequence[str] = ("",)) -> dict[str, Any]:

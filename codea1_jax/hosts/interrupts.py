@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM, turned into an exception at moments when no state is half changed."""
+"""Ctrl-C, SIGTERM and a lost terminal, turned into an exception at moments when no state is half changed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ import jax
 from codea1_jax.errors import Interrupted
 from codea1_jax.hosts.agreement import Agreement
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_HANGS_UP = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN  # which nohup asks for: the run outlives its terminal
+SIGNALS = (signal.SIGINT, signal.SIGTERM, *((signal.SIGHUP,) if _HANGS_UP else ()))
 REPEAT_AFTER = 0.01  # seconds
 
 _ASYNCIO = logging.getLogger("asyncio")

@@ -130,7 +130,7 @@ class Server:
 
 
 def run_until_signalled(server: Server, ready: Callable[[Ports], None]) -> None:
-    """Runs the server until SIGINT or SIGTERM; a second one ends the process as it would any other."""
+    """Runs the server until SIGINT, SIGTERM or SIGHUP; a second one ends the process as it would any other."""
     asyncio.run(_run_until_signalled(server, ready))
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandbox.host.interpreter import find_interpreter
-from sandbox.host.jail import nsjail_binary
+from sandbox.host.jail import LAST_PID, nsjail_binary
 from sandbox.host.pool import DESCRIPTORS, SandboxPool, default_workers
-from sandbox.jobs import Job, SandboxError
+from sandbox.jobs import Job, SandboxError, SandboxUnavailable
 from sandbox.judge import Judge
 
 PROGRAM = "def f(n):\n    return [i * i for i in range(n)]\n"
@@ -149,26 +149,44 @@ def _jail() -> Finding:
         "on GKE: a node pool without GKE Sandbox and a privileged pod; "
         "else judge on another host (`codea1 sandbox serve` there), or without a jail (sandbox.backend=process)"
     )
-    return attempt("jail", lambda: _serve_once("nsjail"), fix)
+    return attempt("jail", lambda: _serve_once("nsjail", _of_process_ids), fix)
 
 
 def _process() -> Finding:
     return attempt("process backend", lambda: _serve_once("process") + "; jails nothing, chosen only by name", "")
 
 
-def _serve_once(backend) -> str:
+def _serve_once(backend, more: Callable[[Judge], str] = lambda _: "") -> str:
     start = time.perf_counter()
     with SandboxPool(workers=1, backend=backend) as pool:
         ready = time.perf_counter()
-        return f"started in {1e3 * (ready - start):.0f} ms, {try_out(pool)}"
+        return f"started in {1e3 * (ready - start):.0f} ms, {try_out(pool)}{more(pool)}"
+
+
+def _of_process_ids(judge: Judge) -> str:
+    """Whether two programs, one after another, have the same."""
+    first, second = judge.execute([Job("import os\ndef f():\n    return os.getpid()\n", ("f()",))] * 2)
+    if first.outcomes == second.outcomes:
+        return ", process ids start over for each program"
+    return (
+        f", process ids tell how many processes earlier programs had (the kernel or a container keeps {LAST_PID} shut)"
+    )
 
 
 def try_out(judge: Judge) -> str:
-    """Has it run a program, and reports how long that took. Raises SandboxError if it is not judged as it should be."""
+    """Have it run a right program, and report how long that took. Raises SandboxError if the judge fails it.
+
+    Whoever judges with it first asks this: programs that are killed whatever they do would all be worth 0.
+    """
     start = time.perf_counter()
     (execution,) = judge.execute([Job(PROGRAM, ("f(4)",))])
-    if not execution.valid or execution.outcomes[0].value != EXPECTED:
-        raise SandboxError(f"a plain program did not return what it should: {execution}")
+    outcome = execution.outcomes[0]
+    if outcome.value != EXPECTED:
+        end = f"{outcome.status}: {outcome.detail or outcome.value}"
+        raise SandboxUnavailable(
+            f"the judge fails a right program ({end}), so every program would be worth 0: "
+            "check its limits (sandbox.*) and, with `codea1 sandbox check`, the host that it runs on"
+        )
     return f"ran a program in {1e3 * (time.perf_counter() - start):.1f} ms"
 
 

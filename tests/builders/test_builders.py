@@ -3,9 +3,11 @@
 import json
 import logging
 import sys
-from contextlib import nullcontext
+import threading
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
 import jax
@@ -51,6 +53,42 @@ def test_without_a_jail_and_without_the_fallback_nothing_is_judged(no_jail):
     config = load(Config, "micro/a1", ["sandbox.fallback=none"])
     with pytest.raises(SandboxUnavailable, match="user namespaces"):
         make_judge(config.sandbox)
+
+
+KILLS_EVERYTHING = "import os\nos.register_at_fork(after_in_child=lambda: os._exit(0))\n"
+
+
+def killed_by_a_package(tmp_path, monkeypatch):
+    (tmp_path / "kills.py").write_text(KILLS_EVERYTHING)
+    monkeypatch.syspath_prepend(tmp_path)
+    return nullcontext(["sandbox.backend=process", "sandbox.preload=[kills]"])
+
+
+@contextmanager
+def killed_by_a_service(tmp_path, monkeypatch):
+    class Kills(BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps({"run_result": {"return_code": 137, "stdout": ""}}).encode())
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Kills) as service:
+        threading.Thread(target=service.serve_forever).start()
+        yield ["sandbox.backend=sandbox_fusion", f"sandbox.addresses=[http://127.0.0.1:{service.server_port}]"]
+        service.shutdown()
+
+
+@pytest.mark.parametrize("judge", [killed_by_a_package, killed_by_a_service])
+def test_a_judge_that_fails_a_right_program_ends_the_run_in_one_line(judge, tmp_path, monkeypatch):
+    with judge(tmp_path, monkeypatch) as settings:
+        config = load(Config, "micro/a1", [*settings, "sandbox.workers=1"])
+        with pytest.raises(SandboxUnavailable, match=r"fails a right program \(crashed: .*\), so every") as caught:
+            make_judge(config.sandbox)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("longest", [1, 16, 29, 128, 129, 1000, 4096, 8192])

@@ -4,12 +4,14 @@ import asyncio
 import gc
 import io
 import logging
+import runpy
 import signal
 import time
 
 import pytest
 
 from codea1_jax.errors import Interrupted
+from codea1_jax.hosts import interrupts
 from codea1_jax.hosts.interrupts import SIGNALS, Interrupts
 
 
@@ -18,11 +20,20 @@ def send(number: int) -> None:
     signal.raise_signal(number)
 
 
-@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_raises_at_once_and_names_itself(number):
     with pytest.raises(Interrupted, match=signal.Signals(number).name), Interrupts():
         send(number)
         pytest.fail("continued after the signal")
+
+
+def test_a_run_under_nohup_outlives_its_terminal():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        heeded = runpy.run_path(interrupts.__file__)["SIGNALS"]
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert (signal.SIGHUP in SIGNALS, signal.SIGHUP in heeded, signal.SIGTERM in heeded) == (True, False, True)
 
 
 def test_a_shield_is_finished_first():

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import resource
 import shutil
 import signal
@@ -61,11 +62,11 @@ def straight_run(warm_start: None, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture(scope="module")
 def interrupted(straight_run: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """A run that met Ctrl-C after step 1."""
+    """A run whose terminal was closed after step 1."""
     directory = tmp_path_factory.mktemp("stopped")
     process = start_codea1(*train_arguments(directory))
     wait_until(lambda: steps_done(directory) >= 1, process)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGHUP)
     _, said = process.communicate(timeout=300)
     return {"directory": directory, "code": process.returncode, "said": said, "steps": steps_done(directory)}
 
@@ -88,9 +89,9 @@ def runs(straight_run: Path, killed: dict[str, Any]) -> dict[str, Path]:
     return {"straight": straight_run, "stopped": killed["directory"]}
 
 
-def test_ctrl_c_saves_and_says_how_to_resume(interrupted):
+def test_a_lost_terminal_saves_and_says_how_to_resume(interrupted):
     assert interrupted["code"] == 130
-    assert "stopped by SIGINT" in interrupted["said"] and "--resume" in interrupted["said"]
+    assert "stopped by SIGHUP" in interrupted["said"] and "--resume" in interrupted["said"]
     assert "Traceback" not in interrupted["said"]
     assert interrupted["steps"] < 4
 
@@ -215,6 +216,18 @@ def test_nothing_is_trained_on_held_out_problems(training):
     questions = training.loader()
     seen = {problem.id for _ in range(2 * training.total_steps) for problem in next(questions)}
     assert seen == {problem.id for problem in trained}
+
+
+def test_policies_that_both_start_elsewhere_need_no_warm_start(training, straight_run, monkeypatch):
+    starts = [f"{name}.start={straight_run}" for name in ("code", "test")]
+    config = load(Config, "micro/a1_paper", [*SETTINGS, *starts])
+    further = make_training(config, training.games.judge)
+    monkeypatch.setattr(policies.InitialWeights, "params", lambda *_: pytest.fail("weights for nobody"))
+    state = start(further)
+    arrays, _ = saved(straight_run / "checkpoints", steps_done(straight_run))
+    ended = [array for name, array in arrays.items() if re.findall(r"\w+", name)[:2] == ["code", "params"]]
+    begun = map(np.asarray, jax.tree.leaves(state.policies["code"].params))
+    assert sorted(np.sum(array, dtype="d") for array in begun) == sorted(np.sum(array, dtype="d") for array in ended)
 
 
 def test_two_runs_may_make_the_same_warm_start_at_once(training, tmp_path, monkeypatch):
