@@ -24,8 +24,9 @@ from aiohttp import web
 from sandbox.host.pool import DESCRIPTORS, SandboxPool
 from sandbox.jobs import CheckJob, Job, Limits, SandboxError, SandboxUnavailable
 from sandbox.remote import wire
+from sandbox.remote.arrivals import Arrivals, busy
 from sandbox.remote.bearer import VARIABLE, authorizes
-from sandbox.remote.connections import RETRY_SECONDS, allot, held, listening, received, sent
+from sandbox.remote.connections import allot, held, listening, sent
 
 MAX_REQUEST = 64 << 20  # bytes
 MAX_REQUESTS = 256 << 20  # bytes of all requests that are being answered
@@ -99,7 +100,8 @@ class _Service:
         self._most = most_limits()
         self._counts: Counter[str] = Counter()
         self._cpu_seconds = 0.0
-        self._jobs = self._bytes = 0  # that are being answered
+        self._jobs = 0  # that are being answered
+        self._arrivals = Arrivals(MAX_REQUESTS)
         self._reader = ThreadPoolExecutor(1, "read")  # one, so that jobs take their turns to be parsed: it takes memory
 
     def authorizes(self, request: web.Request) -> bool:
@@ -134,44 +136,40 @@ class _Service:
         if size > MAX_REQUEST:
             raise web.HTTPRequestEntityTooLarge(MAX_REQUEST, size)
 
-        def read_job(body: bytes) -> J:
+        def read_job(body: bytearray) -> J:
             job = read(_parsed(body))
             _refuse_beyond(self._most, job.limits or self._pool.limits)
             return job
 
-        with self._admitted(size):
-            body = await received(request)
-            try:
-                with held(request):
-                    job = await asyncio.get_running_loop().run_in_executor(self._reader, read_job, body)
-                    # There is room, since no more jobs are admitted than may be pending.
-                    result = await asyncio.wrap_future(submit(job))
-            except SandboxError as error:
-                raise web.HTTPServiceUnavailable(text=_one_line(error)) from error
-            except (ValueError, RecursionError) as error:
-                raise web.HTTPBadRequest(text=_one_line(error)) from error
-            self._counts[kind] += 1
-            self._cpu_seconds += result.cpu_seconds
-            answer = json.dumps(wire.result_to_json(result)).encode()
-            return await sent(request, web.Response(body=answer, content_type="application/json"))
+        async with self._arrivals.body(request) as body:
+            with self._admitted():
+                try:
+                    with held(request):
+                        job = await asyncio.get_running_loop().run_in_executor(self._reader, read_job, body)
+                        # There is room, since no more jobs are admitted than may be pending.
+                        result = await asyncio.wrap_future(submit(job))
+                except SandboxError as error:
+                    raise web.HTTPServiceUnavailable(text=_one_line(error)) from error
+                except (ValueError, RecursionError) as error:
+                    raise web.HTTPBadRequest(text=_one_line(error)) from error
+                self._counts[kind] += 1
+                self._cpu_seconds += result.cpu_seconds
+                answer = json.dumps(wire.result_to_json(result)).encode()
+                return await sent(request, web.Response(body=answer, content_type="application/json"))
 
     @contextmanager
-    def _admitted(self, size: int) -> Iterator[None]:
-        """Count a job of `size` bytes. Raises HTTPServiceUnavailable where there are too many."""
-        if self._jobs >= self._pool.pending or self._bytes + size > MAX_REQUESTS:
-            raise web.HTTPServiceUnavailable(
-                text="too many jobs wait here: come back later", headers={"Retry-After": str(RETRY_SECONDS)}
-            )
+    def _admitted(self) -> Iterator[None]:
+        """Count a job that has come in. Raises HTTPServiceUnavailable where there are too many."""
+        if self._jobs >= self._pool.pending:
+            raise busy()
         self._jobs += 1
-        self._bytes += size
         try:
             yield
         finally:
             self._jobs -= 1
-            self._bytes -= size
 
 
-def _parsed(body: bytes) -> Any:
+def _parsed(body: bytearray) -> Any:
     """Raises ValueError or RecursionError for what is not JSON, or too much of it."""
     text = body.decode()
     if text.count("[") + text.count("{") > _MAX_PARTS:

@@ -211,17 +211,51 @@ def test_too_many_jobs_are_told_to_come_back_and_a_judge_does():
         assert all(execution.valid for execution in remote.execute([HONEST] * 24))
 
 
+def unfinished(address: str, declared: int, sent: int) -> socket.socket:
+    """A connection with a request that never comes in whole."""
+    return connect(address, b"POST /execute HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % declared + b" " * sent)
+
+
 def test_requests_hold_no_more_memory_than_they_may(jail: SandboxPool, monkeypatch):
     monkeypatch.setattr(server, "MAX_REQUESTS", 2_000)
-    with running(make_app(jail)) as address:
-        assert post(address, as_body(program="#" * 3_000))[0] == 503
-        with connect(address, HALF["half a body"]), connect(address, HALF["half a body"]):
-            for _ in range(100):
-                status, text, headers = post(address, as_body(program="#" * 900))
-                if status == 503:
-                    break
+    with running(make_app(jail)) as address, ThreadPoolExecutor(8) as threads:
+        status, text, headers = post(address, as_body(program="#" * 3_000))
         assert (status, headers["Retry-After"]) == (503, "1"), text
+        spin = as_body(dataclasses.replace(SPIN, program=SPIN.program + "#" * 600))
+        statuses = {status for status, *_ in threads.map(lambda _: post(address, spin), range(8))}
+        assert statuses == {200, 503}
         assert judges(address)
+
+
+@pytest.mark.parametrize("sent", [1, 900, 99_000])
+def test_requests_that_never_end_keep_nobody_out_whatever_they_declare_or_send(jail: SandboxPool, monkeypatch, sent):
+    monkeypatch.setattr(server, "MAX_REQUEST", 100_000)
+    monkeypatch.setattr(server, "MAX_REQUESTS", 100_000)
+    with running(make_app(jail)) as address, ExitStack() as stack:
+        for _ in range(8):
+            stack.enter_context(unfinished(address, 100_000, sent))
+        for size in (0, 900, 20_000):
+            assert post(address, as_body(program=DOUBLE + "#" * size))[0] == 200
+
+
+def test_requests_that_have_not_come_in_are_no_jobs_yet(monkeypatch):
+    with SandboxPool(workers=1, pending=2) as pool, running(make_app(pool)) as address, ExitStack() as stack:
+        for _ in range(8):
+            stack.enter_context(unfinished(address, 1_000, 1))
+        assert judges(address)
+
+
+def test_a_request_of_many_calls_takes_what_its_limits_say(jail: SandboxPool):
+    """Calls whose values are looked into take turns, a few at a time; each turn could use all that the job may."""
+    slow = "import time\ndef f(x):\n    end = time.process_time() + 0.1\n    while time.process_time() < end: pass\n"
+    limits = Limits(call_seconds=0.3, program_seconds=0.5)
+    body = as_body(Job(f"{slow}    return [x]", tuple(f"len(f({i})) + {i}" for i in range(20_000)), limits))
+    with running(make_app(jail)) as address:
+        status, text, _ = post(address, body)
+    answer = json.loads(text)
+    ends = [outcome["status"] for outcome in answer["outcomes"]]
+    assert (status, len(ends), ends[-1]) == (200, 20_000, "timed out")
+    assert answer["cpu_seconds"] < 2 * 0.5 + 0.5
 
 
 BROKEN = {

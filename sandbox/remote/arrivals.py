@@ -1,0 +1,72 @@
+"""The bytes of requests that a service is answering, of which there may only be so many at once."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+
+from sandbox.remote import connections
+
+
+class Arrivals:
+    """The bytes of all requests that are being answered.
+
+    Only what has come in counts, whatever a request declares. Where that is too much, the largest request that is still
+    coming in is refused: who sends much and never ends cannot keep others out.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._size = 0
+        self._coming: dict[_Arrival, None] = {}
+
+    @asynccontextmanager
+    async def body(self, request: web.Request) -> AsyncIterator[bytearray]:
+        """The request's body, which counts until the block ends. Raises HTTPRequestTimeout, HTTPServiceUnavailable."""
+        arrival = _Arrival()
+        try:
+            try:
+                async with asyncio.timeout(connections.TRANSFER_SECONDS) as arrival.deadline:
+                    self._coming[arrival] = None
+                    async for part in request.content.iter_any():
+                        arrival.body += part
+                        self._size += len(part)
+                        while self._size > self._most:
+                            self._refuse(max(self._coming, key=lambda one: len(one.body)))
+                        if arrival.is_refused:
+                            raise TimeoutError
+            except TimeoutError:
+                raise busy() if arrival.is_refused else _late() from None
+            finally:
+                self._coming.pop(arrival, None)
+            yield arrival.body
+        finally:
+            self._size -= len(arrival.body)
+
+    def _refuse(self, arrival: "_Arrival") -> None:
+        del self._coming[arrival]
+        self._size -= len(arrival.body)
+        arrival.is_refused, arrival.body = True, bytearray()
+        assert arrival.deadline is not None
+        arrival.deadline.reschedule(0.0)
+
+
+class _Arrival:
+    """One request that is coming in."""
+
+    def __init__(self) -> None:
+        self.body = bytearray()
+        self.deadline: asyncio.Timeout | None = None
+        self.is_refused = False
+
+
+def _late() -> web.HTTPRequestTimeout:
+    return web.HTTPRequestTimeout(text=f"the request did not come in within {connections.TRANSFER_SECONDS:g} s")
+
+
+def busy() -> web.HTTPServiceUnavailable:
+    """What asks a client to come back."""
+    return web.HTTPServiceUnavailable(
+        text="too many jobs wait here: come back later", headers={"Retry-After": str(connections.RETRY_SECONDS)}
+    )
