@@ -20,8 +20,8 @@ cannot start, SandboxError where it broke down, OutsideLanguage for a call that 
 Not protected against:
 - flaws of the kernel. Programs run native code on it, behind namespaces and a filter of system calls.
 - what can be measured rather than read, by which two programs could whisper to each other: the time things take,
-  numbers that the kernel counts up for all programs of a jail (process ids, inodes, places in a folder), and what
-  programs share that run at the same time (caches, load, free memory).
+  numbers of files, pipes and sockets (inodes), which the kernel counts up, and what programs share that run at the same
+  time (caches, load, free memory). docs/sandbox.md lists the bits.
 - files as locks: advisory locks succeed and lock nothing.
 - use of the whole machine up to the limits: a program may have `processes` processes of `memory_mb` each, and their CPU
   time counts for the program's only when they end (until then the wall clock bounds them: `wall_factor`).

@@ -28,6 +28,7 @@ _PACKAGES_PLACE = Path("/packages")
 _SCRATCH = "/tmp"
 _SCRATCH_OPTIONS = "size=16777216,nr_inodes=512"  # bytes in all, and files
 _NOBODY = 65534
+LAST_PID = "/proc/sys/kernel/ns_last_pid"  # of the namespace of whoever writes to it
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,12 @@ class Launch:
     packages: str | None  # folder that the zygote adds to its import path, as it sees it
     scratch: str = ""  # the zygote's folder that programs may write to
 
-    def arguments(self, control_fd: int) -> list[str]:
-        return [part.replace("{control}", str(control_fd)) for part in self.command]
+    def arguments(self, control_fd: int, last_pid_fd: int | None = None) -> list[str]:
+        """The command; with `LAST_PID` open at a descriptor, the zygote can and may start process ids over."""
+        nsjail, *others = [part.replace("{control}", str(control_fd)) for part in self.command]
+        if last_pid_fd is None:
+            return [nsjail, *others]
+        return [nsjail, "--cap", "CAP_CHECKPOINT_RESTORE", "--pass_fd", str(last_pid_fd), *others]
 
 
 def plan_launch(backend: BackendName, preload: Sequence[str], packages: Path | None = None) -> Launch:

@@ -53,6 +53,9 @@ _VERDICT_OF_SIGN = {
     checker.NOT_PLAIN_DATA: VerdictStatus.NOT_PLAIN_DATA,
 }
 
+# Processes of a job that may take the place of killed ones. The kernel seldom kills for what others did; a program that
+# kills itself could else double its processes.
+_AGAIN = 8
 _KILLED = Verdict(VerdictStatus.CRASHED, None, f"signal {signal.SIGKILL:d}")
 
 
@@ -64,6 +67,7 @@ class Report:
     cpu_seconds: float
     wall_seconds: float
     cut: int  # whether and why the zygote cut the child short
+    idle_load: float = 0.0  # seconds that its loading let pass unused
 
     @classmethod
     def unpack(cls, data: bytes) -> "Report":
@@ -98,6 +102,41 @@ def _outcome(line: str) -> Outcome:
 
 
 @dataclass
+class Budget:
+    """What is left of a job's limits for processes of one kind: the program's, or those that hold no program."""
+
+    limits: Limits
+    cpu_seconds: float = 0.0  # used so far
+    wall_seconds: float = 0.0
+    idle_load: float = 0.0  # idle seconds of loading: granted once, or a job could sleep in each of its processes
+    again: int = _AGAIN  # processes that may still take the place of one that was killed
+
+    @property
+    def cpu_left(self) -> float:
+        return self.limits.program_seconds - self.cpu_seconds
+
+    @property
+    def is_spent(self) -> bool:
+        factor = self.limits.wall_factor
+        wall, idle = factor * self.limits.program_seconds, factor * self.limits.load_seconds
+        return self.cpu_left <= 0 or self.wall_seconds >= wall or self.idle_load >= idle
+
+    def grant(self, asked: int) -> bytes:
+        """What the zygote gets about the next process: the time for its loading, for one item, and in all."""
+        limits = self.limits
+        total = min(self.cpu_left, limits.program_seconds - self.wall_seconds / limits.wall_factor)
+        idle = limits.wall_factor * limits.load_seconds - self.idle_load
+        seconds = (limits.load_seconds, limits.call_seconds, total, limits.wall_factor, idle)
+        return GRANT.pack(*seconds, 1 + asked, False)
+
+    def charge(self, report: Report) -> None:
+        """Count what a process has used."""
+        self.cpu_seconds += report.cpu_seconds
+        self.wall_seconds += report.wall_seconds
+        self.idle_load += report.idle_load
+
+
+@dataclass
 class Batch:
     """Items for processes of one program (of none: ""), one process after another until each item has an outcome.
 
@@ -108,14 +147,12 @@ class Batch:
 
     program: str
     items: Sequence[evaluation.Item]
-    limits: Limits
+    budget: Budget
     alone: bool = False  # a process for each item
     tells_inputs: bool = False
     room: int = 0
     loaded: Outcome | None = None
     outcomes: list[Outcome] = field(default_factory=list)
-    cpu_seconds: float = 0.0
-    wall_seconds: float = 0.0
     _killed_at: int = -1  # how many outcomes there were when a process was last killed
 
     @property
@@ -129,24 +166,21 @@ class Batch:
 
     def request(self) -> bytes:
         """What the next process reads: the program, its items, and the limits on itself."""
-        load = min(self.limits.load_seconds, self._cpu_left())
-        rlimits = _rlimits(self.limits, self._cpu_left(), self.limits.processes)
+        limits, cpu_left = self.budget.limits, self.budget.cpu_left
+        load = min(limits.load_seconds, cpu_left)
+        rlimits = _rlimits(limits, cpu_left, limits.processes)
         done = len(self.outcomes)
         items = list(self.items[done : done + self._asked()])
-        question = (self.program, items, load, self.limits.call_seconds, self.tells_inputs)
-        return marshal.dumps((*question, rlimits, self.limits.recursion), MARSHAL_VERSION)
+        question = (self.program, items, load, limits.call_seconds, self.tells_inputs)
+        return marshal.dumps((*question, rlimits, limits.recursion), MARSHAL_VERSION)
 
     def grant(self) -> bytes:
-        """What the zygote gets: the time for the load, for one item, and for what is left in all."""
-        limits = self.limits
-        total = min(self._cpu_left(), limits.program_seconds - self.wall_seconds / limits.wall_factor)
-        seconds = (limits.load_seconds, limits.call_seconds, total, limits.wall_factor)
-        return GRANT.pack(*seconds, 1 + self._asked(), False)
+        """What the zygote gets."""
+        return self.budget.grant(self._asked())
 
     def absorb(self, report: Report, data: bytes) -> None:
         """Take in the answers of a process that has ended."""
-        self.cpu_seconds += report.cpu_seconds
-        self.wall_seconds += report.wall_seconds
+        self.budget.charge(report)
         asked = self._asked()
         lines = data.decode("ascii", "replace").split("\n", asked + 2)[:-1]
         found = [_outcome(line) for line in lines[: 1 + asked] if line != "~"]
@@ -160,17 +194,18 @@ class Batch:
             self.outcomes += [load] * self.left
             return
         self.outcomes += answers
-        out_of_room = bool(answers) and len(data) > self.limits.file_bytes - _MAX_EXACT_LINE
+        out_of_room = bool(answers) and len(data) > self.budget.limits.file_bytes - _MAX_EXACT_LINE
         if len(answers) < asked and not out_of_room and not gives_up:
             self.outcomes.append(report.death())
-        if self._cpu_left() <= 0 or self.wall_seconds >= self.limits.wall_factor * self.limits.program_seconds:
+        if self.budget.is_spent:
             self.outcomes += [OUT_OF_TIME] * self.left
 
     def _tries_again(self, report: Report, lines: int) -> bool:
         """Whether a process was killed where none was before, and there is time for another."""
         place = len(self.outcomes) + lines
-        if not report.was_killed or place == self._killed_at or self._cpu_left() <= 0:
+        if not report.was_killed or place == self._killed_at or self.budget.is_spent or not self.budget.again:
             return False
+        self.budget.again -= 1
         self._killed_at = place
         return True
 
@@ -180,9 +215,6 @@ class Batch:
     def _asked(self) -> int:
         """Items for the next process."""
         return min(self.left, 1) if self.alone else self.left
-
-    def _cpu_left(self) -> float:
-        return self.limits.program_seconds - self.cpu_seconds
 
 
 class Progress:
@@ -199,7 +231,7 @@ class Progress:
         self.done = False
         self._loaded: Outcome | None = None
         self._outcomes: dict[int, Outcome] = {}
-        self._cpu_seconds = 0.0
+        self._of_program, self._of_others = Budget(limits), Budget(limits)
         self._batches = self._planned()
         self._batch: Batch | None = None
 
@@ -219,13 +251,13 @@ class Progress:
         assert self._batch is not None
         self._batch.absorb(report, data)
         if self._batch.done:
-            self._cpu_seconds += self._batch.cpu_seconds
             self._batch = next(self._batches, None)
             self.done = self._batch is None
 
     def result(self) -> Execution:
         outcomes = tuple(self._outcomes[i] for i in range(len(self.job.calls)))
-        return Execution(self._loaded or Outcome(Status.RETURNED, "None"), outcomes, self._cpu_seconds)
+        cpu_seconds = self._of_program.cpu_seconds + self._of_others.cpu_seconds
+        return Execution(self._loaded or Outcome(Status.RETURNED, "None"), outcomes, cpu_seconds)
 
     def _planned(self) -> Iterator[Batch]:
         """The batches, each planned by what those before it found."""
@@ -272,10 +304,12 @@ class Progress:
         self, program: str, items: Mapping[int, evaluation.Item]
     ) -> Generator[Batch, None, dict[int, Outcome]]:
         """What becomes of each item, or of the first ones where they are expressions with large values."""
-        job = self.job
+        job, budget = self.job, self._of_program if program else self._of_others
+        if budget.is_spent:
+            return dict.fromkeys(items, OUT_OF_TIME)
         alone = bool(program) and not job.together and not keeps_no_state(program)
         room = 0 if program else _ROOM
-        batch = Batch(program, tuple(items.values()), self.limits, alone, job.is_reference, room)
+        batch = Batch(program, tuple(items.values()), budget, alone, job.is_reference, room)
         yield batch
         if program:
             assert batch.loaded is not None
@@ -322,7 +356,8 @@ class CheckProgress:
     def grant(self) -> bytes:
         """What the zygote gets: a check shows no progress between the program's loading and the verdict."""
         total = self.limits.program_seconds
-        return GRANT.pack(total, total, total, self.limits.wall_factor, 2, True)
+        factor = self.limits.wall_factor
+        return GRANT.pack(total, total, total, factor, factor * total, 2, True)
 
     def absorb(self, report: Report, data: bytes) -> None:
         """Take in the two lines of the judge's process. Raises SandboxError where it could start no other."""

@@ -3,7 +3,12 @@
 A call that is not listed does not exist for a program (ENOSYS), so calls that future kernels add stay refused until
 somebody has read what they do, and libc falls back to older ones. What is missing or restricted, and why:
 
-- nothing may outlast the program: no attributes and flags of files, System V objects, keys, labels of network flows;
+- nothing may outlast the program: no attributes and flags of files, System V objects, keys, labels of network flows,
+  and no descriptors sent over sockets, which the kernel keeps open for a while after all who had them have ended;
+- nothing may tell what went before: no cookies of sockets, no CPU clock of the zygote, no descriptors of processes,
+  whose inodes number all processes of the host;
+- memory counts: no files in memory (memfd), which a process may hold without mapping them, no pages kept in pipes
+  (vmsplice), of which each may keep a huge one, no larger buffers of sockets;
 - nothing may reach the rest of the host: no locks, leases and watches on files that the jail shares with it, no signals
   that the kernel sends for a program, no amounts counted per user, no kernel modules loaded on demand;
 - the kernel offers little to attack: no namespaces, tracing, io_uring, bpf, ...
@@ -33,7 +38,7 @@ _FILES = (  # some by the names of the kernel's own functions: newstat is stat
     ),
     *("chmod", "fchmod", "fchmodat", "chown", "fchown", "lchown", "fchownat", "umask"),
     *("utime", "utimes", "futimesat", "utimensat", "fsync", "fdatasync"),
-    *("sendfile64", "copy_file_range", "splice", "tee", "vmsplice", "memfd_create"),
+    *("sendfile64", "copy_file_range", "splice", "tee"),
     *("getxattr", "lgetxattr", "fgetxattr", "listxattr", "llistxattr", "flistxattr"),
     *("poll", "ppoll", "select", "pselect6", "eventfd", "eventfd2", "signalfd", "signalfd4"),
     *("epoll_create", "epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait", "epoll_pwait2"),
@@ -45,7 +50,7 @@ _MEMORY = (
 _PROCESSES = (
     *("fork", "vfork", "execve", "execveat", "exit", "exit_group", "wait4", "waitid", "kill", "tgkill"),
     *("getpid", "getppid", "gettid", "getpgid", "getpgrp", "setpgid", "getsid", "setsid"),
-    *("getuid", "geteuid", "getgid", "getegid", "getresuid", "getresgid", "getgroups", "capget"),
+    *("getuid", "geteuid", "getgid", "getegid", "getresuid", "getresgid", "getgroups", "capget", "capset"),
     *("setuid", "setgid", "setreuid", "setregid", "setresuid", "setresgid", "setgroups", "setfsuid", "setfsgid"),
     *("set_tid_address", "set_robust_list", "rseq", "arch_prctl", "futex", "restart_syscall"),
     *("getrlimit", "setrlimit", "getrusage", "getpriority", "newuname", "sysinfo", "getcpu", "getrandom"),
@@ -53,15 +58,15 @@ _PROCESSES = (
     *("sched_get_priority_min", "sched_get_priority_max", "sched_rr_get_interval"),
 )
 _TIME_AND_SIGNALS = (
-    *("time", "gettimeofday", "times", "clock_gettime", "clock_getres", "nanosleep", "clock_nanosleep"),
-    *("alarm", "getitimer", "setitimer", "pause", "timer_create", "timer_settime", "timer_gettime"),
+    *("time", "gettimeofday", "times", "clock_getres", "nanosleep", "alarm", "getitimer", "setitimer", "pause"),
+    *("timer_settime", "timer_gettime"),
     *("timer_getoverrun", "timer_delete", "timerfd_create", "timerfd_settime", "timerfd_gettime"),
     *("rt_sigaction", "rt_sigprocmask", "rt_sigpending", "rt_sigreturn", "rt_sigsuspend", "rt_sigtimedwait"),
     "sigaltstack",
 )
 _SOCKETS = (
-    *("bind", "listen", "accept", "accept4", "connect", "shutdown", "getsockname", "getpeername", "getsockopt"),
-    *("sendto", "recvfrom", "sendmsg", "recvmsg", "sendmmsg", "recvmmsg"),
+    *("bind", "listen", "accept", "accept4", "connect", "shutdown", "getsockname", "getpeername"),
+    *("sendto", "recvfrom", "recvmsg", "recvmmsg"),
 )
 
 
@@ -69,7 +74,13 @@ def _one_of(name: str, values: Iterable[int]) -> str:
     return "(" + " || ".join(f"({name} & 0xffffffff) == {value}" for value in values) + ")"
 
 
-_NEW_NAMESPACES = 0x7E020000  # every CLONE_NEW flag of clone
+def _options(of_sockets: Iterable[int]) -> str:
+    """Those of sockets of any kind, and the harmless ones of TCP and IPv6."""
+    levels = ((_SOL_SOCKET, of_sockets), (_TCP, _OF_TCP), (_IPV6, _IPV6_ONLY))
+    return " || ".join(f"{_one_of('level', (level,))} && {_one_of('name', names)}" for level, names in levels)
+
+
+_NEW_NAMESPACES, _PIDFD = 0x7E020000, 0x1000  # every CLONE_NEW flag of clone; CLONE_PIDFD
 # F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GETLK, F_OFD_GETLK, F_DUPFD_CLOEXEC, F_GETPIPE_SZ, F_ADD_SEALS,
 # F_GET_SEALS. Refused: F_SETOWN and F_SETSIG (signals to others), leases, watches of folders, hints that stay with a
 # file, and larger pipes (counted per user).
@@ -81,11 +92,18 @@ _PRCTL = (1, 2, 3, 4, 15, 16, 23, 38, 39)
 # MADV_MERGEABLE (pages shared with other processes) and the host's own aids: COLD, PAGEOUT, HWPOISON, SOFT_OFFLINE
 _MADVISE_REFUSED = (12, 20, 21, 100, 101)
 _UNIX, _INTERNET, _STREAM_OR_DATAGRAM, _PROTOCOLS = 1, (2, 10), (1, 2), (0, 6, 17)
-_SOL_SOCKET, _TCP, _IPV6, _IPV6_ONLY = 1, 6, 41, 26
-_ATTACH_FILTERS = (26, 50, 51, 52)
+_SOL_SOCKET, _TCP, _IPV6, _IPV6_ONLY = 1, 6, 41, (26,)
+# Of SOL_SOCKET: REUSEADDR, BROADCAST, KEEPALIVE, LINGER, REUSEPORT, RCVTIMEO and SNDTIMEO (old and new)
+_SETTABLE = (2, 6, 9, 13, 15, 20, 21, 66, 67)
+_BUFFERS = (7, 8)  # SNDBUF, RCVBUF: they stay as they are
+_READABLE = (*_SETTABLE, *_BUFFERS, 3, 4, 17, 30, 38, 39)  # TYPE, ERROR, PEERCRED, ACCEPTCONN, PROTOCOL, DOMAIN
+_OF_TCP = (1, 4, 5, 6)  # NODELAY, KEEPIDLE, KEEPINTVL, KEEPCNT
+# The clocks of process 1 and of its thread: its CPU time is that of all programs before.
+_ZYGOTES_CLOCKS = range(0xFFFFFFF0, 0xFFFFFFF8)
+_CLOCKED = ("clock_gettime", "clock_nanosleep", "timer_create")
 
 _RESTRICTED = (
-    f"clone(flags) {{ (flags & {_NEW_NAMESPACES}) == 0 }}",
+    f"clone(flags) {{ (flags & {_NEW_NAMESPACES | _PIDFD}) == 0 }}",
     f"fcntl(fd, command) {{ {_one_of('command', _FCNTL)} }}",
     f"ioctl(fd, request) {{ {_one_of('request', _IOCTL)} }}",
     f"prctl(option) {{ {_one_of('option', _PRCTL)} }}",
@@ -95,14 +113,16 @@ _RESTRICTED = (
     f"socketpair(family) {{ {_one_of('family', (_UNIX,))} }}",
     f"socket(family, kind, protocol) {{ {_one_of('family', (_UNIX,))} || {_one_of('family', _INTERNET)} && "
     f"{_one_of('(kind & 15)', _STREAM_OR_DATAGRAM)} && {_one_of('protocol', _PROTOCOLS)} }}",
-    f"setsockopt(fd, level, name) {{ {_one_of('level', (_TCP,))} || {_one_of('level', (_SOL_SOCKET,))} && "
-    f"!{_one_of('name', _ATTACH_FILTERS)} || {_one_of('level', (_IPV6,))} && {_one_of('name', (_IPV6_ONLY,))} }}",
+    f"setsockopt(fd, level, name) {{ {_options(_SETTABLE)} }}",
+    f"getsockopt(fd, level, name) {{ {_options(_READABLE)} }}",
+    *(f"{name}(clock) {{ !{_one_of('clock', _ZYGOTES_CLOCKS)} }}" for name in _CLOCKED),
 )
 
 # Answered as if done. Locks and advice on files that all jails share would slow others down, or be seen by them; locks
 # on a program's own files concern nobody else. A jail has no disk to flush.
 _DO_NOTHING = (
     "flock",
+    f"setsockopt(fd, level, name) {{ {_one_of('level', (_SOL_SOCKET,))} && {_one_of('name', _BUFFERS)} }}",
     f"fcntl(fd, command) {{ {_one_of('command', (6, 7, 37, 38))} }}",  # F_SETLK, F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW
     *("fadvise64", "readahead", "sync", "syncfs"),
 )
@@ -111,11 +131,13 @@ _DO_NOTHING = (
 _FORBIDDEN = (
     *("setxattr", "lsetxattr", "fsetxattr", "clone", "prlimit64", "unshare", "mount", "chroot", "ptrace"),
     *("setpriority", "ioprio_set", "sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr"),
+    *("sendmsg", "sendmmsg", "vmsplice", "memfd_create"),
     *("inotify_init", "inotify_init1", "shmget", "msgget", "semget", "mq_open"),
 )
 
 # How what is not allowed above fails: EPERM; EINVAL; ENOTTY; ENOPROTOOPT; EOPNOTSUPP; EAFNOSUPPORT.
-_REFUSED = {1: _FORBIDDEN, 22: ("fcntl", "prctl", "madvise"), 25: ("ioctl",), 92: ("setsockopt",)}
+_REFUSED = {1: _FORBIDDEN, 22: ("fcntl", "prctl", "madvise", *_CLOCKED), 25: ("ioctl",)}
+_REFUSED |= {92: ("setsockopt", "getsockopt")}
 _REFUSED |= {95: ("preadv2", "pwritev2"), 97: ("socket", "socketpair")}
 
 _ALLOWED = (*_FILES, *_MEMORY, *_PROCESSES, *_TIME_AND_SIGNALS, *_SOCKETS, *_RESTRICTED)

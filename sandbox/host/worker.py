@@ -7,10 +7,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import IO
 
 from sandbox.host.boot import boot_text
-from sandbox.host.jail import Launch
+from sandbox.host.jail import LAST_PID, Launch
 from sandbox.host.protocol import Report
 from sandbox.inside import zygote
 from sandbox.jobs import SandboxUnavailable
@@ -30,16 +31,19 @@ class Worker:
         self._backend = launch.backend
         self._control, theirs = socket.socketpair()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
-        start = f"inside.zygote.main({theirs.fileno()}, {tuple(preload)!r}, {launch.scratch!r})"
-        text = boot_text(start, [launch.packages] if launch.packages else [])
-        with theirs, memory_file(text.encode()) as boot:
+        with ExitStack() as stack:
+            control = stack.enter_context(theirs).fileno()
+            last_pid = _last_pid(stack) if launch.backend == "nsjail" else None
+            start = f"inside.zygote.main({control}, {tuple(preload)!r}, {launch.scratch!r}, {last_pid})"
+            text = boot_text(start, [launch.packages] if launch.packages else [])
+            boot = stack.enter_context(memory_file(text.encode()))
             os.lseek(boot.fileno(), 0, os.SEEK_SET)
             self._process = subprocess.Popen(
-                launch.arguments(theirs.fileno()),
+                launch.arguments(control, last_pid),
                 stdin=boot,
                 stdout=subprocess.DEVNULL,
                 stderr=self._errors,
-                pass_fds=(theirs.fileno(),),
+                pass_fds=(control,) if last_pid is None else (control, last_pid),
                 env=launch.environment,
                 cwd="/",
                 start_new_session=True,  # an interrupt from the terminal is for the host alone
@@ -105,6 +109,16 @@ class Worker:
             f"the jail did not start ({words}): run `codea1 sandbox check`, "
             "or choose sandbox.backend=process, which jails nothing"
         )
+
+
+def _last_pid(stack: ExitStack) -> int | None:
+    """A descriptor by which a zygote starts process ids over; None where this kernel, or container, has none."""
+    try:
+        descriptor = os.open(LAST_PID, os.O_WRONLY)
+    except OSError:
+        return None
+    stack.callback(os.close, descriptor)
+    return descriptor
 
 
 def memory_file(content: bytes = b"") -> IO[bytes]:

@@ -12,13 +12,15 @@ import struct
 import time
 
 # What the host grants: CPU seconds of loading, of one call and in all; how many wall-clock seconds make up for one of
-# them; the lines of answer that are expected; whether the request is a check.
-GRANT = struct.Struct("4dIB")
+# them; idle ones of loading; the lines of answer that are expected; whether the request is a check.
+GRANT = struct.Struct("5dIB")
 
 NOT_CUT, CUT_BY_CPU, CUT_BY_WALL = range(3)
 
 PERIOD = 0.05  # seconds between two looks
-_PART = 1 << 20  # bytes of answers that are looked at at once
+# Answers are looked at here, some at a time, and overwritten: the next program, a fork, could read what is left.
+_PART = bytearray(1 << 16)
+_NOTHING = bytes(len(_PART))
 # Share of the time that passes: a program that uses less CPU time does nothing in the rest. Few looks may find any
 # work of a program that waits for its turn among busy neighbours, so that work also counts against idle time before it.
 _WORKING_SHARE = 0.02
@@ -32,10 +34,12 @@ class Watch:
         self._is_looking = False
         self._pid = pid
         self._result_fd = result_fd
-        self._load, self._call, self._total, self._factor, self._lines_expected, _ = GRANT.unpack(grant)
+        *seconds, self._lines_expected, _ = GRANT.unpack(grant)
+        self._load, self._call, self._total, self._factor, self._idle_load = seconds
         self._started = self._looked = time.monotonic()
         self._lines = self._seen = 0  # lines, and the bytes that they were counted in
         self._cpu = self._cpu_at_line = self._idle = 0.0
+        self.idle_load = 0.0  # seconds that the loading let pass
 
     def start(self) -> None:
         """Look every `PERIOD`, by SIGALRM."""
@@ -60,23 +64,23 @@ class Watch:
         used = max(0.0, cpu - self._cpu)  # the account of a process that has gone shows 0
         self._idle = max(0.0, self._idle + passed - used / _WORKING_SHARE)
         self._cpu, self._looked = cpu, now
+        if not self._lines:
+            self.idle_load = max(self.idle_load, self._idle)
         if self._has_answered():
             self._cpu_at_line, self._idle = cpu, 0.0
-        granted = self._call if self._lines else self._load
+        granted, idle = (self._call, self._factor * self._call) if self._lines else (self._load, self._idle_load)
         if cpu - self._cpu_at_line > granted or cpu > self._total:
             self._end(CUT_BY_CPU)
-        elif self._idle > self._factor * granted or now - self._started > self._factor * self._total:
+        elif self._idle > idle or now - self._started > self._factor * self._total:
             self._end(CUT_BY_WALL)
 
     def _has_answered(self) -> bool:
         """Whether there are new lines; bytes that were counted once, or lines that nobody asked for, are none."""
-        size = os.fstat(self._result_fd).st_size
-        if size <= self._seen or self._lines >= self._lines_expected:
-            return False
         before = self._lines
-        while part := os.pread(self._result_fd, min(_PART, size - self._seen), self._seen):
-            self._seen += len(part)
-            self._lines += part.count(b"\n")
+        while before < self._lines_expected and (size := os.preadv(self._result_fd, [_PART], self._seen)):
+            self._seen += size
+            self._lines += _PART.count(b"\n", 0, size)
+            _PART[:size] = _NOTHING[:size]
         return self._lines > before
 
     def _end(self, cause: int) -> None:

@@ -24,14 +24,19 @@ from typing import NoReturn
 from sandbox.inside import checker, evaluation, scratch
 from sandbox.inside.watch import GRANT, Watch
 
-REPORT = struct.Struct("i2dB")  # wait status, CPU seconds, wall seconds, whether and why the child was cut short
+# Wait status; CPU and wall seconds; whether and why the child was cut short; idle seconds of its loading.
+REPORT = struct.Struct("i2dBd")
 READY = b"ready"
 
+_CAPABILITY_VERSION = 0x20080522
 _FREED_NUMBERS = 64  # more than one request leaves behind
 
 
-def main(control_fd: int, preload: tuple[str, ...], scratch_folder: str) -> None:
-    """Serve requests until the host closes the control socket; `scratch_folder` ("": none) is empty for each."""
+def main(control_fd: int, preload: tuple[str, ...], scratch_folder: str, last_pid_fd: int | None) -> None:
+    """Serve requests until the host closes the control socket; `scratch_folder` ("": none) is empty for each.
+
+    With `last_pid_fd`, and the capability to write to it, process ids start over for each.
+    """
     _import_random()
     for name in preload:
         __import__(name)
@@ -40,13 +45,45 @@ def main(control_fd: int, preload: tuple[str, ...], scratch_folder: str) -> None
     _renew_streams()
     if scratch_folder:
         scratch.empty(scratch_folder)
+    ids = _ProcessIds(last_pid_fd)
     evaluation.rehearse()
     gc.collect()
     gc.freeze()
     control.sendall(READY)
     grant, report = bytearray(GRANT.size), bytearray(REPORT.size)
-    while _serve(control, scratch_folder, grant, report):
+    while _serve(control, scratch_folder, ids, grant, report):
         _forget(grant, report)
+
+
+class _ProcessIds:
+    """The process ids of programs: where the kernel allows it, each program finds those that the first one found."""
+
+    def __init__(self, last_pid_fd: int | None) -> None:
+        self._fd = -1
+        if last_pid_fd is None:
+            return
+        import ctypes  # noqa: PLC0415  (programs that cannot count processes do without its memory)
+
+        self._capset = ctypes.CDLL(None).capset
+        self._none = ctypes.create_string_buffer(struct.pack("Ii", _CAPABILITY_VERSION, 0)), bytes(24)
+        self._fd = last_pid_fd
+        try:
+            self.start_over()
+        except PermissionError:  # of a container around the jail
+            self.give_up()
+            self._fd = -1
+
+    def start_over(self) -> None:
+        """The next process is the first one after the zygote."""
+        if self._fd >= 0:
+            os.pwrite(self._fd, b"1", 0)
+
+    def give_up(self) -> None:
+        """Lose for good what `start_over` needs. Raises OSError."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            if self._capset(*self._none):
+                raise PermissionError("capset")
 
 
 def _import_random() -> None:
@@ -59,15 +96,16 @@ def _import_random() -> None:
         os.register_at_fork = register
 
 
-def _serve(control: _socket.socket, scratch_folder: str, grant: bytearray, report: bytearray) -> bool:
+def _serve(control: _socket.socket, scratch_folder: str, ids: _ProcessIds, grant: bytearray, report: bytearray) -> bool:
     """Run one program; False when the host has closed the control socket."""
     size, ancillary, *_ = control.recvmsg_into([grant], _socket.CMSG_SPACE(8))
     if not size:
         return False
     request_fd, result_fd = struct.unpack("2i", ancillary[0][2])
+    ids.start_over()
     pid = os.fork()
     if pid == 0:
-        _become(control, checker.run if grant[-1] else evaluation.run, request_fd, result_fd)
+        _become(control, ids, checker.run if grant[-1] else evaluation.run, request_fd, result_fd)
     _supervise(pid, result_fd, grant, report)
     if scratch_folder:
         scratch.empty(scratch_folder)
@@ -77,9 +115,12 @@ def _serve(control: _socket.socket, scratch_folder: str, grant: bytearray, repor
     return True
 
 
-def _become(control: _socket.socket, run: Callable[[int, int], None], request_fd: int, result_fd: int) -> NoReturn:
+def _become(
+    control: _socket.socket, ids: _ProcessIds, run: Callable[[int, int], None], request_fd: int, result_fd: int
+) -> NoReturn:
     """Serve one request as all that this process does."""
     try:
+        ids.give_up()
         control.close()
         _renew_streams()
         _signal.signal(_signal.SIGALRM, _signal.SIG_DFL)
@@ -109,7 +150,7 @@ def _supervise(pid: int, result_fd: int, grant: bytearray, report: bytearray) ->
     _end_all(pid)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu_seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    REPORT.pack_into(report, 0, status, cpu_seconds, time.monotonic() - started, watch.cut)
+    REPORT.pack_into(report, 0, status, cpu_seconds, time.monotonic() - started, watch.cut, watch.idle_load)
 
 
 def _forget(grant: bytearray, report: bytearray) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandbox import Job, Limits, Rejected, Status, SuiteTest, encode, parse_test
-from sandbox.host.protocol import MAX_LINE, Batch, Progress, Report
+from sandbox.host.protocol import MAX_LINE, Batch, Budget, Progress, Report
 from sandbox.inside.plain import NotPlainData
 from sandbox.inside.transport import _MAKERS, Malformed, pack, unpack
 from sandbox.language import PURE_BUILTINS, PURE_METHODS, OutsideLanguage, read_call
@@ -99,7 +99,7 @@ def test_whatever_a_child_writes_is_read_as_one_outcome_per_call(count):
 @given(st.binary())
 @settings(deadline=None, max_examples=300)
 def test_any_bytes_are_read_as_answers(data):
-    batch = Batch("", [("expression", "1", False)] * 60, Limits())
+    batch = Batch("", [("expression", "1", False)] * 60, Budget(Limits()))
     batch.absorb(Report(11, 0.0, 0.0, False), data)
     assert batch.loaded is not None
     assert 0 <= batch.left <= 60

@@ -12,7 +12,7 @@ from sandbox.host.protocol import Report
 
 # Each leaves something where it can, and looks for what an earlier program left: (statements, expression).
 START = """
-import ctypes, fcntl, os, resource, signal, socket, struct, sys
+import ctypes, fcntl, os, resource, signal, socket, struct, sys, threading, time
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
 def call(number, *arguments):
@@ -56,17 +56,47 @@ LEFT = {
     "a key": ("call(248, b'user', b'mark', b'1', 1, -3)", "call(249, b'user', b'mark', 0, -3)"),
     "a name of the host": ("socket.sethostname('mark')", "socket.gethostname()"),
     "a socket without a path": ("socket.socket(1).bind('\\0mark'); os.fork() or signal.pause()", "bound()"),
+    "a socket without a path in flight": ("s = socket.socket(1); s.bind('\\0mark'); in_flight(s)", "bound()"),
+    "half of a pair in flight": ("a, b = socket.socketpair(); a.bind('\\0mark'); in_flight(b)", "bound()"),
+    "processes": ("[ended() for _ in range(5)]", "[os.getpid(), ended(), ended()]"),
+    "one process": ("os.posix_spawn('/usr/bin/env', ['env', 'true'], {})", "ended()"),
+    "threads": ("[run_thread() for _ in range(9)]", "[threading.get_native_id(), run_thread()]"),
+    "a family": ("os.fork() and os.fork() and os.fork(); signal.pause()", "[os.getpid(), ended()]"),
+    "processes and files": ("[open(str(ended()), 'w') for _ in range(3)]", "ended()"),
+    "CPU time of the zygote": ("os.listdir('/tmp')", "of_zygote()"),
+    "the count of sockets": ("[socket.socket(1) for _ in range(9)]", "[option(1, 57), option(1, 71)]"),
+    "the count of sockets of the network": ("[socket.socket(2) for _ in range(9)]", "option(2, 57)"),
+    "the count of all processes": ("[ended() for _ in range(5)]", "[call(56, 0x1011, 0, ..., 0, 0), option(1, 77)]"),
+    "a key of the network": ("s = socket.socket(); s.setsockopt(6, 23, 5); s.listen()", "option(2, 33, 6)"),
 }
-BOUND = """
+LOOKS = """
 def bound():
     try: socket.socket(1).bind('\\0mark')
     except OSError as error: return error.errno
+def in_flight(held):
+    a, b = socket.socketpair()
+    socket.send_fds(a, [b'1'], [held.fileno(), a.fileno(), b.fileno()])
+def ended():
+    pid = os.fork()
+    return pid and os.waitpid(pid, 0)[0] or os._exit(0)
+def run_thread():
+    thread = threading.Thread(target=int)
+    thread.start()
+    return thread.native_id
+def of_zygote():
+    numbers = []
+    for clock in [*range(-16, -8), (1 << 32) - 14, -14 & (1 << 64) - 1 ^ 1 << 40]:
+        numbers += [read(228, 16, clock, ...), read(222, 8, clock, 0, ...)[0]]
+    return numbers
+def option(family, name, level=1):
+    size = struct.pack('I', 8)
+    return read(55, 8, socket.socket(family).fileno(), level, name, ..., size)
 """
 
 
 def program(statements: str, expression: str) -> str:
     attempt = f"try: {statements}\nexcept (OSError, AttributeError, ValueError): pass\n"
-    return f"{START}{BOUND}def leave():\n{indented(attempt)}\ndef look():\n    return {expression}\n"
+    return f"{START}{LOOKS}def leave():\n{indented(attempt)}\ndef look():\n    return {expression}\n"
 
 
 def indented(text: str) -> str:
@@ -179,3 +209,67 @@ def test_no_program_reads_in_its_memory_what_was_granted_or_reported_of_the_last
             masked = [bytes(byte ^ 255 for byte in struct.pack("d", number)) for number in numbers]
             (execution,) = pool.execute([Job(SEARCH, (f"search({masked!r})",))])
             assert execution.outcomes[0].value == "[1, 0, 0, 0, 0, 0, 0]", execution
+
+
+CHOSEN = 1_234_567_890, 987_654_321  # seconds and nanoseconds
+LEAVE = """
+import os, stat, time
+def f(text, seconds):
+    for n in range(500 if seconds else 0): open(f'{n}{text * 14}', 'w').close()
+    os.utime('/tmp', ns=(NS, NS))
+    for fd in range(3, 16):
+        try: stat.S_ISREG(os.fstat(fd).st_mode) and os.utime(fd, ns=(NS, NS))
+        except OSError: pass
+    end = time.process_time() + seconds
+    while time.process_time() < end: pass
+    return text * 100
+"""
+
+
+def test_no_program_reads_in_its_memory_what_the_last_one_answered_or_named():
+    """The zygote, of which each is a fork, must not have seen any of it."""
+    seconds, nanoseconds = CHOSEN
+    number = seconds * 10**9 + nanoseconds
+    as_python_keeps_it = struct.pack("3I", number & (1 << 30) - 1, number >> 30 & (1 << 30) - 1, number >> 60)
+    as_c_keeps_it = struct.pack("2q", seconds, nanoseconds)
+    secrets = (b"whisper-4711-4712", as_python_keeps_it, as_c_keeps_it, struct.pack("d", number / 1e9))
+    masked = [bytes(byte ^ 255 for byte in secret) for secret in secrets]
+    limits = Limits(call_seconds=8, load_seconds=9, program_seconds=30, memory_mb=1024)
+    text = secrets[0].decode()
+    calls = (*[f"f({text!r}, 0)"] * 60, f"f({text!r}, 0.2)")
+    with SandboxPool(workers=1, backend="nsjail", limits=limits) as pool:
+        left, *searched = pool.execute(
+            [
+                Job(LEAVE.replace("NS", str(number)), calls, together=True),
+                *[Job(SEARCH, (f"search({masked!r})",)) for _ in range(2)],
+            ]
+        )
+    assert [outcome.value for outcome in left.outcomes] == [f'"{text * 100}"'] * 61
+    for execution in searched:
+        assert execution.outcomes[0].value == "[1, 0, 0, 0, 0]", execution
+
+
+@pytest.fixture
+def started(monkeypatch) -> list[Report]:
+    """The reports on all processes that are started for jobs."""
+    reports: list[Report] = []
+    unpack = Report.unpack
+    monkeypatch.setattr(Report, "unpack", lambda data: reports.append(unpack(data)) or reports[-1])
+    return reports
+
+
+@pytest.mark.parametrize("chance", ["os.getpid() & 1", "os.urandom(1)[0] & 1", "time.perf_counter_ns() & 1", "True"])
+def test_a_program_that_kills_itself_now_and_then_does_not_double_its_processes(jail: SandboxPool, started, chance):
+    program = f"import os, time\nseen = []\ndef f(x):\n    seen.append(x)\n    {chance} and os.kill(os.getpid(), 9)\n"
+    (execution,) = jail.execute([Job(program, tuple(f"f({x})" for x in range(60)))])
+    assert len(execution.outcomes) == 60
+    assert len(started) <= 60 + 8
+
+
+def test_what_a_loading_sleeps_is_granted_once_and_not_for_every_call(jail: SandboxPool, started):
+    program = "import time\ntime.sleep(0.4)\nseen = []\ndef f(x):\n    seen.append(x)\n    return len(seen)\n"
+    limits = Limits(load_seconds=0.4, wall_factor=2.5)
+    (execution,) = jail.execute([Job(program, tuple(f"f({x})" for x in range(30)), limits)])
+    ends = [outcome.status.value for outcome in execution.outcomes]
+    assert (ends[0], ends[-1]) == ("returned", "timed out")
+    assert len(started) <= 5  # in one second

@@ -3,6 +3,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -105,7 +106,7 @@ def test_time_without_a_turn_is_not_idle(monkeypatch, tmp_path, turns, cut, afte
     answers = (tmp_path / "answers").open("w+b")
     answers.write(b"loaded\n")
     answers.flush()
-    watched = watch.Watch(0, answers.fileno(), watch.GRANT.pack(0.1, 0.1, 60.0, 6.0, 2, False))
+    watched = watch.Watch(0, answers.fileno(), watch.GRANT.pack(0.1, 0.1, 60.0, 6.0, 0.6, 2, False))
     for used in itertools.islice(itertools.cycle(turns), 1000):
         now, cpu = now + watch.PERIOD, cpu + used
         watched._look()
@@ -119,7 +120,7 @@ def test_the_account_of_a_process_that_is_no_more_is_not_idle_time(monkeypatch, 
     accounts = iter([0.09, 0.0])
     monkeypatch.setattr(watch, "cpu_seconds", lambda _pid: next(accounts))
     with (tmp_path / "answers").open("w+b") as answers:
-        watched = watch.Watch(0, answers.fileno(), watch.GRANT.pack(0.1, 0.1, 60.0, 6.0, 2, False))
+        watched = watch.Watch(0, answers.fileno(), watch.GRANT.pack(0.1, 0.1, 60.0, 6.0, 0.6, 2, False))
         watched._look()
         watched._look()
     assert watched.cut == watch.NOT_CUT
@@ -132,18 +133,18 @@ def test_whoever_sleeps_is_ended_by_the_wall_clock_though_it_uses_no_time(jail: 
 
 
 def test_an_alarm_that_comes_while_answers_are_read_starts_no_second_reading(monkeypatch, tmp_path):
-    pread, readings = os.pread, []
+    preadv, readings = os.preadv, []
 
-    def read_slowly(*place: int) -> bytes:
+    def read_slowly(*place: Any) -> int:
         readings.append(place)
         if len(readings) < 50:
             watched._ring(0, None)  # as a program does, again and again
-        return pread(*place)
+        return preadv(*place)
 
-    monkeypatch.setattr(watch.os, "pread", read_slowly)
+    monkeypatch.setattr(watch.os, "preadv", read_slowly)
     monkeypatch.setattr(watch, "cpu_seconds", lambda _pid: 0.0)
     with (tmp_path / "answers").open("w+b") as answers:
         answers.truncate(8 << 20)
-        watched = watch.Watch(0, answers.fileno(), watch.GRANT.pack(0.1, 0.1, 60.0, 6.0, 2, False))
+        watched = watch.Watch(0, answers.fileno(), watch.GRANT.pack(0.1, 0.1, 60.0, 6.0, 0.6, 2, False))
         watched._ring(0, None)
-    assert len(readings) == 9  # a megabyte each, and nothing after them
+    assert len(readings) == 129  # 64 kB each, and nothing after them
