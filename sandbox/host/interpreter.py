@@ -24,14 +24,18 @@ class Interpreter:
 
 
 def find_interpreter() -> Interpreter:
-    """This Python where the jail may read it, else the system's of the same version. Raises SandboxUnavailable."""
+    """This Python, unless it is in a private folder and the system has the same version. Raises SandboxUnavailable."""
     own = Path(os.path.realpath(getattr(sys, "_base_executable", sys.executable)))
     prefix = Path(os.path.realpath(sys.base_prefix))
-    if readable_in_jail(own) and readable_in_jail(prefix):
-        return Interpreter(own, _needed(own, prefix))
+    readable = readable_in_jail(own) and readable_in_jail(prefix)
+    if readable and not in_private_folder(prefix):
+        return Interpreter(own, () if prefix == Path("/usr") else (prefix,))
     for folder in _SYSTEM_FOLDERS:
         if _works(folder / f"python{_VERSION}"):
             return Interpreter(folder / f"python{_VERSION}")
+    if readable:
+        libraries = {prefix / "lib", prefix / sys.platlibdir}  # as little of a home as Python needs
+        return Interpreter(own, (own, *sorted(each for each in libraries if each.is_dir() and not each.is_symlink())))
     raise SandboxUnavailable(
         f"no Python {_VERSION} that the jail's user may read: install one in /usr/bin, or `chmod -R o+rX {prefix}`"
     )
@@ -52,16 +56,6 @@ def readable_in_jail(path: Path) -> bool:
 def in_private_folder(path: Path) -> bool:
     """Whether the jail's user may not come to `path`, which it may read. Only root sees into others' folders."""
     return os.geteuid() == 0 and not all(parent.stat().st_mode & stat.S_IXOTH for parent in path.parents)
-
-
-def _needed(executable: Path, prefix: Path) -> tuple[Path, ...]:
-    """All of the prefix; of one in a private folder, such as a home's, as little as Python needs."""
-    if prefix == Path("/usr"):
-        return ()
-    if not in_private_folder(prefix):
-        return (prefix,)
-    libraries = {prefix / "lib", prefix / sys.platlibdir}
-    return (executable, *sorted(folder for folder in libraries if folder.is_dir() and not folder.is_symlink()))
 
 
 def _works(python: Path) -> bool:

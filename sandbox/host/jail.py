@@ -96,7 +96,7 @@ def nsjail_binary() -> Path:
 
 
 def _entry(nsjail: str, mounts: Sequence[Mount]) -> tuple[tuple[str, ...], list[Mount]]:
-    """What starts nsjail, and the mounts as it finds them: if one is in a private folder, all are shown to it elsewhere."""
+    """What starts nsjail, and the mounts as it finds them: all are elsewhere if one is in a private folder."""
     sources = [source for source, _ in mounts]
     if not any(map(in_private_folder, sources)):
         return (nsjail,), list(mounts)

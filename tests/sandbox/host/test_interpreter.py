@@ -1,34 +1,85 @@
+"""What the jail reads, its Python and its packages, may lie in folders that only their owner may enter."""
+
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from sandbox import Job, SandboxPool, SandboxUnavailable
-from sandbox.host import interpreter
+from sandbox.host import interpreter, jail
+
+ROOT = Path(__file__).parents[3]
+
+# What it may import, and every file of the jail but the system's and Python's.
+LOOK = """
+import os, sys
+import answers
+KNOWN = {"/usr", "/lib", "/lib64", "/dev", sys.base_prefix}
+def f(x):
+    found = []
+    for folder, folders, files in os.walk("/"):
+        folders[:] = [each for each in folders if os.path.join(folder, each) not in KNOWN]
+        found += files
+    return [answers.ANSWER + x, found]
+"""
+SEEN = '[42, ["answers.py"]]'
 
 
 @pytest.fixture
-def unreadable(monkeypatch):
-    """A host whose every Python lies in a private folder."""
-    monkeypatch.setattr(interpreter, "readable_in_jail", lambda path: False)
+def packages(tmp_path) -> Path:
+    """A folder of packages in a private one, with a secret next to it."""
+    private = tmp_path / "private"
+    private.mkdir(mode=0o700)
+    (private / "secret.txt").write_text("secret")
+    folder = private / "packages"
+    folder.mkdir(mode=0o755)
+    (folder / "answers.py").write_text("ANSWER = 41")
+    return folder
 
 
-def test_where_no_python_is_readable_a_copy_serves(unreadable):
-    for _ in range(2):  # made, then found again
-        found = interpreter.find_interpreter()
-        assert found.mounts[0][0].name.startswith("codea1-python-")
+def look(packages: Path) -> str | None:
+    with SandboxPool(workers=1, backend="nsjail", preload=("answers",), packages=packages) as pool:
+        (execution,) = pool.execute([Job(LOOK, ("f(1)",))])
+        assert pool.restarts == 0
+    return execution.outcomes[0].value
+
+
+def test_packages_in_a_private_folder_are_read_and_nothing_else_of_it_is(packages):
+    assert look(packages) == SEEN
+
+
+def test_so_they_are_where_root_may_mount_nothing_itself(packages):
+    """As in a container: without CAP_SYS_ADMIN, number 21, which the next program is started without (prctl 24)."""
+    script = f"import pathlib, test_interpreter; print(test_interpreter.look(pathlib.Path({str(packages)!r})))"
+    drop = "import ctypes, os, sys; ctypes.CDLL(None).prctl(24, 21, 0, 0, 0); os.execv(sys.executable, sys.argv[1:])"
+    command = [sys.executable, "-c", drop, sys.executable, "-c", script]
+    environment = {"PYTHONPATH": f"{ROOT}:{Path(__file__).parent}"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout == f"{SEEN}\n", done.stderr
+
+
+def test_where_the_system_has_no_such_python_its_own_serves_from_a_private_folder(monkeypatch):
+    monkeypatch.setattr(interpreter, "_SYSTEM_FOLDERS", ())
+    monkeypatch.setattr(interpreter, "in_private_folder", lambda path: True)
+    assert interpreter.find_interpreter().executable == Path(sys.executable).resolve()
+    program = "import math, random, typing, json, sys\ndef f(x):\n    return sys.version"
     with SandboxPool(workers=1, backend="nsjail") as pool:
-        (execution,) = pool.execute([Job("import math, random, typing, json\ndef f(x):\n    return x + 1", ("f(1)",))])
-    assert execution.outcomes[0].value == "2"
+        (execution,) = pool.execute([Job(program, ("f(1)",))])
+    assert execution.outcomes[0].value == f'"{sys.version}"'.replace("\n", "\\n")
 
 
-def test_where_no_copy_can_be_made_one_line_says_what_to_do(unreadable, monkeypatch):
-    monkeypatch.setattr(interpreter.tempfile, "gettempdir", lambda: "/proc/nothing")
-    with pytest.raises(SandboxUnavailable, match="world-readable"):
+def test_where_nothing_may_be_read_one_line_says_what_to_do(monkeypatch, packages):
+    monkeypatch.setattr(interpreter, "_SYSTEM_FOLDERS", ())
+    monkeypatch.setattr(interpreter, "readable_in_jail", lambda path: False)
+    with pytest.raises(
+        SandboxUnavailable, match=r"^no Python 3\.\d+ that the jail's user may read: .*`chmod -R o\+rX /"
+    ):
         interpreter.find_interpreter()
-
-
-def test_a_copy_that_somebody_else_could_have_planted_is_not_used(unreadable, monkeypatch, tmp_path):
-    monkeypatch.setattr(interpreter.tempfile, "gettempdir", lambda: str(tmp_path))
-    planted = tmp_path / interpreter.copy_name()
-    planted.mkdir()
-    planted.chmod(0o777)
-    with pytest.raises(SandboxUnavailable, match="somebody else"):
-        interpreter.find_interpreter()
+    monkeypatch.undo()
+    monkeypatch.setattr(jail, "readable_in_jail", lambda path: False)
+    with pytest.raises(SandboxUnavailable) as raised:
+        jail.plan_launch("nsjail", ("answers",), packages)
+    assert str(raised.value) == (
+        f"{packages} cannot be read by the jail's user: `chmod -R o+rX {packages}`, or use another environment"
+    )

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.host.interpreter import find_interpreter, readable_in_jail
+from sandbox.host.interpreter import find_interpreter, in_private_folder
 
 ROOT = Path(__file__).parents[3]
 SOMEBODY = 47_110  # a user and group that own nothing
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="this whole suite is then run by an ordinary user")
-@pytest.mark.skipif(not readable_in_jail(ROOT), reason="the repository lies where other users cannot read it")
+@pytest.mark.skipif(in_private_folder(ROOT), reason="the repository lies where other users cannot read it")
 def test_an_ordinary_users_jail_holds_too():
     script = """
 import sys

@@ -314,9 +314,7 @@ def test_preloaded_packages_are_there_and_others_are_not():
 
 def test_another_environments_packages_take_the_place_of_this_ones(tmp_path_factory):
     folder = tmp_path_factory.mktemp("packages")
-    for parent in (folder, *folder.parents):
-        if parent.is_relative_to(tmp_path_factory.getbasetemp().parents[1]):
-            parent.chmod(0o755)  # the jail's user must be able to read it
+    folder.chmod(0o755)  # the jail's user must be able to read it
     (folder / "only_there.py").write_text("SIZE = 7\n")
     program = "import only_there\ndef f(x):\n    import numpy\n    return only_there.SIZE"
     with SandboxPool(workers=1, preload=("only_there",), packages=folder) as pool:
