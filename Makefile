@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: demo test test-all test-rows test-cuda drills images lock bench-sandbox bench-rollout bench-host bench-cycles bench-off-policy rehearse-all lint venv docs docs-links notices screenshot lab-pictures wheel clean
+.PHONY: demo selftest test test-all test-rows test-cuda drills images lock bench-sandbox bench-rollout bench-host bench-cycles bench-off-policy rehearse-all lint venv docs docs-links notices screenshot lab-pictures wheel clean
 
 # --- environments: .venv/base is a marker of what is installed ------------------------------------
 
@@ -41,6 +41,10 @@ lock: .venv/bin/uv
 demo: .venv/base
 	@if [ -e runs/demo ]; then rm -rf runs/demo-before; mv runs/demo runs/demo-before; echo "the earlier demo is now runs/demo-before"; fi
 	$(BIN)/codea1 train micro/a1 run.directory=runs/demo
+
+# Proves this machine: kernels, gradients, resume, memory, speed and judge. Minutes; PRESET is chosen by the devices.
+selftest: .venv/base
+	$(BIN)/codea1 selftest $(PRESET)
 
 lint: .venv/dev
 	$(BIN)/ruff check .

@@ -141,6 +141,16 @@ def rehearsal(job: Job, topology: str) -> tuple[Check, ...]:
     return (Check("rehearsal", (job.rehearsal(topology),), verdict),)
 
 
+def selftest(job: Job) -> Check:
+    """This machine's devices compute, keep and resume what they should, and about as fast as is forecast."""
+
+    def verdict(answer: Answer) -> str | None:
+        failed = [line for line in answer.out.splitlines() if line.startswith("FAIL ")]
+        return None if answer.code == 0 else (failed[0].removeprefix("FAIL ") if failed else answer.reason)
+
+    return Check("selftest", (job.selftest(),), verdict)
+
+
 def zone(project: str, zone: str, slice_: Slice) -> Check:
     """The zone offers such slices, and gcloud has access."""
     words = ("gcloud", "compute", "tpus", "accelerator-types", "describe", slice_.accelerator_type)

@@ -176,13 +176,14 @@ def _gke_steps(options: argparse.Namespace) -> Mapping[str, Step]:
 def _gpu_parser() -> argparse.ArgumentParser:
     parser = _parser("gpu", "all GPUs of this machine", ("check", "start", "up"))
     _add_gpus(parser)
+    parser.add_argument("--selftest", action="store_true", help="also run `codea1 selftest`, minutes, as a check")
     return parser
 
 
 def _gpu_steps(options: argparse.Namespace) -> Mapping[str, Step]:
     job, config = _job(options)
     machine = gpu.Machine(job, *_gpus(options, config))
-    checking = gpu.check_here(machine)
+    checking = (*gpu.check_here(machine), *([checks.selftest(job)] if options.selftest else []))
 
     def up() -> None:
         checks.perform(checking, options.skip)

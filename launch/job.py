@@ -14,6 +14,7 @@ from launch.shell import Command, Refused
 
 CODEA1 = (sys.executable, "-m", "codea1_jax")
 PLAN_SECONDS = 3600  # a large preset has many programs to compile
+SELFTEST_SECONDS = 1800  # it takes minutes
 REHEARSAL_SECONDS = 7200  # it takes minutes; each of its stages has its own limit
 
 
@@ -89,6 +90,10 @@ class Job:
         saved = () if self.bucket is None else (f"checkpoint.directory={self.folder}/checkpoints",)
         words = ("rehearse", self.preset, *self.overrides, *saved, "--topology", topology)
         return Command(codea1(*words, "--directory", f"rehearsals/{self.name}"), seconds=REHEARSAL_SECONDS)
+
+    def selftest(self) -> Command:
+        """Proves the devices of this machine at the preset's shapes."""
+        return Command(codea1("selftest", self.preset, *self.overrides), seconds=SELFTEST_SECONDS)
 
     def check_overrides(self) -> None:
         """Raises Refused if an override sets what the launcher decides."""

@@ -30,6 +30,7 @@ from codea1_jax.cli import (
     report,
     reproduce,
     sandbox,
+    selftest,
     serve,
     train,
 )
@@ -52,7 +53,7 @@ from codea1_jax.hosts.device_memory import shortage_named
 # In the order of --help.
 COMMANDS = (
     *(train, rehearse, checkpoint, convert, evaluate, serve),
-    *(plan, data, presets, report, reproduce, sandbox, doctor),
+    *(plan, data, presets, report, reproduce, sandbox, doctor, selftest),
 )
 
 

@@ -28,7 +28,7 @@ from codea1_jax.plan.arithmetic.simulation import sample_batches
 from codea1_jax.plan.arithmetic.workload import PlannedRun, learner_config
 from codea1_jax.plan.compiled.compiler import ProgramName, Watch
 from codea1_jax.plan.compiled.duration import expected_seconds
-from codea1_jax.plan.compiled.programs import Program, Value, make_programs
+from codea1_jax.plan.compiled.programs import Program, Value, device_bytes, make_programs
 from codea1_jax.plan.forecast import (
     StepCalls,
     attention_seconds,
@@ -45,10 +45,14 @@ WORTH_MEASURING = 0.02  # of a phase's calls
 
 @dataclass(frozen=True)
 class Measured:
-    """Seconds of one call of a program. expected: by what the compiler emitted, if the device's figures are known."""
+    """Seconds of one call of a program. expected: by what the compiler emitted, if the device's figures are known.
+
+    planned_bytes: what a device holds meanwhile, by the compiler, and the copies of what a call takes for good.
+    """
 
     seconds: float
     expected: float | None
+    planned_bytes: int
 
 
 @dataclass(frozen=True)
@@ -146,7 +150,16 @@ def _measured(run: PlannedRun, program: Program, hardware: Hardware | None) -> M
         started = time.perf_counter()
         jax.block_until_ready(compiled(*jax.tree.unflatten(tree, given)))
         took.append(time.perf_counter() - started)
-    return Measured(statistics.median(took[1:]), _expected(run, program, compiled, hardware))
+    copied = device_bytes([x for x, gone in zip(leaves, donated, strict=True) if gone])
+    expected = _expected(run, program, compiled, hardware)
+    return Measured(statistics.median(took[1:]), expected, planned_bytes(compiled) + copied)
+
+
+def planned_bytes(compiled: Compiled) -> int:
+    """What a device holds while a program runs: arguments, results and what lies between them."""
+    memory: Any = compiled.memory_analysis()
+    kept = memory.argument_size_in_bytes + memory.output_size_in_bytes - memory.alias_size_in_bytes
+    return kept + memory.temp_size_in_bytes
 
 
 def _expected(run: PlannedRun, program: Program, compiled: Compiled, hardware: Hardware | None) -> float | None:

@@ -41,6 +41,12 @@ def test_one_machine_evaluates_in_place_of_training(cloud):
     assert evaluation == ["codea1", *["eval", "code", "--data", "a.parquet", "--model", "m", "--out", "runs/first"]]
 
 
+def test_the_machine_is_proved_before_training_where_that_is_asked_for(cloud):
+    assert cloud.launch("gpu", "up", *RUN, "--selftest") == 0
+    assert cloud.calls[-2] == ["codea1", "selftest", "1.5b/a1_h100", "train.steps=3"]
+    assert cloud.calls[-1] == ["codea1", *TRAIN]
+
+
 @pytest.mark.parametrize("gpus", [("NVIDIA H100 80GB HBM3",) * 4, ("NVIDIA H200",) * 8])
 def test_other_gpus_than_planned_are_refused(cloud, capsys, gpus):
     cloud.script = Script(gpus=gpus)

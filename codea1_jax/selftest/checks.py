@@ -1,0 +1,61 @@
+"""What a check is, and how checks are performed: the next one runs whatever the last one found."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+
+from codea1_jax.errors import UserError
+from sandbox import SandboxError, SandboxUnavailable
+
+# What broken kernels, devices, disks (CheckpointError is an OSError) and judges raise. Anything else is a bug of ours.
+_FAILURES = (
+    *(jax.errors.JaxRuntimeError, FloatingPointError, ValueError, NotImplementedError, OSError),
+    *(SandboxError, SandboxUnavailable, UserError),
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table. passed: None where there is nothing to compare with, so that it is only information."""
+
+    name: str
+    passed: bool | None
+    expected: str
+    measured: str
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Check:
+    """Something to prove. `run` gives a row for each thing it looked at."""
+
+    name: str
+    run: Callable[[], Iterable[Row]]
+
+
+def perform(checks: Sequence[Check]) -> Iterator[Row]:
+    """The rows of all checks in turn; a check that raises gives one row, which says why."""
+    for check in checks:
+        began = time.perf_counter()
+        try:
+            rows = list(check.run())
+        except _FAILURES as error:
+            reason = " ".join(str(error).split())[:200]
+            rows = [Row(check.name, False, "runs", f"{type(error).__name__}: {reason}")]
+        each = (time.perf_counter() - began) / max(len(rows), 1)
+        yield from (Row(row.name, row.passed, row.expected, row.measured, row.seconds or each) for row in rows)
+
+
+def within(name: str, error: float, most: float) -> Row:
+    """A row that passes if an error is at most so large; NaN is too large."""
+    return Row(name, bool(error <= most), f"error at most {most:.1g}", f"{error:.1e}")
+
+
+def relative_error(measured: np.ndarray, expected: np.ndarray) -> float:
+    """The largest difference, as a share of the largest expected number."""
+    return float(np.max(np.abs(measured - expected)) / np.max(np.abs(expected)))

@@ -1,0 +1,180 @@
+"""Attention's kernels against a reference: compiled where the devices can, interpreted at small shapes on a CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import DTypeLike
+
+from codea1_jax.config import PackingConfig
+from codea1_jax.learn import Example
+from codea1_jax.learn.packing import pack
+from codea1_jax.models.attention import flash_gpu, flash_tpu, masked_attention
+from codea1_jax.models.attention.flash import flash_attention, kernels_for, tiled
+from codea1_jax.models.attention.sight import Sight
+from codea1_jax.models.chips import CHIPS
+from codea1_jax.models.config import Qwen2Config
+from codea1_jax.rollout import paged_gpu, paged_tpu
+from codea1_jax.rollout.cache import KeyValues
+from codea1_jax.rollout.readers import Gathered, Paged, Reader, reader_for
+from codea1_jax.selftest.checks import Check, Row, relative_error, within
+
+HALF_ERROR, FULL_ERROR = 0.03, 1e-4  # of bfloat16 against float32, and of float32
+SAMPLES, EVAL_SAMPLES = 8, 32  # that share a prompt, in training and in evaluation
+PAGE = 32  # tokens
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the kernels are tried on. time: places of a packed row. rows: that decode. tokens: that each looks at."""
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+    time: int
+    rows: int
+    tokens: int
+
+    @property
+    def group(self) -> int:
+        """Query heads that share a key/value head."""
+        return self.heads // self.kv_heads
+
+    def __str__(self) -> str:
+        return f"{self.heads}/{self.kv_heads} heads of {self.head_dim}"
+
+
+def sizes_of(model: Qwen2Config, *, compiled: bool) -> Sizes:
+    """As in a run where kernels are compiled; as small as shows a mistake where they are interpreted."""
+    heads = model.num_heads, model.num_kv_heads, model.head_dim
+    if compiled:
+        return Sizes(*heads, time=4096, rows=64, tokens=4096)
+    return Sizes(2 * model.group_size, 2, model.head_dim, time=300, rows=3, tokens=200)
+
+
+def kernel_checks(models: Sequence[Qwen2Config], platform: str, kind: str) -> Iterator[Check]:
+    """Of the kernels for devices of this platform and kind; on a CPU of all, interpreted."""
+    compiled = platform != "cpu"
+    dtype = jnp.bfloat16 if compiled else jnp.float32
+    flash = [kernels_for(platform)] if compiled else [flash_gpu, flash_tpu]
+    tpu = Paged(paged_tpu, paged_tpu.LANES, paged_tpu.SUBLANES, paged_tpu.FP8, interpret=True)
+    readers = [reader_for(platform)] if compiled else [Gathered(), Paged(paged_gpu, interpret=True), tpu]
+    reads_fp8 = next((chip.fp8 for chip in CHIPS.values() if kind in chip.kinds), True)
+    for sizes in dict.fromkeys(sizes_of(model, compiled=compiled) for model in models):
+        for module in flash:
+            name = f"flash attention, {_short(module)}, {sizes}"
+            yield Check(name, partial(_flash, name, module, sizes, dtype, interpret=not compiled))
+        for reader in readers:
+            label = _short(reader.kernel) if isinstance(reader, Paged) else "copies"
+            for stored_as in [dtype, *([reader.fp8] if reads_fp8 else [])]:
+                name = f"cache in pages, {label}, {jnp.dtype(stored_as).name}, {sizes}"
+                yield Check(name, partial(_paged, name, reader, sizes, dtype, stored_as))
+
+
+def _short(kernels: Any) -> str:
+    return kernels.__name__.rpartition("_")[2]
+
+
+def _flash(name: str, kernels: Any, sizes: Sizes, dtype: DTypeLike, *, interpret: bool) -> Iterator[Row]:
+    """Mixed values and gradients over a packed row of shared prompts, against plain attention in float32."""
+    sight, real = _packed_row(sizes.time)
+    keys = jax.random.split(jax.random.key(0), 4)
+    counts = sizes.heads, sizes.kv_heads, sizes.kv_heads, sizes.heads
+    shapes = [(1, sizes.time, count, sizes.head_dim) for count in counts]
+    q, k, v, d_out = (jax.random.normal(key, shape, dtype) for key, shape in zip(keys, shapes, strict=True))
+    d_out = jnp.where(real, d_out, 0)
+    over, mask = tiled(sight, kernels), sight.mask(0, sizes.time)
+
+    def ours(q: Any, k: Any, v: Any) -> Any:
+        return jnp.where(real, flash_attention(over, q, k, v, kernels=kernels, interpret=interpret), 0)
+
+    def reference(q: Any, k: Any, v: Any) -> Any:
+        return jnp.where(real, masked_attention(q, k, v, mask), 0)
+
+    measured = _value_and_gradients(ours, q, k, v, d_out)
+    expected = _value_and_gradients(reference, *(x.astype(jnp.float32) for x in (q, k, v, d_out)))
+    most = FULL_ERROR if dtype == jnp.float32 else HALF_ERROR
+    yield within(name, _largest_error(measured, expected), most)
+
+
+def _value_and_gradients(mix: Any, q: Any, k: Any, v: Any, d_out: Any) -> tuple[Any, ...]:
+    @jax.jit
+    def both(*inputs: Any) -> tuple[Any, ...]:
+        mixed, pull = jax.vjp(mix, *inputs)
+        return mixed, *pull(d_out)
+
+    with jax.default_matmul_precision("float32"):
+        return both(q, k, v)
+
+
+def _largest_error(measured: Sequence[Any], expected: Sequence[Any]) -> float:
+    pairs = zip(measured, expected, strict=True)
+    return max(relative_error(*(np.asarray(x, np.float32) for x in pair)) for pair in pairs)
+
+
+def _packed_row(time: int) -> tuple[Sight, Any]:
+    """Prompts with the responses that share them, as the packer lays them out; and which places are real."""
+    examples = [
+        Example(range(number, number + time // 6), [0] * (time // (9 + turn)), [1.0] * (time // (9 + turn)))
+        for number in range(2)
+        for turn in range(3)
+    ]
+    batch = pack(examples, PackingConfig(row_length=time, micro_batch_tokens=time))[0]
+    sight = Sight(jnp.asarray(batch.segment_ids[:1]), jnp.asarray(batch.parents[:1]))
+    return sight, (sight.segments > 0)[..., None, None]
+
+
+def _paged(name: str, reader: Reader, sizes: Sizes, dtype: DTypeLike, stored_as: DTypeLike) -> Iterator[Row]:
+    """What rows see of their own pages, and all samples of a prompt of its pages, against a softmax in float64."""
+    most = FULL_ERROR if dtype == jnp.float32 else HALF_ERROR
+    tiles = {"rows": (sizes.rows, 1)}
+    tiles |= {f"n = {samples}": (max(1, sizes.rows // samples), samples) for samples in (SAMPLES, EVAL_SAMPLES)}
+    for which, (count, samples) in tiles.items():
+        yield within(f"{name}, {which}", _paged_error(reader, sizes, dtype, stored_as, count, samples), most)
+
+
+def _paged_error(
+    reader: Reader, sizes: Sizes, dtype: DTypeLike, stored_as: DTypeLike, tiles: int, samples: int
+) -> float:
+    random = np.random.default_rng(0)
+    columns = -(-sizes.tokens // PAGE)
+    width = -(-sizes.head_dim // reader.lanes) * reader.lanes
+    store = np.zeros((tiles * columns, sizes.kv_heads, PAGE, width), np.float32)
+    store = [store.copy() for _ in range(2)]
+    for pages in store:
+        pages[..., : sizes.head_dim] = random.standard_normal((*pages.shape[:3], sizes.head_dim))
+    queries = sizes.group * samples + -(sizes.group * samples) % reader.sublanes
+    q = jnp.asarray(random.standard_normal((tiles, sizes.kv_heads, queries, sizes.head_dim)), dtype)
+    tables = random.permutation(tiles * columns).reshape(tiles, columns).astype(np.int32)
+    lengths = random.integers(1, columns * PAGE + 1, tiles).astype(np.int32)
+    lengths[0] = columns * PAGE
+    cache = (KeyValues(*(jnp.asarray(pages, stored_as) for pages in store)),)
+
+    @jax.jit
+    def attend(q: Any, cache: Any, tables: Any, lengths: Any) -> Any:
+        shared, layers = reader.prepare(cache, tables, lengths)
+        return reader.mix(q, shared, layers[0]).values
+
+    measured = np.asarray(attend(q, cache, tables, lengths))[..., : sizes.head_dim]
+    keys, values = (np.asarray(x.astype(jnp.float32), np.float64)[..., : sizes.head_dim] for x in cache[0])
+    expected = _softmax_over_pages(np.asarray(q, np.float64), keys, values, tables, lengths)
+    return relative_error(measured, expected)
+
+
+def _softmax_over_pages(
+    q: np.ndarray, keys: np.ndarray, values: np.ndarray, tables: np.ndarray, lengths: np.ndarray
+) -> np.ndarray:
+    """[tiles, kv_heads, queries, head_dim], tile after tile."""
+    mixed = np.zeros(q.shape)
+    for tile, (table, length) in enumerate(zip(tables, lengths, strict=True)):
+        k, v = (np.concatenate(store[table], axis=1)[:, :length] for store in (keys, values))
+        scores = q[tile] @ k.swapaxes(1, 2) / np.sqrt(q.shape[-1])
+        weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        mixed[tile] = weights / weights.sum(axis=-1, keepdims=True) @ v
+    return mixed

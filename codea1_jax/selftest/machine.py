@@ -1,0 +1,136 @@
+"""The machine itself: devices talking to each other, what a step takes and holds next to its forecast, the judge."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from codea1_jax.builders.judges import make_judge
+from codea1_jax.config import Config
+from codea1_jax.models.sharding import make_mesh
+from codea1_jax.plan.arithmetic.planned_run import planned_run_on
+from codea1_jax.plan.calibrate import hardware_of, measure, phase_forecast
+from codea1_jax.plan.forecast import JUDGED_PER_CORE, step_calls
+from codea1_jax.selftest.checks import Check, Row
+from sandbox import Job
+from sandbox.host.pool import default_workers
+
+GIB = 2**30
+SLOWER = 3.0  # times its forecast that a phase may take; no forecast is nearer than that to every machine
+FULLER = 1.1  # times what the compiler planned that a device may have held
+JUDGED = 200  # programs a worker
+_DEVICES = "devices"  # the mesh's only axis
+_RIGHT = "def f(n):\n    return [i * i for i in range(n)]\n"
+_WRONG = "def f(n):\n    return [i + i for i in range(n)]\n"
+
+
+def machine_checks(config: Config, fill: float) -> Iterator[Check]:
+    """For a configuration. fill: mean length of prompts and responses, as a share of the longest."""
+    if jax.device_count() > 1:
+        yield from (Check(f"{name}, {jax.device_count()} devices", partial(_collective, name)) for name in COLLECTIVES)
+    yield Check("phases", partial(_phases, config, fill))
+    yield Check("judge", partial(_judge, config))
+
+
+def _psum(x: Any) -> Any:
+    return jax.lax.psum(x, _DEVICES)
+
+
+def _all_gather(x: Any) -> Any:
+    return jax.lax.all_gather(x, _DEVICES, tiled=True)
+
+
+def _reduce_scatter(x: Any) -> Any:
+    return jax.lax.psum_scatter(x, _DEVICES, tiled=True)
+
+
+def _all_to_all(x: Any) -> Any:
+    return jax.lax.all_to_all(x, _DEVICES, 0, 0, tiled=True)
+
+
+def _shift(x: Any) -> Any:
+    count = jax.device_count()
+    return jax.lax.ppermute(x, _DEVICES, [(device, (device + 1) % count) for device in range(count)])
+
+
+# What each device gets from the parts of all, [devices, length]: by JAX, and by NumPy.
+COLLECTIVES: dict[str, tuple[Callable[[Any], Any], Callable[[np.ndarray, int], np.ndarray]]] = {
+    "all-reduce": (_psum, lambda parts, device: parts.sum(axis=0)),
+    "all-gather": (_all_gather, lambda parts, device: parts.reshape(-1)),
+    "reduce-scatter": (_reduce_scatter, lambda parts, device: np.split(parts.sum(axis=0), len(parts))[device]),
+    "all-to-all": (_all_to_all, lambda parts, device: parts.reshape(len(parts), len(parts), -1)[:, device].reshape(-1)),
+    "permute": (_shift, lambda parts, device: parts[device - 1]),
+}
+
+
+def _collective(name: str) -> Iterator[Row]:
+    """Whole numbers, which every order of summing sums alike."""
+    function, expected = COLLECTIVES[name]
+    count = jax.device_count()
+    mesh = jax.make_mesh((count,), (_DEVICES,))
+    parts = np.random.default_rng(0).integers(-1000, 1000, (count, 1024 * count)).astype(np.float32)
+    split = NamedSharding(mesh, P(_DEVICES))
+    given = jax.make_array_from_callback((parts.size,), split, lambda index: parts.reshape(-1)[index])
+    run = jax.jit(jax.shard_map(function, mesh=mesh, in_specs=P(_DEVICES), out_specs=P(_DEVICES), check_vma=False))
+    order = {device: index for index, device in enumerate(mesh.devices.flat)}
+    wrong = [
+        str(shard.device)
+        for shard in run(given).addressable_shards
+        if not np.array_equal(np.asarray(shard.data), expected(parts, order[shard.device]))
+    ]
+    title = f"{name}, {count} devices"
+    yield Row(title, not wrong, "NumPy's numbers", f"wrong on {', '.join(wrong)}" if wrong else "equal everywhere")
+
+
+def _phases(config: Config, fill: float) -> Iterator[Row]:
+    """Seconds of each phase of a step, and the memory that they hold at most."""
+    devices = jax.devices()
+    run = planned_run_on(config, devices[0].platform, len(devices))
+    step = step_calls(run, fill)
+    measured = measure(run, make_mesh(config.mesh, devices), step, _quiet, hardware_of(devices))
+    for phase in step.calls:
+        taken = phase_forecast(run, step, phase, measured)
+        shown = f"{taken.seconds:.3g} s a step"
+        if taken.ratio is None:
+            yield Row(phase, None, "no forecast for such devices", shown, taken.seconds)
+        else:
+            expected = f"{taken.seconds / taken.ratio:.3g} s a step, at most {SLOWER:g} times that"
+            yield Row(phase, taken.ratio <= SLOWER, expected, f"{shown}, {taken.ratio:.2f} times", taken.seconds)
+    yield _memory(max(program.planned_bytes for program in measured.values()))
+
+
+def _quiet(done: int, total: int, program: str, outcome: str | None) -> None:
+    """Shows nothing: the phases are rows of the table."""
+
+
+def _memory(planned: int) -> Row:
+    """What a device held at most, next to what the compiler planned for the largest program."""
+    stats = [stats for device in jax.local_devices() if (stats := device.memory_stats())]
+    expected = f"{planned / GIB:.2f} GiB in the largest program"
+    if not stats:
+        return Row("memory", None, expected, "not reported by such devices")
+    peak = max(each["peak_bytes_in_use"] for each in stats)
+    return Row("memory", peak <= FULLER * planned, expected, f"{peak / GIB:.2f} GiB at most")
+
+
+def _judge(config: Config) -> Iterator[Row]:
+    """A right program passes and a wrong one fails, however many are judged at once; and how many that are."""
+    calls = tuple(f"f({n})" for n in range(8))
+    values = [str([i * i for i in range(n)]) for n in range(8)]
+    with make_judge(config.sandbox) as judge:
+        workers = config.sandbox.workers or default_workers()
+        jobs = [Job(f"{program}# {n}\n", calls) for n in range(JUDGED * workers // 2) for program in (_RIGHT, _WRONG)]
+        began = time.perf_counter()
+        executions = judge.execute(jobs)
+        rate = len(jobs) / (time.perf_counter() - began)
+    passed = [[outcome.value for outcome in execution.outcomes] == values for execution in executions]
+    as_they_should = passed == [True, False] * (len(jobs) // 2)
+    expected = f"right programs pass, wrong ones fail; {JUDGED_PER_CORE * workers} programs/s"
+    yield Row("judge", as_they_should, expected, f"{'so' if as_they_should else 'NOT so'}; {rate:.0f} programs/s")

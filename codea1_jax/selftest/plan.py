@@ -1,0 +1,42 @@
+"""Which checks a machine is put to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax
+
+from codea1_jax.config import Config, load
+from codea1_jax.models.published import QWEN25
+from codea1_jax.plan.arithmetic.planned_run import model_shape
+from codea1_jax.plan.calibrate import hardware_of
+from codea1_jax.plan.planned import read_plans
+from codea1_jax.selftest.checks import Check
+from codea1_jax.selftest.kernels import kernel_checks
+from codea1_jax.selftest.learning import learning_checks
+from codea1_jax.selftest.machine import machine_checks
+
+SMALLEST = "micro/a1"
+PRESET_SIZES = ("1.5b", "3b", "7b")
+
+
+def default_preset() -> str:
+    """The first preset that is planned for the devices at hand; the micro world's where there is none."""
+    hardware = hardware_of(jax.devices())
+    plans = read_plans().plans
+    return next((name for name, plan in plans.items() if hardware and plan.hardware == hardware.name), SMALLEST)
+
+
+def checks_for(config: Config, fill: float = 0.25) -> Sequence[Check]:
+    """Kernels at the shapes of the configuration and of all presets; the rest for the configuration.
+
+    On a CPU kernels are interpreted, at the configuration's shapes alone.
+    """
+    device, shape = jax.devices()[0], model_shape(config.model)
+    smallest = model_shape(load(Config, SMALLEST).model)
+    others = [] if device.platform == "cpu" else [smallest, *(QWEN25[size] for size in PRESET_SIZES)]
+    return [
+        *kernel_checks([shape, *others], device.platform, device.device_kind),
+        *learning_checks(config, shape),
+        *machine_checks(config, fill),
+    ]

@@ -1,0 +1,143 @@
+"""A machine that is sound passes; a fault in a kernel, a collective, a gradient or the resume is named."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import pytest
+from workers import found_by, start_worker
+
+from codea1_jax.cli import main
+from codea1_jax.config import Config, load
+from codea1_jax.learn import Learner
+from codea1_jax.models.attention import flash_gpu, flash_tpu
+from codea1_jax.models.config import Qwen2Config
+from codea1_jax.rollout import decode, paged_gpu, paged_tpu, readers
+from codea1_jax.selftest import learning, perform
+from codea1_jax.selftest.checks import Check, Row
+from codea1_jax.selftest.kernels import kernel_checks
+from codea1_jax.selftest.learning import learning_checks
+
+MICRO = load(Config, "micro/a1")
+SHAPE = Qwen2Config(
+    vocab_size=64, hidden_size=16, intermediate_size=32, num_layers=1, num_heads=2, num_kv_heads=1, head_dim=8
+)
+
+
+def verdicts(checks, word):
+    """By row, of the checks with this word in their names."""
+    return {row.name: row.passed for row in perform([check for check in checks if word in check.name])}
+
+
+def of_kernels(word):
+    return verdicts(kernel_checks([SHAPE], "cpu", "cpu"), word)
+
+
+def of_learning(word):
+    return verdicts(learning_checks(MICRO, SHAPE), word)
+
+
+def off_by(share, function):
+    """The function, all of whose results are too large by this share."""
+    return lambda *given, **settings: jax.tree.map(lambda x: x * (1 + share), function(*given, **settings))
+
+
+def test_every_kernel_and_both_caches_are_tried_and_pass():
+    found = of_kernels("")
+    assert all(found.values())
+    for kernel in ("flash attention, gpu", "flash attention, tpu"):
+        assert sum(name.startswith(kernel) for name in found) == 1
+    for reader, fp8 in (("copies", "e4m3fn"), ("gpu", "e4m3fn"), ("tpu", "e4m3b11fnuz")):
+        for stored in ("float32", f"float8_{fp8}"):
+            tried = [name for name in found if name.startswith(f"cache in pages, {reader}, {stored}")]
+            assert [name.rpartition(", ")[2] for name in tried] == ["rows", "n = 8", "n = 32"]
+
+
+@pytest.mark.parametrize(
+    ("module", "function", "named"),
+    [
+        (flash_gpu, "forward", "flash attention, gpu"),
+        (flash_gpu, "backward", "flash attention, gpu"),
+        (flash_tpu, "forward", "flash attention, tpu"),
+        (flash_tpu, "backward", "flash attention, tpu"),
+        (paged_gpu, "paged_attention", "cache in pages, gpu"),
+        (paged_tpu, "paged_attention", "cache in pages, tpu"),
+        (readers, "mix", "cache in pages, copies"),
+    ],
+)
+def test_a_kernel_that_is_off_by_a_thousandth_is_named(module, function, named, monkeypatch):
+    monkeypatch.setattr(module, function, off_by(1e-3, getattr(module, function)))
+    found = of_kernels(named)
+    assert found and not any(found.values())
+
+
+def test_a_sound_learner_and_sampler_pass():
+    assert of_learning("gradient twice") == {"gradient twice": True}
+    assert of_learning("sampler and learner") == {"sampler and learner": True}
+
+
+def test_a_gradient_that_differs_by_one_bit_is_named(monkeypatch):
+    update, calls = Learner.update, []
+
+    def nudged(self, state, *arguments, **settings):
+        state, metrics = update(self, state, *arguments, **settings)
+        calls.append(state)
+        if len(calls) == 1:
+            return state, metrics
+        leaves, tree = jax.tree.flatten(state.params)
+        leaves[0] = leaves[0].at[0].set(jnp.nextafter(leaves[0][0], jnp.inf))
+        return dataclasses.replace(state, params=jax.tree.unflatten(tree, leaves)), metrics
+
+    monkeypatch.setattr(Learner, "update", nudged)
+    assert of_learning("gradient twice") == {"gradient twice": False}
+
+
+def test_a_sampler_that_reads_another_cache_than_the_learner_is_named(monkeypatch):
+    monkeypatch.setattr(decode, "merge", off_by(0.05, decode.merge))
+    never_compiled = dataclasses.replace(SHAPE, vocab_size=65)
+    found = verdicts(learning_checks(MICRO, never_compiled), "sampler and learner")
+    assert found == {"sampler and learner": False}
+
+
+def test_a_resume_that_forgets_is_named_and_an_exact_one_passes(monkeypatch):
+    assert of_learning("save and resume") == {"save and resume": True}
+    exact = learning.resume
+
+    def forgets_moments(training, run):
+        state = exact(training, run)
+        code = state.policies["code"]
+        code = dataclasses.replace(code, opt_state=jax.tree.map(jnp.zeros_like, code.opt_state))
+        return dataclasses.replace(state, policies={**state.policies, "code": code})
+
+    monkeypatch.setattr(learning, "resume", forgets_moments)
+    assert of_learning("save and resume") == {"save and resume": False}
+
+
+def test_a_collective_that_loses_a_part_is_named():
+    found = found_by(start_worker(Path(__file__).with_name("collective_worker.py"), devices=4))
+    names = ["all-reduce", "all-gather", "reduce-scatter", "all-to-all", "permute"]
+    assert found["sound"] == [[f"{name}, 4 devices", True] for name in names]
+    assert found["broken"] == [[f"{name}, 4 devices", name != "all-to-all"] for name in names]
+
+
+def test_a_check_that_cannot_run_fails_and_the_next_one_is_performed():
+    def breaks():
+        raise ValueError("the kernel\ncannot be compiled")
+
+    rows = perform([Check("first", breaks), Check("second", lambda: [Row("second", True, "1", "1")])])
+    assert [(row.name, row.passed, row.measured) for row in rows] == [
+        ("first", False, "ValueError: the kernel cannot be compiled"),
+        ("second", True, "1"),
+    ]
+
+
+def test_the_command_prints_one_document_and_fails_if_a_check_does(capsys, monkeypatch):
+    rows = [Row("sound", True, "1", "1", 0.5), Row("broken", False, "1", "2", 0.5), Row("known", None, "?", "3", 0.5)]
+    monkeypatch.setattr("codea1_jax.selftest.checks_for", lambda config: [Check("all", lambda: rows)])
+    monkeypatch.setattr("codea1_jax.cli.selftest.keep_compiled_programs", lambda: None)
+    assert main(["selftest", "micro/a1", "--json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert (document["passed"], document["failed"]) == (["sound"], ["broken"])
+    assert document["rows"][2] == {"name": "known", "passed": None, "expected": "?", "measured": "3", "seconds": 0.5}
