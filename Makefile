@@ -30,9 +30,9 @@ export JAX_PLATFORMS ?= cpu
 
 venv: .venv/base
 
-# Pins for `dev` and for the images of launch/, keeping the versions that still fit.
+# Pins for `dev` and for the images of launch/ on every Python, keeping the versions that still fit.
 lock: .venv/bin/uv
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate \
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --constraint requirements/pairs.txt --no-header --no-annotate \
 		--override requirements/overrides.txt --extra dev --extra tpu --extra cuda12 --extra cuda13 \
 		--output-file requirements/lock.txt pyproject.toml
 

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from codea1_jax.xla_flags import known_flags
+
 # Read when JAX is imported, here and in the processes that tests start. Compiling is what tests spend their time on.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
-os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")  # so it takes a third less
+os.environ.setdefault("XLA_FLAGS", " ".join(known_flags("--xla_cpu_use_fusion_emitters=false")))  # a third less
 
 import jax
 

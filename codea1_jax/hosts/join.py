@@ -28,6 +28,7 @@ from codea1_jax.hosts.agreement import agreeing
 from codea1_jax.hosts.death_notice import DeathNotice
 from codea1_jax.hosts.device_memory import is_shortage
 from codea1_jax.hosts.gather import is_writer
+from codea1_jax.xla_flags import known_flags
 
 logger = logging.getLogger(__name__)
 
@@ -58,8 +59,8 @@ def joined(settings: HostsConfig) -> Iterator[None]:
     if os.environ.get("JAX_PLATFORMS") == "cpu":
         # XLA's CPU runtime may start independent collectives in another order on each process, and gloo, which pairs
         # them by their order, then aborts with a mismatch of sizes.
-        in_order = "--xla_cpu_enable_concurrency_optimized_scheduler=false"
-        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {in_order}".strip()
+        in_order = known_flags("--xla_cpu_enable_concurrency_optimized_scheduler=false")
+        os.environ["XLA_FLAGS"] = " ".join([*os.environ.get("XLA_FLAGS", "").split(), *in_order])
     jax.config.update("jax_enable_recoverability", True)  # else a death elsewhere aborts this process unexplained
     jax.config.update("jax_enable_preemption_service", False)  # it swallows SIGTERM
     over = threading.Event()

@@ -47,7 +47,7 @@ from codea1_jax.learn.optimizer import (
 from codea1_jax.learn.packing import pack, padding
 from codea1_jax.learn.phases import Phases
 from codea1_jax.learn.scores import Scores, target_scores
-from codea1_jax.models.compiling import gradient_options
+from codea1_jax.models.compiling import gradient_options, known_options
 from codea1_jax.models.layout import REPLICA, by_replica, everywhere, replicas
 from codea1_jax.models.lora import attach, init_adapters
 from codea1_jax.models.qwen2 import Qwen2
@@ -151,7 +151,7 @@ class Learner:
             whole = jax.tree.map(lambda x: x.sum(axis=0), gradient)
             return apply_gradient(state, whole, self._optimizer, rate)
 
-        options = gradient_options(mesh.devices.flat[0].device_kind, mesh.shape["tensor"])
+        options = known_options(mesh, gradient_options(mesh.devices.flat[0].device_kind, mesh.shape["tensor"]))
         self._learning_rate = partial(learning_rate, config=optimizer, total_steps=total_steps)
         add = partial(accumulate, scores=scores, objective=objective, lora=lora)
         self._masked_sum = jit_on(mesh, masked_sum, out_shardings=replicated(mesh))

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from codea1_jax.files import read_lines
 from codea1_jax.models.chips import GIB
+from codea1_jax.xla_flags import known_flags
 
 MOST_PROCESSES = 4
 STOP_SECONDS = 30.0  # that a cloud gives a machine between the notice of its end and the end
@@ -33,7 +34,7 @@ class StageFailed(Exception):
 class Pod:
     """`processes` processes with `devices` virtual devices in all; their logs go to `logs`.
 
-    flags: for XLA, in addition to the user's.
+    flags: for XLA, in addition to the user's; those that it does not know are left out.
     """
 
     processes: int
@@ -57,7 +58,7 @@ class Pod:
         here = f"--xla_force_host_platform_device_count={self.devices // self.processes}"
         return kept | {
             "JAX_PLATFORMS": "cpu",
-            "XLA_FLAGS": " ".join([*flags.split(), *self.flags, here]),
+            "XLA_FLAGS": " ".join([*flags.split(), *known_flags(*self.flags), here]),
             "JAX_COMPILATION_CACHE_DIR": kept.get("JAX_COMPILATION_CACHE_DIR", str(self.compiled)),
             "JAX_SHARE_BINARY_BETWEEN_HOSTS": "1",  # they share this machine's cores, and each would compile the same
             "PYTHONFAULTHANDLER": "1",

@@ -11,18 +11,21 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from codea1_jax.xla_flags import known_flags
+
 ROOT = Path(__file__).parents[2]
 
-# As `run.hosts` does: else each process may start collectives in another order, which gloo pairs by their order.
-IN_ORDER = "--xla_cpu_enable_concurrency_optimized_scheduler=false"
-QUICKLY_COMPILED = "--xla_cpu_use_fusion_emitters=false"  # as in `conftest`
+# As `hosts.join` does: else each process may start collectives in another order, which gloo pairs by their order.
+IN_ORDER = known_flags("--xla_cpu_enable_concurrency_optimized_scheduler=false")
 
 
 def start_worker(script: Path, *arguments: str, devices: int = 1) -> subprocess.Popen[str]:
     """Starts one process with that many virtual devices."""
     environment = os.environ | {
         "JAX_PLATFORMS": "cpu",
-        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices} {IN_ORDER} {QUICKLY_COMPILED}",
+        "XLA_FLAGS": " ".join(
+            [os.environ["XLA_FLAGS"], *IN_ORDER, f"--xla_force_host_platform_device_count={devices}"]
+        ),
         "JAX_COMPILATION_CACHE_DIR": str(ROOT / ".cache" / "jax"),
         "PYTHONPATH": str(ROOT),
     }
