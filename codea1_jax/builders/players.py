@@ -14,6 +14,7 @@ from codea1_jax.game.players import PolicyPlayer, program_prompt
 from codea1_jax.game.prompts import Prompts
 from codea1_jax.hosts.agreement import wait
 from codea1_jax.hosts.stalls import heartbeat
+from codea1_jax.models.chips import check_fp8
 from codea1_jax.models.layout import REPLICA
 from codea1_jax.models.policy import Policy
 from codea1_jax.models.qwen2 import Params
@@ -22,7 +23,6 @@ from codea1_jax.rollout import Capacity, Sampler, Sampling
 from codea1_jax.rollout.requests import pages_of
 
 RESIDENT = 3  # resident prompts for every prompt that would fill rows alone: stragglers, and those that come next
-FP8_CAPABILITY = 8, 9  # the oldest compute capability whose kernels can read eight-bit floats
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def make_role_samplers(
 def make_sampler(rollout: RolloutConfig, policy: Policy, seed: int, capacity: Capacity, mesh: Mesh) -> Sampler:
     """The sampler the configuration asks for. Raises UserError if it needs what is not installed, or other GPUs."""
     if capacity.fp8:
-        check_fp8(mesh.devices.flat[0])
+        check_fp8(mesh.devices.flat[0])  # before anything is loaded
     int8 = rollout.weight_dtype == "int8"
     settings: dict[str, Any] = {"seed": seed, "capacity": capacity, "mesh": mesh, "int8_weights": int8, "wait": _wait}
     if rollout.engine == "jetstream":
@@ -99,15 +99,6 @@ def make_sampler(rollout: RolloutConfig, policy: Policy, seed: int, capacity: Ca
             ) from error
         return JetStreamSampler(policy.model, policy.tokenizer, **settings)
     return Sampler(policy.model, eos_ids=policy.tokenizer.eos_ids, pad_id=policy.tokenizer.pad_id, **settings)
-
-
-def check_fp8(device: Any) -> None:
-    """Raises UserError for a GPU whose kernels cannot read eight-bit floats."""
-    capability = getattr(device, "compute_capability", None)  # of GPUs
-    if capability is not None and tuple(map(int, capability.split("."))) < FP8_CAPABILITY:
-        raise UserError(
-            f"rollout.kv_cache_dtype=fp8: {device.device_kind} cannot read it; set rollout.kv_cache_dtype=auto"
-        )
 
 
 def _wait(block: Any) -> None:

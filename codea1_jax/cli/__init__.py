@@ -49,6 +49,7 @@ from codea1_jax.cli._runtime import (
 )
 from codea1_jax.errors import Interrupted, UserError
 from codea1_jax.hosts.device_memory import shortage_named
+from codea1_jax.hosts.devices import faults_named
 
 # In the order of --help.
 COMMANDS = (
@@ -81,7 +82,7 @@ def _run(options: argparse.Namespace, words: Sequence[str]) -> int:
     use_gpus_as_planned()
     logging.getLogger("absl").setLevel(logging.CRITICAL)  # where Orbax warns of our choices, and logs what it raises
     try:
-        with shortage_named():
+        with shortage_named(), faults_named():
             code = options.run(options)
         sys.stdout.flush()
         return code

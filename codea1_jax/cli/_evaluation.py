@@ -171,8 +171,10 @@ def make_source(
     if samples:
         return read(samples, problems)
     from codea1_jax.builders.answers import make_player
+    from codea1_jax.hosts.devices import start_devices
     from codea1_jax.rollout import Sampling
 
+    start_devices()
     keep_compiled_programs()
     try:
         sampling = Sampling(options.max_tokens, options.temperature, options.top_p)

@@ -129,6 +129,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def _calibrate(options: argparse.Namespace, config: Config) -> int:
     from codea1_jax.console import print_table
+    from codea1_jax.hosts.devices import start_devices
     from codea1_jax.plan.arithmetic.lengths import read_lengths
     from codea1_jax.plan.calibrate import calibrate
     from codea1_jax.plan.table import calibrated_document, calibrated_table
@@ -138,6 +139,7 @@ def _calibrate(options: argparse.Namespace, config: Config) -> int:
     if options.calibration is not None:
         raise UserError("--calibrate measures what --calibration reads: pass one of them")
     lengths = None if options.lengths is None else read_lengths(options.lengths)
+    start_devices()
     with progress() as watch:
         phases = calibrate(config, options.fill, watch, lengths)
     if options.json:

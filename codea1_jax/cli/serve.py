@@ -56,8 +56,10 @@ def _run(options: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         raise UserError(f"serving needs {error.name}: pip install 'codea1-jax[serve,jetstream]'") from error
     from codea1_jax.console import log_to_stderr
+    from codea1_jax.hosts.devices import start_devices
 
     log_to_stderr()
+    start_devices()
     keep_compiled_programs()
     address = Address(options.host, options.port, options.grpc_port, token)
     address.check_free()  # before the weights are loaded

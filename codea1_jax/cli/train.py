@@ -43,11 +43,13 @@ def _run(options: argparse.Namespace) -> int:
 
 def _train(config: Config, trained: str, *, resume: bool) -> None:
     from codea1_jax.console import log_to_stderr, print_table
+    from codea1_jax.hosts.devices import start_devices
     from codea1_jax.hosts.gather import is_writer
     from codea1_jax.run.summary import table
     from codea1_jax.trainer import Trainer
 
     log_to_stderr(logging.INFO if is_writer() else logging.WARNING)
+    start_devices()
     keep_compiled_programs()
     with Trainer(config, resume=resume) as trainer:
         results = trainer.train()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from codea1_jax.config.checkpoint import CheckpointConfig
 from codea1_jax.config.data import DataConfig
@@ -23,6 +23,7 @@ from codea1_jax.config.sandbox import SandboxConfig
 from codea1_jax.config.section import Section
 from codea1_jax.config.train import TrainConfig
 from codea1_jax.config.warm_start import WarmStartConfig
+from codea1_jax.models.chips import find_hardware
 
 Reading = Literal["commonmark", "paper"]
 
@@ -59,6 +60,13 @@ class Config(Section):
     sandbox: SandboxConfig = SandboxConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
     offload: OffloadConfig = OffloadConfig()
+
+    @field_validator("hardware")
+    @classmethod
+    def _known_hardware(cls, name: str | None) -> str | None:
+        if name is not None:
+            find_hardware(name)
+        return name
 
     @model_validator(mode="after")
     def _fits_together(self) -> Config:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
-from codea1_jax.models.chips import CHIPS
+from codea1_jax.hosts.devices import PLATFORMS, cause_and_fix, fault_of, overlooked, tpus, unsupported
 from sandbox.host.doctor import Finding
 
 if TYPE_CHECKING:
@@ -78,17 +78,17 @@ def find_devices(hosts: int) -> tuple[Finding, Devices | None]:
     """
     import jax  # noqa: PLC0415  versions are checked before it is imported
 
-    chips, here = _tpus()
+    chips, here = tpus()
     if hosts > 1 and chips:
         jax.config.update("jax_platforms", "cpu")
         detail = f"{chips} TPU chips, on one of {hosts} hosts (not started: that takes all hosts at once)"
         return Finding("devices", True, detail), Devices("tpu", here, hosts)
     try:
         devices = jax.devices()
-    except RuntimeError as error:
-        asked = os.environ.get("JAX_PLATFORMS", "")
-        fix = f"unset JAX_PLATFORMS (it is {asked!r}), or pip install 'codea1-jax[cuda12]' or 'codea1-jax[tpu]'"
-        return Finding("devices", False, str(error).strip().splitlines()[0], fix), None
+    except (RuntimeError, AssertionError) as error:
+        if (fault := fault_of(error)) is None:
+            raise
+        return Finding("devices", False, *cause_and_fix(fault)), None
     found = Devices(devices[0].platform, len(devices), hosts)
     kinds = sorted({device.device_kind for device in devices})
     detail = f"{len(devices)} x {', '.join(kinds)} ({found.platform})"
@@ -97,13 +97,13 @@ def find_devices(hosts: int) -> tuple[Finding, Devices | None]:
     memory = [stats["bytes_limit"] for device in devices if (stats := device.memory_stats())]
     if memory:
         detail += f", {min(memory) / GIB:.1f} GiB each"
-    extra = _overlooked(found.platform)
-    if extra is None:
+    fault = unsupported(devices[0]) or overlooked(found.platform)
+    if fault is None:
         return Finding("devices", True, detail), found
-    if os.environ.get("JAX_PLATFORMS") == "cpu":
-        return Finding("devices", None, f"{detail}; JAX_PLATFORMS=cpu leaves an accelerator unused"), found
-    fix = f"pip install 'codea1-jax[{extra}]'"
-    return Finding("devices", False, f"{detail}; an accelerator is not used", fix), None
+    if os.environ.get(PLATFORMS) == "cpu":
+        return Finding("devices", None, f"{detail}; {PLATFORMS}=cpu leaves an accelerator unused"), found
+    cause, fix = cause_and_fix(fault)
+    return Finding("devices", False, f"{detail}; {cause}", fix), None
 
 
 def find_memory() -> Finding:
@@ -158,24 +158,3 @@ def _is_of(requirement: Requirement, extra: str) -> bool:
 def _is_met(requirement: Requirement) -> bool:
     here = version(requirement.name)
     return here != "none" and requirement.specifier.contains(here, prereleases=True)
-
-
-def _overlooked(platform: str) -> str | None:
-    """The extra for an accelerator that is here while JAX uses the CPU; None if there is none."""
-    from jax._src import hardware_utils  # noqa: PLC0415  what JAX's own warning looks at has no public name
-
-    if platform != "cpu":
-        return None
-    if hardware_utils.has_visible_nvidia_gpu():
-        return "cuda12"
-    chips, _ = _tpus()
-    return "tpu" if chips else None
-
-
-def _tpus() -> tuple[int, int]:
-    """The TPU chips on this host's bus, and how many devices they are."""
-    from jax._src import hardware_utils  # noqa: PLC0415  as above
-
-    chips, version = hardware_utils.num_available_tpu_chips_and_device_id()
-    known = CHIPS.get(version.name) if version is not None else None
-    return chips, chips * (known.cores if known else 1)

@@ -27,6 +27,7 @@ from codea1_jax.errors import Interrupted, UserError
 from codea1_jax.hosts.agreement import agreeing
 from codea1_jax.hosts.death_notice import DeathNotice
 from codea1_jax.hosts.device_memory import is_shortage
+from codea1_jax.hosts.devices import tpus
 from codea1_jax.hosts.gather import is_writer
 from codea1_jax.xla_flags import known_flags
 
@@ -126,7 +127,7 @@ class _Board:
 def _in_cluster() -> bool:
     step = int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) > 1
     workers = "," in os.environ.get("TPU_WORKER_HOSTNAMES", "")
-    return step or workers or os.environ.get("JAX_PLATFORMS") == "tpu"
+    return step or workers or (os.environ.get("JAX_PLATFORMS") == "tpu" and tpus()[0] > 0)
 
 
 def _wait_for_every_device() -> None:

@@ -13,6 +13,8 @@ from codea1_jax.errors import UserError
 GIB = 2**30
 GPUS_PER_HOST = 8
 CHIPS_PER_HOST = 4  # of a TPU slice with several hosts
+OLDEST_GPU = 8, 0  # compute capability from which on XLA compiles Triton's kernels, as those of attention are
+_OLDEST_FP8 = 8, 9  # from which on they can read eight-bit floats: for older GPUs the compiler aborts the process
 WHOLE_HOST = 8  # chips of the largest two-dimensional slice on one host
 
 
@@ -64,6 +66,21 @@ CHIPS = {
 }
 
 _BY_KIND = {kind: chip for chip in CHIPS.values() for kind in chip.kinds}
+
+
+def compute_capability(device: Any) -> tuple[int, int] | None:
+    """Of an NVIDIA GPU; None for every other device of JAX's."""
+    found = re.fullmatch(r"(\d+)\.(\d+)", getattr(device, "compute_capability", ""))
+    return None if found is None else (int(found[1]), int(found[2]))
+
+
+def check_fp8(device: Any) -> None:
+    """Raises UserError for a GPU whose kernels cannot read eight-bit floats."""
+    capability = compute_capability(device)
+    if capability is not None and capability < _OLDEST_FP8:
+        raise UserError(
+            f"rollout.kv_cache_dtype=fp8: {device.device_kind} cannot read it; set rollout.kv_cache_dtype=auto"
+        )
 
 
 def peak_flops(devices: Iterable[Any]) -> float | None:
@@ -118,6 +135,6 @@ def unknown_hardware(name: str) -> UserError:
     """The refusal of a name."""
     flat, deep, gpus = (", ".join(k for k, chip in CHIPS.items() if chip.dimensions == n) for n in (2, 3, 0))
     return UserError(
-        f"--topology {name}: unknown; known are {flat} with :2x2, 2x4, 4x4, 4x8, 8x8, 8x16, 16x16; "
+        f"{name} is not known hardware; known are {flat} with :2x2, 2x4, 4x4, 4x8, 8x8, 8x16, 16x16; "
         f"{deep} with :2x2x1, 2x2x2, 2x2x4, 2x4x4, 4x4x4 and larger; {gpus} with a count, as in h100:8"
     )

@@ -15,6 +15,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree, UInt32
 
 from codea1_jax.models.attention import choose_kernel, prefill_attention
 from codea1_jax.models.attention.sight import Sight
+from codea1_jax.models.chips import check_fp8
 from codea1_jax.models.layout import everywhere, fitting_spec, on_shards, using
 from codea1_jax.models.qwen2 import Params, Qwen2, output_table
 from codea1_jax.models.sharding import batch_shards
@@ -131,7 +132,10 @@ def _cache_maker(model: Qwen2, capacity: Capacity, mesh: Mesh) -> Callable[[], C
 
 
 def _maker(model: Qwen2, capacity: Capacity, mesh: Mesh) -> Callable[[], Cache]:
-    reader = reader_for(mesh.devices.flat[0].platform)
+    device = mesh.devices.flat[0]
+    reader = reader_for(device.platform)
+    if capacity.fp8:
+        check_fp8(device)
     dtype = reader.fp8 if capacity.fp8 else model.dtype
     return partial(empty_cache, model.config, capacity, dtype, reader.lanes)
 

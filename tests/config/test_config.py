@@ -251,3 +251,9 @@ def test_a_truth_value_is_no_number(word, tmp_path):
     assert "steps: " in (said := refusal(preset, f"steps={word}", schema=Outer)) and "is a truth value" in said
     assert "inner.rate: " in refusal(preset, f"inner.rate={word}", schema=Outer)
     assert "checkpoint.every: " in refusal("micro/a1", f"checkpoint.every={word}")
+
+
+@pytest.mark.parametrize("name", ["h10:8", "v5e", "v5e:4x4x4", "h100:0", "H100:8", "h100:2x4", ""])
+def test_a_typo_in_hardware_is_refused_with_the_configuration(name):
+    line = refusal("1.5b/a1", f"hardware='{name}'")
+    assert "hardware: " in line and f"{name} is not known hardware; known are " in line and "h100:8" in line

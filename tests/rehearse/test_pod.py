@@ -76,9 +76,6 @@ def test_devices_are_shared_out_and_no_cluster_accelerator_or_unknown_flag_is_se
     monkeypatch.setenv("XLA_FLAGS", "--xla_a=1 --xla_force_host_platform_device_count=3")
     monkeypatch.setenv("TPU_WORKER_HOSTNAMES", "a,b")
     environment = Pod(4, 16, tmp_path, tmp_path, ("--xla_b=2", "--xla_dump_to=")).environment
-    assert environment["XLA_FLAGS"].split() == [
-        "--xla_a=1",
-        "--xla_dump_to=",
-        "--xla_force_host_platform_device_count=4",
-    ]
+    own = "--xla_force_host_platform_device_count=4"
+    assert environment["XLA_FLAGS"].split() == ["--xla_a=1", "--xla_dump_to=", own]
     assert environment["JAX_PLATFORMS"] == "cpu" and "TPU_WORKER_HOSTNAMES" not in environment

@@ -1,0 +1,150 @@
+"""The devices that JAX is to use here; one that is missing, busy or not supported is named in one line with a fix."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from codea1_jax.errors import UserError
+from codea1_jax.models.chips import CHIPS, OLDEST_GPU, compute_capability
+
+logger = logging.getLogger(__name__)
+
+PLATFORMS = "JAX_PLATFORMS"
+# What JAX, XLA and libtpu write where there is no device; other reasons may pass, as when another process holds it.
+_ABSENT = r"known backends|No jellyfish device|no devices|supported devices|No visible GPU|CUDA_ERROR_NO_DEVICE"
+
+
+class DeviceUnavailable(OSError):
+    """A device is here, but it does not start, as when another process holds it."""
+
+
+Fault = UserError | DeviceUnavailable
+"""Why there are no devices: the cause, "; " and the fix. Where the same command may succeed later, the second."""
+
+
+def start_devices() -> None:
+    """Starts JAX's backend. Must be called once the processes of a run have met.
+
+    Raises UserError if the devices that are asked for are not here or not supported, DeviceUnavailable if they do not
+    start.
+    """
+    import jax  # noqa: PLC0415  commands that need no devices import this module
+
+    with faults_named():
+        devices = jax.devices()
+    fault = unsupported(devices[0])
+    if fault is None and os.environ.get(PLATFORMS) != "cpu":
+        fault = overlooked(devices[0].platform)
+        if isinstance(fault, UserError):  # as on a desktop: nobody has asked for its GPU
+            logger.warning("%s: this runs on the CPU", cause_and_fix(fault)[0])
+            return
+    if fault is not None:
+        raise fault
+
+
+@contextmanager
+def faults_named() -> Iterator[None]:
+    """Turns JAX's errors about devices into UserError or DeviceUnavailable; all others pass as they are."""
+    try:
+        yield
+    except (RuntimeError, AssertionError) as error:
+        if (fault := fault_of(error)) is None:
+            raise
+        raise fault from error
+
+
+def fault_of(error: BaseException) -> Fault | None:
+    """What an error of JAX's means for the devices; None if it is about something else."""
+    if isinstance(error, AssertionError):  # how JAX ends where CUDA is asked for and no GPU is visible
+        frames = traceback.extract_tb(error.__traceback__)
+        known = bool(frames) and frames[-1].filename.endswith("xla_bridge.py")
+        return _missing("no NVIDIA GPU is visible") if known else None
+    found = re.match(r"Unable to initialize backend '.*?': (.*?)\.?(?: \((?:set|you may) .*\))?$", _first_line(error))
+    if not isinstance(error, RuntimeError) or found is None:
+        return None
+    if re.search(_ABSENT, found[1]):
+        return _missing(found[1])
+    return DeviceUnavailable(
+        f"the device does not start ({found[1]}); end the process that holds it, which `nvidia-smi` or "
+        "`lsof /dev/accel* /dev/vfio/*` shows, and try again"
+    )
+
+
+def unsupported(device: Any) -> UserError | None:
+    """Why a device of JAX's cannot be used; None if it can."""
+    if not hasattr(device, "compute_capability"):  # not a GPU
+        return None
+    capability = compute_capability(device)
+    if capability is None:
+        return UserError(f"{device.device_kind}: only NVIDIA's GPUs are supported; set {PLATFORMS}=cpu to use the CPU")
+    if capability < OLDEST_GPU:
+        here, least = ("{}.{}".format(*numbers) for numbers in (capability, OLDEST_GPU))
+        return UserError(
+            f"{device.device_kind}: its compute capability is {here}, and the kernels need {least} or later; use a GPU "
+            f"of 2020 or later (A100, RTX 30, A10, L4 and newer), or set {PLATFORMS}=cpu to use the CPU"
+        )
+    return None
+
+
+def overlooked(platform: str) -> Fault | None:
+    """Why JAX uses `platform`, the CPU, though an accelerator is here; None if none is."""
+    from jax._src import hardware_utils  # noqa: PLC0415  what JAX's own warning looks at has no public name
+
+    gpu = hardware_utils.has_visible_nvidia_gpu()
+    if platform != "cpu" or not (gpu or tpus()[0]):
+        return None
+    extra, kind = ("cuda12", "an NVIDIA GPU") if gpu else ("tpu", "a TPU")
+    reason = _why_not("cuda" if gpu else "tpu")
+    if reason is not None:
+        return DeviceUnavailable(
+            f"{kind} is here, but does not start ({reason}); end the process that holds it or check its driver, or set "
+            f"{PLATFORMS}=cpu to use the CPU"
+        )
+    return UserError(
+        f"{kind} is here, but JAX has no support for it installed; pip install 'codea1-jax[{extra}]', or set "
+        f"{PLATFORMS}=cpu to use the CPU"
+    )
+
+
+def tpus() -> tuple[int, int]:
+    """The TPU chips on this host's bus, and how many devices they are."""
+    from jax._src import hardware_utils  # noqa: PLC0415  as above
+
+    chips, version = hardware_utils.num_available_tpu_chips_and_device_id()
+    known = CHIPS.get(version.name) if version is not None else None
+    return chips, chips * (known.cores if known else 1)
+
+
+def cause_and_fix(fault: Fault) -> tuple[str, str]:
+    """The two parts of its message."""
+    cause, _, fix = str(fault).rpartition("; ")
+    return cause, fix
+
+
+def _missing(reason: str) -> UserError:
+    return UserError(
+        f"{PLATFORMS}={os.environ.get(PLATFORMS, '')}: there is no such device here ({reason}); unset it, set it to "
+        "cpu, or install what JAX needs for the device: codea1-jax[cuda12], codea1-jax[cuda13] or codea1-jax[tpu]"
+    )
+
+
+def _why_not(platform: str) -> str | None:
+    """Why a platform did not start; None if JAX does not know it."""
+    import jax  # noqa: PLC0415  as above
+
+    try:
+        jax.devices(platform)
+    except RuntimeError as error:
+        found = re.match(r"Backend '.*?' failed to initialize: (.*?)(\.+ Available backends.*)?$", _first_line(error))
+        return found[1] if found else None
+    return None
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0]

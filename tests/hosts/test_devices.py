@@ -1,0 +1,119 @@
+"""Devices that are missing, busy or not supported: one line with the fix, in every command."""
+
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import jax
+import pytest
+from jax._src import hardware_utils
+
+from codea1_jax import cli
+from codea1_jax.errors import UserError
+from codea1_jax.hosts import devices
+from codea1_jax.hosts.devices import DeviceUnavailable, fault_of, faults_named, overlooked, start_devices, unsupported
+from codea1_jax.models.chips import check_fp8
+
+# What JAX has been seen to raise, after the name of the backend, and whether the device is merely busy.
+SEEN = [
+    ("Backend 'tppu' is not in the list of known backends: ['cpu', 'tpu'].", False),
+    ("NOT_FOUND: TPU initialization failed: No jellyfish device found.", False),
+    ("FAILED_PRECONDITION: No visible GPU devices.", False),
+    ("INTERNAL: no supported devices found for platform CUDA", False),
+    ("ABORTED: The TPU is already in use by process with pid 4242.", True),
+    ("ABORTED: Internal error when accessing libtpu multi-process lockfile. Run ...", True),
+    ("INTERNAL: CUDA_ERROR_DEVICE_UNAVAILABLE: CUDA-capable device(s) is/are busy or unavailable", True),
+]
+ADVICE = " (set JAX_PLATFORMS='' to automatically choose an available backend)"
+
+
+@pytest.mark.parametrize(("reason", "passing"), SEEN)
+def test_what_jax_raises_becomes_one_line_with_the_fix_and_the_exit_code(reason, passing, monkeypatch, capsys):
+    monkeypatch.setenv("JAX_PLATFORMS", "tpu")
+
+    def fail(*_):
+        raise RuntimeError(f"Unable to initialize backend 'tpu': {reason}{ADVICE}\nand more")
+
+    monkeypatch.setattr(cli.presets, "_run", fail)
+    assert cli.main(["presets"]) == (1 if passing else 2)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert reason.rstrip(".") in line and ADVICE not in line and "and more" not in line
+    assert "try again" in line if passing else line.startswith("codea1: JAX_PLATFORMS=tpu: there is no such device")
+
+
+def test_other_errors_pass_as_they_are():
+    for error in (RuntimeError("the weights are odd"), AssertionError("a defect"), ValueError("Unable to initialize")):
+        assert fault_of(error) is None
+        with pytest.raises(type(error), match=str(error)), faults_named():
+            raise error
+
+
+@pytest.mark.parametrize("asked", ["cuda", "cpuu"])
+def test_a_device_that_is_not_here_is_one_line_of_doctor_and_of_other_commands(asked, tmp_path):
+    """In processes of their own, for JAX starts once: `cuda` fails another way than other names."""
+    environment = os.environ | {"JAX_PLATFORMS": asked, "CUDA_VISIBLE_DEVICES": ""}
+    commands = ["doctor"], ["train", "micro/a1", "run.directory=run"], ["serve", "nothing"]
+    program = f"import sys\nfrom codea1_jax import cli\nfor words in {commands!r}:\n    print('code', cli.main(words))"
+    run = [sys.executable, "-c", program]
+    done = subprocess.run(run, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=100)
+    assert "Traceback" not in done.stderr
+    assert [line for line in done.stdout.splitlines() if line.startswith("code ")] == ["code 1", "code 2", "code 2"]
+    assert f"FAIL devices          JAX_PLATFORMS={asked}: there is no such device here" in done.stdout
+    assert "-> unset it, set it to cpu, or install" in done.stdout
+    lines = [line for line in done.stderr.splitlines() if line.startswith("codea1: ")]
+    assert len(lines) == 2 and all(line.startswith(f"codea1: JAX_PLATFORMS={asked}: ") for line in lines)
+    assert not (tmp_path / "run").exists()
+
+
+def as_devices(monkeypatch, **attributes):
+    device = SimpleNamespace(**{"platform": "cpu", "device_kind": "cpu"} | attributes)
+    monkeypatch.setattr(jax, "devices", lambda *platform: [device])
+
+
+def test_an_accelerator_that_does_not_start_is_not_replaced_by_the_cpu(monkeypatch, caplog):
+    monkeypatch.setattr(hardware_utils, "has_visible_nvidia_gpu", lambda: True)
+    here = jax.devices()
+
+    def fail(platform=None):
+        if platform is None:
+            return here
+        raise RuntimeError(f"Backend 'cuda' failed to initialize: {reason}. Available backends are ['cpu']")
+
+    monkeypatch.setattr(jax, "devices", fail)
+    monkeypatch.delenv("JAX_PLATFORMS", raising=False)
+    reason = "INTERNAL: the card is busy"
+    with pytest.raises(DeviceUnavailable, match=r"does not start \(INTERNAL: the card is busy\); .*cpu"):
+        start_devices()
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    start_devices()  # as asked
+    monkeypatch.delenv("JAX_PLATFORMS", raising=False)
+    monkeypatch.setattr(devices, "_why_not", lambda platform: None)  # JAX without its plugin
+    start_devices()
+    assert "this runs on the CPU" in caplog.text
+    assert "pip install 'codea1-jax[cuda12]'" in str(overlooked("cpu"))
+    assert overlooked("gpu") is None
+
+
+@pytest.mark.parametrize(
+    ("capability", "refused"),
+    [
+        ("7.5", "7.5, and the kernels need 8.0"),
+        ("6.1", "6.1, and"),
+        ("gfx942", "only NVIDIA"),
+        ("8.0", ""),
+        ("12.0", ""),
+    ],
+)
+def test_a_card_without_kernels_is_refused_at_the_start(capability, refused, monkeypatch):
+    as_devices(monkeypatch, platform="gpu", device_kind="Some card", compute_capability=capability)
+    if not refused:
+        start_devices()
+        return
+    with pytest.raises(UserError, match=f"Some card: .*{refused}.*JAX_PLATFORMS=cpu"):
+        start_devices()
+
+
+def test_a_cpu_and_a_tpu_have_no_compute_capability(monkeypatch):
+    assert unsupported(jax.devices()[0]) is None
+    check_fp8(jax.devices()[0])
