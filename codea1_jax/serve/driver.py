@@ -17,6 +17,7 @@ from codea1_jax.rollout.jetstream.tokenizer import EngineTokenizer
 from codea1_jax.rollout.schedule import sample_key
 from codea1_jax.serve.jobs import Channel, Job
 from codea1_jax.serve.orders import BadRequest, Busy, Limits, Order, sampling_of
+from codea1_jax.serve.text import TokenBytes
 
 
 class EngineFailure(RuntimeError):
@@ -38,6 +39,7 @@ class Driver(orchestrator.Driver):
         on_failure: Callable[[Exception], Any],
     ) -> None:
         self.limits = limits
+        self.bytes_of = TokenBytes(tokenizer)
         self._tokenizer = tokenizer
         self._open: dict[int, Job] = {}
         self._watch = _Watch(on_failure)
@@ -89,7 +91,7 @@ class Driver(orchestrator.Driver):
         return Order(prompt, sampling_of(request.max_tokens, temperature=0.0))
 
     def _place(self, order: Order, channel: AsyncMultifuture) -> None:
-        job = Job(order, self._tokenizer.decode, channel, self._forget)
+        job = Job(order, self.bytes_of, channel, self._forget)
         self._open[id(job)] = job
         super().place_request_on_prefill_queue(job)
 

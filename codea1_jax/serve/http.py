@@ -1,12 +1,12 @@
 """The HTTP service: OpenAI's /v1/models, /v1/completions and /v1/chat/completions, /health (/healthz) and /metrics.
 
-With a token, requests under /v1 must carry ``Authorization: Bearer TOKEN``.
+With a token, requests under /v1 must carry ``Authorization: Bearer TOKEN``. Every error is a JSON object as OpenAI's.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import hmac
 import json
 import time
 from collections.abc import Awaitable, Callable
@@ -21,7 +21,9 @@ from codea1_jax.serve.jobs import Channel
 from codea1_jax.serve.metrics import Metrics
 from codea1_jax.serve.openai_answers import Answer, error_body
 from codea1_jax.serve.openai_requests import ChatRequest, CompletionRequest, orders_of, parse
-from codea1_jax.serve.orders import BadRequest, Busy
+from codea1_jax.serve.orders import BadRequest, Busy, Order
+from sandbox.remote.bearer import authorizes
+from sandbox.remote.connections import held, hung_up_on_unless_read, received, sent
 
 MAX_REQUEST = 16 << 20  # bytes
 
@@ -57,7 +59,7 @@ def make_app(served: Served, token: str) -> web.Application:
     app.router.add_get("/healthz", service.health)
     app.router.add_get("/metrics", service.show_metrics)
     app.router.add_get("/v1/models", service.models)
-    app.router.add_get("/v1/models/{name}", service.model)
+    app.router.add_get("/v1/models/{name:.+}", service.model)
     app.router.add_post("/v1/completions", service.completions)
     app.router.add_post("/v1/chat/completions", service.chat)
     return app
@@ -65,19 +67,18 @@ def make_app(served: Served, token: str) -> web.Application:
 
 async def _answered(request: web.Request, handler: _Handler, token: str) -> web.StreamResponse:
     """The handler's response, or the error's."""
-    sent = request.headers.get("Authorization", "")
-    if token and request.path.startswith("/v1/") and not hmac.compare_digest(sent.encode(), f"Bearer {token}".encode()):
+    if request.path.startswith("/v1/") and not authorizes(request.headers.get("Authorization", ""), token):
         return _error(401, "a bearer token is needed", "authentication_error", "invalid_api_key")
     try:
         return await handler(request)
     except BadRequest as error:
-        return _error(400, str(error), "invalid_request_error", param=error.param)
+        return _error(error.status, str(error), "invalid_request_error", error.code, error.param)
     except Busy as error:
         return _error(429, str(error), "rate_limit_error")
     except EngineFailure as error:
         return _error(500, str(error), "server_error")
-    except web.HTTPException as error:  # no such path or method, or a body that is too large
-        return _error(error.status, error.reason, "invalid_request_error")
+    except web.HTTPException as error:  # no such path or method, or a body that is too large or too slow
+        return _error(error.status, error.text or error.reason, "invalid_request_error")
 
 
 def _error(status: int, message: str, kind: str, code: str | None = None, param: str | None = None) -> web.Response:
@@ -101,8 +102,8 @@ class _Service:
         return web.json_response({"object": "list", "data": [self._card()]})
 
     async def model(self, request: web.Request) -> web.Response:
-        asked = request.match_info["name"]
-        return web.json_response(self._card()) if asked == self._served.name else self._no_model(asked)
+        self._require(request.match_info["name"])
+        return web.json_response(self._card())
 
     def _card(self) -> dict[str, Any]:
         """The model as OpenAI's and vLLM's clients read it."""
@@ -117,22 +118,30 @@ class _Service:
             "max_model_len": limits.prompt + limits.response,
         }
 
-    def _no_model(self, asked: str) -> web.Response:
-        message = f"there is no model {asked!r} here, only {self._served.name!r}"
-        return _error(404, message, "invalid_request_error", "model_not_found")
+    def _require(self, model: str) -> None:
+        if model != self._served.name:
+            message = f"there is no model {model!r} here, only {self._served.name!r}"
+            raise BadRequest(message, "model", status=404, code="model_not_found")
 
     async def completions(self, request: web.Request) -> web.StreamResponse:
-        return await self._generate(request, parse(CompletionRequest, await _json(request)))
+        return await self._generate(request, CompletionRequest)
 
     async def chat(self, request: web.Request) -> web.StreamResponse:
-        return await self._generate(request, parse(ChatRequest, await _json(request)))
+        return await self._generate(request, ChatRequest)
 
-    async def _generate(self, request: web.Request, asked: CompletionRequest | ChatRequest) -> web.StreamResponse:
-        served = self._served
-        if asked.model != served.name:
-            return self._no_model(asked.model)
+    async def _generate(self, request: web.Request, kind: type[CompletionRequest | ChatRequest]) -> web.StreamResponse:
+        body = await received(request)
+        with held(request):
+            # Elsewhere, for a long text would hold up everybody's.
+            asked, orders, answer = await asyncio.to_thread(self._read, kind, body)
+            return await self._answer(request, asked, self._served.driver.submit(orders), answer)
+
+    def _read(
+        self, kind: type[CompletionRequest | ChatRequest], body: bytes
+    ) -> tuple[CompletionRequest | ChatRequest, list[Order], Answer]:
+        served, asked = self._served, parse(kind, body)
+        self._require(asked.model)
         prompts = asked.prompts(served.tokenizer)
-        channel = served.driver.submit(orders_of(asked, prompts, served.driver.limits))
         answer = Answer(
             model=served.name,
             chat=isinstance(asked, ChatRequest),
@@ -140,15 +149,20 @@ class _Service:
             logprobs=asked.wants_logprobs,
             echoed=asked.echoed(served.tokenizer),
             samples=asked.n,
-            decode=served.tokenizer.decode,
+            bytes_of=served.driver.bytes_of,
         )
+        return asked, orders_of(asked, prompts, served.driver.limits), answer
+
+    async def _answer(
+        self, request: web.Request, asked: CompletionRequest | ChatRequest, channel: Channel, answer: Answer
+    ) -> web.StreamResponse:
         try:
             if asked.stream:
                 usage = asked.stream_options is not None and asked.stream_options.include_usage
                 return await self._stream(request, channel, answer, usage)
             async for pieces in channel:
                 answer.add(pieces)
-            return web.json_response(answer.whole())
+            return await sent(request, web.json_response(answer.whole()))
         finally:
             channel.cancel()  # frees the slots of a client that has gone
             self.metrics.prompt_tokens.inc(answer.usage.prompt)
@@ -159,33 +173,27 @@ class _Service:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
         with contextlib.suppress(ConnectionResetError):
             await response.prepare(request)
-            await _send_events(response, channel, answer, usage)
+
+            async def send(event: str) -> None:
+                async with hung_up_on_unless_read(request):
+                    await response.write(f"data: {event}\n\n".encode())
+
+            await _send_events(send, channel, answer, usage)
         return response
 
 
-async def _send_events(response: web.StreamResponse, channel: Channel, answer: Answer, usage: bool) -> None:
+async def _send_events(send: Callable[[str], Awaitable[None]], channel: Channel, answer: Answer, usage: bool) -> None:
     """The answer in pieces. An error after the first piece can only be reported as another event."""
     begun: set[int] = set()
     try:
         async for pieces in channel:
             answer.add(pieces)
             for piece in pieces:
-                await _send(response, answer.chunk(piece, first=piece.choice not in begun))
+                await send(json.dumps(answer.chunk(piece, first=piece.choice not in begun)))
                 begun.add(piece.choice)
     except EngineFailure as error:
-        await _send(response, error_body(str(error), "server_error"))
+        await send(json.dumps(error_body(str(error), "server_error")))
     else:
         if usage:
-            await _send(response, answer.usage_chunk())
-        await response.write(b"data: [DONE]\n\n")
-
-
-async def _send(response: web.StreamResponse, event: dict[str, Any]) -> None:
-    await response.write(f"data: {json.dumps(event)}\n\n".encode())
-
-
-async def _json(request: web.Request) -> Any:
-    try:
-        return json.loads(await request.read())
-    except ValueError as error:
-        raise BadRequest(f"the body is not JSON: {error}") from error
+            await send(json.dumps(answer.usage_chunk()))
+        await send("[DONE]")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +14,15 @@ from codea1_jax.serve.text import TextStream
 
 @dataclass
 class Piece(ReturnSample):
-    """What a block added to one sample: text, by characters, and tokens with their logprobs.
+    """What a block added to one sample: text, by characters, and its tokens with their logprobs.
 
+    offsets: where in the sample's text each token begins.
     choice: the sample's number in the answer.
     finish: "stop" or "length" with a sample's last piece.
     """
 
     logprobs: list[float]
+    offsets: list[int]
     choice: int
     finish: str | None
 
@@ -49,7 +51,7 @@ class Job(orchestrator.ActiveRequest):
     def __init__(
         self,
         order: Order,
-        decode: Callable[[Iterable[int]], str],
+        bytes_of: Callable[[int], bytes],
         channel: AsyncMultifuture[Any],
         done: Callable[[Job], None],
     ) -> None:
@@ -57,7 +59,7 @@ class Job(orchestrator.ActiveRequest):
             max_tokens=order.sampling.max_new_tokens, return_channel=channel, is_client_side_tokenization=True
         )
         self.order = order
-        self._texts = [TextStream(decode, order.stop) for _ in range(order.samples)]
+        self._texts = [TextStream[Token](bytes_of, order.stop) for _ in range(order.samples)]
         self._drawn = [0] * order.samples
         self._finished = [False] * order.samples
         self._done = done
@@ -79,11 +81,16 @@ class Job(orchestrator.ActiveRequest):
         self._drawn[row] += len(tokens)
         full = self._drawn[row] >= self.max_tokens
         ended = bool(self.complete[row])
-        text = self._texts[row].feed(tokens, last=ended or full)
+        text, shown = self._texts[row].feed(tokens, last=ended or full)
         finish = None
         if ended or full or self._texts[row].stopped:
             finish = "length" if full and not self._texts[row].stopped else "stop"
             self._finished[row] = self.complete[row] = True
-        logprobs = [token.logprob for token in tokens]
-        # Split into characters, because the gRPC service reads a whole string such as "<0x41>" as a byte.
-        return Piece(list(text), [int(token) for token in tokens], logprobs, self.order.choice + row, finish)
+        return Piece(
+            text=list(text),  # in characters, because the gRPC service reads a whole string such as "<0x41>" as a byte
+            token_ids=[int(token) for token, _ in shown],
+            logprobs=[token.logprob for token, _ in shown],
+            offsets=[offset for _, offset in shown],
+            choice=self.order.choice + row,
+            finish=finish,
+        )

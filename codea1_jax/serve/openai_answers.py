@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from codea1_jax.serve.jobs import Piece
+from codea1_jax.serve.text import TokenBytes
 
 Json = dict[str, Any]
 
@@ -36,12 +37,14 @@ class _Choice:
     text: list[str] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)
     finish: str | None = None
 
     def add(self, piece: Piece) -> None:
         self.text += piece.text
         self.tokens += piece.token_ids
         self.logprobs += piece.logprobs
+        self.offsets += piece.offsets
         self.finish = piece.finish
 
 
@@ -60,13 +63,13 @@ class Answer:
         logprobs: bool,
         echoed: Sequence[str],
         samples: int,
-        decode: Callable[[Iterable[int]], str],
+        bytes_of: TokenBytes,
     ) -> None:
         self.usage = Usage(prompt_tokens)
         self._chat = chat
         self._logprobs = logprobs
         self._echoed = [text for text in echoed for _ in range(samples)]
-        self._decode = decode
+        self._bytes_of = bytes_of
         self._choices: dict[int, _Choice] = {}
         self._head = {
             "id": ("chatcmpl-" if chat else "cmpl-") + secrets.token_hex(12),
@@ -110,14 +113,21 @@ class Answer:
         return {**shared, "delta": {"role": "assistant", "content": text} if first else {"content": text}}
 
     def _logprobs_of(self, choice: _Choice) -> Json | None:
-        """The logprobs of the sampled tokens, over the whole vocabulary at the sampling temperature."""
+        """The logprobs of the sampled tokens, over the whole vocabulary at the sampling temperature.
+
+        A token that is a part of a character is U+FFFD, and has its offset. In a chat its bytes are shown as well.
+        """
         if not self._logprobs:
             return None
-        texts = [self._decode([token]) for token in choice.tokens]
+        texts = [self._bytes_of.text(token) for token in choice.tokens]
+        numbers = choice.logprobs
         if not self._chat:
-            return {"tokens": texts, "token_logprobs": choice.logprobs, "top_logprobs": None, "text_offset": []}
-        pairs = zip(texts, choice.logprobs, strict=True)
-        content = [{"token": text, "logprob": number, "bytes": None, "top_logprobs": []} for text, number in pairs]
+            return {"tokens": texts, "token_logprobs": numbers, "top_logprobs": None, "text_offset": choice.offsets}
+        each = [list(self._bytes_of(token)) for token in choice.tokens]
+        content = [
+            {"token": text, "logprob": number, "bytes": bytes_, "top_logprobs": []}
+            for text, number, bytes_ in zip(texts, numbers, each, strict=True)
+        ]
         return {"content": content, "refusal": None}
 
 

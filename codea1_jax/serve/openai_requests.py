@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
+from jinja2 import TemplateError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from codea1_jax.config.refusals import describe
@@ -24,11 +25,20 @@ UNSUPPORTED = {
     "best_of": "ranking samples is not supported: ask for n samples and choose one",
     "logprobs": "logprobs of other tokens are not supported: 0 (in a chat, true) gives those of the sampled ones",
     "top_logprobs": "logprobs of other tokens are not supported: leave it at 0",
+    "logit_bias": "changing logits is not supported: leave it empty",
 }
+MOST_STOPS, LONGEST_STOP = 32, 256  # they are looked for while tokens of everybody are decoded
 
 
 class _Part(BaseModel):
+    """A null is the same as an absence, also of what this server does not know."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, given: Any) -> Any:
+        return {name: value for name, value in given.items() if value is not None} if isinstance(given, dict) else given
 
 
 class StreamOptions(_Part):
@@ -58,13 +68,13 @@ class ChatMessage(_Part):
 
 
 class GenerationRequest(_Part):
-    """What both kinds of request have in common. `top_k` is an extension that other servers have too."""
+    """What both kinds of request have in common. `top_k` is an extension that other servers have too; -1 is all."""
 
     model: str
     max_tokens: int | None = Field(default=None, ge=1)
     temperature: float = Field(default=1.0, ge=0, le=100)
     top_p: float = Field(default=1.0, gt=0, le=1)
-    top_k: int = Field(default=0, ge=0, lt=2**31)
+    top_k: int = Field(default=0, ge=-1, lt=2**31)
     n: int = Field(default=1, ge=1, le=128)
     seed: int | None = None
     stop: str | list[str] | None = None
@@ -75,12 +85,15 @@ class GenerationRequest(_Part):
     presence_penalty: Neutral = 0
     repetition_penalty: One = 1
     min_p: Neutral = 0
+    logit_bias: dict[str, float] = Field(default={}, max_length=0)
 
     def stops(self) -> tuple[str, ...]:
-        """The texts before which samples are cut. Raises BadRequest for an empty one."""
+        """The texts before which samples are cut. Raises BadRequest for an empty or a long one, and for many."""
         stops = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
         if "" in stops:
             raise BadRequest("stop: an empty string stops nothing", "stop")
+        if len(stops) > MOST_STOPS or max(map(len, stops), default=0) > LONGEST_STOP:
+            raise BadRequest(f"stop: at most {MOST_STOPS} strings of {LONGEST_STOP} characters are looked for", "stop")
         return stops
 
 
@@ -136,7 +149,10 @@ class ChatRequest(GenerationRequest):
         """The conversation in tokens. Raises BadRequest if the model has no chat template, or it refuses the turns."""
         if tokenizer.hf.chat_template is None:
             raise BadRequest("this model has no chat template; use /v1/completions")
-        return [tokenizer.encode_chat([message.plain() for message in self.messages])]
+        try:
+            return [tokenizer.encode_chat([message.plain() for message in self.messages])]
+        except (TemplateError, TypeError, ValueError) as error:
+            raise BadRequest(f"messages: the model's chat template refuses them: {error}", "messages") from error
 
     def echoed(self, tokenizer: Tokenizer) -> list[str]:
         """A chat repeats nothing."""
@@ -152,13 +168,13 @@ class ChatRequest(GenerationRequest):
         return self.max_completion_tokens or self.max_tokens or limits.response
 
 
-R = TypeVar("R", CompletionRequest, ChatRequest)
+R = TypeVar("R", bound=GenerationRequest)
 
 
-def parse(kind: type[R], body: Any) -> R:
+def parse(kind: type[R], body: bytes) -> R:
     """A request from its JSON. Raises BadRequest, naming the first field that is wrong."""
     try:
-        return kind.model_validate(body)
+        return kind.model_validate_json(body)
     except ValidationError as error:
         first = error.errors()[0]
         if first["type"] == "value_error":  # our own, which names the field
@@ -176,7 +192,7 @@ def orders_of(
 
     With a seed, the samples depend on it, the prompt, the numbers of the request and nothing else.
     """
-    sampling = sampling_of(request.longest(limits), request.temperature, request.top_p, request.top_k)
+    sampling = sampling_of(request.longest(limits), request.temperature, request.top_p, max(request.top_k, 0))
     seed = secrets.randbits(62) if request.seed is None else request.seed
     return [
         Order(

@@ -10,9 +10,9 @@ from codea1_jax.rollout.requests import Sampling
 class BadRequest(ValueError):
     """A request that cannot be served as it is; the message explains why. `param`: the one at fault, if one is."""
 
-    def __init__(self, message: str, param: str | None = None) -> None:
+    def __init__(self, message: str, param: str | None = None, status: int = 400, code: str | None = None) -> None:
         super().__init__(message)
-        self.param = param
+        self.param, self.status, self.code = param, status, code
 
 
 class Busy(RuntimeError):

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from aiohttp import web
-
+from codea1_jax.console import progress_bar
 from codea1_jax.errors import UserError
 from codea1_jax.hosts.interrupts import SIGNALS
 from codea1_jax.models.policy import Policy
@@ -17,10 +16,12 @@ from codea1_jax.models.qwen2 import Params
 from codea1_jax.rollout.jetstream.engine import JetStreamEngine
 from codea1_jax.rollout.requests import Capacity
 from codea1_jax.serve.driver import Driver
-from codea1_jax.serve.grpc_service import start_grpc
+from codea1_jax.serve.grpc_service import CONNECTIONS, start_grpc
 from codea1_jax.serve.http import Served, make_app
 from codea1_jax.serve.listening import check_free
 from codea1_jax.serve.orders import Limits
+from codea1_jax.serve.warm_up import warm_up
+from sandbox.remote.connections import allot, listening
 
 logger = logging.getLogger(__name__)
 
@@ -82,37 +83,45 @@ class Server:
         self._stopped.set()
 
     async def run(self, ready: Callable[[Ports], None]) -> None:
-        """Serves until `stop`; `ready` is called once requests are taken.
+        """Compiles, and serves until `stop`; `ready` is called once requests are taken.
 
-        Raises OSError where the address is not available, and what the engine raised if it failed.
+        Raises OSError where the address is not available, SandboxUnavailable where no descriptors are left for
+        connections, and what the engine raised if it failed.
         """
         self._address.check_free()
+        places = allot(2 * CONNECTIONS)  # descriptors that gRPC may take
+        engine = JetStreamEngine(self._policy.model, self._policy.tokenizer, self._capacity)
+        params = engine.decode_params(self._params)
+        with progress_bar("compiling") as show:
+            await asyncio.to_thread(warm_up, engine, params, self._capacity, show, self._stopped.is_set)
+        if self._stopped.is_set():
+            return
         loop = asyncio.get_running_loop()
-        driver = self._driver(lambda error: loop.call_soon_threadsafe(self._fail, driver, error))
-        served = Served(self._name, self._policy.tokenizer, driver, self._capacity.slots)
-        app = make_app(served, self._address.token)
-        # Without "cancellation" a client that has gone would be answered to the end.
-        runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=self._grace, access_log=None)
+        driver = self._driver(engine, params, lambda error: loop.call_soon_threadsafe(self._fail, driver, error))
         try:
-            await runner.setup()
-            site = web.TCPSite(runner, self._address.host, self._address.http_port)
-            grpc_server, grpc_port = await start_grpc(
-                driver, self._address.host, self._address.grpc_port, self._address.token
-            )
-            try:
-                await site.start()
-                ready(Ports(runner.addresses[0][1], grpc_port))
-                await self._stopped.wait()
-            finally:
-                await asyncio.gather(grpc_server.stop(self._grace), runner.cleanup())
+            await self._serve(driver, places, ready)
         finally:
             await asyncio.to_thread(driver.stop)  # the threads may still be answering into this loop
         if self._failure is not None:
             raise self._failure
 
-    def _driver(self, on_failure: Callable[[Exception], Any]) -> Driver:
+    async def _serve(self, driver: Driver, places: tuple[int, int], ready: Callable[[Ports], None]) -> None:
+        address, grace = self._address, self._grace
+        served = Served(self._name, self._policy.tokenizer, driver, self._capacity.slots)
+        grpc_server, grpc_port = await start_grpc(driver, address.host, address.grpc_port, address.token)
+        try:
+            async with listening(
+                make_app(served, address.token), address.host, address.http_port, *places, grace=grace
+            ) as (_, http_port):
+                ready(Ports(http_port, grpc_port))
+                await self._stopped.wait()
+                stopping = asyncio.create_task(grpc_server.stop(grace))  # while HTTP's requests have theirs
+            await stopping
+        finally:
+            await grpc_server.stop(0)
+
+    def _driver(self, engine: JetStreamEngine, params: Params, on_failure: Callable[[Exception], Any]) -> Driver:
         tokenizer = self._policy.tokenizer
-        engine = JetStreamEngine(self._policy.model, tokenizer, self._capacity)
         limits = Limits(
             prompt=self._capacity.prompt_buckets[-1],
             response=self._capacity.response_buckets[-1],
@@ -120,7 +129,7 @@ class Server:
             samples=self._capacity.width,
             waiting=WAITING,
         )
-        return Driver(engine, engine.decode_params(self._params), tokenizer, limits, on_failure)
+        return Driver(engine, params, tokenizer, limits, on_failure)
 
     def _fail(self, driver: Driver, error: Exception) -> None:
         logger.error("the engine failed: %s", error)

@@ -73,15 +73,22 @@ async def received(request: web.Request) -> bytes:
         raise web.HTTPRequestTimeout(text=f"the request did not come in within {TRANSFER_SECONDS:g} s") from None
 
 
-async def sent(request: web.Request, response: web.Response) -> web.Response:
-    """Send an answer here rather than have it sent: who does not read it must not keep it in memory."""
+@asynccontextmanager
+async def hung_up_on_unless_read(request: web.Request) -> AsyncIterator[None]:
+    """For a block that sends: who does not read what is sent must not keep it in memory."""
     try:
         async with asyncio.timeout(TRANSFER_SECONDS):
-            await response.prepare(request)
-            await response.write_eof()
+            yield
     except TimeoutError:
         if request.transport is not None:
             request.transport.abort()
+
+
+async def sent(request: web.Request, response: web.Response) -> web.Response:
+    """Send an answer here rather than have it sent."""
+    async with hung_up_on_unless_read(request):
+        await response.prepare(request)
+        await response.write_eof()
     return response
 
 

@@ -11,7 +11,7 @@ from scripted import PROMPTS, TOKENIZER, Scripted
 from codea1_jax.errors import UserError
 from codea1_jax.evals.answers import endpoint
 from codea1_jax.evals.answers.endpoint import EndpointError, find_endpoint, messages
-from codea1_jax.evals.answers.requests import next_test_request, program_requests, suite_request
+from codea1_jax.evals.answers.requests import conversation_request, next_test_request, program_requests, suite_request
 from codea1_jax.game.players import PolicyPlayer, TextPlayer
 from codea1_jax.game.prompts import SCRIPT_BEGUN, chat_prompts
 from codea1_jax.rollout import Sampling
@@ -99,12 +99,19 @@ def test_conversations_become_tokens_by_the_chat_template():
 
 
 class Server(ThreadingHTTPServer):
-    """Chat completions of `given` texts at a time; the first `busy` requests meet a full house."""
+    """Chat completions of `given` texts at a time; the first `busy` requests meet a full house.
+
+    Before that, each of `breaks` is sent in place of an answer. `odd` are choices to give, and `refused` is a text that
+    no prompt may hold. Without `chats` only completions are given.
+    """
 
     def __init__(self) -> None:
         self.requests: list[dict] = []
         self.keys: list[str | None] = []
-        self.given, self.busy, self.status = 8, 0, 200
+        self.given, self.busy, self.status, self.chats = 8, 0, 200, True
+        self.breaks: list[bytes] = []
+        self.odd: list[object] = []
+        self.refused = "never"
         super().__init__(("127.0.0.1", 0), Answer)
 
 
@@ -117,13 +124,25 @@ class Answer(BaseHTTPRequestHandler):
     def do_POST(self):
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.keys.append(self.headers["Authorization"])
+        if self.server.breaks:
+            self.wfile.write(self.server.breaks.pop())
+            self.close_connection = True
+            return
         if self.server.busy:
             self.server.busy -= 1
             self._send(503, {"error": "busy"})
             return
         self.server.requests.append(request)
+        if self.server.refused in json.dumps(request) or (
+            self.path == "/v1/chat/completions" and not self.server.chats
+        ):
+            self._send(400, {"error": f"not for {self.headers['Authorization']}"})
+            return
         texts = [f"{request['seed']} {i}" for i in range(min(self.server.given, request["n"]))]
-        self._send(self.server.status, {"choices": [{"message": {"content": text}} for text in texts]})
+        choices = [{"message": {"content": text}} if "messages" in request else {"text": text} for text in texts]
+        for place in range(min(len(choices), len(self.server.odd))):
+            choices[place] = self.server.odd.pop()
+        self._send(self.server.status, {"choices": choices})
 
     def _send(self, status, document):
         body = json.dumps(document).encode()
@@ -167,9 +186,111 @@ def test_an_endpoint_that_refuses_says_why_and_one_that_is_away_is_an_outage(ser
     server.status = 404
     with pytest.raises(UserError, match="refuses: 404"):
         list(model.respond(program_requests([PROBLEM], 1)))
-    server.status, server.given = 200, 0
-    with pytest.raises(EndpointError, match="without choices"):
-        list(model.respond(program_requests([PROBLEM], 1)))
-    server.busy = 100
+    server.status, server.busy = 200, 100
     with pytest.raises(EndpointError, match="does not answer: 503"):
         list(model.respond(program_requests([PROBLEM], 1)))
+
+
+BREAKS = {
+    "nothing": b"",
+    "half a line": b"HTTP/1.1 20",
+    "no HTTP": b"\0\xff\r\n\r\n",
+    "half a header": b"HTTP/1.1 200 OK\r\nContent-Le",
+    "half a body": b'HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{"choices": [',
+    "half a chunk": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\n{",
+    "no JSON": b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>",
+    "a list": b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]",
+    "an error of a gateway's": b'HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n{"error": 52}',
+    "a bad encoding": b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc",
+    "an unknown failure": b"HTTP/1.1 599 What\r\nContent-Length: 0\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_every_break_of_a_connection_is_retried(server, name):
+    server.breaks = [BREAKS[name]] * 3
+    model = find_endpoint(address(server), "mine", SAMPLING, 8)
+    ((_, texts),) = model.respond(PROGRAMS[:1])
+    assert len(texts) == 5 and all(texts)
+
+
+@pytest.mark.parametrize("key", ["se\ncret", "secret\n", "\rsecret", "sécret", "secret\0", " secret"])
+def test_a_key_that_no_header_can_hold_is_refused_at_once_and_not_shown(server, key):
+    with pytest.raises(UserError, match="OPENAI_API_KEY must be one line") as refused:
+        find_endpoint(address(server), None, SAMPLING, 8, key)
+    assert "cret" not in str(refused.value)
+    assert server.keys == []
+
+
+@pytest.mark.parametrize(
+    ("choice", "text", "named"),
+    [
+        ({"message": {"content": [{"type": "text", "text": "x ="}, {"type": "text", "text": " 1"}]}}, "x = 1", ""),
+        ({"message": {"content": [{"type": "reasoning", "text": "?"}, {"text": "x"}, 3, None]}}, "x", ""),
+        ({"message": {"content": "a\ud800b"}}, "a?b", ""),
+        ({"message": {"content": None, "reasoning_content": "hm"}}, "", "only reasoning: raise --max-tokens"),
+        ({"message": {"reasoning": "hm"}, "finish_reason": "length"}, "", "only reasoning: raise --max-tokens"),
+        ({"message": {"content": ""}, "finish_reason": "content_filter"}, "", "no text (content_filter)"),
+        ({"message": {"content": None, "refusal": "I will not."}}, "", "the model refuses: I will not."),
+        ({"message": {"content": {"text": 1}}}, "", "no text"),
+        ({"message": None}, "", "no text"),
+        ({}, "", "no text"),
+        (None, "", "no text"),
+        ("text", "", "no text"),
+    ],
+)
+def test_an_odd_choice_costs_one_sample_at_most_which_is_named(server, caplog, choice, text, named):
+    server.odd = [choice]
+    model = find_endpoint(address(server), "mine", SAMPLING, 8)
+    ((_, texts),) = model.respond(PROGRAMS[:1])
+    assert texts[0] == text and all(texts[1:]) and len(texts) == 5
+    assert [record.getMessage() for record in caplog.records] == (
+        [f"p: 1 of 5 responses are empty: {named}"] if named else []
+    )
+
+
+def test_an_answer_without_choices_costs_one_sample(server, caplog):
+    server.given = 0
+    ((_, texts),) = find_endpoint(address(server), "mine", SAMPLING, 8).respond(program_requests([PROBLEM], 3))
+    assert texts == ("", "", "")
+    assert "p: 1 of 1 responses are empty: no text" in caplog.text
+
+
+def test_a_prompt_that_is_refused_costs_its_own_samples_and_the_key_is_not_shown(server, caplog):
+    server.refused = "Add two"
+    model = find_endpoint(address(server), "mine", SAMPLING, 8, "secret")
+    answers = dict(model.respond(PROGRAMS))
+    assert all(answers[0]) and answers[1] == ("",) * 5
+    assert "q: 5 responses are empty: " in caplog.text and "400" in caplog.text and "secret" not in caplog.text
+    server.refused = '"max_tokens": 64'
+    with pytest.raises(UserError, match=r"chat/completions refuses: 400 .*not for Bearer \*\*\*"):
+        list(model.respond(PROGRAMS))
+
+
+def test_a_model_without_a_chat_template_is_asked_for_what_it_was_trained_on(server):
+    server.chats = False
+    model = find_endpoint(address(server), "mine", SAMPLING, 8)
+    answers = dict(model.respond([*PROGRAMS, SUITE, replace(ROUND, samples=2)]))
+    assert [len(answers[i]) for i in range(4)] == [5, 5, 1, 2] and all(all(texts) for texts in answers.values())
+    prompts = {request["prompt"] for request in server.requests if "prompt" in request}
+    plain = TOKENIZER.decode(PROMPTS.code("Add one.", "f"))
+    assert {plain, "Add two.\n", f"Add one.\n{SUITE.program}\n"} <= prompts
+    assert f"Add one.\n{PROBLEM.solution}\n{KNOWN[0]}\n{KNOWN[1]}\n" in prompts
+    before = len(server.requests)
+    list(model.respond(PROGRAMS))
+    assert len(server.requests) == before + 2  # it is known now
+    with pytest.raises(UserError, match="holds no conversation"):
+        list(model.respond([conversation_request(PROBLEM, ())]))
+
+
+def test_more_samples_than_a_server_gives_at_once_are_asked_for_in_parts(server):
+    server.given = 1_000
+    ((_, texts),) = find_endpoint(address(server), "mine", SAMPLING, 8).respond(program_requests([PROBLEM], 200))
+    assert len(set(texts)) == 200
+    assert [request["n"] for request in server.requests] == [128, 72]
+
+
+@pytest.mark.parametrize("wrong", ["http://", "http://[::1", "http://a:b:c", "http:///v1"])
+def test_an_address_that_is_none_is_refused(wrong):
+    with pytest.raises(UserError, match="--model: http"):
+        find_endpoint(wrong, "mine", SAMPLING, 8)

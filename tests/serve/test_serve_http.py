@@ -86,6 +86,36 @@ def test_a_stop_string_ends_a_sample_before_it(client):
     assert cut.finish_reason == "stop"
 
 
+def test_what_comes_with_a_text_ends_where_it_ends(client):
+    """The tiny model's tokens are bytes, and none of this answer's is part of a longer character."""
+    wish = {"prompt": "abc", "max_tokens": 24, "logprobs": 0, **GREEDY}
+    whole = client.completions.create(**wish).choices[0]
+    assert whole.logprobs.text_offset == list(range(len(whole.text)))
+    assert "".join(whole.logprobs.tokens) == whole.text
+    for stop in (whole.text[5:7], whole.text[9:12], whole.text[3]):
+        place = whole.text.find(stop)
+        answer = client.completions.create(stop=stop, **wish)
+        (cut,) = answer.choices
+        assert (cut.text, cut.finish_reason) == (whole.text[:place], "stop")
+        assert answer.usage.completion_tokens == place
+        streamed = [chunk.choices[0] for chunk in client.completions.create(stop=stop, stream=True, **wish)]
+        for name in ("tokens", "token_logprobs", "text_offset"):
+            kept = getattr(whole.logprobs, name)[:place]
+            assert getattr(cut.logprobs, name) == kept
+            assert [each for choice in streamed for each in getattr(choice.logprobs, name)] == kept
+
+
+def test_bytes_of_parts_of_characters_are_shown(client):
+    messages = [{"role": "user", "content": "é"}]
+    answer = client.chat.completions.create(model="tiny", messages=messages, max_tokens=64, seed=2, logprobs=True, n=2)
+    tokens = [choice.logprobs.content for choice in answer.choices]
+    assert any(len(token.bytes) == 1 and token.bytes[0] > 127 for each in tokens for token in each)
+    for choice, each in zip(answer.choices, tokens, strict=True):
+        assert (
+            bytes(byte for token in each for byte in token.bytes).decode("utf-8", "replace") == choice.message.content
+        )
+
+
 def test_many_prompts_in_one_request(client):
     prompts = ["a", "bc", "def"]
     alone = [client.completions.create(prompt=prompt, max_tokens=6, **GREEDY).choices[0].text for prompt in prompts]

@@ -35,13 +35,15 @@ class Running:
 
 
 @contextmanager
-def running(policy: Policy, params: Params, **settings) -> Iterator[tuple[Running, threading.Thread]]:
+def running(
+    policy: Policy, params: Params, capacity: Capacity = CAPACITY, **settings
+) -> Iterator[tuple[Running, threading.Thread]]:
     """Starts a server, and stops it at the end."""
     ports: Future[Ports] = Future()
     made: Future[Server] = Future()
 
     async def serve() -> None:
-        made.set_result(Server("tiny", policy, params, CAPACITY, Address("127.0.0.1", 0, 0, TOKEN), **settings))
+        made.set_result(Server("tiny", policy, params, capacity, Address("127.0.0.1", 0, 0, TOKEN), **settings))
         await made.result().run(ports.set_result)
 
     loop = asyncio.new_event_loop()

@@ -1,16 +1,20 @@
-"""A served model (ours, vLLM, or any other with OpenAI's chat completions) as a model under evaluation."""
+"""A served model (ours, vLLM, or any other with OpenAI's chat completions) as a model under evaluation.
+
+A model without a chat template is asked by completions instead, in the texts of `prompts.plain_prompts`.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import json
+import logging
+import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+import httpx2
 
 from codea1_jax.errors import UserError
 from codea1_jax.game.players import SCRIPTED, AnyRequest, ConversationRequest, ProgramRequest
@@ -24,30 +28,73 @@ from codea1_jax.game.prompts import (
 from codea1_jax.models.tokenizer import Message
 from codea1_jax.rollout import Sampling
 
+logger = logging.getLogger(__name__)
+
 AT_ONCE = 32  # conversations in flight
+MOST_SAMPLES = 128  # of one request; OpenAI's own bound, and ours
 ATTEMPTS = 6
 PAUSE = 1.0  # seconds before the second attempt; doubled for each further one
-PATIENCE = 1_800.0  # seconds a server may take to answer
+LONGEST_PAUSE = 60.0  # that a server can ask for
+PATIENCE = httpx2.Timeout(1_800.0, connect=60.0)  # seconds a server may take to answer
 
-_BUSY = {408, 425, 429, 500, 502, 503, 504}
+_BUSY = {408, 425, 429}
+_HARMLESS = "Say yes."
 
 
 class EndpointError(OSError):
     """A server that does not answer as it should; the message quotes it."""
 
 
+class Refusal(UserError):
+    """A request that a server does not take: asking again would not help."""
+
+
 @dataclass(frozen=True)
-class Endpoint:
-    """A model at `url`, which ends in /v1. `key` is sent as a bearer token."""
+class Connection:
+    """Requests to what is under `url`, which ends in /v1; each is tried again while the server is busy or away."""
 
     url: str
+    client: httpx2.Client
+
+    def ask(self, path: str, wanted: str, body: Mapping[str, Any] | None = None) -> list[Any]:
+        """The list of that name in the answer. Raises Refusal or EndpointError."""
+        for attempt in range(1, ATTEMPTS + 1):
+            pause = PAUSE * 2 ** (attempt - 1)
+            try:
+                response = self.client.request("GET" if body is None else "POST", f"{self.url}/{path}", json=body)
+                if response.is_success:
+                    return _list(response, wanted)
+                reason = f"{response.status_code} {_quoted(response)}"
+                if response.status_code < 500 and response.status_code not in _BUSY:
+                    raise Refusal(f"--model: {self.url}/{path} refuses: {self._safe(reason)}")
+                pause = max(pause, _retry_after(response))
+            except (httpx2.RequestError, EndpointError) as error:
+                reason = str(error) or type(error).__name__
+            if attempt < ATTEMPTS:
+                time.sleep(pause)
+        raise EndpointError(f"{self.url}/{path} does not answer: {self._safe(reason)}")
+
+    def _safe(self, reason: str) -> str:
+        """Without the key, which a server may quote."""
+        key = self.client.headers.get("Authorization", "").removeprefix("Bearer ")
+        return reason.replace(key, "***") if key else reason
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A served model. `plain` is set once it has turned out to hold no conversations."""
+
+    connection: Connection
     model: str
     sampling: Sampling
     suite_size: int
-    key: str = ""
+    plain: threading.Event = field(default_factory=threading.Event)
 
     def respond(self, requests: Sequence[AnyRequest]) -> Iterator[tuple[int, tuple[str, ...]]]:
-        """The responses to each request, for `players.TextPlayer`. Raises EndpointError."""
+        """The responses to each request, for `players.TextPlayer`; where there is no text, "", with a warning.
+
+        Raises EndpointError, and UserError where it is not the prompt that the server refuses.
+        """
         with ThreadPoolExecutor(AT_ONCE) as threads:
             futures = {threads.submit(self._respond, request): i for i, request in enumerate(requests)}
             try:
@@ -59,18 +106,53 @@ class Endpoint:
     def _respond(self, request: AnyRequest) -> tuple[str, ...]:
         """Asks again for what is missing: not every server gives all `n` at once."""
         texts: list[str] = []
-        while len(texts) < request.samples:
-            body = {
-                "model": self.model,
-                "messages": messages(request, self.suite_size),
-                "n": request.samples - len(texts),
-                "max_tokens": self.sampling.max_new_tokens,
-                "temperature": self.sampling.temperature,
-                "top_p": self.sampling.top_p,
-                "seed": _seed(*request.stream, len(texts)),
-            }
-            texts += _texts(_exchange(f"{self.url}/chat/completions", self.key, body))
-        return tuple(texts[: request.samples])
+        while (missing := request.samples - len(texts)) > 0:
+            plain = self.plain.is_set()
+            prompt = plain_text(request) if plain else messages(request, self.suite_size)
+            settings = self._settings(min(missing, MOST_SAMPLES), _seed(*request.stream, len(texts)))
+            try:
+                choices = self._choices(prompt, settings)[:missing] or [None]
+            except Refusal as error:
+                if self._takes(plain, settings):
+                    logger.warning("%s: %d responses are empty: %s", request.problem.id, missing, error)
+                    texts += [""] * missing
+                elif not plain and self._takes(True, settings):
+                    logger.info("%s holds no conversations: it is asked by /v1/completions", self.model)
+                    self.plain.set()
+                else:
+                    raise
+                continue
+            texts += map(_text, choices)
+            empty = [_reason(choice) for choice in choices if not _text(choice)]
+            if empty:
+                named = ", ".join(sorted(set(empty)))
+                logger.warning(
+                    "%s: %d of %d responses are empty: %s", request.problem.id, len(empty), len(choices), named
+                )
+        return tuple(texts)
+
+    def _settings(self, samples: int, seed: int) -> dict[str, Any]:
+        return {
+            "model": self.model,
+            "n": samples,
+            "max_tokens": self.sampling.max_new_tokens,
+            "temperature": self.sampling.temperature,
+            "top_p": self.sampling.top_p,
+            "seed": seed,
+        }
+
+    def _choices(self, prompt: str | list[Message], settings: Mapping[str, Any]) -> list[Any]:
+        if isinstance(prompt, str):
+            return self.connection.ask("completions", "choices", {"prompt": prompt, **settings})
+        return self.connection.ask("chat/completions", "choices", {"messages": prompt, **settings})
+
+    def _takes(self, plain: bool, settings: Mapping[str, Any]) -> bool:
+        """Whether a harmless prompt is answered: if so, it was the other prompt that the server refused."""
+        try:
+            self._choices(_HARMLESS if plain else [{"role": "user", "content": _HARMLESS}], settings)
+        except Refusal:
+            return False
+        return True
 
 
 def messages(request: AnyRequest, suite_size: int) -> list[Message]:
@@ -88,50 +170,90 @@ def messages(request: AnyRequest, suite_size: int) -> list[Message]:
     return next_test_messages(problem.described, problem.entry_point, request.program, request.known)
 
 
+def plain_text(request: AnyRequest) -> str:
+    """What a model without a chat template continues. A text holds no end of text: a line break is in its place."""
+    question = f"{request.problem.question if isinstance(request, ProgramRequest) else request.problem.described}\n"
+    if isinstance(request, ProgramRequest):
+        return question
+    if isinstance(request, ConversationRequest):
+        raise UserError(
+            "--protocol official: a model without a chat template holds no conversation; use --protocol rounds"
+        )
+    return "\n".join([f"{question}{request.program or ''}", *(request.known or ()), ""])
+
+
 def find_endpoint(address: str, model: str | None, sampling: Sampling, suite_size: int, key: str = "") -> Endpoint:
     """The endpoint at `address`, http://host:port with or without /v1; `model` of None is the first that it serves.
 
-    Raises UserError if it serves none, EndpointError if it does not answer.
+    `key` is sent as a bearer token. Raises UserError if there is no such address, if the key cannot be sent or if
+    the server has no model, and EndpointError if it does not answer.
     """
+    if not (key.isascii() and key.isprintable() and key == key.strip()):
+        raise UserError("OPENAI_API_KEY must be one line of printable ASCII without spaces around it: set it again")
     url = address.rstrip("/")
     url = url if url.endswith("/v1") else f"{url}/v1"
+    try:
+        host = httpx2.URL(url).host
+    except httpx2.InvalidURL as error:
+        raise UserError(f"--model: {address}: {error}") from error
+    if not host:
+        raise UserError(f"--model: {address} names no host: write http://host:port")
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    connection = Connection(url, httpx2.Client(headers=headers, timeout=PATIENCE, follow_redirects=True))
     if model is None:
-        served = _exchange(f"{url}/models", key).get("data") or []
+        served = [each["id"] for each in connection.ask("models", "data") if isinstance(each, dict) and "id" in each]
         if not served:
             raise UserError(f"--model: {address} serves no model; name one with --served-model")
-        model = str(served[0]["id"])
-    return Endpoint(url, model, sampling, suite_size, key)
+        model = str(served[0])
+    return Endpoint(connection, model, sampling, suite_size)
 
 
 def _seed(*parts: int) -> int:
     return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:4], "big") >> 1
 
 
-def _texts(answer: Mapping[str, Any]) -> list[str]:
+def _list(response: httpx2.Response, name: str) -> list[Any]:
     try:
-        texts = [choice["message"]["content"] or "" for choice in answer["choices"]]
-    except (KeyError, TypeError) as error:
-        raise EndpointError(f"the server gave no chat completion: {json.dumps(answer)[:200]}") from error
-    if not texts:
-        raise EndpointError("the server gave a chat completion without choices")
-    return texts
+        fields = response.json()
+    except ValueError as error:
+        raise EndpointError(f"it gives no JSON: {_quoted(response)}") from error
+    found = fields.get(name) if isinstance(fields, dict) else None
+    if not isinstance(found, list):
+        raise EndpointError(f"it gives no {name}: {_quoted(response)}")
+    return found
 
 
-def _exchange(url: str, key: str, request: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """One request, tried again while the server is busy or away. Raises UserError if it is refused."""
-    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
-    body = None if request is None else json.dumps(request).encode()
-    reason = ""
-    for attempt in range(ATTEMPTS):
-        if attempt:
-            time.sleep(PAUSE * 2 ** (attempt - 1))
-        try:
-            with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=PATIENCE) as response:
-                return json.load(response)
-        except urllib.error.HTTPError as error:
-            reason = f"{error.code} {' '.join(error.read(300).decode('utf-8', 'replace').split())}"
-            if error.code not in _BUSY:
-                raise UserError(f"--model: {url} refuses: {reason}") from error
-        except (OSError, ValueError) as error:
-            reason = str(error)
-    raise EndpointError(f"{url} does not answer: {reason}")
+def _quoted(response: httpx2.Response) -> str:
+    return " ".join(response.text[:300].split())
+
+
+def _retry_after(response: httpx2.Response) -> float:
+    """Seconds that the server asks for."""
+    after = response.headers.get("Retry-After", "")
+    return min(float(after), LONGEST_PAUSE) if after.isdecimal() else 0.0
+
+
+def _text(choice: Any) -> str:
+    """What a choice of an answer says; "" where it holds no text."""
+    message = _field(choice, "message")
+    content = _field(choice, "text") if message is None else _field(message, "content")
+    if isinstance(content, list):
+        parts = [_field(part, "text") for part in content if _field(part, "type") in (None, "text", "output_text")]
+        content = "".join(part for part in parts if isinstance(part, str))
+    # Half a surrogate pair, which JSON can write, is no text.
+    return content.encode("utf-8", "replace").decode() if isinstance(content, str) else ""
+
+
+def _reason(choice: Any) -> str:
+    """Why a choice holds no text."""
+    message = _field(choice, "message")
+    if _field(message, "reasoning_content") or _field(message, "reasoning"):
+        return "only reasoning: raise --max-tokens"
+    if refused := _field(message, "refusal"):
+        return f"the model refuses: {str(refused)[:100]}"
+    ended = _field(choice, "finish_reason")
+    return f"no text ({ended})" if isinstance(ended, str) else "no text"
+
+
+def _field(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, dict) else None

@@ -125,12 +125,14 @@ class JetStreamEngine(engine_api.Engine):
     def init_decode_state(self) -> DecodeState:
         """Empty slots, with pages of their own."""
         capacity = self._capacity
-        rows, controls = self._idle_rows(), _controls(Sampling(1), capacity.rows)
         prompts: Any = (np.zeros(capacity.slots, np.int32), self._prompt_pages())
+        host = self._idle_rows(), _controls(Sampling(1), capacity.rows), ResidentPrompts(*prompts)
+        # Where a block leaves them: else the programs would be compiled once for the host's arrays and once for these.
+        rows, controls, residents = jax.device_put(host, NamedSharding(self._mesh, PartitionSpec()))
         cache = new_cache(self._model, capacity, self._mesh)
         empty = (None,) * capacity.slots
         columns = self._columns(empty)
-        return DecodeState(cache, ResidentPrompts(*prompts), rows, controls, SamplingKind.FILTERED, columns, empty)
+        return DecodeState(cache, residents, rows, controls, SamplingKind.FILTERED, columns, empty)
 
     def prefill(
         self,
