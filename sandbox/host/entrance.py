@@ -22,7 +22,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def main(nsjail: str, sources: list[str], arguments: list[str]) -> None:
     """Does not return. Raises OSError."""
     _enter_namespaces()
-    binary = os.open(nsjail, os.O_RDONLY | os.O_CLOEXEC)  # each path is resolved before it may be hidden
+    binary = os.open(nsjail, os.O_RDONLY)  # each path is resolved before it may be hidden
+    os.set_inheritable(binary, True)  # nsjail closes it for the jail
     opened = [os.open(source, os.O_PATH) for source in sources]
     _mount("none", "/", None, _MS_REC | _MS_PRIVATE)
     _mount("tmpfs", SHOWN, "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=1777,size=1m")
