@@ -45,10 +45,11 @@ class Launch:
 
     def arguments(self, control_fd: int, last_pid_fd: int | None = None) -> list[str]:
         """The command; with `LAST_PID` open at a descriptor, the zygote can and may start process ids over."""
-        nsjail, *others = [part.replace("{control}", str(control_fd)) for part in self.command]
-        if last_pid_fd is None:
-            return [nsjail, *others]
-        return [nsjail, "--cap", "CAP_CHECKPOINT_RESTORE", "--pass_fd", str(last_pid_fd), *others]
+        arguments = [part.replace("{control}", str(control_fd)) for part in self.command]
+        if last_pid_fd is not None:
+            flags = arguments.index("--pass_fd")  # nsjail itself may be started by another command
+            arguments[flags:flags] = ["--cap", "CAP_CHECKPOINT_RESTORE", "--pass_fd", str(last_pid_fd)]
+        return arguments
 
 
 def plan_launch(backend: BackendName, preload: Sequence[str], packages: Path | None = None) -> Launch:
