@@ -37,6 +37,7 @@ RUN = (
     ("doctor", "micro/a1"),
     ("sandbox", "check"),
     ("data", "validate", "docs/problems.jsonl"),
+    ("data", "audit", "docs/problems.jsonl"),
 )
 # Run with --dry-run: `codea1 train`, `codea1 reproduce`, `python -m launch`, and `make` as `make --dry-run`.
 # Only parsed, because they need a trained run, a benchmark, a bucket or minutes of compilation; with the test that runs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from codea1_jax.errors import UserError
@@ -32,6 +33,17 @@ def add_preset(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--help-config", nargs="?", metavar="SECTION", action=_HelpConfig, help="list the keys, or those of a section"
     )
+
+
+def add_judge(parser: argparse.ArgumentParser) -> None:
+    """The judge of a command that measures."""
+    parser.add_argument(
+        "--environment",
+        type=Path,
+        metavar="VENV",
+        help="virtual environment whose packages judged programs may import, as BigCodeBench's; default: this one",
+    )
+    parser.add_argument("--workers", type=positive, help="jails; default: seven for every eight cores")
 
 
 class _HelpConfig(argparse.Action):

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from codea1_jax.cli._arguments import positive
+from codea1_jax.cli._arguments import add_judge
 from codea1_jax.cli._compiled_programs import keep_compiled_programs
 from codea1_jax.cli._runtime import BAD_INPUT, DONE
 from codea1_jax.errors import UserError
@@ -54,13 +54,7 @@ def add_common(parser: argparse.ArgumentParser) -> None:
         choices=["commonmark", "paper"],
         help="how a program is read from a response; default: as in the run, else commonmark",
     )
-    parser.add_argument(
-        "--environment",
-        type=Path,
-        metavar="VENV",
-        help="virtual environment whose packages judged programs may import, as BigCodeBench's; default: this one",
-    )
-    parser.add_argument("--workers", type=positive, help="jails; default: seven for every eight cores")
+    add_judge(parser)
     parser.add_argument("--out", type=Path, help="folder of the evaluation, to resume it too; default: below runs/")
     parser.add_argument("--json", action="store_true", help="print nothing but the results, on one line")
 
@@ -201,6 +195,7 @@ def account(loaded: Loaded, config: Mapping[str, Any], started: float) -> dict[s
 def print_results(results: Mapping[str, Any], folder: Path, *, as_json: bool) -> int:
     """The figures, and by name everything that was not judged."""
     from codea1_jax.console import print_table
+    from codea1_jax.evals.commands.audit import audit_lines
     from codea1_jax.evals.commands.tables import results_table
 
     measured = any(figures.get("sound", figures["problems"]) for figures in results["benchmarks"].values())
@@ -210,6 +205,8 @@ def print_results(results: Mapping[str, Any], folder: Path, *, as_json: bool) ->
     if measured:
         print_table(results_table(results["benchmarks"]))
         sys.stdout.flush()
+    if audited := results.get("audited"):
+        print("\n".join(audit_lines(audited, results["passed_by_trivial"])), file=sys.stderr)
     verbs = {"refused": "not read", "dropped_tests": "a test was left out"}
     for name in ("unsound", "missing_dependencies", *verbs):
         for task, reason in results.get(name, {}).items():

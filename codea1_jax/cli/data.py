@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from codea1_jax.cli._arguments import add_judge
 from codea1_jax.cli._runtime import BAD_INPUT, DONE
 from codea1_jax.errors import UserError
 from codea1_jax.words import counted
@@ -50,6 +51,35 @@ def add(commands: Commands) -> None:
     validate.add_argument("file", type=Path, help="JSONL of {id, question, solution, entry_point, tests?}")
     validate.add_argument("--json", action="store_true", help="print one JSON document on one line")
     validate.set_defaults(run=_validate)
+
+    audit = data.add_parser("audit", help="list the checks and tests that programs pass which solve nothing")
+    audit.add_argument("data", help="file, folder, or dataset of the Hub: problems with checks or tests")
+    add_judge(audit)
+    audit.add_argument("--json", action="store_true", help="print one JSON document on one line")
+    audit.set_defaults(run=_audit)
+
+
+def _audit(options: argparse.Namespace) -> int:
+    from codea1_jax.cli._evaluation import load_data, make_pool
+    from codea1_jax.console import progress_bar
+    from codea1_jax.evals.commands.audit import audit_lines, audit_results
+    from codea1_jax.evals.scores.benchmark import make_benchmark
+
+    loaded = load_data(options.data)
+    with make_pool(options) as judge, progress_bar("problems audited") as progress:
+        benchmark = make_benchmark(loaded.problems, judge)
+        results = audit_results(benchmark, judge, progress)
+    if not benchmark.problems:
+        reason = next(iter(benchmark.unjudged)).reason
+        raise UserError(f"{options.data}: no problem of it can be judged ({reason})")
+    if options.json:
+        unjudged = {refusal.id: refusal.reason for refusal in benchmark.unjudged}
+        print(json.dumps(results | {"unjudged": unjudged, "data": options.data}))
+        return DONE
+    print("\n".join(audit_lines(results["audited"], results["passed_by_trivial"])))
+    for refusal in benchmark.unjudged:
+        print(f"cannot be judged: {refusal.id}: {refusal.reason}", file=sys.stderr)
+    return DONE
 
 
 def _prepare(options: argparse.Namespace) -> int:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from codea1_jax.cli._arguments import positive
 from codea1_jax.cli._evaluation import (
     account,
     add_common,
@@ -16,7 +17,6 @@ from codea1_jax.cli._evaluation import (
     load_data,
     make_pool,
     make_source,
-    positive,
     print_results,
     set_drawing,
 )
@@ -44,6 +44,9 @@ def add(commands: Commands) -> None:
     code = kinds.add_parser("code", help="programs: HumanEval+, MBPP+, BigCodeBench, or any problems with tests")
     add_source(code, _PROGRAMS)
     code.add_argument("--n", type=positive, default=32, help="programs drawn per problem; default: %(default)s")
+    code.add_argument(
+        "--audit", action="store_true", help="also count the problems whose checks pass a program that solves nothing"
+    )
     code.set_defaults(run=_code)
 
     tests = kinds.add_parser("tests", help="tests: five rounds on the functions of UnLeakedTestBench")
@@ -81,12 +84,14 @@ def add(commands: Commands) -> None:
 
 def _code(options: argparse.Namespace) -> int:
     from codea1_jax.evals.answers.samples import read_programs
+    from codea1_jax.evals.commands.audit import audit_results
     from codea1_jax.evals.commands.code import evaluate_code
     from codea1_jax.evals.scores.benchmark import make_benchmark
 
     def measure(task: Task, coder: Player) -> Results:
         benchmark = make_benchmark(task.problems, task.judge)
-        return evaluate_code(benchmark, coder, options.n, task.judge, task.journal, task.progress)
+        results = evaluate_code(benchmark, coder, options.n, task.judge, task.journal, task.progress)
+        return results | (audit_results(benchmark, task.judge, task.progress) if options.audit else {})
 
     return _evaluate(options, "code", "problems", [("", "code", read_programs)], measure)
 

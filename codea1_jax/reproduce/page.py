@@ -12,6 +12,7 @@ from codea1_jax.reproduce.dynamics import Chart
 from codea1_jax.reproduce.published import Published
 from codea1_jax.reproduce.results import Mean, Result
 from codea1_jax.reproduce.write import spelled
+from codea1_jax.words import audit_line
 
 ROW, LABEL, SCALE = 26, 170, 330  # pixels: height of a row, room for its name, width of the scale
 
@@ -63,6 +64,7 @@ def page(
         style="\n".join(style),
         command=command,
         spelled=spelled,
+        audit_line=audit_line,
         width=LABEL + SCALE + 20,
         left=LABEL,
     )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import fmean, stdev
 from typing import Any
 
 from codea1_jax.files import read_lines
+from codea1_jax.reproduce.commands import Command
 from codea1_jax.reproduce.experiments import Figure, Table
 from codea1_jax.reproduce.published import Published
 from codea1_jax.run.telemetry import METRICS_FILE
@@ -59,7 +60,11 @@ class Line:
 
 @dataclass(frozen=True)
 class Result:
-    """A finished table, over `seeds`. against: what gains are differences to."""
+    """A finished table, over `seeds`.
+
+    against: what gains are differences to. audits: by benchmark, how many of its checks were audited, and how many of
+    those pass a program that solves nothing.
+    """
 
     name: str
     title: str
@@ -67,6 +72,7 @@ class Result:
     lines: tuple[Line, ...]
     seeds: tuple[int, ...]
     against: str
+    audits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 def mean(values: Sequence[float]) -> Mean:
@@ -109,7 +115,17 @@ def read_table(table: Table, seeds: Sequence[int], paper: Published, model: str)
         )
         for row in table.rows
     )
-    return Result(table.name, table.title, table.columns, lines, tuple(seeds), first)
+    audits = _audits(command for row in table.rows for seed in seeds for command in row.commands(seed))
+    return Result(table.name, table.title, table.columns, lines, tuple(seeds), first, audits)
+
+
+def _audits(commands: Iterable[Command]) -> dict[str, Mapping[str, int]]:
+    """What the finished evaluations have found of their benchmarks' checks."""
+    found: dict[str, Mapping[str, int]] = {}
+    for command in commands:
+        if command.kind == "evaluation":
+            found |= json.loads((command.directory / command.done).read_text()).get("audited", {})
+    return found
 
 
 def _column(figures: Sequence[Figure]) -> Mean | None:

@@ -8,13 +8,20 @@ from collections.abc import Sequence
 
 from codea1_jax.reproduce.published import Published
 from codea1_jax.reproduce.results import Cell, Mean, Result
+from codea1_jax.words import audit_line
 
 
 def markdown(result: Result) -> str:
     """Means with their 95% intervals; in parentheses the gain, in bold where it is certain; then the paper's figure."""
     head = ["", *result.columns]
     rows = [[line.name, *map(_text_of, line.cells)] for line in result.lines]
-    return f"### {result.title}\n\n" + _pipes(head, rows) + _legend(result)
+    return f"### {result.title}\n\n" + _pipes(head, rows) + _legend(result) + _audits(result)
+
+
+def _audits(result: Result) -> str:
+    return "".join(
+        f"\n{audit_line(source, figures)} (`codea1 data audit`).\n" for source, figures in result.audits.items()
+    )
 
 
 def _legend(result: Result) -> str:

@@ -1,0 +1,98 @@
+"""Checks that pass for nothing are found, and good ones are not accused."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from codea1_jax.cli import main
+from codea1_jax.evals.scores.audit import TRIVIAL, audit, trivial_programs
+from codea1_jax.evals.scores.benchmark import make_benchmark
+from data_pipeline import Problem, problem_files
+from sandbox import SandboxPool
+
+CLOSE = "import numpy as np\ndef check(candidate):\n    assert np.allclose(candidate(3.5), 0.5)"
+FOUND = "def check(candidate):\n    assert (candidate('a') is not None) == True"
+ALIAS = "def check(candidate):\n    xs = [3, 1]\n    assert candidate(xs) == xs"
+FRACTION = Problem("close", "?", "def f(x):\n    return x % 1", "f", (), check=CLOSE, source="closeness")
+PROBLEMS = {
+    # An empty array is close to everything, and an empty list is made one.
+    FRACTION: {"return []", "return an empty array"},
+    replace(FRACTION, id="found", solution="def f(x):\n    return x", check=FOUND): set(TRIVIAL) - {"return None"},
+    replace(FRACTION, id="nothing", check="def check(candidate):\n    candidate", source="others"): set(TRIVIAL),
+    replace(FRACTION, id="alias", solution="def f(xs):\n    return xs", check=ALIAS): {
+        *("return the first argument", "empty the arguments")
+    },
+    Problem("same", "?", "def f(x):\n    return x", "f", ("assert f(2) == 2", "assert f('a') == 'a'")): {
+        "return the first argument",
+        "empty the arguments",
+    },
+    Problem("zero", "?", "def f(x):\n    return False", "f", ("assert f(2) == False",)): {"return 0"},
+    Problem("emptied", "?", "def f(x):\n    x.clear()\n    return x", "f", ("assert f([1]) == []",)): {
+        *("return []", "empty the arguments")
+    },
+    Problem("good", "?", "def f(x):\n    return 2 * x", "f", ("assert f(2) == 4", "assert f([1]) == [1, 1]")): set(),
+    Problem("keywords", "?", "def f(*, x):\n    return x", "f", ("assert f(x=2) == 2",)): {
+        *("return the first argument", "empty the arguments")
+    },
+}
+
+
+def silent(done, total):
+    pass
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with SandboxPool(workers=2, preload=("numpy",)) as pool:
+        yield pool
+
+
+def test_what_trivial_programs_pass_is_listed_by_problem(pool):
+    unsound = replace(FRACTION, id="unsound", solution="def f(x):\n    return x")
+    benchmark = make_benchmark([*PROBLEMS, unsound], pool)
+    found = {each.task_id: set(each.passing) for each in audit(benchmark, pool, silent)}
+    assert found == {problem.id: passing for problem, passing in PROBLEMS.items()}
+
+
+def test_trivial_programs_do_what_they_are_called():
+    values = []
+    for program in trivial_programs("f"):
+        names = {}
+        exec(program, names)
+        values.append(names["f"]([1], 2))
+    none, *empty, zero, inf, nan, array, first, emptied = values
+    assert (none, empty, zero, inf, array.size) == (None, [[], {}, ""], 0, math.inf, 0)
+    assert math.isnan(nan)
+    assert (first, emptied) == ([1], [])
+
+
+def test_the_command_lists_them_and_an_evaluation_counts_them(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    problems = [problem for problem in PROBLEMS if problem.golden_tests]
+    problem_files.write("mine.jsonl", problems)
+    assert main(["data", "audit", "mine.jsonl", "--workers", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "passed by a program that solves nothing: zero: return 0\n" in out
+    assert "problems: the checks of 4 of 5 problems pass a program that solves nothing\n" in out
+    assert "good:" not in out
+    assert main(["data", "audit", "mine.jsonl", "--workers", "1", "--json"]) == 0
+    audited = json.loads(capsys.readouterr().out)
+    assert audited["audited"] == {"problems": {"problems": 5, "passed_by_trivial": 4}}
+    command = ["eval", "code", "--data", "mine.jsonl", "--samples", "reference", "--workers", "1", "--out", "out"]
+    assert main([*command, "--audit", "--json"]) == 0
+    evaluated = json.loads(capsys.readouterr().out)
+    assert evaluated["benchmarks"]["problems"]["avg_at_n"]["value"] == 100
+    assert evaluated["passed_by_trivial"] == audited["passed_by_trivial"]
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["audited"] == audited["audited"]
+    assert main(command) == 0
+    assert "solves nothing" not in capsys.readouterr().err
+    assert main([*command, "--audit"]) == 0
+    assert "problems: the checks of 4 of 5 problems pass" in capsys.readouterr().err
+
+
+def test_data_without_anything_to_audit_is_bad_input(tmp_path, capsys):
+    problem_files.write(tmp_path / "mine.jsonl", [Problem("x", "?", "def f(x):\n    return x", "f", ())])
+    assert main(["data", "audit", str(tmp_path / "mine.jsonl"), "--workers", "1"]) == 2
+    assert "no problem of it can be judged (it has neither a check nor tests)" in capsys.readouterr().err
