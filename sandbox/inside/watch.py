@@ -19,8 +19,8 @@ NOT_CUT, CUT_BY_CPU, CUT_BY_WALL = range(3)
 
 PERIOD = 0.05  # seconds between two looks
 # Answers are looked at here, some at a time, and overwritten: the next program, a fork, could read what is left.
-_PART = bytearray(1 << 16)
-_NOTHING = bytes(len(_PART))
+_NOTHING = bytes(1 << 16)
+_PART = bytearray(_NOTHING)
 # Share of the time that passes: a program that uses less CPU time does nothing in the rest. Few looks may find any
 # work of a program that waits for its turn among busy neighbours, so that work also counts against idle time before it.
 _WORKING_SHARE = 0.02
@@ -35,11 +35,11 @@ class Watch:
         self._pid = pid
         self._result_fd = result_fd
         *seconds, self._lines_expected, _ = GRANT.unpack(grant)
-        self._load, self._call, self._total, self._factor, self._idle_load = seconds
+        self._load, self._call, self._total, self._factor, self._most_idle_load = seconds
         self._started = self._looked = time.monotonic()
         self._lines = self._seen = 0  # lines, and the bytes that they were counted in
         self._cpu = self._cpu_at_line = self._idle = 0.0
-        self.idle_load = 0.0  # seconds that the loading let pass
+        self._idle_load = 0.0  # of it, what the loading let pass that has ended
 
     def start(self) -> None:
         """Look every `PERIOD`, by SIGALRM."""
@@ -50,6 +50,15 @@ class Watch:
         """Look no more; programs may send the signal as they like."""
         _signal.setitimer(_signal.ITIMER_REAL, 0)
         _signal.signal(_signal.SIGALRM, _signal.SIG_IGN)
+
+    def idle_load(self, cpu_seconds: float) -> float:
+        """The idle seconds of the loading, of a process that has ended and used so many of CPU time.
+
+        What it used after the last look shows that it only waited for its turn before, if it did.
+        """
+        if self._lines:
+            return self._idle_load
+        return max(0.0, self._idle - (cpu_seconds - self._cpu) / _WORKING_SHARE)
 
     def _ring(self, _signal: int, _frame: object) -> None:
         if self._is_looking:  # programs ring as well, faster than a long answer is read
@@ -64,11 +73,11 @@ class Watch:
         used = max(0.0, cpu - self._cpu)  # the account of a process that has gone shows 0
         self._idle = max(0.0, self._idle + passed - used / _WORKING_SHARE)
         self._cpu, self._looked = cpu, now
-        if not self._lines:
-            self.idle_load = max(self.idle_load, self._idle)
+        is_loading = not self._lines
         if self._has_answered():
+            self._idle_load += self._idle if is_loading else 0.0
             self._cpu_at_line, self._idle = cpu, 0.0
-        granted, idle = (self._call, self._factor * self._call) if self._lines else (self._load, self._idle_load)
+        granted, idle = (self._call, self._factor * self._call) if self._lines else (self._load, self._most_idle_load)
         if cpu - self._cpu_at_line > granted or cpu > self._total:
             self._end(CUT_BY_CPU)
         elif self._idle > idle or now - self._started > self._factor * self._total:

@@ -79,11 +79,11 @@ class _ProcessIds:
             os.pwrite(self._fd, b"1", 0)
 
     def give_up(self) -> None:
-        """Lose for good what `start_over` needs. Raises OSError."""
+        """Lose for good what `start_over` needs. Raises RuntimeError."""
         if self._fd >= 0:
             os.close(self._fd)
             if self._capset(*self._none):
-                raise PermissionError("capset")
+                raise RuntimeError("a capability cannot be given up")
 
 
 def _import_random() -> None:
@@ -150,7 +150,8 @@ def _supervise(pid: int, result_fd: int, grant: bytearray, report: bytearray) ->
     _end_all(pid)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu_seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    REPORT.pack_into(report, 0, status, cpu_seconds, time.monotonic() - started, watch.cut, watch.idle_load)
+    wall_seconds, idle_load = time.monotonic() - started, watch.idle_load(cpu_seconds)
+    REPORT.pack_into(report, 0, status, cpu_seconds, wall_seconds, watch.cut, idle_load)
 
 
 def _forget(grant: bytearray, report: bytearray) -> None:

@@ -116,6 +116,32 @@ def test_time_without_a_turn_is_not_idle(monkeypatch, tmp_path, turns, cut, afte
     assert ended[0] == pytest.approx(after, abs=3 * watch.PERIOD)
 
 
+@pytest.mark.parametrize(
+    ("turns", "ended_with", "idle"),
+    [
+        pytest.param([0.0], 0.003, 0.0, id="waits for its turn, and ends before the next look"),
+        pytest.param([0.0, 0.0, 0.004], 0.004, 0.0, id="waits for its turns"),
+        pytest.param([0.0] * 10, 0.0, 10 * watch.PERIOD, id="sleeps, and ends in its sleep"),
+        pytest.param([0.0] * 10 + [0.001, 0.0], 0.0, 11 * watch.PERIOD - 0.05, id="sleeps, then answers"),
+    ],
+)
+def test_a_loading_that_waits_for_its_turn_among_others_is_not_charged_as_idle(
+    monkeypatch, tmp_path, turns, ended_with, idle
+):
+    now, cpu = 0.0, 0.0
+    monkeypatch.setattr(watch.time, "monotonic", lambda: now)
+    monkeypatch.setattr(watch, "cpu_seconds", lambda _pid: cpu)
+    answers = (tmp_path / "answers").open("w+b")
+    watched = watch.Watch(0, answers.fileno(), watch.GRANT.pack(9.0, 9.0, 60.0, 6.0, 9.0, 2, False))
+    for used in turns:
+        now, cpu = now + watch.PERIOD, cpu + used
+        if cpu and len(turns) > 3:
+            answers.write(b"loaded\n")
+            answers.flush()
+        watched._look()
+    assert watched.idle_load(cpu + ended_with) == pytest.approx(idle)
+
+
 def test_the_account_of_a_process_that_is_no_more_is_not_idle_time(monkeypatch, tmp_path):
     accounts = iter([0.09, 0.0])
     monkeypatch.setattr(watch, "cpu_seconds", lambda _pid: next(accounts))
