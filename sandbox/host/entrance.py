@@ -20,7 +20,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def main(nsjail: str, sources: list[str], arguments: list[str]) -> None:
-    """Does not return. Raises OSError."""
+    """Does not return: ends with a line on standard error where something is forbidden."""
     _enter_namespaces()
     binary = os.open(nsjail, os.O_RDONLY)  # each path is resolved before it may be hidden
     os.set_inheritable(binary, True)  # nsjail closes it for the jail
@@ -59,7 +59,7 @@ def _enter_namespaces() -> None:
     os.close(begin)
     _, status = os.waitpid(child, 0)
     if status:
-        raise OSError("the users of the namespace could not be mapped")
+        sys.exit("the users of the namespace could not be mapped")
 
 
 def _mount(source: str, place: str, kind: str | None, flags: int, options: str = "", shown: str = "") -> None:
@@ -69,7 +69,7 @@ def _mount(source: str, place: str, kind: str | None, flags: int, options: str =
 
 def _check(result: int, what: str) -> None:
     if result:
-        raise OSError(ctypes.get_errno(), f"{what}: {os.strerror(ctypes.get_errno())}")
+        sys.exit(f"{what}: {os.strerror(ctypes.get_errno())}")
 
 
 if __name__ == "__main__":
