@@ -22,10 +22,12 @@ from codea1_jax.serve.metrics import Metrics
 from codea1_jax.serve.openai_answers import Answer, error_body
 from codea1_jax.serve.openai_requests import ChatRequest, CompletionRequest, orders_of, parse
 from codea1_jax.serve.orders import BadRequest, Busy, Order
+from sandbox.remote.arrivals import Arrivals
 from sandbox.remote.bearer import authorizes
-from sandbox.remote.connections import held, hung_up_on_unless_read, received, sent
+from sandbox.remote.connections import held, hung_up_on_unless_read, sent
 
 MAX_REQUEST = 16 << 20  # bytes
+MAX_REQUESTS = 256 << 20  # bytes of all requests that are being answered
 
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -54,7 +56,7 @@ def make_app(served: Served, token: str) -> web.Application:
         service.metrics.seconds.labels(path).observe(time.perf_counter() - started)
         return response
 
-    app = web.Application(middlewares=[guarded], client_max_size=MAX_REQUEST)
+    app = web.Application(middlewares=[guarded])
     app.router.add_get("/health", service.health)  # as vLLM and SGLang call it
     app.router.add_get("/healthz", service.health)
     app.router.add_get("/metrics", service.show_metrics)
@@ -78,7 +80,10 @@ async def _answered(request: web.Request, handler: _Handler, token: str) -> web.
     except EngineFailure as error:
         return _error(500, str(error), "server_error")
     except web.HTTPException as error:  # no such path or method, or a body that is too large or too slow
-        return _error(error.status, error.text or error.reason, "invalid_request_error")
+        response = _error(error.status, error.text or error.reason, "invalid_request_error")
+        if "Retry-After" in error.headers:
+            response.headers["Retry-After"] = error.headers["Retry-After"]
+        return response
 
 
 def _error(status: int, message: str, kind: str, code: str | None = None, param: str | None = None) -> web.Response:
@@ -89,6 +94,7 @@ class _Service:
     def __init__(self, served: Served) -> None:
         self._served = served
         self._started = int(time.time())
+        self._arrivals = Arrivals(MAX_REQUESTS, MAX_REQUEST)
         self.metrics = Metrics(served.driver, served.slots)
 
     async def health(self, _request: web.Request) -> web.Response:
@@ -130,10 +136,10 @@ class _Service:
         return await self._generate(request, ChatRequest)
 
     async def _generate(self, request: web.Request, kind: type[CompletionRequest | ChatRequest]) -> web.StreamResponse:
-        body = await received(request)
+        async with self._arrivals.body(request) as body:
+            with held(request):  # in a thread, for a long text would hold up everybody's
+                asked, orders, answer = await asyncio.to_thread(self._read, kind, bytes(body))
         with held(request):
-            # Elsewhere, for a long text would hold up everybody's.
-            asked, orders, answer = await asyncio.to_thread(self._read, kind, body)
             return await self._answer(request, asked, self._served.driver.submit(orders), answer)
 
     def _read(

@@ -10,20 +10,29 @@ from sandbox.remote import connections
 
 
 class Arrivals:
-    """The bytes of all requests that are being answered.
+    """The bytes of all requests that are being answered, and of each at most `largest`, whose length is declared.
 
     Only what has come in counts, whatever a request declares. Where that is too much, the largest request that is still
     coming in is refused: who sends much and never ends cannot keep others out.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, largest: int) -> None:
         self._most = most
+        self._largest = largest
         self._size = 0
         self._coming: dict[_Arrival, None] = {}
 
     @asynccontextmanager
     async def body(self, request: web.Request) -> AsyncIterator[bytearray]:
-        """The request's body, which counts until the block ends. Raises HTTPRequestTimeout, HTTPServiceUnavailable."""
+        """The request's body, which counts until the block ends.
+
+        Raises HTTPLengthRequired, HTTPRequestEntityTooLarge, HTTPRequestTimeout or HTTPServiceUnavailable.
+        """
+        size = request.content_length
+        if size is None:
+            raise web.HTTPLengthRequired
+        if size > self._largest:
+            raise web.HTTPRequestEntityTooLarge(self._largest, size)
         arrival = _Arrival()
         try:
             try:
@@ -38,6 +47,10 @@ class Arrivals:
                             raise TimeoutError
             except TimeoutError:
                 raise busy() if arrival.is_refused else _late() from None
+            except RuntimeError:
+                if request.transport is not None:
+                    raise
+                raise _late() from None  # it was hung up on; anything else would be in the log
             finally:
                 self._coming.pop(arrival, None)
             yield arrival.body

@@ -64,15 +64,6 @@ def held(request: web.Request) -> Iterator[None]:
         places.discard(request.protocol)
 
 
-async def received(request: web.Request) -> bytes:
-    """The body. Raises HTTPRequestTimeout where it does not come in."""
-    try:
-        async with asyncio.timeout(TRANSFER_SECONDS):
-            return await request.read()
-    except TimeoutError:
-        raise web.HTTPRequestTimeout(text=f"the request did not come in within {TRANSFER_SECONDS:g} s") from None
-
-
 @asynccontextmanager
 async def hung_up_on_unless_read(request: web.Request) -> AsyncIterator[None]:
     """For a block that sends: who does not read what is sent must not keep it in memory."""

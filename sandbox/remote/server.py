@@ -101,7 +101,7 @@ class _Service:
         self._counts: Counter[str] = Counter()
         self._cpu_seconds = 0.0
         self._jobs = 0  # that are being answered
-        self._arrivals = Arrivals(MAX_REQUESTS)
+        self._arrivals = Arrivals(MAX_REQUESTS, MAX_REQUEST)
         self._reader = ThreadPoolExecutor(1, "read")  # one, so that jobs take their turns to be parsed: it takes memory
 
     def authorizes(self, request: web.Request) -> bool:
@@ -130,12 +130,6 @@ class _Service:
     async def _answer(
         self, request: web.Request, kind: str, read: Callable[[Any], J], submit: Callable[[J], Future[Any]]
     ) -> web.StreamResponse:
-        size = request.content_length
-        if size is None:
-            raise web.HTTPLengthRequired
-        if size > MAX_REQUEST:
-            raise web.HTTPRequestEntityTooLarge(MAX_REQUEST, size)
-
         def read_job(body: bytearray) -> J:
             job = read(_parsed(body))
             _refuse_beyond(self._most, job.limits or self._pool.limits)

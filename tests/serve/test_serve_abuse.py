@@ -55,7 +55,7 @@ HALF = {
 @pytest.mark.parametrize("name", HALF)
 def test_half_sent_requests_hold_up_nobody_and_leave_nothing_in_the_log(small, caplog, name):
     with contextlib.ExitStack() as stack:
-        for port in [small.ports.http] * 12 + [small.ports.grpc] * 12:
+        for port in [small.ports.http] * 24 + [small.ports.grpc] * 12:
             stack.enter_context(connected(port, HALF[name]))
         assert small.client().completions.create(model="tiny", prompt="a", max_tokens=1).choices
     assert small.client().models.list().data
@@ -68,6 +68,15 @@ def test_a_body_that_does_not_come_in_is_answered_408(small, monkeypatch):
         head, _, body = connection.recv(10_000).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 408")
     assert "did not come in" in json.loads(body)["error"]["message"]
+
+
+def test_a_body_without_its_length_or_too_long_is_not_read(small):
+    start = HALF["half a body"].split(b"Content-Length")[0]
+    for more, status in ((b"Transfer-Encoding: chunked\r\n\r\n5\r\n", 411), (b"Content-Length: 16777217\r\n\r\n", 413)):
+        with connected(small.ports.http, start + more) as connection:
+            head, _, body = connection.recv(10_000).partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 %d" % status)
+        assert json.loads(body)["error"]["message"]
 
 
 def connected(port: int, data: bytes) -> socket.socket:
