@@ -37,15 +37,17 @@ class Drawing(NamedTuple):
     max_tokens: int = 4096
 
 
-OFFICIAL = Drawing(0.0, 1.0, 1024)  # UnLeakedTestBench's own
+# UnLeakedTestBench's own, and that of the authors of Code-A1.
+CONVERSATIONS = {"official": Drawing(0.0, 1.0, 1024), "paper": Drawing(0.0, 0.95, 4096)}
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
     """Data, sampling, and where results go."""
     parser.add_argument("--data", required=True, help="file, folder, or dataset of the Hub")
-    unless = "; with --protocol official:" if parser.prog.endswith(" tests") else None
-    for name, kind, default, official in zip(Drawing._fields, (float, float, int), Drawing(), OFFICIAL, strict=True):
-        shown = f"default: {default}" + (f"{unless} {official}" if unless else "")
+    others = CONVERSATIONS if parser.prog.endswith(" tests") else {}
+    for name, kind in zip(Drawing._fields, (float, float, int), strict=True):
+        unless = (f"with --protocol {protocol}: {getattr(other, name)}" for protocol, other in others.items())
+        shown = "; ".join([f"default: {getattr(Drawing(), name)}", *unless])
         shown = f"longest response; {shown}" if name == "max_tokens" else shown
         parser.add_argument(f"--{name.replace('_', '-')}", type=kind, help=shown)
     parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
@@ -71,7 +73,7 @@ def add_source(parser: argparse.ArgumentParser, samples: str, prefix: str = "") 
 
 def set_drawing(options: argparse.Namespace) -> None:
     """Gives the options of sampling that were left out their defaults."""
-    default = OFFICIAL if getattr(options, "protocol", None) == "official" else Drawing()
+    default = CONVERSATIONS.get(getattr(options, "protocol", ""), Drawing())
     for name, value in default._asdict().items():
         if getattr(options, name) is None:
             setattr(options, name, value)
@@ -94,16 +96,17 @@ def load_data(source: str) -> Loaded:
 
 def make_pool(options: argparse.Namespace) -> SandboxPool:
     """The jails, with what the benchmarks' checks import. Raises UserError if --environment has no packages."""
-    from codea1_jax.evals.scores.benchmark import PACKAGES
+    from codea1_jax.evals.scores import benchmark, paper
     from sandbox import SandboxPool
 
+    preload = paper.PACKAGES if getattr(options, "protocol", None) == "paper" else benchmark.PACKAGES
     if options.environment is None:
-        return _working(SandboxPool(options.workers, preload=PACKAGES))
+        return _working(SandboxPool(options.workers, preload=preload))
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     packages = options.environment / "lib" / version / "site-packages"
     if not packages.is_dir():
         raise UserError(f"--environment: {packages} does not exist; make a virtual environment of {version} there")
-    return _working(SandboxPool(options.workers, preload=PACKAGES, packages=packages))
+    return _working(SandboxPool(options.workers, preload=preload, packages=packages))
 
 
 def _working(pool: SandboxPool) -> SandboxPool:

@@ -53,10 +53,11 @@ def add(commands: Commands) -> None:
     add_source(tests, _TESTS)
     tests.add_argument(
         "--protocol",
-        choices=("rounds", "official"),
+        choices=("rounds", "official", "paper"),
         default="rounds",
         help="rounds: one assert a round, in the suite language; official: the benchmark's own, one test function a "
-        "round, in one conversation; default: %(default)s",
+        "round, in one conversation; paper: the same conversation, read and scored as the authors of Code-A1 do; "
+        "default: %(default)s",
     )
     tests.set_defaults(run=_tests)
 
@@ -98,10 +99,10 @@ def _code(options: argparse.Namespace) -> int:
 
 def _tests(options: argparse.Namespace) -> int:
     from codea1_jax.evals.answers.samples import read_tests
-    from codea1_jax.evals.commands.official import evaluate_official
+    from codea1_jax.evals.commands.official import evaluate_official, evaluate_paper
     from codea1_jax.evals.commands.tests import evaluate_tests
 
-    evaluate = evaluate_official if options.protocol == "official" else evaluate_tests
+    evaluate = {"rounds": evaluate_tests, "official": evaluate_official, "paper": evaluate_paper}[options.protocol]
 
     def measure(task: Task, tester: Player) -> Results:
         return evaluate(task.problems, tester, task.judge, task.journal, task.progress)

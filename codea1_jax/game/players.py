@@ -53,12 +53,17 @@ class SuiteRequest:
 
 @dataclass(frozen=True)
 class ConversationRequest:
-    """One more test function for the problem's solution, in the conversation that has given `earlier` (responses)."""
+    """One more test function for the problem's solution, in the conversation that has given `earlier` (responses).
+
+    cut: whether a long conversation is cut as the authors of Code-A1 cut it (`prompts.cut_conversation`); only a
+    policy's is, of which the tokens are known.
+    """
 
     problem: Problem
     earlier: tuple[str, ...]
     stream: tuple[int, ...] = ()
     samples: int = 1
+    cut: bool = False
 
 
 AnyRequest = ProgramRequest | SuiteRequest | ConversationRequest
@@ -164,7 +169,7 @@ class PolicyPlayer:
     def test_functions(self, requests: Sequence[ConversationRequest]) -> Iterator[tuple[int, tuple[Response, ...]]]:
         """As `Player`. Raises ValueError for a prompt that is too long, UserError without chat prompts."""
         prompts = [
-            self.prompts.test_function(r.problem.described, r.problem.entry_point, r.problem.solution, r.earlier)
+            self.prompts.test_function(r.problem.described, r.problem.entry_point, r.problem.solution, r.earlier, r.cut)
             for r in requests
         ]
         return self._responses(requests, prompts)

@@ -103,22 +103,25 @@ ANOTHER_FUNCTION = "Write another test function for the same function. It must d
 other statements and branches."
 
 
+PAPER_CONTEXT, PAPER_PROMPT = 16_384, 4_096  # tokens
+
+
 @dataclass(frozen=True)
 class Prompts:
     """Builds the token prompts of both roles.
 
     `code(question, entry_point)` is the Code LLM's prompt; `test(question, entry_point, program)` the Test LLM's, with
     no program (None) in black-box play. `next_test(question, entry_point, program, known)` asks for one more test than
-    those known. `test_function(description, entry_point, program, earlier)` asks for another test function, in a
-    conversation with those earlier responses. `suite(tests)` is the response that gives these tests, to its end of
-    text. `script(question)` asks for a program as BigCodeBench does, and has the response begin with the opening of a
-    code block; None if there are no chat prompts.
+    those known. `test_function(description, entry_point, program, earlier, cut)` asks for another test function, in a
+    conversation with those earlier responses, whole or as `cut_conversation` cuts it. `suite(tests)` is the response
+    that gives these tests, to its end of text. `script(question)` asks for a program as BigCodeBench does, and has the
+    response begin with the opening of a code block; None if there are no chat prompts.
     """
 
     code: Callable[[str, str], Prompt]
     test: Callable[[str, str, str | None], Prompt]
     next_test: Callable[[str, str, str, Sequence[str]], Prompt]
-    test_function: Callable[[str, str, str, Sequence[str]], Prompt]
+    test_function: Callable[[str, str, str, Sequence[str], bool], Prompt]
     suite: Callable[[Sequence[str]], Prompt]
     script: Callable[[str], Prompt] | None = None
 
@@ -137,8 +140,8 @@ def plain_prompts(tokenizer: Tokenizer) -> Prompts:
         # The tests written before are the beginning of the answer.
         return test(question, entry_point, program) + tokenizer.encode("".join(f"{line}\n" for line in known))
 
-    def test_function(description: str, entry_point: str, program: str, earlier: Sequence[str]) -> Prompt:
-        raise UserError("--protocol official: a model with prompts=plain holds no conversation; use --protocol rounds")
+    def test_function(description: str, entry_point: str, program: str, earlier: Sequence[str], cut: bool) -> Prompt:
+        raise UserError("--protocol: a model with prompts=plain holds no conversation; use --protocol rounds")
 
     def suite(tests: Sequence[str]) -> Prompt:
         return tokenizer.encode("\n".join(tests)) + end
@@ -164,8 +167,9 @@ def chat_prompts(tokenizer: Tokenizer, suite_size: int, *, answers: bool = True,
     def next_test(question: str, entry_point: str, program: str, known: Sequence[str]) -> Prompt:
         return tokenizer.encode_chat(next_test_messages(question, entry_point, program, known))
 
-    def test_function(description: str, entry_point: str, program: str, earlier: Sequence[str]) -> Prompt:
-        return tokenizer.encode_chat(test_function_messages(description, entry_point, program, earlier))
+    def test_function(description: str, entry_point: str, program: str, earlier: Sequence[str], cut: bool) -> Prompt:
+        messages = test_function_messages(description, entry_point, program, earlier)
+        return cut_conversation(tokenizer, messages) if cut else tokenizer.encode_chat(messages)
 
     def suite(tests: Sequence[str]) -> Prompt:
         return (*tokenizer.encode("\n".join(["```python", *tests, "```"])), tokenizer.eos_ids[0])
@@ -227,6 +231,15 @@ def test_function_messages(description: str, entry_point: str, program: str, ear
     for response in earlier:
         messages += [{"role": "assistant", "content": response}, {"role": "user", "content": ANOTHER_FUNCTION}]
     return messages
+
+
+def cut_conversation(tokenizer: Tokenizer, messages: Sequence[Message]) -> Prompt:
+    """The prompt as the authors of Code-A1 cut it: of a conversation of more than `PAPER_CONTEXT` tokens the system's
+    part, the last response and the last request; of a prompt the last `PAPER_PROMPT` tokens.
+    """
+    if len(tokenizer.encode(" ".join(message["content"] for message in messages))) > PAPER_CONTEXT:
+        messages = [messages[0], *messages[-2:]]
+    return tokenizer.encode_chat(messages)[-PAPER_PROMPT:]
 
 
 def conversation(system: str, user: str) -> list[Message]:

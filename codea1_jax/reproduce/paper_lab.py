@@ -153,7 +153,7 @@ class PaperLab:
         return Figure(command, key, benchmark)
 
     def _tests(self, method: str, model: Model, seed: int) -> Command:
-        source = ("--model", model.place, "--protocol", "official")
+        source = ("--model", model.place, "--protocol", "paper")
         return self._evaluate(
             "tests", f"{method}-{FUNCTIONS}-seed{seed}", self.places[FUNCTIONS], FUNCTIONS, source, model.needs, seed, 1
         )

@@ -127,10 +127,10 @@ def test_the_conversation_shows_the_function_once_and_then_every_response():
         ("assistant", RESPONSES[1]),
         ("user", ANOTHER_FUNCTION),
     ]
-    tokens = chat_prompts(TOKENIZER, 8).test_function(STEP.description, "f", STEP.solution, RESPONSES[:2])
+    tokens = chat_prompts(TOKENIZER, 8).test_function(STEP.description, "f", STEP.solution, RESPONSES[:2], False)
     assert tokens == TOKENIZER.encode_chat(messages(request, 8))
     with pytest.raises(UserError, match="holds no conversation"):
-        PROMPTS.test_function(STEP.description, "f", STEP.solution, ())
+        PROMPTS.test_function(STEP.description, "f", STEP.solution, (), False)
 
 
 def test_figures_follow_from_five_responses_and_an_interrupted_evaluation_resumes(pool, tmp_path, monkeypatch):

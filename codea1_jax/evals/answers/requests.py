@@ -30,9 +30,9 @@ def next_test_request(problem: Problem, known: Sequence[str], round_: int) -> Su
     return SuiteRequest(problem, problem.solution, 1, stream, tuple(known), round_)
 
 
-def conversation_request(problem: Problem, earlier: Sequence[str]) -> ConversationRequest:
+def conversation_request(problem: Problem, earlier: Sequence[str], *, cut: bool = False) -> ConversationRequest:
     """One more test function for the problem's function, after these responses."""
-    return ConversationRequest(problem, tuple(earlier), (_TEST_FUNCTION, len(earlier), _number_of(problem)))
+    return ConversationRequest(problem, tuple(earlier), (_TEST_FUNCTION, len(earlier), _number_of(problem)), cut=cut)
 
 
 def _number_of(problem: Problem) -> int:

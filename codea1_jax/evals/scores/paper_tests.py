@@ -1,0 +1,84 @@
+"""A test as the authors of Code-A1 read it from a response of UnLeakedTestBench. Pure; nothing is executed.
+
+Their scorer is a fork of the benchmark's (Aoshining/UnLeakedTestBench, 2026-01-24). What it reads is odd in places, and
+kept so: the paper's figures were made with it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+import warnings
+from collections.abc import Sequence
+
+_BLOCK = re.compile(r"```python(.*?)```", re.DOTALL)
+_WRONG = "def {name}():\n    assert 1 == 0"
+
+
+def read_test(response: str, entry_point: str, number: int) -> str:
+    """Module text with one test: its first function is called `test_ENTRY_POINT_NUMBER`.
+
+    A response in which no test can be read gives one that fails.
+    """
+    name = f"test_{entry_point}_{number}"
+    if "</think>" in response:
+        response = response.split("</think>")[1]
+    statements = _first_test(textwrap.dedent(_relevant(response, entry_point)), entry_point)
+    if statements is None:
+        return _WRONG.format(name=name)
+    first = next((each for each in statements if isinstance(each, ast.FunctionDef)), None)
+    if first is not None:
+        first.name = name
+    return ast.unparse(ast.Module(list(statements), type_ignores=[]))
+
+
+def _relevant(response: str, entry_point: str) -> str:
+    """From the first line that begins a test function to an assert, if there is such a line; else all Python blocks."""
+    lines = response.split("\n")
+    stripped = [line.strip() for line in lines]
+    start = next((i for i, line in enumerate(stripped) if line.startswith("def test")), None)
+    if start is None:
+        return "\n".join(_BLOCK.findall(response))
+    # The first assert of the whole response, not of the function: one that stands before it leaves nothing. One of the
+    # function under test goes before any other, unless the response ends with it.
+    own = next((i + 1 for i, line in enumerate(stripped[:-1]) if line.startswith(f"assert {entry_point}")), None)
+    end = own or next((i + 1 for i, line in enumerate(stripped) if line.startswith("assert ")), len(lines))
+    return "\n".join(lines[start:end])
+
+
+def _first_test(source: str, entry_point: str) -> Sequence[ast.stmt] | None:
+    """The statements up to the first function with an assert among its own statements, cut behind that assert; or up to
+    the first bare assert, then all in a function. None if there is neither, or the source does not parse.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # invalid escapes in model text
+            statements = ast.parse(source).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    for i, statement in enumerate(statements):
+        if isinstance(statement, ast.Assert):
+            wrapped = ast.parse(f"def test_{entry_point}(): ...").body
+            wrapped[0].body = statements[: i + 1]  # pyright: ignore[reportAttributeAccessIssue]
+            return wrapped
+        if isinstance(statement, ast.FunctionDef):
+            asserts = [n for n, inner in enumerate(statement.body) if isinstance(inner, ast.Assert)]
+            if asserts:
+                del statement.body[asserts[0] + 1 :]
+                return statements[: i + 1]
+    return None
+
+
+def collected(module: str) -> dict[str, bool]:
+    """The functions that pytest collects as tests, and whether it can run them: it has no fixtures for parameters."""
+    return {
+        statement.name: not _has_required(statement.args)
+        for statement in ast.parse(module).body
+        if isinstance(statement, ast.FunctionDef) and statement.name.startswith("test")
+    }
+
+
+def _has_required(arguments: ast.arguments) -> bool:
+    positional = len(arguments.posonlyargs) + len(arguments.args) - len(arguments.defaults)
+    return positional > 0 or any(default is None for default in arguments.kw_defaults)
