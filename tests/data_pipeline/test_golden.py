@@ -120,6 +120,31 @@ def test_outside(capsys):
     assert golden_tests(code, "f") == ()
 
 
+def test_cases_that_cannot_be_unrolled_give_no_test_and_other_decorators_do_not_matter():
+    code = """
+@pytest.mark.parametrize(["n", "m"], [(1, 2)])
+def test_names_in_a_list(n, m):
+    assert f(n) == m
+
+@pytest.mark.parametrize("n, (a, b)", [(1, (2, 3)), (4, 5)])
+def test_an_item_instead_of_a_pair(n, a, b):
+    assert f(n) == a
+
+@pytest.mark.timeout(3)
+@slow
+def test_loops():
+    for n, m in [(1, 2, 3)]:
+        assert f(n) == m
+    for n, m in [1, 2]:
+        assert f(n) == m
+    for [n, (m, k)] in ((7, [8, 9]),):
+        assert f(n, m) == k
+    for box.n in [1]:
+        assert f(10) == 11
+"""
+    assert golden_tests(code, "f") == ("assert f(7, 8) == 9",)
+
+
 def test_code_that_does_not_parse_is_a_reason():
     with pytest.raises(BadRow, match="the test code does not parse: invalid syntax"):
         golden_tests("def test_x(:", "f")

@@ -336,6 +336,7 @@ def test_a_question_with_an_impossible_tolerance_is_refused_and_such_a_test_drop
         f"assert abs(f(1) - 0.5) < {'9' * 400}",
         f"assert f(1) == pytest.approx(0.5, rel={'9' * 400})",
         "assert f(1) == pytest.approx(0.5, nan_ok=True)",
+        "assert f(1) == pytest.approx(0.5, nan_ok=1)",
         "assert f(1) == pytest.approx(f(2))",
         "assert f(1) == other.approx(0.5)",
         "import os",
