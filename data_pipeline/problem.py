@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sandbox import Tolerance
+from sandbox import FEW_ULPS, Tolerance
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class Problem:
 
     @property
     def tolerance(self) -> Tolerance:
-        """How close a float must come to the solution's."""
-        return Tolerance(self.atol, self.rtol)
+        """How close a float must come to the solution's; without `atol` and `rtol`, up to the order of its sums."""
+        return Tolerance(self.atol, self.rtol) if self.atol or self.rtol else FEW_ULPS
 
     @property
     def described(self) -> str:

@@ -28,7 +28,7 @@ def write(path: str | Path, problems: Sequence[Problem]) -> None:
             "solution": problem.solution,
             "entry_point": problem.entry_point,
             "tests": problem.golden_tests,
-            **({"atol": problem.atol, "rtol": problem.rtol} if problem.tolerance != EXACT else {}),
+            **({"atol": problem.atol, "rtol": problem.rtol} if problem.atol or problem.rtol else {}),
         }
         for problem in problems
     )

@@ -53,10 +53,11 @@ from sandbox.judge import Judge
 from sandbox.language import OutsideLanguage, Rejected, SuiteTest, parse_test
 from sandbox.literals import encode_literal
 from sandbox.reference import ReferenceCache
-from sandbox.tolerance import EXACT, Tolerance
+from sandbox.tolerance import EXACT, FEW_ULPS, Tolerance
 
 __all__ = [
     "EXACT",
+    "FEW_ULPS",
     "CheckJob",
     "CheckResult",
     "Execution",

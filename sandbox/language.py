@@ -21,29 +21,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeGuard
 
+from sandbox.bounded import bounded
+from sandbox.grammar import MAX_TEXT, RETURNED, TOO_LONG, OutsideLanguage, Walk, described, is_singleton
 from sandbox.syntax import one_at_a_time, parse_expression
 from sandbox.tolerance import EXACT, Tolerance
 
 MARSHAL_VERSION = 4  # understood by every Python that may run the jail
-MAX_TEXT = 10_000  # characters of one normalized call or stated answer
-_MAX_SIZE = 2 * MAX_TEXT  # nodes and characters of texts: no shorter text has as many, and they are cheaper to count
-_TOO_LONG = f"longer than {MAX_TEXT} characters"
-
-# fmt: off
-PURE_BUILTINS = frozenset((
-    "abs", "all", "any", "ascii", "bin", "bool", "bytes", "chr", "complex", "dict", "divmod",
-    "enumerate", "filter", "float", "frozenset", "hex", "int", "isinstance", "len", "list", "map",
-    "max", "min", "oct", "ord", "pow", "range", "repr", "reversed", "round", "set", "sorted", "str",
-    "sum", "tuple", "zip",
-))
-PURE_METHODS = frozenset((
-    "capitalize", "casefold", "copy", "count", "decode", "difference", "encode", "endswith", "find",
-    "index", "intersection", "isalnum", "isalpha", "isascii", "isdigit", "islower", "isnumeric",
-    "isspace", "issubset", "issuperset", "istitle", "isupper", "items", "join", "keys", "lower",
-    "lstrip", "replace", "rfind", "rindex", "rsplit", "rstrip", "split", "splitlines", "startswith",
-    "strip", "swapcase", "symmetric_difference", "title", "union", "upper", "values", "zfill",
-))
-# fmt: on
 
 # What may stand around the call in a generated test. A comparison or `bool` there would be right without its author
 # knowing the value ("it is not 12345"), arithmetic would make many tests of one ("... + 1", "... + 2"), and `str` tells
@@ -51,14 +34,6 @@ PURE_METHODS = frozenset((
 _WHOLE = frozenset(("abs", "dict", "float", "frozenset", "list", "round", "set", "sorted", "tuple"))
 _PART = frozenset(("len", "max", "min", "sum"))
 WRAPPERS = _WHOLE | _PART
-RETURNED = "_returned_"  # stands for the call's value in a view
-
-_PLAIN_NODES = (
-    *(ast.Constant, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Starred),
-    *(ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Subscript, ast.Slice),
-)
-_GRAMMAR_NODES = (ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context)
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 @dataclass(frozen=True)
@@ -94,10 +69,6 @@ class ReadCall:
     view: str | None
 
 
-class OutsideLanguage(ValueError):
-    """An expression leaves the suite language; the message explains how."""
-
-
 def parse_test(
     statement: ast.stmt,
     entry_point: str,
@@ -112,7 +83,7 @@ def parse_test(
     expression of the language around the call, not only `WRAPPERS`: for tests whose author earns nothing by them.
     """
     try:
-        call, stated = _sides(statement)
+        call, stated = _sides(statement, entry_point)
         _bind_arguments(call, entry_point, bindings or {})
         _check(call, entry_point, entry_calls=1)
         _check(stated, entry_point, entry_calls=0)
@@ -140,14 +111,18 @@ def read_call(expression: str, entry_point: str = "") -> ReadCall:
     OutsideLanguage.
     """
     if len(expression) > MAX_TEXT:
-        raise OutsideLanguage(_TOO_LONG)
+        raise OutsideLanguage(TOO_LONG)
     try:
         tree = parse_expression(expression)
-        walk = _Walk(entry_point, any_function=True)
+        walk = Walk(entry_point, any_function=True)
         walk.visit(tree, frozenset())
         if walk.entry_calls > 1:
             raise OutsideLanguage(f"{expression[:80]!r}: calls the program {walk.entry_calls} times, not once")
-        return _parted(tree, walk.call) if walk.call else ReadCall(None, b"", expression)
+        read = _parted(tree, walk.call) if walk.call else ReadCall(None, b"", expression)
+        for computed in (read.arguments, read.view):
+            if isinstance(computed, str):
+                bounded(computed)  # raises where it could not be written out
+        return read
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         if isinstance(error, OutsideLanguage):
             raise
@@ -201,14 +176,19 @@ def _is_literal(node: ast.expr) -> bool:
             return False
 
 
-def _sides(statement: ast.stmt) -> tuple[ast.expr, ast.expr]:
-    """The call and the stated answer of an assert statement, ``(CALL == EXPR) == True`` read as what it contains."""
+def _sides(statement: ast.stmt, entry_point: str) -> tuple[ast.expr, ast.expr]:
+    """The call and the stated answer of an assert statement, ``(CALL == EXPR) == True`` read as what it contains, and
+    ``EXPR == CALL`` with its sides swapped.
+    """
     if not isinstance(statement, ast.Assert):
         raise OutsideLanguage("not an assert")
     call, stated = _compared(statement.test)
     while isinstance(stated, ast.Constant) and stated.value is True and _is_comparison(call):
         call, stated = _compared(call)
-    return call, stated
+    calls_stated, calls_call = (
+        any(_is_call_of(node, entry_point) for node in ast.walk(side)) for side in (stated, call)
+    )
+    return (stated, call) if calls_stated and not calls_call else (call, stated)
 
 
 def _compared(test: ast.expr) -> tuple[ast.expr, ast.expr]:
@@ -224,13 +204,9 @@ def _is_comparison(node: ast.expr) -> bool:
         case ast.Compare(ops=[ast.Eq()]):
             return True
         case ast.Compare(ops=[ast.Is()], comparators=[stated]):
-            return _is_singleton(stated)
+            return is_singleton(stated)
         case _:
             return False
-
-
-def _is_singleton(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and (node.value is None or isinstance(node.value, bool))
 
 
 def _bind_arguments(call: ast.expr, entry_point: str, bindings: Mapping[str, ast.expr]) -> None:
@@ -261,7 +237,7 @@ class _Replacement(ast.NodeTransformer):
 
 
 def _check(tree: ast.expr, entry_point: str, entry_calls: int) -> None:
-    walk = _Walk(entry_point)
+    walk = Walk(entry_point)
     walk.visit(tree, frozenset())
     if walk.entry_calls != entry_calls:
         raise OutsideLanguage(
@@ -292,7 +268,7 @@ def _check_wrappers(node: ast.expr, entry_point: str) -> None:
                 node = inner
             case _:
                 raise OutsideLanguage(
-                    f"around the call {_described(node)}: only {', '.join(sorted(WRAPPERS))}, an index"
+                    f"around the call {described(node)}: only {', '.join(sorted(WRAPPERS))}, an index"
                 )
         if parts > 1:
             raise OutsideLanguage("around the call a part of a part")
@@ -301,120 +277,5 @@ def _check_wrappers(node: ast.expr, entry_point: str) -> None:
 def _normalized(tree: ast.expr) -> str:
     text = ast.unparse(tree)
     if len(text) > MAX_TEXT:
-        raise OutsideLanguage(_TOO_LONG)
+        raise OutsideLanguage(TOO_LONG)
     return text
-
-
-class _Walk:
-    """Visits an expression, refusing what is outside the language."""
-
-    def __init__(self, entry_point: str, any_function: bool = False) -> None:
-        self.entry_point = entry_point
-        self.any_function = any_function
-        self.entry_calls = 0
-        self.call: ast.Call | None = None  # the last one of the program's functions
-        self.size = 0
-
-    def visit(self, node: ast.AST, bound: frozenset[str]) -> None:
-        self.size += _size(node)
-        if self.size > _MAX_SIZE:
-            raise OutsideLanguage(_TOO_LONG)
-        match node:
-            case ast.Call():
-                self._call(node, bound)
-            case ast.Compare(ops=operators, comparators=compared) if any(
-                isinstance(operator, ast.Is | ast.IsNot) and not _is_singleton(other)
-                for operator, other in zip(operators, compared, strict=True)
-            ):
-                raise OutsideLanguage("is, except with None, True or False")
-            case ast.Name(id=name):
-                if name not in bound and (name == self.entry_point or name not in PURE_BUILTINS):
-                    raise OutsideLanguage(f"the name {name}")
-            case ast.BinOp(left=left, op=ast.Mod(), right=right) if _may_format(left, right):
-                raise OutsideLanguage("a % that may turn a value into text")
-            case _ if isinstance(node, _COMPREHENSIONS):
-                self._comprehension(node, bound)
-            case _ if isinstance(node, _PLAIN_NODES):
-                for child in ast.iter_child_nodes(node):
-                    self.visit(child, bound)
-            case ast.keyword():
-                self.visit(node.value, bound)
-            case _ if not isinstance(node, _GRAMMAR_NODES):
-                raise OutsideLanguage(_described(node))
-
-    def _call(self, node: ast.Call, bound: frozenset[str]) -> None:
-        match node.func:
-            case ast.Name(id=name) if self._is_program_function(name, bound):
-                self.entry_calls += 1
-                self.call = node
-                self._check_spreading(node)
-            case ast.Attribute(value=receiver, attr=method) if method in PURE_METHODS:
-                self.visit(receiver, bound)
-            case function:
-                self.visit(function, bound)
-        for argument in (*node.args, *node.keywords):
-            self.visit(argument, bound)
-
-    def _check_spreading(self, call: ast.Call) -> None:
-        if any(keyword.arg is None for keyword in call.keywords):
-            raise OutsideLanguage(f"** in the arguments of {self.entry_point or 'the call'}")
-
-    def _is_program_function(self, name: str, bound: frozenset[str]) -> bool:
-        if name in bound or name.startswith("__"):
-            return False
-        return name == self.entry_point or (self.any_function and name not in PURE_BUILTINS)
-
-    def _comprehension(self, node: ast.AST, bound: frozenset[str]) -> None:
-        once = None  # calls up to the first iterable, which alone is evaluated once
-        for generator in node.generators:  # type: ignore[attr-defined]
-            self.visit(generator.iter, bound)
-            once = self.entry_calls if once is None else once
-            bound = bound | self._targets(generator.target)
-            for condition in generator.ifs:
-                self.visit(condition, bound)
-        parts = (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,)  # type: ignore[attr-defined]
-        for part in parts:
-            self.visit(part, bound)
-        if self.entry_calls != once:
-            raise OutsideLanguage(f"calls {self.entry_point or 'the program'} inside a comprehension")
-
-    def _targets(self, target: ast.expr) -> frozenset[str]:
-        names = [
-            node
-            for node in ast.walk(target)
-            if not isinstance(node, ast.Tuple | ast.List | ast.Starred | ast.expr_context)
-        ]
-        if not all(isinstance(name, ast.Name) for name in names):
-            raise OutsideLanguage("a comprehension over something else than names")
-        found = frozenset(name.id for name in names if isinstance(name, ast.Name))
-        if taken := found & (PURE_BUILTINS | {self.entry_point, RETURNED}):
-            raise OutsideLanguage(f"a comprehension that rebinds {min(taken)}")
-        return found
-
-
-def _may_format(left: ast.expr, right: ast.expr) -> bool:
-    """Whether ``left % right`` may write out something else than literals."""
-    is_number = isinstance(left, ast.Constant) and isinstance(left.value, int | float | complex)
-    return not is_number and any(isinstance(node, ast.Name | ast.Call) for node in ast.walk(right))
-
-
-def _size(node: ast.AST) -> int:
-    match node:
-        case ast.Constant(value=str() | bytes() as text):
-            return 1 + len(text)
-        case _:
-            return 1
-
-
-def _described(node: ast.AST) -> str:
-    match node:
-        case ast.Attribute(attr=attribute):
-            return f"the attribute {attribute}"
-        case ast.Lambda():
-            return "a lambda"
-        case ast.JoinedStr():
-            return "an f-string"
-        case ast.NamedExpr():
-            return "an assignment expression"
-        case _:
-            return f"the syntax {type(node).__name__}"

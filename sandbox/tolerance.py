@@ -66,6 +66,8 @@ class Tolerance:
 
 
 EXACT = Tolerance()
+FEW_ULPS = Tolerance(rtol=2.0**-46)
+"""64 units in the last place: how far the orders of adding up some hundred floats may lie apart."""
 
 
 def _is_number(token: str) -> bool:

@@ -16,6 +16,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from codea1_jax.game.disclosed import is_allowed
 from codea1_jax.game.parsing import Suite
 from codea1_jax.game.rollouts import Candidate
 from codea1_jax.game.validation import Repeats, ValidatedSuite, validate_suite
@@ -162,7 +163,7 @@ def judge_group(
 def _validated(
     judge: Judge, problem: Problem, suites: Sequence[Suite], config: JudgingConfig
 ) -> dict[Suite, ValidatedSuite]:
-    """Every suite, validated against the reference."""
+    """Every suite, validated against the reference. A call that the question does not allow is invalid and dropped."""
     half = judge.limits.halved()
     limits = replace(half, program_seconds=_seconds(half, config.suite_size))
 
@@ -172,24 +173,26 @@ def _validated(
     def stated(expressions: tuple[str, ...]) -> Job:
         return Job("", expressions, limits)
 
-    literals = {test.stated: encode_literal(test.stated) for suite in suites for test in suite.tests}
-    calls = [[test.call for test in suite.tests] for suite in suites]
-    computed = [[test.stated for test in suite.tests if literals[test.stated] is None] for suite in suites]
+    allowed = [[test for test in suite.tests if is_allowed(problem, test.call)] for suite in suites]
+    literals = {test.stated: encode_literal(test.stated) for tests in allowed for test in tests}
+    calls = [[test.call for test in tests] for tests in allowed]
+    computed = [[test.stated for test in tests if literals[test.stated] is None] for tests in allowed]
     outcomes = _by_suite(judge, reference, calls)
     answers = _by_suite(judge, stated, computed if config.answer_prediction else [[] for _ in suites])
     validated = {}
-    for suite, known, found in zip(suites, outcomes, answers, strict=True):
+    for suite, tests, known, found in zip(suites, allowed, outcomes, answers, strict=True):
         values = {**literals, **{expression: outcome.value for expression, outcome in found.items()}}
-        returned = [known[test.call] for test in suite.tests]
-        predicted = [values[test.stated] for test in suite.tests]
+        returned = [known[test.call] for test in tests]
+        predicted = [values[test.stated] for test in tests]
         filled_in = [outcome.value for outcome in returned]
-        validated[suite] = validate_suite(
-            [test.call for test in suite.tests],
+        judged = validate_suite(
+            [test.call for test in tests],
             returned,
             predicted if config.answer_prediction else filled_in,
             config.repeats,
             problem.tolerance,
         )
+        validated[suite] = replace(judged, invalid=judged.invalid + len(suite.tests) - len(tests))
     return validated
 
 

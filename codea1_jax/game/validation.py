@@ -14,7 +14,7 @@ Repeats = Literal["value", "text"]
 
 @dataclass(frozen=True)
 class ValidatedSuite:
-    """`kept` tests in order, with the reference's value as the expected answer; `invalid` counts the three kinds."""
+    """`kept` tests in order, with the reference's value as the expected answer; `invalid` counts all that are wrong."""
 
     kept: tuple[Test, ...]
     invalid: int
@@ -32,16 +32,18 @@ def validate_suite(
     `reference[i]` is what CALL i did under the reference; `stated[i]` is the canonical encoding of EXPR i, None if
     EXPR has no plain-data value. `tolerance` is the question's, by which stated answers and programs are compared.
 
-    A call that gives no comparable value is invalid and dropped; a repeat is invalid and dropped; a wrong stated answer
-    is invalid yet kept. By "value", a test repeats another if it has the same inputs, however its call is spelled and
-    whatever it looks at in the result; by "text", if call and value are written the same.
+    A call that gives no comparable value is invalid and dropped; so is a test whose stated answer has no value, and a
+    repeat. A wrong stated answer is invalid yet kept. By "value", a test repeats another if it has the same inputs,
+    however its call is spelled and whatever it looks at in the result; by "text", if call and value are written the
+    same.
     """
     kept: dict[str, Test] = {}
     invalid = 0
     for i, (call, outcome) in enumerate(zip(calls, reference, strict=True)):
         # A nan equals nothing, itself included: no program could ever pass such a test.
         value = outcome.value if outcome.status is Status.RETURNED else None
-        if value is None or not same(value, value):
+        answer = stated[i]
+        if value is None or not same(value, value) or answer is None:
             invalid += 1
             continue
         same_as = outcome.inputs if repeats == "value" else call
@@ -51,7 +53,6 @@ def validate_suite(
         # In the book and among siblings' tests, another look at the result is another test.
         inputs = f"{outcome.inputs} {read_call(call).view or ''}" if repeats == "value" else ""
         kept[same_as] = Test(call, value, inputs, tolerance)
-        answer = stated[i]
-        if answer is None or not tolerance.same(answer, value):
+        if not tolerance.same(answer, value):
             invalid += 1
     return ValidatedSuite(tuple(kept.values()), invalid)

@@ -117,6 +117,7 @@ def _jail_flags(mounts: Sequence[Mount]) -> list[str]:
         "--nice_level",
         str(os.getpriority(os.PRIO_PROCESS, 0)),
         "--iface_no_lo",
+        "--persona_addr_no_randomize",  # what is hashed by its address has one order in all jails
     ]
     flags += ["--rlimit_as", "hard", "--rlimit_cpu", "hard", "--rlimit_fsize", "hard"]
     flags += ["--rlimit_nproc", "256", "--rlimit_nofile", "64", "--rlimit_core", "0"]

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from sandbox.bounded import bounded
 from sandbox.host.stateless import keeps_no_state
 from sandbox.inside import checker, evaluation
 from sandbox.inside.watch import CUT_BY_CPU, CUT_BY_WALL, GRANT, NOT_CUT
@@ -269,7 +270,7 @@ class Progress:
             if call.function and isinstance(call.arguments, bytes)
         }
         clean: dict[int, evaluation.Item] = {
-            i: ("expression", call.arguments if call.function else call.view, call.function is not None)
+            i: ("expression", bounded(_computed(call)), call.function is not None)
             for i, call in enumerate(calls)
             if i not in items
         }
@@ -293,7 +294,7 @@ class Progress:
             returned = yield from self._answers(self.job.program, group)
             self._outcomes |= returned
             views: dict[int, evaluation.Item] = {
-                i: ("view", view, outcome.value)
+                i: ("view", bounded(view), outcome.value)
                 for i, outcome in returned.items()
                 if (view := calls[i].view) is not None and outcome.value is not None
             }
@@ -315,6 +316,13 @@ class Progress:
             assert batch.loaded is not None
             self._loaded = batch.loaded
         return dict(zip(items, batch.outcomes, strict=not room))
+
+
+def _computed(call: ReadCall) -> str:
+    """The expression that is computed before the program is needed: of the arguments, or the whole."""
+    text = call.arguments if call.function else call.view
+    assert isinstance(text, str)
+    return text
 
 
 def _item(call: ReadCall, arguments: bytes | str) -> evaluation.Item:

@@ -4,6 +4,10 @@ Each call of a program is answered as if it were the only one: no test may chang
 keeps nothing may answer all its calls in one process, which is much cheaper than a process for each. Whatever is not
 known to be harmless counts as keeping state: caches, mutable defaults, globals, attributes that are set, modules that
 hold state, and every way to reach one of these under another name.
+
+Python keeps caches of its own, by equality: `typing` gives the first of several equal types, and `re` a pattern that
+holds the first of several equal texts. So `typing`'s names may stand in annotations alone, which nothing can read, and
+identity may be asked of None, True and False alone: there is no other way to tell equal texts apart.
 """
 
 import ast
@@ -13,6 +17,7 @@ from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterator
 from functools import cache, lru_cache
 
+from sandbox.grammar import is_singleton
 from sandbox.syntax import parse_module
 
 _MAX_PROGRAM = 20_000  # characters; longer ones are not read: parsing takes a hundred times their memory
@@ -75,6 +80,7 @@ def _keeps_no_state(program: str) -> bool:
 # The kinds of nodes that any of the rules below is about, names apart: looking at all would take twice as long.
 _JUDGED = frozenset(
     {
+        ast.Compare,
         *(ast.Global, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef, ast.Match, ast.Try, ast.TryStar),
         *(ast.Import, ast.ImportFrom, ast.alias, ast.arg, ast.NamedExpr, ast.Attribute),
     }
@@ -97,6 +103,12 @@ class _Reading:
             if isinstance(node, ast.Import)
             for alias in node.names
         }
+        self._types = {
+            alias.asname or alias.name
+            for node in self._judged
+            if isinstance(node, ast.ImportFrom) and node.module == "typing"
+            for alias in node.names
+        } | {name for name, module in self._modules.items() if module == "typing"}
         self._tables = {
             statement.targets[0].id
             for statement in module.body
@@ -113,6 +125,7 @@ class _Reading:
             and all(map(_is_harmless, self._judged))
             and all(self._is_readable(node) for node in self._judged if isinstance(node, ast.Attribute))
             and self._uses_names_as_intended()
+            and self._uses_types_in_annotations()
         )
 
     def _is_readable(self, node: ast.Attribute) -> bool:
@@ -131,6 +144,18 @@ class _Reading:
         uses = [name for name in self._names if name.id in reserved and not isinstance(name.ctx, ast.Store)]
         intended = {id(name) for node in self._readers for name in self._read_by(node)} if uses else set()
         return all(id(name) in intended for name in uses)
+
+    def _uses_types_in_annotations(self) -> bool:
+        uses = {id(name) for name in self._names if name.id in self._types}
+        return not uses or uses <= {id(name) for annotation in self._annotations() for name in ast.walk(annotation)}
+
+    def _annotations(self) -> Iterator[ast.expr]:
+        for node in ast.walk(self._module):
+            match node:
+                case ast.FunctionDef(returns=ast.expr() as annotation):
+                    yield annotation
+                case ast.arg(annotation=ast.expr() as annotation) | ast.AnnAssign(annotation=annotation):
+                    yield annotation
 
     def _read_by(self, node: ast.AST) -> Iterator[ast.AST]:
         """The names that a node does nothing to but read from."""
@@ -237,6 +262,11 @@ def _is_harmless(node: ast.AST) -> bool:  # noqa: PLR0911
             return False
         case ast.Attribute(ctx=ast.Store() | ast.Del()):
             return False
+        case ast.Compare(ops=operators, comparators=compared):
+            return all(
+                is_singleton(other) or not isinstance(operator, ast.Is | ast.IsNot)
+                for operator, other in zip(operators, compared, strict=True)
+            )
         case ast.Import(names=names):
             return all(alias.name in _PURE_MODULES | _PURE_NAMES.keys() and _keeps_builtins(alias) for alias in names)
         case ast.ImportFrom(module=str() as module, names=names, level=0):

@@ -3,20 +3,94 @@
 Two calls have the same inputs if every parameter gets an equal value, however the call is spelled: by position, by name
 or by default. Lists, tuples, ranges, sets and bytes of the same items count as one input, else each test could be
 written in several kinds of brackets.
+
+Nor does it matter what the function does not look at. An argument is replaced by a plainer one (a dict by its keys, a
+list of characters by a text) where the function does the same with it: it returns the same, and on its way there takes
+the same steps. So `"ab"`, `["a", "b"]` and `{"a": 1, "b": 2}` are one input of a function that only goes through them,
+and three of any other.
 """
 
+import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from sandbox.inside.encoding import encode
 from sandbox.inside.plain import NotPlainData
 
+_ATOMS = frozenset((type(None), bool, int, float, complex))
 
-def identity(function: Any, args: tuple, kwargs: dict[str, Any]) -> str:
-    """A text that is equal for equal inputs. Raises NotPlainData where an input is not plain data."""
-    values = _by_parameter(getattr(function, "__wrapped__", function), args, kwargs)
-    return encode(_as_lists(values))
+Arguments = tuple[tuple, dict[str, Any]]
+
+
+class Inputs:
+    """The inputs of one call. To be made before the call, which may change a default.
+
+    `load` gives the call's arguments, afresh each time. Raises NotPlainData where an input is not plain data.
+    """
+
+    def __init__(self, function: Any, load: Callable[[], Arguments]) -> None:
+        self.load = load
+        args, kwargs = load()
+        self._values = _as_identified(function, args, kwargs)
+        self._plainer: list[tuple[int | str, Any, dict[str, Any]]] = []
+        for place, value in (*enumerate(args), *kwargs.items()):
+            lists = _as_lists(value)
+            for plainer in (_as_text(_sorted(lists)), _as_text(lists), _without_keys(_sorted(lists))):
+                if encode(plainer) != encode(lists):
+                    changed = _as_identified(function, *_replaced((args, kwargs), place, plainer))
+                    self._plainer.append((place, plainer, changed))
+        encode(self._values)
+
+    @property
+    def has_plainer(self) -> bool:
+        """Whether any argument could be replaced."""
+        return bool(self._plainer)
+
+    def identity(self, does_the_same: Callable[[Arguments], bool]) -> str:
+        """A text that is equal for equal inputs, once what the function does not look at is left out."""
+        values, accepted = dict(self._values), {}
+        for place, plainer, changed in self._plainer:
+            if place in accepted:
+                continue
+            arguments = self.load()
+            for other, value in {**accepted, place: plainer}.items():
+                arguments = _replaced(arguments, other, _as_lists(value))
+            if does_the_same(arguments):
+                accepted[place] = plainer
+                values |= {name: value for name, value in changed.items() if value != self._values.get(name)}
+        return encode(values)
+
+
+class Path:
+    """The steps that Python takes, of whichever functions; as `sys.settrace` wants it."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+
+    def __call__(self, frame: types.FrameType, event: str, _about: object) -> "Path":
+        frame.f_trace_opcodes = True
+        self.taken = hash((self.taken, id(frame.f_code), frame.f_lasti, event))
+        return self
+
+    def of(self, thunk: Callable[[], object]) -> object:
+        """What `thunk` gives, whose steps are followed."""
+        sys.settrace(self)
+        try:
+            return thunk()
+        finally:
+            sys.settrace(None)
+
+
+def _as_identified(function: Any, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
+    return _as_lists(_by_parameter(getattr(function, "__wrapped__", function), args, kwargs))
+
+
+def _replaced(arguments: Arguments, place: int | str, value: Any) -> Arguments:
+    args, kwargs = arguments
+    if isinstance(place, int):
+        return (*args[:place], value, *args[place + 1 :]), kwargs
+    return args, {**kwargs, place: value}
 
 
 def _by_parameter(function: Any, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -58,8 +132,38 @@ def _distinct(default: Any) -> Any:
 def _as_lists(value: Any) -> Any:
     if isinstance(value, list | tuple | range | bytes | Iterator):
         return [_as_lists(item) for item in value]
-    if isinstance(value, set | frozenset):
+    if isinstance(value, set | frozenset | type({}.keys()) | type({}.items())):
         return [_as_lists(item) for item in sorted(value, key=encode)]
     if type(value) is dict:
         return {key: _as_lists(item) for key, item in value.items()}
     return value
+
+
+def _sorted(value: Any) -> Any:
+    """Lists with the keys of dicts in order: dicts are equal whatever theirs is."""
+    if type(value) is dict:
+        return {key: _sorted(value[key]) for key in sorted(value, key=encode)}
+    return _each(_sorted, value)
+
+
+def _as_text(value: Any) -> Any:
+    """Lists with dicts as the lists of their keys, then those of nothing but characters as texts."""
+    items = _each(_as_text, _as_lists(list(value)) if type(value) is dict else value)
+    return "".join(items) if type(items) is list and all(map(_is_character, items)) else items
+
+
+def _without_keys(value: Any) -> Any:
+    """Lists with the keys of dicts numbered."""
+    if type(value) is dict:
+        return {number: _without_keys(item) for number, item in enumerate(value.values())}
+    return _each(_without_keys, value)
+
+
+def _each(function: Callable[[Any], Any], value: Any) -> Any:
+    if type(value) is not list or set(map(type, value)) <= _ATOMS:
+        return value
+    return [function(item) for item in value]
+
+
+def _is_character(value: Any) -> bool:
+    return type(value) is str and len(value) == 1

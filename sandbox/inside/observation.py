@@ -1,17 +1,27 @@
 """Inside the jail: what an expression may see of values.
 
-Their content, that is, and nothing of how they came about: neither the order in which items went into a set or a dict,
-which ``==`` ignores, nor the text of a value that is not plain data, which reveals addresses.
+Their content, that is, and nothing of how they came about: neither what ``==`` ignores (the order in which items went
+into a set or a dict, and which type of several that are equal holds them) nor the text of a value that is not plain
+data, which reveals addresses.
 """
 
-from collections.abc import Callable, Iterator
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from sandbox.inside.encoding import encode
+from sandbox.inside.plain import python_value, type_name
+
+_DICTS = (dict, Counter, OrderedDict, defaultdict)
+_SETS = (set, type({}.keys()), type({}.items()))
+_NUMBERS = frozenset((bool, int, float))
+UNORDERED = frozenset((*_DICTS, *_SETS, frozenset))
 
 
-def in_order(value: Any) -> Any:
-    """Plain data with its sets and dicts rebuilt, in an order that their content decides."""
+def in_order(value: Any) -> Any:  # noqa: PLR0911
+    """Plain data as the one of its equals that stands for all: plain dicts and sets, in an order that their content
+    decides, and the plainest number.
+    """
     kind = type(value)
     if isinstance(value, Iterator):
         return map(in_order, value)
@@ -19,23 +29,46 @@ def in_order(value: Any) -> Any:
         return [in_order(item) for item in value]
     if isinstance(value, tuple):  # of a namedtuple, whose class the program has named, the items alone
         return tuple([in_order(item) for item in value])
-    if kind in (set, frozenset):
-        return kind([in_order(item) for item in sorted(value, key=encode)])
-    if kind is dict:
-        return {in_order(key): in_order(value[key]) for key in sorted(value, key=encode)}
+    if kind in _DICTS:
+        items = {in_order(key): in_order(item) for key, item in dict.items(value)}
+        return {key: items[key] for key in _sorted(items)}
+    if kind in UNORDERED:
+        items = _sorted([in_order(item) for item in value])
+        try:
+            return frozenset(items) if kind is frozenset else set(items)
+        except TypeError:  # of a dict's items, whose values no set can hold
+            return dict(items).items()
+    return _EQUALS.get(type_name(value), _itself)(value)
+
+
+def _sorted(items: Iterable[Any]) -> list[Any]:
+    kinds = set(map(type, items))
+    return sorted(items) if kinds <= _NUMBERS or kinds == {str} else sorted(items, key=encode)
+
+
+def _itself(value: Any) -> Any:
     return value
 
 
-def without_iterators(value: Any) -> Any:
-    """A value with lists in the place of iterators: how often a function reads its input must not matter."""
-    kind = type(value)
-    if isinstance(value, Iterator):
-        return [without_iterators(item) for item in value]
-    if kind in (list, tuple):
-        return kind([without_iterators(item) for item in value])
-    if kind is dict:
-        return {key: without_iterators(item) for key, item in value.items()}
-    return value
+def _number(value: Any) -> Any:
+    """A Decimal, or a Fraction, as the float or integer that equals it, if there is one."""
+    try:
+        number = float(value)
+    except OverflowError:  # of a Fraction
+        return value
+    if value != number:
+        return value
+    return int(number) if number.is_integer() else number
+
+
+_EQUALS: dict[str, Callable[[Any], Any]] = {
+    "Decimal": _number,
+    "Fraction": _number,
+    "complex": lambda value: value if value.imag else value.real,
+    "scalar": python_value,
+    "bytearray": bytes,
+    "deque": lambda value: type(value)(map(in_order, value)),
+}
 
 
 class _PlainText(type):

@@ -31,7 +31,7 @@ _FACTORIES = {kind.__name__: kind for kind in (bool, int, float, complex, str, b
 _DTYPES = frozenset("biufcSUmM")  # kinds of numpy's types whose items are nothing but bytes
 
 _ITERATORS = (iter([]), iter(()), reversed([]), map(int, ()), zip(), filter(None, ()), enumerate(()), iter(range(0)))
-_DRAINED = frozenset([type(iterator) for iterator in (*_ITERATORS, iter(set()), iter({}), (_ for _ in ()))])
+DRAINED = frozenset([type(iterator) for iterator in (*_ITERATORS, iter(set()), iter({}), (_ for _ in ()))])
 
 _Apart = tuple[Any, ...]
 
@@ -87,7 +87,7 @@ def receive(fd: int) -> Any:
 
 def drained(value: object) -> object:
     """The value; of an iterator that can travel, one over all that it gives."""
-    return iter(list(value)) if type(value) in _DRAINED else value  # type: ignore[call-overload]
+    return iter(list(value)) if type(value) in DRAINED else value  # type: ignore[call-overload]
 
 
 class _Packer:
@@ -137,7 +137,7 @@ class _Packer:
             self.flush()
 
     def _taken_apart(self, value: Any, kind: type) -> tuple[str, _Apart]:
-        if kind in _DRAINED:
+        if kind in DRAINED:
             return "iterator", _all(list(value) if self._drains else [])
         name = type_name(value)
         return name, _TAKEN_APART[name](value)

@@ -134,6 +134,149 @@ def test_an_iterator_as_argument_does_not_fail_a_program_that_looks_at_its_list_
     assert right.suites[0].reward.adversarial == 0
 
 
+def eight(call: str, answer: object = 0) -> str:
+    """Eight tests on different inputs."""
+    return suite(*[f"{call.format(i=i)} == {answer}" for i in range(1, 9)])
+
+
+RIGHT_PROGRAMS = {
+    "a kind of dict": (
+        "def f(x):\n    return {c: 1 for c in x}",
+        "from collections import {0}\ndef f(x):\n    return {1}",
+        "list(f('ba' * {i}))",
+    ),
+    "parts of a kind of dict": (
+        "def f(x):\n    return [{c: 1 for c in x}, {c: [1] for c in x}.items()]",
+        "from collections import {0}\ndef f(x):\n    return [{1}, {{c: [1] for c in sorted(x)}}.items()]",
+        "list(f('ba' * {i})[0])",
+    ),
+    "hashes that collide": (
+        "def f(x):\n    x = sorted(x)\n    return sum(a != b for a, b in zip(x, x[1:]))",
+        "def f(x):\n    return len(set(x)) - 1",
+        "f([k * 2305843009213693951 for k in range(9000 + {i})])",
+    ),
+    "sums that reach the hashes' end": (
+        "def f(x):\n    return len(x)",
+        "from itertools import accumulate\ndef f(x):\n    return len(set(accumulate(x)))",
+        "f([2305843009213693951] * (9000 + {i}))",
+    ),
+    "rows of -1 and -2": (
+        "def f(x):\n    x = sorted(x)\n    return sum(a != b for a, b in zip(x, x[1:]))",
+        "def f(x):\n    return len(set(map(tuple, x))) - 1",
+        "f([[-1 - (k >> b & 1) for b in range(12)] for k in range(4000 + {i})])",
+    ),
+    "names of parameters": ("def f(lst):\n    return lst", "def f(strs):\n    return strs", "f(lst=[{i}])"),
+    "parameters that nobody mentions": (
+        "def f(n, memo={}):\n    return n + len(memo)",
+        "def f(n):\n    return n",
+        "f({i}, {{}})",
+    ),
+    "spread parameters": (
+        "def f(n, memo=None):\n    return n",
+        "def f(n):\n    return n",
+        "f(*[{i}, None][:3 - 1])",
+    ),
+    "the last bit of a sum": (
+        "def f(x):\n    return sum(x)",
+        "import math\ndef f(x):\n    return math.fsum(x)",
+        "f([0.1] * (10 + {i}))",
+    ),
+    "the last bits in containers": (
+        "def f(x):\n    return {'mean': sum(x) / len(x), 'all': (sum(x), 'a')}",
+        "import math\ndef f(x):\n    return {'all': (math.fsum(x), 'a'), 'mean': math.fsum(x) / len(x)}",
+        "f([0.1] * (10 + {i}))",
+    ),
+    "a Decimal that equals a float": (
+        "def f(x):\n    return x / 8",
+        "from decimal import Decimal\ndef f(x):\n    return Decimal(x) / 8",
+        "round(f({i}), 2)",
+    ),
+}
+KINDS_OF_DICT = [
+    ("defaultdict", "defaultdict(int, {c: 1 for c in sorted(x)})"),
+    ("OrderedDict", "OrderedDict((c, 1) for c in sorted(x))"),
+    ("Counter", "Counter(sorted(set(x)))"),
+    ("deque", "{c: 1 for c in sorted(x)}"),
+]
+
+
+@pytest.mark.parametrize("kind", RIGHT_PROGRAMS)
+def test_no_test_fails_a_right_program_for_what_its_question_does_not_state(pool, kind):
+    reference, right, call = RIGHT_PROGRAMS[kind]
+    programs = [right.format(*each) for each in KINDS_OF_DICT] if "{0}" in right else [right]
+    for solution, judged in ((reference, programs), (programs[0], [reference])):
+        problem = replace(PROBLEM, solution=solution, question="Return what the list gives.")
+        rollout = played(pool, judged, [[eight(call)]] * len(judged), problem)
+        assert all(program.valid for program in rollout.programs)
+        ends = [verdict.status.value for program in rollout.programs for verdict in program.suites[0].verdicts]
+        assert set(ends) <= {"passed"}
+
+
+RESPELLINGS = {
+    "texts, lists of characters, dicts and their keys": (
+        "def f(x):\n    return [c for c in x]",
+        "def f(x):\n    return []",
+        ["f('ab')", "f(['a', 'b'])", "f({'a': 1, 'b': 1})", "f({'a': 1, 'b': 1}.keys())", "f({'a': 3, 'b': 4})"],
+    ),
+    "values of a dict that is gone through": (
+        "def f(d):\n    return sorted(d)",
+        "def f(d):\n    return sorted(d)[1:]",
+        [f"f({{'a': {i}, 'b': [{i}]}})" for i in range(8)],
+    ),
+    "keys of a dict whose values are added": (
+        "def f(d):\n    return sum(d.values())",
+        "def f(d):\n    return sum(d.values()) + 1",
+        [f"f({{'{c}': 3, '{c}{c}': 4}})" for c in "abcdefgh"],
+    ),
+    "texts in lists": (
+        "def f(rows):\n    return [len(row) for row in rows]",
+        "def f(rows):\n    return []",
+        ["f(['ab', 'cd'])", "f([['a', 'b'], 'cd'])", "f(['ab', ['c', 'd']])", "f((('a', 'b'), {'c': 1, 'd': 2}))"],
+    ),
+    "empty inputs": (
+        "def f(x):\n    return sum(1 for _ in x)",
+        "def f(x):\n    return 1",
+        ["f('')", "f([])", "f({})", "f(())", "f(set())", "f(b'')", "f(range(0))", "f({}.items())"],
+    ),
+    "names of keywords": (
+        "def f(*rest, **kw):\n    return list(kw.values())",
+        "def f(*rest, **kw):\n    return []",
+        [f"f({c}=1)" for c in "abcdefgh"],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", RESPELLINGS)
+def test_one_bug_in_many_spellings_of_an_input_counts_once(pool, kind):
+    reference, wrong, calls = RESPELLINGS[kind]
+    texts = [suite(*[f"{call} == 5" for call in calls])]
+    (program,) = played(pool, [wrong], [texts], replace(PROBLEM, solution=reference)).programs
+    assert program.suites[0].reward.adversarial <= 1 / 8
+
+
+def test_different_inputs_with_one_result_stay_different_tests(pool):
+    reference = "def f(d):\n    return isinstance(d, dict) and d['a'] > 0 and d['b'] > 0"
+    calls = [
+        f"f({{'a': {a}, 'b': {b}}})" for a, b in ((0, 1), (-1, 1), (1, 0), (1, -1), (2, -2), (-2, 2), (0, 0), (-1, -1))
+    ]
+    (program,) = played(
+        pool,
+        ["def f(d):\n    return True"],
+        [[suite(*[f"{call} == False" for call in calls])]],
+        replace(PROBLEM, solution=reference),
+    ).programs
+    assert program.suites[0].reward.adversarial == 1
+
+
+@pytest.mark.parametrize(
+    "question", ["def f(x, y=0):", "Write f(x, y) that ...", "class S:\n    def f(self, x, y=0) -> int:"]
+)
+def test_a_question_that_states_the_names_allows_calls_by_name(pool, question):
+    texts = [suite("f(x=1) == [1, 1]", "f(2, y=3) == [5, 2]", "f(3, 4) == [7, 3]")]
+    (program,) = played(pool, [RIGHT], [texts], replace(PROBLEM, question=question)).programs
+    assert len(program.suites[0].validated.kept) == 3
+
+
 BUSY = """
 import time
 t = time.process_time()

@@ -16,6 +16,7 @@ from sandbox import SandboxPool, Tolerance
 
 MEAN = "def f(xs):\n    return sum(xs) / len(xs)"
 NEAR = "def f(xs):\n    return sum(x / len(xs) for x in xs)"  # the same but for rounding
+ROUGH = "def f(xs):\n    return sum(xs) / len(xs) + 1e-10"
 FAR = "def f(xs):\n    return sum(xs) / len(xs) + 0.01"
 NAN = "def f(xs):\n    return float('nan')"
 SUITE = "```python\nassert f([0.1, 0.2, 0.3]) == 0.2\nassert f([1, 2, 2]) == 1.67\n```"
@@ -29,17 +30,18 @@ def pool() -> Iterator[SandboxPool]:
 
 
 def rewards(pool: SandboxPool, problem: Problem) -> list[float]:
-    return [program.reward for program in played(pool, [MEAN, NEAR, FAR, NAN], [[SUITE]] * 4, problem).programs]
+    return [program.reward for program in played(pool, [MEAN, NEAR, ROUGH, FAR, NAN], [[SUITE]] * 5, problem).programs]
 
 
 def test_a_questions_tolerance_decides_which_answers_are_right_and_which_programs_pass(pool):
-    assert rewards(pool, PROBLEM) == [1, 0, 0, 0]  # neither sum rounds as the reference does
+    assert rewards(pool, PROBLEM) == [1, 1, 0, 0, 0]  # neither of NEAR's sums rounds as the reference does
+    assert rewards(pool, replace(PROBLEM, atol=1e-30)) == [1, 0, 0, 0, 0]
     close = replace(PROBLEM, atol=1e-9)
-    assert rewards(pool, close) == [1, 1, 0, 0]
+    assert rewards(pool, close) == [1, 1, 1, 0, 0]
     suites = [played(pool, [FAR], [[SUITE]], problem).programs[0].suites[0] for problem in (PROBLEM, close)]
     wide = played(pool, [FAR], [[SUITE]], replace(PROBLEM, atol=0.005)).programs[0].suites[0]
     # The reference gives 0.20000000000000004 and 1.6666666666666667.
-    assert [suite.validated.invalid for suite in (*suites, wide)] == [2, 1, 0]
+    assert [suite.validated.invalid for suite in (*suites, wide)] == [1, 1, 0]
 
 
 def test_the_book_keeps_the_tolerance_through_a_checkpoint(pool):

@@ -64,9 +64,15 @@ def test_two_looks_at_one_result_are_one_test_of_a_suite_and_two_of_the_book():
 
 
 def test_a_wrong_answer_is_invalid_yet_kept_with_the_reference_value():
-    suite = validated(("f(1)", returned(2, "[1]"), "3"), ("f(2)", returned(4, "[2]"), None))
+    suite = validated(("f(1)", returned(2, "[1]"), "3"), ("f(2)", returned(4, "[2]"), "nan"))
     assert kept(suite) == [("f(1)", "2", "[1] "), ("f(2)", "4", "[2] ")]
     assert suite.invalid == 2
+
+
+def test_a_test_whose_answer_has_no_value_is_invalid_and_dropped():
+    suite = validated(("f(1)", returned(2, "[1]"), None), ("f(1)", returned(2, "[1]"), "2"))
+    assert kept(suite) == [("f(1)", "2", "[1] ")]
+    assert suite.invalid == 1
 
 
 def test_a_wrong_answer_that_repeats_a_kept_call_counts_once():

@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandbox import Job, Limits, Rejected, Status, SuiteTest, encode, parse_test
+from sandbox.grammar import PURE_BUILTINS, PURE_METHODS
 from sandbox.host.protocol import MAX_LINE, Batch, Budget, Progress, Report
 from sandbox.inside.plain import NotPlainData
 from sandbox.inside.transport import _MAKERS, Malformed, pack, unpack
-from sandbox.language import PURE_BUILTINS, PURE_METHODS, OutsideLanguage, read_call
+from sandbox.language import OutsideLanguage, read_call
 
 pytestmark = pytest.mark.filterwarnings("ignore::SyntaxWarning", "ignore::DeprecationWarning")
 COUNTS = pytest.mark.parametrize("count", [3_000, pytest.param(1_000_000, marks=pytest.mark.long)])

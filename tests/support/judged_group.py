@@ -12,7 +12,7 @@ from data_pipeline import Problem
 from sandbox import SandboxPool
 
 RIGHT = "def f(x, y=0):\n    return [x + y, x]"
-PROBLEM = Problem("p", "?", RIGHT, "f", ())
+PROBLEM = Problem("p", "def f(x, y=0): ...", RIGHT, "f", ())
 
 
 def played(

@@ -28,9 +28,17 @@ KEEPS = {
     "a table of tables": "seen = {'a': []}\ndef f(x):\n    seen['a'].append(x)\n    return len(seen['a'])",
     "a table that is changed": "seen = {'a': 0}\ndef f(x):\n    seen['a'] += 1\n    return seen['a']",
     "a table that is deleted from": "seen = {1: 1, 2: 2}\ndef f(x):\n    seen.popitem()\n    return len(seen)",
+    "typing's cache": "from typing import Literal\nn = [0]\ndef f(x):\n    n[0] += 1\n    return str(Literal[((0, 1 if n[0] > 1 else 1.0),)])",
+    "typing's cache in one call": "from typing import Literal\ndef f(x):\n    return str(Literal[((0, [1, 1.0][x]),)])",
+    "typing's cache by module": "import typing\ndef f(x):\n    return str(typing.List[typing.Literal[[1, 1.0][x]]])",
+    "typing's cache under another name": "import typing as t\nfrom typing import Union as U\ndef f(x):\n    return str(U[int, [True, 1][x]])",
+    "typing's cache in a default": "from typing import Literal\ndef f(x, kind=Literal[1]):\n    return str(kind)",
+    "the cache of re": "import re\ndef f(x):\n    text = ''.join(['a', 'b'])\n    return re.compile(text).pattern is text",
+    "the cache of re by a group": "import re\ndef f(x):\n    name = ''.join(['a', 'b'])\n    return [k is name for k in re.match(f'(?P<{name}>)', '').groupdict()]",
     "not Python": "def f(x",
 }
 KEEPS_NOTHING = {
+    "types": "import typing as t\nfrom typing import List, Literal\ndef f(x: List[int], y: t.Any = None) -> Literal[1]:\n    z: t.Optional[int] = None\n    return x if y is None else z",
     "plain": "def f(x):\n    return x + 1",
     "imports": "import math\nfrom typing import List\nfrom collections import Counter\ndef f(x: List[int]):\n    return math.gcd(*x), Counter(x)",
     "a read-only table": "NUMERALS = {'I': 1, 'V': 5}\nVOWELS = ['a', 'e']\ndef f(x):\n    return NUMERALS[x], NUMERALS.get(x), x in VOWELS",
@@ -55,6 +63,13 @@ def test_common_programs_are_known_to_keep_nothing(kind):
 def test_each_call_finds_a_program_as_it_was_loaded(jail: SandboxPool, kind):
     (execution,) = jail.execute([Job(KEEPS[kind], ("f(1)", "f(1)", "f(1)"))])
     assert execution.outcomes[0] == execution.outcomes[1] == execution.outcomes[2]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KEEPS if "cache of" in kind or "typing" in kind])
+def test_calls_of_one_job_are_answered_as_those_of_many(jail: SandboxPool, kind):
+    calls = ("f(0)", "f(1)", "f(0)")
+    (together,) = jail.execute([Job(KEEPS[kind], calls)])
+    assert list(together.outcomes) == [job.outcomes[0] for job in jail.execute([Job(KEEPS[kind], (c,)) for c in calls])]
 
 
 def test_calls_together_share_one_process(jail: SandboxPool):

@@ -39,12 +39,54 @@ SAME = [
 
 def test_calls_with_the_same_inputs_are_told_to_have_them_and_no_others(jail: SandboxPool):
     calls = tuple(call for group in SAME for call in group)
-    (execution,) = jail.execute([Job(PROGRAM.replace("return 0", "return [0]"), calls, is_reference=True)])
+    (execution,) = jail.execute(
+        [Job(PROGRAM.replace("return 0", "return [0, isinstance(a, dict) and a['a']]"), calls, is_reference=True)]
+    )
     inputs = dict(zip(calls, (outcome.inputs for outcome in execution.outcomes), strict=True))
     assert all(inputs.values())
     found = [{inputs[call] for call in group} for group in SAME]
     assert [len(texts) for texts in found] == [1] * len(SAME)
     assert len(set().union(*found)) == len(SAME)
+
+
+GOES_THROUGH = "def f(x):\n    return [[c for c in item] for item in x]"
+LENGTHS = "def f(x):\n    return sum(len(item) for item in x)"
+ADDS = "def f(x):\n    return sum(x.values()) if isinstance(x, dict) else -1"
+KINDS = "def f(x):\n    return type(x).__name__"
+LARGEST = "def f(x):\n    return max(x, key=x.get) if x else None"
+CHECKS = "def f(x):\n    return isinstance(x, dict) and x['a'] > 0"
+CHECKS_LATE = "def f(x):\n    if not isinstance(x, dict):\n        return False\n    return x['a'] > 0 and x['b'] > 0"
+CHANGES = "def f(x, seen=[]):\n    seen.append(1)\n    x = list(x)\n    x.sort()\n    return x"
+SLOW = "def f(x):\n    while isinstance(x, str): pass\n    return len(x)"
+SWAPS = "def f(x, k, sep=','):\n    return sep.join(x) * k"
+
+
+@pytest.mark.parametrize(
+    ("program", "groups"),
+    [
+        (GOES_THROUGH, [["f('ab')", "f(['a', 'b'])", "f({'a': 1, 'b': 1})", "f({'a': 3, 'b': 2}.keys())"]]),
+        (GOES_THROUGH, [["f({'a': 3, 'b': 2})", "f({'a': None, 'b': [2]})", "f(dict(a=2, b=3))"]]),
+        (GOES_THROUGH, [["f(['ab', 'c'])", "f([['a', 'b'], 'c'])", "f(('ab', ['c']))"], ["f(['a', 'bc'])"]]),
+        (GOES_THROUGH, [["f(['ab', 'c'])", "f([{'a': 1, 'b': 2}, 'c'])", "f([dict(a=2, b=1), ('c',)])"]]),
+        (LENGTHS, [["f(['ab'])", "f([['a', 'b']])"], ["f([[1, 2]])"], ["f([])", "f({})", "f('')", "f(())"]]),
+        (ADDS, [["f({'a': 1, 'b': 2})", "f({'c': 1, 'd': 2})"], ["f({'a': 2, 'b': 1})"], ["f({'a': 3, 'b': 0})"]]),
+        (KINDS, [["f('ab')"], ["f({'a': 1, 'b': 1})", "f({'c': 1, 'd': 1})"], ["f({'c': 2})"]]),
+        (LARGEST, [["f({'a': 1, 'b': 2})"], ["f({'a': 1, 'b': 5})"], ["f({'a': 2, 'b': 1})"], ["f({})", "f('')"]]),
+        (CHECKS, [["f({'a': -1})"], ["f({'a': -2})", "f(dict(a=-2))"], ["f('a')", "f(['a'])"]]),
+        (CHECKS_LATE, [["f({'a': -1, 'b': 1})"], ["f({'a': 1, 'b': -1})"], ["f({'a': 1, 'b': -2})"]]),
+        (CHANGES, [["f('ba')", "f(['b', 'a'])"], ["f('ab')"]]),
+        (SLOW, [["f(['a', 'b'])"], ["f({'a': 1})"]]),
+        (SWAPS, [["f('ab', 2)", "f(['a', 'b'], 2)", "f({'a': 5, 'b': 6}, k=2)", "f('ab', 2, ',')"], ["f('ab', 3)"]]),
+    ],
+)
+def test_what_a_function_does_not_look_at_is_no_part_of_its_inputs(jail: SandboxPool, program, groups):
+    calls = tuple(call for group in groups for call in group)
+    (execution,) = jail.execute([Job(program, calls, is_reference=True)])
+    inputs = dict(zip(calls, (outcome.inputs for outcome in execution.outcomes), strict=True))
+    assert all(outcome.value is not None and outcome.inputs for outcome in execution.outcomes)
+    found = [{inputs[call] for call in group} for group in groups]
+    assert [len(texts) for texts in found] == [1] * len(groups)
+    assert len(set().union(*found)) == len(groups)
 
 
 @pytest.mark.parametrize("program", ["f = len", "import functools\nf = functools.partial(pow, 2)", "f = max"])

@@ -1,0 +1,99 @@
+"""Which calls a question allows: those that every right program can be called by.
+
+A question that does not state the names of its parameters leaves them to the program, and one that does not mention an
+optional parameter of the reference (``memo={}``) leaves it out. A test that counts on either fails right programs.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import lru_cache
+from itertools import accumulate
+
+from data_pipeline import Problem
+from sandbox.syntax import parse_expression, parse_module
+
+_MAX_KEPT = 4_096
+
+
+def is_allowed(problem: Problem, call: str) -> bool:
+    """Whether the question tells enough to make this call: its number of arguments, and the names of those by name.
+
+    `call` is in the suite language.
+    """
+    tree = next(node for node in ast.walk(parse_expression(call)) if _is_call_of(node, problem.entry_point))
+    names = _shown_names(problem.described, problem.entry_point)
+    if any(keyword.arg not in names for keyword in tree.keywords):
+        return False
+    most = _most_arguments(problem, names)
+    count = _count(tree.args)
+    return most is None or (count is not None and count + len(tree.keywords) <= most)
+
+
+@lru_cache(maxsize=_MAX_KEPT)
+def _shown_names(question: str, entry_point: str) -> tuple[str, ...]:
+    """The parameters of the function, where the question writes it with them: ``def f(x, y=0)`` or ``f(x, y)``."""
+    names: dict[str, None] = {}
+    for match in re.finditer(rf"\b{re.escape(entry_point)}\(", question):
+        names |= dict.fromkeys(_parameters(question[match.end() :]))
+    return tuple(names)
+
+
+def _parameters(text: str) -> list[str]:
+    """The names of the parameter list that a text begins with; none where that is no such list."""
+    depths = accumulate(((character in "([{") - (character in ")]}") for character in text), initial=1)
+    end = next((place for place, depth in enumerate(depths) if depth == 0), 0)
+    try:
+        (function,) = parse_module(f"def f({text[: max(0, end - 1)]}): pass").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    return [name for name in _names(function.args) if name != "self"] if isinstance(function, ast.FunctionDef) else []
+
+
+def _names(arguments: ast.arguments) -> list[str]:
+    return [each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+
+
+def _most_arguments(problem: Problem, shown: tuple[str, ...]) -> int | None:
+    """How many arguments the question lets a call have; None where there is no telling, or no limit."""
+    arguments = _reference_arguments(problem.solution, problem.entry_point)
+    if arguments is None or arguments.vararg:
+        return None
+    names = [name for name in _names(arguments) if name != "self"]
+    needed = len(names) - len(arguments.defaults) - len(arguments.kwonlyargs)
+    if shown:
+        return max(needed, len(shown))
+    words = frozenset(re.findall(r"\w+", problem.described))
+    return needed + sum(name in words for name in names[needed:])
+
+
+@lru_cache(maxsize=_MAX_KEPT)
+def _reference_arguments(solution: str, entry_point: str) -> ast.arguments | None:
+    try:
+        nodes = list(ast.walk(parse_module(solution)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    found = [node.args for node in nodes if isinstance(node, ast.FunctionDef) and node.name == entry_point]
+    return found[-1] if found else None
+
+
+def _count(arguments: list[ast.expr]) -> int | None:
+    """How many arguments these are; None where an expression decides."""
+    count = 0
+    for argument in arguments:
+        match argument:
+            case ast.Starred(value=ast.List(elts=items) | ast.Tuple(elts=items)):
+                inner = _count(items)
+                if inner is None:
+                    return None
+                count += inner
+            case ast.Starred():
+                return None
+            case _:
+                count += 1
+    return count
+
+
+def _is_call_of(node: ast.AST, entry_point: str) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == entry_point

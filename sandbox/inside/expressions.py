@@ -1,0 +1,140 @@
+"""Inside the jail: what an expression may do while it is computed, within bounds that are the same on every machine.
+
+The host writes an expression's calls, loops, products and hash tables as calls of the names here (`sandbox.bounded`).
+Each is charged for the items that it goes through before it does so, and nothing may grow over a size that no argument
+could have. Iterators become lists, so that it does not matter how often something is read.
+
+A set or a dict of an argument holds nothing that is hashed by its address, whose order would differ between processes.
+Sets have the order of their content, because ``==`` ignores how they came about; so do dicts in a *view* (what a test
+computes of a returned value).
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from sandbox.inside.observation import BUILTINS, UNORDERED, in_order
+from sandbox.inside.plain import NotPlainData
+from sandbox.inside.transport import DRAINED
+
+MAX_STEPS = 2_000_000  # items that one expression may go through
+MAX_ITEMS = 1 << 20  # of one container, or characters of one text
+MAX_BITS = 1 << 17  # of one integer
+
+_VIEWS = (type({}.keys()), type({}.items()))
+_HASH_TABLES = (set, frozenset, dict, *_VIEWS)
+_SIZED = frozenset((*_HASH_TABLES, list, tuple, str, bytes, bytearray, range, type({}.values())))
+_BY_CONTENT = frozenset((type(None), bool, int, str, bytes, range))
+
+
+def names(is_view: bool) -> dict[str, Any]:
+    """The names of one expression: builtins that differ from Python's, and what the host puts in."""
+    bounds = _Bounds(is_view)
+    return BUILTINS | {
+        "pow": bounds.power,
+        "_run_": bounds.run,
+        "_each_": bounds.each,
+        "_made_": bounds.made,
+        "_times_": bounds.times,
+        "_power_": bounds.power,
+        "_shift_": bounds.shift,
+    }
+
+
+class _Bounds:
+    """The steps that one expression has left. Every method raises NotPlainData where a bound is passed."""
+
+    def __init__(self, is_view: bool) -> None:
+        self._is_view = is_view
+        self._left = MAX_STEPS
+
+    def run(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """A call of a builtin, or of a method of a value."""
+        self._charge(1 + _size(getattr(function, "__self__", None)) + sum(map(_size, args)))
+        return self.made(function(*args, **kwargs))
+
+    def each(self, iterable: Any) -> Any:
+        """What a comprehension goes through."""
+        self._charge(1 + _size(iterable))
+        return iterable
+
+    def made(self, value: Any) -> Any:
+        """A value as later steps may see it."""
+        kind = type(value)
+        if kind in DRAINED:
+            return list(map(self.made, value))
+        if kind is int:
+            _check_bits(value.bit_length())
+        elif kind in _SIZED:
+            _check_items(_size(value))
+            if kind is type({}.values()):
+                return list(value)
+            if self._is_view:  # where the dict that a view is of has its order already
+                return in_order(value) if kind in UNORDERED and kind not in _VIEWS else value
+            if kind in _HASH_TABLES:
+                _check_hashed(value)
+            if kind in (set, frozenset):
+                return in_order(value)
+        return value
+
+    def times(self, left: Any, right: Any) -> Any:
+        """``left * right``."""
+        if isinstance(left, int) and isinstance(right, int):
+            _check_bits(left.bit_length() + right.bit_length())
+        for sequence, count in ((left, right), (right, left)):
+            if isinstance(count, int) and type(sequence) in _SIZED:
+                _check_items(_size(sequence) * count)
+                self._charge(max(0, _size(sequence) * count))
+        return left * right
+
+    def power(self, base: Any, exponent: Any, *modulus: Any) -> Any:
+        """``base ** exponent``, or `pow`."""
+        if isinstance(base, int) and isinstance(exponent, int) and not modulus:
+            _check_bits(base.bit_length() * exponent if abs(base) > 1 else 0)
+        return pow(base, exponent, *modulus)
+
+    def shift(self, value: Any, places: Any) -> Any:
+        """``value << places``."""
+        if isinstance(value, int) and isinstance(places, int):
+            _check_bits(value.bit_length() + places)
+        return value << places
+
+    def _charge(self, steps: int) -> None:
+        if self._is_view:  # the value's own size bounds what is done with it, with the time of a call
+            return
+        self._left -= steps
+        if self._left < 0:
+            raise NotPlainData(f"an expression of more than {MAX_STEPS} steps")
+
+
+def _size(value: Any) -> int:
+    if type(value) not in _SIZED:
+        return 0
+    try:
+        return len(value)
+    except OverflowError:  # of a range
+        return MAX_STEPS
+
+
+def _check_items(count: int) -> None:
+    if count > MAX_ITEMS:
+        raise NotPlainData(f"a value of more than {MAX_ITEMS} items")
+
+
+def _check_bits(count: int) -> None:
+    if count > MAX_BITS:
+        raise NotPlainData(f"an integer of more than {MAX_BITS} bits")
+
+
+def _check_hashed(items: Iterable[Any]) -> None:
+    """Refuse what is hashed by its address, however deep it lies."""
+    if set(map(type, items)) <= _BY_CONTENT:
+        return
+    for item in items:
+        kind = type(item)
+        if kind in (tuple, frozenset):
+            _check_hashed(item)
+        elif kind in (float, complex):
+            if item != item:  # noqa: PLR0124  (a nan)
+                raise NotPlainData("a nan in a set, or as a key")
+        elif kind not in _BY_CONTENT:
+            raise NotPlainData(f"a set, or keys, of type {kind.__name__}")

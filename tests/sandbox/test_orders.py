@@ -1,0 +1,132 @@
+"""What a call gives depends neither on the worker, nor on the pool, nor on the run that it is made in."""
+
+import random
+from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+
+from sandbox import Job, SandboxPool, encode
+from sandbox.bounded import bounded
+from sandbox.grammar import RETURNED
+from sandbox.inside import expressions
+from sandbox.inside.observation import in_order
+from sandbox.language import read_call
+
+# Programs that read an order: of the argument, of what they make of it, of their own functions and objects.
+PROGRAMS = [
+    "def f(x):\n    return [repr(item) for item in x]",
+    "def f(x):\n    return [repr(item) for item in {*x, 'z', 7, (None, 1)}]",
+    "class C:\n    pass\ndef f(x):\n    return [kind.__name__ for kind in {len, sum, max, min, int, C, f}]",
+    "def f(x):\n    return [repr(item) for item in sorted({*x, ..., None}, key=lambda y: id(type(y)))]",
+]
+ITEMS = [
+    "None",
+    "True",
+    "1",
+    "8",
+    "16.0",
+    "-1",
+    "-2",
+    "'a'",
+    "'b'",
+    "''",
+    "b'a'",
+    "1.5",
+    "2 ** 70",
+    "(1, None)",
+    "(2, 'a')",
+]
+ITEMS += ["frozenset({None, 8})", "range(3)", "complex(1, 2)", "float('inf')"]
+MAKERS = [
+    "{{{}}}",
+    "set([{}])",
+    "frozenset([{}])",
+    "{{x for x in [{}]}}",
+    "list({{{}}})",
+    "[x for x in {{{}}} | {{None, 3}}]",
+]
+MAKERS += [
+    "{{x: 1 for x in {{{}}}}}",
+    "{{1}}.union([{}])",
+    "[*{{{}}}]",
+    "list(map(repr, {{{}}}))",
+    "tuple({{{}}} ^ {{None}})",
+]
+
+
+def drawn(rng: random.Random) -> str:
+    return f"f({rng.choice(MAKERS).format(', '.join(rng.sample(ITEMS, rng.randint(2, 9))))})"
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_every_worker_of_every_pool_gives_one_order(jail: SandboxPool, program):
+    rng = random.Random(program)
+    calls = tuple(drawn(rng) for _ in range(40))
+    jobs = [
+        Job(program, calls),
+        Job(program + "\n# loaded otherwise", calls),
+        *[Job(program, calls[i::2]) for i in (0, 1)],
+    ]
+    with SandboxPool(workers=2, backend="nsjail", limits=jail.limits) as other:
+        found = [[execution.outcomes for execution in pool.execute(jobs * 2)] for pool in (jail, other)]
+    for first, _again, even, odd, *_rest in found:
+        assert all(outcome.value for outcome in first)
+        assert first[0::2] == even
+        assert first[1::2] == odd
+    assert len({outcomes for pool in found for outcomes in pool[0::4]}) == 1
+    assert len({outcomes for pool in found for outcomes in pool[1::4]}) == 1
+
+
+Pair = namedtuple("Pair", "x y")
+EQUALS = [
+    [{"a": 1, "b": 2}, Counter(b=2, a=1), OrderedDict(b=2, a=1), defaultdict(int, b=2, a=1), {"b": 2.0, "a": True}],
+    [{8, 0, 3}, frozenset((0, 3, 8)), dict.fromkeys((3, 8, 0)).keys(), {0.0, 8.0, 3}, {Fraction(8), Decimal(3), False}],
+    [{(1, 2), (3, 4)}, {3: 4, 1: 2}.items(), {Pair(3, 4), (1.0, 2)}],
+    [{1: [2], 0: [3]}.items(), {0: [3], 1: [2]}.items()],
+    [(0.125, 2), Pair(Decimal("0.125"), 2.0), (Fraction(1, 8), complex(2, 0))],
+    [
+        [{"b": 1, "a": {8, 0}}],
+        [OrderedDict(a=frozenset((0, 8)), b=True)],
+        [Counter(b=1, a=dict.fromkeys((8, 0)).keys())],
+    ],
+    [deque([{8, 0}, 0.125]), deque([{0: 1, 8: 1}.keys(), Decimal("0.125")])],
+    [b"ab", bytearray(b"ab")],
+]
+VIEWS = ["list({})", "tuple({})", "sorted({})", "set({})", "frozenset({})", "dict({})", "len({})", "max({})", "min({})"]
+VIEWS += [
+    "sum({})",
+    "round({}, 2)",
+    "abs({})",
+    "{}[0]",
+    "{}[-1]",
+    "{}['a']",
+    "list(set({}))",
+    "list({}[0])",
+    "sum({}[0])",
+]
+VIEWS += [
+    "round({}[0], 2)",
+    "tuple(frozenset(list({})))",
+    "list(dict({}))",
+    "list({}[0]['a'])",
+    "round(sum({}), 1)",
+    "{}",
+]
+
+
+def seen(view: str, value: object) -> str:
+    """What a view shows of a value, or the kind of its failure."""
+    text = read_call(view.format("f(1)")).view or RETURNED
+    try:
+        return encode(eval(bounded(text), expressions.names(is_view=True) | {RETURNED: in_order(value)}))
+    except (TypeError, ValueError, LookupError) as error:
+        return type(error).__name__
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("equals", EQUALS, ids=str)
+def test_values_that_are_equal_look_equal(view, equals):
+    assert len({encode(value) for value in equals}) == 1
+    assert len({seen(view, value) for value in equals}) == 1
