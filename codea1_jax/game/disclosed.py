@@ -22,13 +22,14 @@ def is_allowed(problem: Problem, call: str) -> bool:
 
     `call` is in the suite language.
     """
-    tree = next(node for node in ast.walk(parse_expression(call)) if _is_call_of(node, problem.entry_point))
+    nodes = ast.walk(parse_expression(call))
+    made = next(node for node in nodes if isinstance(node, ast.Call) and _is_named(node.func, problem.entry_point))
     names = _shown_names(problem.described, problem.entry_point)
-    if any(keyword.arg not in names for keyword in tree.keywords):
+    if any(keyword.arg not in names for keyword in made.keywords):
         return False
     most = _most_arguments(problem, names)
-    count = _count(tree.args)
-    return most is None or (count is not None and count + len(tree.keywords) <= most)
+    count = _count(made.args)
+    return most is None or (count is not None and count + len(made.keywords) <= most)
 
 
 @lru_cache(maxsize=_MAX_KEPT)
@@ -95,5 +96,5 @@ def _count(arguments: list[ast.expr]) -> int | None:
     return count
 
 
-def _is_call_of(node: ast.AST, entry_point: str) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == entry_point
+def _is_named(function: ast.expr, name: str) -> bool:
+    return isinstance(function, ast.Name) and function.id == name

@@ -9,10 +9,11 @@ frozenset), and whether sums of the integers could reach 2**61 - 1, where hashes
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from itertools import chain, groupby
+from collections.abc import Collection, Iterable, Iterator
+from itertools import groupby
 from typing import Any
 
+from sandbox.inside.expressions import MAX_ITEMS
 from sandbox.inside.plain import NotPlainData
 
 MAX_COLLIDING = 400  # values that may share a hash with another: some 80,000 comparisons
@@ -34,9 +35,11 @@ def checked(value: Any) -> Any:
     return value
 
 
-def _gather(items: Iterable[Any], scalars: list[Any], containers: list[Any]) -> None:
-    """Collect what lies in the items, however deep; runs of scalars at once."""
+def _gather(items: Collection[Any], scalars: list[Any], containers: list[Any]) -> None:
+    """Collect what lies in the items, however deep; runs of scalars at once. Raises NotPlainData for too many."""
     kinds = set(map(type, items))
+    if len(scalars) + len(containers) + len(items) > MAX_ITEMS:
+        raise NotPlainData(f"arguments of more than {MAX_ITEMS} items")
     if not kinds & (_CONTAINERS | _VIEWS | {dict}):
         scalars.extend(items)
         return
@@ -65,12 +68,16 @@ def _check_scalars(scalars: list[Any]) -> None:
 
 
 def _distinct(scalars: list[Any], integers: list[int]) -> Iterator[Any]:
-    """Each value once; integers by their texts, since a set of colliding ones is what must not be made."""
+    """Each value once; large integers by their texts, since a set of colliding ones is what must not be made."""
     others = {item for item in scalars if type(item) not in (int, bool, complex) and _is_hashable(item)}
     floats = [item for item in others if type(item) is float]
     whole = [int(item) for item in floats if item.is_integer()]
     truths = [int(item) for item in scalars if type(item) is bool]
-    yield from (int(digits, 16) for digits in set(map(hex, chain(integers, whole, truths))))
+    numbers = [*integers, *whole, *truths]
+    if max(map(abs, numbers), default=0) < _MODULUS:
+        yield from set(numbers)
+    else:
+        yield from (int(digits, 16) for digits in set(map(hex, numbers)))
     yield from (item for item in others if type(item) is not float or not item.is_integer())
     yield from map(complex, {repr(item) for item in scalars if type(item) is complex and item.imag})
 

@@ -16,13 +16,15 @@ from sandbox.inside.observation import BUILTINS, UNORDERED, in_order
 from sandbox.inside.plain import NotPlainData
 from sandbox.inside.transport import DRAINED
 
-MAX_STEPS = 2_000_000  # items that one expression may go through
-MAX_ITEMS = 1 << 20  # of one container, or characters of one text
+MAX_STEPS = 400_000  # items that one expression may go through
+MAX_ITEMS = 100_000  # of one container
+MAX_TEXT = 1_000_000  # characters, or bytes
 MAX_BITS = 1 << 17  # of one integer
 
 _VIEWS = (type({}.keys()), type({}.items()))
 _HASH_TABLES = (set, frozenset, dict, *_VIEWS)
-_SIZED = frozenset((*_HASH_TABLES, list, tuple, str, bytes, bytearray, range, type({}.values())))
+_TEXTS = (str, bytes)
+_SIZED = frozenset((*_HASH_TABLES, *_TEXTS, list, tuple, range, type({}.values())))
 _BY_CONTENT = frozenset((type(None), bool, int, str, bytes, range))
 
 
@@ -65,7 +67,7 @@ class _Bounds:
         if kind is int:
             _check_bits(value.bit_length())
         elif kind in _SIZED:
-            _check_items(_size(value))
+            _check_size(value, 1)
             if kind is type({}.values()):
                 return list(value)
             if self._is_view:  # where the dict that a view is of has its order already
@@ -82,8 +84,8 @@ class _Bounds:
             _check_bits(left.bit_length() + right.bit_length())
         for sequence, count in ((left, right), (right, left)):
             if isinstance(count, int) and type(sequence) in _SIZED:
-                _check_items(_size(sequence) * count)
-                self._charge(max(0, _size(sequence) * count))
+                _check_size(sequence, count)
+                self._charge(0 if type(sequence) in _TEXTS else max(0, _size(sequence) * count))
         return left * right
 
     def power(self, base: Any, exponent: Any, *modulus: Any) -> Any:
@@ -115,9 +117,10 @@ def _size(value: Any) -> int:
         return MAX_STEPS
 
 
-def _check_items(count: int) -> None:
-    if count > MAX_ITEMS:
-        raise NotPlainData(f"a value of more than {MAX_ITEMS} items")
+def _check_size(value: Any, times: int) -> None:
+    most = MAX_TEXT if type(value) in _TEXTS else MAX_ITEMS
+    if _size(value) * times > most:
+        raise NotPlainData(f"a {type(value).__name__} of more than {most} items")
 
 
 def _check_bits(count: int) -> None:

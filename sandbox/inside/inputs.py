@@ -18,6 +18,8 @@ from typing import Any
 from sandbox.inside.encoding import encode
 from sandbox.inside.plain import NotPlainData
 
+MAX_ITEMS = 2_000  # of an argument that is replaced by plainer ones
+_UNORDERED = (set, frozenset, type({}.keys()), type({}.items()))
 _ATOMS = frozenset((type(None), bool, int, float, complex))
 
 Arguments = tuple[tuple, dict[str, Any]]
@@ -36,8 +38,8 @@ class Inputs:
         self._plainer: list[tuple[int | str, Any, dict[str, Any]]] = []
         for place, value in (*enumerate(args), *kwargs.items()):
             lists = _as_lists(value)
-            for plainer in (_as_text(_sorted(lists)), _as_text(lists), _without_keys(_sorted(lists))):
-                if encode(plainer) != encode(lists):
+            for plainer in _plainer(lists) if _count(lists) <= MAX_ITEMS else ():
+                if plainer != lists:
                     changed = _as_identified(function, *_replaced((args, kwargs), place, plainer))
                     self._plainer.append((place, plainer, changed))
         encode(self._values)
@@ -130,13 +132,35 @@ def _distinct(default: Any) -> Any:
 
 
 def _as_lists(value: Any) -> Any:
-    if isinstance(value, list | tuple | range | bytes | Iterator):
-        return [_as_lists(item) for item in value]
-    if isinstance(value, set | frozenset | type({}.keys()) | type({}.items())):
-        return [_as_lists(item) for item in sorted(value, key=encode)]
-    if type(value) is dict:
+    kind = type(value)
+    if kind is dict:
         return {key: _as_lists(item) for key, item in value.items()}
-    return value
+    if kind in _UNORDERED:
+        return [_as_lists(item) for item in sorted(value, key=encode)]
+    if kind in _ATOMS or kind is str or not isinstance(value, list | tuple | range | bytes | Iterator):
+        return value
+    return list(value) if _is_flat(value) else [_as_lists(item) for item in value]
+
+
+def _is_flat(value: Any) -> bool:
+    """Whether nothing lies in the items of a list, or of what is read like one."""
+    return isinstance(value, range | bytes) or (not isinstance(value, Iterator) and set(map(type, value)) <= _ATOMS)
+
+
+def _count(value: Any) -> int:
+    if type(value) is dict:
+        return len(value) + sum(map(_count, value.values()))
+    if type(value) is not list or _is_flat(value):
+        return 1
+    return len(value) + sum(map(_count, value))
+
+
+def _plainer(lists: Any) -> Iterator[Any]:
+    """What may do the same as a value, the plainest first."""
+    in_order = _sorted(lists)
+    yield _as_text(in_order)
+    yield _as_text(lists)
+    yield _without_keys(in_order)
 
 
 def _sorted(value: Any) -> Any:
@@ -160,7 +184,7 @@ def _without_keys(value: Any) -> Any:
 
 
 def _each(function: Callable[[Any], Any], value: Any) -> Any:
-    if type(value) is not list or set(map(type, value)) <= _ATOMS:
+    if type(value) is not list or _is_flat(value):
         return value
     return [function(item) for item in value]
 
