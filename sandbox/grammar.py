@@ -68,8 +68,6 @@ class Walk:
                 for operator, other in zip(operators, compared, strict=True)
             ):
                 raise OutsideLanguage("is, except with None, True or False")
-            case ast.Constant(value=value) if value is ...:
-                raise OutsideLanguage("...")
             case ast.Name(id=name) if name not in bound:
                 raise OutsideLanguage(
                     f"the function {name} as a value" if self._is_builtin(name) else f"the name {name}"

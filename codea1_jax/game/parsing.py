@@ -18,6 +18,7 @@ MAX_NODES = 40_000  # syntax nodes read of one suite; bound names count as their
 _ASSERTS_PER_TEST = 4  # asserts looked at for each test that may be read
 _CLOSINGS = (")", "]", "}", "'" * 3, '"' * 3)
 _JOINED_LINES = 50  # lines that one statement in brackets may take
+_MAX_BROKEN = 2_000  # lines that do not parse, after which nothing is read
 _PARSED_SHARE = 20  # a broken suite is parsed in pieces, in all that many times its length
 
 
@@ -97,9 +98,10 @@ def _statements_from(source: str, openings: tuple[str, ...] = ("",), *, one_line
     """The statements that parse by themselves, of those that begin with one of `openings`."""
     lines = source.split("\n")  # not splitlines: a form feed or U+2028 in a string ends no line of Python
     left = _PARSED_SHARE * len(source)
+    broken = 0
     statements: list[ast.stmt] = []
     at = 0
-    while at < len(lines):
+    while at < len(lines) and broken < _MAX_BROKEN:
         line = lines[at].strip()
         if not line or not line.startswith(openings):
             at += 1
@@ -114,6 +116,7 @@ def _statements_from(source: str, openings: tuple[str, ...] = ("",), *, one_line
                 break
         else:
             at += 1
+            broken += 1
     return statements
 
 

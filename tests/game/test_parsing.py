@@ -189,6 +189,11 @@ def test_reading_takes_time_in_proportion_to_the_length(kind):
     assert long < 6 * short + 20_000
 
 
+@pytest.mark.parametrize("line", ["(", "('", "x\n(", "if (:", "assert f("])
+def test_a_response_of_broken_lines_is_given_up(line):
+    assert work_of("```python\n" + f"{line}\n" * (90_000 // len(line)) + "```") < 600_000
+
+
 def test_a_response_is_read_up_to_a_length_and_a_suite_up_to_a_number_of_tests():
     response = "\n".join(f"assert f({i}) == 1" for i in range(100))
     assert len(extract_suite(response, "f", most=16).tests) == 16

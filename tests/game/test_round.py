@@ -359,7 +359,10 @@ SLOW = "def f(x):\n    for _ in range(3 * 10**6): pass\n    return x + 1"
 def test_one_suites_slow_tests_cost_no_other_suite_whoever_answers_them():
     """The reference as a candidate passes every test that holds, though all of them take more than a program may."""
     limits = Limits(call_seconds=1, load_seconds=0.2, program_seconds=0.3, memory_mb=256)
-    suites = ["\n".join(f"assert f({x}) == {x + 1} + 0 * sum(range(10**7))" for x in half) for half in SIXTEEN]
+    suites = [
+        "\n".join(f"assert f({x}) == {x + 1} + 0 * sum(map(sum, [range(10**5)] * 100))" for x in half)
+        for half in SIXTEEN
+    ]
     with SandboxPool(workers=1, limits=limits) as own:
         shown = {(SMALL.question, SLOW): suites}
         game = scripted_game(own, {SMALL.question: [SLOW] * 2}, shown, replace(PAPER, samples=2))
