@@ -62,9 +62,7 @@ def read_golden_test(statement: ast.stmt, entry_point: str) -> SuiteTest | Rejec
     if found:
         call, stated, tolerance = found
         statement = ast.Assert(ast.Compare(call, [ast.Eq()], [stated]))
-        mirrored = _mirrored(statement)
-    tests = [parse_test(form, entry_point, any_view=True) for form in (statement, mirrored) if form]
-    read = next((test for test in tests if isinstance(test, SuiteTest)), tests[0])
+    read = parse_test(statement, entry_point, any_view=True)
     return replace(read, tolerance=tolerance) if isinstance(read, SuiteTest) else read
 
 
@@ -248,7 +246,7 @@ class _Substitution(ast.NodeTransformer):
 
 
 def _as_test(statement: ast.Assert, entry_point: str) -> SuiteTest | None:
-    """The statement as a test: as it stands, with its sides swapped, or as `bool(EXPR) == True`."""
+    """The statement as a test: as it stands, or as `bool(EXPR) == True`."""
     for form in _forms(statement.test):
         test = parse_test(ast.Assert(form), entry_point, any_view=True)
         if isinstance(test, SuiteTest):
@@ -258,7 +256,5 @@ def _as_test(statement: ast.Assert, entry_point: str) -> SuiteTest | None:
 
 def _forms(expression: ast.expr) -> Iterator[ast.expr]:
     yield expression
-    if mirrored := _mirrored(ast.Assert(expression)):
-        yield mirrored.test
     truth = ast.Call(ast.Name("bool", ast.Load()), [expression], [])
     yield ast.Compare(truth, [ast.Eq()], [ast.Constant(True)])

@@ -17,7 +17,7 @@ from data_pipeline.golden import plain_golden_tests, read_golden_tests
 from data_pipeline.heldout import hold_out
 from data_pipeline.reading import read
 from data_pipeline.sources import DATASETS, FORMATS, find_format
-from sandbox import EXACT, Tolerance
+from sandbox import FEW_ULPS, Tolerance
 
 KODCODE_ROW = {
     "question_id": "K1",
@@ -287,7 +287,7 @@ def test_own_problems_are_read_line_by_line(tmp_path):
 )
 def test_a_tolerance_of_a_test_is_read_and_written_again_as_it_is(tmp_path, test, line):
     (problem,) = read(write_jsonl(tmp_path / "mine.jsonl", [OWN_ROW | {"tests": [test]}])).problems
-    assert (problem.golden_tests, problem.tolerance) == ((line,) if line else (), EXACT)
+    assert (problem.golden_tests, problem.tolerance) == ((line,) if line else (), FEW_ULPS)
     problem_files.write(tmp_path / "again.jsonl", [problem])
     assert read(tmp_path / "again.jsonl").problems == (problem,)
     (written,) = tfds_files.read(tfds_files.write(tmp_path, "problems", {"train": [problem]}))["train"]
