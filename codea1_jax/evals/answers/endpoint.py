@@ -176,9 +176,7 @@ def plain_text(request: AnyRequest) -> str:
     if isinstance(request, ProgramRequest):
         return question
     if isinstance(request, ConversationRequest):
-        raise UserError(
-            "--protocol official: a model without a chat template holds no conversation; use --protocol rounds"
-        )
+        raise UserError("--protocol: a model without a chat template holds no conversation; use --protocol rounds")
     return "\n".join([f"{question}{request.program or ''}", *(request.known or ()), ""])
 
 
