@@ -34,6 +34,7 @@ from codea1_jax.hosts.gather import on_all
 from codea1_jax.hosts.interrupts import Interrupts
 from codea1_jax.hosts.stalls import StallWatch
 from codea1_jax.plan.comparison import find_forecast
+from codea1_jax.plan.fit import check_fits_here
 from codea1_jax.report import build_report
 from codea1_jax.run.rundir import REFUSED_FILE, SUMMARY_FILE, RunDir, check_same_run, checkpoints_of
 from codea1_jax.run.summary import summarize
@@ -115,6 +116,7 @@ class Trainer:
         self._started = time.perf_counter()
         config, directory = self.config, self._directory
         check_same_run(directory, config, self._resume)  # before anything that takes time
+        on_all(lambda: check_fits_here(config))
         on_all(lambda: check_writable(checkpoints_of(directory, config.checkpoint)))
         logger.info("%s: starting the judge and checking the questions", directory)
         with ExitStack() as stack:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -68,8 +69,9 @@ def check_here(machine: Machine) -> tuple[Check, ...]:
         if answer.code != 0:
             return f"{answer.reason}; install NVIDIA's driver"
         found = answer.out.strip().splitlines()
-        words = machine.kind.split("-")  # such as a100-80, which is an "NVIDIA A100-SXM4-80GB"
-        wrong = len(found) != machine.count or not all(word in name.lower() for name in found for word in words)
+        words = machine.kind.split("-")  # such as a100-80, which is an "NVIDIA A100-SXM4-80GB"; no l4 is an "L40S"
+        named = [re.search(rf"\b{word}(gb)?\b", name.lower()) for name in found for word in words]
+        wrong = len(found) != machine.count or not all(named)
         return f"found {', '.join(found)}, not {machine.kind}:{machine.count}; set --gpus" if wrong else None
 
     return Check("devices", (devices,), verdict), *_everywhere(machine.job, machine.topology)

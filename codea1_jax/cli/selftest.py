@@ -27,11 +27,13 @@ def add(commands: Commands) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from codea1_jax.config import Config, HostsConfig, load
+    from codea1_jax.hosts.devices import start_devices
     from codea1_jax.hosts.join import joined
     from codea1_jax.selftest import checks_for, default_preset, perform
 
     hosts = HostsConfig() if options.preset is None else load(Config, options.preset, options.overrides).hosts
     with joined(hosts):
+        start_devices()
         keep_compiled_programs()
         preset = options.preset or default_preset()
         checks = checks_for(load(Config, preset, options.overrides))

@@ -23,6 +23,7 @@ from codea1_jax.models.stored import PARAMS
 from codea1_jax.models.weights import HUB_FILES, INDEX, SINGLE
 from codea1_jax.plan.arithmetic.memory import saved
 from codea1_jax.plan.arithmetic.planned_run import model_shape
+from codea1_jax.plan.fit import check_fits_here
 from codea1_jax.run.rundir import check_same_run, checkpoints_of
 from data_pipeline import storage
 from data_pipeline.hub import hub_name, why_unavailable
@@ -33,7 +34,7 @@ _VALIDATE = "codea1 data validate FILE"
 
 def find_needs(config: Config, devices: Devices | None) -> list[Finding]:
     """Everything a run of this configuration asks for; what it asks of devices only where there are any."""
-    of_devices = [_hardware(config, devices), _mesh(config, devices), _compiler(config, devices)] if devices else []
+    of_devices = [find(config, devices) for find in (_hardware, _mesh, _compiler, _memory)] if devices else []
     asked_for = filter(None, (*of_devices, _engine(config), _wandb(config)))
     return [*asked_for, _model(config), *_data(config), _directory(config), _saving(config)]
 
@@ -88,6 +89,17 @@ def _compiler(config: Config, devices: Devices) -> Finding | None:
     options = gradient_options(find_hardware(config.hardware).chip.kinds[0], tensor)
     shown = " ".join(f"--{option}={str(value).lower()}" for option, value in options.items())
     return Finding("compiler", True, f"gradients with {shown}; LIBTPU_INIT_ARGS overrides it") if options else None
+
+
+def _memory(config: Config, devices: Devices) -> Finding | None:
+    """Whether what nothing can spare fits the devices, where they report what they have."""
+    if _mesh(config, devices).works is False:
+        return None
+    try:
+        held = check_fits_here(config)
+    except UserError as error:
+        return Finding("device memory", False, str(error))
+    return None if held is None else Finding("device memory", True, held)
 
 
 def _engine(config: Config) -> Finding | None:

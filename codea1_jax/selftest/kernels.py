@@ -18,7 +18,7 @@ from codea1_jax.learn.packing import pack
 from codea1_jax.models.attention import flash_gpu, flash_tpu, masked_attention
 from codea1_jax.models.attention.flash import flash_attention, kernels_for, tiled
 from codea1_jax.models.attention.sight import Sight
-from codea1_jax.models.chips import CHIPS
+from codea1_jax.models.chips import reads_fp8
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.rollout import paged_gpu, paged_tpu
 from codea1_jax.rollout.cache import KeyValues
@@ -58,21 +58,21 @@ def sizes_of(model: Qwen2Config, *, compiled: bool) -> Sizes:
     return Sizes(2 * model.group_size, 2, model.head_dim, time=300, rows=3, tokens=200)
 
 
-def kernel_checks(models: Sequence[Qwen2Config], platform: str, kind: str) -> Iterator[Check]:
-    """Of the kernels for devices of this platform and kind; on a CPU of all, interpreted."""
+def kernel_checks(models: Sequence[Qwen2Config], device: Any) -> Iterator[Check]:
+    """Of the kernels for such devices; on a CPU of all, interpreted."""
+    platform = device.platform
     compiled = platform != "cpu"
     dtype = jnp.bfloat16 if compiled else jnp.float32
     flash = [kernels_for(platform)] if compiled else [flash_gpu, flash_tpu]
     tpu = Paged(paged_tpu, paged_tpu.LANES, paged_tpu.SUBLANES, paged_tpu.FP8, interpret=True)
     readers = [reader_for(platform)] if compiled else [Gathered(), Paged(paged_gpu, interpret=True), tpu]
-    reads_fp8 = next((chip.fp8 for chip in CHIPS.values() if kind in chip.kinds), True)
     for sizes in dict.fromkeys(sizes_of(model, compiled=compiled) for model in models):
         for module in flash:
             name = f"flash attention, {_short(module)}, {sizes}"
             yield Check(name, partial(_flash, name, module, sizes, dtype, interpret=not compiled))
         for reader in readers:
             label = _short(reader.kernel) if isinstance(reader, Paged) else "copies"
-            for stored_as in [dtype, *([reader.fp8] if reads_fp8 else [])]:
+            for stored_as in [dtype, *([reader.fp8] if reads_fp8(device) else [])]:
                 name = f"cache in pages, {label}, {jnp.dtype(stored_as).name}, {sizes}"
                 yield Check(name, partial(_paged, name, reader, sizes, dtype, stored_as))
 

@@ -36,7 +36,7 @@ def checks_for(config: Config, fill: float = 0.25) -> Sequence[Check]:
     smallest = model_shape(load(Config, SMALLEST).model)
     others = [] if device.platform == "cpu" else [smallest, *(QWEN25[size] for size in PRESET_SIZES)]
     return [
-        *kernel_checks([shape, *others], device.platform, device.device_kind),
+        *kernel_checks([shape, *others], device),
         *learning_checks(config, shape),
         *machine_checks(config, fill),
     ]

@@ -55,13 +55,22 @@ def test_other_gpus_than_planned_are_refused(cloud, capsys, gpus):
     assert ["codea1", *TRAIN] not in cloud.calls
 
 
-def test_a_gpu_is_known_by_its_memory_as_well(cloud):
-    """By the names that nvidia-smi gives to an A100 of 80 GB and to one of 40 GB."""
-    eight = ["7b/a1_a100", "train.steps=3", "--gpus=a100-80:8", "--skip=plan", "--skip=rehearsal", "--skip=judge"]
-    cloud.script = Script(gpus=("NVIDIA A100-SXM4-80GB",) * 8)
-    assert cloud.launch("gpu", "up", "first", *eight) == 0
-    cloud.script = Script(gpus=("NVIDIA A100-SXM4-40GB",) * 8)
-    assert cloud.launch("gpu", "up", "first", *eight) == 2
+@pytest.mark.parametrize(
+    ("kind", "name", "code"),
+    [
+        ("a100-80", "NVIDIA A100-SXM4-80GB", 0),
+        ("a100-80", "NVIDIA A100-SXM4-40GB", 2),
+        ("l40s", "NVIDIA L40S", 0),
+        ("l4", "NVIDIA L40S", 2),
+        ("a10", "NVIDIA A100-SXM4-40GB", 2),
+        ("rtx-4090", "NVIDIA GeForce RTX 4090", 0),
+    ],
+)
+def test_a_gpu_is_known_by_the_name_that_nvidia_smi_gives_it(cloud, kind, name, code):
+    """Also by its memory; and no card is taken for one whose name begins alike."""
+    cloud.script = Script(gpus=(name,) * 8)
+    skipped = ("--skip=plan", "--skip=rehearsal", "--skip=judge")
+    assert cloud.launch("gpu", "up", "first", "7b/a1_a100", "train.steps=3", f"--gpus={kind}:8", *skipped) == code
 
 
 @pytest.mark.parametrize("platform", ["gpu", "slurm"])

@@ -68,16 +68,17 @@ def resident(run: PlannedRun) -> float:
     return (all_.policies + moments + references) / run.shards
 
 
-def least_memory(run: PlannedRun) -> Mapping[str, float]:
+def least_memory(run: PlannedRun, *, cache: bool = True) -> Mapping[str, float]:
     """The bytes on a device that nothing can spare, by what is done at the time.
 
     Sampling adds a copy of the parameters to compute with, and the cache; learning a gradient, what a fully
     recomputing backward pass keeps of every layer, and one chunk of logits; an update, the gradient and moments that
-    wait elsewhere.
+    wait elsewhere. cache: whether to count the cache, which is smaller where prompts turn out to be shorter.
     """
     found, always = {}, resident(run)
     for load in sampling_loads(run.config):
-        found[f"decode {load.role}"] = always + run.decode_params_bytes + run.cache(load_capacity(run, load))
+        pages = run.cache(load_capacity(run, load)) if cache else 0
+        found[f"decode {load.role}"] = always + run.decode_params_bytes + pages
     for policy in training_loads(run.config):
         tokens = fullest_batch(run, policy).tokens.size / run.batch_shards
         carried = tokens * run.model.num_layers * run.model.hidden_size * run.itemsize
@@ -94,11 +95,18 @@ def refuse_what_cannot_fit(run: PlannedRun, hardware: Hardware) -> None:
     """Raises UserError, saying what to change, if any phase needs more than a device has, or what it cannot do."""
     if run.config.rollout.kv_cache_dtype == "fp8" and not hardware.chip.fp8:
         raise UserError(f"rollout.kv_cache_dtype=fp8: {hardware.name} cannot read it; set rollout.kv_cache_dtype=auto")
-    available = hardware.chip.memory
-    for phase, needed in least_memory(run).items():
+    check_fits(run, least_memory(run), hardware.chip.memory, hardware.name)
+
+
+def check_fits(run: PlannedRun, phases: Mapping[str, float], available: int, where: str) -> None:
+    """Raises UserError, saying what to change, if a phase needs more than `available` bytes of a device.
+
+    phases: the bytes that each needs at least. where: the devices, in words.
+    """
+    for phase, needed in phases.items():
         if needed > available:
             raise UserError(
-                f"does not fit {hardware.name}: {phase} needs at least {needed / GIB:.1f} of {available / GIB:.2f} GiB "
+                f"does not fit {where}: {phase} needs at least {needed / GIB:.1f} of {available / GIB:.2f} GiB "
                 f"per chip, {resident(run) / GIB:.1f} of them for what always stays; "
                 f"{suggested_fix(run, phase, available)}"
             )

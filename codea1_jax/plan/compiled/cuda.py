@@ -26,7 +26,7 @@ class Architecture:
     capabilities lack (`sm_90a`).
     """
 
-    major: int
+    capability: tuple[int, int]
     shared: int
     optin: int
     fpus: int
@@ -46,23 +46,34 @@ class Card:
 
 
 # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
-AMPERE = Architecture(major=8, shared=164 * 1024, optin=163 * 1024, fpus=64, features=False)
-HOPPER = Architecture(major=9, shared=228 * 1024, optin=227 * 1024, fpus=128, features=True)
-BLACKWELL = Architecture(major=10, shared=228 * 1024, optin=227 * 1024, fpus=128, features=True)
+_SMALL = {"shared": 100 * 1024, "optin": 99 * 1024, "fpus": 128, "threads": 1536}
+AMPERE = Architecture((8, 0), shared=164 * 1024, optin=163 * 1024, fpus=64, features=False)
+AMPERE_RTX = Architecture((8, 6), **_SMALL, features=False)
+ADA = Architecture((8, 9), **_SMALL, features=False)
+HOPPER = Architecture((9, 0), shared=228 * 1024, optin=227 * 1024, fpus=128, features=True)
+BLACKWELL = Architecture((10, 0), shared=228 * 1024, optin=227 * 1024, fpus=128, features=True)
+BLACKWELL_RTX = Architecture((12, 0), **_SMALL, features=True)
 
-# NVIDIA's white papers on the A100, H100 (SXM5) and Blackwell, and the cards' data sheets.
+# NVIDIA's white papers on the A100, H100 (SXM5), GA102, Ada and Blackwell, and the cards' data sheets.
 CARDS = {
     "a100-40": Card(AMPERE, multiprocessors=108, memory=40 * 10**9, l2=40 * 2**20, clock=1.41),
     "a100-80": Card(AMPERE, multiprocessors=108, memory=80 * 10**9, l2=40 * 2**20, clock=1.41),
     "h100": Card(HOPPER, multiprocessors=132, memory=80 * 10**9, l2=50 * 2**20, clock=1.98),
     "h200": Card(HOPPER, multiprocessors=132, memory=141 * 10**9, l2=50 * 2**20, clock=1.98),
     "b200": Card(BLACKWELL, multiprocessors=148, memory=180 * 10**9, l2=126 * 2**20, clock=1.965),
+    "rtx-3090": Card(AMPERE_RTX, multiprocessors=82, memory=24 * 10**9, l2=6 * 2**20, clock=1.695),
+    "rtx-4090": Card(ADA, multiprocessors=128, memory=24 * 10**9, l2=72 * 2**20, clock=2.52),
+    "rtx-5090": Card(BLACKWELL_RTX, multiprocessors=170, memory=32 * 10**9, l2=96 * 2**20, clock=2.407),
+    "a10": Card(AMPERE_RTX, multiprocessors=72, memory=24 * 10**9, l2=6 * 2**20, clock=1.695),
+    "a6000": Card(AMPERE_RTX, multiprocessors=84, memory=48 * 10**9, l2=6 * 2**20, clock=1.8),
+    "l4": Card(ADA, multiprocessors=58, memory=24 * 10**9, l2=48 * 2**20, clock=2.04),
+    "l40s": Card(ADA, multiprocessors=142, memory=48 * 10**9, l2=96 * 2**20, clock=2.52),
 }
 
 # A GpuTargetConfigProto (xla/stream_executor/device_description.proto).
 TARGET = """
 gpu_device_info {{
-  cuda_compute_capability {{ major: {architecture.major} {features} }}
+  cuda_compute_capability {{ major: {capability[0]} minor: {capability[1]} {features} }}
   threads_per_warp: 32
   threads_per_block_limit: 1024
   threads_per_core_limit: {architecture.threads}
@@ -97,6 +108,7 @@ def target_config(hardware: Hardware) -> str:
     return TARGET.format(
         card=card,
         architecture=card.architecture,
+        capability=card.architecture.capability,
         features=features,
         bandwidth=int(hardware.chip.bandwidth),
         cudnn=CUDNN,

@@ -1,0 +1,85 @@
+"""What does not fit the devices at hand is refused before anything is loaded; cards are known by their figures."""
+
+from types import SimpleNamespace
+
+import jax
+import pytest
+
+from codea1_jax.config import Config, load
+from codea1_jax.doctor.host import Devices
+from codea1_jax.doctor.run import find_needs
+from codea1_jax.errors import UserError
+from codea1_jax.models.chips import CHIPS, GIB, check_fp8, find_hardware
+from codea1_jax.plan.arithmetic.memory import least_memory, refuse_what_cannot_fit
+from codea1_jax.plan.arithmetic.planned_run import make_planned_run, planned_run_on
+from codea1_jax.plan.compiled.cuda import CARDS, target_config
+from codea1_jax.plan.fit import check_fits_here
+from codea1_jax.trainer import Trainer
+
+GPUS = {kind: chip for kind, chip in CHIPS.items() if not chip.dimensions}
+ADAPTERS = ("lora={rank: 32}", "rollout.rows=128", "rollout.cache_tokens=131072")
+
+
+@pytest.fixture
+def on_card(monkeypatch):
+    """This machine has one card, with this much memory for JAX."""
+
+    def on_card_(gigabytes):
+        device = SimpleNamespace(
+            platform="gpu", device_kind="Some card", memory_stats=lambda: {"bytes_limit": int(gigabytes * 1e9)}
+        )
+        monkeypatch.setattr(jax, "devices", lambda *_: [device])
+        monkeypatch.setattr(jax, "local_devices", lambda: [device])
+
+    return on_card_
+
+
+@pytest.mark.parametrize(("gigabytes", "fits"), [(21.6, False), (43.2, False), (72.0, True)])
+def test_a_run_starts_only_on_a_card_that_holds_the_least_it_needs(gigabytes, fits, on_card, tmp_path):
+    config = load(Config, "1.5b/a1_h100x1", ["hardware=null", f"run.directory={tmp_path}/run"])
+    needed = max(least_memory(planned_run_on(config, "gpu", 1), cache=False).values())
+    assert (needed <= gigabytes * 1e9) is fits
+    on_card(gigabytes)
+    found = {finding.name: finding for finding in find_needs(config, Devices("gpu", 1, 1))}["device memory"]
+    assert found.works is fits
+    if fits:
+        held = check_fits_here(config)
+        assert held is not None and f"{needed / GIB:.1f} of {gigabytes * 1e9 / GIB:.2f} GiB" in held
+        return
+    with (
+        pytest.raises(UserError, match=r"does not fit 1 x Some card: .* needs at least .*; take more chips"),
+        Trainer(config),
+    ):
+        pass
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_cpu_reports_no_limit():
+    assert check_fits_here(load(Config, "micro/a1")) is None
+
+
+def test_every_gpu_is_described_to_the_compiler_and_eight_bits_follow_its_capability():
+    assert GPUS.keys() == CARDS.keys()
+    for kind, chip in GPUS.items():
+        card = CARDS[kind]
+        assert chip.capability == card.architecture.capability
+        assert chip.memory == 0.9 * card.memory
+        major, minor = card.architecture.capability
+        assert f"major: {major} minor: {minor} " in target_config(find_hardware(f"{kind}:1"))
+        device = SimpleNamespace(device_kind=kind, compute_capability=f"{major}.{minor}")
+        if not chip.fp8:
+            with pytest.raises(UserError, match=kind):
+                check_fp8(device)
+        else:
+            check_fp8(device)
+    assert [kind for kind, chip in GPUS.items() if not chip.fp8] == ["a100-40", "a100-80", "rtx-3090", "a10", "a6000"]
+
+
+@pytest.mark.parametrize("kind", ["rtx-3090", "rtx-4090", "a10", "l4"])
+def test_a_card_of_24_gigabytes_trains_adapters_but_not_all_of_1_5b(kind):
+    hardware = find_hardware(f"{kind}:1")
+    whole = load(Config, "1.5b/a1_h100x1", ["hardware=null"])
+    with pytest.raises(UserError, match=f"does not fit {kind}:1"):
+        refuse_what_cannot_fit(make_planned_run(whole, hardware), hardware)
+    adapters = load(Config, "1.5b/a1_h100x1", ["hardware=null", *ADAPTERS])
+    refuse_what_cannot_fit(make_planned_run(adapters, hardware), hardware)
