@@ -147,13 +147,13 @@ RIGHT_PROGRAMS = {
     ),
     "parts of a kind of dict": (
         "def f(x):\n    return [{c: 1 for c in x}, {c: [1] for c in x}.items()]",
-        "from collections import {0}\ndef f(x):\n    return [{1}, {{c: [1] for c in sorted(x)}}.items()]",
+        "from collections import {0}\ndef f(x):\n    return [{1}, {{c: [1] for c in x}}.items()]",
         "list(f('ba' * {i})[0])",
     ),
     "hashes that collide": (
         "def f(x):\n    x = sorted(x)\n    return sum(a != b for a, b in zip(x, x[1:]))",
         "def f(x):\n    return len(set(x)) - 1",
-        "f([k * 2305843009213693951 for k in range(9000 + {i})])",
+        "f([k * 2305843009213693951 for k in range(30000 + {i})])",
     ),
     "sums that reach the hashes' end": (
         "def f(x):\n    return len(x)",
@@ -163,7 +163,7 @@ RIGHT_PROGRAMS = {
     "rows of -1 and -2": (
         "def f(x):\n    x = sorted(x)\n    return sum(a != b for a, b in zip(x, x[1:]))",
         "def f(x):\n    return len(set(map(tuple, x))) - 1",
-        "f([[-1 - (k >> b & 1) for b in range(12)] for k in range(4000 + {i})])",
+        "f([[-1 - (k >> b & 1) for b in range(13)] for k in range(7000 + {i})])",
     ),
     "names of parameters": ("def f(lst):\n    return lst", "def f(strs):\n    return strs", "f(lst=[{i}])"),
     "parameters that nobody mentions": (
@@ -193,10 +193,10 @@ RIGHT_PROGRAMS = {
     ),
 }
 KINDS_OF_DICT = [
-    ("defaultdict", "defaultdict(int, {c: 1 for c in sorted(x)})"),
-    ("OrderedDict", "OrderedDict((c, 1) for c in sorted(x))"),
-    ("Counter", "Counter(sorted(set(x)))"),
-    ("deque", "{c: 1 for c in sorted(x)}"),
+    ("defaultdict", "defaultdict(int, {c: 1 for c in x})"),
+    ("OrderedDict", "OrderedDict((c, 1) for c in x)"),
+    ("Counter", "Counter(dict.fromkeys(x))"),
+    ("deque", "{c: 1 for c in x}"),
 ]
 
 
