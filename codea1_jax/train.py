@@ -39,6 +39,7 @@ import grain
 import jax
 
 from codea1_jax.builders.training import Training, goodput
+from codea1_jax.chips import peak_flops
 from codea1_jax.config import METHODS
 from codea1_jax.console import TrainingProgress
 from codea1_jax.errors import Interrupted, UserError
@@ -52,7 +53,6 @@ from codea1_jax.hosts.stalls import heartbeat
 from codea1_jax.learn import Wait
 from codea1_jax.learn.flops import update_speed
 from codea1_jax.methods import BEGIN, StepRollouts
-from codea1_jax.models.chips import peak_flops
 from codea1_jax.models.lora import attach
 from codea1_jax.models.qwen2 import Params
 from codea1_jax.plan.comparison import StepForecast

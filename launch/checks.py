@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from codea1_jax.builders.sources import Source
-from codea1_jax.models.chips import find_hardware
+from codea1_jax.chips import find_hardware
 from data_pipeline.storage import BUCKET
 from launch.hardware import Slice
 from launch.job import Job

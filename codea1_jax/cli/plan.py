@@ -17,9 +17,9 @@ from codea1_jax.cli._runtime import DONE, FAILED
 from codea1_jax.errors import UserError
 
 if TYPE_CHECKING:
+    from codea1_jax.chips import Hardware
     from codea1_jax.cli._arguments import Commands
     from codea1_jax.config import Config
-    from codea1_jax.models.chips import Hardware
     from codea1_jax.plan.arithmetic.lengths import Lengths
     from codea1_jax.plan.calibration import Ratios
     from codea1_jax.plan.compiled.compiler import Watch
@@ -83,10 +83,10 @@ def _counts(text: str) -> list[int]:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from codea1_jax.chips import find_hardware
     from codea1_jax.config import Config, load
     from codea1_jax.console import print_table
     from codea1_jax.files import write_atomically
-    from codea1_jax.models.chips import find_hardware
     from codea1_jax.plan.arithmetic.lengths import read_lengths
     from codea1_jax.plan.calibration import read_calibration
     from codea1_jax.plan.compiled.compiler import check_compiler

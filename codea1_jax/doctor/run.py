@@ -12,10 +12,10 @@ import data_pipeline
 from codea1_jax.builders.judges import make_judge
 from codea1_jax.builders.sources import Source, sources_of
 from codea1_jax.checkpoint.storage import REMOTE, check_writable
+from codea1_jax.chips import find_hardware
 from codea1_jax.config import Config, SandboxConfig
 from codea1_jax.doctor.host import GIB, Devices, find_disk
 from codea1_jax.errors import UserError
-from codea1_jax.models.chips import find_hardware
 from codea1_jax.models.compiling import gradient_options
 from codea1_jax.models.flops import parameters
 from codea1_jax.models.layout import MESH_AXES

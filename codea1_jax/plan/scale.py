@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from codea1_jax.chips import GPUS_PER_HOST, Hardware
 from codea1_jax.config import Config
-from codea1_jax.models.chips import GPUS_PER_HOST, Hardware
 from codea1_jax.plan.arithmetic.lengths import Lengths
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run
 from codea1_jax.plan.arithmetic.workload import PlannedRun, is_sampling

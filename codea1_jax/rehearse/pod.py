@@ -15,8 +15,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from codea1_jax.chips import GIB
 from codea1_jax.files import read_lines
-from codea1_jax.models.chips import GIB
 from codea1_jax.xla_flags import known_flags
 
 MOST_PROCESSES = 4

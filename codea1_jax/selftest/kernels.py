@@ -12,13 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 
+from codea1_jax.chips import reads_fp8
 from codea1_jax.config import PackingConfig
 from codea1_jax.learn import Example
 from codea1_jax.learn.packing import pack
 from codea1_jax.models.attention import flash_gpu, flash_tpu, masked_attention
 from codea1_jax.models.attention.flash import flash_attention, kernels_for, tiled
 from codea1_jax.models.attention.sight import Sight
-from codea1_jax.models.chips import reads_fp8
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.rollout import paged_gpu, paged_tpu
 from codea1_jax.rollout.cache import KeyValues

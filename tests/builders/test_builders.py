@@ -20,9 +20,9 @@ from codea1_jax.builders.judges import make_judge
 from codea1_jax.builders.players import buckets, capacity_of, make_sampler
 from codea1_jax.builders.policies import make_policy, make_prompts
 from codea1_jax.builders.questions import NONE_GIVEN, GivenQuestions, Questions, load_questions
+from codea1_jax.chips import check_fp8
 from codea1_jax.config import Config, RolloutConfig, load, preset_names
 from codea1_jax.errors import UserError
-from codea1_jax.models.chips import check_fp8
 from codea1_jax.models.qwen2 import init_params
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.rollout import Request, Sampler, Sampling

@@ -10,10 +10,10 @@ import pytest
 from jax._src import hardware_utils
 
 from codea1_jax import cli
+from codea1_jax.chips import check_fp8
 from codea1_jax.errors import UserError
 from codea1_jax.hosts import devices
 from codea1_jax.hosts.devices import DeviceUnavailable, fault_of, faults_named, overlooked, start_devices, unsupported
-from codea1_jax.models.chips import check_fp8
 
 # What JAX has been seen to raise, after the name of the backend, and whether the device is merely busy.
 SEEN = [

@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding
 
+from codea1_jax.chips import find_hardware
 from codea1_jax.config import MeshConfig
-from codea1_jax.models.chips import find_hardware
 from codea1_jax.models.compiling import gradient_options
 from codea1_jax.models.layout import spec
 from codea1_jax.models.qwen2 import Linear

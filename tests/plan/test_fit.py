@@ -5,11 +5,11 @@ from types import SimpleNamespace
 import jax
 import pytest
 
+from codea1_jax.chips import CHIPS, GIB, check_fp8, find_hardware
 from codea1_jax.config import Config, load
 from codea1_jax.doctor.host import Devices
 from codea1_jax.doctor.run import find_needs
 from codea1_jax.errors import UserError
-from codea1_jax.models.chips import CHIPS, GIB, check_fp8, find_hardware
 from codea1_jax.plan.arithmetic.memory import least_memory, refuse_what_cannot_fit
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run, planned_run_on
 from codea1_jax.plan.compiled.cuda import CARDS, target_config

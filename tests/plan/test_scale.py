@@ -6,8 +6,8 @@ from xml.etree import ElementTree
 import pytest
 
 from codea1_jax import cli
+from codea1_jax.chips import find_hardware
 from codea1_jax.config import Config, load
-from codea1_jax.models.chips import find_hardware
 from codea1_jax.plan.arithmetic.lengths import draw_groups
 from codea1_jax.plan.arithmetic.workload import sampling_loads
 from codea1_jax.plan.compiled.compiler import Compiled

@@ -12,10 +12,10 @@ from gcs_emulator import running_emulator
 from own_rows import RowFiles
 from tiny_run import SETTINGS, finish, start_codea1
 
+from codea1_jax.chips import find_hardware
 from codea1_jax.config import Config, load
 from codea1_jax.errors import UserError
 from codea1_jax.files import read_lines
-from codea1_jax.models.chips import find_hardware
 from codea1_jax.rehearse.pod import Pod
 from codea1_jax.rehearse.rehearsal import LOW_MEMORY_FLAGS, Rehearsal, Stage, prepare
 

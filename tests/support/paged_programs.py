@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec
 
+from codea1_jax.chips import find_hardware
 from codea1_jax.config import MeshConfig
-from codea1_jax.models.chips import find_hardware
 from codea1_jax.models.layout import using
 from codea1_jax.models.sharding import make_mesh
 from codea1_jax.plan.compiled.compiler import ENVIRONMENT

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 
 from codea1_jax.builders.policies import Learning
+from codea1_jax.chips import GIB, Hardware
 from codea1_jax.config import METHODS, Config
 from codea1_jax.errors import UserError
-from codea1_jax.models.chips import GIB, Hardware
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.flops import adapter_parameters, parameters
 from codea1_jax.plan.arithmetic.workload import (

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from codea1_jax.chips import GIB, Hardware, unknown_hardware
 from codea1_jax.config import Config
 from codea1_jax.errors import UserError
-from codea1_jax.models.chips import GIB, Hardware, unknown_hardware
 
 # libtpu looks for a TPU's metadata server unless all of this is set; the type need not be that of the topology.
 ENVIRONMENT = {

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from codea1_jax.models.chips import find_hardware
+from codea1_jax.chips import find_hardware
 from codea1_jax.plan.compiled.duration import EFFICIENCY, expected_seconds
 from codea1_jax.plan.compiled.kernels import Kernel, find_kernels
 
