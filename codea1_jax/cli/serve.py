@@ -108,7 +108,7 @@ def _capacity(options: argparse.Namespace, model: Qwen2Config) -> Capacity:
             options.slots,
             options.samples_per_slot,
             buckets(options.prompt_tokens),
-            buckets(options.response_tokens, multiple=BLOCK),
+            tuple(reversed(buckets(options.response_tokens, multiple=BLOCK)[::-2])),  # fewer programs to wait for
             block=BLOCK,
             prefill_tokens=PREFILL_TOKENS,
         )
