@@ -14,10 +14,12 @@ from data_pipeline import Problem
 from data_pipeline.problem_files import FORMAT
 from sandbox import SandboxPool, Tolerance
 
-MEAN = "def f(xs):\n    return sum(xs) / len(xs)"
-NEAR = "def f(xs):\n    return sum(x / len(xs) for x in xs)"  # the same but for rounding
-ROUGH = "def f(xs):\n    return sum(xs) / len(xs) + 1e-10"
-FAR = "def f(xs):\n    return sum(xs) / len(xs) + 0.01"
+# In loops, for `sum` rounds floats in one way before Python 3.12, and in another from then on.
+LOOP = "def f(xs):\n    total = 0.0\n    for x in xs:\n        total += {}\n    return total{}"
+MEAN = LOOP.format("x", " / len(xs)")
+NEAR = LOOP.format("x / len(xs)", "")  # the same but for rounding
+ROUGH = LOOP.format("x", " / len(xs) + 1e-10")
+FAR = LOOP.format("x", " / len(xs) + 0.01")
 NAN = "def f(xs):\n    return float('nan')"
 SUITE = "```python\nassert f([0.1, 0.2, 0.3]) == 0.2\nassert f([1, 2, 2]) == 1.67\n```"
 PROBLEM = Problem("mean", "The mean.", MEAN, "f", ())
