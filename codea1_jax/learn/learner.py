@@ -13,7 +13,7 @@ pass for the old log-probabilities: they equal the current ones exactly, and its
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from itertools import chain
@@ -47,6 +47,7 @@ from codea1_jax.learn.optimizer import (
 from codea1_jax.learn.packing import pack, padding
 from codea1_jax.learn.phases import Phases
 from codea1_jax.learn.scores import Scores, target_scores
+from codea1_jax.models.ahead import CompileAhead, shapes_of
 from codea1_jax.models.compiling import gradient_options, known_options
 from codea1_jax.models.layout import REPLICA, by_replica, everywhere, replicas
 from codea1_jax.models.lora import attach, init_adapters
@@ -126,6 +127,7 @@ class Learner:
     ) -> None:
         self.objective = objective
         self._model, self._lora = model, lora
+        self._ahead = CompileAhead()
         self._packing, self._offload = packing, offload or OffloadConfig()
         self._optimizer = make_optimizer(optimizer)
         self._mesh = mesh = one_device_mesh() if mesh is None else mesh
@@ -202,6 +204,7 @@ class Learner:
         mini_batches = self.objective.mini_batches(groups)
         rows = [self._pack(mini) for mini in mini_batches]
         packed = [self._put(batches) for batches in rows]
+        self._compile_ahead(state, packed[0], base)
         if self.objective.compares:
             policy = attach(self._lora, base, state.params)
             packed[1:] = [self._score(batches, policy, "old_logprobs", wait) for batches in packed[1:]]
@@ -213,6 +216,7 @@ class Learner:
         for mini, batches in zip(mini_batches, packed, strict=True):
             gradient, sums = self._gradient(state.params, batches, self.objective.normalizer(mini), base, wait)
             state = replace(state, opt_state=in_device_memory(state.opt_state))
+            self._ahead.wait("apply")
             state, norm = self.phases.apply(state, gradient)
             state = at_rest(state, self._offload)
             all_sums.append(sums)
@@ -226,6 +230,18 @@ class Learner:
         if not all(np.isfinite(value) for value in metrics.values()):
             raise FloatingPointError(f"the update is not finite: {metrics}")
         return at_rest(replace(state, reference=own_reference), self._offload), metrics
+
+    def _compile_ahead(self, state: PolicyState, batches: Sequence[PackedBatch], base: Params | None) -> None:
+        """Begins to compile the gradient and the update of the first mini-batch, while the reference scores it."""
+        state, base, batches = shapes_of((state, base, batches))
+        total = self.phases.empty.eval_shape(state.params)
+        for batch in batches:
+            policy = attach(self._lora, base, state.params)
+            scored = self.phases.logprobs.eval_shape(policy, batch) if self.objective.kl else None
+            one = state.params, replace(batch, reference_logprobs=scored), np.float32(1), base
+            self._ahead.start(batch.targets.shape + batch.tokens.shape, self.phases.accumulate, total, *one)
+        on_device = replace(state, opt_state=in_device_memory(state.opt_state))
+        self._ahead.start("apply", self.phases.apply, on_device, total.gradient)
 
     def mean_logprob(self, params: Params, groups: Groups) -> float:
         """The mean log-probability (nats) of the tokens of `groups` under a whole policy: minus the held-out loss."""
@@ -280,6 +296,7 @@ class Learner:
         """The gradient of a mini-batch's loss, and its sums; zeros if every item was skipped."""
         total = self.phases.empty(params)
         for batch in batches:
+            self._ahead.wait(batch.targets.shape + batch.tokens.shape)
             total = self.phases.accumulate(total, params, batch, np.float32(normalizer), base)
             wait(total.sums)  # whose buffers the next call takes
         return total

@@ -8,6 +8,7 @@ on GPUs. So a sampler unstacks the layers once and runs them by this.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -61,8 +62,16 @@ def apply_unrolled(
     block = Block(c, model.dtype, model.param_dtype)
     now = []
     for layer, before in zip(params["layers"], kept, strict=True):
-        own = replace_entries(layer, TRANSPOSED, lambda kernel: {KERNEL: jnp.transpose(kernel)})
-        x, keeps = block.apply({"params": own}, x, before, rope, attend)
+        x, keeps = _apply_layer(block, layer, x, before, rope, attend)
         now.append(keeps)
     norm = RMSNorm(c.rms_norm_eps, model.param_dtype)
     return jnp.asarray(norm.apply({"params": params["norm"]}, x)), tuple(now)
+
+
+@partial(jax.jit, static_argnames="block")
+def _apply_layer(
+    block: Block, layer: Params, x: Array, before: Any, rope: tuple[Array, Array], attend: Attend
+) -> tuple[Array, Any]:
+    """One layer. Jitted, so that Python traces it once for all layers, which are alike; XLA compiles it in place."""
+    own = replace_entries(layer, TRANSPOSED, lambda kernel: {KERNEL: jnp.transpose(kernel)})
+    return block.apply({"params": own}, x, before, rope, attend)  # pyright: ignore[reportReturnType]  as called

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -209,6 +209,15 @@ class Decoder:
             end = jax.lax.while_loop(go_on, step, self._start(cache, rows))
             drawn = jax.tree.map(everywhere, end.drawn)  # for every host to read
             return self._appended(cache, rows, end.block), drawn
+
+    def for_longer(self, longest: int) -> Decoder:
+        """The program for the next longer responses; the same one where none are longer, up to `longest` tokens."""
+        prompts, responses = self.columns
+        drawn = (responses + 1) * self.capacity.block  # the first length that this program does not look at
+        if drawn >= longest:
+            return self
+        needed = prompts, self.capacity.columns(0, drawn)[1]
+        return replace(self, columns=self.reader.columns(needed, self.capacity))
 
     def _reading(self, cache: Cache, prompts: ResidentPrompts, rows: Rows) -> tuple[_Shared, tuple[Any, ...]]:
         """What attention reads besides the block: the same for all layers, and of each."""

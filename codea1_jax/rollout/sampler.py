@@ -15,6 +15,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from codea1_jax.models.ahead import CompileAhead, shapes_of
 from codea1_jax.models.qwen2 import Params, Qwen2
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.rollout.cache import Cache
@@ -115,6 +116,7 @@ class Sampler:
         self._seed = seed
         self._capacity = capacity
         self._programs: set[Any] = set()
+        self._ahead = CompileAhead()
         self._to_decode_params = to_decode_params(model, self._mesh, fp8=capacity.fp8, int8=int8_weights)
 
     @property
@@ -153,17 +155,24 @@ class Sampler:
         cache = new_cache(self._model, self._capacity, self._mesh)
         finished = []
         while True:
-            for packed in schedule.admit():
-                self._programs.add(packed.tokens.shape)
-                self.counters.prefilled += int(np.count_nonzero(packed.segments))
-                self.counters.prefill_places += packed.segments.size
-                cache = self._prefill(params, cache, packed)
+            prefills = schedule.admit()
             if not schedule.busy:
                 break
             decoder = make_decoder(self._model, self._mesh, self._capacity, self._eos_ids, kind, schedule.columns())
             rows, limited = schedule.rows(), controls._replace(max_new_tokens=schedule.limits())
-            self._programs.add((decoder, len(rows.token)))
-            cache, running = self._decode(decoder, params, cache, schedule.prompts(), rows, limited)
+            arguments = schedule.prompts(), rows, limited
+            program = decoder, len(rows.token)
+            if prefills or program not in self._programs:
+                self._compile_ahead(prefills, decoder, sampling.max_new_tokens, params, cache, arguments)
+            for packed in prefills:
+                self._programs.add(packed.tokens.shape)
+                self.counters.prefilled += int(np.count_nonzero(packed.segments))
+                self.counters.prefill_places += packed.segments.size
+                self._ahead.wait(packed.tokens.shape)
+                cache = self._prefill(params, cache, packed)
+            self._programs.add(program)
+            self._ahead.wait(program)
+            cache, running = self._decode(decoder, params, cache, *arguments)
             yield from map(_completed, finished)  # while the device works
             block = self._fetch(running)
             self._check_and_count(block)
@@ -171,6 +180,25 @@ class Sampler:
             self.counters.drawn += sum(len(sample.tokens) for _, samples in finished for sample in samples)
         yield from map(_completed, finished)
         self.counters.preempted += schedule.preempted
+
+    def _compile_ahead(
+        self,
+        prefills: Sequence[PackedPrompts],
+        decoder: Decoder,
+        longest: int,
+        params: Params,
+        cache: Cache,
+        arguments: tuple[ResidentPrompts, Rows, Controls],
+    ) -> None:
+        """Begins to compile what this block takes and, while it is decoded, what longer responses will."""
+        params, cache, arguments = shapes_of((params, cache, arguments))
+        for packed in prefills:
+            self._compile_prefill(params, cache, packed)
+        for each in (decoder, decoder.for_longer(longest)):
+            self._ahead.start((each, len(arguments[1].token)), Decoder.__call__, each, params, cache, *arguments)
+
+    def _compile_prefill(self, params: Params, cache: Cache, packed: PackedPrompts) -> None:
+        self._ahead.start(packed.tokens.shape, prefill, self._model, self._mesh, params, cache, shapes_of(packed))
 
     def _prefill(self, params: Params, cache: Cache, packed: PackedPrompts) -> Cache:
         return prefill(self._model, self._mesh, params, cache, packed)

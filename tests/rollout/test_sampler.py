@@ -12,6 +12,7 @@ from codea1_jax.models.attention.sight import Sight
 from codea1_jax.models.qwen2 import output_table
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.models.stored import flatten
+from codea1_jax.models.unrolled import apply_unrolled, unstack_layers
 from codea1_jax.rollout import Capacity, Request, Sampler, Sampling, decode, decode_params, paged_tpu
 from codea1_jax.rollout.readers import Paged
 
@@ -252,6 +253,37 @@ def test_programs_are_compiled_once_and_no_more_than_the_capacity_says(model, pa
     assert (
         again == sampler.programs - programs and sampler.programs <= bound
     )  # a prefill of another length, if anything
+
+
+def test_programs_are_compiled_once_and_in_threads(model, params, requests, caplog):
+    sampler = sampler_of(model, dataclasses.replace(BUCKETS, pages=47))  # a shape that no other test compiles
+    jax.config.update("jax_log_compiles", True)
+    try:
+        list(sampler.generate(params, requests, Sampling(12)))
+    finally:
+        jax.config.update("jax_log_compiles", False)
+    compiled = [record for record in caplog.records if record.getMessage().startswith("Finished XLA compilation")]
+    programs = [r for r in compiled if any(name in r.getMessage() for name in ("jit(prefill)", "jit(__call__)"))]
+    assert len(programs) == sampler.programs > 2
+    assert all(record.threadName.startswith("compile") for record in programs)
+
+
+def test_layers_are_traced_once_whatever_their_number(model, params):
+    @jax.jit
+    def forward(params, tokens):
+        attend = training_attention(Sight.within(jnp.ones_like(tokens)))
+        return apply_unrolled(model, params, tokens, jnp.arange(5)[None], attend, (None, None))[0]
+
+    apart = {**params, "layers": unstack_layers(params["layers"])}
+    tokens = jnp.array([[4, 9, 1, 17, 6]])
+    traced = [
+        eqn.params["jaxpr"] for eqn in forward.trace(apart, tokens).jaxpr.eqns if "layer" in str(eqn.params.get("name"))
+    ]
+    assert len(traced) == model.config.num_layers and len(set(map(id, traced))) == 1
+    whole = model.apply(
+        {"params": params}, tokens, jnp.arange(5)[None], training_attention(Sight.within(jnp.ones_like(tokens)))
+    )[0]
+    np.testing.assert_allclose(forward(apart, tokens), whole, atol=1e-5)
 
 
 def test_the_last_samples_are_decoded_in_a_quarter_of_the_rows_with_the_same_tokens(model, params, requests):

@@ -12,10 +12,11 @@ from typing import Any
 import jax
 from jax.sharding import Mesh
 
+from codea1_jax.models.ahead import shapes_of
 from codea1_jax.models.qwen2 import Params, Qwen2
 from codea1_jax.models.tokenizer import Tokenizer
 from codea1_jax.rollout.cache import Cache
-from codea1_jax.rollout.decode import DecodedBlock, Decoder, PackedPrompts, ResidentPrompts, Rows
+from codea1_jax.rollout.decode import DecodedBlock, Decoder, PackedPrompts, ResidentPrompts, Rows, prompt_pages
 from codea1_jax.rollout.jetstream.engine import DecodeState, JetStreamEngine
 from codea1_jax.rollout.jetstream.results import BlockTokens
 from codea1_jax.rollout.requests import Capacity
@@ -48,6 +49,9 @@ class JetStreamSampler(Sampler):
             wait=wait,
         )
         self._engine = JetStreamEngine(model, tokenizer, capacity, self._mesh)
+
+    def _compile_prefill(self, params: Params, cache: Cache, packed: PackedPrompts) -> None:
+        self._ahead.start(packed.tokens.shape, prompt_pages, self._model, self._mesh, params, shapes_of(packed))
 
     def _prefill(self, params: Params, cache: Cache, packed: PackedPrompts) -> Cache:
         pages = self._engine.prefill_packed(params, packed)

@@ -1,0 +1,31 @@
+"""What a long stage of work reports while it lasts, to whoever shows it.
+
+What works, such as a sampler, is far from what a person sees, and one process does one run: so there is one place to
+report to. A report costs a function call, and never waits for a device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+Show = Callable[[str, int, int, str], object]
+"""(stage, parts done, parts in all, what the parts are), as in ("sampling", 3, 16, "programs")."""
+
+_shows: list[Show] = []
+
+
+def report(stage: str, done: int, total: int, parts: str) -> None:
+    """Reports how far a stage is; for nobody, if nobody shows it."""
+    for show in _shows[-1:]:
+        show(stage, done, total, parts)
+
+
+@contextmanager
+def shown_by(show: Show) -> Iterator[None]:
+    """Inside it, reports of this process go to `show`."""
+    _shows.append(show)
+    try:
+        yield
+    finally:
+        _shows.remove(show)

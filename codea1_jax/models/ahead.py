@@ -1,0 +1,70 @@
+"""Programs compiled before they are called: in threads, side by side, while devices and the host do other things.
+
+`jax.jit` keeps what is lowered and compiled ahead of a call, so a call with arguments like those compiles nothing.
+Python traces one program at a time; XLA compiles without holding Python's lock.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import cache
+from typing import Any
+
+import jax
+
+from codea1_jax.activity import report
+
+_MOST_AT_ONCE = 4  # each takes up to a few GB of the host's memory for a large model
+_REPORT_SECONDS = 1.0
+
+
+class CompileAhead:
+    """Programs that are being compiled, or have been, by a key of the caller's.
+
+    Where several processes run one program, each compiles when it calls, because their order must be the same.
+    """
+
+    def __init__(self) -> None:
+        self._started: dict[Hashable, Future[None]] = {}
+
+    def start(self, key: Hashable, program: Any, *arguments: Any) -> None:
+        """Begins to compile a jitted function for arguments like these, or of these shapes, unless it has begun."""
+        if jax.process_count() == 1 and key not in self._started:
+            self._started[key] = _threads().submit(_compile, program, arguments)
+
+    def wait(self, key: Hashable) -> None:
+        """Waits for that program, if it was started. Raises what its compilation raises."""
+        if key in self._started:
+            self._wait(self._started[key])
+
+    def _wait(self, future: Future[float]) -> None:
+        while True:
+            try:
+                future.result(timeout=None if future.done() else _REPORT_SECONDS)
+                return
+            except TimeoutError:
+                if future.done():  # raised by the compilation itself
+                    raise
+                futures = self._started.values()
+                report("compiling", sum(each.done() for each in futures), len(futures), "programs")
+
+
+def shapes_of(tree: Any) -> Any:
+    """Shapes, types and, of arrays that are placed, shardings: what a program is compiled for."""
+
+    def shape(x: Any) -> jax.ShapeDtypeStruct:
+        placed = isinstance(x, jax.Array) and x.committed
+        return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding if placed else None)
+
+    return jax.tree.map(shape, tree)
+
+
+def _compile(program: Any, arguments: tuple[Any, ...]) -> None:
+    program.lower(*arguments).compile()
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(min(_MOST_AT_ONCE, os.cpu_count() or 1), "compile")
