@@ -6,15 +6,18 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Protocol, SupportsFloat, TextIO, runtime_checkable
 
 import rich.progress
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
+
+from codea1_jax.activity import shown_by
 
 WIDE = 10_000  # columns, more than any table has
 LOGGED = ("codea1_jax", "sandbox")  # packages whose log a user reads
+MINUTE_SECONDS = 60  # that pass at least, off a terminal, before a line on the step in progress
 QUIET_SECONDS = 30  # that pass at most, off a terminal, between two lines on progress
 
 logger = logging.getLogger(__name__)
@@ -64,9 +67,10 @@ def describe(values: Mapping[str, SupportsFloat]) -> list[str]:
 
 
 class TrainingProgress:
-    """Shows how far training is: a bar on a terminal, otherwise one log line per step. A context manager.
+    """Shows how far training is, and how far the step in progress: a line for every step that is done and, on a
+    terminal, a short one below them that is kept up to date; elsewhere a log line in MINUTE_SECONDS. A context manager.
 
-    `done` is the number of steps an earlier, resumed run has done.
+    `done` is the number of steps an earlier, resumed run has done. shown: whether this process shows anything.
     """
 
     def __init__(
@@ -74,52 +78,78 @@ class TrainingProgress:
         total: int,
         *,
         done: int = 0,
+        shown: bool = True,
         console: Console | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         console = Console(stderr=True) if console is None else console
         self._total, self._clock = total, clock
+        self._step, self._said = done, clock()
+        self._stage, self._began = "", (0, 0.0)  # parts done when the stage was first heard of, and when that was
         self._compiled: tuple[int, float] | None = None  # the first step that is done here, and when
-        self._bar = _make_bar(console) if console.is_terminal else None
+        self._bar = _make_bar(console) if shown and console.is_terminal else None
         self._task = self._bar.add_task("", total=total, completed=done, eta="--:--") if self._bar else None
+        self._stack = ExitStack()
 
     def update(self, step: int, values: Mapping[str, SupportsFloat]) -> None:
         """Shows that `step` steps are done, with the metrics of the last."""
-        eta = self._eta(step)
+        now = self._clock()
+        eta, self._step, self._stage, self._said = self._eta(step, now), step, "", now
+        line = [f"step {step}/{self._total}", *describe(values)]
         if self._bar is None or self._task is None:
-            logger.info(" | ".join([f"step {step}/{self._total}", *describe(values), f"{eta} left"]))
+            logger.info(" | ".join([*line, f"{eta} left"]))
         else:
-            self._bar.update(self._task, completed=step, description=" | ".join(describe(values)), eta=eta)
+            self._bar.console.print(" | ".join(line), markup=False, highlight=False, soft_wrap=True)
+            self._bar.update(self._task, completed=step, description="", eta=eta)
 
-    def _eta(self, step: int) -> str:
+    def show(self, stage: str, done: int, total: int, parts: str) -> None:
+        """Shows how far a stage of the step in progress is."""
+        now, name = self._clock(), f"{stage} {parts}"
+        if name != self._stage or done < self._began[0]:
+            self._stage, self._began = name, (done, now)
+        first, began = self._began
+        left = "" if done == first else f", {_clock_time((now - began) / (done - first) * (total - done))}"
+        line = f"{stage} {done}/{total} {parts}{left}"
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, description=line)
+        elif now - self._said >= MINUTE_SECONDS:
+            logger.info("step %d: %s left" if left else "step %d: %s", self._step + 1, line)
+            self._said = now
+
+    def _eta(self, step: int, now: float) -> str:
         """By the steps after the first one, which compiles."""
         if self._compiled is None:
-            self._compiled = step, self._clock()
+            self._compiled = step, now
             return "--:--"
         first, started = self._compiled
-        left = (self._clock() - started) / (step - first) * (self._total - step)
-        minutes, seconds = divmod(round(left), 60)
-        hours, minutes = divmod(minutes, 60)
-        return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
+        return _clock_time((now - started) / (step - first) * (self._total - step))
 
     def __enter__(self) -> TrainingProgress:
         if self._bar is not None:
-            self._bar.start()
+            self._stack.enter_context(self._bar)
+        self._stack.enter_context(shown_by(self.show))
         return self
 
     def __exit__(self, *exc: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        self._stack.close()
+
+
+def _clock_time(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
 
 
 def _make_bar(console: Console) -> rich.progress.Progress:
+    """One line, however narrow the terminal: what does not fit is cut off at its end."""
     return rich.progress.Progress(
         rich.progress.TextColumn("step"),
         rich.progress.MofNCompleteColumn(),
-        rich.progress.BarColumn(bar_width=20),
+        rich.progress.BarColumn(bar_width=10),
         rich.progress.TextColumn("{task.fields[eta]} left", style="cyan"),
-        rich.progress.TextColumn("{task.description}", markup=False),
+        rich.progress.TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, ratio=1)),
         console=console,
+        expand=True,
     )
 
 

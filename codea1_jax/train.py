@@ -33,11 +33,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import grain
 import jax
 
+from codea1_jax.activity import report
 from codea1_jax.builders.training import Training, goodput
 from codea1_jax.chips import peak_flops
 from codea1_jax.config import METHODS
@@ -79,7 +81,7 @@ def train(training: Training, state: State, run: RunDir, forecast: StepForecast 
     pending: SampledStep | None = None
     with (
         Interrupts(agreement()) as interrupts,
-        TrainingProgress(total, done=state.step) as progress,
+        TrainingProgress(total, done=state.step, shown=run.writes) as progress,
     ):
         try:
             while True:
@@ -193,7 +195,10 @@ def learn(
     with_tests = "test" in METHODS[training.method.name].roles
     for name, groups in rollouts.groups.items():
         learner, started = training.policies.learners[name], time.perf_counter()
-        policies[name], figures = learner.update(policies[name], state.reference, groups, wait, base=state.base)
+        show = partial(report, f"updating {name}", parts="micro-batches")
+        policies[name], figures = learner.update(
+            policies[name], state.reference, groups, wait, base=state.base, show=show
+        )
         seconds[f"update_{name}"] = took = time.perf_counter() - started
         peak = peak_flops(training.policies.mesh.devices.flat)
         speed = update_speed(learner.tokens(groups), learner.flops(groups), took, peak)

@@ -48,6 +48,7 @@ from sandbox import Judge
 logger = logging.getLogger(__name__)
 
 NAMED = 3  # refused questions on the console, for each reason
+BEFORE_TRAINING = "seconds/before_training"  # of the run's first start
 GIVEN = "python"  # what a run whose questions were given in Python records as its `data.source`
 
 
@@ -151,9 +152,11 @@ class Trainer:
             with Interrupts(agreement()):  # the run's directory is there: it is to be continued
                 state = start(training) if run.resume_step is None else resume(training, run)
             ready = time.perf_counter()
+            if not run.figures("start"):  # else a run that is resumed
+                run.log("start", 0, {BEFORE_TRAINING: ready - self._started})
             self._state = train(training, state, run, find_forecast(config, jax.devices()))
             took = time.perf_counter() - ready + _seconds_until(run, run.resume_step)
-            before = ready - self._started
+            before = run.figures("start")[0][BEFORE_TRAINING]
             seconds = {"before_training": before, "training": took, "total": before + took}
             if run.writes:
                 had_ended = run.resume_step == training.total_steps

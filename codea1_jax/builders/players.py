@@ -70,25 +70,36 @@ def make_role_samplers(
     # One that needs still more gets no suites.
     test = min(max(shown, bare + 2 * rollout.code_tokens), rollout.test_prompt_tokens)
 
-    def role(prompts_: int, width: int, prompt: int, response: int, seed: int) -> RoleSampler:
+    def role(samples: str, prompts_: int, width: int, prompt: int, response: int, seed: int) -> RoleSampler:
         shards, replicas = batch_shards(mesh), mesh.shape[REPLICA]
         capacity = capacity_of(rollout, shards, prompts_, width, prompt, response, replicas=replicas)
-        sampler = make_sampler(rollout, policy, seed, capacity, mesh)
+        sampler = make_sampler(rollout, policy, seed, capacity, mesh, samples)
         return RoleSampler(sampler, prompts, policy, prompt, response, reading)
 
     programs = questions_per_step * rollout.samples
     return {
-        "code": role(questions_per_step, rollout.samples, code, rollout.code_tokens, 2 * seed),
-        "test": role(programs, rollout.suites, test, rollout.test_tokens, 2 * seed + 1),
+        "code": role("programs", questions_per_step, rollout.samples, code, rollout.code_tokens, 2 * seed),
+        "test": role("suites", programs, rollout.suites, test, rollout.test_tokens, 2 * seed + 1),
     }
 
 
-def make_sampler(rollout: RolloutConfig, policy: Policy, seed: int, capacity: Capacity, mesh: Mesh) -> Sampler:
-    """The sampler the configuration asks for. Raises UserError if it needs what is not installed, or other GPUs."""
+def make_sampler(
+    rollout: RolloutConfig, policy: Policy, seed: int, capacity: Capacity, mesh: Mesh, samples: str = "samples"
+) -> Sampler:
+    """The sampler of `samples`, "programs" for example, that the configuration asks for.
+
+    Raises UserError if it needs what is not installed, or other GPUs."""
     if capacity.fp8:
         check_fp8(mesh.devices.flat[0])  # before anything is loaded
     int8 = rollout.weight_dtype == "int8"
-    settings: dict[str, Any] = {"seed": seed, "capacity": capacity, "mesh": mesh, "int8_weights": int8, "wait": _wait}
+    settings: dict[str, Any] = {
+        "seed": seed,
+        "capacity": capacity,
+        "mesh": mesh,
+        "int8_weights": int8,
+        "wait": _wait,
+        "samples": samples,
+    }
     if rollout.engine == "jetstream":
         try:
             from codea1_jax.rollout.jetstream.sampler import JetStreamSampler  # noqa: PLC0415  an extra

@@ -64,7 +64,7 @@ def _run(options: argparse.Namespace) -> int:
     stages: list[Stage] = []
     for stage in rehearsal.stages():
         stages.append(stage)
-        print(_line(stage), file=sys.stderr, flush=True)
+        print(_line(stage), file=sys.stderr if options.json else sys.stdout, flush=True)
     done = [stage.name for stage in stages]
     document = {
         "preset": options.preset,
@@ -81,8 +81,6 @@ def _run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(document))
         return DONE if works else FAILED
-    print("rehearsed:")
-    print(*(f"  {_line(stage)}" for stage in stages), sep="\n")
     print("smaller than in the run:")
     print(*(f"  {what}: {here} for {real}" for what, real, here in rehearsal.smaller), sep="\n")
     print("not rehearsed:")

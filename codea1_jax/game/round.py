@@ -15,7 +15,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from codea1_jax.game.judging import PendingJudgement
+from codea1_jax.activity import report
+from codea1_jax.game.judging import Judgement, PendingJudgement
 from codea1_jax.game.mistake_book import retrieved
 from codea1_jax.game.parsing import Suite
 from codea1_jax.game.players import PolicyPlayer, ProgramRequest, Response, SuiteRequest
@@ -121,7 +122,7 @@ def begin_round(
 
     def result() -> RoundResult:
         asked = time.perf_counter()
-        judgements = gathered(lambda: {i: judging.result() for i, judging in pending.items()})
+        judgements = gathered(lambda: _judgements(pending))
         questions = tuple(
             score_question(problem, pages[i], retrieved(pages[i]), groups[i], judgements[i], game.config.scoring)
             for i, problem in enumerate(problems)
@@ -132,6 +133,14 @@ def begin_round(
         return RoundResult(questions, {**sampling, "judge_wait": scored - asked}, hidden)
 
     return PendingRound(tuple(groups), sampling, result)
+
+
+def _judgements(pending: Mapping[int, PendingJudgement]) -> dict[int, Judgement]:
+    found: dict[int, Judgement] = {}
+    for i, judging in pending.items():
+        report("judging", len(found), len(pending), "questions")
+        found[i] = judging.result()
+    return found
 
 
 def hidden_judging(began: float, sampled: float, ended: float) -> dict[str, float]:

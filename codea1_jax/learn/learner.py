@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial, reduce
-from itertools import chain
+from itertools import chain, count
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -182,11 +182,13 @@ class Learner:
         wait: Wait = jax.block_until_ready,
         *,
         base: Params | None = None,
+        show: Callable[[int, int], object] = lambda done, total: None,
     ) -> tuple[PolicyState, dict[str, float]]:
         """One training step. `state` is donated: it must not be used again.
 
         `wait` gets what each micro-batch computes before the next one begins. If it raises before a mini-batch is
-        complete, `state` is still whole.
+        complete, `state` is still whole. `show` gets how many passes over micro-batches are done, and how many there
+        are.
 
         `base` is what LoRA's adapters are added to. `reference` is needed if the objective has a KL term, unless the
         state has a reference of its own; with LoRA the base is the reference.
@@ -203,6 +205,7 @@ class Learner:
             raise ValueError(f"{self.objective}: reference parameters are needed")
         mini_batches = self.objective.mini_batches(groups)
         rows = [self._pack(mini) for mini in mini_batches]
+        wait = _counted(wait, self._passes(list(map(len, rows))), show)
         packed = [self._put(batches) for batches in rows]
         self._compile_ahead(state, packed[0], base)
         if self.objective.compares:
@@ -230,6 +233,11 @@ class Learner:
         if not all(np.isfinite(value) for value in metrics.values()):
             raise FloatingPointError(f"the update is not finite: {metrics}")
         return at_rest(replace(state, reference=own_reference), self._offload), metrics
+
+    def _passes(self, batches: Sequence[int]) -> int:
+        """Passes over micro-batches in an update whose mini-batches have that many."""
+        compared, scored = self.objective.compares * sum(batches[1:]), bool(self.objective.kl) * sum(batches)
+        return compared + scored + sum(batches)
 
     def _compile_ahead(self, state: PolicyState, batches: Sequence[PackedBatch], base: Params | None) -> None:
         """Begins to compile the gradient and the update of the first mini-batch, while the reference scores it."""
@@ -300,3 +308,15 @@ class Learner:
             total = self.phases.accumulate(total, params, batch, np.float32(normalizer), base)
             wait(total.sums)  # whose buffers the next call takes
         return total
+
+
+def _counted(wait: Wait, total: int, show: Callable[[int, int], object]) -> Wait:
+    """As `wait`, which is called `total` times; `show` gets how often it was."""
+    done = count(1)
+
+    def wait_and_show(arrays: Any) -> None:
+        wait(arrays)
+        show(next(done), total)
+
+    show(0, total)
+    return wait_and_show

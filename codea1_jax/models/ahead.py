@@ -36,19 +36,12 @@ class CompileAhead:
 
     def wait(self, key: Hashable) -> None:
         """Waits for that program, if it was started. Raises what its compilation raises."""
-        if key in self._started:
-            self._wait(self._started[key])
-
-    def _wait(self, future: Future[float]) -> None:
-        while True:
-            try:
-                future.result(timeout=None if future.done() else _REPORT_SECONDS)
-                return
-            except TimeoutError:
-                if future.done():  # raised by the compilation itself
-                    raise
-                futures = self._started.values()
-                report("compiling", sum(each.done() for each in futures), len(futures), "programs")
+        if key not in self._started:
+            return
+        futures = self._started.values()
+        while wait([self._started[key]], timeout=_REPORT_SECONDS).not_done:
+            report("compiling", sum(future.done() for future in futures), len(futures), "XLA programs")
+        self._started[key].result()
 
 
 def shapes_of(tree: Any) -> Any:

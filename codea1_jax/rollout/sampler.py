@@ -15,6 +15,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from codea1_jax.activity import report
 from codea1_jax.models.ahead import CompileAhead, shapes_of
 from codea1_jax.models.qwen2 import Params, Qwen2
 from codea1_jax.models.sharding import one_device_mesh
@@ -91,6 +92,7 @@ class Sampler:
     mesh: where it decodes, by default the first device alone; ValueError if the capacity is not of as many shards.
     int8_weights: whether it holds most of the layers' matrices in eight bits (`quantize`).
     wait: gets the arrays of each block of tokens before the next one begins; what it raises ends the rollout.
+    samples: what samples are called where their number is reported.
     counters: work done so far.
     """
 
@@ -105,8 +107,10 @@ class Sampler:
         mesh: Mesh | None = None,
         int8_weights: bool = False,
         wait: Callable[[Any], object] = jax.block_until_ready,
+        samples: str = "samples",
     ) -> None:
         self.counters = Counters()
+        self._samples = samples
         self._wait = wait
         self._model = model
         self._mesh = one_device_mesh() if mesh is None else mesh
@@ -177,6 +181,7 @@ class Sampler:
             block = self._fetch(running)
             self._check_and_count(block)
             finished = schedule.record(block)
+            report("sampling", schedule.completed, sum(request.samples for request in requests), self._samples)
             self.counters.drawn += sum(len(sample.tokens) for _, samples in finished for sample in samples)
         yield from map(_completed, finished)
         self.counters.preempted += schedule.preempted

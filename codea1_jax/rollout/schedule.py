@@ -46,6 +46,7 @@ class Schedule:
     """The rows of one call, from the first admission to the last completion.
 
     longest: the most tokens of any sample. preempted: samples so far that lost their rows for want of pages.
+    completed: samples so far that have drawn all of their tokens.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class Schedule:
         pad_id: int,
         seed: int,
     ) -> None:
-        self.preempted = 0
+        self.preempted = self.completed = 0
         self._requests = requests
         self._capacity = capacity
         self._longest = longest
@@ -340,6 +341,7 @@ class Schedule:
         """The row's sample has drawn all of its tokens, that many."""
         sample = self._samples[row]
         assert sample is not None  # only samples end
+        self.completed += 1
         tokens, logprobs = (drawn[row].ravel()[:length].copy() for drawn in (self._drawn_tokens, self._drawn_logprobs))
         sample.group.completions[sample.index] = DrawnSample(tokens, logprobs, int(tokens[-1]) in self._eos_ids)
         self._vacate(self._shards[row * len(self._shards) // self._capacity.rows], sample)

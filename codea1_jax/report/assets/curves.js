@@ -115,7 +115,7 @@ function otherCharts() {
   const kinds = [...new Set(RUNS.flatMap((run) => Object.keys(run.metrics)))];
   return kinds.flatMap((kind) =>
     metricNames(kind)
-      .filter((name) => !shown.has(name) && !isBound(kind, name) && !(kind === "train" && name.startsWith("seconds/")))
+      .filter((name) => !shown.has(name) && !isBound(kind, name) && !(kind !== "eval" && name.startsWith("seconds/")))
       .flatMap((name) => chartsOf(kind, [`${kind}: ${name}`, "", "", [[name, name]]])),
   );
 }

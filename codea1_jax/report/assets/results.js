@@ -29,7 +29,7 @@ function trainingSeconds(run) {
 
 function resultsSection(section) {
   if (RUNS.every((run) => !run.metrics.eval && !run.summary.final)) {
-    section.append(emptyNote("No evaluation has run yet. The first one, before training, fills this table."));
+    section.append(emptyNote("No evaluation has run."));
   } else {
     section.append(RUNS.length === 1 ? element("div", { class: "results" }, oneRunTable(RUNS[0]), facts(RUNS[0])) : comparisonTable());
   }

@@ -37,6 +37,7 @@ class JetStreamSampler(Sampler):
         mesh: Mesh | None = None,
         int8_weights: bool = False,
         wait: Callable[[Any], object] = jax.block_until_ready,
+        samples: str = "samples",
     ) -> None:
         super().__init__(
             model,
@@ -47,6 +48,7 @@ class JetStreamSampler(Sampler):
             mesh=mesh,
             int8_weights=int8_weights,
             wait=wait,
+            samples=samples,
         )
         self._engine = JetStreamEngine(model, tokenizer, capacity, self._mesh)
 

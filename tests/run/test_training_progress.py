@@ -1,0 +1,73 @@
+"""What training shows of itself: on a real terminal, whatever its width, and in a log."""
+
+import io
+import logging
+import sys
+
+import pytest
+from rich.console import Console
+from terminal import screen_after
+
+from codea1_jax.activity import report
+from codea1_jax.console import TrainingProgress
+
+SHOWN = """
+from codea1_jax.activity import report
+from codea1_jax.console import TrainingProgress
+
+figures = {"code/reward": 0.5, "test/reward": 0.25, "pass_rate": 0.613, "seconds/step": 432.1}
+figures |= {f"seconds/{stage}": 123.4 for stage in ("generate_code", "generate_tests", "judge_wait", "update_code")}
+clock = iter([0.0, 0.0, 6000.0, 6100.0, 6110.0, 6200.0])
+with TrainingProgress(1120, done=6, clock=lambda: next(clock)) as progress:
+    progress.update(7, figures)
+    progress.update(8, figures)
+    report("updating code", 0, 12, "micro-batches")
+    report("sampling", 48, 2048, "programs")
+    report("sampling", 1048, 2048, "programs")
+"""
+FIGURES = "code reward 0.500 | test reward 0.250 | passed 61% | 432.1 s: programs 123.4, tests 123.4, judge 123.4, "
+
+
+@pytest.mark.parametrize("columns", [80, 120, 160])
+def test_a_terminal_keeps_a_line_for_every_step_above_a_short_one_on_the_step_in_progress(columns):
+    lines = screen_after([sys.executable, "-c", SHOWN], columns)
+    history = "".join(line.ljust(columns) if len(line) == columns - 1 else line for line in lines[:-1])
+    assert [history.count(f"step {step}/1120 | {FIGURES}update code 123.4") for step in (7, 8)] == [1, 1]
+    assert lines[-1].split() == [
+        *("step", "8/1120", lines[-1].split()[2], "1853:20:00", "left"),
+        *("sampling", "1048/2048", "programs,", "1:30"),
+    ]
+    assert all(len(line) <= columns for line in lines)
+
+
+def _logged(clock: list[float]) -> TrainingProgress:
+    return TrainingProgress(9, done=4, console=Console(file=io.StringIO()), clock=lambda: clock[0])
+
+
+def test_a_log_has_a_line_a_minute_on_the_step_in_progress(caplog):
+    clock = [0.0]
+    with caplog.at_level(logging.INFO), _logged(clock) as progress:
+        for seconds in range(0, 150, 10):
+            clock[0] = float(seconds)
+            report("sampling", seconds // 10, 30, "suites")
+        clock[0] = 151.0
+        progress.update(5, {})
+        clock[0] = 200.0
+        report("judging", 0, 4, "questions")  # less than a minute after the step's own line
+        clock[0] = 215.0
+        report("judging", 1, 4, "questions")
+    report("sampling", 1, 2, "suites")  # after the run: for nobody
+    assert caplog.messages == [
+        "step 5: sampling 6/30 suites, 4:00 left",
+        "step 5: sampling 12/30 suites, 3:00 left",
+        "step 5/9 | --:-- left",
+        "step 6: judging 1/4 questions, 0:45 left",
+    ]
+
+
+def test_one_host_of_several_shows_the_step_in_progress():
+    screen = io.StringIO()
+    with TrainingProgress(9, shown=False, console=Console(file=screen, force_terminal=True)) as progress:
+        report("sampling", 1, 2, "suites")
+        progress.update(1, {})
+    assert screen.getvalue() == ""
