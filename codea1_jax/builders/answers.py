@@ -6,23 +6,23 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
 from codea1_jax.builders.convert import Source, open_source, step_of
-from codea1_jax.builders.players import capacity_of
+from codea1_jax.builders.fitting import fitting_capacity, free_memory, within_context
 from codea1_jax.checkpoint.checkpoints import Checkpoints
-from codea1_jax.config import METHODS, Config, MeshConfig, Reading, Role, RolloutConfig
+from codea1_jax.config import METHODS, Config, MeshConfig, Reading, Role
 from codea1_jax.errors import UserError
 from codea1_jax.evals.answers.endpoint import find_endpoint
 from codea1_jax.game.players import Player, PolicyPlayer, TextPlayer
 from codea1_jax.game.prompts import Prompts, chat_prompts, plain_prompts
-from codea1_jax.models.layout import REPLICA
 from codea1_jax.models.policy import Policy
 from codea1_jax.models.qwen2 import Params
-from codea1_jax.models.sharding import batch_shards, make_mesh
+from codea1_jax.models.sharding import make_mesh
 from codea1_jax.models.tokenizer import Tokenizer
 from codea1_jax.models.weights import resolve
 from codea1_jax.rollout import Completion, Request, Sampler, Sampling
@@ -30,7 +30,6 @@ from codea1_jax.run.rundir import find_run
 
 SUITE_SIZE = 8  # K, tests asked for in one suite
 ENDPOINT = ("http://", "https://")
-ROWS = 256  # samples decoded at once
 
 
 def make_player(
@@ -105,7 +104,8 @@ def _loaded(
     policy, tokenizer = Policy(model, source.policy.tokenizer), source.policy.tokenizer
     sampler = _FittingSampler(policy, source.read(model, mesh), mesh, sampling, seed)
     reading = reading or ("commonmark" if config is None else config.reading)
-    return PolicyPlayer(sampler.sample, _prompts(tokenizer, config), tokenizer.decode, reading=reading)
+    longest = model.config.max_position_embeddings - 1
+    return PolicyPlayer(sampler.sample, _prompts(tokenizer, config), tokenizer.decode, longest, reading)
 
 
 class _FittingSampler:
@@ -118,18 +118,18 @@ class _FittingSampler:
         """As `Sampler.generate`."""
         if not requests:
             return
-        samples = max(request.samples for request in requests)
-        longest, response = max(len(request.prompt) for request in requests), self._sampling.max_new_tokens
-        shards, replicas = batch_shards(self._mesh), self._mesh.shape[REPLICA]
-        needed = len(requests), samples, longest, response
-        capacity = capacity_of(RolloutConfig(rows=ROWS), shards, *needed, replicas=replicas)
+        model, most = self._policy.model, self._sampling.max_new_tokens
+        requests = within_context(requests, most, model.config.max_position_embeddings)
+        response = max(max(request.limits, default=most) for request in requests)
+        free, copied = free_memory(self._mesh), self._mesh.devices.flat[0].platform == "cpu"
+        capacity = fitting_capacity(model, self._mesh, requests, response, free, copied=copied)
         tokenizer = self._policy.tokenizer
         sampler = Sampler(
-            self._policy.model,
+            model,
             eos_ids=tokenizer.eos_ids,
             pad_id=tokenizer.pad_id,
             seed=self._seed,
             capacity=capacity,
             mesh=self._mesh,
         )
-        yield from sampler.generate(self._params, requests, self._sampling)
+        yield from sampler.generate(self._params, requests, replace(self._sampling, max_new_tokens=response))

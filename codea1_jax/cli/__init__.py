@@ -45,6 +45,7 @@ from codea1_jax.cli._runtime import (
     STOPPED,
     ctrl_c_after_imports,
     ctrl_c_again_if_dropped,
+    leave_out_absent_accelerators,
     use_gpus_as_planned,
 )
 from codea1_jax.errors import Interrupted, UserError
@@ -80,6 +81,7 @@ def _run(options: argparse.Namespace, words: Sequence[str]) -> int:
     from sandbox import SandboxError, SandboxUnavailable  # not for --help
 
     use_gpus_as_planned()
+    leave_out_absent_accelerators()
     logging.getLogger("absl").setLevel(logging.CRITICAL)  # where Orbax warns of our choices, and logs what it raises
     try:
         with shortage_named(), faults_named():

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
@@ -16,6 +17,7 @@ FAILED = 1
 BAD_INPUT = 2
 STOPPED = 130
 
+_ACCELERATOR_VENDORS = {"0x10de", "0x1002", "0x1ae0"}  # on the PCI bus: NVIDIA, AMD, Google
 _GPU_MEMORY = "XLA_PYTHON_CLIENT_MEM_FRACTION"
 
 
@@ -86,3 +88,16 @@ def use_gpus_as_planned() -> None:
     stays. Must be called before JAX meets the devices.
     """
     os.environ.setdefault(_GPU_MEMORY, "0.9")
+
+
+def leave_out_absent_accelerators(root: Path = Path("/")) -> None:
+    """Keeps JAX to the CPU where neither a GPU nor a TPU is here, unless the user has chosen.
+
+    The libraries by which `codea1 plan` compiles for both would look for them and print lines of their own.
+    Must be called before JAX is imported.
+    """
+    devices = ("dev/nvidia*", "dev/dxg", "dev/kfd", "dev/accel*", "dev/vfio/[0-9]*")
+    vendors = {path.read_text().strip() for path in root.glob("sys/bus/pci/devices/*/vendor")}
+    here = any(True for pattern in devices for _ in root.glob(pattern)) or vendors & _ACCELERATOR_VENDORS
+    if sys.platform == "linux" and not here:
+        os.environ.setdefault("JAX_PLATFORMS", "cpu")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from codea1_jax.config import Reading
+from codea1_jax.errors import UserError
 from codea1_jax.game.parsing import MAX_TESTS, Suite, extract_suite
 from codea1_jax.game.programs import extract_program
 from codea1_jax.game.prompts import Prompt, Prompts
@@ -152,7 +153,7 @@ class PolicyPlayer:
     _encoded: dict[SuiteRequest, Prompt] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def programs(self, requests: Sequence[ProgramRequest]) -> Iterator[tuple[int, tuple[WrittenProgram, ...]]]:
-        """As `Player`. Raises ValueError for a prompt that is too long."""
+        """As `Player`. Raises UserError for a prompt that is too long."""
         prompts = [program_prompt(self.prompts, r.problem) for r in requests]
         for i, responses in self._responses(requests, prompts):
             if self.prompts.script is not None and requests[i].problem.source == SCRIPTED:
@@ -161,13 +162,13 @@ class PolicyPlayer:
                 yield i, tuple(written_program(response, requests[i], self.reading) for response in responses)
 
     def suites(self, requests: Sequence[SuiteRequest]) -> Iterator[tuple[int, tuple[WrittenSuite, ...]]]:
-        """As `Player`. Raises ValueError for a prompt that is too long."""
+        """As `Player`. Raises UserError for a prompt that is too long."""
         prompts = [self._encoded.pop(r, None) or self._suite_prompt(r) for r in requests]
         for i, responses in self._responses(requests, prompts):
             yield i, tuple(written_suite(response, requests[i], self.reading) for response in responses)
 
     def test_functions(self, requests: Sequence[ConversationRequest]) -> Iterator[tuple[int, tuple[Response, ...]]]:
-        """As `Player`. Raises ValueError for a prompt that is too long, UserError without chat prompts."""
+        """As `Player`. Raises UserError for a prompt that is too long, or without chat prompts."""
         prompts = [
             self.prompts.test_function(r.problem.described, r.problem.entry_point, r.problem.solution, r.earlier, r.cut)
             for r in requests
@@ -192,6 +193,12 @@ class PolicyPlayer:
     def _responses(
         self, requests: Sequence[AnyRequest], prompts: Sequence[Prompt]
     ) -> Iterator[tuple[int, tuple[Response, ...]]]:
+        for prompt, request in zip(prompts, requests, strict=True):
+            if len(prompt) > self.longest_prompt:
+                raise UserError(
+                    f"{request.problem.id}: its prompt of {len(prompt)} tokens is longer than the model takes, which "
+                    f"is {self.longest_prompt}; leave the question out, or use a model with a longer context"
+                )
         wanted = [Request(p, r.stream, r.samples) for p, r in zip(prompts, requests, strict=True)]
         for i, completions in self.sample(wanted):
             yield i, tuple(Response(self.decode(c.tokens), prompts[i], c) for c in completions)

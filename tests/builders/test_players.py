@@ -1,5 +1,6 @@
 """What a user names as a model writes programs and tests."""
 
+import json
 import os
 import shutil
 
@@ -7,16 +8,20 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from codea1_jax.builders import answers
 from codea1_jax.builders.answers import _prompts, make_player, model_identity
+from codea1_jax.builders.fitting import _free_on_host, fitting_capacity
 from codea1_jax.checkpoint.checkpoints import Checkpoints
 from codea1_jax.config import Config, dump, load
 from codea1_jax.errors import UserError
 from codea1_jax.evals.answers.requests import next_test_request, program_requests
 from codea1_jax.models.config import Qwen2Config
-from codea1_jax.models.policy import Policy, save_policy
+from codea1_jax.models.policy import Policy, pretrained_policy, save_policy
 from codea1_jax.models.qwen2 import Qwen2, init_params
+from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.models.tokenizer import load_tokenizer, micro_tokenizer
-from codea1_jax.rollout import Sampling
+from codea1_jax.rollout import Request, Sampling
+from codea1_jax.rollout.decode import abstract_cache
 from data_pipeline import Problem
 
 ONE = Problem("one", "Add one.", "def f(x):\n    return x + 1", "f", ())
@@ -59,6 +64,67 @@ def test_a_models_directory_writes_the_same_for_a_problem_whatever_else_is_asked
     ((written,),) = dict(player.suites([next_test_request(ONE, (), 0)])).values()
     assert written.suite.tests == ()  # random weights write no test
     assert programs(player, []) == []
+
+
+def tokens_of(written):
+    return [each.response.completion.tokens for each in written]
+
+
+def in_context(directory, tmp_path, tokens):
+    """The same model with a context of so many tokens."""
+    place = tmp_path / str(tokens)
+    shutil.copytree(directory, place)
+    config = json.loads((place / "config.json").read_text())
+    (place / "config.json").write_text(json.dumps(config | {"max_position_embeddings": tokens}))
+    return make_player(str(place), "code", None, "", SAMPLING, seed=3)
+
+
+def test_responses_end_where_the_context_does_and_a_prompt_that_fills_it_is_refused_by_name(directory, tmp_path):
+    requests = program_requests([ONE, TWO], 2)
+    whole = dict(make_player(str(directory), "code", None, "", SAMPLING, seed=3).programs(requests))
+    drawn = [tokens_of(whole[i]) for i in range(2)]
+    prompt = len(whole[0][0].response.prompt)
+    assert max(map(len, drawn[0])) > 3
+    short = dict(in_context(directory, tmp_path, prompt + 3).programs(requests))
+    for i in range(2):
+        assert tokens_of(short[i]) == [tokens[:3] for tokens in drawn[i]]
+    with pytest.raises(UserError, match=f"^one: its prompt of {prompt} tokens is longer than .* {prompt - 1};"):
+        dict(in_context(directory, tmp_path, prompt).programs(requests))
+
+
+@pytest.mark.parametrize("copied", [True, False])
+@pytest.mark.parametrize("samples", [1, 32, 200])
+@pytest.mark.parametrize("megabytes", [2, 20, 200])
+def test_an_evaluations_cache_fits_into_the_memory_that_is_free(directory, copied, samples, megabytes):
+    model, mesh = pretrained_policy(directory).model, one_device_mesh()
+    requests = [Request((5,) * (100 + i), (i,), samples) for i in range(50)]
+    capacity = fitting_capacity(model, mesh, requests, 512, megabytes << 20, copied=copied)
+    held = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(abstract_cache(model, capacity, mesh)))
+    assert held * (1 + copied) <= megabytes << 20
+    assert capacity.rows == min(256, 50 * samples) or (copied and megabytes < 200)
+    assert capacity.block == (8 if copied else 32)
+
+
+def test_an_evaluation_with_little_memory_draws_the_same_and_with_none_says_what_it_needs(directory, monkeypatch):
+    player = make_player(str(directory), "code", None, "", SAMPLING, seed=3)
+    expected = programs(player, [ONE, TWO])
+    monkeypatch.setattr(answers, "free_memory", lambda _: 40_000)
+    assert programs(player, [ONE, TWO]) == expected
+    monkeypatch.setattr(answers, "free_memory", lambda _: 1000)
+    with pytest.raises(UserError, match=r"a response of 8 need .* make --max-tokens smaller"):
+        programs(player, [ONE, TWO])
+
+
+def test_memory_that_is_free_is_what_the_container_has_left(tmp_path):
+    meminfo, cgroup = tmp_path / "meminfo", tmp_path / "cgroup"
+    meminfo.write_text("MemTotal: 9000 kB\nMemAvailable:    5000 kB\n")
+    assert _free_on_host(meminfo, cgroup) == 5000 * 1024
+    cgroup.mkdir()
+    (cgroup / "memory.stat").write_text("anon 1000000\nfile 7\nkernel 24\n")
+    (cgroup / "memory.max").write_text("max\n")
+    assert _free_on_host(meminfo, cgroup) == 5000 * 1024
+    (cgroup / "memory.max").write_text("3000000\n")
+    assert _free_on_host(meminfo, cgroup) == 1999976
 
 
 def test_a_models_identity_is_that_of_its_files_and_not_of_its_name(directory, tmp_path):

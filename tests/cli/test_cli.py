@@ -21,6 +21,7 @@ import yaml
 from tiny_run import ROOT, start_codea1, train_arguments
 
 from codea1_jax import cli
+from codea1_jax.cli._runtime import leave_out_absent_accelerators
 from codea1_jax.config import Config, dump, load, preset_names
 from codea1_jax.files import read_lines
 from codea1_jax.plan.arithmetic.lengths import read_lengths
@@ -524,3 +525,21 @@ def test_runs_of_one_budget_are_not_shown_as_those_of_another(changed, capsys, t
     assert first not in left and second not in left
     said = refused(capsys, *asked, *changed)
     assert re.search(r"--out: runs/lab/\S+ was trained with \S+=(3|8); choose another folder", said)
+
+
+@pytest.mark.parametrize(
+    "file", [None, "dev/nvidia0", "dev/accel0", "dev/vfio/0", "dev/dxg", "sys/bus/pci/devices/7/vendor"]
+)
+def test_jax_is_kept_to_the_cpu_only_where_no_accelerator_is_here(tmp_path, monkeypatch, file):
+    monkeypatch.delenv("JAX_PLATFORMS", raising=False)
+    bridge = tmp_path / "sys/bus/pci/devices/0/vendor"
+    bridge.parent.mkdir(parents=True)
+    bridge.write_text("0x8086\n")
+    if file is not None:
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text("0x10de\n")
+    leave_out_absent_accelerators(tmp_path)
+    assert os.environ.get("JAX_PLATFORMS") == (None if file else "cpu")
+    monkeypatch.setenv("JAX_PLATFORMS", "tpu")
+    leave_out_absent_accelerators(tmp_path)
+    assert os.environ["JAX_PLATFORMS"] == "tpu"

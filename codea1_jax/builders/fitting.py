@@ -1,0 +1,92 @@
+"""Caches for requests that are not known before: as large as the free memory allows, in the model's own context."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+from jax.sharding import Mesh
+
+from codea1_jax.builders.players import capacity_of
+from codea1_jax.config import RolloutConfig
+from codea1_jax.errors import UserError
+from codea1_jax.models.chips import GIB
+from codea1_jax.models.layout import REPLICA
+from codea1_jax.models.qwen2 import Qwen2
+from codea1_jax.models.sharding import batch_shards
+from codea1_jax.rollout import Capacity, Request
+from codea1_jax.rollout.decode import abstract_cache
+from codea1_jax.rollout.requests import pages_of
+
+ROWS = 256  # samples decoded at once, where there is memory for them
+SHARE = 0.8  # of the free memory; the rest is for what programs compute meanwhile
+CGROUP = Path("/sys/fs/cgroup")
+
+
+def within_context(requests: Sequence[Request], max_new_tokens: int, context: int) -> list[Request]:
+    """The requests, limited to the tokens that the context has room for after each prompt.
+
+    Raises ValueError for a prompt that leaves no room for any.
+    """
+    limited = []
+    for request in requests:
+        room = context - len(request.prompt)
+        if room < 1:
+            raise ValueError(f"a prompt of {len(request.prompt)} tokens fills the context of {context}")
+        limited.append(request if room >= max_new_tokens else replace(request, limits=(room,) * request.samples))
+    return limited
+
+
+def fitting_capacity(
+    model: Qwen2, mesh: Mesh, requests: Sequence[Request], response: int, free: int, *, copied: bool
+) -> Capacity:
+    """What suits these requests and fits into `free` bytes of all the mesh's devices.
+
+    Kernels of accelerators read the pages themselves: those are as many as there is memory for, and where they run
+    out, the youngest sample waits. Where pages are `copied` to be read, as on a CPU, fewer samples are decoded at once.
+    Raises UserError if not even one sample fits.
+    """
+    block, samples = 8 if copied else 32, max(request.samples for request in requests)
+    longest = max(len(request.prompt) for request in requests)
+    shards, replicas = batch_shards(mesh), mesh.shape[REPLICA]
+
+    def capacity(rows: int, pages: int) -> Capacity:
+        rollout = RolloutConfig(rows=rows, block=block, cache_tokens=max(1, pages * block // replicas))
+        return capacity_of(rollout, shards, len(requests), samples, longest, response, replicas=replicas)
+
+    least = capacity(1, 0)
+    cache = jax.tree.leaves(abstract_cache(model, least, mesh))
+    page = sum(x.size * x.dtype.itemsize for x in cache) // least.pages * (2 if copied else 1)
+    pages = int(SHARE * free) // page
+    if least.pages > pages:
+        need, have = least.pages * page / GIB, SHARE * free / GIB
+        raise UserError(
+            f"keys and values of a prompt of {longest} tokens and a response of {response} need {need:.1f} GiB of "
+            f"memory, and {have:.1f} GiB of what is free may be used; make --max-tokens smaller"
+        )
+    rows = ROWS
+    while copied and rows > 1 and rows * pages_of(longest + response, block) > pages:
+        rows //= 2
+    return capacity(rows, pages)
+
+
+def free_memory(mesh: Mesh) -> int:
+    """Bytes that are free on all devices of a mesh, by the fullest of them."""
+    if mesh.devices.flat[0].platform == "cpu":
+        return _free_on_host()
+    stats: list[Any] = [device.memory_stats() for device in mesh.devices.flat]
+    return min(each["bytes_limit"] - each["bytes_in_use"] for each in stats) * len(stats)
+
+
+def _free_on_host(meminfo: Path = Path("/proc/meminfo"), cgroup: Path = CGROUP) -> int:
+    """Bytes that the machine, and the container that this process may be in, have left."""
+    fields = dict(line.split(":", 1) for line in meminfo.read_text().splitlines())
+    free = int(fields["MemAvailable"].split()[0]) * 1024
+    most, used = cgroup / "memory.max", cgroup / "memory.stat"
+    if most.exists() and used.exists() and (limit := most.read_text().strip()) != "max":
+        held = dict(line.split() for line in used.read_text().splitlines())
+        free = min(free, int(limit) - int(held["anon"]) - int(held.get("kernel", 0)))
+    return free
