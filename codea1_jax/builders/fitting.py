@@ -11,9 +11,9 @@ import jax
 from jax.sharding import Mesh
 
 from codea1_jax.builders.players import capacity_of
+from codea1_jax.chips import GIB
 from codea1_jax.config import RolloutConfig
 from codea1_jax.errors import UserError
-from codea1_jax.models.chips import GIB
 from codea1_jax.models.layout import REPLICA
 from codea1_jax.models.qwen2 import Qwen2
 from codea1_jax.models.sharding import batch_shards

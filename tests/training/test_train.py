@@ -33,6 +33,7 @@ from codea1_jax.builders.training import Training, make_training
 from codea1_jax.config import Config, load
 from codea1_jax.errors import Interrupted
 from codea1_jax.evals.during_training import EVAL_STREAM
+from codea1_jax.files import read_lines
 from codea1_jax.models.policy import Policy, save_policy
 from codea1_jax.models.qwen2 import init_params
 from codea1_jax.run.rundir import RunDir
@@ -103,6 +104,7 @@ def test_the_killed_run_was_killed_on_the_way(killed):
 def test_a_stopped_run_logs_the_same_figures_to_the_last_bit(runs):
     straight = without_times(runs["straight"])
     assert [(line["kind"], line["step"]) for line in straight] == [
+        ("start", 0),
         ("eval", 0),
         ("train", 1),
         ("train", 2),
@@ -112,6 +114,12 @@ def test_a_stopped_run_logs_the_same_figures_to_the_last_bit(runs):
         ("eval", 4),
     ]
     assert without_times(runs["stopped"]) == straight
+
+
+def test_a_stopped_runs_time_before_training_is_that_of_its_first_start(runs):
+    lines, summary = (runs["stopped"] / name for name in ("metrics.jsonl", "summary.json"))
+    (started,) = (line for line in read_lines(lines) if line["kind"] == "start")
+    assert json.loads(summary.read_text())["seconds"]["before_training"] == started["seconds/before_training"]
 
 
 def test_a_stopped_run_records_the_same_rollouts(runs):
