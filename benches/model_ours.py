@@ -19,7 +19,9 @@ from codea1_jax.models.weights import load_params, read_config
 def loss(model: Qwen2, params: Params, tokens: jax.Array) -> jax.Array:
     """Mean cross-entropy of every token but a sequence's first; logits of all tokens at once."""
     positions = jnp.broadcast_to(jnp.arange(tokens.shape[1]), tokens.shape)
-    attend = training_attention(Sight.within(jnp.ones_like(tokens)), choose_kernel(model.attention, model.dtype))
+    attend = training_attention(
+        Sight.within(jnp.ones_like(tokens)), choose_kernel(model.attention, model.dtype, model.config.head_dim)
+    )
     hidden, _ = model.apply({"params": params}, tokens, positions, attend)
     table = output_table(params, model.config)
     return -jnp.mean(token_logprobs(hidden[:, :-1], table, tokens[:, 1:], chunk=tokens.size)[0])

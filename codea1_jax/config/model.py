@@ -33,7 +33,8 @@ class ModelConfig(Section):
     )
     attention: Literal["auto", "xla", "flash"] = Field(
         default="auto",
-        description="kernel of training and prefill; auto: flash on TPU, and on CUDA in bfloat16, else xla",
+        description="kernel of training and prefill; flash, on TPU, and on CUDA in bfloat16 for heads of at most 128, "
+        "else xla; auto: flash where it can be",
     )
 
     @model_validator(mode="after")

@@ -11,6 +11,7 @@ from codea1_jax.learn.batch import PackedBatch
 from codea1_jax.learn.optimizer import Params
 from codea1_jax.models.attention import choose_kernel, training_attention
 from codea1_jax.models.attention.sight import Sight
+from codea1_jax.models.gathers import take_places
 from codea1_jax.models.logprobs import token_logprobs
 from codea1_jax.models.qwen2 import Qwen2, output_table
 
@@ -24,10 +25,10 @@ def target_scores(model: Qwen2, *, logit_chunk: int, temperature: float = 1.0) -
 
     def scores(params: Params, batch: PackedBatch) -> tuple[Array, Array]:
         sight = Sight(jnp.asarray(batch.segment_ids), jnp.asarray(batch.parents))
-        attend = training_attention(sight, choose_kernel(model.attention, model.dtype))
+        attend = training_attention(sight, choose_kernel(model.attention, model.dtype, model.config.head_dim))
         hidden, _ = model.apply({"params": params}, batch.tokens, batch.positions, attend)
         # Only the states that predict a learned token meet the vocabulary.
-        states = jnp.take_along_axis(hidden, batch.target_index[..., None], axis=1)
+        states = take_places(hidden, jnp.asarray(batch.target_index))
         table = output_table(params, model.config)
         return token_logprobs(states, table, batch.targets, chunk=logit_chunk, temperature=temperature)
 

@@ -97,13 +97,13 @@ def on_each_device(
 def on_shards(
     function: Callable[..., tuple[Any, ...]],
     arguments: Sequence[Any],
-    axes: Sequence[tuple[str, ...]],
-    result_axes: Sequence[tuple[str, ...]],
+    axes: Sequence[tuple[str | None, ...]],
+    result_axes: Sequence[tuple[str | None, ...]],
 ) -> tuple[Any, ...]:
     """`function(*arguments)` on each device's part of every array, where nothing of another device's part is needed.
 
-    axes, result_axes: names of the first axes of all arrays in an argument, or a result; the others are not split, nor
-    are those whose size the mesh does not divide.
+    axes, result_axes: names of the first axes of all arrays in an argument, or a result; the others, and those called
+    None, are not split, nor are those whose size the mesh does not divide.
     """
     mesh = jax.sharding.get_abstract_mesh()
     if mesh.empty or mesh.size == 1:
@@ -113,11 +113,11 @@ def on_shards(
         for names, arrays in zip(axes, arguments, strict=True)
         for x in jax.tree.leaves(arrays)
         for name, size in zip(names, x.shape, strict=False)
-        if size % _parts(name, mesh)
+        if name is not None and size % _parts(name, mesh)
     }
     within = mesh.auto_axes
 
-    def specs(those: Sequence[tuple[str, ...]]) -> tuple[PartitionSpec, ...]:
+    def specs(those: Sequence[tuple[str | None, ...]]) -> tuple[PartitionSpec, ...]:
         return tuple(spec(*(None if name in whole else name for name in names), within=within) for names in those)
 
     return jax.shard_map(

@@ -19,6 +19,7 @@ from jaxtyping import Array, Float, Int
 from codea1_jax.models.attention import Attend, training_attention
 from codea1_jax.models.attention.sight import MIXED, Sight
 from codea1_jax.models.config import Qwen2Config
+from codea1_jax.models.gathers import embed
 from codea1_jax.models.layout import constrain, platform
 
 Params = Any  # a nested dict of arrays
@@ -272,8 +273,7 @@ class Qwen2(nn.Module):
         table = parameter(self, "embed_tokens", init, axes, shape)
         if not c.tie_embeddings:  # declared here, used by `output_table`
             parameter(self, "lm_head", init, axes, shape)
-        x = constrain(table.astype(self.dtype), "vocab", "width")[tokens]
-        x = constrain(x, "batch", "time", "width")
+        x = embed(table, tokens, self.dtype)
         rope = rope_tables(positions, c.head_dim, c.rope_theta)
         policy = REMAT_POLICIES[self.remat]
         block = Block if policy is None else nn.remat(Block, policy=policy, prevent_cse=False)

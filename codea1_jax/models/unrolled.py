@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from codea1_jax.models.attention import Attend
-from codea1_jax.models.layout import constrain
+from codea1_jax.models.gathers import embed
 from codea1_jax.models.qwen2 import Block, Params, Qwen2, RMSNorm, rope_tables
 
 KERNEL, TRANSPOSED = "kernel", "transposed_kernel"
@@ -56,8 +56,7 @@ def apply_unrolled(
     Kernels of layers may be transposed (`transpose_kernels`): the compiler makes that part of the product.
     """
     c = model.config
-    x = constrain(params["embed_tokens"].astype(model.dtype), "vocab", "width")[tokens]
-    x = constrain(x, "batch", "time", "width")
+    x = embed(params["embed_tokens"], tokens, model.dtype)
     rope = rope_tables(positions, c.head_dim, c.rope_theta)
     block = Block(c, model.dtype, model.param_dtype)
     now = []

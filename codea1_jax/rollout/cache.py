@@ -38,9 +38,8 @@ Cache = tuple[KeyValues, ...]
 """Every layer's pages, [pages, kv_heads, block, width]: head_dim, and zeros where a kernel wants them wider."""
 
 
-def empty_cache(config: Qwen2Config, capacity: Capacity, dtype: DTypeLike, lanes: int = 1) -> Cache:
-    """A cache of zeros for `capacity`. lanes: of which the width of pages, `head_dim` or more, is a multiple."""
-    width = -(-config.head_dim // lanes) * lanes
+def empty_cache(config: Qwen2Config, capacity: Capacity, dtype: DTypeLike, width: int) -> Cache:
+    """A cache of zeros for `capacity`, whose pages are `width` wide: `head_dim` or more."""
     shape = (capacity.pages, config.num_kv_heads, capacity.block, width)
     return tuple(KeyValues(jnp.zeros(shape, dtype), jnp.zeros(shape, dtype)) for _ in range(config.num_layers))
 

@@ -137,11 +137,13 @@ def _maker(model: Qwen2, capacity: Capacity, mesh: Mesh) -> Callable[[], Cache]:
     if capacity.fp8:
         check_fp8(device)
     dtype = reader.fp8 if capacity.fp8 else model.dtype
-    return partial(empty_cache, model.config, capacity, dtype, reader.lanes)
+    return partial(empty_cache, model.config, capacity, dtype, reader.width(model.config.head_dim))
 
 
 def _packed_key_values(model: Qwen2, params: Params, packed: PackedPrompts) -> tuple[KeyValues, ...]:
-    attend = prefill_attention(Sight.within(packed.segments), choose_kernel(model.attention, model.dtype))
+    attend = prefill_attention(
+        Sight.within(packed.segments), choose_kernel(model.attention, model.dtype, model.config.head_dim)
+    )
     nothing = (None,) * model.config.num_layers
     _, kept = apply_unrolled(model, params, packed.tokens, packed.positions, attend, nothing)
     return tuple(KeyValues(*layer) for layer in kept)

@@ -1,13 +1,14 @@
 """Attention of decoding queries over a cache in pages on CUDA, a Pallas kernel for Triton.
 
 A tile is a set of queries that look at the same tokens. Its tokens are split into shares, so that a few long tiles keep
-every multiprocessor busy; a program mixes one share for one key/value head, up to the real length, and the shares are
-merged by their log-sum-exps.
+every multiprocessor busy; a program mixes one share for one key/value head and at most `MOST_QUERIES` of the tile's
+queries, up to the real length, and the shares are merged by their log-sum-exps.
 """
 
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -16,11 +17,15 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton as plgpu
 from jaxtyping import Array, Float, Int
 
+from codea1_jax.errors import UserError
+from codea1_jax.models.attention import flash_gpu
 from codea1_jax.models.attention.sight import MASKED
 
 BLOCK = 64  # tokens that a program works on at once
 PROGRAMS = 512  # that keep a GPU busy: about four to a multiprocessor
 FEWEST_QUERIES = 16  # rows of the smallest matrix product
+MOST_QUERIES = 64  # of a program: more of them do not fit into its registers
+MOST_NUMBERS = 2**31  # of a store: within 4 GiB Triton's offsets are signed, of 32 bits
 
 
 class Work(NamedTuple):
@@ -28,6 +33,11 @@ class Work(NamedTuple):
 
     tables: Int[Array, "tiles columns"]
     lengths: Int[Array, " tiles"]
+
+
+def width(head_dim: int) -> int:
+    """How wide pages must be for heads of this size."""
+    return flash_gpu.width(head_dim)
 
 
 def work_of(tables: Int[Array, "tiles columns"], lengths: Int[Array, " tiles"], page_size: int) -> Work:
@@ -41,48 +51,63 @@ def work_of(tables: Int[Array, "tiles columns"], lengths: Int[Array, " tiles"], 
 
 def paged_attention(
     q: Float[Array, "tiles kv_heads queries head_dim"],
-    keys: Float[Array, "pages kv_heads page head_dim"],
-    values: Float[Array, "pages kv_heads page head_dim"],
+    keys: Float[Array, "pages kv_heads page width"],
+    values: Float[Array, "pages kv_heads page width"],
     work: Work,
     *,
     interpret: bool = False,
 ) -> tuple[Float[Array, "tiles kv_heads queries head_dim"], Float[Array, "tiles kv_heads queries"]]:
     """Mixed values, and the log-sum-exp of each query's scores; float32. A tile without tokens gets 0 and MASKED.
 
-    `interpret` runs the kernel where there is no GPU.
+    width: a power of two; head_dim, or more, with zeros in the rest. `interpret` runs the kernel where there is no GPU.
     """
-    tiles, kv_heads, queries, head_dim = q.shape
+    (tiles, kv_heads, queries, head_dim), width = q.shape, keys.shape[3]
+    _check_size(keys)
     most = work.tables.shape[1] * keys.shape[2]
-    shares = max(1, min(PROGRAMS // (tiles * kv_heads), most // BLOCK))
-    rows = max(FEWEST_QUERIES, pl.next_power_of_2(queries))
-    q = jnp.pad(q, ((0, 0), (0, 0), (0, rows - queries), (0, 0)))
+    rows = min(MOST_QUERIES, max(FEWEST_QUERIES, pl.next_power_of_2(queries)))
+    blocks = pl.cdiv(queries, rows)
+    shares = max(1, min(PROGRAMS // (tiles * blocks * kv_heads), most // BLOCK))
+    q = jnp.pad(q, ((0, 0), (0, 0), (0, blocks * rows - queries), (0, width - head_dim)))
     mixed, normalizers = pl.pallas_call(
-        _kernel,
-        grid=(tiles, kv_heads, shares),
+        partial(_kernel, 1 / math.sqrt(head_dim)),
+        grid=(blocks, tiles, kv_heads, shares),  # a tile's blocks next to each other, for they read the same pages
         in_specs=[
             *[pl.no_block_spec] * 4,
-            pl.BlockSpec((None, None, rows, head_dim), lambda tile, head, share: (tile, head, 0, 0)),
+            pl.BlockSpec((None, None, rows, width), lambda block, tile, head, share: (tile, head, block, 0)),
         ],
         out_specs=[
-            pl.BlockSpec((None, None, None, rows, head_dim), lambda tile, head, share: (share, tile, head, 0, 0)),
-            pl.BlockSpec((None, None, None, rows), lambda tile, head, share: (share, tile, head, 0)),
+            pl.BlockSpec(
+                (None, None, None, rows, width), lambda block, tile, head, share: (share, tile, head, block, 0)
+            ),
+            pl.BlockSpec((None, None, None, rows), lambda block, tile, head, share: (share, tile, head, block)),
         ],
         out_shape=[
-            jax.ShapeDtypeStruct((shares, tiles, kv_heads, rows, head_dim), jnp.float32),
-            jax.ShapeDtypeStruct((shares, tiles, kv_heads, rows), jnp.float32),
+            jax.ShapeDtypeStruct((shares, tiles, kv_heads, blocks * rows, width), jnp.float32),
+            jax.ShapeDtypeStruct((shares, tiles, kv_heads, blocks * rows), jnp.float32),
         ],
         compiler_params=plgpu.CompilerParams(num_warps=4, num_stages=3),
         interpret=interpret,
         name="paged_attention",
     )(work.tables, work.lengths, keys, values, q)
-    return _merged(mixed[:, :, :, :queries], normalizers[:, :, :, :queries])
+    return _merged(mixed[:, :, :, :queries, :head_dim], normalizers[:, :, :, :queries])
 
 
-def _kernel(tables: Any, lengths: Any, keys: Any, values: Any, q: Any, mixed: Any, normalizers: Any) -> None:
-    tile, head, share = pl.program_id(0), pl.program_id(1), pl.program_id(2)
-    page_size, head_dim = keys.shape[2:]
+def _check_size(store: Array) -> None:
+    """Raises UserError if Triton could not address the store's end: its offsets have 64 bits from 4 GiB on."""
+    if store.size > MOST_NUMBERS and store.size * store.dtype.itemsize <= 2**32:
+        raise UserError(
+            f"a layer's keys take {store.size / 2**30:.1f} GiB in eight bits, which the kernel cannot address: "
+            "choose rollout.cache_tokens so that they take less than 2 GiB, or more than 4"
+        )
+
+
+def _kernel(
+    scale: float, tables: Any, lengths: Any, keys: Any, values: Any, q: Any, mixed: Any, normalizers: Any
+) -> None:
+    tile, head, share = pl.program_id(1), pl.program_id(2), pl.program_id(3)
+    page_size = keys.shape[2]
     length = lengths[tile]
-    size = pl.cdiv(pl.cdiv(length, pl.num_programs(2)), BLOCK) * BLOCK
+    size = pl.cdiv(pl.cdiv(length, pl.num_programs(3)), BLOCK) * BLOCK
     start, end = share * size, jnp.minimum((share + 1) * size, length)
 
     def add(index: Array, running: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
@@ -94,15 +119,15 @@ def _kernel(tables: Any, lengths: Any, keys: Any, values: Any, q: Any, mixed: An
         def look_up(store: Any) -> Array:
             return store[number, head, place % page_size].astype(q.dtype)
 
-        scores = plgpu.dot(q[...], look_up(keys), trans_b=True).astype(jnp.float32) / math.sqrt(head_dim)
+        scores = plgpu.dot(q[...], look_up(keys), trans_b=True).astype(jnp.float32) * scale
         scores = jnp.where(seen[None], scores, MASKED)
         highest = jnp.maximum(top, jnp.max(scores, axis=1))
         weights, fade = jnp.exp(scores - highest[:, None]), jnp.exp(top - highest)
         added = plgpu.dot(weights.astype(q.dtype), look_up(values)).astype(jnp.float32)
         return highest, fade * total + jnp.sum(weights, axis=1), fade[:, None] * sums + added
 
-    rows = q.shape[0]
-    nothing = (jnp.full((rows,), MASKED), jnp.zeros((rows,)), jnp.zeros((rows, head_dim)))
+    rows, width = q.shape
+    nothing = (jnp.full((rows,), MASKED), jnp.zeros((rows,)), jnp.zeros((rows, width)))
     top, total, sums = jax.lax.fori_loop(0, pl.cdiv(end - start, BLOCK), add, nothing)
     total = jnp.where(end > start, total, 1.0)
     mixed[...] = sums / total[:, None]

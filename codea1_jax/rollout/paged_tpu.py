@@ -51,6 +51,11 @@ class Work(NamedTuple):
     lengths: Int[Array, " tiles"]
 
 
+def width(head_dim: int) -> int:
+    """How wide pages must be for heads of this size."""
+    return head_dim + -head_dim % LANES
+
+
 def work_of(tables: Int[Array, "tiles columns"], lengths: Int[Array, " tiles"], page_size: int) -> Work:
     """The work of tiles that look at the first `lengths` tokens of the pages `tables`.
 

@@ -29,18 +29,19 @@ from codea1_jax.rollout.requests import Capacity
 class Reader(Protocol):
     """What a decoding program reads its cache by. A *tile* is a row, or the rows that share a prompt.
 
-    lanes: what the width of a page must be a multiple of. sublanes: the same of a row's queries of a key/value head.
-    fp8: the type of eight-bit floats that it reads fastest.
+    sublanes: what a row's queries of a key/value head must be a multiple of. fp8: the type of eight-bit floats that it
+    reads fastest.
     """
-
-    @property
-    def lanes(self) -> int: ...
 
     @property
     def sublanes(self) -> int: ...
 
     @property
     def fp8(self) -> DTypeLike: ...
+
+    def width(self, head_dim: int) -> int:
+        """How wide pages must be for heads of this size."""
+        ...
 
     def columns(self, needed: tuple[int, int], capacity: Capacity) -> tuple[int, int]:
         """The prompt and response pages that a program looks at for a block whose tiles need this many."""
@@ -59,9 +60,12 @@ class Reader(Protocol):
 class Gathered:
     """Reads copies of the pages."""
 
-    lanes: int = 1
     sublanes: int = 1
     fp8: DTypeLike = jnp.float8_e4m3fn
+
+    def width(self, head_dim: int) -> int:
+        """As wide as a head."""
+        return head_dim
 
     def columns(self, needed: tuple[int, int], capacity: Capacity) -> tuple[int, int]:
         """As few as are needed."""
@@ -91,13 +95,16 @@ def _side_by_side(store: KeyValues, tables: Array) -> KeyValues:
 
 @dataclass(frozen=True)
 class Paged:
-    """Reads the pages where they lie, by the kernel in a module: its `work_of` and `paged_attention`."""
+    """Reads the pages where they lie, by the kernel in a module: its `width`, `work_of` and `paged_attention`."""
 
     kernel: ModuleType
-    lanes: int = 1
     sublanes: int = 1
     fp8: DTypeLike = jnp.float8_e4m3fn
     interpret: bool = False
+
+    def width(self, head_dim: int) -> int:
+        """As the kernel needs them."""
+        return self.kernel.width(head_dim)
 
     def columns(self, needed: tuple[int, int], capacity: Capacity) -> tuple[int, int]:
         """All there can be: the kernel stops where a tile ends."""
@@ -121,5 +128,5 @@ class Paged:
 def reader_for(platform: str) -> Reader:
     """The reader of choice on these devices ("cpu", "tpu", "gpu", "cuda")."""
     if platform == "tpu":
-        return Paged(paged_tpu, paged_tpu.LANES, paged_tpu.SUBLANES, paged_tpu.FP8)
+        return Paged(paged_tpu, paged_tpu.SUBLANES, paged_tpu.FP8)
     return Paged(paged_gpu) if platform in ("gpu", "cuda") else Gathered()

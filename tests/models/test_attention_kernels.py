@@ -10,7 +10,6 @@ from codea1_jax.config import PackingConfig
 from codea1_jax.learn import Example
 from codea1_jax.learn.packing import pack
 from codea1_jax.models.attention import (
-    KERNELS,
     choose_kernel,
     flash_gpu,
     flash_tpu,
@@ -112,10 +111,10 @@ def test_tiles_without_a_mask_are_seen_whole_and_are_most_of_those():
 
 
 @pytest.mark.parametrize("kernels", [flash_tpu, flash_gpu])
-@pytest.mark.parametrize(("seed", "time"), [(0, 420), (3, 256), (0, 1200)])
-def test_flash_equals_the_reference_with_its_gradients(kernels, seed, time, monkeypatch):
+@pytest.mark.parametrize(("seed", "time", "head_dim"), [(0, 420, 16), (3, 256, 24), (0, 1200, 6)])
+def test_flash_equals_the_reference_with_its_gradients(kernels, seed, time, head_dim, monkeypatch):
     monkeypatch.setattr(flash_tpu, "BLOCK", 128)
-    _, q, k, v = example(time, head_dim=16)
+    _, q, k, v = example(time, head_dim=head_dim)
     over = tiled(packed_sight(seed, time), kernels)
 
     def mix(q, k, v):
@@ -154,17 +153,18 @@ def on(platform):
     ("platform", "half", "full"),
     [("cpu", "xla", "xla"), ("tpu", "flash", "flash"), ("gpu", "flash", "xla"), ("cuda", "flash", "xla")],
 )
-def test_the_kernel_is_chosen_by_the_devices_in_use_and_the_precision(platform, half, full):
+def test_flash_is_chosen_where_its_kernels_run(platform, half, full):
     with on(platform):
-        assert choose_kernel("auto", jnp.bfloat16) == choose_kernel("auto", jnp.float16) == half
-        assert choose_kernel("auto", jnp.float32) == full
-        for kernel in KERNELS[1:]:
-            assert choose_kernel(kernel, jnp.bfloat16) == choose_kernel(kernel, jnp.float32) == kernel
+        for kernel in ("auto", "flash"):
+            assert choose_kernel(kernel, jnp.bfloat16, 128) == choose_kernel(kernel, jnp.float16, 24) == half
+            assert choose_kernel(kernel, jnp.float32, 64) == full
+            assert choose_kernel(kernel, jnp.bfloat16, 129) == full  # a GPU's shared memory holds no wider ones
+        assert choose_kernel("xla", jnp.bfloat16, 128) == choose_kernel("xla", jnp.float32, 64) == "xla"
 
 
 def test_an_unknown_kernel_is_refused():
     with pytest.raises(KeyError, match="dense"):
-        choose_kernel("dense", jnp.float32)
+        choose_kernel("dense", jnp.float32, 64)
 
 
 def test_prefill_keeps_keys_and_values_and_training_keeps_nothing_new():

@@ -282,7 +282,8 @@ def test_a_cache_takes_the_bytes_that_its_arrays_have(preset):
         run = make_planned_run(load(Config, preset, chosen), hardware)
         capacity, reader = load_capacity(run, sampling_loads(run.config)[1]), reader_for(run.platform)
         dtype = reader.fp8 if chosen else jnp.bfloat16
-        made = jax.eval_shape(partial(empty_cache, run.model, capacity, dtype, reader.lanes))
+        width = reader.width(run.model.head_dim)
+        made = jax.eval_shape(partial(empty_cache, run.model, capacity, dtype, width))
         expected = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(made)) / (run.batch_shards * run.head_parts)
         assert run.cache(capacity) == expected
         sizes.append(expected)

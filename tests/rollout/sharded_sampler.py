@@ -43,7 +43,7 @@ def sampler_on(mesh, *, jetstream, fp8, int8):
 
 def drawn_on(mesh, *, paged=False, jetstream=False, fp8=False, int8=False):
     if paged:  # as on TPUs
-        decode.reader_for = lambda platform: Paged(paged_tpu, paged_tpu.LANES, paged_tpu.SUBLANES, interpret=True)
+        decode.reader_for = lambda platform: Paged(paged_tpu, paged_tpu.SUBLANES, interpret=True)
     params = jax.tree.map(lambda x: 6 * x if x.ndim > 1 else x, init_sharded(MODEL, jax.random.key(1), mesh))
     sampler = sampler_on(mesh, jetstream=jetstream, fp8=fp8, int8=int8)
     results = dict(sampler.generate(params, requests(), Sampling(12)))

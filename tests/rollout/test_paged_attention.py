@@ -10,6 +10,7 @@ import pytest
 from jax._src.pallas.mosaic.interpret import interpret_pallas_call  # the only place that tells of races
 from jax.experimental.pallas import tpu as pltpu
 
+from codea1_jax.errors import UserError
 from codea1_jax.models.attention.sight import MASKED
 from codea1_jax.rollout import paged_gpu, paged_tpu
 from codea1_jax.rollout.readers import reader_for
@@ -177,14 +178,54 @@ def test_on_tpu_parts_need_not_begin_where_a_window_of_page_numbers_does():
     check(paged_tpu, many, interpret=pltpu.InterpretParams(num_cores_or_threads=2))
 
 
-def test_on_tpu_the_store_may_be_wider_than_a_head():
-    narrow = case((1280, 1, 513, 0, 64, 700))
-    wide = narrow._replace(
-        **{name: np.pad(getattr(narrow, name), ((0, 0),) * 3 + ((0, 16),)) for name in ("keys", "values")}
-    )
-    found = compiled(paged_tpu)(*(jnp.asarray(x, jnp.float32) for x in wide[:3]), *wide[3:])
+@BOTH
+@pytest.mark.parametrize("head_dim", [6, 24, 96])
+def test_pages_are_as_wide_as_the_kernel_needs_them(kernel, head_dim):
+    narrow = case((1280, 1, 513, 0, 64, 700), Sizes(head_dim=head_dim))
+    padding = ((0, 0),) * 3 + ((0, kernel.width(head_dim) - head_dim),)
+    wide = narrow._replace(keys=np.pad(narrow.keys, padding), values=np.pad(narrow.values, padding))
+    found = compiled(kernel)(*(jnp.asarray(x, jnp.float32) for x in wide[:3]), *wide[3:])
     for ours, expected in zip(found, reference(narrow), strict=True):
         np.testing.assert_allclose(ours, expected, rtol=1e-6, atol=1e-5)
+
+
+def test_on_gpu_pages_are_as_wide_as_powers_of_two():
+    assert [paged_gpu.width(head_dim) for head_dim in (6, 16, 24, 64, 96, 128, 129)] == [16, 16, 32, 64, 128, 128, 256]
+
+
+@BOTH
+@pytest.mark.parametrize("queries", [64, 65, 200])
+def test_any_number_of_queries_may_share_a_prompt(kernel, queries):
+    check(kernel, case((1280, 0, 513), Sizes(tiles=3, queries=queries, kv_heads=1)))
+
+
+def test_on_gpu_no_program_has_more_queries_than_its_registers_hold():
+    def shape(*sizes, dtype=jnp.bfloat16):
+        return jax.ShapeDtypeStruct(sizes, dtype)
+
+    def largest_program(queries):
+        traced = jax.make_jaxpr(partial(paged_gpu.paged_attention))(
+            shape(4, 2, queries, 128),
+            *[shape(40, 2, 32, 128)] * 2,
+            paged_gpu.Work(shape(4, 9, dtype=jnp.int32), shape(4, dtype=jnp.int32)),
+        )
+        (call,) = (equation for equation in traced.eqns if equation.primitive.name == "pallas_call")
+        return call.params["jaxpr"].invars[4].aval.shape
+
+    assert [largest_program(queries) for queries in (6, 48, 192, 1200)] == [(16, 128), *[(64, 128)] * 3]
+
+
+@pytest.mark.parametrize(("pages", "fits"), [(2**15, True), (2**15 + 1, False), (2**16, False), (2**16 + 1, True)])
+def test_on_gpu_a_store_whose_end_cannot_be_addressed_is_refused(pages, fits):
+    """Of eight bits: Triton takes offsets of 32 signed bits up to 4 GiB."""
+    store = jax.ShapeDtypeStruct((pages, 8, 64, 128), jnp.float8_e4m3fn)
+    attend = partial(jax.eval_shape, paged_gpu.paged_attention, jax.ShapeDtypeStruct((1, 8, 1, 128), jnp.bfloat16))
+    work = paged_gpu.Work(*(jax.ShapeDtypeStruct(shape, jnp.int32) for shape in ((1, 2), (1,))))
+    if fits:
+        attend(store, store, work)
+    else:
+        with pytest.raises(UserError, match=r"rollout\.cache_tokens"):
+            attend(store, store, work)
 
 
 def test_on_tpu_only_chunks_that_exist_are_worked_through():

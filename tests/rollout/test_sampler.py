@@ -13,10 +13,11 @@ from codea1_jax.models.qwen2 import output_table
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.models.stored import flatten
 from codea1_jax.models.unrolled import apply_unrolled, unstack_layers
-from codea1_jax.rollout import Capacity, Request, Sampler, Sampling, decode, decode_params, paged_tpu
+from codea1_jax.rollout import Capacity, Request, Sampler, Sampling, decode, decode_params, paged_gpu, paged_tpu
 from codea1_jax.rollout.readers import Paged
 
 NO_EOS = (-1,)
+READERS = [Paged(paged_tpu, paged_tpu.SUBLANES, interpret=True), Paged(paged_gpu, interpret=True)]
 SMALL = Capacity(
     rows=6, slots=4, width=3, pages=40, prompt_buckets=(20,), response_buckets=(12,), block=4, prefill_tokens=40
 )
@@ -83,11 +84,10 @@ def test_logprobs_equal_those_of_the_training_graph(model, params, requests, tra
             np.testing.assert_allclose(sample.logprobs, expected, atol=1e-4)
 
 
-def test_the_kernel_that_reads_pages_gives_what_copies_of_them_give(model, params, requests, monkeypatch):
+@pytest.mark.parametrize("reader", READERS, ids=["tpu", "gpu"])
+def test_the_kernel_that_reads_pages_gives_what_copies_of_them_give(model, params, requests, reader, monkeypatch):
     expected = completions_of(sampler_of(model).generate(params, requests[1:3], Sampling(6)))
-    monkeypatch.setattr(
-        decode, "reader_for", lambda platform: Paged(paged_tpu, paged_tpu.LANES, paged_tpu.SUBLANES, interpret=True)
-    )
+    monkeypatch.setattr(decode, "reader_for", lambda platform: reader)
     found = completions_of(sampler_of(model).generate(params, requests[1:3], Sampling(6)))
     for samples, expected_samples in zip(found, expected, strict=True):
         for sample, expected_sample in zip(samples, expected_samples, strict=True):

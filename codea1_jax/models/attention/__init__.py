@@ -17,12 +17,13 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float
 
+from codea1_jax.models.attention import flash_gpu
 from codea1_jax.models.attention.blockwise import blockwise_attention
 from codea1_jax.models.attention.flash import Tiled, flash_attention, tiled
 from codea1_jax.models.attention.sight import MASKED, Sight
 from codea1_jax.models.layout import platform
 
-# xla: plain XLA, everywhere. flash: Pallas, on TPU, and on CUDA in half precision.
+# xla: plain XLA, everywhere. flash: Pallas, on TPU, and on CUDA in half precision, for heads of at most 128.
 KERNELS = ("auto", "xla", "flash")
 
 
@@ -70,17 +71,16 @@ def prefill_attention(sight: Sight, kernel: str = "xla") -> Attend:
     return Partial(partial(_attend, keep=True), sight if kernel == "xla" else tiled(sight))
 
 
-def choose_kernel(kernel: str, dtype: Any, on: str | None = None) -> str:
-    """The kernel that is meant, "xla" or "flash"; for `auto` by the platform, by default that of the devices in use.
+def choose_kernel(kernel: str, dtype: Any, head_dim: int, on: str | None = None) -> str:
+    """The kernel to use, "xla" or "flash", on a platform, by default that of the devices in use.
 
-    Raises KeyError if `kernel` is none of `KERNELS`.
+    It is "xla" where the flash kernels do not run. Raises KeyError if `kernel` is none of `KERNELS`.
     """
     if kernel not in KERNELS:
         raise KeyError(kernel)
-    if kernel != "auto":
-        return kernel
-    there, half = on or platform(), dtype in (jnp.bfloat16, jnp.float16)
-    return "flash" if there == "tpu" or (there in ("gpu", "cuda") and half) else "xla"
+    there = on or platform()
+    runs = there == "tpu" or (there in ("gpu", "cuda") and flash_gpu.fits(dtype, head_dim))
+    return "flash" if runs and kernel != "xla" else "xla"
 
 
 def _attend(over: Sight | Tiled, q: Array, k: Array, v: Array, kept: Any, *, keep: bool) -> tuple[Array, Any]:

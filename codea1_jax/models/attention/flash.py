@@ -35,6 +35,10 @@ class Kernels(Protocol):
         """Places of a block, and of a whole row with its padding."""
         ...
 
+    def width(self, head_dim: int) -> int:
+        """How wide queries, keys and values must be for heads of this size, with zeros in the rest."""
+        ...
+
     def computed(self, tiles: np.ndarray) -> int:
         """Pairs of blocks that a forward pass computes, given those in which something is seen."""
         ...
@@ -99,11 +103,13 @@ def flash_attention(
 
     `interpret` runs the kernels where they cannot be compiled.
     """
-    time, length = q.shape[1], over.sight.segments.shape[1]
-    scaled = q * (1 / math.sqrt(q.shape[3]))
-    q, k, v = (jnp.pad(x, ((0, 0), (0, length - time), (0, 0), (0, 0))) for x in (scaled, k, v))
-    mix = partial(_on_one_device, kernels or kernels_in_use(), interpret)
-    return on_each_device(mix, q, k, v, *over.sight, over.tiles)[:, :time]
+    kernels = kernels or kernels_in_use()
+    time, length, head_dim = q.shape[1], over.sight.segments.shape[1], q.shape[3]
+    padding = (0, 0), (0, length - time), (0, 0), (0, kernels.width(head_dim) - head_dim)
+    scaled = q * (1 / math.sqrt(head_dim))
+    q, k, v = (jnp.pad(x, padding) for x in (scaled, k, v))
+    mix = partial(_on_one_device, kernels, interpret)
+    return on_each_device(mix, q, k, v, *over.sight, over.tiles)[:, :time, :, :head_dim]
 
 
 def _on_one_device(

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton as plgpu
+from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Float, Int
 
 from codea1_jax.models.attention.sight import Sight, visible
@@ -21,13 +22,27 @@ from codea1_jax.models.attention.tile import Running, keys_and_values_gradient, 
 BLOCK = 64  # places of a block in the list
 WIDE = 2  # blocks that a program has for itself
 OWN = WIDE * BLOCK
+QUERIES = 32  # places that a program for keys works on at once: its sums fill most of the registers
+NARROWEST = 16  # columns of the smallest matrix product
+WIDEST = 128  # heads, in half precision, whose blocks fit into every GPU's shared memory
 # Not tuned on a device.
 PARAMETERS = plgpu.CompilerParams(num_warps=8, num_stages=2)
+KEYS_PARAMETERS = plgpu.CompilerParams(num_warps=8, num_stages=3)  # with two, sm_80 spills 6.5 KB of registers
 
 
 def cut(time: int) -> tuple[int, int]:
     """Places of a block, and of a whole row with its padding."""
     return BLOCK, time + -time % OWN
+
+
+def width(head_dim: int) -> int:
+    """How wide queries, keys and values must be for heads of this size: Triton's arrays have powers of two."""
+    return max(NARROWEST, pl.next_power_of_2(head_dim))
+
+
+def fits(dtype: DTypeLike, head_dim: int) -> bool:
+    """Whether the kernels can be compiled for heads of this size and type."""
+    return jnp.dtype(dtype).itemsize == 2 and width(head_dim) <= WIDEST
 
 
 def computed(tiles: np.ndarray) -> int:
@@ -93,7 +108,7 @@ def backward(
         in_specs=[*[pl.no_block_spec] * 8, of_group, of_group],
         out_specs=[own, own],
         out_shape=[jax.ShapeDtypeStruct(q.shape, jnp.float32)] * 2,
-        compiler_params=PARAMETERS,
+        compiler_params=KEYS_PARAMETERS,
         interpret=interpret,
         name="flash_backward_kv",
     )(*_listed(_needed_by_keys(tiles)), *sight, q, d_out, logsumexp, delta, k, v)
@@ -127,12 +142,15 @@ def _listed(
     return order, jnp.sum(needed, axis=-1, dtype=jnp.int32)
 
 
-def _for_each_needed(order: Any, counts: Any, add: Callable[[Array, Any], Any], before: Any) -> Any:
-    """`add(first place of a block, what was before)`, block by block."""
-    block, row = pl.program_id(0), pl.program_id(2)
-    return jax.lax.fori_loop(
-        0, counts[row, block], lambda index, so_far: add(order[row, block, index] * BLOCK, so_far), before
-    )
+def _for_each_needed(order: Any, counts: Any, add: Callable[[Array, Any], Any], before: Any, step: int = BLOCK) -> Any:
+    """`add(first place, what was before)` of every `step` places of the needed blocks, one after another."""
+    block, row, steps = pl.program_id(0), pl.program_id(2), BLOCK // step
+
+    def one(index: Array, so_far: Any) -> Any:
+        number, part = jax.lax.div(index, jnp.int32(steps)), jax.lax.rem(index, jnp.int32(steps))
+        return add(order[row, block, number] * BLOCK + part * step, so_far)
+
+    return jax.lax.fori_loop(0, counts[row, block] * steps, one, before)
 
 
 def _own_ids(segments: Any, parents: Any) -> tuple[Array, Array, Array]:
@@ -209,8 +227,8 @@ def _keys_kernel(
     keys, values = k[...], v[...]
 
     def add(start: Array, so_far: tuple[Array, Array]) -> tuple[Array, Array]:
-        here = pl.ds(start, BLOCK)
-        queries = segments[row, here][None], parents[row, here][None], (start + jnp.arange(BLOCK))[None]
+        here = pl.ds(start, QUERIES)
+        queries = segments[row, here][None], parents[row, here][None], (start + jnp.arange(QUERIES))[None]
         mask = visible(*queries, own[:, None], places[:, None])
         numbers = logsumexp[row, head, here][None], delta[row, head, here][None]
         keys_part, values_part = keys_and_values_gradient(
@@ -219,4 +237,4 @@ def _keys_kernel(
         return so_far[0] + keys_part, so_far[1] + values_part
 
     nothing = jnp.zeros(keys.shape, jnp.float32)
-    dk[...], dv[...] = _for_each_needed(order, counts, add, (nothing, nothing))
+    dk[...], dv[...] = _for_each_needed(order, counts, add, (nothing, nothing), step=QUERIES)

@@ -60,6 +60,11 @@ def cut(time: int) -> tuple[int, int]:
     return block, time + -time % block
 
 
+def width(head_dim: int) -> int:
+    """How wide queries, keys and values must be for heads of this size: as they are."""
+    return head_dim
+
+
 def computed(tiles: np.ndarray) -> int:
     """Pairs of blocks that a forward pass computes, given those in which something is seen: the same."""
     return int(tiles.sum())

@@ -121,9 +121,8 @@ class PlannedRun:
 
     @property
     def token_bytes(self) -> float:
-        """Bytes of a token's keys and values on a device that has it, in whole lanes."""
-        lanes = reader_for(self.platform).lanes
-        padded = replace(self.model, head_dim=-(-self.model.head_dim // lanes) * lanes)
+        """Bytes of a token's keys and values on a device that has it, as wide as its pages."""
+        padded = replace(self.model, head_dim=reader_for(self.platform).width(self.model.head_dim))
         return cache_bytes(padded, self.cache_itemsize) / self.head_parts
 
 
