@@ -32,6 +32,7 @@ SUBLANES = 8
 FP8 = jnp.float8_e4m3b11fnuz
 CHUNK = 512  # tokens of an item: reading them takes longer than a step's fixed cost
 AHEAD = 2  # items whose pages are on their way while another is attended to
+MOST_QUERIES = 1024  # of all key/value heads: their scores, and sums, fit into VMEM
 WINDOW = 64  # items whose page numbers come into SMEM together
 
 
@@ -108,6 +109,12 @@ def paged_attention(
     """
     tiles, kv_heads, queries, head_dim = q.shape
     page_size, width = keys.shape[2:]
+    most = max(SUBLANES, MOST_QUERIES // kv_heads // SUBLANES * SUBLANES)
+    if queries > most:
+        blocks = (q[:, :, start : start + most] for start in range(0, queries, most))
+        found = [paged_attention(block, keys, values, work, interpret=interpret) for block in blocks]
+        mixed, normalizers = (jnp.concatenate(parts, axis=2) for parts in zip(*found, strict=True))
+        return mixed, normalizers
     windows, _, numbers = work.pages.shape
 
     def of_tile(part: Array, step: Array, bounds: Any, first: Any, tile: Any, *_: Any) -> tuple[Array, int, int, int]:

@@ -1,13 +1,16 @@
 """Run by test_sharding.py in a process of its own, as libtpu wants: prints what a chip of sixteen exchanges where a
-feed-forward's matrix meets a batch, as one JSON line {"kinds": [...], "hidden": {...}}.
+feed-forward's matrix meets a batch, and what the gradient of an embedding is made by, as one JSON line {"kinds": [...],
+"hidden": {...}, "embedding": {...}}.
 
 kinds: of the collectives of the product, the matrix being split over `fsdp`. hidden: in the gradient of three products,
 the matrix being split over `tensor` as well, how many of the three sums of activations over `tensor` the chip computes
 meanwhile, by what it is compiled with.
+embedding: the bytes that are received at most at once, and the scatters.
 """
 
 import json
 import os
+import re
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +19,7 @@ from jax.sharding import NamedSharding
 from codea1_jax.chips import find_hardware
 from codea1_jax.config import MeshConfig
 from codea1_jax.models.compiling import gradient_options
+from codea1_jax.models.gathers import embed
 from codea1_jax.models.layout import spec
 from codea1_jax.models.qwen2 import Linear
 from codea1_jax.models.sharding import jit_on, make_mesh
@@ -23,7 +27,8 @@ from codea1_jax.plan.compiled.collectives import find_collectives
 from codea1_jax.plan.compiled.compiler import ENVIRONMENT
 from codea1_jax.plan.compiled.worker import devices_of
 
-WIDTH, INNER, TOKENS = 1536, 8960, 12_288
+WIDTH, INNER, TOKENS, VOCAB = 1536, 8960, 12_288, 32_768
+SCATTER = re.compile(r"= (\w+)\[\S* scatter\(.*?(unique_indices=true|$)", re.MULTILINE)
 
 
 def main():
@@ -58,12 +63,29 @@ def main():
         found = collectives(gradients, options, fsdp=4, tensor=4)
         return sum(each.hidden for each in found if each.kind == "all-reduce" and each.size == 2 * TOKENS * WIDTH)
 
+    def embedding():
+        mesh = make_mesh(MeshConfig(fsdp=16), devices)
+
+        def placed(shape, dtype, *axes):
+            return jax.ShapeDtypeStruct(shape, dtype, sharding=NamedSharding(mesh, spec(*axes)))
+
+        def gradient(table, tokens, gradients):
+            return jax.vjp(lambda table: embed(table, tokens, jnp.bfloat16), table)[1](gradients)[0]
+
+        table = placed((VOCAB, WIDTH), jnp.float32, "vocab", "embed")
+        tokens = placed((16, 1024), jnp.int32, "batch", "time")
+        gradients = placed((16, 1024, WIDTH), jnp.bfloat16, "batch", "time", "width")
+        text = jit_on(mesh, gradient, out_shardings=table.sharding).lower(table, tokens, gradients).compile().as_text()
+        received = max(each.received for each in find_collectives(text))
+        return {"received": received, "scatters": sorted(set(SCATTER.findall(text)))}
+
     answer = {
         "kinds": sorted({collective.kind for collective in collectives(multiply, fsdp=16)}),
         "hidden": {
             "defaults": hidden_sums({}),
             "options": hidden_sums(gradient_options(devices[0].device_kind, tensor=4)),
         },
+        "embedding": embedding(),
     }
     print(json.dumps(answer))
 
