@@ -65,7 +65,7 @@ test-rows: .venv/dev
 
 # Compiles phases of the GPU presets for H100s that are not here.
 test-cuda: .venv/dev .venv-cuda/compiler
-	PYTHONPATH=.venv-cuda $(BIN)/pytest tests/cuda
+	PYTHONPATH=.venv-cuda $(BIN)/pytest -n 2 tests/cuda
 
 # Kills, stops and starves hosts, storage and judges of small runs, and prints what that costs. About ten minutes.
 drills: .venv/dev

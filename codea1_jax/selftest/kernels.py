@@ -64,7 +64,7 @@ def kernel_checks(models: Sequence[Qwen2Config], device: Any) -> Iterator[Check]
     compiled = platform != "cpu"
     dtype = jnp.bfloat16 if compiled else jnp.float32
     flash = [kernels_for(platform)] if compiled else [flash_gpu, flash_tpu]
-    tpu = Paged(paged_tpu, paged_tpu.LANES, paged_tpu.SUBLANES, paged_tpu.FP8, interpret=True)
+    tpu = Paged(paged_tpu, paged_tpu.SUBLANES, paged_tpu.FP8, interpret=True)
     readers = [reader_for(platform)] if compiled else [Gathered(), Paged(paged_gpu, interpret=True), tpu]
     for sizes in dict.fromkeys(sizes_of(model, compiled=compiled) for model in models):
         for module in flash:
@@ -144,7 +144,7 @@ def _paged_error(
 ) -> float:
     random = np.random.default_rng(0)
     columns = -(-sizes.tokens // PAGE)
-    width = -(-sizes.head_dim // reader.lanes) * reader.lanes
+    width = reader.width(sizes.head_dim)
     store = np.zeros((tiles * columns, sizes.kv_heads, PAGE, width), np.float32)
     store = [store.copy() for _ in range(2)]
     for pages in store:

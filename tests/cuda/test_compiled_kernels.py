@@ -13,16 +13,15 @@ import jax
 import jax.numpy as jnp
 import jax_plugins.xla_cuda12
 import pytest
-from jax.experimental import topologies
 from jax.sharding import NamedSharding, PartitionSpec
 from paged_programs import PAGE
 
+from codea1_jax.chips import find_hardware
 from codea1_jax.config import Config, MeshConfig, load
-from codea1_jax.models.chips import find_hardware
 from codea1_jax.models.layout import using
 from codea1_jax.models.sharding import make_mesh
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run
-from codea1_jax.plan.compiled.cuda import AMPERE, target_config
+from codea1_jax.plan.compiled.cuda import absent_gpus
 from codea1_jax.plan.compiled.programs import make_programs
 from codea1_jax.rollout import paged_gpu
 
@@ -30,28 +29,19 @@ PTXAS = Path(jax_plugins.xla_cuda12.__path__[0]).parents[1] / "nvidia" / "cuda_n
 SPILLED = 64  # bytes that a kernel may spill
 ATOMIC = re.compile(r"\b(?:atom|red)\.[\w.]*\.(?:f16|f32|f64|bf16)\w*|\batom\.[\w.]*cas\.\w+")
 OWN = re.compile(r"\.entry (paged_attention|flash_\w+)\(")
-# GPUs of each architecture; with 99 KB of shared memory for a block: RTX 3090, A10 (sm_86), and RTX 4090, L4 (sm_89).
-SMALL = {"shared_memory_per_core: 167936": "shared_memory_per_core: 102400"} | {
-    f"shared_memory_per_block_optin: {AMPERE.optin}": "shared_memory_per_block_optin: 101376"
+# Those of sm_86 and sm_89 have 99 KB of shared memory for a block.
+CARDS = {
+    "sm_80": "a100-80:1",
+    "sm_86": "rtx-3090:1",
+    "sm_89": "rtx-4090:1",
+    "sm_90": "h100:1",
+    "sm_100": "b200:1",
 }
-ARCHITECTURES = {
-    "sm_80": ("a100-80:1", {}),
-    "sm_86": ("a100-80:1", {"major: 8": "major: 8 minor: 6", **SMALL}),
-    "sm_89": ("a100-80:1", {"major: 8": "major: 8 minor: 9", **SMALL}),
-    "sm_90": ("h100:1", {}),
-    "sm_100": ("b200:1", {}),
-}
-ON_EACH = pytest.mark.parametrize("architecture", ARCHITECTURES)
+ON_EACH = pytest.mark.parametrize("architecture", CARDS)
 
 
 def mesh_of(architecture):
-    kind, changes = ARCHITECTURES[architecture]
-    target = target_config(find_hardware(kind))
-    for old, new in changes.items():
-        assert target.count(old) == 1
-        target = target.replace(old, new)
-    described = topologies.get_topology_desc(platform="cuda", topology_name="", target_config=target, topology="1x1x1")
-    return make_mesh(MeshConfig(), described.devices)
+    return make_mesh(MeshConfig(), absent_gpus(find_hardware(CARDS[architecture])))
 
 
 def ptx_of(lowered, folder):
