@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: demo selftest test test-all test-rows test-cuda drills images lock bench-sandbox bench-rollout bench-host bench-cycles bench-off-policy rehearse-all lint venv docs docs-links notices screenshot lab-pictures wheel clean
+.PHONY: demo selftest test test-all test-rows test-cuda test-cuda-all drills images lock bench-sandbox bench-rollout bench-host bench-cycles bench-off-policy rehearse-all lint venv docs docs-links notices screenshot lab-pictures wheel clean
 
 # --- environments: .venv/base is a marker of what is installed ------------------------------------
 
@@ -63,8 +63,11 @@ test-all: lint
 test-rows: .venv/dev
 	$(BIN)/pytest -vv -n 2 --dist loadfile -m "not long and not gpu" --data "$(DATA)"
 
-# Compiles phases of the GPU presets for H100s that are not here.
+# Compiles phases of the GPU presets for GPUs that are not here; test-cuda-all does so for every architecture.
 test-cuda: .venv/dev .venv-cuda/compiler
+	PYTHONPATH=.venv-cuda $(BIN)/pytest -n 2 tests/cuda -m "not long"
+
+test-cuda-all: .venv/dev .venv-cuda/compiler
 	PYTHONPATH=.venv-cuda $(BIN)/pytest -n 2 tests/cuda
 
 # Kills, stops and starves hosts, storage and judges of small runs, and prints what that costs. About ten minutes.

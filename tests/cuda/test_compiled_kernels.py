@@ -37,7 +37,10 @@ CARDS = {
     "sm_90": "h100:1",
     "sm_100": "b200:1",
 }
-ON_EACH = pytest.mark.parametrize("architecture", CARDS)
+QUICK = "sm_86"  # has least shared memory; the others take minutes
+ON_EACH = pytest.mark.parametrize(
+    "architecture", [pytest.param(each, marks=[] if each == QUICK else pytest.mark.long) for each in CARDS]
+)
 
 
 def mesh_of(architecture):
@@ -107,7 +110,7 @@ def programs(architecture, preset, *settings):
 
 
 @ON_EACH
-@pytest.mark.parametrize("preset", ["1.5b/a1_h100x1", "7b/a1_h100"])
+@pytest.mark.parametrize("preset", ["1.5b/a1_h100x1", pytest.param("7b/a1_h100", marks=pytest.mark.long)])
 def test_a_gradient_adds_nothing_in_the_order_in_which_it_comes(architecture, preset, tmp_path):
     program = programs(architecture, preset, "mesh={fsdp: 1}")["gradient test"]
     check(program.lower(), tmp_path, {"flash_forward", "flash_backward_q", "flash_backward_kv"})
