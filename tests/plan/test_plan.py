@@ -411,5 +411,5 @@ def test_a_compiler_that_fails_otherwise_says_how(monkeypatch):
 
 def test_a_topology_that_libtpu_does_not_know_is_refused(monkeypatch):
     worker(monkeypatch, "print(json.dumps({'unknown': 'not divisible'}))")
-    with pytest.raises(UserError, match="v5e:2x2: unknown"):
+    with pytest.raises(UserError, match="v5e:2x2 is not known hardware"):
         compile_programs(CONFIG, HARDWARE, WANTED, silent)
