@@ -243,8 +243,8 @@ class Learner:
         """Begins to compile the gradient and the update of the first mini-batch, while the reference scores it."""
         state, base, batches = shapes_of((state, base, batches))
         total = self.phases.empty.eval_shape(state.params)
+        policy = jax.eval_shape(partial(attach, self._lora), base, state.params)
         for batch in batches:
-            policy = attach(self._lora, base, state.params)
             scored = self.phases.logprobs.eval_shape(policy, batch) if self.objective.kl else None
             one = state.params, replace(batch, reference_logprobs=scored), np.float32(1), base
             self._ahead.start(batch.targets.shape + batch.tokens.shape, self.phases.accumulate, total, *one)
