@@ -57,11 +57,11 @@ test: lint
 
 test-all: lint
 	$(BIN)/pytest -n 1 --dist loadfile -m "not gpu"
-	$(if $(DATA),$(BIN)/pytest -vv -n 1 --dist loadfile -m "not gpu" --data "$(DATA)")
+	$(if $(DATA),$(BIN)/pytest -vv -n 1 --dist loadfile -m "not gpu" --data="$(DATA)")
 
 # The tests on the datasets' own rows, which nothing else needs: DATA holds them.
 test-rows: .venv/dev
-	$(BIN)/pytest -vv -n 2 --dist loadfile -m "not long and not gpu" --data "$(DATA)"
+	$(BIN)/pytest -vv -n 2 --dist loadfile -m "not long and not gpu" --data="$(DATA)"
 
 # Compiles phases of the GPU presets for GPUs that are not here; test-cuda-all does so for every architecture.
 test-cuda: .venv/dev .venv-cuda/compiler
