@@ -124,7 +124,7 @@ VALUES = {
     "logprobs": (*ODD, "0", "1"),
     "logit_bias": (*ODD, '{"1": 1e999}', '{"99999999": 5}'),
     "stop": (*ODD, '""', '["a", ""]', "[null]", json.dumps(["a"] * 1_000), json.dumps("a" * 100_000), r'"\ud800"'),
-    "model": (*ODD, r'"\ud800"', '"\\u0000"', '"../tiny"'),
+    "model": (*ODD, r'"\ud800"', '"\\u0000"', '"/etc/tiny"'),
     "prompt": (
         *ODD,
         '""',
