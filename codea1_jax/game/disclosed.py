@@ -42,7 +42,7 @@ def _shown_names(question: str, entry_point: str) -> tuple[str, ...]:
 
 
 def _parameters(text: str) -> list[str]:
-    """The names of the parameter list that a text begins with; none where that is no such list."""
+    """The names of the parameter list that a text begins with; none if it does not begin with one."""
     depths = accumulate(((character in "([{") - (character in ")]}") for character in text), initial=1)
     end = next((place for place, depth in enumerate(depths) if depth == 0), 0)
     try:
@@ -57,7 +57,7 @@ def _names(arguments: ast.arguments) -> list[str]:
 
 
 def _most_arguments(problem: Problem, shown: tuple[str, ...]) -> int | None:
-    """How many arguments the question lets a call have; None where there is no telling, or no limit."""
+    """How many arguments the question lets a call have; None if the question does not show it, or there is no limit."""
     arguments = _reference_arguments(problem.solution, problem.entry_point)
     if arguments is None or arguments.vararg:
         return None

@@ -138,7 +138,7 @@ TestReward = Callable[[JudgedSuite], float]
 
 @dataclass(frozen=True)
 class RewardFunctions:
-    """What stands in for the paper's rewards; None: nothing does."""
+    """What stands in for the paper's rewards; None: the paper's own are used."""
 
     code: CodeReward | None = None
     test: TestReward | None = None

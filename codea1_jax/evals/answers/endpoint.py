@@ -238,7 +238,7 @@ def _text(choice: Any) -> str:
     if isinstance(content, list):
         parts = [_field(part, "text") for part in content if _field(part, "type") in (None, "text", "output_text")]
         content = "".join(part for part in parts if isinstance(part, str))
-    # Half a surrogate pair, which JSON can write, is no text.
+    # JSON can write half a surrogate pair, which is not text.
     return content.encode("utf-8", "replace").decode() if isinstance(content, str) else ""
 
 
