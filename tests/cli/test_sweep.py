@@ -42,15 +42,17 @@ COMMANDS = {
     "rehearse": ("rehearse", "micro/a1", "--directory", "rehearsal"),
     "data prepare": ("data", "prepare", "problems", "--source", "data.jsonl"),
     "data validate": ("data", "validate", "data.jsonl"),
+    "data audit": ("data", "audit", "data.jsonl"),
     "presets": ("presets",),
     "report": ("report", "run"),
     "reproduce": ("reproduce", "tests", "--seeds", "1", "--steps", "1", "--questions", "2", "--out", "out"),
     "sandbox check": ("sandbox", "check"),
     "sandbox serve": ("sandbox", "serve"),
     "doctor": ("doctor", "micro/a1"),
+    "selftest": ("selftest", "micro/a1"),
 }
 SERVERS = ("serve", "sandbox serve")
-ENDLESS = (*SERVERS, "plan", "rehearse", "reproduce")  # or too long: these are only stopped, or refused at once
+ENDLESS = (*SERVERS, "plan", "rehearse", "reproduce", "selftest")  # too long: only stopped, or refused
 BRIEF = tuple(name for name in COMMANDS if name not in ENDLESS)
 # What runs before the first line of the command line is Python's own affair.
 PROGRAM = """

