@@ -152,7 +152,8 @@ def test_eight_spellings_of_one_failing_input_earn_what_one_earns(pool):
 
 
 def test_a_reference_has_half_of_the_memory_and_depth_that_programs_have(pool):
-    deep = "def f(x, y=0):\n    return [x, x] if x <= 0 else f(x - 1)"
+    # Without a default value: Python 3.13.0 does not count calls that leave one out.
+    deep = "def f(x):\n    return [x, x] if x <= 0 else f(x - 1)"
     texts = ["assert f(300) == [0, 0]", "assert f(700) == [0, 0]"]
     (program,) = played(pool, [deep], [texts], replace(PROBLEM, solution=deep)).programs
     assert [len(suite.validated.kept) for suite in program.suites] == [1, 0]  # 700 fits a program's 1,000, not its half
