@@ -2,6 +2,7 @@
 
 import logging
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,10 @@ os.environ.setdefault("XLA_FLAGS", " ".join(known_flags("--xla_cpu_use_fusion_em
 import jax
 
 pytest_plugins = ["rows", "watchdog"]
+
+# A suite in the background or under nohup starts with signals that are ignored, and hands that on to what it starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 ROOT = Path(__file__).parent.parent
 

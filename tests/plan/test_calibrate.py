@@ -94,6 +94,7 @@ def test_a_phase_takes_its_calls_times_what_the_smallest_program_takes_that_hold
     assert found.ratio == pytest.approx(3.5 / (2.5 * 0.5 + 4 * 0.25))
 
 
+@pytest.mark.long
 def test_the_command_measures_every_phase_here(capsys, tmp_path):
     file = tmp_path / "lengths.jsonl"
     (group, *_) = LENGTHS["code"]  # all alike, so that few programs are compiled

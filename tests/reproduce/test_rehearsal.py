@@ -76,6 +76,7 @@ def test_a_vocabulary_that_is_not_available_is_one_line(tmp_path, capsys, monkey
 # --- the steps --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_row_is_prepared_trained_and_evaluated_through_a_kill(tmp_path):
     names = ("double", "triple", "square")
     solutions = dict(zip(names, ("2 * x", "3 * x", "x * x"), strict=True))

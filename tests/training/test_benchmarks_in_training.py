@@ -13,6 +13,7 @@ from codea1_jax.models.sharding import one_device_mesh
 from data_pipeline import micro
 
 
+@pytest.mark.long
 def test_evaluations_of_a_run_score_the_benchmarks_and_name_what_they_leave_out(tmp_path):
     problems = micro.problems("heldout", 3, seed=0)
     rows = [

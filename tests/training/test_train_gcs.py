@@ -51,6 +51,7 @@ def two_steps(emulator, tmp_path):
     return arguments
 
 
+@pytest.mark.long
 def test_a_step_that_is_not_complete_is_no_step(two_steps, emulator, tmp_path):
     """All that was written of a step but the mark that it is complete: the run is not resumed from it."""
     del emulator.objects["bucket", "runs/tiny/2/commit_success.txt"]

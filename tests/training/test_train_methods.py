@@ -72,6 +72,7 @@ def test_every_method_trains_its_policies(method, tmp_path):
     assert {question for question, page in document["book"].items() if page} == failed_questions(tmp_path)
 
 
+@pytest.mark.long
 def test_a_test_llm_goes_on_where_the_supervised_one_ended_and_golden_training_takes_the_tests_of_another(tmp_path):
     """As the cold start and the static tests of the tables do."""
     sft, cold, static = (tmp_path / name for name in ("sft", "cold", "static"))
