@@ -121,6 +121,7 @@ bench-learner: .venv/base
 # A warning, such as a link that leads nowhere, is an error.
 docs: .venv/dev
 	$(BIN)/python scripts/write_config_reference.py
+	$(BIN)/python scripts/write_fidelity.py
 	$(BIN)/python -m sphinx --quiet --nitpicky --fail-on-warning -b html docs docs/_build/html
 
 docs-links: .venv/dev

@@ -8,12 +8,18 @@
                                │ advantages
                   update Code LLM, then Test LLM   (two jitted phases)
 
-Configuration switches departures from the paper on. All but `repeats` and `reading` are off by default:
+Configuration switches departures from the paper on. All but the second to the eighth are off by default; presets named
+`MODEL/METHOD_paper` have those off as well (`configs/recipes/paper.yaml`):
 
 - rewards.difficulty=any, rewards.passing=all: a suite, or a program, is all right or all wrong.
-- rewards.pool_tests: a program is rewarded on the valid tests of all its siblings.
 - rewards.repeats=value (text is the original's rule): a test with the inputs of another one repeats it.
 - reading=commonmark (paper is the original's rule): programs and suites are read from whatever blocks hold them.
+- rewards.junk=dropped (invalid is the original's rule): asserts outside of the language of tests cost nothing.
+- sandbox.script_seconds=none (10 in the original): each call has its own time, instead of a program and all its tests.
+- sandbox.reference_names=false (true in the original): programs and tests do not see the reference's constants.
+- optimizer.warmup_from_zero=false (true in the original): the first step's learning rate is not 0.
+- eval.limits=ours (paper: the original's): programs are timed by the reference, not by the clock.
+- rewards.pool_tests: a program is rewarded on the valid tests of all its siblings.
 - rewards.scale_advantages=false: advantages are not divided by the standard deviation (Dr. GRPO).
 - rollout.share_programs: identical programs of a question share one set of suites.
 - train.update_n > 1: the Test LLM learns from the suites of several candidates.
@@ -23,7 +29,7 @@ Configuration switches departures from the paper on. All but `repeats` and `read
 - method.white_box, method.mistake_book, method.answer_prediction=false: the paper's ablations.
 - lora: adapters over one frozen base.
 
-`configs/recipes/micro_departures.yaml` has those of `micro/a1`; `micro/a1_paper` has none.
+`configs/recipes/micro_departures.yaml` has those of `micro/a1`, which `micro/a1_paper` does not have.
 """
 
 from __future__ import annotations
@@ -234,7 +240,7 @@ def evaluate(training: Training, state: State) -> dict[str, float]:
     """The trained models on held-out questions and benchmarks, in percent; `HELDOUT_LOGPROB` of a supervised one."""
     evaluation, policies = training.evaluation, params(training, state)
     game = training.games.sampled_at(policies, evaluation.config.temperature, evaluation.config.top_p)
-    metrics = evaluation.metrics(game)
+    metrics = evaluation.metrics(game, is_last=state.step >= training.total_steps)
     if evaluation.supervised and evaluation.tested:
         shown = BEGIN[training.method.name](game, evaluation.tested, {}, (EVAL_STREAM, 3)).result()
         ((name, groups),) = shown.groups.items()

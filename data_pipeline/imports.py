@@ -16,12 +16,18 @@ from data_pipeline.problem import Problem
 from sandbox.syntax import parse_module
 
 _IMPORT_LINE = re.compile(r"^(?:import|from)[ \t]+\w.*$", re.MULTILINE)
+_DEFINITIONS = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _MAX_KEPT = 4_096  # questions whose imports are remembered: a step's
 
 
-def with_imports(program: str, problem: Problem) -> str:
-    """`program` after the imports of the problem's prompt and solution; unchanged if it does not parse."""
+def with_imports(program: str, problem: Problem, *, helpers: bool = False) -> str:
+    """`program` after the imports of the problem's prompt and solution; unchanged if it does not parse.
+
+    helpers: also after what the solution defines next to the function that is asked for.
+    """
     imports = _imports(problem.question, problem.solution)
+    if helpers:
+        imports += _helpers(problem.solution, problem.entry_point)
     if not imports:
         return program
     try:
@@ -31,6 +37,17 @@ def with_imports(program: str, problem: Problem) -> str:
     futures = dict.fromkeys([*filter(_is_future_line, imports), *map(ast.unparse, own)])
     lines = [*futures, *(line for line in imports if not _is_future_line(line))]
     return _with_lines_at(own, lines, program) if own else "\n".join([*lines, program])
+
+
+def constants_of(problem: Problem) -> dict[str, ast.expr]:
+    """What the solution's own statements `NAME = EXPR` bind, the last of each name."""
+    return {
+        statement.targets[0].id: statement.value
+        for statement in _statements_of(problem.solution)
+        if isinstance(statement, ast.Assign)
+        and len(statement.targets) == 1
+        and isinstance(statement.targets[0], ast.Name)
+    }
 
 
 def packages_of(program: str) -> frozenset[str]:
@@ -80,6 +97,30 @@ def _imports(question: str, solution: str) -> tuple[str, ...]:
     found = dict.fromkeys(ast.unparse(statement) for statement in _import_statements(question))
     found |= dict.fromkeys(ast.unparse(each) for each in _import_statements(solution) if not _is_future(each))
     return tuple(found)
+
+
+@lru_cache(maxsize=_MAX_KEPT)
+def _helpers(solution: str, entry_point: str) -> tuple[str, ...]:
+    """The definitions and assignments of a solution that need not its function, nor others that do."""
+    hidden = {entry_point}
+    found = []
+    for statement in _statements_of(solution):
+        names = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+        defined = {getattr(statement, "name", "")} | {
+            node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
+        }
+        if hidden & (names | defined):
+            hidden |= defined - {""}
+        elif isinstance(statement, _DEFINITIONS):
+            found.append(ast.unparse(statement))
+    return tuple(found)
+
+
+def _statements_of(source: str) -> list[ast.stmt]:
+    try:
+        return parse_module(source).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
 
 
 def _import_statements(source: str) -> list[ast.stmt]:

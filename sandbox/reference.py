@@ -32,7 +32,7 @@ class ReferenceCache(Judge):
 
     def submit(self, job: Job) -> Future[Execution]:
         """Run a reference's calls that are not known yet (nothing at all where every call is), or any other job."""
-        if not job.is_reference:
+        if not job.is_reference or job.together:  # then calls share a process and its time: none is known by itself
             return self._judge.submit(job)
         program = dataclasses.replace(job, calls=())
         with self._lock:

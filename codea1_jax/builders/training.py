@@ -156,6 +156,13 @@ def _round_config(config: Config, rewards: RewardFunctions) -> RoundConfig:
         samples=config.rollout.samples,
         suites=config.rollout.suites,
         share_programs=config.rollout.share_programs,
-        scoring=ScoringConfig(config.rewards, config.train.update_n, config.method.answer_prediction, rewards),
+        scoring=ScoringConfig(
+            config.rewards,
+            config.train.update_n,
+            config.method.answer_prediction,
+            rewards,
+            config.sandbox.script_seconds,
+            config.sandbox.reference_names,
+        ),
         white_box=config.method.white_box,
     )

@@ -126,7 +126,7 @@ def describe(options: argparse.Namespace, command: str, prefixes: Sequence[str] 
     from data_pipeline.rows import files
 
     config: dict[str, Any] = {"command": f"eval {command}", "data": options.data}
-    config |= {name: getattr(options, name) for name in ("protocol", "wrong_answers") if name in options}
+    config |= {name: getattr(options, name) for name in ("protocol", "limits", "wrong_answers") if name in options}
     if options.environment is not None:
         config["environment"] = str(options.environment)
     config["data_sha256"] = _sha256(*files(local_path(options.data)))

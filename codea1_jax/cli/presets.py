@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
 EXPLAINED = """\
 A preset's name is MODEL/METHOD; for hardware that it is laid out for, MODEL/METHOD_HARDWARE: 7b/golden_v5p.
-Figures are the paper's, in percent; two of its tables disagree about 1.5b/a1, by more than a point of MBPP+. Hours are
-those that `codea1 plan` expects of a run, evaluations and the first start included; none of it has been run. "open"
-names what the paper leaves open of a row, and the end of this list what is chosen here. micro presets train in minutes
-on two CPU cores, and are not the paper's. `codea1 presets 1.5b` lists the presets of one model.
+MODEL/METHOD_paper and MODEL/METHOD_paper_HARDWARE make the original's choices where our defaults differ. Figures are
+the paper's, in percent; two of its tables disagree about 1.5b/a1, by more than a point of MBPP+. Hours are those that
+`codea1 plan` expects of a run, evaluations and the first start included; none of it has been run. "open" names what the
+paper leaves open of a row, or its code does otherwise whatever the preset; the end of this list explains it. micro
+presets train in minutes on two CPU cores, and are not the paper's. `codea1 presets 1.5b` lists those of one model.
 """
 
 
@@ -38,6 +39,7 @@ def add(commands: Commands) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from codea1_jax.config import preset_names
+    from codea1_jax.config.presets import PAPER
     from codea1_jax.plan.planned import read_plans
     from codea1_jax.reproduce.published import choices, published
 
@@ -63,6 +65,7 @@ def _run(options: argparse.Namespace) -> int:
     print()
     shown = {name for table in tables.values() for row in table.rows for name in _presets(table, row)}
     shown |= {f"{name}_{kind}" for name in shown for kind in hardware_names()}
+    shown |= {f"{name}_{PAPER}" for name in shown if not name.startswith("micro/")}
     if others := [name for name in names if name not in shown]:
         print(f"In no table: {', '.join(others)}")
     return DONE
@@ -109,12 +112,17 @@ def _presets(table: Published, row: str) -> Iterator[str]:
 
 
 def _open(tables: dict[str, Published], opened: Choices) -> Table:
-    """What the paper leaves open, and what is chosen here."""
+    """What the paper leaves open, or its code does otherwise, and what is chosen here."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    lines = Table(title="What the paper leaves open", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for name in ("open", "in the paper", "here"):
+    lines = Table(
+        title="What the paper leaves open, or its code does otherwise",
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+    )
+    for name in ("open", "in the paper and its code", "here"):
         lines.add_column(name)
     rows = (methods for table in tables.values() for methods in table.rows.values())
     for choice in dict.fromkeys(choice for methods in rows for choice in opened.of_row(methods)):

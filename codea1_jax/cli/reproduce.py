@@ -6,6 +6,7 @@ import argparse
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,12 @@ def add(commands: Commands) -> None:
     parser.add_argument("--dry-run", action="store_true", help="print the missing commands and stop")
     real = parser.add_argument_group("larger models")
     real.add_argument("--hardware", help=f"what presets are laid out for, as in v5e:4x4 or h100:8; or {LOCAL}")
+    real.add_argument(
+        "--as",
+        choices=("paper", "ours"),
+        dest="as_",
+        help="paper: with the original's choices (presets MODEL/METHOD_paper); ours: with the defaults; default: paper",
+    )
     real.add_argument(
         "--launch", help="start hardware by `python -m launch`: a platform with its options, as in 'tpu --bucket ...'"
     )
@@ -106,10 +113,10 @@ def _run(options: argparse.Namespace) -> int:
 def _micro_tables(options: argparse.Namespace, papers: Mapping[str, Published]) -> list[Table]:
     from codea1_jax.reproduce.experiments import tables
 
-    if options.hardware or options.launch or options.data or options.environment:
+    if options.hardware or options.launch or options.data or options.environment or options.as_:
         raise UserError(
-            f"--model {MICRO}: the micro world takes no --hardware, --launch, --data or --environment; choose another "
-            "model"
+            f"--model {MICRO}: the micro world takes no --hardware, --launch, --data, --environment or --as; choose "
+            "another model"
         )
     options.at_once = options.at_once or 2
     found = tables(_micro_lab(options), papers)
@@ -146,7 +153,16 @@ def _request(options: argparse.Namespace) -> Request:
         raise UserError(f"--hardware: name it, as in v5e:4x4 or h100:8; {LOCAL} takes whatever devices are here")
     hardware = options.hardware or LOCAL
     places = parse_places(options.data)
-    return Request(options.model, options.out, hardware, options.launch, places, options.steps, options.environment)
+    return Request(
+        options.model,
+        options.out,
+        hardware,
+        options.launch,
+        places,
+        options.steps,
+        options.environment,
+        as_paper=options.as_ != "ours",
+    )
 
 
 def _check_ready(options: argparse.Namespace) -> None:
@@ -243,6 +259,7 @@ def _write(tables: Sequence[Table], papers: Mapping[str, Published], options: ar
     from codea1_jax.files import write_atomically
     from codea1_jax.reproduce.dynamics import by_step, charts, ends, read_dynamics
     from codea1_jax.reproduce.page import page
+    from codea1_jax.reproduce.paper_lab import rules
     from codea1_jax.reproduce.results import read_table
     from codea1_jax.reproduce.tiny import PRESETS
     from codea1_jax.reproduce.write import comma_separated, latex, markdown, published_markdown
@@ -252,6 +269,8 @@ def _write(tables: Sequence[Table], papers: Mapping[str, Published], options: ar
         ends(table, seeds) if table.name == DYNAMICS else read_table(table, seeds, papers[table.name], model)
         for table in tables
     ]
+    if options.model != MICRO:
+        results = [replace(result, measured=rules(as_paper=options.as_ != "ours")) for result in results]
     curves = {
         table.name: read_dynamics(table, seeds, papers[table.name], comparable_counts=options.model != MICRO)
         for table in tables
@@ -274,4 +293,5 @@ def _write(tables: Sequence[Table], papers: Mapping[str, Published], options: ar
 def _command(options: argparse.Namespace) -> str:
     """What makes these tables."""
     words = ["codea1", "reproduce", *options.tables, "--model", options.model, "--seeds", str(len(options.seeds))]
+    words += [] if options.model == MICRO else ["--as", options.as_ or "paper"]
     return shlex.join([*words, *(["--steps", str(options.steps)] if options.steps else [])])

@@ -55,6 +55,11 @@ class OptimizerConfig(Section):
     learning_rate: float = Field(default=1e-6, gt=0, description="peak of the schedule")
     schedule: Literal["cosine", "constant"] = Field(default="cosine", description="what follows the warm-up")
     warmup_steps: int = Field(default=10, ge=0, description="training steps in which the rate rises linearly")
+    warmup_from_zero: bool = Field(
+        default=False,
+        description="warm-up step s (from 0) has s / warmup_steps of the rate, as in the original: the first step "
+        "learns nothing; else (s + 1) / warmup_steps",
+    )
     beta1: float = Field(default=0.9, ge=0, lt=1, description="decay of the first moment")
     beta2: float = Field(default=0.999, ge=0, lt=1, description="decay of the second moment")
     epsilon: float = Field(default=1e-8, gt=0, description="added to the root of the second moment")

@@ -4,7 +4,8 @@ A preset is a YAML file under `configs/`. Its optional key `compose` lists other
 later ones win, the file itself wins over them, and `key=value` overrides win over everything.
 
 Presets that are not files are composed by their names: `MODEL/METHOD`, or `MODEL/METHOD_HARDWARE` for hardware that the
-model is laid out for. Their parts are under `configs/parts`; in a method's, `$model` stands for the model's name.
+model is laid out for; `MODEL/METHOD_paper` and `MODEL/METHOD_paper_HARDWARE` with the original's choices
+(`recipes/paper`). Their parts are under `configs/parts`; in a method's, `$model` stands for the model's name.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from codea1_jax.errors import UserError
 from configs import PARTS, PRESETS
 
 S = TypeVar("S", bound=BaseModel)
+
+PAPER = "paper"  # the recipe of the original's choices, and what presets that follow it are called
 
 
 def load(schema: type[S], preset: str, overrides: Iterable[str] = ()) -> S:
@@ -48,9 +51,13 @@ def dump(config: BaseModel) -> str:
 
 @cache
 def preset_names() -> tuple[str, ...]:
-    """Every shipped preset that can be trained: files two levels down, and what models, methods and hardware make."""
+    """Every shipped preset that can be trained: files two levels down, and what models, methods and hardware make.
+
+    Those with the original's choices are named without hardware.
+    """
     files = (path.relative_to(PRESETS).with_suffix("").as_posix() for path in PRESETS.glob("*/*.yaml"))
-    return tuple(sorted({*(name for name in files if not name.startswith(("parts/", "recipes/"))), *_compositions()}))
+    composed = (name for name in _compositions() if f"_{PAPER}_" not in name)
+    return tuple(sorted({*(name for name in files if not name.startswith(("parts/", "recipes/"))), *composed}))
 
 
 @cache
@@ -64,9 +71,13 @@ def _combinations() -> Iterator[tuple[str, tuple[str, ...]]]:
         layouts = [path.stem for path in PARTS.glob(f"hardware/{model}_*.yaml")]
         for method in (path.stem for path in PARTS.glob("methods/*.yaml")):
             parts = (f"parts/models/{model}", f"parts/methods/{method}")
-            yield f"{model}/{method}", parts
-            for layout in layouts:
-                yield f"{model}/{method}{layout.removeprefix(model)}", (*parts, f"parts/hardware/{layout}")
+            named = {f"{model}/{method}": parts}
+            if model != "micro":
+                named[f"{model}/{method}_{PAPER}"] = (*parts, f"recipes/{PAPER}")
+            for name, composed in named.items():
+                yield name, composed
+                for layout in layouts:
+                    yield f"{name}{layout.removeprefix(model)}", (*composed, f"parts/hardware/{layout}")
 
 
 def _tree(preset: str, relative_to: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
@@ -75,7 +86,9 @@ def _tree(preset: str, relative_to: Path, seen: tuple[Path, ...]) -> dict[str, A
         if path.is_file():
             return _read(path, seen)
     if preset in _compositions():
-        return _filled(_composed(_compositions()[preset], PRESETS, seen), preset.partition("/")[0])
+        parts = _compositions()[preset]
+        model = preset.partition("/")[0] + (f"-{PAPER}" if f"recipes/{PAPER}" in parts else "")
+        return _filled(_composed(parts, PRESETS, seen), model)
     if preset.endswith((".yaml", ".yml")):
         raise UserError(f"{preset}: no such file")
     near = difflib.get_close_matches(preset, preset_names(), n=1)

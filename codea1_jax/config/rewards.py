@@ -31,6 +31,12 @@ class RewardConfig(Section):
         description="a test repeats another of its suite if it has the same inputs, however its call is spelled; text: "
         "if it is written the same, as in the original (a policy learns to respell)",
     )
+    junk: Literal["dropped", "invalid"] = Field(
+        default="dropped",
+        description="what an assert outside of the language of tests costs its suite: nothing, and the first 2 K tests "
+        "count; invalid: as much as an invalid test, any comparison is read as ==, and all tests count, as in the "
+        "original",
+    )
     scale_advantages: bool = Field(
         default=True, description="divide a group's centred rewards by their standard deviation (Dr. GRPO: do not)"
     )

@@ -32,6 +32,18 @@ class SandboxConfig(Section):
         "once, default 16",
     )
     call_seconds: float = Field(default=1.0, gt=0, description="CPU time of one call")
+    script_seconds: float | None = Field(
+        default=None,
+        gt=0,
+        description="CPU time of one program on all its suites and the mistake book, and of the reference on these "
+        "suites, as in the original's scripts: what hangs costs all that follows, and a hanging reference the whole "
+        "program; default: each call has its own time",
+    )
+    reference_names: bool = Field(
+        default=False,
+        description="programs may use the constants, functions and classes that stand next to the reference's own "
+        "function, and tests its constants, as in the original",
+    )
     memory_mb: int = Field(default=1024, ge=64, description="address space of one program")
     preload: tuple[str, ...] = Field(
         default=(),

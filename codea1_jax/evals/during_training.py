@@ -49,12 +49,14 @@ class Evaluation:
             names += (HELDOUT_LOGPROB,)
         return names
 
-    def metrics(self, game: Game) -> dict[str, float]:
-        """The players' metrics, in percent. Raises SandboxError if the judge fails."""
-        started, config = time.perf_counter(), self.config
+    def metrics(self, game: Game, *, is_last: bool = False) -> dict[str, float]:
+        """The players' metrics, in percent; is_last: after the last step. Raises SandboxError if the judge fails."""
+        started, config, benchmark = time.perf_counter(), self.config, self.benchmark
+        if config.limits == "paper":
+            benchmark = benchmark.within("paper_last" if is_last else "paper")
         found: dict[str, float] = {}
         if game.code is not None and self.benchmark.problems:
-            found |= evaluate_benchmark(game.code, game.judge, self.benchmark, config.samples, (EVAL_STREAM, 2))
+            found |= evaluate_benchmark(game.code, game.judge, benchmark, config.samples, (EVAL_STREAM, 2))
         if game.code is not None and self.heldout.problems:
             found |= evaluate_code(game.code, game.judge, self.heldout, config.samples, (EVAL_STREAM, 0))
         if game.test is not None and self.heldout.problems:

@@ -5,7 +5,8 @@ tests that were kept. Reference, programs and stated answers each run in their o
 given calls, never an expected value. Verdicts are comparisons made here.
 
 No suite can change what another's tests are worth: each has its own time for its calls of the reference and one
-for its stated answers, and the programs have time for all calls.
+for its stated answers, and the programs have time for all calls. As in the original, `JudgingConfig.script_seconds`
+gives all suites of a program one time instead, and with it the program.
 """
 
 from __future__ import annotations
@@ -30,27 +31,46 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ProgramOutcomes:
-    """What one program did: whether it executed, and what each call gave, by the call's text."""
+    """What one program did: whether it executed, and what each call gave, by the call's text.
+
+    in_script: of a script, what each test gave, those of its suites and then the book's; there a test that passed may
+    fail when it is repeated behind one that hangs.
+    """
 
     valid: bool
     by_call: Mapping[str, Outcome]
+    in_script: tuple[Outcome, ...] | None = None
 
 
 @dataclass(frozen=True)
 class PendingOutcomes:
-    """Calls of one program that the judge is working on."""
+    """Calls of one program that the judge is working on; `is_script`: in order, repeats included."""
 
     calls: tuple[str, ...]
     execution: Future[Execution]
+    is_script: bool = False
 
     def result(self) -> ProgramOutcomes:
         """Waits for the outcomes. Raises SandboxError if the judge fails: an outage is never a verdict."""
         execution = self.execution.result()
-        return ProgramOutcomes(execution.valid, dict(zip(self.calls, execution.outcomes, strict=True)))
+        outcomes = _ended(execution.outcomes) if self.is_script else execution.outcomes
+        by_call = dict(zip(self.calls, outcomes, strict=True))
+        return ProgramOutcomes(execution.valid, by_call, outcomes if self.is_script else None)
+
+
+def _ended(outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:
+    """A script's outcomes: the call that runs out of its time ends it, even if a moment of that time was left."""
+    end = next((i for i, outcome in enumerate(outcomes) if outcome.status is Status.TIMED_OUT), len(outcomes))
+    return (*outcomes[:end], *(Outcome(Status.TIMED_OUT) for _ in outcomes[end:]))
 
 
 def submit_calls(
-    judge: Judge, program: str, calls: Iterable[str], entry_point: str, *, is_reference: bool = False
+    judge: Judge,
+    program: str,
+    calls: Iterable[str],
+    entry_point: str,
+    *,
+    is_reference: bool = False,
 ) -> PendingOutcomes:
     """Submits a program and the calls to evaluate, each distinct one once.
 
@@ -65,6 +85,20 @@ def submit_calls(
 def _seconds(limits: Limits, calls: int) -> float:
     """The most CPU seconds that calls can take of a program that is loaded again for each."""
     return calls * (limits.load_seconds + limits.call_seconds)
+
+
+def submit_script(
+    judge: Judge, program: str, calls: Iterable[str], entry_point: str, seconds: float
+) -> PendingOutcomes:
+    """Submits a program and calls to evaluate in one process, in order: what is left when the time is over fails."""
+    every, limits = tuple(calls), script_limits(judge.limits, seconds)
+    job = Job(program, every, limits, entry_point, together=True)
+    return PendingOutcomes(every, judge.submit(job), is_script=True)
+
+
+def script_limits(limits: Limits, seconds: float) -> Limits:
+    """The limits of a script: loading and all calls share these seconds, which a single one may use up."""
+    return replace(limits, call_seconds=seconds, load_seconds=seconds, program_seconds=seconds)
 
 
 class StatedAnswers:
@@ -100,13 +134,17 @@ class JudgingConfig:
 
     suite_size: K; a suite has the time of that many calls. answer_prediction: a test's stated answer counts; else the
     reference fills in every answer. pooled: every program faces the tests of all its siblings. repeats: see
-    `validate_suite`.
+    `validate_suite`. script_seconds: for a program on all its suites, then the book, and for the reference on these
+    suites; a program whose suites have something that hangs does not count as valid. reference_names: programs run
+    below what the reference defines next to its function.
     """
 
     suite_size: int
     answer_prediction: bool
     pooled: bool
     repeats: Repeats
+    script_seconds: float | None = None
+    reference_names: bool = False
 
 
 class PendingJudgement:
@@ -143,73 +181,112 @@ def judge_group(
     Raises SandboxError if the judge fails.
     """
     written = {c.duplicate_of: [suite for _, suite in c.suites] for c in group}
-    suites = _validated(judge, problem, [suite for own in written.values() for suite in own], config)
-    validated = {index: tuple(suites[suite] for suite in own) for index, own in written.items()}
+    validated = _validated(judge, problem, written, config)
     kept = {index: [test.call for suite in own for test in suite.kept] for index, own in validated.items()}
     everyones = [call for calls in kept.values() for call in calls]
     remembered = [test.call for test in book]
-    pending = {
-        index: submit_calls(
-            judge,
-            with_imports(group[index].program, problem),
-            [*remembered, *(everyones if config.pooled else calls)],
-            problem.entry_point,
+    pending: dict[int, PendingOutcomes] = {}
+    for index, calls in kept.items():
+        program = with_imports(group[index].program, problem, helpers=config.reference_names)
+        faced = [*(everyones if config.pooled else calls), *remembered]
+        pending[index] = (
+            submit_calls(judge, program, faced, problem.entry_point)
+            if config.script_seconds is None
+            else submit_script(judge, program, faced, problem.entry_point, config.script_seconds)
         )
-        for index, calls in kept.items()
-    }
-    return Judgement(validated, {index: program.result() for index, program in pending.items()})
+    programs = {index: program.result() for index, program in pending.items()}
+    hung = {index for index, own in validated.items() if any(suite.hung for suite in own)}
+    return Judgement(validated, {i: _failed(found) if i in hung else found for i, found in programs.items()})
+
+
+def _failed(script: ProgramOutcomes) -> ProgramOutcomes:
+    """A program whose suites could not be run: it fails everything."""
+    late = Outcome(Status.TIMED_OUT)
+    return ProgramOutcomes(False, dict.fromkeys(script.by_call, late), (late,) * len(script.in_script or ()))
 
 
 def _validated(
-    judge: Judge, problem: Problem, suites: Sequence[Suite], config: JudgingConfig
-) -> dict[Suite, ValidatedSuite]:
-    """Every suite, validated against the reference. A call that the question does not allow is invalid and dropped."""
-    half = judge.limits.halved()
-    limits = replace(half, program_seconds=_seconds(half, config.suite_size))
+    judge: Judge, problem: Problem, written: Mapping[int, Sequence[Suite]], config: JudgingConfig
+) -> dict[int, tuple[ValidatedSuite, ...]]:
+    """Every program's suites, validated against the reference. A call that the question does not allow is invalid and
+    dropped.
+    """
+    suites = [suite for own in written.values() for suite in own]
+    scripts = None if config.script_seconds is None else [index for index, own in written.items() for _ in own]
+    limits, together = _reference_limits(judge.limits, config), scripts is not None
 
     def reference(calls: tuple[str, ...]) -> Job:
-        return Job(problem.solution, calls, limits, problem.entry_point, is_reference=True)
+        return Job(problem.solution, calls, limits, problem.entry_point, is_reference=True, together=together)
 
     def stated(expressions: tuple[str, ...]) -> Job:
-        return Job("", expressions, limits)
+        return Job("", expressions, limits, together=together)
 
     allowed = [[test for test in suite.tests if is_allowed(problem, test.call)] for suite in suites]
     literals = {test.stated: encode_literal(test.stated) for tests in allowed for test in tests}
     calls = [[test.call for test in tests] for tests in allowed]
     computed = [[test.stated for test in tests if literals[test.stated] is None] for tests in allowed]
-    outcomes = _by_suite(judge, reference, calls)
-    answers = _by_suite(judge, stated, computed if config.answer_prediction else [[] for _ in suites])
-    validated = {}
+    outcomes = _outcomes(judge, reference, calls, scripts)
+    answers = _outcomes(judge, stated, computed if config.answer_prediction else [[] for _ in suites], scripts)
+    validated = []
     for suite, tests, known, found in zip(suites, allowed, outcomes, answers, strict=True):
         values = {**literals, **{expression: outcome.value for expression, outcome in found.items()}}
+        invalid = suite.invalid + len(suite.tests) - len(tests)
+        if together and any(outcome.status is Status.TIMED_OUT for outcome in (*known.values(), *found.values())):
+            validated.append(ValidatedSuite((), invalid + len(tests), hung=True))
+            continue
         returned = [known[test.call] for test in tests]
-        predicted = [values[test.stated] for test in tests]
-        filled_in = [outcome.value for outcome in returned]
         judged = validate_suite(
             [test.call for test in tests],
             returned,
-            predicted if config.answer_prediction else filled_in,
+            [values[test.stated] if config.answer_prediction else known[test.call].value for test in tests],
             config.repeats,
             problem.tolerance,
         )
-        validated[suite] = replace(judged, invalid=judged.invalid + len(suite.tests) - len(tests))
-    return validated
+        validated.append(replace(judged, invalid=judged.invalid + invalid))
+    in_order = iter(validated)
+    return {index: tuple(next(in_order) for _ in own) for index, own in written.items()}
 
 
-def _by_suite(
-    judge: Judge, job: Callable[[tuple[str, ...]], Job], suites: Sequence[Sequence[str]]
-) -> list[dict[str, Outcome]]:
-    """What each suite's expressions give within the suite's own time.
+def _reference_limits(limits: Limits, config: JudgingConfig) -> Limits:
+    """What the reference may use for a suite, or for all suites of a program."""
+    if config.script_seconds is not None:
+        return script_limits(limits, config.script_seconds)
+    half = limits.halved()
+    return replace(half, program_seconds=_seconds(half, config.suite_size))
+
+
+def _outcomes(
+    judge: Judge,
+    job: Callable[[tuple[str, ...]], Job],
+    suites: Sequence[Sequence[str]],
+    scripts: Sequence[int] | None,
+) -> list[Mapping[str, Outcome]]:
+    """What each suite's expressions give within the suite's own time, or in that of the script that it belongs to; then
+    each suite has the outcomes of its whole script.
 
     All are asked at once; only where that takes longer than one suite may, each suite is asked by itself. The answers
-    are the same: no expression sees what another did.
+    are the same: no expression sees what another did. In a script it does.
     """
+    if scripts is not None:
+        return _by_script(judge, job, suites, scripts)
     together = tuple(dict.fromkeys(expression for suite in suites for expression in suite))
     if not together:
         return [{} for _ in suites]
     found = dict(zip(together, judge.submit(job(together)).result().outcomes, strict=True))
     if not any(outcome.status is Status.TIMED_OUT for outcome in found.values()):
         return [{expression: found[expression] for expression in suite} for suite in suites]
-    each = [tuple(dict.fromkeys(suite)) for suite in suites]
-    executions = {calls: judge.submit(job(calls)) for calls in dict.fromkeys(each) if calls}
-    return [dict(zip(calls, executions[calls].result().outcomes, strict=True)) if calls else {} for calls in each]
+    return _by_script(judge, job, suites, range(len(suites)))
+
+
+def _by_script(
+    judge: Judge, job: Callable[[tuple[str, ...]], Job], suites: Sequence[Sequence[str]], scripts: Sequence[int]
+) -> list[Mapping[str, Outcome]]:
+    expressions: dict[int, dict[str, None]] = {}
+    for suite, script in zip(suites, scripts, strict=True):
+        expressions.setdefault(script, {}).update(dict.fromkeys(suite))
+    jobs = {calls: judge.submit(job(calls)) for calls in dict.fromkeys(map(tuple, expressions.values())) if calls}
+    found = {
+        script: dict(zip(calls, jobs[tuple(calls)].result().outcomes, strict=True)) if calls else {}
+        for script, calls in expressions.items()
+    }
+    return [found[script] for script in scripts]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from codea1_jax.config import Reading
 from codea1_jax.game.code_blocks import MAX_RESPONSE, answer_in, code_blocks, parsed
@@ -32,21 +32,44 @@ class RejectedTest:
 
 @dataclass(frozen=True)
 class Suite:
-    """The tests found in a response, in order, and the asserts that are none."""
+    """The tests found in a response, in order, and the asserts that are none.
+
+    invalid: how many of these count as invalid tests.
+    """
 
     tests: tuple[SuiteTest, ...]
     rejected: tuple[RejectedTest, ...]
+    invalid: int = 0
+
+
+@dataclass(frozen=True)
+class SuiteRules:
+    """What of a suite counts.
+
+    answers: tests state their answers; else every line `CALL` is a test as well, and what a test states is None,
+    whatever the response states. most: how many tests are read, so that a long suite costs no more to judge than
+    another. junk_counts: every comparison with a call on its left is read as `==`, as in the original, and one outside
+    of the suite language counts as invalid. names: what bare names stand for that the suite does not bind.
+    """
+
+    answers: bool = True
+    most: int = MAX_TESTS
+    junk_counts: bool = False
+    names: Mapping[str, ast.expr] = field(default_factory=dict, hash=False)
+
+
+PLAIN_RULES = SuiteRules()
 
 
 def extract_suite(
-    response: str, entry_point: str, reading: Reading = "commonmark", *, answers: bool = True, most: int = MAX_TESTS
+    response: str, entry_point: str, reading: Reading = "commonmark", rules: SuiteRules = PLAIN_RULES
 ) -> Suite:
     """Every `assert CALL == EXPR` of the Python blocks joined, else of the response's own assert lines.
 
     Without a block labelled as Python, those without a label count. paper: all ```python blocks, else asserts of one
     line each. The rest as `suite_in`.
     """
-    openings = ("assert ",) if answers else ("assert ", f"{entry_point}(")
+    openings = ("assert ",) if rules.answers else ("assert ", f"{entry_point}(")
     if reading == "paper":
         answer = response[:MAX_RESPONSE]
         blocks = PAPER_BLOCK.findall(answer)
@@ -55,25 +78,24 @@ def extract_suite(
         found = [block for block in code_blocks(answer) if any(opening in block.text for opening in openings)]
         blocks = [b.text for b in found if b.is_python] or [b.text for b in found if b.may_be_python]
     if blocks:
-        return suite_in("\n".join(blocks), entry_point, answers=answers, most=most)
+        return suite_in("\n".join(blocks), entry_point, rules)
     statements = _statements_from(answer, openings, one_line=reading == "paper")
-    return _suite(statements, entry_point, answers=answers, most=most)
+    return _suite(statements, entry_point, rules)
 
 
-def suite_in(source: str, entry_point: str, *, answers: bool = True, most: int = MAX_TESTS) -> Suite:
+def suite_in(source: str, entry_point: str, rules: SuiteRules = PLAIN_RULES) -> Suite:
     """Every `assert CALL == EXPR` of Python text.
 
-    A statement that does not parse costs itself alone; so does one that is cut off. Reading ends after the first `most`
-    tests (or `MAX_NODES`), so that a long suite costs no more to judge than another. Without `answers`, every line
-    `CALL` is a test as well, and what a test states is None, whatever the response states.
+    A statement that does not parse costs itself alone; so does one that is cut off. Reading ends after the most tests
+    that the rules allow, or `MAX_NODES`.
     """
-    return _suite(parse_statements(source[:MAX_RESPONSE]), entry_point, answers=answers, most=most)
+    return _suite(parse_statements(source[:MAX_RESPONSE]), entry_point, rules)
 
 
-def _suite(statements: Sequence[ast.stmt], entry_point: str, *, answers: bool, most: int) -> Suite:
-    if not answers:
+def _suite(statements: Sequence[ast.stmt], entry_point: str, rules: SuiteRules) -> Suite:
+    if not rules.answers:
         statements = [_without_answer(statement) for statement in statements]
-    return _Reading(entry_point, most).suite(statements)
+    return _Reading(entry_point, rules).suite(statements)
 
 
 def _without_answer(statement: ast.stmt) -> ast.stmt:
@@ -81,6 +103,15 @@ def _without_answer(statement: ast.stmt) -> ast.stmt:
     match statement:
         case ast.Expr(value=call) | ast.Assert(test=ast.Compare(left=call, ops=[_])):
             return ast.Assert(ast.Compare(call, [ast.Eq()], [ast.Constant(None)]))
+        case _:
+            return statement
+
+
+def _as_equality(statement: ast.Assert) -> ast.Assert:
+    """Whatever the original takes for a test: its comparison's first two sides, if the left one is a call."""
+    match statement.test:
+        case ast.Compare(left=ast.Call() as call, comparators=[stated, *_]):
+            return ast.Assert(ast.Compare(call, [ast.Eq()], [stated]))
         case _:
             return statement
 
@@ -147,25 +178,26 @@ def _indentation(line: str) -> int:
 class _Reading:
     """The tests of one suite, read until there are enough of them."""
 
-    def __init__(self, entry_point: str, most: int) -> None:
+    def __init__(self, entry_point: str, rules: SuiteRules) -> None:
         self._entry_point = entry_point
-        self._most = most
-        self._asserts = _ASSERTS_PER_TEST * most
+        self._rules = rules
+        self._asserts = _ASSERTS_PER_TEST * rules.most
         self._nodes = MAX_NODES
-        self._sizes: dict[ast.expr, int] = {}  # nodes of the expressions that names are bound to
+        self._sizes = {value: _size(value) for value in rules.names.values()}  # nodes of what names are bound to
         self._tests: list[SuiteTest] = []
         self._rejected: list[RejectedTest] = []
+        self._invalid = 0
 
     def suite(self, statements: Sequence[ast.stmt]) -> Suite:
         self._read(statements)
-        return Suite(tuple(self._tests), tuple(self._rejected))
+        return Suite(tuple(self._tests), tuple(self._rejected), self._invalid)
 
     def _read(self, statements: Sequence[ast.stmt]) -> None:
         """The asserts of the statements and, in place, of the blocks in them: functions, classes, branches, loops.
 
         Without recursion, since each `elif` is a block in that of the one before.
         """
-        open_blocks = [self._read_block(statements, {})]
+        open_blocks = [self._read_block(statements, dict(self._rules.names))]
         while open_blocks:
             inner = next(open_blocks[-1], None)
             if inner is None:
@@ -183,7 +215,7 @@ class _Reading:
                     self._read_assert(statement, bound)
                 case ast.Assign(targets=[ast.Name(id=name)], value=value):
                     bound[name] = value
-                    self._sizes[value] = sum(1 for _ in ast.walk(value))
+                    self._sizes[value] = _size(value)
                 case ast.Assign() | ast.AugAssign() | ast.AnnAssign() | ast.Delete():
                     for node in ast.walk(statement):
                         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
@@ -197,6 +229,8 @@ class _Reading:
 
     def _read_assert(self, statement: ast.Assert, bound: Mapping[str, ast.expr]) -> None:
         self._asserts -= 1
+        if self._rules.junk_counts:
+            statement = _as_equality(statement)
         for node in ast.walk(statement):
             self._nodes -= 1
             if isinstance(node, ast.Name) and node.id in bound:
@@ -206,11 +240,20 @@ class _Reading:
         test = parse_test(statement, self._entry_point, bound)
         if isinstance(test, Rejected):
             self._rejected.append(RejectedTest(_spelled(statement), test.reason))
+            self._invalid += self._rules.junk_counts and _compares_a_call(statement)
         else:
             self._tests.append(test)
 
     def _is_enough(self) -> bool:
-        return len(self._tests) >= self._most or self._asserts <= 0 or self._nodes < 0
+        return len(self._tests) >= self._rules.most or self._asserts <= 0 or self._nodes < 0
+
+
+def _size(tree: ast.AST) -> int:
+    return sum(1 for _ in ast.walk(tree))
+
+
+def _compares_a_call(statement: ast.Assert) -> bool:
+    return isinstance(statement.test, ast.Compare) and isinstance(statement.test.left, ast.Call)
 
 
 def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:

@@ -14,7 +14,7 @@ from typing import Protocol, runtime_checkable
 
 from codea1_jax.config import Reading
 from codea1_jax.errors import UserError
-from codea1_jax.game.parsing import MAX_TESTS, Suite, extract_suite
+from codea1_jax.game.parsing import PLAIN_RULES, Suite, SuiteRules, extract_suite
 from codea1_jax.game.programs import extract_program
 from codea1_jax.game.prompts import Prompt, Prompts
 from codea1_jax.rollout import Completion, Request
@@ -39,7 +39,7 @@ class SuiteRequest:
 
     known: tests written before, as lines `assert CALL == VALUE`, from which one more test must differ; None asks for
     a whole suite. number: the round of such a request, or the index of the program.
-    answers, most: how the response is read, as by `parsing.extract_suite`.
+    rules: what of the response counts.
     """
 
     problem: Problem
@@ -48,8 +48,7 @@ class SuiteRequest:
     stream: tuple[int, ...] = ()
     known: tuple[str, ...] | None = None
     number: int = 0
-    answers: bool = True
-    most: int = MAX_TESTS
+    rules: SuiteRules = PLAIN_RULES
 
 
 @dataclass(frozen=True)
@@ -132,10 +131,7 @@ def written_script(response: Response) -> WrittenProgram:
 
 def written_suite(response: Response, request: SuiteRequest, reading: Reading) -> WrittenSuite:
     """Reads a response to a SuiteRequest."""
-    found = extract_suite(
-        response.text, request.problem.entry_point, reading, answers=request.answers, most=request.most
-    )
-    return WrittenSuite(response, found)
+    return WrittenSuite(response, extract_suite(response.text, request.problem.entry_point, reading, request.rules))
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,14 @@ from dataclasses import dataclass, replace
 from codea1_jax.activity import report
 from codea1_jax.game.judging import Judgement, PendingJudgement
 from codea1_jax.game.mistake_book import retrieved
-from codea1_jax.game.parsing import Suite
+from codea1_jax.game.parsing import MAX_TESTS, Suite, SuiteRules
 from codea1_jax.game.players import PolicyPlayer, ProgramRequest, Response, SuiteRequest
 from codea1_jax.game.prompts import Prompts
 from codea1_jax.game.rollouts import Candidate, Page, QuestionRollout
 from codea1_jax.game.scoring import ScoringConfig, score_question
 from codea1_jax.hosts.gather import gathered, is_mine
 from data_pipeline import Problem
+from data_pipeline.imports import constants_of
 from sandbox import Judge
 
 # Tests that are read of a suite, for each that was asked for: the prompt states that only the first K count.
@@ -171,17 +172,26 @@ def _suite_requests(
 ) -> dict[tuple[int, int], SuiteRequest]:
     """What the Test LLM is asked about a question's programs, by question and program."""
     assert game.test is not None  # as above
-    config = game.config
-    answers, most = config.scoring.answer_prediction, TESTS_READ * config.scoring.rewards.suite_size
+    config, rules = game.config, _suite_rules(game.config.scoring, problem)
     requests = {}
     for k, candidate in enumerate(group):
         if candidate.duplicate_of != k:
             continue
         shown = candidate.program if config.white_box else None
-        request = SuiteRequest(problem, shown, config.suites, (*stream, 1, i, k), answers=answers, most=most)
+        request = SuiteRequest(problem, shown, config.suites, (*stream, 1, i, k), rules=rules)
         if game.test.fits(request):
             requests[i, k] = request
     return requests
+
+
+def _suite_rules(scoring: ScoringConfig, problem: Problem) -> SuiteRules:
+    junk_counts = scoring.rewards.junk == "invalid"
+    return SuiteRules(
+        answers=scoring.answer_prediction,
+        most=MAX_TESTS if junk_counts else TESTS_READ * scoring.rewards.suite_size,
+        junk_counts=junk_counts,
+        names=constants_of(problem) if scoring.reference_names else {},
+    )
 
 
 def _sample_suites(

@@ -33,18 +33,28 @@ class ScoringConfig:
 
     update_n: how many candidates' suites are learned from. answer_prediction: a test's stated answer counts; else the
     reference fills in every answer, and no test is invalid for a wrong one. functions: rewards instead of the paper's.
+    script_seconds, reference_names: as in `JudgingConfig`.
     """
 
     rewards: RewardConfig
     update_n: int
     answer_prediction: bool = True
     functions: RewardFunctions = THE_PAPERS
+    script_seconds: float | None = None
+    reference_names: bool = False
 
     @property
     def judging(self) -> JudgingConfig:
         """What the judge needs to know of it."""
         rewards = self.rewards
-        return JudgingConfig(rewards.suite_size, self.answer_prediction, rewards.pool_tests, rewards.repeats)
+        return JudgingConfig(
+            rewards.suite_size,
+            self.answer_prediction,
+            rewards.pool_tests,
+            rewards.repeats,
+            self.script_seconds,
+            self.reference_names,
+        )
 
 
 @dataclass(frozen=True)
@@ -98,10 +108,9 @@ def _score(
     problem: Problem, candidate: Candidate, book: Sequence[Test], judgement: Judgement, config: ScoringConfig
 ) -> _Scored:
     outcomes = judgement.programs[candidate.duplicate_of]
-    remembered = verdicts_on(outcomes, book)
-    book_score = BookScore(sum(v.passed for v in remembered), len(book))
     validated = judgement.suites[candidate.duplicate_of]
-    verdicts = tuple(verdicts_on(outcomes, suite.kept) for suite in validated)
+    *verdicts, remembered = _verdicts(outcomes, [*(suite.kept for suite in validated), tuple(book)], config)
+    book_score = BookScore(sum(v.passed for v in remembered), len(book))
     scores = [
         SuiteScore(_failed(on_suite), suite.invalid, response.text)
         for (response, _), suite, on_suite in zip(candidate.suites, validated, verdicts, strict=True)
@@ -116,7 +125,7 @@ def _score(
             )
         ]
         rewards = [replace(j.reward, reward=checked_reward("test_reward", problem.id, own(j))) for j in judged]
-    return _Scored(outcomes.valid, remembered, verdicts, tuple(rewards))
+    return _Scored(outcomes.valid, remembered, tuple(verdicts), tuple(rewards))
 
 
 def _own_code_rewards(
@@ -164,6 +173,16 @@ def _suite_rollouts(
         SuiteRollout(response, suite, kept, verdicts, reward, advantage, trained_on)
         for (response, suite), kept, verdicts, reward, advantage in suites
     )
+
+
+def _verdicts(
+    outcomes: ProgramOutcomes, suites: Sequence[Sequence[Test]], config: ScoringConfig
+) -> list[tuple[Verdict, ...]]:
+    """The verdicts on all that a program faced, in order."""
+    if outcomes.in_script is None or config.rewards.pool_tests:
+        return [verdicts_on(outcomes, tests) for tests in suites]
+    in_script = iter(outcomes.in_script)
+    return [tuple(verdict_on(next(in_script), test) for test in tests) for tests in suites]
 
 
 def verdicts_on(outcomes: ProgramOutcomes, tests: Iterable[Test]) -> tuple[Verdict, ...]:

@@ -14,10 +14,14 @@ Repeats = Literal["value", "text"]
 
 @dataclass(frozen=True)
 class ValidatedSuite:
-    """`kept` tests in order, with the reference's value as the expected answer; `invalid` counts all that are wrong."""
+    """`kept` tests in order, with the reference's value as the expected answer; `invalid` counts all that are wrong.
+
+    hung: the script that this suite belongs to did not end in its time, so that no test of it is kept.
+    """
 
     kept: tuple[Test, ...]
     invalid: int
+    hung: bool = False
 
 
 def validate_suite(

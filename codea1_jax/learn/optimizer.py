@@ -50,10 +50,10 @@ def learning_rate(step: Int[Array, ""] | int, config: OptimizerConfig, total_ste
     """The rate of training step `step` (from 0) of `total_steps`.
 
     It rises linearly and reaches the peak in the last warm-up step; the cosine would reach 0 one step after
-    the last. So no step is spent at a rate of 0.
+    the last. So no step is spent at a rate of 0, unless `warmup_from_zero` has the rise begin there.
     """
     warmup = config.warmup_steps
-    rising = (step + 1) / max(warmup, 1)
+    rising = (step + (not config.warmup_from_zero or not warmup)) / max(warmup, 1)
     if config.schedule == "constant":
         return config.learning_rate * jnp.minimum(rising, 1.0)
     progress = jnp.clip((step - warmup) / max(total_steps - warmup, 1), 0.0, 1.0)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codea1_jax.config import Config, load
+from codea1_jax.config.presets import PAPER
 from codea1_jax.reproduce.commands import Command
 from codea1_jax.reproduce.experiments import CURVES, Figure, Model, trained
 from codea1_jax.reproduce.published import Published
@@ -71,6 +72,7 @@ class PaperLab:
     model: the presets' name of it; hardware: the kind that is appended to a preset's name; "" for none. weights: what
     training starts from; data: what it trains on; both with the commands that make them. places: of benchmarks, by
     name; those that are not there are not measured. environment: with what BigCodeBench's programs import.
+    as_paper: by the original's choices: presets, reading and limits.
     """
 
     model: str
@@ -84,6 +86,7 @@ class PaperLab:
     forecast: Forecast
     scale: Scale = Scale()
     environment: Path | None = None
+    as_paper: bool = True
 
     def title(self, table: str, paper: Published) -> str:
         """As in the paper."""
@@ -102,7 +105,7 @@ class PaperLab:
         if method == "base":
             return Model(self.weights, self.making_weights, None)
         preset = self._preset(method)
-        hours = self.forecast.hours.get(preset)
+        hours = self.forecast.hours.get(self._laid_out(method))
         run = self.runner.train(
             f"{method}-seed{seed}",
             preset,
@@ -113,6 +116,9 @@ class PaperLab:
         return Model(self.runner.place(f"{method}-seed{seed}"), (run,), run)
 
     def _preset(self, method: str) -> str:
+        return self._laid_out(f"{method}_{PAPER}" if self.as_paper else method)
+
+    def _laid_out(self, method: str) -> str:
         return f"{self.model}/{method}" + (f"_{self.hardware}" if self.hardware else "")
 
     def suites(self, author: str, seed: int) -> Command:
@@ -144,13 +150,18 @@ class PaperLab:
         kind, key = ("code", "avg_at_n") if len(models) == 1 else ("collaboration", "best_of_n")
         named = zip(("--model", "--test-model"), models, strict=False)
         source = (*(word for option, model in named for word in (option, model.place)), "--n", str(self.scale.samples))
-        source += ("--audit",) if kind == "code" else ()
+        if kind == "code":
+            source += ("--audit", *self._limits(methods))
         # Two benchmarks in one file are one evaluation.
         first = next(name for name in PROGRAMS if self.places.get(name) == self.places[benchmark])
         name = "-".join((*methods, first, f"seed{seed}"))
         samples = self.scale.samples * len(models)
         command = self._evaluate(kind, name, self.places[benchmark], first, source, needs, seed, samples)
         return Figure(command, key, benchmark)
+
+    def _limits(self, methods: tuple[str, ...]) -> tuple[str, ...]:
+        """The original's trained models are those of a last step, whose programs had more time."""
+        return ("--limits", PAPER if methods == ("base",) else f"{PAPER}_last") if self.as_paper else ()
 
     def _tests(self, method: str, model: Model, seed: int) -> Command:
         source = ("--model", model.place, "--protocol", "paper")
@@ -171,12 +182,22 @@ class PaperLab:
     ) -> Command:
         longest = min(self.scale.longest, LONGEST_OF.get(benchmark, LONGEST))
         limits = () if longest == LONGEST else ("--max-tokens", str(longest))
-        speed = self.forecast.tokens_per_second.get(self._preset("a1"))
+        speed = self.forecast.tokens_per_second.get(self._laid_out("a1"))
         seconds = None if speed is None else DRAWN[benchmark] * samples * FILL * longest / speed
-        options = (*source, "--seed", str(seed), *limits)
+        reading = ("--reading", PAPER) if self.as_paper else ()
+        options = (*source, "--seed", str(seed), *limits, *reading)
         if benchmark == BIGCODEBENCH and self.environment is not None:
             options += ("--environment", str(self.environment))
         return self.runner.evaluate(name, kind, data, options, needs, seconds)
+
+
+def rules(*, as_paper: bool) -> str:
+    """By which rules the rows of the paper's tables are trained and measured, in a line."""
+    reading, limits = (PAPER, f"{PAPER} (10 s, after training 20 s)") if as_paper else ("commonmark", "ours")
+    return (
+        f"Presets: {'MODEL/METHOD_paper' if as_paper else 'MODEL/METHOD'}; prompts: ours; reading: {reading}; limits "
+        f"of programs: {limits}; protocol of tests: paper. docs/fidelity.md compares them with the original's."
+    )
 
 
 def pretrained(model: str) -> str:

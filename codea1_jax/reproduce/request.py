@@ -33,6 +33,7 @@ class Request:
 
     places: where the rows of a dataset are read, where that is not the default. steps: of training; None: the presets'.
     environment: a virtual environment with what BigCodeBench's programs import; None: they import what is installed.
+    as_paper: as in `PaperLab`.
     """
 
     model: str
@@ -42,6 +43,7 @@ class Request:
     places: Mapping[str, str]
     steps: int | None
     environment: Path | None = None
+    as_paper: bool = True
 
     @property
     def kind(self) -> str:
@@ -88,6 +90,7 @@ def make_lab(request: Request, forecast: Forecast) -> PaperLab:
         forecast=forecast,
         scale=Scale(overrides=(*steps, *_validation(request.places))),
         environment=request.environment,
+        as_paper=request.as_paper,
     )
 
 
@@ -119,6 +122,7 @@ def _rehearsal(request: Request) -> PaperLab:
         forecast=Forecast({}, {}),
         scale=replace(SCALE, overrides=(*made, *SCALE.overrides)),
         environment=request.environment,
+        as_paper=request.as_paper,
     )
 
 

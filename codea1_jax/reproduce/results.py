@@ -63,7 +63,7 @@ class Result:
     """A finished table, over `seeds`.
 
     against: what gains are differences to. audits: by benchmark, how many of its checks were audited, and how many of
-    those pass a program that solves nothing.
+    those pass a program that solves nothing. measured: by which rules, in a line.
     """
 
     name: str
@@ -73,6 +73,7 @@ class Result:
     seeds: tuple[int, ...]
     against: str
     audits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    measured: str = ""
 
 
 def mean(values: Sequence[float]) -> Mean:

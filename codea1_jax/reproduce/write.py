@@ -15,7 +15,11 @@ def markdown(result: Result) -> str:
     """Means with their 95% intervals; in parentheses the gain, in bold where it is certain; then the paper's figure."""
     head = ["", *result.columns]
     rows = [[line.name, *map(_text_of, line.cells)] for line in result.lines]
-    return f"### {result.title}\n\n" + _pipes(head, rows) + _legend(result) + _audits(result)
+    return f"### {result.title}\n\n" + _pipes(head, rows) + _legend(result) + _measured(result) + _audits(result)
+
+
+def _measured(result: Result) -> str:
+    return f"\n{result.measured}\n" if result.measured else ""
 
 
 def _audits(result: Result) -> str:

@@ -108,7 +108,7 @@ def test_presets_are_listed(capsys):
         "paper": [84.76, 71.69, 45.91, 67.45],
     }
     opened = {row: [choice["name"] for choice in found["choices"]["tests"][row]] for row in found["tables"]["tests"]}
-    assert opened["base"] == [] and opened["sft"] == ["questions", "golden_tests", "sft"]
+    assert opened["base"] == ["prompts"] and opened["sft"] == ["questions", "golden_tests", "sft", "prompts"]
 
 
 def test_presets_are_shown_as_the_rows_of_the_papers_tables(capsys):
@@ -116,12 +116,15 @@ def test_presets_are_shown_as_the_rows_of_the_papers_tables(capsys):
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     plans = read_plans()
     hours = " ".join(f"{plans.hours[f'7b/golden_{kind}'][1]:.1f}" for kind in ("v5e", "v5p", "v6e", "h100", "h200"))
-    assert f"golden 7b/golden 84.68 / 74.16 / 52.28 / 70.37 {hours} questions, golden_tests" in lines
+    assert (
+        f"golden 7b/golden 84.68 / 74.16 / 52.28 / 70.37 {hours} questions, golden_tests, prompts, clock, numbers"
+        in lines
+    )
     assert "α = 0.25 micro/a1_alpha25 – – – – – – –" in lines
     assert any(
         line.startswith("α = 0.25 1.5b/a1_alpha25 71.85 / 63.45 / 34.56 / 20.41 / 29.39 / 6.00 ") for line in lines
     )
-    assert any(line.startswith("base 1.5b/base ") and line.endswith(" nothing") for line in lines)
+    assert any(line.startswith("base 1.5b/base ") and line.endswith(" prompts") for line in lines)
     assert any(line.startswith("self_play how one policy learns from two roles programs and suites") for line in lines)
     [compiled] = [line for line in lines if line.startswith("7b/…_v5p ")]
     plan, hours = plans.plans["7b/a1_v5p"], f"{plans.hours['7b/a1_v5p'][1]:.1f}"
@@ -132,7 +135,7 @@ def test_presets_are_shown_as_the_rows_of_the_papers_tables(capsys):
 
 def test_presets_of_one_model_are_listed_alone(capsys):
     assert cli.main(["presets", "3b"]) == 0
-    _, _, shown = capsys.readouterr().out.partition("lists the presets of one model.")
+    _, _, shown = capsys.readouterr().out.partition("lists those of one model.")
     named = set(re.findall(r"\b(micro|1\.5b|3b|7b)/", shown))
     assert named == {"3b"} and "α = 0.25" in shown
     assert cli.main(["presets", "3b", "micro", "--json"]) == 0

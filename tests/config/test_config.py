@@ -125,6 +125,32 @@ def test_a_new_model_may_have_any_name(tmp_path, monkeypatch):
     assert configs.model_names() == ("micro", "0.5b", "7b-base", "14b", "other")
 
 
+def test_every_method_has_a_preset_with_the_originals_choices_which_starts_from_its_like(presets):
+    papers = {name for name in presets if name.endswith("_paper") and not name.startswith("micro/")}
+    assert papers == {f"{name}_paper" for name in presets if f"{name}_v5e" in presets and "lora" not in name}
+    plain, paper = (load(Config, f"7b/a1_from_sft{kind}_h100").model_dump() for kind in ("", "_paper"))
+    assert (paper["test"]["start"], load(Config, "7b/sft_paper").run.directory) == ("runs/7b-paper-sft",) * 2
+    differing = {
+        (section, name)
+        for section, keys in plain.items()
+        if isinstance(keys, dict)
+        for name in keys
+        if keys[name] != paper[section][name]
+    }
+    assert differing == {
+        ("run", "directory"),
+        ("test", "start"),
+        ("rewards", "repeats"),
+        ("rewards", "junk"),
+        ("sandbox", "script_seconds"),
+        ("sandbox", "reference_names"),
+        ("code", "optimizer"),
+        ("test", "optimizer"),
+        ("eval", "samples"),
+        ("eval", "limits"),
+    }
+
+
 def test_a_preset_can_start_from_one_that_is_composed_by_its_name(tmp_path):
     preset = write(tmp_path, "mine.yaml", "compose: [3b/golden_v6e]\nmesh: {fsdp: 8}")
     config = load(Config, preset)

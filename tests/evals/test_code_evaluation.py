@@ -9,7 +9,7 @@ from codea1_jax.evals.answers.recorded import RecordedPlayer
 from codea1_jax.evals.commands.code import evaluate_code
 from codea1_jax.evals.commands.journal import Journal
 from codea1_jax.evals.scores.benchmark import make_benchmark
-from codea1_jax.evals.scores.code import TaskResult, benchmark_metrics, metrics_of
+from codea1_jax.evals.scores.code import TaskResult, benchmark_metrics, evaluate_benchmark, metrics_of
 from data_pipeline import Problem, bigcodebench
 from sandbox import Limits, SandboxPool
 
@@ -92,6 +92,21 @@ def test_empty_broken_and_hostile_samples_score_nothing(pool, tmp_path):
     assert (found["avg_at_n"]["value"], found["pass_at_1"]["value"], found["pass_at_8"]["value"]) == (0, 0, 0)
     (line,) = journal(tmp_path).lines("results.jsonl")
     assert dict(zip(HOSTILE, line["statuses"], strict=True))["endless"] == "timed out"
+
+
+def test_the_originals_limits_are_the_clocks_and_let_a_slower_program_pass(pool, tmp_path):
+    benchmark = make_benchmark([GROW, BIGCODE], pool)
+    of = {limits: benchmark.within(limits).limits for limits in ("paper", "paper_last")}
+    assert [(own.program_seconds, own.wall_factor) for own in of["paper"].values()] == [(10, 1), (240, 1)]
+    assert [own.program_seconds for own in of["paper_last"].values()] == [20, 240]
+    assert of["paper"][BIGCODE].memory_mb == 30 * 1024
+    burns = "import time\nend = time.process_time() + 1.3\nwhile time.process_time() < end: pass\n"
+    slow = RecordedPlayer({GROW.id: (GROW.solution.replace("\n", "\n    " + burns.replace("\n", "\n    "), 1),)})
+    passed = [
+        evaluate_benchmark(slow, pool, judged, 1, ())["eval/humanevalplus/avg_at_n"]
+        for judged in (make_benchmark([GROW], pool), make_benchmark([GROW], pool).within("paper"))
+    ]
+    assert passed == [0, 100]
 
 
 def test_a_bigcodebench_sample_may_count_on_the_questions_imports(pool, tmp_path):

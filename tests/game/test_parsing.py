@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from codea1_jax.game.code_blocks import MAX_RESPONSE
-from codea1_jax.game.parsing import MAX_REJECTED, extract_suite, parse_statements
+from codea1_jax.game.parsing import MAX_REJECTED, SuiteRules, extract_suite, parse_statements
 
 
 def calls(response):
@@ -165,7 +165,7 @@ def work_of(response: str) -> int:
 
     sys.setprofile(count)
     try:
-        extract_suite(response, "f", most=16)
+        extract_suite(response, "f", rules=SuiteRules(most=16))
     finally:
         sys.setprofile(None)
     return calls
@@ -196,7 +196,7 @@ def test_a_response_of_broken_lines_is_given_up(line):
 
 def test_a_response_is_read_up_to_a_length_and_a_suite_up_to_a_number_of_tests():
     response = "\n".join(f"assert f({i}) == 1" for i in range(100))
-    assert len(extract_suite(response, "f", most=16).tests) == 16
+    assert len(extract_suite(response, "f", rules=SuiteRules(most=16)).tests) == 16
     assert len(extract_suite(response, "f").tests) == 100
     assert extract_suite(" " * MAX_RESPONSE + "\nassert f(1) == 1", "f").tests == ()
 
@@ -220,14 +220,14 @@ def test_a_parameter_has_no_value_though_a_name_outside_is_spelled_the_same():
 
 def test_without_answer_prediction_bare_calls_are_tests_and_stated_answers_count_for_nothing():
     response = "```python\nf(1)\nassert f(2) == oracle\nxs = [3]\nf(xs)\nprint(f(4))\n```"
-    suite = extract_suite(response, "f", answers=False)
+    suite = extract_suite(response, "f", rules=SuiteRules(answers=False))
     assert [(test.call, test.stated) for test in suite.tests] == [
         ("f(1)", "None"),
         ("f(2)", "None"),
         ("f([3])", "None"),
     ]
     assert len(suite.rejected) == 1
-    plain = extract_suite("Calls:\n f(1)\nf(2) is odd\ng(3)", "f", answers=False)
+    plain = extract_suite("Calls:\n f(1)\nf(2) is odd\ng(3)", "f", rules=SuiteRules(answers=False))
     assert [test.call for test in plain.tests] == ["f(1)"]
 
 

@@ -18,6 +18,17 @@ def test_the_rate_rises_over_the_warm_up_and_falls_to_zero_after_the_last_step()
     assert all(late < early for early, late in pairwise(rates[4:]))
 
 
+def test_the_originals_warm_up_begins_at_zero_and_ends_one_step_later():
+    config = OptimizerConfig(learning_rate=2.0, warmup_steps=4, warmup_from_zero=True)
+    ours = config.model_copy(update={"warmup_from_zero": False})
+    rates = [float(learning_rate(step, config, 12)) for step in range(12)]
+    assert rates[:5] == [0.0, 0.5, 1.0, 1.5, 2.0]
+    assert rates[4:] == [float(learning_rate(step, ours, 12)) for step in range(4, 12)]
+    constant = config.model_copy(update={"schedule": "constant"})
+    assert [float(learning_rate(step, constant, 12)) for step in (0, 3, 4, 9)] == [0.0, 1.5, 2.0, 2.0]
+    assert float(learning_rate(0, constant.model_copy(update={"warmup_steps": 0}), 12)) == 2.0
+
+
 def test_a_constant_schedule_stays_at_its_peak():
     config = OptimizerConfig(learning_rate=2.0, warmup_steps=0, schedule="constant")
     assert [float(learning_rate(step, config, 3)) for step in (0, 2, 50)] == [2.0] * 3

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from codea1_jax.config import RewardConfig
 from codea1_jax.game.judging import judge_group
-from codea1_jax.game.parsing import extract_suite
+from codea1_jax.game.parsing import SuiteRules, extract_suite
 from codea1_jax.game.players import Response
 from codea1_jax.game.rollouts import Candidate, QuestionRollout
 from codea1_jax.game.scoring import ScoringConfig, score_question
@@ -28,7 +28,12 @@ def played(
         return Response(text)
 
     group = [
-        Candidate(response(program), program, i, tuple((response(t), extract_suite(t, "f", most=16)) for t in texts))
+        Candidate(
+            response(program),
+            program,
+            i,
+            tuple((response(t), extract_suite(t, "f", rules=SuiteRules(most=16))) for t in texts),
+        )
         for i, (program, texts) in enumerate(zip(programs, suites, strict=True))
     ]
     scoring = ScoringConfig(RewardConfig().model_copy(update=rewards), update_n=1)

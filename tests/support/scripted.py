@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from codea1_jax.config import RewardConfig
+from codea1_jax.config import Reading, RewardConfig
 from codea1_jax.game.players import PolicyPlayer
 from codea1_jax.game.prompts import Prompt, plain_prompts
 from codea1_jax.game.round import Game, RoundConfig
@@ -44,6 +44,7 @@ def scripted_game(
     suites: Mapping[tuple[str, str], Sequence[str]],
     config: RoundConfig = CONFIG,
     longest_prompt: int = 10_000,
+    reading: Reading = "commonmark",
 ) -> Game:
     """Two scripted models and a real judge.
 
@@ -52,7 +53,7 @@ def scripted_game(
     """
     code = Scripted({PROMPTS.code(question, ""): said for question, said in programs.items()})
     test = Scripted({PROMPTS.test(question, "", program): said for (question, program), said in suites.items()})
-    players = (PolicyPlayer(sample, PROMPTS, TOKENIZER.decode, longest_prompt) for sample in (code, test))
+    players = (PolicyPlayer(sample, PROMPTS, TOKENIZER.decode, longest_prompt, reading) for sample in (code, test))
     return Game(*players, judge, config, PROMPTS)
 
 

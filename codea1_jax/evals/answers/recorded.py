@@ -40,8 +40,7 @@ class RecordedPlayer:
             recorded = self.tests_of.get(request.problem.id, ())
             texts = recorded if request.known is None else recorded[request.number : request.number + 1]
             # Each text by itself: one that does not parse costs no other.
-            entry_point, answers, most = request.problem.entry_point, request.answers, request.most
-            suites = [suite_in(text, entry_point, answers=answers, most=most) for text in texts]
+            suites = [suite_in(text, request.problem.entry_point, request.rules) for text in texts]
             suite = Suite(
                 tuple(test for each in suites for test in each.tests),
                 tuple(rejected for each in suites for rejected in each.rejected),

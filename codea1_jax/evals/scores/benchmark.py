@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from data_pipeline import Problem, Refusal
 from data_pipeline.imports import with_imports
@@ -21,6 +22,12 @@ MEMORY_MB = 4096  # as evalplus allows
 LONGEST_CHECK = 60.0  # seconds of CPU time, as evalplus allows for one sample
 SLOWER = 4.0  # how much slower than the reference a sample may be, as evalplus allows
 SHORTEST_CALL = 1.0  # seconds that one call may take at least, as evalplus allows
+
+LimitsOf = Literal["ours", "paper", "paper_last"]
+"""By which limits programs are judged: ours follow the reference; the original's are longer after the last step."""
+
+PAPER_SECONDS: Mapping[LimitsOf, float] = {"paper": 10.0, "paper_last": 20.0}
+PAPER_SCRIPT_SECONDS, PAPER_SCRIPT_MB = 240.0, 30 * 1024  # in BigCodeBench
 
 _BESIDE = {"bigcodebench"}  # whose checks patch modules and look at real objects
 _MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)")
@@ -38,6 +45,10 @@ class Benchmark:
     limits: Mapping[Problem, Limits]
     missing: tuple[Refusal, ...]
     unsound: tuple[Refusal, ...]
+
+    def within(self, limits: LimitsOf) -> Benchmark:
+        """The same under the original's limits."""
+        return replace(self, limits={problem: paper_limits(problem, limits) for problem in self.limits})
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -80,6 +91,15 @@ def make_benchmark(problems: Sequence[Problem], judge: Judge) -> Benchmark:
         else:
             unsound.append(Refusal(problem.id, f"its own solution fails its own check ({reason})"))
     return Benchmark(tuple(problems), limits, tuple(missing), tuple(unsound))
+
+
+def paper_limits(problem: Problem, limits: LimitsOf) -> Limits:
+    """What the original gives a sample: seconds of the clock, whatever it does with them."""
+    script = problem.source in _BESIDE
+    seconds, memory_mb = (PAPER_SCRIPT_SECONDS, PAPER_SCRIPT_MB) if script else (PAPER_SECONDS[limits], MEMORY_MB)
+    return Limits(
+        call_seconds=seconds, load_seconds=seconds, program_seconds=seconds, wall_factor=1.0, memory_mb=memory_mb
+    )
 
 
 def submit_check(judge: Judge, problem: Problem, program: str, limits: Limits) -> Future[CheckResult]:

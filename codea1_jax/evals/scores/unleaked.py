@@ -4,8 +4,9 @@ A round's test is the first of the response, in the suite language, whose call i
 without one counts as a wrong test. `official` has the benchmark's own form of a test instead.
 
 pass@5 is the share of correct tests among the five, over all functions of the data: those that cannot be judged have
-none. mut@5 is the share of mutants that the correct tests kill, over functions with a correct test, as the benchmark's
-scripts have it; `mut_at_5_all` is over all functions. Mul is pass@5 · mut@5 / 100; coverage that of all five tests,
+none. mut@5 is the share of mutants that the correct tests kill, over functions with a correct test; `mut_at_5_all` is
+over all functions. Both are ours: the benchmark's scripts and the paper (`paper`) count a function only if all its tests
+pass. Mul is pass@5 · mut@5 / 100; coverage that of all five tests,
 right or wrong.
 """
 
