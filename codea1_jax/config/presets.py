@@ -71,7 +71,7 @@ def _combinations() -> Iterator[tuple[str, tuple[str, ...]]]:
         layouts = [path.stem for path in PARTS.glob(f"hardware/{model}_*.yaml")]
         for method in (path.stem for path in PARTS.glob("methods/*.yaml")):
             parts = (f"parts/models/{model}", f"parts/methods/{method}")
-            named = {f"{model}/{method}": parts}
+            named: dict[str, tuple[str, ...]] = {f"{model}/{method}": parts}
             if model != "micro":
                 named[f"{model}/{method}_{PAPER}"] = (*parts, f"recipes/{PAPER}")
             for name, composed in named.items():

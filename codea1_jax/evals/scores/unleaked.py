@@ -5,9 +5,8 @@ without one counts as a wrong test. `official` has the benchmark's own form of a
 
 pass@5 is the share of correct tests among the five, over all functions of the data: those that cannot be judged have
 none. mut@5 is the share of mutants that the correct tests kill, over functions with a correct test; `mut_at_5_all` is
-over all functions. Both are ours: the benchmark's scripts and the paper (`paper`) count a function only if all its tests
-pass. Mul is pass@5 · mut@5 / 100; coverage that of all five tests,
-right or wrong.
+over all functions. Both are ours: the benchmark's scripts and the paper's authors (`paper`) count a function only if
+all its tests pass. Mul is pass@5 · mut@5 / 100; coverage that of all five tests, right or wrong.
 """
 
 from __future__ import annotations
