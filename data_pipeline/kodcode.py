@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from data_pipeline.dataset import Dataset, Format
 from data_pipeline.golden import golden_tests
 from data_pipeline.problem import Problem
-from data_pipeline.rows import BadRow, Row, identifier, text, texts
+from data_pipeline.rows import BadRow, Row, conversation, identifier, text, texts
 from data_pipeline.source_code import functions, with_declaration
 
 
@@ -72,6 +72,7 @@ def _authors_problem(row: Row) -> Problem:
         golden_tests=golden,
         source="kodcode",
         description=with_declaration(description, defined[entry_point]) if isinstance(description, str) else "",
+        prompt=conversation(row, "prompt"),
     )
 
 

@@ -15,7 +15,8 @@ class Problem:
     `check` is the dataset's own checking code, if it has any; `probe_calls` together cover every small input, so
     agreement with the solution on all of them is an exact score; `mutants` are fixed wrong programs; `preamble` is code
     that the dataset's own scorer puts before every program; `atol` and `rtol` are how close a float must come to the
-    solution's in tests that models write.
+    solution's in tests that models write; `prompt` is the row's own conversation that asks for a program, a list of
+    {role, content} as JSON, or empty.
     """
 
     id: str
@@ -31,6 +32,7 @@ class Problem:
     atol: float = 0.0
     rtol: float = 0.0
     description: str = ""
+    prompt: str = ""
 
     @property
     def tolerance(self) -> Tolerance:

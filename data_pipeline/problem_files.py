@@ -1,7 +1,7 @@
 """Your own problems: reads JSONL, JSON or parquet, writes JSONL.
 
-A row is {id, question, solution, entry_point, tests?, atol?, rtol?}. A test outside the language is left out of its
-question, which stays.
+A row is {id, question, solution, entry_point, tests?, atol?, rtol?, prompt?}. A test outside the language is left out
+of its question, which stays.
 """
 
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 from data_pipeline.dataset import Dataset, Format
 from data_pipeline.golden import golden_line, read_golden_test
 from data_pipeline.problem import Problem
-from data_pipeline.rows import BadRow, Row, identifier, number, text
+from data_pipeline.rows import BadRow, Row, conversation, identifier, number, text
 from data_pipeline.source_code import entry_function, parse
 from sandbox import EXACT, Rejected, SuiteTest, Tolerance
 
@@ -29,6 +29,7 @@ def write(path: str | Path, problems: Sequence[Problem]) -> None:
             "entry_point": problem.entry_point,
             "tests": problem.golden_tests,
             **({"atol": problem.atol, "rtol": problem.rtol} if problem.atol or problem.rtol else {}),
+            **({"prompt": json.loads(problem.prompt)} if problem.prompt else {}),
         }
         for problem in problems
     )
@@ -52,6 +53,7 @@ def _problem(row: Row) -> Problem:
         source="problems",
         atol=tolerance.atol,
         rtol=tolerance.rtol,
+        prompt=conversation(row, "prompt"),
     )
 
 

@@ -190,6 +190,20 @@ def texts(row: Row, name: str) -> tuple[str, ...]:
     return tuple(value)
 
 
+def conversation(row: Row, name: str) -> str:
+    """A field that is a conversation, a list of {role, content}, as JSON; "" where it is missing, or is no list.
+
+    Raises BadRow for a list of anything else.
+    """
+    messages = row.get(name)
+    if not isinstance(messages, list) or not messages:
+        return ""
+    kept = [{key: each.get(key) for key in ("role", "content")} for each in messages if isinstance(each, dict)]
+    if len(kept) < len(messages) or not all(isinstance(text, str) for each in kept for text in each.values()):
+        raise BadRow(f"{name} is not a conversation: a list of {{role, content}}")
+    return json.dumps(kept)
+
+
 def number(row: Row, name: str) -> float:
     """A field that is a number; 0 where it is missing. Raises BadRow for anything else."""
     value = row.get(name)

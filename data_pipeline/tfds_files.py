@@ -19,7 +19,7 @@ from tensorflow_datasets.proto import tf_example_pb2
 from data_pipeline.problem import Problem
 from data_pipeline.sources import DATASETS
 
-FORMAT_VERSION = "1.2.0"
+FORMAT_VERSION = "1.3.0"
 _WRITER_OPTIONS = "group_size:1"  # as TFDS does: every record can be read separately
 
 
@@ -30,7 +30,8 @@ class Problems(tfds.core.GeneratorBasedBuilder):
     RELEASE_NOTES = {  # noqa: RUF012  (the base class's own form)
         "1.0.0": "First version.",
         "1.1.0": "A preamble for each problem.",
-        FORMAT_VERSION: "A description and a tolerance for each problem.",
+        "1.2.0": "A description and a tolerance for each problem.",
+        FORMAT_VERSION: "A problem's own prompt.",
     }
     BUILDER_CONFIGS = [  # noqa: RUF012
         tfds.core.BuilderConfig(name=dataset.name, description=dataset.title) for dataset in DATASETS

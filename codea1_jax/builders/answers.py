@@ -15,7 +15,8 @@ from jax.sharding import Mesh
 from codea1_jax.builders.convert import Source, open_source, step_of
 from codea1_jax.builders.fitting import fitting_capacity, free_memory, within_context
 from codea1_jax.checkpoint.checkpoints import Checkpoints
-from codea1_jax.config import METHODS, Config, MeshConfig, Reading, Role
+from codea1_jax.config import METHODS, Config, MeshConfig, Reading, Role, Templates
+from codea1_jax.config.prompts import OUR_TEMPLATES
 from codea1_jax.errors import UserError
 from codea1_jax.evals.answers.endpoint import find_endpoint
 from codea1_jax.game.players import Player, PolicyPlayer, TextPlayer
@@ -33,22 +34,31 @@ ENDPOINT = ("http://", "https://")
 
 
 def make_player(
-    model: str, role: Role, served: str | None, key: str, sampling: Sampling, seed: int, reading: Reading | None = None
+    model: str,
+    role: Role,
+    served: str | None,
+    key: str,
+    sampling: Sampling,
+    seed: int,
+    reading: Reading | None = None,
+    templates: Templates | None = None,
 ) -> Player:
     """The player that `model` names: http://..., a run (runs/mine, or runs/mine@40), a model's directory, or a Hub id.
 
     A run plays with its policy of that `role`, of the newest checkpoint or of the step that is named.
-    reading: None: as in the run, else the default. Raises UserError if `model` names nothing that can be sampled.
+    reading, templates: None: as in the run, else the default. Raises UserError if `model` names nothing that can be
+    sampled.
     """
     if model.startswith(ENDPOINT):
-        return TextPlayer(find_endpoint(model, served, sampling, SUITE_SIZE, key).respond, reading or "commonmark")
+        endpoint = find_endpoint(model, served, sampling, SUITE_SIZE, key, templates or OUR_TEMPLATES)
+        return TextPlayer(endpoint.respond, reading or "commonmark")
     run = find_run(model)
     config = None if run is None else Config.model_validate(run.config)
     try:
         source = open_source(model, None if config is None else _policy_name(config, role))
     except OSError as error:
         raise UserError(f"--model: {' '.join(str(error).split())}") from error
-    return _loaded(source, sampling, seed, config, reading)
+    return _loaded(source, sampling, seed, config, reading, templates)
 
 
 def _policy_name(config: Config, role: Role) -> str:
@@ -84,17 +94,28 @@ def model_identity(model: str) -> str | None:
     return digest.hexdigest()[:16]
 
 
-def _prompts(tokenizer: Tokenizer, config: Config | None) -> Prompts:
+def _prompts(tokenizer: Tokenizer, config: Config | None, templates: Templates | None) -> Prompts:
     """As the run itself asks, but that tests always state their answers; plain to a model without a chat template."""
     if tokenizer.hf.chat_template is None:
         return plain_prompts(tokenizer)
     if config is None:
-        return chat_prompts(tokenizer, SUITE_SIZE)
-    return chat_prompts(tokenizer, config.rewards.suite_size, short=config.method.asks_shortly)
+        return chat_prompts(tokenizer, SUITE_SIZE, templates=templates or OUR_TEMPLATES)
+    return chat_prompts(
+        tokenizer,
+        config.rewards.suite_size,
+        short=config.method.asks_shortly,
+        templates=templates or config.prompts.templates,
+        own=config.prompts.source == "dataset",
+    )
 
 
 def _loaded(
-    source: Source, sampling: Sampling, seed: int, config: Config | None, reading: Reading | None
+    source: Source,
+    sampling: Sampling,
+    seed: int,
+    config: Config | None,
+    reading: Reading | None,
+    templates: Templates | None,
 ) -> PolicyPlayer:
     """The policy over all devices; on accelerators it computes in bfloat16."""
     dtype = jnp.dtype("float32" if jax.default_backend() == "cpu" else "bfloat16")
@@ -105,7 +126,7 @@ def _loaded(
     sampler = _FittingSampler(policy, source.read(model, mesh), mesh, sampling, seed)
     reading = reading or ("commonmark" if config is None else config.reading)
     longest = model.config.max_position_embeddings - 1
-    return PolicyPlayer(sampler.sample, _prompts(tokenizer, config), tokenizer.decode, longest, reading)
+    return PolicyPlayer(sampler.sample, _prompts(tokenizer, config, templates), tokenizer.decode, longest, reading)
 
 
 class _FittingSampler:

@@ -53,7 +53,7 @@ def make_policy(config: ModelConfig) -> Policy:
 
 def make_prompts(config: Config, policy: Policy) -> Prompts:
     """The prompts of both roles in the configured style."""
-    if config.prompts == "plain":
+    if config.prompts.style == "plain":
         return plain_prompts(policy.tokenizer)
     method = config.method
     return chat_prompts(
@@ -61,6 +61,8 @@ def make_prompts(config: Config, policy: Policy) -> Prompts:
         config.rewards.suite_size,
         answers=method.answer_prediction,
         short=method.asks_shortly,
+        templates=config.prompts.templates,
+        own=config.prompts.source == "dataset",
     )
 
 

@@ -64,6 +64,8 @@ def load_questions(config: Config, prompts: Prompts, judge: Judge, given: GivenQ
     scored = config.eval.every > 0 and "code" in METHODS[config.method.name].roles
     benchmark = _load_benchmarks(config) if scored else Loaded(())  # before anything that takes time
     train, heldout, refused, dropped = _read(config, judge, given)
+    if config.prompts.source == "dataset":
+        _check_prompts(data.source, (*train, *heldout))
     if data.golden_tests is not None:
         train, untested = _with_tests_of(data.golden_tests, train)
         refused += untested
@@ -170,6 +172,16 @@ def _with_tests_of(path: str, problems: Sequence[Problem]) -> tuple[tuple[Proble
     tested = tuple(replace(p, golden_tests=given[p.id]) for p in problems if p.id in given)
     missing = tuple(Refusal(p.id, f"{path} has no test for it") for p in problems if p.id not in given)
     return tested, missing
+
+
+def _check_prompts(source: str, problems: Sequence[Problem]) -> None:
+    """Raises UserError for a question that is to be asked by its own prompt and has none."""
+    if without := [problem.id for problem in problems if not problem.prompt]:
+        raise UserError(
+            f"prompts.source=dataset: {len(without)} of {counted(len(problems), 'question')} of {source}, such as "
+            f"{without[0]}, have no prompt of their own (a field `prompt`, a list of {{role, content}}); prepare rows "
+            "that have it, or set prompts.source=ours"
+        )
 
 
 def _fits(problem: Problem, prompts: Prompts, config: Config) -> bool:

@@ -56,6 +56,9 @@ def add_common(parser: argparse.ArgumentParser) -> None:
         choices=["commonmark", "paper"],
         help="how a program is read from a response; default: as in the run, else commonmark",
     )
+    parser.add_argument(
+        "--templates", metavar="FILE", help="YAML of prompts in place of ours; default: as in the run, else ours"
+    )
     add_judge(parser)
     parser.add_argument("--out", type=Path, help="folder of the evaluation, to resume it too; default: below runs/")
     parser.add_argument("--json", action="store_true", help="print nothing but the results, on one line")
@@ -122,6 +125,7 @@ def _working(pool: SandboxPool) -> SandboxPool:
 def describe(options: argparse.Namespace, command: str, prefixes: Sequence[str] = ("",)) -> dict[str, Any]:
     """What figures depend on; an evaluation is only ever resumed with the same."""
     from codea1_jax.builders.answers import model_identity
+    from codea1_jax.config import read_templates
     from data_pipeline.hub import local_path
     from data_pipeline.rows import files
 
@@ -144,6 +148,8 @@ def describe(options: argparse.Namespace, command: str, prefixes: Sequence[str] 
     if sampled:
         names = ("n", "temperature", "top_p", "max_tokens", "seed", "reading")
         config |= {name: getattr(options, name) for name in names if name in options}
+        if options.templates is not None:
+            config["templates"] = read_templates(options.templates).model_dump(mode="json", exclude_none=True)
     return config
 
 
@@ -168,6 +174,7 @@ def make_source(
     if samples:
         return read(samples, problems)
     from codea1_jax.builders.answers import make_player
+    from codea1_jax.config import read_templates
     from codea1_jax.hosts.devices import start_devices
     from codea1_jax.rollout import Sampling
 
@@ -179,7 +186,8 @@ def make_source(
         raise UserError(f"--{error}") from error
     key = os.environ.get("OPENAI_API_KEY", "")
     model, served = getattr(options, f"{prefix}model"), getattr(options, f"{prefix}served_model")
-    return make_player(model, role, served, key, sampling, options.seed, options.reading), ()
+    templates = None if options.templates is None else read_templates(options.templates)
+    return make_player(model, role, served, key, sampling, options.seed, options.reading, templates), ()
 
 
 def account(loaded: Loaded, config: Mapping[str, Any], started: float) -> dict[str, Any]:

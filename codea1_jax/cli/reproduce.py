@@ -58,6 +58,7 @@ def add(commands: Commands) -> None:
         dest="as_",
         help="paper: with the original's choices (presets MODEL/METHOD_paper); ours: with the defaults; default: paper",
     )
+    real.add_argument("--templates", metavar="FILE", help="YAML of prompts in place of ours, for every run")
     real.add_argument(
         "--launch", help="start hardware by `python -m launch`: a platform with its options, as in 'tpu --bucket ...'"
     )
@@ -113,10 +114,10 @@ def _run(options: argparse.Namespace) -> int:
 def _micro_tables(options: argparse.Namespace, papers: Mapping[str, Published]) -> list[Table]:
     from codea1_jax.reproduce.experiments import tables
 
-    if options.hardware or options.launch or options.data or options.environment or options.as_:
+    if options.hardware or options.launch or options.data or options.environment or options.as_ or options.templates:
         raise UserError(
-            f"--model {MICRO}: the micro world takes no --hardware, --launch, --data, --environment or --as; choose "
-            "another model"
+            f"--model {MICRO}: the micro world takes no --hardware, --launch, --data, --environment, --as or "
+            "--templates; choose another model"
         )
     options.at_once = options.at_once or 2
     found = tables(_micro_lab(options), papers)
@@ -131,11 +132,16 @@ def _micro_lab(options: argparse.Namespace) -> MicroLab:
 
 
 def _paper_tables(options: argparse.Namespace, papers: Mapping[str, Published]) -> list[Table]:
+    from codea1_jax.config import read_templates
     from codea1_jax.plan.planned import read_plans
     from codea1_jax.reproduce.experiments import tables
     from codea1_jax.reproduce.paper_lab import Forecast
     from codea1_jax.reproduce.request import make_lab
 
+    if options.templates:
+        read_templates(options.templates)
+        if options.launch:
+            raise UserError("--templates: hosts that are launched do not have the file; leave one of both out")
     if options.questions:
         raise UserError("--questions: only the micro world's can be chosen; leave it out")
     options.at_once = options.at_once or 1
@@ -162,6 +168,7 @@ def _request(options: argparse.Namespace) -> Request:
         options.steps,
         options.environment,
         as_paper=options.as_ != "ours",
+        templates=options.templates,
     )
 
 
@@ -270,7 +277,10 @@ def _write(tables: Sequence[Table], papers: Mapping[str, Published], options: ar
         for table in tables
     ]
     if options.model != MICRO:
-        results = [replace(result, measured=rules(as_paper=options.as_ != "ours")) for result in results]
+        results = [
+            replace(result, measured=rules(as_paper=options.as_ != "ours", templates=options.templates))
+            for result in results
+        ]
     curves = {
         table.name: read_dynamics(table, seeds, papers[table.name], comparable_counts=options.model != MICRO)
         for table in tables
@@ -294,4 +304,5 @@ def _command(options: argparse.Namespace) -> str:
     """What makes these tables."""
     words = ["codea1", "reproduce", *options.tables, "--model", options.model, "--seeds", str(len(options.seeds))]
     words += [] if options.model == MICRO else ["--as", options.as_ or "paper"]
+    words += ["--templates", options.templates] if options.templates else []
     return shlex.join([*words, *(["--steps", str(options.steps)] if options.steps else [])])

@@ -11,6 +11,7 @@ from codea1_jax.config.method import METHODS, Method, MethodConfig, Role
 from codea1_jax.config.model import ArchitectureConfig, ModelConfig
 from codea1_jax.config.offload import OffloadConfig
 from codea1_jax.config.presets import dump, load, preset_names
+from codea1_jax.config.prompts import PromptsConfig, Template, Templates, read_templates
 from codea1_jax.config.rewards import RewardConfig
 from codea1_jax.config.rollout import RolloutConfig
 from codea1_jax.config.run import RunConfig
@@ -38,6 +39,7 @@ __all__ = [
     "OffloadConfig",
     "OptimizerConfig",
     "PackingConfig",
+    "PromptsConfig",
     "Reading",
     "RewardConfig",
     "Role",
@@ -45,9 +47,12 @@ __all__ = [
     "RunConfig",
     "SandboxConfig",
     "Section",
+    "Template",
+    "Templates",
     "TrainConfig",
     "WarmStartConfig",
     "dump",
     "load",
     "preset_names",
+    "read_templates",
 ]

@@ -17,6 +17,7 @@ from codea1_jax.config.mesh import MeshConfig
 from codea1_jax.config.method import METHODS, MethodConfig
 from codea1_jax.config.model import ModelConfig
 from codea1_jax.config.offload import OffloadConfig
+from codea1_jax.config.prompts import PromptsConfig
 from codea1_jax.config.rewards import RewardConfig
 from codea1_jax.config.rollout import RolloutConfig
 from codea1_jax.config.run import RunConfig
@@ -45,7 +46,7 @@ class Config(Section):
     warm_start: WarmStartConfig | None = Field(default=None, description="for a model trained from scratch")
     warm_start_cache: str = Field(default=".cache/warm_start", description="finished warm starts, by content hash")
     data: DataConfig
-    prompts: Literal["plain", "chat"] = Field(default="chat", description="plain text (micro), or the chat template")
+    prompts: PromptsConfig = PromptsConfig()
     reading: Reading = Field(
         default="commonmark",
         description="how a program is read from a response: the last block, or the blocks together, that define what "
@@ -72,7 +73,7 @@ class Config(Section):
     def _fits_together(self) -> Config:
         if self.warm_start is not None and self.model.architecture is None:
             raise ValueError("warm_start: a pretrained model needs none; remove it or set model.architecture")
-        if self.prompts == "chat" and self.model.architecture is not None:
+        if self.prompts.style == "chat" and self.model.architecture is not None:
             raise ValueError("prompts=chat needs the chat template of model.pretrained; use prompts=plain")
         if self.lora is not None and self.offload.reference:
             raise ValueError("offload.reference: under lora the reference is the base, which is always at work")

@@ -113,6 +113,8 @@ class Player(Protocol):
 
 def program_prompt(prompts: Prompts, problem: Problem) -> Prompt:
     """What asks for a program that solves the problem."""
+    if prompts.own is not None and problem.prompt:
+        return prompts.own(problem.prompt)
     if prompts.script is not None and problem.source == SCRIPTED:
         return prompts.script(problem.question)
     return prompts.code(problem.question, problem.entry_point)

@@ -8,9 +8,11 @@ Two styles: chat prompts for pretrained models, and the bare texts on which smal
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from codea1_jax.config.prompts import OUR_TEMPLATES, Template, Templates
 from codea1_jax.errors import UserError
 from codea1_jax.models.tokenizer import Message, Tokenizer
 
@@ -115,7 +117,8 @@ class Prompts:
     those known. `test_function(description, entry_point, program, earlier, cut)` asks for another test function, in a
     conversation with those earlier responses, whole or as `cut_conversation` cuts it. `suite(tests)` is the response
     that gives these tests, to its end of text. `script(question)` asks for a program as BigCodeBench does, and has the
-    response begin with the opening of a code block; None if there are no chat prompts.
+    response begin with the opening of a code block; None if there are no chat prompts. `own(prompt)` asks by a
+    problem's own conversation (`Problem.prompt`); None: none is asked by its own.
     """
 
     code: Callable[[str, str], Prompt]
@@ -124,6 +127,7 @@ class Prompts:
     test_function: Callable[[str, str, str, Sequence[str], bool], Prompt]
     suite: Callable[[Sequence[str]], Prompt]
     script: Callable[[str], Prompt] | None = None
+    own: Callable[[str], Prompt] | None = None
 
 
 def plain_prompts(tokenizer: Tokenizer) -> Prompts:
@@ -149,51 +153,88 @@ def plain_prompts(tokenizer: Tokenizer) -> Prompts:
     return Prompts(code, test, next_test, test_function, suite)
 
 
-def chat_prompts(tokenizer: Tokenizer, suite_size: int, *, answers: bool = True, short: bool = False) -> Prompts:
+def chat_prompts(
+    tokenizer: Tokenizer,
+    suite_size: int,
+    *,
+    answers: bool = True,
+    short: bool = False,
+    templates: Templates = OUR_TEMPLATES,
+    own: bool = False,
+) -> Prompts:
     """Instructions in the tokenizer's own chat template.
 
     Without `answers`, tests must be calls only. `short` asks for a suite without strategies and without a suspicion
-    against the program, as of a Test LLM that learns, or started, from a reference's tests.
+    against the program, as of a Test LLM that learns, or started, from a reference's tests. templates: a user's, in
+    place of ours. own: problems that have a conversation of their own are asked by it.
     """
 
     def code(question: str, entry_point: str) -> Prompt:
-        return tokenizer.encode_chat(code_messages(question, entry_point))
+        return tokenizer.encode_chat(code_messages(question, entry_point, templates))
 
     def test(question: str, entry_point: str, program: str | None) -> Prompt:
         return tokenizer.encode_chat(
-            test_messages(question, entry_point, program, suite_size, answers=answers, short=short)
+            test_messages(question, entry_point, program, suite_size, templates, answers=answers, short=short)
         )
 
     def next_test(question: str, entry_point: str, program: str, known: Sequence[str]) -> Prompt:
         return tokenizer.encode_chat(next_test_messages(question, entry_point, program, known))
 
     def test_function(description: str, entry_point: str, program: str, earlier: Sequence[str], cut: bool) -> Prompt:
-        messages = test_function_messages(description, entry_point, program, earlier)
+        messages = test_function_messages(description, entry_point, program, earlier, templates)
         return cut_conversation(tokenizer, messages) if cut else tokenizer.encode_chat(messages)
 
     def suite(tests: Sequence[str]) -> Prompt:
         return (*tokenizer.encode("\n".join(["```python", *tests, "```"])), tokenizer.eos_ids[0])
 
     def script(question: str) -> Prompt:
-        return tokenizer.encode_chat(script_messages(question)) + tokenizer.encode(SCRIPT_BEGUN)
+        return tokenizer.encode_chat(script_messages(question, templates)) + tokenizer.encode(SCRIPT_BEGUN)
 
-    return Prompts(code, test, next_test, test_function, suite, script)
+    def own_prompt(messages: str) -> Prompt:
+        return tokenizer.encode_chat(json.loads(messages))
+
+    return Prompts(code, test, next_test, test_function, suite, script, own_prompt if own else None)
 
 
-def code_messages(question: str, entry_point: str) -> list[Message]:
+def filled(template: Template, **fields: object) -> list[Message]:
+    """A user's template as a conversation."""
+    user = template.user.format(**fields)
+    return (
+        [{"role": "user", "content": user}]
+        if template.system is None
+        else conversation(template.system.format(**fields), user)
+    )
+
+
+def code_messages(question: str, entry_point: str, templates: Templates = OUR_TEMPLATES) -> list[Message]:
     """The conversation that asks for a program."""
+    if templates.code is not None:
+        return filled(templates.code, question=question, entry_point=entry_point)
     return conversation(CODE_SYSTEM, CODE_USER.format(question=question, entry_point=entry_point))
 
 
-def script_messages(question: str) -> list[Message]:
+def script_messages(question: str, templates: Templates = OUR_TEMPLATES) -> list[Message]:
     """BigCodeBench's own conversation, without the system's part."""
+    if templates.script is not None:
+        return filled(templates.script, question=question.strip())
     return [{"role": "user", "content": SCRIPT_USER.format(question=question.strip())}]
 
 
 def test_messages(
-    question: str, entry_point: str, program: str | None, suite_size: int, *, answers: bool = True, short: bool = False
+    question: str,
+    entry_point: str,
+    program: str | None,
+    suite_size: int,
+    templates: Templates = OUR_TEMPLATES,
+    *,
+    answers: bool = True,
+    short: bool = False,
 ) -> list[Message]:
-    """The conversation that asks for a suite of tests: `answers` and `short` as in `chat_prompts`."""
+    """The conversation that asks for a suite of tests: `templates`, `answers` and `short` as in `chat_prompts`."""
+    template = templates.black_box if program is None else templates.sft if short else templates.test
+    if template is not None:
+        fields = {"question": question, "entry_point": entry_point, "suite_size": suite_size}
+        return filled(template, **fields, program=(program or "").strip("\n"))
     call = f"{entry_point}(arguments)"
     strategies = [BOUNDARIES, *([] if program is None else [BRANCHES]), STRUCTURES]
     context = TEST_QUESTION.format(question=question)
@@ -224,12 +265,16 @@ def next_test_messages(question: str, entry_point: str, program: str, known: Seq
     return conversation(TEST_SYSTEM, user)
 
 
-def test_function_messages(description: str, entry_point: str, program: str, earlier: Sequence[str]) -> list[Message]:
+def test_function_messages(
+    description: str, entry_point: str, program: str, earlier: Sequence[str], templates: Templates = OUR_TEMPLATES
+) -> list[Message]:
     """UnLeakedTestBench's own conversation: it asks for a test function, then for another after each response."""
-    user = FUNCTION_USER.format(entry_point=entry_point, program=program, description=description)
-    messages = conversation(FUNCTION_SYSTEM, user)
+    fields = {"entry_point": entry_point, "program": program, "description": description}
+    ours = Template(system=FUNCTION_SYSTEM, user=FUNCTION_USER)
+    messages = filled(templates.function or ours, **fields)
+    another = filled(templates.another or Template(user=ANOTHER_FUNCTION), entry_point=entry_point)
     for response in earlier:
-        messages += [{"role": "assistant", "content": response}, {"role": "user", "content": ANOTHER_FUNCTION}]
+        messages += [{"role": "assistant", "content": response}, *another]
     return messages
 
 

@@ -72,7 +72,7 @@ class PaperLab:
     model: the presets' name of it; hardware: the kind that is appended to a preset's name; "" for none. weights: what
     training starts from; data: what it trains on; both with the commands that make them. places: of benchmarks, by
     name; those that are not there are not measured. environment: with what BigCodeBench's programs import.
-    as_paper: by the original's choices: presets, reading and limits.
+    as_paper: by the original's choices: presets, reading and limits. templates: a file of prompts, in place of ours.
     """
 
     model: str
@@ -87,6 +87,7 @@ class PaperLab:
     scale: Scale = Scale()
     environment: Path | None = None
     as_paper: bool = True
+    templates: str | None = None
 
     def title(self, table: str, paper: Published) -> str:
         """As in the paper."""
@@ -109,7 +110,7 @@ class PaperLab:
         run = self.runner.train(
             f"{method}-seed{seed}",
             preset,
-            (f"run.seed={seed}", *self.scale.overrides, *overrides),
+            (f"run.seed={seed}", *self.scale.overrides, *self._asked("prompts.templates="), *overrides),
             (*self.making_weights, *self.preparing_data, *needs),
             None if hours is None else 3600 * hours,
         )
@@ -159,6 +160,9 @@ class PaperLab:
         command = self._evaluate(kind, name, self.places[benchmark], first, source, needs, seed, samples)
         return Figure(command, key, benchmark)
 
+    def _asked(self, option: str) -> tuple[str, ...]:
+        return () if self.templates is None else (f"{option}{self.templates}",)
+
     def _limits(self, methods: tuple[str, ...]) -> tuple[str, ...]:
         """The original's trained models are those of a last step, whose programs had more time."""
         return ("--limits", PAPER if methods == ("base",) else f"{PAPER}_last") if self.as_paper else ()
@@ -185,18 +189,19 @@ class PaperLab:
         speed = self.forecast.tokens_per_second.get(self._laid_out("a1"))
         seconds = None if speed is None else DRAWN[benchmark] * samples * FILL * longest / speed
         reading = ("--reading", PAPER) if self.as_paper else ()
-        options = (*source, "--seed", str(seed), *limits, *reading)
+        options = (*source, "--seed", str(seed), *limits, *reading, *self._asked("--templates="))
         if benchmark == BIGCODEBENCH and self.environment is not None:
             options += ("--environment", str(self.environment))
         return self.runner.evaluate(name, kind, data, options, needs, seconds)
 
 
-def rules(*, as_paper: bool) -> str:
+def rules(*, as_paper: bool, templates: str | None) -> str:
     """By which rules the rows of the paper's tables are trained and measured, in a line."""
     reading, limits = (PAPER, f"{PAPER} (10 s, after training 20 s)") if as_paper else ("commonmark", "ours")
+    presets = "MODEL/METHOD_paper" if as_paper else "MODEL/METHOD"
     return (
-        f"Presets: {'MODEL/METHOD_paper' if as_paper else 'MODEL/METHOD'}; prompts: ours; reading: {reading}; limits "
-        f"of programs: {limits}; protocol of tests: paper. docs/fidelity.md compares them with the original's."
+        f"Presets: {presets}; prompts: {templates or 'ours'}; reading: {reading}; limits of programs: {limits}; "
+        "protocol of tests: paper. docs/fidelity.md compares them with the original's."
     )
 
 

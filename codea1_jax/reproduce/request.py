@@ -33,7 +33,7 @@ class Request:
 
     places: where the rows of a dataset are read, where that is not the default. steps: of training; None: the presets'.
     environment: a virtual environment with what BigCodeBench's programs import; None: they import what is installed.
-    as_paper: as in `PaperLab`.
+    as_paper, templates: as in `PaperLab`.
     """
 
     model: str
@@ -44,6 +44,7 @@ class Request:
     steps: int | None
     environment: Path | None = None
     as_paper: bool = True
+    templates: str | None = None
 
     @property
     def kind(self) -> str:
@@ -91,6 +92,7 @@ def make_lab(request: Request, forecast: Forecast) -> PaperLab:
         scale=Scale(overrides=(*steps, *_validation(request.places))),
         environment=request.environment,
         as_paper=request.as_paper,
+        templates=request.templates,
     )
 
 
@@ -123,6 +125,7 @@ def _rehearsal(request: Request) -> PaperLab:
         scale=replace(SCALE, overrides=(*made, *SCALE.overrides)),
         environment=request.environment,
         as_paper=request.as_paper,
+        templates=request.templates,
     )
 
 

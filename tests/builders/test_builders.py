@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 import sys
 import threading
 from contextlib import contextmanager, nullcontext
@@ -23,8 +24,10 @@ from codea1_jax.builders.questions import NONE_GIVEN, GivenQuestions, Questions,
 from codea1_jax.chips import check_fp8
 from codea1_jax.config import Config, RolloutConfig, load, preset_names
 from codea1_jax.errors import UserError
+from codea1_jax.game.prompts import chat_prompts
 from codea1_jax.models.qwen2 import init_params
 from codea1_jax.models.sharding import one_device_mesh
+from codea1_jax.models.tokenizer import micro_tokenizer
 from codea1_jax.rollout import Request, Sampler, Sampling
 from codea1_jax.rollout.jetstream.sampler import JetStreamSampler
 from data_pipeline import Problem
@@ -240,3 +243,13 @@ def test_without_jetstream_the_sampler_over_it_is_refused_in_one_line(monkeypatc
     monkeypatch.setitem(sys.modules, "codea1_jax.rollout.jetstream.sampler", None)
     with pytest.raises(UserError, match="pip install 'codea1-jax\\[jetstream\\]'"):
         sampler_of("micro/a1", "rollout.engine=jetstream")
+
+
+def test_a_question_without_a_prompt_of_its_own_is_named_before_anything_is_trained():
+    settings = [f"data.source={ROOT}/docs/problems.jsonl", "eval.datasets=[]", "prompts.source=dataset"]
+    config = load(Config, "1.5b/a1", [*settings, "train.questions=1"])
+    with SandboxPool(1) as pool, pytest.raises(UserError) as caught:
+        load_questions(config, chat_prompts(micro_tokenizer(()), 8, own=True), pool)
+    assert re.match(
+        r"prompts.source=dataset: 8 of 8 questions of .*problems.jsonl, such as \S+, have no", str(caught.value)
+    )

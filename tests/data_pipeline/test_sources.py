@@ -112,6 +112,7 @@ def test_a_row_of_the_authors_own_training_set_is_read_with_its_description(tmp_
     assert (problem.id, problem.source, problem.entry_point) == ("K7", "kodcode", "add")
     assert problem.question == "Add two numbers, as in add(1, 2) == 3.\n\ndef add(a, b=0):"
     assert problem.described == "Add two numbers.\n\ndef add(a, b=0):"
+    assert json.loads(problem.prompt) == AUTHORS_ROW["prompt"]
     assert problem.golden_tests == (
         "assert add(1, 2) == 3",
         "assert add(1) == 1",
@@ -121,6 +122,21 @@ def test_a_row_of_the_authors_own_training_set_is_read_with_its_description(tmp_
     inside["extra_info"] = {"question_id": "K7", "clean_description": "Sum."}
     (problem,) = kodcode.AUTHORS_FORMAT.read([inside]).problems
     assert (problem.question, problem.described) == ("Add.\n\ndef add(a, b=0):", "Sum.\n\ndef add(a, b=0):")
+
+
+def test_a_row_of_your_own_keeps_its_prompt_and_one_that_is_no_conversation_is_refused(tmp_path):
+    row = {"id": "a", "question": "Add.", "solution": "def f(x):\n    return x", "entry_point": "f"}
+    (asked,) = problem_files.FORMAT.read([row | {"prompt": AUTHORS_ROW["prompt"]}]).problems
+    problem_files.write(tmp_path / "again.jsonl", [asked])
+    assert read(tmp_path / "again.jsonl").problems == (asked,)
+    assert json.loads(asked.prompt) == AUTHORS_ROW["prompt"]
+    assert [p.prompt for p in problem_files.FORMAT.read([row, row | {"id": "b", "prompt": "Add."}]).problems] == [
+        "",
+        "",
+    ]
+    for prompt in ([{"role": "user"}], ["Add."], [{"role": "user", "content": 1}]):
+        (refusal,) = problem_files.FORMAT.read([row | {"prompt": prompt}]).refused
+        assert refusal.reason == "prompt is not a conversation: a list of {role, content}"
 
 
 @pytest.mark.parametrize(

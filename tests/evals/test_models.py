@@ -8,11 +8,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from scripted import PROMPTS, TOKENIZER, Scripted
 
+from codea1_jax.config import Template, Templates
 from codea1_jax.errors import UserError
 from codea1_jax.evals.answers import endpoint
 from codea1_jax.evals.answers.endpoint import EndpointError, find_endpoint, messages
 from codea1_jax.evals.answers.requests import conversation_request, next_test_request, program_requests, suite_request
-from codea1_jax.game.players import PolicyPlayer, TextPlayer
+from codea1_jax.game.players import PolicyPlayer, TextPlayer, program_prompt
 from codea1_jax.game.prompts import SCRIPT_BEGUN, chat_prompts
 from codea1_jax.rollout import Sampling
 from data_pipeline import Problem
@@ -49,6 +50,22 @@ def test_bigcodebenchs_problems_are_asked_for_as_their_benchmark_does_and_read_t
     player = PolicyPlayer(Scripted({prompt: texts}), prompts, TOKENIZER.decode)
     ((_, written),) = player.programs([request])
     assert [each.program for each in written] == [code] * 3
+
+
+def test_a_problem_is_asked_by_its_own_conversation_and_an_endpoint_by_a_users_templates():
+    own = [{"role": "user", "content": "Add 1, please."}]
+    problem = replace(PROBLEM, prompt=json.dumps(own))
+    prompts = chat_prompts(TOKENIZER, 8, own=True)
+    player = PolicyPlayer(Scripted({TOKENIZER.encode_chat(own): ["a", "b"]}), prompts, TOKENIZER.decode)
+    ((_, written),) = player.programs(program_requests([problem], 2))
+    assert [each.response.text for each in written] == ["a", "b"]
+    assert program_prompt(prompts, PROBLEM) == program_prompt(chat_prompts(TOKENIZER, 8), problem)  # ours
+    mine = Templates(code=Template(user="Now {question}"))
+    (request,) = program_requests([problem], 1)
+    assert messages(request, 8, mine) == [{"role": "user", "content": f"Now {PROBLEM.question}"}]
+    assert program_prompt(chat_prompts(TOKENIZER, 8, templates=mine), problem) == TOKENIZER.encode_chat(
+        messages(request, 8, mine)
+    )
 
 
 def test_small_models_continue_the_tests_written_before():

@@ -2,8 +2,10 @@
 
 import pytest
 
-from codea1_jax.config import Config, load
-from codea1_jax.game.prompts import BRANCHES, SUSPECT, code_messages
+from codea1_jax.config import Config, PromptsConfig, Template, Templates, load
+from codea1_jax.errors import UserError
+from codea1_jax.game.prompts import BRANCHES, SUSPECT, code_messages, script_messages
+from codea1_jax.game.prompts import test_function_messages as function_messages
 from codea1_jax.game.prompts import test_messages as suite_messages
 
 QUESTION = "Add one.\n>>> f(1)\n2"
@@ -55,3 +57,85 @@ def test_the_short_prompt_suspects_nobody(program):
 @pytest.mark.parametrize(("preset", "short"), [("1.5b/a1", False), ("1.5b/sft", True), ("1.5b/a1_from_sft", True)])
 def test_sft_and_what_starts_from_it_are_asked_shortly(preset, short):
     assert load(Config, preset, ()).method.asks_shortly == short
+
+
+# --- a user's templates -----------------------------------------------------------------------------------
+
+TEMPLATES = r"""
+code: {system: "Be {{brief}}.", user: "Write {entry_point}: {question}"}
+test: {user: "{suite_size} asserts on {entry_point}.\n{question}\n{program}"}
+black_box: {user: "{suite_size} of {question}"}
+sft: {user: "{question}, {program}"}
+script: {user: "Solve {question}"}
+function: {system: "Test.", user: "{program} {description}"}
+another: {user: "One more of {entry_point}."}
+"""
+
+
+def test_a_users_templates_take_the_place_of_every_prompt_and_are_recorded_with_the_run(tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text(TEMPLATES)
+    config = load(Config, "1.5b/a1", [f"prompts.templates={file}"])
+    file.unlink()
+    again = Config.model_validate(config.model_dump(mode="json"))
+    assert again == config and load(Config, "1.5b/a1", []) != config
+    mine = again.prompts.templates
+    assert code_messages("q {x}", "f", mine) == [
+        {"role": "system", "content": "Be {brief}."},
+        {"role": "user", "content": "Write f: q {x}"},
+    ]
+    said = [
+        suite_messages("q", "f", "p\n", 8, mine),
+        suite_messages("q", "f", None, 8, mine),
+        suite_messages("q", "f", "p", 8, mine, short=True),
+        script_messages(" q ", mine),
+    ]
+    assert said == [
+        [{"role": "user", "content": text}] for text in ("8 asserts on f.\nq\np", "8 of q", "q, p", "Solve q")
+    ]
+    assert [message["content"] for message in function_messages("d", "f", "p", ["a", "b"], mine)] == [
+        *("Test.", "p d", "a", "One more of f.", "b", "One more of f."),
+    ]
+
+
+def test_what_templates_leave_out_is_asked_by_ours():
+    mine = Templates(code=Template(user="{question}"))
+    assert suite_messages("q", "f", "p", 8, mine) == suite_messages("q", "f", "p", 8)
+    assert function_messages("d", "f", "p", ["a"], mine) == function_messages("d", "f", "p", ["a"])
+    assert told(function_messages("d", "f", "p", [])).startswith("Write a test function for `f`.")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            "code: {user: 'Write {question.id}'}",
+            "code: there is no field {question.id}; there are question, entry_point",
+        ),
+        ("code: {user: '{question!r}'}", "code: there is no field {question!}; there are"),
+        ("code: {user: '{}{question}'}", "code: there is no field {}; there are"),
+        ("code: {user: 'Write {entry_point}.'}", "code: it must show {question}"),
+        ("test: {user: '{question} {'}", "test: Single '{' encountered in format string; write {{ for a brace"),
+        ("tests: {user: '{question}'}", "unknown key prompts.templates.tests; did you mean prompts.templates.test?"),
+        ("another: {system: no, user: more}", "another.system: False is a truth value"),
+        ("another: {system: n, user: more}", "another: a conversation has its system's part at the beginning"),
+        ("- code", "templates are a mapping of code, test"),
+        ("code: [", "while parsing"),
+    ],
+)
+def test_templates_are_checked_before_anything_begins(text, line, tmp_path):
+    (tmp_path / "mine.yaml").write_text(text)
+    with pytest.raises(UserError) as caught:
+        load(Config, "1.5b/a1", [f"prompts.templates={tmp_path}/mine.yaml"])
+    assert line in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_file_of_templates_that_is_not_there_is_named():
+    with pytest.raises(UserError, match=r"^prompts.templates: none.yaml: No such file or directory$"):
+        load(Config, "1.5b/a1", ["prompts.templates=none.yaml"])
+
+
+def test_plain_texts_take_neither_templates_nor_a_datasets_prompts():
+    assert PromptsConfig.model_validate("plain") == PromptsConfig(style="plain")
+    with pytest.raises(UserError, match="prompts=plain: plain texts are neither"):
+        load(Config, "micro/a1", ["prompts.source=dataset"])

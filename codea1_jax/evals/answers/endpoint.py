@@ -16,6 +16,8 @@ from typing import Any
 
 import httpx2
 
+from codea1_jax.config import Templates
+from codea1_jax.config.prompts import OUR_TEMPLATES
 from codea1_jax.errors import UserError
 from codea1_jax.game.players import SCRIPTED, AnyRequest, ConversationRequest, ProgramRequest
 from codea1_jax.game.prompts import (
@@ -88,6 +90,7 @@ class Endpoint:
     model: str
     sampling: Sampling
     suite_size: int
+    templates: Templates = OUR_TEMPLATES
     plain: threading.Event = field(default_factory=threading.Event)
 
     def respond(self, requests: Sequence[AnyRequest]) -> Iterator[tuple[int, tuple[str, ...]]]:
@@ -108,7 +111,7 @@ class Endpoint:
         texts: list[str] = []
         while (missing := request.samples - len(texts)) > 0:
             plain = self.plain.is_set()
-            prompt = plain_text(request) if plain else messages(request, self.suite_size)
+            prompt = plain_text(request) if plain else messages(request, self.suite_size, self.templates)
             settings = self._settings(min(missing, MOST_SAMPLES), _seed(*request.stream, len(texts)))
             try:
                 choices = self._choices(prompt, settings)[:missing] or [None]
@@ -155,17 +158,19 @@ class Endpoint:
         return True
 
 
-def messages(request: AnyRequest, suite_size: int) -> list[Message]:
+def messages(request: AnyRequest, suite_size: int, templates: Templates = OUR_TEMPLATES) -> list[Message]:
     """The conversation that asks for a program, a suite, one more test, or one more test function."""
     problem = request.problem
     if isinstance(request, ConversationRequest):
-        return test_function_messages(problem.described, problem.entry_point, problem.solution, request.earlier)
+        return test_function_messages(
+            problem.described, problem.entry_point, problem.solution, request.earlier, templates
+        )
     if isinstance(request, ProgramRequest):
         if problem.source == SCRIPTED:
-            return script_messages(problem.question)
-        return code_messages(problem.question, problem.entry_point)
+            return script_messages(problem.question, templates)
+        return code_messages(problem.question, problem.entry_point, templates)
     if request.known is None:
-        return test_messages(problem.described, problem.entry_point, request.program, suite_size)
+        return test_messages(problem.described, problem.entry_point, request.program, suite_size, templates)
     assert request.program is not None  # one more test is always for a program that is shown
     return next_test_messages(problem.described, problem.entry_point, request.program, request.known)
 
@@ -180,7 +185,14 @@ def plain_text(request: AnyRequest) -> str:
     return "\n".join([f"{question}{request.program or ''}", *(request.known or ()), ""])
 
 
-def find_endpoint(address: str, model: str | None, sampling: Sampling, suite_size: int, key: str = "") -> Endpoint:
+def find_endpoint(
+    address: str,
+    model: str | None,
+    sampling: Sampling,
+    suite_size: int,
+    key: str = "",
+    templates: Templates = OUR_TEMPLATES,
+) -> Endpoint:
     """The endpoint at `address`, http://host:port with or without /v1; `model` of None is the first that it serves.
 
     `key` is sent as a bearer token. Raises UserError if there is no such address, if the key cannot be sent or if
@@ -203,7 +215,7 @@ def find_endpoint(address: str, model: str | None, sampling: Sampling, suite_siz
         if not served:
             raise UserError(f"--model: {address} serves no model; name one with --served-model")
         model = str(served[0])
-    return Endpoint(connection, model, sampling, suite_size)
+    return Endpoint(connection, model, sampling, suite_size, templates)
 
 
 def _seed(*parts: int) -> int:

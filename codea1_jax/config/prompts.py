@@ -1,0 +1,141 @@
+"""What the models are asked: our prompts, a dataset's own, or a user's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from string import Formatter
+from typing import Any, Literal
+
+import yaml
+from pydantic import Field, ValidationError, model_validator
+
+from codea1_jax.config.refusals import describe
+from codea1_jax.config.section import Section
+from codea1_jax.errors import UserError
+
+# What a template must show and what it may show besides.
+NEEDED: Mapping[str, tuple[str, ...]] = {
+    "code": ("question",),
+    "test": ("question", "program"),
+    "black_box": ("question",),
+    "sft": ("question", "program"),
+    "script": ("question",),
+    "function": ("program",),
+    "another": (),
+}
+ALLOWED: Mapping[str, tuple[str, ...]] = {
+    "code": ("entry_point",),
+    "test": ("entry_point", "suite_size"),
+    "black_box": ("entry_point", "suite_size"),
+    "sft": ("entry_point", "suite_size"),
+    "script": ("entry_point",),
+    "function": ("entry_point", "description"),
+    "another": ("entry_point",),
+}
+
+
+class Template(Section):
+    """A conversation that asks for one thing. Fields stand in braces, as in {question}; {{ is a brace."""
+
+    system: str | None = Field(default=None, description="the system's part; none: none")
+    user: str = Field(..., description="the user's part")
+
+    def fields(self) -> list[str]:
+        """The fields of both parts. Raises ValueError for a brace that is not closed."""
+        parts = [part for text in (self.system or "", self.user) for part in Formatter().parse(text)]
+        return [
+            f"{name}{'!' if conversion else ''}{spec or ''}" for _, name, spec, conversion in parts if name is not None
+        ]
+
+
+class Templates(Section):
+    """Templates in place of our prompts, given as a file; those that it leaves out are ours."""
+
+    code: Template | None = Field(
+        default=None, description="of a program, HumanEval+ and MBPP+ included; may show {question}, {entry_point}"
+    )
+    test: Template | None = Field(
+        default=None, description="of a suite; {question}, {program}, {entry_point}, {suite_size}"
+    )
+    black_box: Template | None = Field(default=None, description="of a suite without the program; as test")
+    sft: Template | None = Field(default=None, description="of a suite by method.test_prompt=short, as by sft; as test")
+    script: Template | None = Field(default=None, description="of a program of BigCodeBench; {question}")
+    function: Template | None = Field(
+        default=None, description="of UnLeakedTestBench's first test; {program}, {entry_point}, {description}"
+    )
+    another: Template | None = Field(
+        default=None, description="of each further test, without a system's part; {entry_point}"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, given: Any) -> Any:
+        """The content of a file that is named."""
+        if not isinstance(given, str):
+            return given
+        try:
+            tree = yaml.safe_load(Path(given).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            raise ValueError(f"{given}: {' '.join(str(getattr(error, 'strerror', None) or error).split())}") from error
+        if not isinstance(tree, dict):
+            raise ValueError(f"{given}: templates are a mapping of {', '.join(NEEDED)}")
+        return tree
+
+    @model_validator(mode="after")
+    def _show_what_is_needed(self) -> Templates:
+        for name, template in self.given().items():
+            needed, known = NEEDED[name], (*NEEDED[name], *ALLOWED[name])
+            try:
+                fields = template.fields()
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}; write {{{{ for a brace") from error
+            if unknown := [field for field in fields if field not in known]:
+                raise ValueError(f"{name}: there is no field {{{unknown[0]}}}; there are {', '.join(known)}")
+            if missing := [field for field in needed if field not in fields]:
+                raise ValueError(f"{name}: it must show {{{missing[0]}}}")
+        if self.another is not None and self.another.system is not None:
+            raise ValueError("another: a conversation has its system's part at the beginning; leave it out")
+        return self
+
+    def given(self) -> dict[str, Template]:
+        """Those that are not ours, by name."""
+        return {name: template for name in NEEDED if (template := getattr(self, name)) is not None}
+
+
+OUR_TEMPLATES = Templates()
+
+
+def read_templates(path: str) -> Templates:
+    """The templates of a file. Raises UserError for a file that cannot be read, or templates that cannot be used."""
+    try:
+        return Templates.model_validate(path)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        raise UserError(f"--templates: {f'{key}: ' if key else ''}{describe(first)}") from error
+
+
+class PromptsConfig(Section):
+    """What the models are asked."""
+
+    style: Literal["plain", "chat"] = Field(default="chat", description="plain text (micro), or the chat template")
+    source: Literal["ours", "dataset"] = Field(
+        default="ours",
+        description="dataset: the Code LLM is asked by each row's own `prompt`, a list of {role, content}; benchmarks "
+        "whose rows have none by ours",
+    )
+    templates: Templates = OUR_TEMPLATES
+
+    @model_validator(mode="before")
+    @classmethod
+    def _style_alone(cls, given: Any) -> Any:
+        return {"style": given} if isinstance(given, str) else given
+
+    @model_validator(mode="after")
+    def _are_chats(self) -> PromptsConfig:
+        if self.style == "plain" and (self.source == "dataset" or self.templates.given()):
+            raise ValueError(
+                "prompts=plain: plain texts are neither a dataset's nor made by templates; leave these out"
+            )
+        return self
