@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -42,7 +43,7 @@ def page(schema: type[BaseModel] = Config) -> str:
 
 
 def _section(section: ConfigSection) -> str:
-    title = section.prefix.replace("code.", "code, test: ", 1).rstrip(".: ")
+    title = re.sub(r"^code\.", "code, test: ", section.prefix).replace("templates.code", "templates").rstrip(".: ")
     lines = [f"## {title or 'The run as a whole'}", "", section.meaning, ""]
     lines += ["| key | values | default | |", "| --- | --- | --- | --- |"]
     for key in section.keys:

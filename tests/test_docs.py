@@ -233,15 +233,16 @@ def test_the_configuration_reference_is_current():
 
 
 def _keys(schema: dict, node: dict | None = None, prefix: str = "") -> Iterator[str]:
-    """Every key of the configuration, according to pydantic; code and test are alike, so only code."""
-    node = schema if node is None else node
+    """Every key of the configuration, according to pydantic; sections that are alike, such as code and test, once."""
+    node, seen = schema if node is None else node, set()
     for name, field in node["properties"].items():
         (reference,) = [each["$ref"] for each in (field, *field.get("anyOf", ())) if "$ref" in each] or [None]
-        if prefix + name == "test":
+        if reference in seen:
             continue
         if reference is None:
             yield prefix + name
         else:
+            seen.add(reference)
             yield from _keys(schema, schema["$defs"][reference.rpartition("/")[2]], f"{prefix}{name}.")
 
 

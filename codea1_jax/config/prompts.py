@@ -36,7 +36,9 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
 
 
 class Template(Section):
-    """A conversation that asks for one thing. Fields stand in braces, as in {question}; {{ is a brace."""
+    """What asks for one thing: the file of `prompts.templates` has any of code, test, black_box, sft, script, function
+    and another. Fields stand in braces, as in {question}; {{ is a brace.
+    """
 
     system: str | None = Field(default=None, description="the system's part; none: none")
     user: str = Field(..., description="the user's part")
