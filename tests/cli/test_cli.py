@@ -160,7 +160,7 @@ def test_a_model_needs_neither_plans_nor_a_layout_for_every_hardware(capsys, mon
     assert "1.5b/…_v5e" in (out := capsys.readouterr().out) and "1.5b/…_v6e" not in out
     assert cli.main(["reproduce", "code", "--model", "1.5b", "--dry-run"]) == 0
     out, err = capsys.readouterr()
-    assert "codea1 train 1.5b/a1 " in out and "about" not in err  # nothing is forecast
+    assert "codea1 train 1.5b/a1_paper " in out and "about" not in err  # nothing is forecast
 
 
 def test_ctrl_c_outside_of_training_needs_no_traceback(capsys, monkeypatch):
@@ -402,7 +402,7 @@ def test_a_table_of_a_real_size_is_prepared_trained_and_evaluated_in_order(capsy
     assert commands[0] == ["codea1", "data", "prepare", "kodcode"]
     trained = {words[2]: i for i, words in enumerate(commands) if words[1] == "train"}
     assert list(trained) == [
-        f"1.5b/{name}_v5e" for name in ("golden", "static_base", "sft", "static_sft", "a1", "static_a1")
+        f"1.5b/{name}_paper_v5e" for name in ("golden", "static_base", "sft", "static_sft", "a1", "static_a1")
     ]
     suites = {
         words[words.index("--model") + 1]: i for i, words in enumerate(commands) if words[1:3] == ["eval", "suites"]
@@ -411,16 +411,16 @@ def test_a_table_of_a_real_size_is_prepared_trained_and_evaluated_in_order(capsy
     authors = ["Qwen/Qwen2.5-Coder-1.5B-Instruct", f"{runs}/sft-seed0", f"{runs}/a1-seed0"]
     assert list(suites) == authors
     for author, method in zip(authors, ("base", "sft", "a1"), strict=True):
-        assert suites[author] < trained[f"1.5b/static_{method}_v5e"]
+        assert suites[author] < trained[f"1.5b/static_{method}_paper_v5e"]
         assert (
             f"data.golden_tests={runs}/suites-{method}-seed0/problems.jsonl"
-            in commands[trained[f"1.5b/static_{method}_v5e"]]
+            in commands[trained[f"1.5b/static_{method}_paper_v5e"]]
         )
-    assert trained["1.5b/sft_v5e"] < suites[authors[1]] and trained["1.5b/a1_v5e"] < suites[authors[2]]
+    assert trained["1.5b/sft_paper_v5e"] < suites[authors[1]] and trained["1.5b/a1_paper_v5e"] < suites[authors[2]]
     measured = [(words[4], words[words.index("--out") + 1]) for words in commands if words[1:3] == ["eval", "code"]]
     names = {"evalplus/humanevalplus", "evalplus/mbppplus", "bigcode/bigcodebench/data/v0.1.4-*"}
     assert {place for place, _ in measured} == names and len(measured) == 4 * 3
-    hours = sum(read_plans().hours[preset][1] for preset in trained)
+    hours = sum(read_plans().hours[preset.replace("_paper", "")][1] for preset in trained)
     [said] = [float(line.split()[2]) for line in forecast if "hours on v5e:4x4" in line]
     assert hours < said  # evaluations, too
     assert f"codea1: about {9 * said:,.0f}"[:-1] in forecast[-1] and forecast[-1].endswith("at 9 per hour")
@@ -451,12 +451,12 @@ def test_launched_tables_use_the_launchers_names_places_and_single_hosts(capsys)
     for words in launched:
         assert launch_cli.main([*words[3:], "--dry-run"]) == 0, words
         assert capsys.readouterr().out
-    [from_sft] = [words for words in launched if "7b/a1_from_sft_v5e" in words]
+    [from_sft] = [words for words in launched if "7b/a1_from_sft_paper_v5e" in words]
     assert "test.start=gs://mine/runs/sft-seed0-7b/run" in from_sft
     [suites] = [words for words in launched if words[5] == "suites-a1-seed0-7b"]
     options = dict(pairwise(suites))
     assert (options["--tpu"], options["--send"]) == ("v5e:2x4", "data/kodcode")
-    assert options["--eval"] == "suites --data kodcode --model gs://mine/runs/a1-seed0-7b/run --seed 0"
+    assert options["--eval"] == "suites --data kodcode --model gs://mine/runs/a1-seed0-7b/run --seed 0 --reading paper"
 
 
 @pytest.mark.parametrize(

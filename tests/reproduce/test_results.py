@@ -220,8 +220,8 @@ def test_every_method_of_the_tables_says_what_the_paper_leaves_open():
     methods = {method for table in published().values() for row in table.rows.values() for method in row}
     assert opened.methods.keys() == methods
     names = {method: [choice.name for choice in found] for method, found in opened.methods.items()}
-    assert names["base"] == [] and names["a1"] == ["questions"]
+    assert names["base"] == ["prompts"] and names["a1"][0] == "questions"
     # Whatever learns or starts from another's models depends on what those depend on.
     for method, author in (AUTHORS | STARTS).items():
         assert set(names[author]) <= set(names[method]), method
-    assert [choice.name for choice in opened.of_row(("base", "base"))] == ["collaboration"]
+    assert [choice.name for choice in opened.of_row(("base", "base"))] == ["prompts", "collaboration"]
