@@ -9,18 +9,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow
-import pyarrow.parquet
-
 from data_pipeline.problem import Loaded, Problem, Refusal
 
 Row = dict[str, Any]
 SUFFIXES = (".json", ".jsonl", ".jsonl.gz", ".parquet")
 _LONGEST_REASON = 300  # characters
-
-
-# What Arrow raises for a file or a column, and what turning its values into Python's does.
-_UNREADABLE = (pyarrow.ArrowException, OSError, ValueError, OverflowError, LookupError, ImportError)
 
 
 class BadRow(ValueError):
@@ -60,36 +53,16 @@ def _rows_of(path: Path) -> Sequence[Row | BadRow | None]:
     """The rows of a file; None for a blank line."""
     try:
         if path.name.endswith(".parquet"):
-            return _of_parquet(path)
+            from data_pipeline.parquet import rows_of_parquet  # noqa: PLC0415  few runs read any
+
+            return rows_of_parquet(path)
         if path.name.endswith((".jsonl", ".jsonl.gz")):
             return _of_lines(_bytes(path))
         if path.name.endswith(".json"):
             return _of_json(_bytes(path))
-    except (*_UNREADABLE, EOFError, zlib.error, RecursionError) as error:
-        raise ValueError(f"{path}: not readable as {path.suffix[1:]}: {_one_line(error)}") from None
+    except (OSError, ValueError, OverflowError, LookupError, EOFError, zlib.error, RecursionError) as error:
+        raise ValueError(f"{path}: not readable as {path.suffix[1:]}: {one_line(error)}") from None
     raise ValueError(f"{path}: unknown kind of file; known kinds: {', '.join(SUFFIXES)}")
-
-
-def _of_parquet(path: Path) -> list[Row]:
-    """The rows; a column that cannot be read holds the reason in each of them, for whoever needs it."""
-    with pyarrow.parquet.ParquetFile(path) as file:
-        try:
-            return list(file.read().to_pylist())
-        except _UNREADABLE:
-            columns = {name: _column(file, name) for name in file.schema_arrow.names}
-            if all(isinstance(column, BadRow) for column in columns.values()):
-                raise
-            return [
-                {name: column if isinstance(column, BadRow) else column[i] for name, column in columns.items()}
-                for i in range(file.metadata.num_rows)
-            ]
-
-
-def _column(file: pyarrow.parquet.ParquetFile, name: str) -> list[Any] | BadRow:
-    try:
-        return file.read(columns=[name]).column(0).to_pylist()
-    except _UNREADABLE as error:
-        return BadRow(f"the column {name} cannot be read: {_one_line(error)}")
 
 
 def _lines(content: bytes) -> list[Row | BadRow | None]:
@@ -141,9 +114,9 @@ def collect(
             if name in problems:
                 raise BadRow(f"row {number} has the id of an earlier row")
             problems[name] = _problem(row, read)
-            dropped += [Refusal(name, _one_line(reason)) for reason in dropped_of(row)]
+            dropped += [Refusal(name, one_line(reason)) for reason in dropped_of(row)]
         except BadRow as error:
-            refused.append(Refusal(name, _one_line(error)))
+            refused.append(Refusal(name, one_line(error)))
     return Loaded(tuple(problems.values()), tuple(refused), tuple(dropped))
 
 
@@ -238,9 +211,9 @@ def _parsed(line: bytes) -> Row | BadRow:
     try:
         return _object(json.loads(line.decode()))
     except UnicodeDecodeError as error:
-        return BadRow(f"not UTF-8: {_one_line(error)}")
+        return BadRow(f"not UTF-8: {one_line(error)}")
     except (ValueError, RecursionError) as error:  # such as a number with thousands of digits, or deeply nested lists
-        return BadRow(f"not JSON: {_one_line(error)}")
+        return BadRow(f"not JSON: {one_line(error)}")
 
 
 def _items(document: object) -> list[Row | BadRow]:
@@ -254,5 +227,6 @@ def _object(value: object) -> Row | BadRow:
     return value if isinstance(value, dict) else BadRow(f"{_KINDS[type(value)]}, not a JSON object")
 
 
-def _one_line(error: Exception | str) -> str:
+def one_line(error: Exception | str) -> str:
+    """The message of an error, cut where it is very long."""
     return " ".join(str(error).split())[:_LONGEST_REASON]
