@@ -50,7 +50,7 @@ lint: .venv/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
-	$(BIN)/shellcheck .ci/run launch/worker.sh launch/slurm.sbatch scripts/try_images.sh
+	$(BIN)/shellcheck .ci/run launch/worker.sh launch/slurm.sbatch scripts/try_images.sh scripts/first_light.sh
 
 test: lint
 	$(BIN)/pytest -n 2 --dist loadfile -m "not long and not gpu"
