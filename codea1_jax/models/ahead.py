@@ -16,7 +16,7 @@ import jax
 
 from codea1_jax.activity import report
 
-_MOST_AT_ONCE = 4  # each takes up to a few GB of the host's memory for a large model
+MOST_AT_ONCE = 4  # each takes up to a few GB of the host's memory for a large model
 _REPORT_SECONDS = 1.0
 
 
@@ -60,4 +60,4 @@ def _compile(program: Any, arguments: tuple[Any, ...]) -> None:
 
 @cache
 def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(min(_MOST_AT_ONCE, os.cpu_count() or 1), "compile")
+    return ThreadPoolExecutor(min(MOST_AT_ONCE, os.cpu_count() or 1), "compile")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 
 import numpy as np
 
 from codea1_jax.console import ShowProgress
+from codea1_jax.models.ahead import MOST_AT_ONCE, CompileAhead
 from codea1_jax.models.qwen2 import Params
 from codea1_jax.rollout.jetstream.engine import JetStreamEngine, Prompt, SampleKeys
 from codea1_jax.rollout.requests import Capacity, Sampling
@@ -21,28 +22,25 @@ def warm_up(
 ) -> None:
     """Prefills a prompt of every bucket and decodes a token with every number of columns, unless `stopped`.
 
-    The cache that this takes is freed before the Driver makes its own.
+    What comes next is being compiled meanwhile. The cache that this takes is freed before the Driver makes its own.
     """
     responses = [capacity.columns(1, bucket - capacity.block)[1] for bucket in capacity.response_buckets]
-    columns = list(product(capacity.prompt_page_buckets, responses))
-    total = len(capacity.prompt_buckets) + len(columns)
-    for done, note in enumerate(_programs(engine, params, capacity.prompt_buckets, columns)):
-        show(done, total, note)
+    programs = [*capacity.prompt_buckets, *product(capacity.prompt_page_buckets, responses)]
+    state, ahead = engine.init_decode_state(), CompileAhead()
+    for done, program in enumerate(programs):
+        show(done, len(programs), "prefill" if isinstance(program, int) else "decode")
         if stopped():
             return
-    show(total, total)
-
-
-def _programs(
-    engine: JetStreamEngine, params: Params, lengths: Sequence[int], columns: Sequence[tuple[int, int]]
-) -> Iterator[str]:
-    """Runs one program after each pause, whose value names it."""
-    state = engine.init_decode_state()
-    for length in lengths:
-        yield "prefill"
-        prompt = Prompt(np.zeros(length, np.int32), _ONE_TOKEN)
-        prefix = engine.prefill(params=params, padded_tokens=prompt, true_length=length)
-        state = engine.insert(prefix, state, slot=0)
-    for each in columns:
-        yield "decode"
-        state, _ = engine.generate(params, replace(state, columns=each))
+        for each in programs[done : done + MOST_AT_ONCE]:
+            if isinstance(each, int):
+                engine.compile_prefill(ahead, params, each)
+            else:
+                engine.compile_block(ahead, params, replace(state, columns=each))
+        ahead.wait(program)
+        if isinstance(program, int):
+            prompt = Prompt(np.zeros(program, np.int32), _ONE_TOKEN)
+            prefix = engine.prefill(params=params, padded_tokens=prompt, true_length=program)
+            state = engine.insert(prefix, state, slot=0)
+        else:
+            state, _ = engine.generate(params, replace(state, columns=program))
+    show(len(programs), len(programs))

@@ -23,6 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from codea1_jax.models.ahead import CompileAhead, shapes_of
 from codea1_jax.models.qwen2 import Params, Qwen2
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.models.tokenizer import Tokenizer
@@ -30,6 +31,7 @@ from codea1_jax.models.weights import load_params
 from codea1_jax.rollout.cache import Cache
 from codea1_jax.rollout.decode import (
     DecodedBlock,
+    Decoder,
     PackedPrompts,
     ResidentPrompts,
     Rows,
@@ -189,12 +191,22 @@ class JetStreamEngine(engine_api.Engine):
     def generate(self, params: Params, decode_state: DecodeState) -> tuple[DecodeState, BlockTokens]:
         """Samples a block for every row. Donates the state's cache."""
         state, capacity = decode_state, self._capacity
-        decoder = make_decoder(self._model, self._mesh, capacity, self._tokenizer.eos_ids, state.kind, state.columns)
-        cache, block = decoder(params, state.cache, state.prompts, state.rows, state.controls)
+        arguments = params, state.cache, state.prompts, state.rows, state.controls
+        cache, block = self._decoder(state)(*arguments)
         rows = _move_on(state.rows, block)
         slot_states = tuple(_older(state, capacity.block) for state in state.slot_states)
         after = replace(state, cache=cache, rows=rows, slot_states=slot_states, columns=self._columns(slot_states))
         return after, BlockTokens.of(block, rows, capacity.width)
+
+    def compile_prefill(self, ahead: CompileAhead, params: Params, bucket: int) -> None:
+        """Begins to compile the prefill of a bucket, by which it can be waited for."""
+        packed = shapes_of((params, self._pack_of(np.zeros(bucket, np.int32), bucket)))
+        ahead.start(bucket, prompt_pages, self._model, self._mesh, *packed)
+
+    def compile_block(self, ahead: CompileAhead, params: Params, state: DecodeState) -> None:
+        """Begins to compile a block of the state's columns, by which it can be waited for."""
+        arguments = shapes_of((params, state.cache, state.prompts, state.rows, state.controls))
+        ahead.start(state.columns, Decoder.__call__, self._decoder(state), *arguments)
 
     def get_prefix_destination_sharding(self) -> NamedSharding:
         """Where a prefix has to be for `insert`: on every device."""
@@ -236,6 +248,11 @@ class JetStreamEngine(engine_api.Engine):
     def _greedy(self, tokens: np.ndarray) -> Prompt:
         sampling = Sampling(self._capacity.response_buckets[-1], temperature=0.0)
         return Prompt(tokens, SampleKeys(sampling, np.zeros((1, 2), np.uint32)))
+
+    def _decoder(self, state: DecodeState) -> Decoder:
+        """The program for the state's next block."""
+        eos_ids = self._tokenizer.eos_ids
+        return make_decoder(self._model, self._mesh, self._capacity, eos_ids, state.kind, state.columns)
 
     def _prompt_pages(self) -> np.ndarray:
         """Every slot's own pages for a prompt, [slots, pages]."""
