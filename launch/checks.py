@@ -101,8 +101,8 @@ def _missing(source: Source, answer: Answer) -> str | None:
 
 
 def plan(job: Job, topology: str) -> tuple[Check, ...]:
-    """The run fits the memory of the devices. An evaluation makes its caches to measure, and has no plan."""
-    if job.evaluation:
+    """The run fits the memory of the devices. Without training there is no plan."""
+    if not job.trains:
         return ()
 
     def verdict(answer: Answer) -> str | None:
@@ -131,7 +131,7 @@ def expected(plan: str, topology: str, job: Job) -> str:
 
 def rehearsal(job: Job, topology: str) -> tuple[Check, ...]:
     """The run begins, stops, resumes, ends and exports: in small, on this machine."""
-    if job.evaluation:
+    if not job.trains:
         return ()
 
     def verdict(answer: Answer) -> str | None:

@@ -84,6 +84,7 @@ def _tpu_parser() -> argparse.ArgumentParser:
     parser.add_argument("--create-flag", action="append", default=[], metavar="FLAG", help="passed to gcloud create")
     parser.add_argument("--ssh-flag", action="append", default=[], metavar="FLAG", help="passed to gcloud ssh and scp")
     _add_evaluation(parser)
+    _add_proof(parser)
     _add_supervision(parser)
     return parser
 
@@ -104,7 +105,7 @@ def _tpu_steps(options: argparse.Namespace) -> Mapping[str, Step]:
         ssh_flags=tuple(options.ssh_flag),
     )
     sandbox = config.sandbox if config else SandboxConfig()
-    patience = Patience(options.poll, options.retries)
+    patience = Patience(options.poll, _retries(options))
 
     def everything() -> Sequence[Command]:
         look = tpu.describe(pod)
@@ -136,6 +137,7 @@ def _gke_parser() -> argparse.ArgumentParser:
     parser.add_argument("--service-account", default="default", help="Kubernetes account with access to the bucket")
     _add_slices(parser)
     parser.add_argument("--spot", action="store_true", help="use spot nodes")
+    _add_proof(parser)
     _add_supervision(parser)
     return parser
 
@@ -148,10 +150,10 @@ def _gke_steps(options: argparse.Namespace) -> Mapping[str, Step]:
         image=options.image,
         service_account=options.service_account,
         spot=options.spot,
-        restarts=options.retries,
+        restarts=_retries(options),
     )
     sandbox = config.sandbox if config else SandboxConfig()
-    patience = Patience(options.poll, options.retries)
+    patience = Patience(options.poll, _retries(options))
 
     def everything() -> Sequence[Command]:
         look = gke.describe(workload)
@@ -202,6 +204,7 @@ def _slurm_parser() -> argparse.ArgumentParser:
     parser.add_argument("--sbatch-flag", action="append", default=[], metavar="FLAG", help="passed to sbatch")
     parser.add_argument("--poll", type=float, default=30, metavar="SECONDS", help="time between queue checks")
     _add_gpus(parser)
+    _add_proof(parser)
     return parser
 
 
@@ -270,6 +273,10 @@ def _add_supervision(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--poll", type=float, default=30, metavar="SECONDS", help="time between status checks")
 
 
+def _retries(options: argparse.Namespace) -> int:
+    return 0 if options.proves else options.retries  # a machine that fails its tests would fail them again
+
+
 def _add_gpus(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gpus", metavar="KIND:COUNT", help="GPUs of one machine; default: the preset's hardware")
     _add_evaluation(parser)
@@ -278,6 +285,12 @@ def _add_gpus(parser: argparse.ArgumentParser) -> None:
 def _add_evaluation(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--eval", default="", metavar="ARGUMENTS", help="run `codea1 eval ARGUMENTS` on one host instead"
+    )
+
+
+def _add_proof(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--selftest", dest="proves", action="store_true", help="run `codea1 selftest` on all hosts instead, minutes"
     )
 
 
@@ -293,7 +306,10 @@ def _job(options: argparse.Namespace, needs_bucket: Sequence[str] = ()) -> tuple
     slices = getattr(options, "slices", 1)
     config = load(Config, options.preset, options.overrides) if options.preset else None
     evaluation = tuple(shlex.split(getattr(options, "eval", "")))
-    sources = sources_of(config.data) if config and not evaluation else ()
+    proves = getattr(options, "proves", False)
+    if evaluation and proves:
+        raise Refused("--selftest: an evaluation has none; drop --eval or --selftest")
+    sources = sources_of(config.data) if config and not (evaluation or proves) else ()
     job = Job(
         options.name,
         options.preset or "",
@@ -302,6 +318,7 @@ def _job(options: argparse.Namespace, needs_bucket: Sequence[str] = ()) -> tuple
         slices=slices,
         sources=sources,
         evaluation=evaluation,
+        proves=proves,
         price_per_hour=options.price_per_hour,
     )
     job.check_overrides()

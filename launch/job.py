@@ -28,7 +28,8 @@ class Job:
     """A run: its name, its preset with overrides, and where it is stored (gs://bucket/folder, or None: here).
 
     price_per_hour: of the hardware. sources: where its questions come from. evaluation: the arguments of `codea1 eval`,
-    in place of training; the preset then only tells the hardware and the judge.
+    in place of training; the preset then only tells the hardware and the judge. proves: runs `codea1 selftest` on all
+    hosts in place of training.
     """
 
     name: str
@@ -38,7 +39,13 @@ class Job:
     slices: int = 1
     sources: tuple[Source, ...] = ()
     evaluation: tuple[str, ...] = ()
+    proves: bool = False
     price_per_hour: float | None = None
+
+    @property
+    def trains(self) -> bool:
+        """Whether it is a training run, with questions, a plan and a rehearsal."""
+        return not (self.evaluation or self.proves)
 
     @property
     def directory(self) -> str:
@@ -54,12 +61,13 @@ class Job:
         """Arguments of `codea1`. Training resumes from the last checkpoint, if there is one, and so do evaluations."""
         if self.evaluation:
             return ("eval", *self.evaluation, "--out", self.directory)
+        replicas = [f"mesh.replica={self.slices}"] if self.slices > 1 else []
+        if self.proves:
+            return ("selftest", self.preset, *self.overrides, *replicas)
         own = [f"run.directory={self.directory}"]
         if self.bucket is not None:
             own.append(f"checkpoint.directory={self.folder}/checkpoints")
-        if self.slices > 1:
-            own.append(f"mesh.replica={self.slices}")
-        return ("train", self.preset, *self.overrides, *own, *more, "--resume")
+        return ("train", self.preset, *self.overrides, *own, *replicas, *more, "--resume")
 
     @property
     def copies(self) -> Mapping[Source, str]:

@@ -48,6 +48,15 @@ def test_the_manifest_is_applied_as_printed_and_has_the_right_values(cloud, caps
     assert upload["command"][-2:] == ["/work/runs/first", "gs://mine/runs/first/run"]
 
 
+def test_all_pods_prove_their_machines_once_in_place_of_training(cloud):
+    assert cloud.launch("gke", "start", *RUN, "--slices=2", "--selftest") == 0
+    specification = yaml.safe_load(cloud.manifest)["spec"]
+    assert specification["failurePolicy"]["maxRestarts"] == 0
+    (container,) = specification["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"]
+    assert container["command"] == ["codea1", "selftest", "1.5b/a1_v5e", "mesh.replica=2"]
+    assert cloud.verbs == ["kubectl apply"]
+
+
 @pytest.mark.parametrize("flags", [(), ("--slices=2", "--spot", "--retries=5", "--service-account=trainer")])
 def test_the_manifest_is_a_jobset_by_its_published_types(cloud, capsys, flags):
     """Kubeflow publishes the types of JobSet and of Kubernetes; they drop fields that they do not know."""

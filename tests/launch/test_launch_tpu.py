@@ -53,6 +53,15 @@ def test_an_evaluation_runs_in_place_of_training_with_the_packages_that_it_needs
     assert is_gone(cloud)
 
 
+def test_the_workers_are_proved_once_in_place_of_training(cloud):
+    cloud.script = Script(endings=(("exit 1", "exit 0"),))
+    assert up(cloud, "--selftest", "train.steps=3") == 1
+    [started] = [word for call in cloud.calls for word in call if "worker.sh start" in word]
+    assert started.endswith("gs://mine/runs/first runs/first selftest 1.5b/a1_v5e train.steps=3")
+    assert not any("data.source" in " ".join(call) for call in cloud.calls)
+    assert is_gone(cloud)
+
+
 def _lines(capsys) -> list[str]:
     """The printed commands, without the lines of their standard input."""
     return [line for line in capsys.readouterr().out.splitlines() if line != "EOF" and "written by" not in line]
