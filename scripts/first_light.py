@@ -121,13 +121,19 @@ class Stage:
 def table(
     machine: str,
     stages: Sequence[Stage],
-    selftest: Mapping[str, Any] | None,
+    selftest: Mapping[str, Any] | str,
     runs: Mapping[str, Sequence[Mapping[str, Any]]],
     expected: Mapping[str, Any],
 ) -> str:
-    """Markdown. runs: the lines of metrics.jsonl by preset. expected: the forecast of a step of the last of them."""
+    """Markdown.
+
+    selftest: its document, or the lines that it wrote before it was stopped. runs: metrics.jsonl by preset.
+    expected: the forecast of a step of the last of them.
+    """
     parts = [machine, _rows(("stage", "", "seconds", "at most"), map(_stage_cells, stages))]
-    if selftest is not None:
+    if isinstance(selftest, str):
+        parts += ["## codea1 selftest, not ended", f"```text\n{selftest.strip()}\n```"]
+    else:
         passed = {True: "yes", False: "**no**", None: ""}
         checks = [(c["name"], passed[c["passed"]], c["measured"], c["expected"]) for c in selftest["rows"]]
         parts += [
@@ -198,7 +204,7 @@ def _lines(file: Path) -> list[dict[str, Any]]:
 def _table_of(forecast_file: Path, stages: Path, out: Path) -> str:
     rows = [line.split("\t") for line in stages.read_text().splitlines()]
     ended = [Stage(name, int(code), int(seconds), int(limit)) for name, code, seconds, limit in rows]
-    selftest = next(iter(_lines(out / "selftest.json")), None)
+    selftest = next(iter(_lines(out / "selftest.json")), (out / "selftest.log").read_text())
     runs = {"micro/a1": _lines(out / "micro.jsonl"), ended[-1].name: _lines(out / "full.jsonl")}
     return table(describe_machine(), ended, selftest, runs, json.loads(forecast_file.read_text()))
 

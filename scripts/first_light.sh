@@ -68,9 +68,9 @@ run() {
     export packed python work checkpoints PRESET
     export -f install selftest micro full
     cd "$work"
-    stage install 90 install >"$out/install.log" 2>&1
-    stage selftest 200 selftest >"$out/selftest.json" 2>"$out/selftest.log"
-    stage micro/a1 90 micro >"$out/micro.log" 2>&1
+    stage install 60 install >"$out/install.log" 2>&1
+    stage selftest 240 selftest >"$out/selftest.json" 2>"$out/selftest.log"
+    stage micro/a1 75 micro >"$out/micro.log" 2>&1
     keep_metrics micro
     stage "$PRESET" 400 full >"$out/full.log" 2>&1
     keep_metrics full

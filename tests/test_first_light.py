@@ -29,11 +29,12 @@ def cells(markdown: str, first: str) -> list[str]:
 
 
 def test_the_last_runs_steps_stand_next_to_their_forecast():
-    written = table("a card", STAGES, None, {"1.5b": MICRO}, FORECAST)
+    written = table("a card", STAGES, "ok   judge", {"1.5b": MICRO}, FORECAST)
     assert cells(written, "part") == ["step 1", "step 2", "forecast", "last / forecast"]
     assert cells(written, "generate_code") == ["20", "0.125", "0.25", "0.5"]
     assert cells(written, "step") == ["120", "1.5", "1", "1.5"]
     assert written.startswith("a card\n")
+    assert "```text\nok   judge\n```" in written
 
 
 def test_a_run_without_a_forecast_and_one_without_a_step_are_in_the_table():
