@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: demo selftest test test-all test-rows test-cuda test-cuda-all drills images lock bench-sandbox bench-rollout bench-host bench-cycles bench-off-policy rehearse-all lint venv docs docs-links notices screenshot lab-pictures wheel clean
+.PHONY: demo selftest first-light test test-all test-rows test-cuda test-cuda-all drills images lock bench-sandbox bench-rollout bench-host bench-cycles bench-off-policy rehearse-all lint venv docs docs-links notices screenshot lab-pictures wheel clean
 
 # --- environments: .venv/base is a marker of what is installed ------------------------------------
 
@@ -105,6 +105,10 @@ plan-all: .venv/dev .venv-cuda/compiler
 # where it was stopped. WITH="key=value ..." names data that is here.
 rehearse-all: .venv/base
 	$(BIN)/python scripts/rehearse_all.py $(WITH) $(if $(PRESETS),--presets $(PRESETS))
+
+# Packs what a first run on a GPU takes where there is no network; docs/gpu.md says how it is run.
+first-light: .venv/base .venv-cuda/compiler
+	scripts/first_light.sh pack $(TO)
 
 # The forecast of this machine's own training against what it takes.
 bench-plan: .venv/base

@@ -83,8 +83,9 @@ def _tpu_parser() -> argparse.ArgumentParser:
     parser.add_argument("--send", action="append", default=[], metavar="PATH", help="also copy this to every worker")
     parser.add_argument("--create-flag", action="append", default=[], metavar="FLAG", help="passed to gcloud create")
     parser.add_argument("--ssh-flag", action="append", default=[], metavar="FLAG", help="passed to gcloud ssh and scp")
-    _add_evaluation(parser)
-    _add_proof(parser)
+    instead = parser.add_mutually_exclusive_group()
+    _add_evaluation(instead)
+    _add_proof(instead)
     _add_supervision(parser)
     return parser
 
@@ -178,6 +179,7 @@ def _gke_steps(options: argparse.Namespace) -> Mapping[str, Step]:
 def _gpu_parser() -> argparse.ArgumentParser:
     parser = _parser("gpu", "all GPUs of this machine", ("check", "start", "up"))
     _add_gpus(parser)
+    _add_evaluation(parser)
     parser.add_argument("--selftest", action="store_true", help="also run `codea1 selftest`, minutes, as a check")
     return parser
 
@@ -204,7 +206,9 @@ def _slurm_parser() -> argparse.ArgumentParser:
     parser.add_argument("--sbatch-flag", action="append", default=[], metavar="FLAG", help="passed to sbatch")
     parser.add_argument("--poll", type=float, default=30, metavar="SECONDS", help="time between queue checks")
     _add_gpus(parser)
-    _add_proof(parser)
+    instead = parser.add_mutually_exclusive_group()
+    _add_evaluation(instead)
+    _add_proof(instead)
     return parser
 
 
@@ -279,16 +283,15 @@ def _retries(options: argparse.Namespace) -> int:
 
 def _add_gpus(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gpus", metavar="KIND:COUNT", help="GPUs of one machine; default: the preset's hardware")
-    _add_evaluation(parser)
 
 
-def _add_evaluation(parser: argparse.ArgumentParser) -> None:
+def _add_evaluation(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--eval", default="", metavar="ARGUMENTS", help="run `codea1 eval ARGUMENTS` on one host instead"
     )
 
 
-def _add_proof(parser: argparse.ArgumentParser) -> None:
+def _add_proof(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--selftest", dest="proves", action="store_true", help="run `codea1 selftest` on all hosts instead, minutes"
     )
@@ -307,8 +310,6 @@ def _job(options: argparse.Namespace, needs_bucket: Sequence[str] = ()) -> tuple
     config = load(Config, options.preset, options.overrides) if options.preset else None
     evaluation = tuple(shlex.split(getattr(options, "eval", "")))
     proves = getattr(options, "proves", False)
-    if evaluation and proves:
-        raise Refused("--selftest: an evaluation has none; drop --eval or --selftest")
     sources = sources_of(config.data) if config and not (evaluation or proves) else ()
     job = Job(
         options.name,

