@@ -1,5 +1,6 @@
 """Shared by all tests: strict JAX, checked array shapes, and a compilation cache that outlives a run."""
 
+import gc
 import logging
 import os
 import signal
@@ -21,6 +22,8 @@ pytest_plugins = ["rows", "watchdog"]
 # A suite in the background or under nohup starts with signals that are ignored, and hands that on to what it starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+gc.set_threshold(100_000, 50, 100)  # compiled programs are many objects: looking through them takes a tenth of the time
 
 ROOT = Path(__file__).parent.parent
 
