@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from data_pipeline import Problem
-from data_pipeline.imports import with_imports
+from data_pipeline.imports import constants_of, with_imports
 
 PROMPT = 'from typing import List\nimport math as m\n\n\ndef f(x: int) -> List[int]:\n    """Factors."""\n'
 
@@ -119,3 +119,29 @@ def test_every_prompt_of_the_benchmarks_gives_the_imports_that_the_dataset_says_
         run(whole)
         carry[row["data_source"]] += bool(given)
     assert carry["humanevalplus"] > 2 and carry["mbppplus"] > 1
+
+
+# --- what a reference defines next to its function ----------------------------------------------------------
+
+REFERENCE = (
+    "import math\nLIMIT: int = 3\nSCALE = LIMIT + 1\ndef half(x): return x // 2\nclass Box: size = SCALE\n"
+    "def f(x): return half(x) * SCALE\nTABLE = [f(i) for i in range(3)]\ndef table(): return TABLE\nprint('hello')\n"
+    "if SCALE: UNSEEN = 1\n"
+)
+
+
+def test_a_program_may_use_what_the_reference_defines_but_nothing_that_needs_its_function():
+    whole = with_imports("def f(x): return half(x) + SCALE + Box.size", problem("?", REFERENCE), helpers=True)
+    names = run(whole)
+    assert names["f"](4) == 2 + 4 + 4
+    assert not {"TABLE", "table", "UNSEEN"} & names.keys()
+    assert "half" not in with_imports("def f(x): return x", problem("?", REFERENCE))
+    future = with_imports(f"{FUTURE}\ndef f(x): return LIMIT", problem("?", REFERENCE), helpers=True)
+    assert run(future)["f"](0) == 3
+    assert with_imports("def f(", problem("?", REFERENCE), helpers=True).endswith("def f(")
+
+
+def test_a_references_constants_are_its_plain_assignments():
+    found = {name: ast.unparse(value) for name, value in constants_of(problem("?", REFERENCE)).items()}
+    assert found == {"SCALE": "LIMIT + 1", "TABLE": "[f(i) for i in range(3)]"}
+    assert constants_of(problem("?", "def f(")) == {}

@@ -6,6 +6,7 @@ of them, or with `--record` writes the file.
 """
 
 import json
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from paper_rounds import PROGRAMS, SUITES, Outcome, Round, outcomes, rounds
 from scripted import scripted_game
 
 from codea1_jax.config import Config, load
+from codea1_jax.game.judging import submit_script
 from codea1_jax.game.programs import extract_program
 from codea1_jax.game.rollouts import Page, QuestionRollout
 from codea1_jax.game.round import RoundConfig, play_round
@@ -73,6 +75,18 @@ def test_rewards_validity_and_book_equal_the_originals_rules(pool):
     recorded = json.loads(FIXTURE.read_text())
     for number, played in enumerate(rounds(2)):
         assert [outcome.recorded() for outcome in play(pool, played)] == recorded[number]
+
+
+def test_no_program_forges_a_verdict_of_a_script(pool):
+    text = (Path(__file__).parents[1] / "sandbox" / "hostile_programs.txt").read_text()
+    forging = text.partition("##### forged verdicts #####")[2].partition("#####")[0]
+    programs = re.findall(r"^=== .+\n((?:(?!===).*\n)*)", forging, re.MULTILINE)
+    programs = ["def f(x): return x + 1", *programs]
+    pending = [submit_script(pool, program, ("f(1)", "f(2)", "f(1)"), "f", SCRIPT_SECONDS) for program in programs]
+    answers = [[outcome.value for outcome in script.result().in_script or ()] for script in pending]
+    right = ["2", "3", "2"]
+    passed = [[value == expected for value, expected in zip(own, right, strict=True)] for own in answers]
+    assert len(programs) > 30 and passed == [[True] * 3] + [[False] * 3] * (len(programs) - 1)
 
 
 def test_the_recorded_figures_are_those_of_the_rules_and_of_every_kind():

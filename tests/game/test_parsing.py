@@ -242,3 +242,20 @@ def test_names_that_are_bound_in_many_blocks_end_the_reading_of_a_suite(statemen
     names = "".join(f"a{i} = 1\n" for i in range(1_000))
     found = extract_suite(f"```python\n{names}{statement * 1_000}assert f(1) == 1\n```", "f")
     assert len(found.tests) == read
+
+
+def test_junk_counts_as_the_original_has_it_or_costs_nothing():
+    source = (
+        "assert f(1) == 1\nassert f(2) != 2\nassert f(3) in [3]\nassert f(4) > 1 > 0\nassert g(5) == 5\n"
+        "assert f(x) == 6\nassert f(7).real == 7\nassert 8 < f(8)\nassert f(9)\nassert f(010) == 8\nassert f(N) == 0\n"
+    )
+    plain = extract_suite(source, "f")
+    assert (len(plain.tests), len(plain.rejected), plain.invalid) == (1, 9, 0)
+    rules = SuiteRules(junk_counts=True, names={"N": ast.parse("[0]").body[0].value})
+    junk = extract_suite(source, "f", "paper", rules)
+    assert [(test.call, test.stated) for test in junk.tests] == [
+        *(("f(1)", "1"), ("f(2)", "2"), ("f(3)", "[3]"), ("f(4)", "1"), ("f([0])", "0")),
+    ]
+    assert junk.invalid == 2  # g(5) and f(x): the others have no call on the left, or do not parse
+    many = "\n".join(f"assert f({i}) == {i}" for i in range(40))
+    assert len(extract_suite(many, "f", "paper", rules).tests) == 40

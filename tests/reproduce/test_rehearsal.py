@@ -116,6 +116,8 @@ def test_a_row_is_prepared_trained_and_evaluated_through_a_kill(tmp_path):
     assert (line["row"], line["figure"], line["mean"], line["paper"]) == ("golden", "HumanEval+", "0.0000", "71.1500")
     assert float(line["difference"]) == -71.15
     assert "| golden | 0.0 ± 0.0; 71.15 [-71.2] | – | – | – |" in printed
+    assert "Presets: MODEL/METHOD_paper; prompts: ours; reading: paper; limits of programs: paper" in printed
+    assert "protocol of tests: paper" in printed
 
 
 def _lines(path: Path) -> list[dict]:
