@@ -27,13 +27,14 @@ Columns = dict[str, list[float | None]]
 class Run:
     """What one run contributes. `metrics` holds, for every kind of line, equally long columns by name.
 
-    ahead: whether its steps are drawn ahead (train.async_steps).
+    ahead: whether its steps are drawn ahead (train.async_steps). eval_samples: programs of a question in an evaluation.
     """
 
     name: str
     group: str
     total_steps: int | None
     ahead: bool
+    eval_samples: int | None
     config: str
     versions: Mapping[str, Any]
     summary: Mapping[str, Any]
@@ -61,8 +62,9 @@ def read_runs(run_dirs: Sequence[Path], rollout_bytes: int) -> list[Run]:
         Run(
             name=name,
             group=group,
-            total_steps=_train_setting(config, "steps"),
-            ahead=bool(_train_setting(config, "async_steps")),
+            total_steps=_setting(config, "train", "steps"),
+            ahead=bool(_setting(config, "train", "async_steps")),
+            eval_samples=_setting(config, "eval", "samples"),
             config=text,
             versions=read_document(path / VERSIONS_FILE),
             summary=read_document(path / SUMMARY_FILE),
@@ -108,9 +110,9 @@ def _seedless(config: Any) -> Any:
     return config
 
 
-def _train_setting(config: Any, name: str) -> int | None:
-    train = config.get("train") if isinstance(config, dict) else None
-    value = train.get(name) if isinstance(train, dict) else None
+def _setting(config: Any, section: str, name: str) -> int | None:
+    settings = config.get(section) if isinstance(config, dict) else None
+    value = settings.get(name) if isinstance(settings, dict) else None
     return value if isinstance(value, int) else None
 
 

@@ -41,6 +41,7 @@ def write_example_run(run_dir: Path, *, steps: int = 60, seed: int = 0, hostile:
     config = {
         "model": {"width": 96, "layers": 4},
         "rollout": {"samples": 8},
+        "eval": {"samples": 8},
         "train": {"steps": steps, "seed": seed},
     }
     (run_dir / "config.yaml").write_text(yaml.safe_dump(config))

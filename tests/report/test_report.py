@@ -135,7 +135,7 @@ def test_configuration_versions_and_summary_are_in_the_page(run_dir: Path, page:
     assert run["config"] == (run_dir / "config.yaml").read_text()
     assert run["versions"] == json.loads((run_dir / "versions.json").read_text())
     assert run["summary"] == json.loads((run_dir / "summary.json").read_text())
-    assert run["total_steps"] == 30
+    assert (run["total_steps"], run["eval_samples"]) == (30, 8)
 
 
 def test_a_run_that_just_started_is_empty_and_no_error(tmp_path: Path) -> None:

@@ -247,14 +247,14 @@ def every_title(page: webdriver.Chrome) -> list[str]:
 
 def test_no_card_shows_one_line_twice_or_only_zeros(opened):
     page = opened("one")
-    assert legend(chart(page, "Code LLM: solved problems")) == ["avg@n = pass@1", "pass@8"]
+    assert legend(chart(page, "Code LLM: solved problems")) == ["avg@8 = pass@1", "pass@8"]
     assert legend(chart(page, "Ratios clipped, Code LLM")) == ["above", "below"]  # and the dual clip is always 0
     for title in ("KL to the reference policy", "Entropy", "Gradient norm", "Learning rate"):
         assert title in shown(page)
     assert "kill rate" in one(page, "#results table").text
     assert "Learning rate: Code LLM = Test LLM" not in every_title(page)
     several = opened("several")
-    assert [title for title in shown(several) if "pass@1" in title] == ["Code LLM: solved problems: avg@n = pass@1"]
+    assert [title for title in shown(several) if "pass@1" in title] == ["Code LLM: solved problems: avg@8 = pass@1"]
 
 
 def test_dragging_zooms_into_all_charts_and_escape_shows_everything_again(opened):

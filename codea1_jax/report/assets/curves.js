@@ -1,7 +1,7 @@
 // Which curves there are. Color 0 is the Code LLM's and color 1 the Test LLM's wherever one run is shown alone.
 
 const EVALUATION_CHARTS = [
-  ["Code LLM: solved problems", "percent of samples", "%", [["eval/avg_at_n", "avg@n"], ["eval/pass_at_1", "pass@1"], ["eval/pass_at_8", "pass@8"]]],
+  ["Code LLM: solved problems", "percent of samples", "%", [["eval/avg_at_n", AVERAGE], ["eval/pass_at_1", "pass@1"], ["eval/pass_at_8", "pass@8"]]],
   ["Test LLM: valid and deadly tests", "percent", "%", [["eval/test_validity", "validity"], ["eval/kill_rate", "kill rate"]]],
   ["Test LLM: five tests per function", "percent", "%", [["eval/pass_at_5", "pass@5"], ["eval/mut_at_5", "mut@5"], ["eval/mul", "Mul"]]],
 ];
@@ -116,7 +116,7 @@ function otherCharts() {
   return kinds.flatMap((kind) =>
     metricNames(kind)
       .filter((name) => !shown.has(name) && !isBound(kind, name) && !(kind !== "eval" && name.startsWith("seconds/")))
-      .flatMap((name) => chartsOf(kind, [`${kind}: ${name}`, "", "", [[name, name]]])),
+      .flatMap((name) => chartsOf(kind, [`${kind}: ${name.replace(/avg_at_n\b/, AVERAGE)}`, "", "", [[name, name]]])),
   );
 }
 

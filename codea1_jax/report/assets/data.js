@@ -7,6 +7,10 @@ const GROUPS = [...new Set(RUNS.map((run) => run.group))].map((name) => ({
   runs: RUNS.filter((run) => run.group === name),
 }));
 
+// What the mean over an evaluation's samples is called: avg@8, if all runs draw 8.
+const DRAWN = [...new Set(RUNS.map((run) => run.eval_samples))];
+const AVERAGE = DRAWN.length === 1 && DRAWN[0] !== null ? `avg@${DRAWN[0]}` : "avg@n";
+
 /** One column of a run's lines of one kind, without the gaps: {steps, values}, and {low, high} if it has an interval. */
 function column(run, kind, name) {
   const columns = run.metrics[kind];

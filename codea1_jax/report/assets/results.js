@@ -2,7 +2,7 @@
 
 // Shown name, name in summary.json, name in an evaluation line, unit, explanation.
 const HEADLINE = [
-  ["avg@n", /^avg_at_\d+$/, "eval/avg_at_n", "%", "held-out problems solved, mean over n samples each"],
+  [AVERAGE, /^avg_at_\d+$/, "eval/avg_at_n", "%", "held-out problems solved, mean over n samples each"],
   ["test validity", /^test_validity$/, "eval/test_validity", "%", "generated tests whose stated answer is right"],
   ["kill rate", /^kill_rate$/, "eval/kill_rate", "%", "suites that kill the wrong program shown"],
   ["pass@5", /^pass_at_5$/, "eval/pass_at_5", "%", "correct tests among five asked for"],
