@@ -45,13 +45,6 @@ def add(commands: Commands) -> None:
     add_source(code, _PROGRAMS)
     code.add_argument("--n", type=positive, default=32, help="programs drawn per problem; default: %(default)s")
     code.add_argument(
-        "--limits",
-        choices=("ours", "paper", "paper_last"),
-        default="ours",
-        help="ours: four times the reference's CPU time; paper: the original's 10 seconds of the clock (BigCodeBench: "
-        "240, and 30 GiB); paper_last: 20, as in its last validation; default: %(default)s",
-    )
-    code.add_argument(
         "--audit", action="store_true", help="also count the problems whose checks pass a program that solves nothing"
     )
     code.set_defaults(run=_code)
@@ -86,6 +79,14 @@ def add(commands: Commands) -> None:
     )
     suites.set_defaults(run=_suites)
 
+    for parser in (code, both):
+        parser.add_argument(
+            "--limits",
+            choices=("ours", "paper", "paper_last"),
+            default="ours",
+            help="of a program. ours: four times the reference's CPU time; paper: the original's 10 seconds of the "
+            "clock (BigCodeBench: 240, and 30 GiB); paper_last: 20, as in its last validation; default: %(default)s",
+        )
     for parser in (code, tests, both, suites):
         add_common(parser)
 
@@ -97,9 +98,7 @@ def _code(options: argparse.Namespace) -> int:
     from codea1_jax.evals.scores.benchmark import make_benchmark
 
     def measure(task: Task, coder: Player) -> Results:
-        benchmark = make_benchmark(task.problems, task.judge)
-        if options.limits != "ours":
-            benchmark = benchmark.within(options.limits)
+        benchmark = make_benchmark(task.problems, task.judge).within(options.limits)
         results = evaluate_code(benchmark, coder, options.n, task.judge, task.journal, task.progress)
         return results | (audit_results(benchmark, task.judge, task.progress) if options.audit else {})
 
@@ -125,7 +124,7 @@ def _collaboration(options: argparse.Namespace) -> int:
     from codea1_jax.evals.scores.benchmark import make_benchmark
 
     def measure(task: Task, coder: Player, tester: Player) -> Results:
-        benchmark = make_benchmark(task.problems, task.judge)
+        benchmark = make_benchmark(task.problems, task.judge).within(options.limits)
         return evaluate_collaboration(benchmark, coder, tester, options.n, task.judge, task.journal, task.progress)
 
     sources: Sources = [("", "code", read_programs), ("test_", "test", read_tests)]

@@ -35,6 +35,7 @@ class SandboxConfig(Section):
     script_seconds: float | None = Field(
         default=None,
         gt=0,
+        le=600,
         description="CPU time of one program on all its suites and the mistake book, and of the reference on these "
         "suites, as in the original's scripts: what hangs costs all that follows, and a hanging reference the whole "
         "program; default: each call has its own time",
