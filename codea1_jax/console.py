@@ -161,14 +161,21 @@ class ShowProgress(Protocol):
 
 
 def progress_lines(title: str, clock: Callable[[], float] = time.monotonic) -> ShowProgress:
-    """Lines on standard error: for each new note, and where there is none, one in QUIET_SECONDS."""
+    """Lines on standard error: for each new note, and where there is none, one in QUIET_SECONDS, with what is left by
+    the rate since the note.
+    """
     shown_note, shown_at = "", clock()
+    first, began = 0, clock()  # how many were done when the note was new, and when that was
 
     def show(done: int, total: int, note: str = "", /) -> None:
-        nonlocal shown_note, shown_at
-        if note != shown_note or clock() - shown_at >= QUIET_SECONDS:
-            print(" ".join(filter(None, [title, f"{done}/{total}", note])), file=sys.stderr, flush=True)
-            shown_note, shown_at = note, clock()
+        nonlocal shown_note, shown_at, first, began
+        now = clock()
+        if note != shown_note:
+            first, began = done, now
+        if note != shown_note or now - shown_at >= QUIET_SECONDS:
+            left = f", {_clock_time((now - began) / (done - first) * (total - done))} left" if done > first else ""
+            print(" ".join(filter(None, [title, f"{done}/{total}", note])) + left, file=sys.stderr, flush=True)
+            shown_note, shown_at = note, now
 
     return show
 
@@ -190,9 +197,14 @@ def progress_bar(title: str, *, total: int | None = None, done: int = 0) -> Iter
     )
     with rich.progress.Progress(*columns, console=console) as bar:
         task = bar.add_task(title, total=total, completed=done, note="")
+        shown_total = total
 
         def show(done: int, total: int, note: str = "", /) -> None:
-            bar.update(task, completed=done, total=total, note=note)
+            nonlocal shown_total
+            if total != shown_total:  # something else is counted: what is left is by its own rate
+                bar.reset(task, total=total)
+                shown_total = total
+            bar.update(task, completed=done, note=note)
 
         yield show
 

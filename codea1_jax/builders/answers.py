@@ -42,14 +42,17 @@ def make_player(
     seed: int,
     reading: Reading | None = None,
     templates: Templates | None = None,
+    dtype: str | None = None,
 ) -> Player:
     """The player that `model` names: http://..., a run (runs/mine, or runs/mine@40), a model's directory, or a Hub id.
 
     A run plays with its policy of that `role`, of the newest checkpoint or of the step that is named.
-    reading, templates: None: as in the run, else the default. Raises UserError if `model` names nothing that can be
-    sampled.
+    reading, templates: None: as in the run, else the default. dtype: of parameters and computation; None: bfloat16, on
+    a CPU float32. Raises UserError if `model` names nothing that can be sampled.
     """
     if model.startswith(ENDPOINT):
+        if dtype is not None:
+            raise UserError(f"--dtype: {model} decides its own; leave --dtype out")
         endpoint = find_endpoint(model, served, sampling, SUITE_SIZE, key, templates or OUR_TEMPLATES)
         return TextPlayer(endpoint.respond, reading or "commonmark")
     run = find_run(model)
@@ -58,7 +61,7 @@ def make_player(
         source = open_source(model, None if config is None else _policy_name(config, role))
     except OSError as error:
         raise UserError(f"--model: {' '.join(str(error).split())}") from error
-    return _loaded(source, sampling, seed, config, reading, templates)
+    return _loaded(source, sampling, seed, config, reading, templates, dtype)
 
 
 def _policy_name(config: Config, role: Role) -> str:
@@ -116,10 +119,11 @@ def _loaded(
     config: Config | None,
     reading: Reading | None,
     templates: Templates | None,
+    dtype: str | None,
 ) -> PolicyPlayer:
-    """The policy over all devices; on accelerators it computes in bfloat16."""
-    dtype = jnp.dtype("float32" if jax.default_backend() == "cpu" else "bfloat16")
-    model = source.policy.model.clone(dtype=dtype, param_dtype=dtype)
+    """The policy over all devices."""
+    computed = jnp.dtype(dtype or ("float32" if jax.default_backend() == "cpu" else "bfloat16"))
+    model = source.policy.model.clone(dtype=computed, param_dtype=computed)
     devices = jax.devices()
     mesh = make_mesh(MeshConfig(), devices[: math.gcd(len(devices), model.config.hidden_size)])
     policy, tokenizer = Policy(model, source.policy.tokenizer), source.policy.tokenizer

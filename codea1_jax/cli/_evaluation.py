@@ -59,6 +59,12 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--templates", metavar="FILE", help="YAML of prompts in place of ours; default: as in the run, else ours"
     )
+    parser.add_argument(
+        "--dtype",
+        choices=["bfloat16", "float16", "float32"],
+        help="in which a model of a run or a directory computes (the authors' tests are float16's); "
+        "default: bfloat16, on a CPU float32",
+    )
     add_judge(parser)
     parser.add_argument("--out", type=Path, help="folder of the evaluation, to resume it too; default: below runs/")
     parser.add_argument("--json", action="store_true", help="print nothing but the results, on one line")
@@ -99,10 +105,10 @@ def load_data(source: str) -> Loaded:
 
 def make_pool(options: argparse.Namespace) -> SandboxPool:
     """The jails, with what the benchmarks' checks import. Raises UserError if --environment has no packages."""
-    from codea1_jax.evals.scores import benchmark, paper
+    from codea1_jax.evals.scores import benchmark, pytest_jobs
     from sandbox import SandboxPool
 
-    preload = paper.PACKAGES if getattr(options, "protocol", None) == "paper" else benchmark.PACKAGES
+    preload = pytest_jobs.PACKAGES if getattr(options, "protocol", None) in CONVERSATIONS else benchmark.PACKAGES
     if options.environment is None:
         return _working(SandboxPool(options.workers, preload=preload))
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
@@ -131,6 +137,8 @@ def describe(options: argparse.Namespace, command: str, prefixes: Sequence[str] 
 
     config: dict[str, Any] = {"command": f"eval {command}", "data": options.data}
     config |= {name: getattr(options, name) for name in ("protocol", "limits", "wrong_answers") if name in options}
+    if getattr(options, "sample", None) is not None:
+        config |= {"sample": str(options.sample), "sample_sha256": _sha256(options.sample)}
     if options.environment is not None:
         config["environment"] = str(options.environment)
     config["data_sha256"] = _sha256(*files(local_path(options.data)))
@@ -146,7 +154,7 @@ def describe(options: argparse.Namespace, command: str, prefixes: Sequence[str] 
             if samples != REFERENCE:
                 config[f"{prefix}samples_sha256"] = _sha256(Path(samples))
     if sampled:
-        names = ("n", "temperature", "top_p", "max_tokens", "seed", "reading")
+        names = ("n", "temperature", "top_p", "max_tokens", "seed", "reading", "dtype")
         config |= {name: getattr(options, name) for name in names if name in options}
         if options.templates is not None:
             config["templates"] = read_templates(options.templates).model_dump(mode="json", exclude_none=True)
@@ -187,7 +195,7 @@ def make_source(
     key = os.environ.get("OPENAI_API_KEY", "")
     model, served = getattr(options, f"{prefix}model"), getattr(options, f"{prefix}served_model")
     templates = None if options.templates is None else read_templates(options.templates)
-    return make_player(model, role, served, key, sampling, options.seed, options.reading, templates), ()
+    return make_player(model, role, served, key, sampling, options.seed, options.reading, templates, options.dtype), ()
 
 
 def account(loaded: Loaded, config: Mapping[str, Any], started: float) -> dict[str, Any]:
@@ -214,7 +222,9 @@ def print_results(results: Mapping[str, Any], folder: Path, *, as_json: bool) ->
         print(json.dumps(results))
         return DONE if measured else BAD_INPUT
     if measured:
-        print_table(results_table(results["benchmarks"]))
+        protocol = results.get("config", {}).get("protocol")
+        named = {f"{name}, protocol {protocol}" if protocol else name: v for name, v in results["benchmarks"].items()}
+        print_table(results_table(named))
         sys.stdout.flush()
     if audited := results.get("audited"):
         print("\n".join(audit_lines(audited, results["passed_by_trivial"])), file=sys.stderr)

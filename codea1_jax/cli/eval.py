@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from codea1_jax.cli._arguments import positive
@@ -59,6 +60,13 @@ def add(commands: Commands) -> None:
         "round, in one conversation; paper: the same conversation, read and scored as the authors of Code-A1 do; "
         "default: %(default)s",
     )
+    tests.add_argument(
+        "--sample",
+        type=Path,
+        metavar="FILE",
+        help="with --protocol paper: ids of the functions whose mutants count, one a line or a JSON list; default: the "
+        "authors' fixed tenth of the whole benchmark, all functions of other data",
+    )
     tests.set_defaults(run=_tests)
 
     both = kinds.add_parser("collaboration", help="of N programs, the one that passes the most generated tests")
@@ -106,14 +114,25 @@ def _code(options: argparse.Namespace) -> int:
 
 
 def _tests(options: argparse.Namespace) -> int:
+    from codea1_jax.errors import UserError
     from codea1_jax.evals.answers.samples import read_tests
-    from codea1_jax.evals.commands.official import evaluate_official, evaluate_paper
+    from codea1_jax.evals.commands.official import OFFICIAL, PAPER, evaluate_conversations
     from codea1_jax.evals.commands.tests import evaluate_tests
+    from codea1_jax.evals.scores.paper import sampled
 
-    evaluate = {"rounds": evaluate_tests, "official": evaluate_official, "paper": evaluate_paper}[options.protocol]
+    if options.sample is not None and options.protocol != "paper":
+        raise UserError(
+            "--sample: only --protocol paper counts the mutants of a sample; add that, or leave --sample out"
+        )
 
     def measure(task: Task, tester: Player) -> Results:
-        return evaluate(task.problems, tester, task.judge, task.journal, task.progress)
+        problems, judge, journal, progress = task
+        if options.protocol == "rounds":
+            return evaluate_tests(problems, tester, judge, journal, progress)
+        protocol, mutated = OFFICIAL, problems
+        if options.protocol == "paper":
+            protocol, mutated = PAPER, sampled(problems, options.sample)
+        return evaluate_conversations(problems, mutated, protocol, tester, judge, journal, progress)
 
     return _evaluate(options, "tests", "functions", [("", "test", read_tests)], measure)
 
@@ -149,7 +168,7 @@ class Task(NamedTuple):
     problems: Sequence[Problem]
     judge: Judge
     journal: Journal
-    progress: Callable[[int, int], None]
+    progress: Callable[..., None]  # (done, total, of what="...")
 
 
 def _evaluate(
@@ -173,7 +192,11 @@ def _evaluate(
     config = describe(options, kind, tuple(prefix for prefix, _, _ in sources))
     journal = Journal(folder_of(options, config), config)
     found = [make_source(options, loaded.problems, read, role, prefix) for prefix, role, read in sources]
-    with make_pool(options) as judge, progress_bar(unit) as progress:
+    with make_pool(options) as judge, progress_bar(f"eval {kind}") as show:
+
+        def progress(done: int, total: int, of_what: str = unit) -> None:
+            show(done, total, of_what)
+
         results = measure(Task(loaded.problems, judge, journal, progress), *(player for player, _ in found))
     unknown = [sample for _, samples in found for sample in samples]
     results |= {"unknown_samples": unknown} | account(loaded, config, started)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib import resources
 from typing import Any
 
@@ -31,6 +31,15 @@ class Published:
         """A figure in percent; None if the paper has none there."""
         figures = self.models.get(model, {}).get(row)
         return None if figures is None or column not in self.columns else figures[self.columns.index(column)]
+
+    def without(self, columns: Collection[str]) -> Published:
+        """The table without these columns; without figures, if none is left."""
+        kept = [i for i, column in enumerate(self.columns) if column not in columns]
+        models = {
+            model: {row: [values[i] for i in kept] for row, values in lines.items()}
+            for model, lines in (self.models if kept else {}).items()
+        }
+        return replace(self, columns=tuple(self.columns[i] for i in kept), models=models)
 
 
 def published() -> dict[str, Published]:

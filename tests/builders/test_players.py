@@ -66,6 +66,14 @@ def test_a_models_directory_writes_the_same_for_a_problem_whatever_else_is_asked
     assert programs(player, []) == []
 
 
+def test_a_model_computes_in_the_type_that_is_asked_for(directory):
+    player = make_player(str(directory), "code", None, "", SAMPLING, seed=3, dtype="float16")
+    assert {leaf.dtype for leaf in jax.tree.leaves(player.sample.__self__._params)} == {jnp.dtype("float16")}
+    assert player.sample.__self__._policy.model.dtype == jnp.dtype("float16")
+    with pytest.raises(UserError, match=r"--dtype: http://127.0.0.1:1 decides its own; leave --dtype out"):
+        make_player("http://127.0.0.1:1", "code", "m", "", SAMPLING, seed=3, dtype="float16")
+
+
 def tokens_of(written):
     return [each.response.completion.tokens for each in written]
 

@@ -12,9 +12,11 @@ from codea1_jax.evals.answers.endpoint import messages
 from codea1_jax.evals.answers.recorded import RecordedPlayer
 from codea1_jax.evals.answers.requests import conversation_request
 from codea1_jax.evals.commands.journal import Journal
-from codea1_jax.evals.commands.official import evaluate_official
-from codea1_jax.evals.scores.mutate import Mutant, mutate
-from codea1_jax.evals.scores.official import read_test, score
+from codea1_jax.evals.commands.official import OFFICIAL, evaluate_conversations
+from codea1_jax.evals.scores import pytest_jobs
+from codea1_jax.evals.scores.conversations import score
+from codea1_jax.evals.scores.mutate import mutate
+from codea1_jax.evals.scores.official import read_test, read_tests
 from codea1_jax.evals.scores.unleaked import FunctionResult, metrics_of
 from codea1_jax.game.players import ConversationRequest, TextPlayer
 from codea1_jax.game.prompts import ANOTHER_FUNCTION, chat_prompts
@@ -27,8 +29,8 @@ from sandbox import SandboxPool
 RECORDED = json.loads((Path(__file__).parents[1] / "fixtures" / "unleaked_official.json").read_text())
 QUICK = ("746", "7644", "186", "1720", "4724")  # without mutants that never end
 
-STEP = Problem("ULT/1", "One above 0.\n\ndef f(x):", "def f(x):\n    return int(x > LIMIT)", "f", ())
-STEP = replace(STEP, preamble="import math\nLIMIT = 0\n", source="ult", description="One above 0.")
+STEP = Problem("ULT/1", "One above 0.\n\ndef f(x):", "LIMIT = 0\ndef f(x):\n    return int(x > LIMIT)", "f", ())
+STEP = replace(STEP, source="ult", description="One above 0.")
 RESPONSES = (
     "```python\ndef test_f():\n    assert f(0) == 0\n```",
     "def test_f():\n    assert f(math.pi) == 1",
@@ -40,11 +42,16 @@ RESPONSES = (
 
 @pytest.fixture(scope="module")
 def pool():
-    with SandboxPool(workers=2, preload=("numpy",)) as pool:
+    with SandboxPool(workers=2, preload=("numpy", "pytest")) as pool:
         yield pool
 
 
-def silent(done, total):
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # mutants are kept below
+
+
+def silent(done, total, of_what):
     pass
 
 
@@ -60,32 +67,53 @@ class Model:
         yield from ((i, (RESPONSES[len(request.earlier)],)) for i, request in enumerate(requests))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def header_without_pandas():
+    """No function of the rows needs pandas, which is slow to import."""
+    with pytest.MonkeyPatch.context() as patch:
+        header = pytest_jobs.HEADER.replace("pandas, ", "").replace("import pandas as pd\n", "")
+        patch.setattr(pytest_jobs, "HEADER", header)
+        yield
+
+
+def scored(pool, responses):
+    """The results of functions' responses, in the order of the functions."""
+    written = {problem: read_tests(texts, problem.entry_point) for problem, texts in responses.items()}
+    found = {result.task_id: result for result in score(written, list(written), pool, silent)}
+    return [found[problem.id] for problem in responses]
+
+
 @pytest.mark.parametrize("tasks", [QUICK, pytest.param(tuple(RECORDED), marks=pytest.mark.long)], ids=["some", "all"])
-def test_verdicts_and_kills_are_those_of_the_benchmarks_own_script(pool, real_rows, tasks):
+def test_verdicts_and_kills_are_those_of_the_benchmarks_own_script(pool, real_rows, tasks, elsewhere):
+    """The script was given the tests that pass."""
     functions = {problem.id.removeprefix("ULT/"): problem for problem in read(real_rows.unleaked).problems}
     responses = {functions[task]: RECORDED[task]["responses"] for task in tasks}
-    results = score(responses, {problem: mutate(problem.solution) for problem in responses}, pool)
-    for task, result in zip(tasks, results, strict=True):
+    passing = {
+        problem: [response for response, passed in zip(texts, RECORDED[task]["passed"], strict=True) if passed]
+        for task, (problem, texts) in zip(tasks, responses.items(), strict=True)
+    }
+    for task, result, killing in zip(tasks, scored(pool, responses), scored(pool, passing), strict=True):
         known = RECORDED[task]
-        passed = [outcome == "correct" for outcome in result.outcomes]
-        assert (task, passed, result.mutants, result.killed) == (
-            *(task, known["passed"], known["mutants"], known["killed"]),
-        )
+        assert (task, [outcome == "correct" for outcome in result.outcomes]) == (task, known["passed"])
+        assert (task, killing.mutants, killing.killed) == (task, known["mutants"], known["killed"])
+        assert result.mutants == (known["mutants"] if all(known["passed"]) else 0)
 
 
 @pytest.mark.filterwarnings("ignore::SyntaxWarning")  # of mutants such as `x is 10`
-def test_verdicts_and_kills_are_those_of_python(pool, own_row_files):
-    """On functions without mutants that never end; every test of the rows is a response of its own."""
-    functions = [problem for problem in read(own_row_files.unleaked).problems if "while" not in problem.solution][::3]
-    responses = {f: [f"def test_it():\n    {line}" for line in f.check.splitlines()] for f in functions}
-    mutants = {function: mutate(function.solution) for function in functions}
-    assert len(functions) == 3
-    for function, result in zip(functions, score(responses, mutants, pool), strict=True):
-        passed = [holds(function.preamble + function.solution, response) for response in responses[function]]
-        right = [response for response, holding in zip(responses[function], passed, strict=True) if holding]
-        changed = [function.preamble + mutant.program for mutant in mutants[function]]
-        killed = sum(not all(holds(program, response) for response in right) for program in changed)
-        assert [outcome == "correct" for outcome in result.outcomes] == passed, function.id
+def test_verdicts_and_kills_are_those_of_python(pool, own_row_files, elsewhere):
+    """On functions without mutants that never end; every test of the rows that holds is a response of its own."""
+    functions = [problem for problem in read(own_row_files.unleaked).problems if "while" not in problem.solution]
+    header = "import math, re, string\nimport numpy as np\nfrom typing import *\n"
+    tests = {f: [f"def test_it():\n    {line}" for line in f.check.splitlines()] for f in functions}
+    responses = {f: [test for test in tests[f] if holds(header + f.solution, test)] for f in functions}
+    responses = {f: texts for f, texts in responses.items() if texts}
+    functions = list(responses)[::3]
+    responses = {f: responses[f] for f in functions}
+    assert len(functions) > 1
+    for function, result in zip(functions, scored(pool, responses), strict=True):
+        changed = [header + mutant.program for mutant in mutate(function.solution)]
+        killed = sum(not all(holds(program, response) for response in responses[function]) for program in changed)
+        assert set(result.outcomes) == {"correct"}, function.id
         assert (result.mutants, result.killed) == (len(changed), killed), function.id
 
 
@@ -133,38 +161,44 @@ def test_the_conversation_shows_the_function_once_and_then_every_response():
         PROMPTS.test_function(STEP.description, "f", STEP.solution, (), False)
 
 
-def test_figures_follow_from_five_responses_and_an_interrupted_evaluation_resumes(pool, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # mutants are kept below
+def test_figures_follow_from_five_responses_and_an_interrupted_evaluation_resumes(pool, tmp_path, elsewhere):
     model = Model()
-    broken = replace(STEP, id="ULT/2", solution="import nothing_of_this_name\ndef f(x):\n    return x")
-    whole = evaluate_official([STEP, broken], model.player, pool, Journal(tmp_path / "out", {}), silent)
-    assert [request.earlier for request in model.asked] == [RESPONSES[:k] for k in range(5)]
+    other = replace(STEP, id="ULT/2", solution="import nothing_of_this_name\ndef f(x):\n    return x")
+
+    def evaluate(player, folder):
+        return evaluate_conversations([STEP, other], [STEP, other], OFFICIAL, player, pool, Journal(folder, {}), silent)
+
+    whole = evaluate(model.player, tmp_path / "out")
+    assert [request.earlier for request in model.asked] == [RESPONSES[:k] for k in range(5) for _ in range(2)]
+    assert not any(request.cut for request in model.asked)
     found = whole["benchmarks"]["tests"]
-    assert (found["problems"], found["sound"]) == (2, 1)
+    assert (found["problems"], found["mutated"], found["entered"]) == (2, 2, 0)
     assert found["pass_at_5"]["value"] == pytest.approx(100 * 3 / 10)
-    assert found["mut_at_5"]["value"] == pytest.approx(2 * found["mut_at_5_all"]["value"])
+    assert "mut_at_5" not in found
     begun = Journal(tmp_path / "begun", {})
     begun.add("responses.jsonl", Journal(tmp_path / "out", {}).lines("responses.jsonl")[:3])
     again = Model()
-    assert evaluate_official([STEP, broken], again.player, pool, begun, silent) == whole
-    assert [len(request.earlier) for request in again.asked] == [3, 4]
+    assert evaluate(again.player, tmp_path / "begun") == whole
+    assert [len(request.earlier) for request in again.asked] == [1, 2, 2, 3, 3, 4, 4]
 
 
-def test_recorded_asserts_are_test_functions_and_what_is_missing_is_none(pool, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_recorded_asserts_are_test_functions_and_what_is_missing_is_none(pool, tmp_path, elsewhere):
     recorded = RecordedPlayer(tests_of={STEP.id: ("assert f(0) == 0\nassert f(3) == 1", "assert f(1) == 0")})
-    evaluate_official([STEP], recorded, pool, Journal(tmp_path / "out", {}), silent)
+    evaluate_conversations([STEP], [STEP], OFFICIAL, recorded, pool, Journal(tmp_path / "out", {}), silent)
     (line,) = Journal(tmp_path / "out", {}).lines("results.jsonl")
     assert line["outcomes"] == ["correct", "wrong", "none", "none", "none"]
 
 
-def test_a_mutant_that_never_ends_is_killed_and_wrong_tests_kill_nothing(pool):
-    mutants = [Mutant("op", i, f"def f(x):\n    {body}") for i, body in enumerate(["while True: pass", "return 0"])]
-    (result,) = score({STEP: RESPONSES}, {STEP: mutants}, pool)
-    assert result.outcomes == ("correct", "correct", "wrong", "none", "correct")
-    assert result.killed == 2
-    (result,) = score({STEP: RESPONSES[2:4]}, {STEP: mutants}, pool)
-    assert (result.outcomes, result.killed) == (("wrong", "none"), 0)
+def test_a_function_enters_with_all_its_tests_which_may_have_one_name(pool, elsewhere):
+    right = [f"```python\ndef test_f():\n    assert f({x}) == {int(x > 0)}\n```" for x in (0, 1, 2, 3, 4)]
+    ((whole,), (short,), (half,)) = (
+        scored(pool, {STEP: texts}) for texts in (right, [*right[:4], "no test"], [*right[:4], "def test_f(x): ..."])
+    )
+    assert (whole.outcomes, whole.mutants) == (("correct",) * 5, len(mutate(STEP.solution)))
+    zero, one = (scored(pool, {STEP: [text] * 5})[0].killed for text in right[:2])
+    assert max(zero, one) < whole.killed  # each alone kills fewer
+    assert (short.outcomes[-1], short.mutants) == ("none", 0)
+    assert (half.outcomes[-1], half.mutants) == ("wrong", 0)
 
 
 @pytest.mark.parametrize(

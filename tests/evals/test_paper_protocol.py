@@ -7,21 +7,33 @@ from pathlib import Path
 import pytest
 from scripted import TOKENIZER
 
+from codea1_jax.errors import UserError
 from codea1_jax.evals.answers.requests import conversation_request
 from codea1_jax.evals.commands.journal import Journal
-from codea1_jax.evals.commands.official import evaluate_paper
-from codea1_jax.evals.scores import paper
-from codea1_jax.evals.scores.mutate import mutate
-from codea1_jax.evals.scores.paper_tests import collected, read_test
+from codea1_jax.evals.commands.official import PAPER, evaluate_conversations
+from codea1_jax.evals.scores import paper, pytest_jobs
+from codea1_jax.evals.scores.conversations import WrittenTests, score
+from codea1_jax.evals.scores.mutants import make_mutants
+from codea1_jax.evals.scores.mutate import UNMADE, mutate
+from codea1_jax.evals.scores.paper_tests import read_test
+from codea1_jax.evals.scores.pytest_jobs import TestModules, pytest_job, read_run
 from codea1_jax.game import prompts
 from codea1_jax.game.players import TextPlayer
 from codea1_jax.game.prompts import chat_prompts
 from data_pipeline import Problem
 from sandbox import SandboxPool
 
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 # Responses of ours, each with what the authors' own script (Aoshining/UnLeakedTestBench, commit 6132139) read from it
 # when it was run by hand.
-READ = json.loads((Path(__file__).parents[1] / "fixtures" / "unleaked_paper_reading.json").read_text())
+READ = json.loads((FIXTURES / "unleaked_paper_reading.json").read_text())
+# Functions of ours with five responses each, and what the authors' scripts made of them (the same commit, cosmic-ray
+# 8.7.0, pytest 9.2.0) when they were run by hand, with 10 for 3,909 functions in the denominator.
+SCORED = json.loads((FIXTURES / "unleaked_paper_scores.json").read_text())
+# Functions and tests of ours with cosmic-ray's own verdicts: scripts/record_cosmic_ray.py.
+VERDICTS = json.loads((FIXTURES / "cosmic_ray_verdicts.json").read_text())
+SECONDS = 3.0  # cosmic-ray waits for 10; of these mutants, those that end do so in a few hundredths
+QUICK = ("is_leap", "load_point", "decode", "save", "greet")  # few mutants that never end
 
 STEP = Problem("ULT/1", "One above 0.", "def f(x):\n    return int(x > 0)", "f", (), source="ult", description="One.")
 RIGHT = tuple(f"```python\nassert f({x}) == {int(x > 0)}\n```" for x in (0, 1, 2, -1, 5))
@@ -29,24 +41,35 @@ RIGHT = tuple(f"```python\nassert f({x}) == {int(x > 0)}\n```" for x in (0, 1, 2
 
 @pytest.fixture(scope="module", autouse=True)
 def header_without_pandas():
-    """The jail's Python need not have pandas for these tests."""
+    """None of these functions needs pandas, which is slow to import."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            paper,
-            "HEADER",
-            paper.HEADER.replace("import numpy, pandas", "import numpy").replace("import pandas as pd\n", ""),
-        )
+        header = pytest_jobs.HEADER.replace("pandas, ", "").replace("import pandas as pd\n", "")
+        patch.setattr(pytest_jobs, "HEADER", header)
         yield
 
 
 @pytest.fixture(scope="module")
 def pool():
-    with SandboxPool(workers=2, preload=("numpy",)) as pool:
+    with SandboxPool(workers=2, preload=("numpy", "pytest")) as pool:
         yield pool
 
 
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # mutants are kept below
+
+
+def silent(done, total, of_what):
+    pass
+
+
+def function(entry_point, code):
+    return Problem(f"ULT/{entry_point}", "?", code, entry_point, (), source="ult", description="?")
+
+
 def scored(pool, responses, problem=STEP, mutated=True):
-    (result,) = paper.score({problem: responses}, [problem] if mutated else [], pool)
+    written = {problem: paper.read_tests(responses, problem.entry_point)}
+    (result,) = score(written, [problem] if mutated else [], pool, silent)
     return result
 
 
@@ -56,16 +79,58 @@ def test_a_response_is_read_as_by_the_authors_script(number):
     assert read_test(response, "f", number).strip() == expected.strip()
 
 
-def test_only_functions_that_pytest_can_run_are_tests():
-    module = (
-        "def test_a(): ...\ndef test_b(x): ...\ndef test_c(x=1, *, y=2): ...\ndef helper(): ...\ndef test_a(y): ..."
-    )
-    assert collected(module) == {"test_a": False, "test_b": False, "test_c": True}
+@pytest.mark.parametrize(
+    "names",
+    [QUICK, pytest.param(tuple(each["entry_point"] for each in VERDICTS), marks=pytest.mark.long)],
+    ids=["some", "all"],
+)
+def test_every_mutant_ends_as_with_cosmic_ray(pool, names):
+    functions = [each for each in VERDICTS if each["entry_point"] in names]
+    for each in functions:
+        mutants = mutate(each["code"])
+        tests = TestModules({"test.py": "\n\n".join(each["tests"])}, ())
+        runs = [pool.submit(pytest_job(mutant.program, tests, SECONDS, "-x")) for mutant in mutants]
+        found: dict[str, str] = {}
+        for mutant, run in zip(mutants, runs, strict=True):
+            survives = read_run(run.result(), tests).succeeded
+            found[mutant.operator] = found.get(mutant.operator, "") + ("s" if survives else "k")
+        expected = {name: "".join("s" if o == "s" else "k" for o in all_) for name, all_ in each["verdicts"].items()}
+        assert found == expected, each["entry_point"]
 
 
-@pytest.fixture(autouse=True)
-def elsewhere(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # mutants are kept below
+def test_the_recorded_mutants_are_of_every_operator_and_end_in_every_way():
+    operators = {name for each in VERDICTS for name in each["verdicts"]}
+    assert len(VERDICTS) == 20 and len(operators) >= 180
+    assert {outcome for each in VERDICTS for all_ in each["verdicts"].values() for outcome in all_} == set("ksti")
+
+
+def test_a_mutant_that_cosmic_ray_cannot_make_is_killed():
+    tried = "def f(x):\n    try:\n        return x\n    except {}:\n        return 0"
+    plain, dotted = (mutate(tried.format(kinds)) for kinds in ("(ValueError, KeyError)", "(json.Error, KeyError)"))
+    made = [[m.program != UNMADE for m in mutants if "Exception" in m.operator] for mutants in (plain, dotted)]
+    assert made == [[True, True], [False, True]]
+
+
+@pytest.mark.long
+def test_pass_at_5_and_mut_at_5_are_the_authors_scripts_to_the_last_digit(pool, tmp_path):
+    problems = [function(each["entry_point"], each["code"]) for each in SCORED["functions"]]
+    responses = {problem.id: each["responses"] for problem, each in zip(problems, SCORED["functions"], strict=True)}
+
+    def respond(requests):
+        yield from ((i, (responses[request.problem.id][len(request.earlier)],)) for i, request in enumerate(requests))
+
+    journal = Journal(tmp_path / "out", {})
+    found = evaluate_conversations(problems, problems, PAPER, TextPlayer(respond), pool, journal, silent)
+    measured = found["benchmarks"]["tests"]
+    lines = {line["task_id"]: line for line in journal.lines("results.jsonl")}
+    for problem, each in zip(problems, SCORED["functions"], strict=True):
+        line = lines[problem.id]
+        assert (line["outcomes"].count("correct"), line["mutants"], line["killed"]) == (
+            *(each["passed"], each["mutants"], each["killed"]),
+        ), problem.id
+    assert measured["pass_at_5"]["value"] == pytest.approx(SCORED["pass_at_5"], abs=1e-9)
+    assert measured["mut_at_5"]["value"] == pytest.approx(SCORED["mut_at_5"], abs=1e-9)
+    assert measured["mul"]["value"] == pytest.approx(SCORED["pass_at_5"] * SCORED["mut_at_5"] / 100, abs=1e-9)
 
 
 @pytest.mark.filterwarnings("ignore::SyntaxWarning")
@@ -76,7 +141,7 @@ def test_a_function_enters_with_all_its_tests_and_they_kill_together(pool):
     for mutant in mutate(STEP.solution):
         names: dict = {}
         exec(f"{mutant.program}\n{module}", names)
-        killed += any(fails(names[name]) for name in collected(module))
+        killed += any(fails(names[f"test_f_{i}"]) for i in range(5))
     assert result.outcomes == ("correct",) * 5
     assert (result.mutants, result.killed) == (len(mutate(STEP.solution)), killed)
     assert killed > 0
@@ -91,19 +156,44 @@ def fails(test):
 
 
 @pytest.mark.parametrize(
-    ("last", "passed"),
+    ("last", "passed", "enters"),
     [
-        ("```python\nassert f(1) == 0\n```", 4),
-        ("no test", 4),
-        ("```python\nimport nothing_of_this_name\nassert f(1) == 1\n```", 4),  # inside the function: it fails alone
-        ("```python\nnothing_of_this_name\ndef check():\n    assert f(1) == 1\n```", 0),  # the module does not load
-        ("```python\ndef helper(x):\n    return x\ndef test_it():\n    assert f(helper(1)) == 1\n```", 4),
+        ("```python\nassert f(1) == 0\n```", 4, False),
+        ("no test", 4, False),
+        ("```python\nimport nothing_of_this_name\nassert f(1) == 1\n```", 4, False),  # inside the function: alone
+        ("```python\nnothing_of_this_name\ndef check():\n    assert f(1) == 1\n```", 0, False),  # nothing loads
+        ("```python\ndef helper(x):\n    return x\ndef test_it():\n    assert f(helper(1)) == 1\n```", 4, False),
+        ("def test_f(monkeypatch, tmp_path):\n    assert f(1) == 1", 5, True),  # pytest's own fixtures
+        ("def test_f(unknown):\n    assert f(1) == 1", 4, False),  # an error, not a failure
+        ("```python\ndef check():\n    pytest.skip()\n    assert f(1) == 0\n```", 4, True),
+        ("```python\ndef any_name():\n    assert f(1) == 1\n```", 5, True),
+        ("```python\ntest_more = lambda: None\ndef any_name():\n    assert f(1) == 1\n```", 6, True),
+        ("```python\n@pytest.mark.parametrize('x', [1, 2, 3])\ndef check(x):\n    assert f(x) == 1\n```", 7, True),
     ],
 )
-def test_one_test_that_does_not_pass_keeps_the_function_out(pool, last, passed):
+def test_a_function_enters_if_pytest_succeeds_and_every_test_that_passes_counts(pool, last, passed, enters):
     result = scored(pool, (*RIGHT[:4], last))
     assert result.outcomes.count("correct") == passed
-    assert (result.mutants, result.kill_rate) == (0, None)
+    assert (result.mutants > 0) == enters
+
+
+def test_tests_run_together_as_in_one_process(pool):
+    """Here the second test passes after the first alone, which fills the default argument."""
+    kept = function("f", "def f(x, seen=[]):\n    seen.append(x)\n    return len(seen)")
+    assert scored(pool, [f"assert f({n}) == {n}" for n in range(1, 6)], kept).outcomes.count("correct") == 0
+    fenced = [f"```python\nassert f(0) == {n}\n```" for n in range(1, 6)]
+    assert scored(pool, fenced, kept).outcomes == ("correct",) * 5
+
+
+def test_tests_that_take_too_long_together_pass_none_and_slow_ones_keep_the_function_out(pool, monkeypatch):
+    from codea1_jax.evals.scores import conversations
+
+    monkeypatch.setattr(conversations, "LONGEST", 0.4)
+    slow = scored(pool, (*RIGHT[:4], "```python\nimport time\ntime.sleep(0.5)\nassert f(1) == 1\n```"))
+    assert (slow.outcomes.count("correct"), slow.mutants) == (5, 0)
+    monkeypatch.setattr(conversations, "ON_FUNCTION", 0.5)
+    endless = scored(pool, (*RIGHT[:4], "```python\nwhile True: pass\nassert f(1) == 1\n```"))
+    assert (endless.outcomes.count("correct"), endless.mutants) == (0, 0)
 
 
 def test_functions_outside_the_sample_have_no_mutants(pool):
@@ -112,10 +202,35 @@ def test_functions_outside_the_sample_have_no_mutants(pool):
 
 def test_the_fixed_tenth_is_of_the_whole_benchmark_alone():
     whole = [replace(STEP, id=f"ULT/{number}") for number in range(paper.FUNCTIONS)]
-    tenth = paper.fixed_tenth(whole)
+    tenth = paper.sampled(whole)
     assert len({problem.id for problem in tenth}) == 390
     assert tenth[0].id == "ULT/8"
-    assert paper.fixed_tenth(whole[:10]) == whole[:10]
+    assert paper.sampled(whole[:10]) == whole[:10]
+
+
+@pytest.mark.parametrize("text", ["ULT/3\n\ntask_1\nULT/3\n", '["ULT/3", "task_1"]'])
+def test_another_sample_is_named_by_ids_or_places(tmp_path, text):
+    some = [replace(STEP, id=f"ULT/{number}") for number in (5, 4, 3)]
+    (tmp_path / "ids").write_text(text)
+    assert [problem.id for problem in paper.sampled(some, tmp_path / "ids")] == ["ULT/3", "ULT/4"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("ULT/5\ntask_9\nULT/8", "has no function 'task_9', and 1 more; write ids such as ULT/5, or task_0 to task_0"),
+        ("[1, 2]", "must be of texts"),
+        ("[1, ", "not JSON"),
+        ("\n", "names no function"),
+        (None, "No such file"),
+    ],
+)
+def test_a_sample_that_does_not_fit_is_refused_in_one_line(tmp_path, text, message):
+    if text is not None:
+        (tmp_path / "ids").write_text(text)
+    with pytest.raises(UserError, match=message) as error:
+        paper.sampled([replace(STEP, id="ULT/5")], tmp_path / "ids")
+    assert "\n" not in str(error.value)
 
 
 def test_figures_are_over_all_functions_and_an_interrupted_evaluation_resumes(pool, tmp_path):
@@ -125,13 +240,22 @@ def test_figures_are_over_all_functions_and_an_interrupted_evaluation_resumes(po
     def respond(requests):
         for i, request in enumerate(requests):
             assert request.cut
+            assert "</think>" not in "".join(request.earlier)
             response = (
                 "no test" if request.problem is wrong and len(request.earlier) > 2 else RIGHT[len(request.earlier)]
             )
-            yield i, (response,)
+            yield i, (f"<think>\nassert f(1) == 3\n</think>\n{response}",)
 
     problems = [STEP, broken, wrong]
-    whole = evaluate_paper(problems, TextPlayer(respond), pool, Journal(tmp_path / "out", {}), lambda done, total: None)
+    shown: list[tuple[int, int, str]] = []
+
+    def evaluate(folder):
+        journal = Journal(tmp_path / folder, {})
+        return evaluate_conversations(
+            problems, problems, PAPER, TextPlayer(respond), pool, journal, lambda *how_far: shown.append(how_far)
+        )
+
+    whole = evaluate("out")
     found = whole["benchmarks"]["tests"]
     assert found["pass_at_5"]["value"] == pytest.approx(100 * (5 + 0 + 3) / 15)
     result = scored(pool, RIGHT)
@@ -139,9 +263,23 @@ def test_figures_are_over_all_functions_and_an_interrupted_evaluation_resumes(po
     assert found["mul"]["value"] == pytest.approx(found["pass_at_5"]["value"] * found["mut_at_5"]["value"] / 100)
     assert (found["problems"], found["mutated"], found["entered"]) == (3, 3, 1)
     assert "mut_at_5_all" not in found
+    assert shown == [
+        *((done, 3, "functions") for done in (1, 2, 3)),
+        (1, 1, "functions mutated"),
+        *((done, result.mutants, "mutants") for done in range(1, result.mutants + 1)),
+    ]
     begun = Journal(tmp_path / "begun", {})
     begun.add("responses.jsonl", Journal(tmp_path / "out", {}).lines("responses.jsonl")[:4])
-    assert evaluate_paper(problems, TextPlayer(respond), pool, begun, lambda done, total: None) == whole
+    begun.add("results.jsonl", Journal(tmp_path / "out", {}).lines("results.jsonl")[:1])
+    assert evaluate("begun") == whole
+
+
+def test_a_function_that_cosmic_ray_cannot_mutate_does_not_enter(pool):
+    nested = function("f", f"def f(x):\n    return {'not ' * 900}x")
+    assert isinstance(make_mutants([nested.solution])[0], str)
+    written = WrittenTests(("t",), TestModules({"test.py": "def test_t(): pass"}, ("test.py::test_t",)), True)
+    (result,) = score({nested: written}, [nested], pool, silent)
+    assert (result.outcomes, result.mutants) == (("correct",), 0)
 
 
 def test_long_conversations_and_prompts_are_cut(monkeypatch):

@@ -18,6 +18,7 @@ from codea1_jax.reproduce.commands import Command, in_order
 from codea1_jax.reproduce.experiments import AUTHORS, STARTS, Figure, Row, Table, tables
 from codea1_jax.reproduce.micro_lab import COLUMNS, MicroLab
 from codea1_jax.reproduce.page import page
+from codea1_jax.reproduce.paper_lab import TESTS
 from codea1_jax.reproduce.published import Published, choices, published
 from codea1_jax.reproduce.results import Result, mean, read_table
 from codea1_jax.reproduce.write import comma_separated, latex, markdown
@@ -78,6 +79,13 @@ def test_a_table_states_how_many_checks_pass_for_nothing(tmp_path):
     stated = "humanevalplus: the checks of 3 of 160 problems pass a program that solves nothing"
     assert stated in markdown(result)
     assert stated in page([result], {}, "codea1 reproduce", {})
+
+
+def test_the_papers_figures_by_another_protocol_can_be_left_out():
+    alone = published()["alpha"].without(TESTS)
+    assert alone.columns == ("HumanEval+", "MBPP+", "BigCodeBench")
+    assert alone.models["1.5b"]["α = 0"] == [70.42, 62.10, 34.12]
+    assert published()["tests"].without(TESTS).models == {}
 
 
 def test_differences_are_paired_by_seed(result):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from multiprocessing import get_context
@@ -20,22 +20,31 @@ from codea1_jax.evals.scores.mutate import Mutant, mutants_or_reason
 from codea1_jax.files import write_atomically
 
 CACHE = Path(".cache/mutants")
+FORM = 2  # of what is kept there
 
 
 def make_mutants(
-    programs: Sequence[str], cache: Path = CACHE, workers: int | None = None
+    programs: Sequence[str],
+    cache: Path = CACHE,
+    workers: int | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[tuple[Mutant, ...] | str]:
     """The mutants of each program, or why there are none; from the cache where it knows them.
 
-    Raises UserError where cosmic-ray is not installed.
+    progress: shows how many programs are done, of how many. Raises UserError where cosmic-ray is not installed.
     """
     version = _version()
-    paths = [cache / f"{hashlib.sha256(f'{version} {program}'.encode()).hexdigest()}.json" for program in programs]
+    paths = [
+        cache / f"{hashlib.sha256(f'{version} {FORM} {program}'.encode()).hexdigest()}.json" for program in programs
+    ]
     todo = {program: path for program, path in zip(programs, paths, strict=True) if not path.exists()}
     if todo:
         with ProcessPoolExecutor(workers, get_context("spawn")) as processes:
-            for path, made in zip(todo.values(), processes.map(mutants_or_reason, todo), strict=True):
-                write_atomically(path, json.dumps(made if isinstance(made, str) else list(map(asdict, made))))
+            made = processes.map(mutants_or_reason, todo)
+            for done, (path, mutants) in enumerate(zip(todo.values(), made, strict=True), start=1):
+                text = json.dumps(mutants if isinstance(mutants, str) else list(map(asdict, mutants)))
+                write_atomically(path, text)
+                progress(done, len(todo))
     return [_read(path) for path in paths]
 
 

@@ -16,15 +16,23 @@ _BLOCK = re.compile(r"```python(.*?)```", re.DOTALL)
 _WRONG = "def {name}():\n    assert 1 == 0"
 
 
+def spoken(response: str) -> str:
+    """The response without what was thought before it."""
+    return response.split("</think>")[1] if "</think>" in response else response
+
+
+def named(entry_point: str, number: int) -> str:
+    """What the first function of a response's test is called."""
+    return f"test_{entry_point}_{number}"
+
+
 def read_test(response: str, entry_point: str, number: int) -> str:
-    """Module text with one test: its first function is called `test_ENTRY_POINT_NUMBER`.
+    """Module text with one test, its first function `named` so.
 
     A response in which no test can be read gives one that fails.
     """
-    name = f"test_{entry_point}_{number}"
-    if "</think>" in response:
-        response = response.split("</think>")[1]
-    statements = _first_test(textwrap.dedent(_relevant(response, entry_point)), entry_point)
+    name = named(entry_point, number)
+    statements = _first_test(textwrap.dedent(_relevant(spoken(response), entry_point)), entry_point)
     if statements is None:
         return _WRONG.format(name=name)
     first = next((each for each in statements if isinstance(each, ast.FunctionDef)), None)
@@ -68,17 +76,3 @@ def _first_test(source: str, entry_point: str) -> Sequence[ast.stmt] | None:
                 del statement.body[asserts[0] + 1 :]
                 return statements[: i + 1]
     return None
-
-
-def collected(module: str) -> dict[str, bool]:
-    """The functions that pytest collects as tests, and whether it can run them: it has no fixtures for parameters."""
-    return {
-        statement.name: not _has_required(statement.args)
-        for statement in ast.parse(module).body
-        if isinstance(statement, ast.FunctionDef) and statement.name.startswith("test")
-    }
-
-
-def _has_required(arguments: ast.arguments) -> bool:
-    positional = len(arguments.posonlyargs) + len(arguments.args) - len(arguments.defaults)
-    return positional > 0 or any(default is None for default in arguments.kw_defaults)
