@@ -21,6 +21,7 @@ from codea1_jax.cli._evaluation import (
     print_results,
     set_drawing,
 )
+from codea1_jax.errors import UserError
 
 if TYPE_CHECKING:
     from codea1_jax.cli._arguments import Commands
@@ -114,7 +115,6 @@ def _code(options: argparse.Namespace) -> int:
 
 
 def _tests(options: argparse.Namespace) -> int:
-    from codea1_jax.errors import UserError
     from codea1_jax.evals.answers.samples import read_tests
     from codea1_jax.evals.commands.official import OFFICIAL, PAPER, evaluate_conversations
     from codea1_jax.evals.commands.tests import evaluate_tests
