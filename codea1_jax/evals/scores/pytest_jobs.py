@@ -14,9 +14,6 @@ from sandbox import Execution, Job, Limits
 
 PACKAGES = ("numpy", "pandas", "pytest")  # which the judge's Python needs
 MEMORY_MB = 4096
-# The scripts count seconds of the clock. Here a test may compute that long, and wait twice as long: a busy machine
-# changes no verdict.
-WALL_FACTOR = 2.0
 
 # Above a function, and above its tests.
 HEADER = """\
@@ -102,7 +99,7 @@ def pytest_job(program: str, tests: TestModules, seconds: float, *flags: str) ->
     """The tests on a program of the function, with pytest's `flags`."""
     files = {"mod.py": f"{HEADER}\n{program}"}
     files |= {name: f"{HEADER}{IMPORT_ALL}\n{text}" for name, text in tests.files.items()}
-    limits = Limits(seconds, seconds, seconds, WALL_FACTOR, MEMORY_MB)
+    limits = Limits(seconds, seconds, seconds, memory_mb=MEMORY_MB)
     arguments = ", ".join(map(repr, flags))
     return Job(f"FILES = {files!r}\nIDS = {tests.ids!r}\n{_PROGRAM}", (f"run({arguments})",), limits)
 
