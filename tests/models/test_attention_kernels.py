@@ -4,6 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax._src.pallas.mosaic.interpret import interpret_pallas_call  # the only place that tells of races
+from jax._src.pallas.mosaic.interpret.race_detection_state import RaceDetectionState
+from jax.experimental.pallas import tpu as pltpu
 from jax.sharding import AbstractDevice, AbstractMesh
 
 from codea1_jax.config import PackingConfig
@@ -121,6 +124,42 @@ def test_flash_equals_the_reference_with_its_gradients(kernels, seed, time, head
         return flash_attention(over, q, k, v, kernels=kernels, interpret=True)
 
     check_equal(mix, packed_sight(seed, time), q, k, v, tolerance=1e-5)
+
+
+@pytest.fixture
+def race_detectors(monkeypatch):
+    """Those of all kernels that a test has simulated: each kernel begins with a new one."""
+    made = []
+
+    def make(**sizes):
+        made.append(RaceDetectionState(**sizes))
+        return made[-1]
+
+    monkeypatch.setattr(interpret_pallas_call, "RaceDetectionState", make)
+    return made
+
+
+LATE = pltpu.InterpretParams(dma_execution_mode="on_wait", detect_races=True)
+TWO_CORES = pltpu.InterpretParams(dma_execution_mode="eager", detect_races=True, num_cores_or_threads=2)
+
+
+@pytest.mark.parametrize(
+    ("simulated", "seed", "time", "kv_heads"),
+    [(LATE, 0, 300, 1), (LATE, 5, 200, 1), (TWO_CORES, 3, 200, 2)],  # of three blocks, and of two
+)
+def test_flash_on_a_simulated_tpu_reads_only_what_was_written_and_no_cores_race(
+    simulated, seed, time, kv_heads, race_detectors, monkeypatch
+):
+    """Copies are made as late as possible, or at once; what is not written yet is NaN."""
+    monkeypatch.setattr(flash_tpu, "BLOCK", 128)
+    _, q, k, v = example(time, heads=2, kv_heads=kv_heads, head_dim=8)
+    over = tiled(packed_sight(seed, time), flash_tpu)
+
+    def mix(q, k, v):
+        return flash_attention(over, q, k, v, kernels=flash_tpu, interpret=simulated)
+
+    check_equal(mix, packed_sight(seed, time), q, k, v, tolerance=1e-5)
+    assert [detector.races_found for detector in race_detectors] == [False] * 3  # forward, and backward twice
 
 
 @pytest.mark.parametrize("kernels", [flash_tpu, flash_gpu])

@@ -17,11 +17,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.ad_checkpoint import checkpoint_name
+from jax.experimental.pallas import tpu as pltpu
 from jaxtyping import Array, Bool, Float
 
 from codea1_jax.models.attention import flash_gpu, flash_tpu
 from codea1_jax.models.attention.sight import MIXED, Sight
 from codea1_jax.models.layout import on_each_device, platform
+
+Interpret = bool | pltpu.InterpretParams  # how a kernel is interpreted, if it is
 
 
 @runtime_checkable
@@ -44,7 +47,7 @@ class Kernels(Protocol):
         ...
 
     def forward(
-        self, sight: Sight, tiles: Array, q: Array, k: Array, v: Array, *, interpret: bool
+        self, sight: Sight, tiles: Array, q: Array, k: Array, v: Array, *, interpret: Interpret
     ) -> tuple[Float[Array, "batch time heads head_dim"], Float[Array, "batch heads time"]]:
         """The mixed values, and the log-sum-exp of each query's scores."""
         ...
@@ -60,7 +63,7 @@ class Kernels(Protocol):
         logsumexp: Array,
         delta: Array,
         *,
-        interpret: bool,
+        interpret: Interpret,
     ) -> tuple[Array, Array, Array]:
         """The gradients of queries, keys and values."""
         ...
@@ -97,7 +100,7 @@ def flash_attention(
     v: Float[Array, "batch time kv_heads head_dim"],
     *,
     kernels: Kernels | None = None,
-    interpret: bool = False,
+    interpret: Interpret = False,
 ) -> Float[Array, "batch time heads head_dim"]:
     """Equals `masked_attention` at all places but padding, on each device's part of the batch and the heads.
 
@@ -113,18 +116,18 @@ def flash_attention(
 
 
 def _on_one_device(
-    kernels: Kernels, interpret: bool, q: Array, k: Array, v: Array, segments: Array, parents: Array, tiles: Array
+    kernels: Kernels, interpret: Interpret, q: Array, k: Array, v: Array, segments: Array, parents: Array, tiles: Array
 ) -> Array:
     return _mix(kernels, interpret, Tiled(Sight(segments, parents), tiles), q, k, v)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
-def _mix(kernels: Kernels, interpret: bool, over: Tiled, q: Array, k: Array, v: Array) -> Array:
+def _mix(kernels: Kernels, interpret: Interpret, over: Tiled, q: Array, k: Array, v: Array) -> Array:
     return kernels.forward(over.sight, over.tiles, q, k, v, interpret=interpret)[0]
 
 
 def _forward(
-    kernels: Kernels, interpret: bool, over: Tiled, q: Array, k: Array, v: Array
+    kernels: Kernels, interpret: Interpret, over: Tiled, q: Array, k: Array, v: Array
 ) -> tuple[Array, tuple[Any, ...]]:
     found = kernels.forward(over.sight, over.tiles, q, k, v, interpret=interpret)
     mixed, logsumexp = (checkpoint_name(x, MIXED) for x in found)
@@ -132,7 +135,7 @@ def _forward(
 
 
 def _backward(
-    kernels: Kernels, interpret: bool, kept: tuple[Any, ...], d_out: Array
+    kernels: Kernels, interpret: Interpret, kept: tuple[Any, ...], d_out: Array
 ) -> tuple[None, Array, Array, Array]:
     over, q, k, v, mixed, logsumexp = kept
     # The softmax's own gradient needs Σ weights · d weights, which is this (arXiv 2205.14135, appendix B.4).

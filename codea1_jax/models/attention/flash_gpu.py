@@ -59,7 +59,7 @@ def forward(
     k: Float[Array, "batch time kv_heads head_dim"],
     v: Float[Array, "batch time kv_heads head_dim"],
     *,
-    interpret: bool,
+    interpret: Any,
 ) -> tuple[Float[Array, "batch time heads head_dim"], Float[Array, "batch heads time"]]:
     """The mixed values, and the log-sum-exp of each query's scores."""
     batch, time, heads, _ = q.shape
@@ -85,7 +85,7 @@ def backward(
     logsumexp: Float[Array, "batch heads time"],
     delta: Float[Array, "batch heads time"],
     *,
-    interpret: bool,
+    interpret: Any,
 ) -> tuple[Array, Array, Array]:
     """The gradients of queries, keys and values. d_out: the mixed values' gradient; delta: its product with them."""
     batch, time, heads, _ = q.shape

@@ -77,7 +77,7 @@ def forward(
     k: Float[Array, "batch time kv_heads head_dim"],
     v: Float[Array, "batch time kv_heads head_dim"],
     *,
-    interpret: bool,
+    interpret: bool | pltpu.InterpretParams,
 ) -> tuple[Float[Array, "batch time heads head_dim"], Float[Array, "batch heads time"]]:
     """The mixed values, and the log-sum-exp of each query's scores."""
     batch, time, heads, head_dim = q.shape
@@ -114,7 +114,7 @@ def backward(
     logsumexp: Float[Array, "batch heads time"],
     delta: Float[Array, "batch heads time"],
     *,
-    interpret: bool,
+    interpret: bool | pltpu.InterpretParams,
 ) -> tuple[Array, Array, Array]:
     """The gradients of queries, keys and values. d_out: the mixed values' gradient; delta: its product with them."""
     heads, kv_heads, head_dim, block = q.shape[2], k.shape[2], q.shape[3], q.shape[1] // tiles.shape[1]
