@@ -1,8 +1,8 @@
 """Attention of decoding queries over a cache in pages on CUDA, a Pallas kernel for Triton.
 
 A tile is a set of queries that look at the same tokens. Its tokens are split into shares, so that a few long tiles keep
-every multiprocessor busy; a program mixes one share for one key/value head and at most `MOST_QUERIES` of the tile's
-queries, up to the real length, and the shares are merged by their log-sum-exps.
+every multiprocessor busy; a program mixes one share for one key/value head and as many of the tile's queries as
+fit (`MOST_QUERIES`, `MOST_BYTES`), up to the real length, and the shares are merged by their log-sum-exps.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ BLOCK = 64  # tokens that a program works on at once
 PROGRAMS = 512  # that keep a GPU busy: about four to a multiprocessor
 FEWEST_QUERIES = 16  # rows of the smallest matrix product
 MOST_QUERIES = 64  # of a program: more of them do not fit into its registers
+MOST_BYTES = 2**14  # of a program's queries: with more of them, tiles do not fit into the 99 KB of a small GPU
 MOST_NUMBERS = 2**31  # of a store: within 4 GiB Triton's offsets are signed, of 32 bits
 
 
@@ -64,7 +65,8 @@ def paged_attention(
     (tiles, kv_heads, queries, head_dim), width = q.shape, keys.shape[3]
     _check_size(keys)
     most = work.tables.shape[1] * keys.shape[2]
-    rows = min(MOST_QUERIES, max(FEWEST_QUERIES, pl.next_power_of_2(queries)))
+    rows = min(MOST_QUERIES, MOST_BYTES // (width * q.dtype.itemsize), pl.next_power_of_2(queries))
+    rows = max(FEWEST_QUERIES, rows)
     blocks = pl.cdiv(queries, rows)
     shares = max(1, min(PROGRAMS // (tiles * blocks * kv_heads), most // BLOCK))
     q = jnp.pad(q, ((0, 0), (0, 0), (0, blocks * rows - queries), (0, width - head_dim)))

@@ -75,6 +75,18 @@ def test_every_gpu_is_described_to_the_compiler_and_eight_bits_follow_its_capabi
     assert [kind for kind, chip in GPUS.items() if not chip.fp8] == ["a100-40", "a100-80", "rtx-3090", "a10", "a6000"]
 
 
+# Of each multiprocessor and cycle: multiplications and additions of bfloat16, summed in float32.
+PER_CYCLE = {"a100-80": 2048, "rtx-3090": 512, "rtx-4090": 512, "rtx-5090": 512} | dict.fromkeys(
+    ("a10", "a6000", "l4", "l40s"), 1024
+)
+
+
+@pytest.mark.parametrize("kind", PER_CYCLE)
+def test_a_card_s_peak_is_what_its_multiprocessors_do_at_its_clock(kind):
+    card = CARDS[kind]
+    assert GPUS[kind].flops == pytest.approx(PER_CYCLE[kind] * card.multiprocessors * card.clock * 1e9, rel=0.015)
+
+
 @pytest.mark.parametrize("kind", ["rtx-3090", "rtx-4090", "a10", "l4"])
 def test_a_card_of_24_gigabytes_trains_adapters_but_not_all_of_1_5b(kind):
     hardware = find_hardware(f"{kind}:1")

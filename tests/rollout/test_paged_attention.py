@@ -200,20 +200,21 @@ def test_any_number_of_queries_may_share_a_prompt(kernel, queries, monkeypatch):
     check(kernel, case((1280, 0, 513), Sizes(tiles=3, queries=queries, kv_heads=1)))
 
 
-def test_on_gpu_no_program_has_more_queries_than_its_registers_hold():
-    def shape(*sizes, dtype=jnp.bfloat16):
-        return jax.ShapeDtypeStruct(sizes, dtype)
+def test_on_gpu_no_program_has_more_queries_than_its_registers_and_shared_memory_hold():
+    shape = jax.ShapeDtypeStruct
 
-    def largest_program(queries):
-        traced = jax.make_jaxpr(partial(paged_gpu.paged_attention))(
-            shape(4, 2, queries, 128),
-            *[shape(40, 2, 32, 128)] * 2,
-            paged_gpu.Work(shape(4, 9, dtype=jnp.int32), shape(4, dtype=jnp.int32)),
+    def largest_program(queries, head_dim=128, dtype=jnp.bfloat16):
+        traced = jax.make_jaxpr(paged_gpu.paged_attention)(
+            shape((4, 2, queries, head_dim), dtype),
+            *[shape((40, 2, 32, head_dim), dtype)] * 2,
+            paged_gpu.Work(shape((4, 9), jnp.int32), shape((4,), jnp.int32)),
         )
         (call,) = (equation for equation in traced.eqns if equation.primitive.name == "pallas_call")
         return call.params["jaxpr"].invars[4].aval.shape
 
     assert [largest_program(queries) for queries in (6, 48, 192, 1200)] == [(16, 128), *[(64, 128)] * 3]
+    assert largest_program(192, dtype=jnp.float32) == (32, 128) and largest_program(192, 256) == (32, 256)
+    assert largest_program(6, 512, jnp.float32) == (16, 512)
 
 
 @pytest.mark.parametrize(("pages", "fits"), [(2**15, True), (2**15 + 1, False), (2**16, False), (2**16 + 1, True)])
