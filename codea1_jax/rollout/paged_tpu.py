@@ -178,7 +178,11 @@ def _cost(queries: int, keys: Array) -> pl.CostEstimate:
 
 @dataclass(frozen=True)
 class _Copies:
-    """Copies of items' pages from the stores [pages, kv_heads, page, width] into buffers for AHEAD + 1 items."""
+    """Copies of items' pages from the stores [pages, kv_heads, page, width] into buffers for AHEAD + 1 items.
+
+    A store may be of any size: no offset counts its elements. A copy begins at a page's number times its size, which
+    libtpu counts in granules of 32 bytes: 32 unsigned bits (`sshll.u32` in its schedule) reach 128 GiB.
+    """
 
     stores: Sequence[Any]
     buffers: Sequence[Any]

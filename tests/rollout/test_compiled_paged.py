@@ -3,11 +3,21 @@
 from pathlib import Path
 
 import paged_programs
+import pytest
 from workers import found_by, start_worker
 
 TOPOLOGIES = ("v5e:2x2", "v5p:2x2x1", "v6e:2x2")
 
 
+def check(kernels, *arguments):
+    found = found_by(start_worker(Path(paged_programs.__file__), *arguments, *TOPOLOGIES))
+    assert found == {topology: [[count, []] for count in kernels] for topology in TOPOLOGIES}
+
+
 def test_libtpu_compiles_the_kernel_and_copies_no_store():
-    found = found_by(start_worker(Path(paged_programs.__file__), *TOPOLOGIES))
-    assert found == {topology: [[kernels, []] for kernels in paged_programs.KERNELS] for topology in TOPOLOGIES}
+    check(paged_programs.KERNELS)
+
+
+@pytest.mark.long
+def test_libtpu_compiles_it_for_evaluations_of_any_number_of_samples():
+    check(paged_programs.EVALUATED_KERNELS, "evaluated")

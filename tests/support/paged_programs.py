@@ -1,7 +1,7 @@
 """A loop around a kernel for caches in pages, as decoding has it, for compilers of absent devices.
 
 Run as a script, with topologies as arguments, it prints one JSON line {topology: [[kernels, copies of a store] of each
-of `SIZES`]} as libtpu compiles the loop; libtpu wants a process of its own.
+of `SIZES`]} as libtpu compiles the loop, or of `EVALUATED` if "evaluated" comes first. libtpu wants its own process.
 """
 
 import json
@@ -31,6 +31,12 @@ SIZES = (
     {"kv_heads": 2, "group": 8, "head_dim": 128, "samples": 200},
 )
 KERNELS = (2, 2, 2, 5)  # of 200 samples, four for a prompt
+EVALUATED = tuple(
+    {"kv_heads": kv_heads, "group": 8, "head_dim": 128, "samples": samples}
+    for kv_heads in (2, 4)
+    for samples in (1, 32, 200)
+)
+EVALUATED_KERNELS = (2, 2, 5, 2, 2, 8)
 # What may have a store among its results and does not write it.
 PASSED_ON = {"parameter", "tuple", "get-tuple-element", "while", "bitcast", "opt-barrier"}
 
@@ -81,16 +87,19 @@ def kernels_and_copies(text):
     return kernels, sorted(made - PASSED_ON)
 
 
-def main(topologies):
+def main(topologies, all_sizes=SIZES):
     os.environ.update(ENVIRONMENT)
     jax.config.update("jax_enable_compilation_cache", False)
     found = {}
     for topology in topologies:
         devices = devices_of(find_hardware(topology))
-        texts = [compile_for(devices[0], paged_tpu, **sizes) for sizes in SIZES]
+        texts = [compile_for(devices[0], paged_tpu, **sizes) for sizes in all_sizes]
         found[topology] = list(map(kernels_and_copies, texts))
     print(json.dumps(found))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    if sys.argv[1] == "evaluated":
+        main(sys.argv[2:], EVALUATED)
+    else:
+        main(sys.argv[1:])
