@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any
 
 import jax
+import numpy as np
 
 from codea1_jax.activity import report
 
@@ -48,8 +49,9 @@ def shapes_of(tree: Any) -> Any:
     """Shapes, types and, of arrays that are placed, shardings: what a program is compiled for."""
 
     def shape(x: Any) -> jax.ShapeDtypeStruct:
-        placed = isinstance(x, jax.Array) and x.committed
-        return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding if placed else None)
+        sharding = x.sharding if isinstance(x, jax.Array) and x.committed else None
+        dtype = jax.dtypes.canonicalize_dtype(x.dtype) if isinstance(x, np.ndarray) else x.dtype  # as a call takes it
+        return jax.ShapeDtypeStruct(x.shape, dtype, sharding=sharding)
 
     return jax.tree.map(shape, tree)
 

@@ -1,0 +1,31 @@
+"""What a program is compiled for ahead of its call is what the call brings."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from codea1_jax.models.ahead import CompileAhead, shapes_of
+
+
+def test_arrays_of_the_host_are_of_the_types_that_a_call_takes_them_as():
+    shapes = shapes_of({"whole": np.arange(3), "real": np.zeros(2), "there": jnp.zeros(2, jnp.bfloat16)})
+    assert {name: x.dtype.name for name, x in shapes.items()} == {
+        "whole": "int32",
+        "real": "float32",
+        "there": "bfloat16",
+    }
+
+
+def test_a_call_of_what_was_compiled_ahead_traces_nothing():
+    traced = []
+
+    @jax.jit
+    def program(x):
+        traced.append(x.shape)
+        return x + 1
+
+    ahead, argument = CompileAhead(), np.arange(3)
+    ahead.start("key", program, shapes_of(argument))
+    ahead.wait("key")
+    assert traced == [(3,)]
+    assert program(argument).tolist() == [1, 2, 3] and traced == [(3,)]
