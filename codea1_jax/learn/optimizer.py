@@ -53,7 +53,8 @@ def learning_rate(step: Int[Array, ""] | int, config: OptimizerConfig, total_ste
     the last. So no step is spent at a rate of 0, unless `warmup_from_zero` has the rise begin there.
     """
     warmup = config.warmup_steps
-    rising = (step + (not config.warmup_from_zero or not warmup)) / max(warmup, 1)
+    begun = 0 if config.warmup_from_zero and warmup else 1
+    rising = (step + begun) / max(warmup, 1)
     if config.schedule == "constant":
         return config.learning_rate * jnp.minimum(rising, 1.0)
     progress = jnp.clip((step - warmup) / max(total_steps - warmup, 1), 0.0, 1.0)
