@@ -85,11 +85,10 @@ class TextStream(Generic[T]):
 
     def _add(self, token: T, new: bytes) -> None:
         begun, first = self._decoder.getstate()[0], new[:1]
-        text = self._decoder.decode(first)
-        # A character that was begun and is not continued is one broken one, after which the token begins.
-        is_broken = begun and text.startswith(_BROKEN) and begun + first != _BROKEN.encode()
-        self._tokens.append((token, self._shown + len(self._held) + bool(is_broken)))
-        self._held += text + self._decoder.decode(new[1:])
+        # Whatever was begun and is not continued is broken; the token begins in the last character of these bytes.
+        broken = max(len((begun + first).decode("utf-8", "replace")) - 1, 0)
+        self._tokens.append((token, self._shown + len(self._held) + broken))
+        self._held += self._decoder.decode(new)
 
     def _release(self, last: bool) -> tuple[str, list[tuple[T, int]]]:
         found = [place for place in map(self._held.find, self._stop) if place >= 0]

@@ -166,9 +166,9 @@ def test_a_runs_identity_is_that_of_the_checkpoint_that_is_meant(tmp_path):
 def test_a_model_without_a_chat_template_is_asked_plainly(directory):
     tokenizer = load_tokenizer(directory)
     assert tokenizer.hf.chat_template is not None
-    asked = _prompts(tokenizer, None).code("Twice x.", "f")
+    asked = _prompts(tokenizer, None, None).code("Twice x.", "f")
     tokenizer.hf.chat_template = None
-    assert _prompts(tokenizer, None).code("Twice x.", "f") == tokenizer.encode("Twice x.\n") != asked
+    assert _prompts(tokenizer, None, None).code("Twice x.", "f") == tokenizer.encode("Twice x.\n") != asked
 
 
 def test_what_is_no_model_is_bad_input(tmp_path):

@@ -116,6 +116,7 @@ def test_gpus_of_one_node_need_no_network():
     assert per_byte[1] / per_byte[0] == pytest.approx(450 / 15.625)
 
 
+@pytest.mark.long
 def test_the_command_says_where_it_stops_and_draws_it(tmp_path, capsys):
     picture = tmp_path / "scale.svg"
     command = ["plan", "1.5b/a1_v5e", *SETTINGS, "--scale", "4,64"]

@@ -239,6 +239,7 @@ def eight_devices(rows: RowFiles, tmp_path_factory: pytest.TempPathFactory) -> I
     return rehearsal_of("1.5b/sft_h100", directory / "sft", *data, tasks, devices=8).stages()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [*STAGES, "export test"])
 def test_a_preset_of_eight_devices_passes_every_stage(name, eight_devices):
     """Each stage is a test of its own, so that none comes near the time limit of a test. They run in this order."""

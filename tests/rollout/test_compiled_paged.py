@@ -9,12 +9,17 @@ from workers import found_by, start_worker
 TOPOLOGIES = ("v5e:2x2", "v5p:2x2x1", "v6e:2x2")
 
 
-def check(kernels, *arguments):
-    found = found_by(start_worker(Path(paged_programs.__file__), *arguments, *TOPOLOGIES))
-    assert found == {topology: [[count, []] for count in kernels] for topology in TOPOLOGIES}
+def check(kernels, *arguments, topologies=TOPOLOGIES):
+    found = found_by(start_worker(Path(paged_programs.__file__), *arguments, *topologies))
+    assert found == {topology: [[count, []] for count in kernels] for topology in topologies}
 
 
 def test_libtpu_compiles_the_kernel_and_copies_no_store():
+    check(paged_programs.KERNELS, topologies=TOPOLOGIES[:1])
+
+
+@pytest.mark.long
+def test_it_does_for_every_tpu():
     check(paged_programs.KERNELS)
 
 
