@@ -15,6 +15,7 @@ from codea1_jax.xla_flags import known_flags
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 os.environ.setdefault("XLA_FLAGS", " ".join(known_flags("--xla_cpu_use_fusion_emitters=false")))  # a third less
 
+import hypothesis
 import jax
 
 pytest_plugins = ["rows", "watchdog"]
@@ -23,6 +24,8 @@ pytest_plugins = ["rows", "watchdog"]
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
+hypothesis.settings.register_profile("seeded", derandomize=True)
+hypothesis.settings.load_profile("seeded")
 gc.set_threshold(100_000, 50, 100)  # compiled programs are many objects: looking through them takes a tenth of the time
 
 ROOT = Path(__file__).parent.parent
