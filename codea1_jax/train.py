@@ -135,7 +135,7 @@ def _learn_and_record(
     return state, metrics
 
 
-def _profiled(training: Training, state: State, run: RunDir) -> AbstractContextManager[None]:
+def _profiled(training: Training, state: State, run: RunDir) -> AbstractContextManager[object]:
     """Records the step that is to be profiled, on every host for its own devices."""
     if state.step + 1 != training.steps.profile:
         return nullcontext()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
 import platform
@@ -104,6 +105,7 @@ def _read_what_the_first_process_compiles() -> None:
     from jax._src import cache_key, compilation_cache, compiler, config  # neither key nor who compiles can be set
 
     hash_own, compile_and_send = cache_key._hash_accelerator_config, compiler._compile_and_share_module
+    reads_callbacks = "host_callbacks" in inspect.signature(compiler._cache_read).parameters  # since jax 0.11
 
     def hash_processor(hash_object, devices):
         if len({device.process_index for device in devices.flat}) == 1:
@@ -117,7 +119,7 @@ def _read_what_the_first_process_compiles() -> None:
             return compile_and_send(backend, computation, devices, options, callbacks, client, name, key, first)
         deadline = time.monotonic() + config.share_binary_between_hosts_timeout_ms.value / 1000
         while time.monotonic() < deadline:
-            executable, _ = compiler._cache_read(name, key, options, backend, devices)
+            executable, _ = compiler._cache_read(name, key, options, backend, devices, *([callbacks] * reads_callbacks))
             if executable is not None:
                 return executable
             if (sent := _sent(client, key)) is not None:

@@ -251,8 +251,8 @@ class Qwen2(nn.Module):
     """
 
     config: Qwen2Config
-    dtype: jnp.dtype = jnp.float32
-    param_dtype: jnp.dtype = jnp.float32
+    dtype: Any = jnp.float32
+    param_dtype: Any = jnp.float32
     remat: str = "none"
     attention: str = "auto"
 
