@@ -6,7 +6,7 @@ from pathlib import Path
 
 import jax
 import pytest
-from jax.sharding import AbstractMesh, PartitionSpec
+from jax.sharding import AbstractMesh, AxisType, PartitionSpec
 from workers import found_by, start_two, start_worker
 
 from codea1_jax.config import MeshConfig
@@ -108,7 +108,8 @@ def test_replicas_lie_on_slices_of_their_own():
 
 
 def abstract_mesh(**sizes):
-    return AbstractMesh(tuple(sizes.get(axis, 1) for axis in MESH_AXES), MESH_AXES)
+    shape = tuple(sizes.get(axis, 1) for axis in MESH_AXES)
+    return AbstractMesh(shape, MESH_AXES, axis_types=(AxisType.Auto,) * len(MESH_AXES))
 
 
 def test_two_axes_on_one_mesh_axis_are_a_collision():

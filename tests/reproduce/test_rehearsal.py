@@ -146,7 +146,8 @@ def test_three_tables_are_rehearsed_on_real_rows_with_qwens_vocabulary_through_t
     for name in ("code", "tests", "alpha"):
         lines = list(csv.DictReader((out / f"{name}.csv").open()))
         assert {line["row"] for line in lines} == published()[name].rows.keys()
-        measured = set(published()[name].columns) - {"BigCodeBench", "mean"}  # whose rows are not there
+        # BigCodeBench's rows are not there, and no test of a random model's passes, so that no function is mutated.
+        measured = set(published()[name].columns) - {"BigCodeBench", "mean", "mut@5", "Mul"}
         assert {line["figure"] for line in lines} == measured
         assert all(line["paper"] and line["mean"] for line in lines)
     assert (out / "alpha_by_step.csv").read_text().count("\ncode reward,") == 5 * 2
