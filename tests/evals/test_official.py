@@ -117,6 +117,17 @@ def test_verdicts_and_kills_are_those_of_python(pool, own_row_files, elsewhere):
         assert (result.mutants, result.killed) == (len(changed), killed), function.id
 
 
+def test_a_class_of_unittests_is_a_test(pool, own_row_files):
+    function = read(own_row_files.unleaked).problems[0]
+    line = function.check.splitlines()[0]
+    texts = [
+        f"import unittest\nclass Cases(unittest.TestCase):\n    def test_it(self):\n        {x}"
+        for x in (line, "assert 0")
+    ]
+    (result,) = scored(pool, {function: texts})
+    assert [outcome == "correct" for outcome in result.outcomes] == [True, False]
+
+
 def holds(program: str, response: str) -> bool:
     names: dict = {}
     try:

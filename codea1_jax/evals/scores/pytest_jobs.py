@@ -25,14 +25,14 @@ from typing import List, Dict, Any, Optional, Union, Tuple, Set, FrozenSet, Sequ
 """
 IMPORT_ALL = "from mod import *\n"  # the function under test
 
-# Plugins that write files, debug or dump stacks decide no verdict, and starting them takes time.
+# Plugins that write files or dump stacks decide no verdict, and starting them takes time.
 _PROGRAM = """\
 import os, tempfile, time
 import pytest
 
 FLAGS = "-c /dev/null --rootdir=. --capture=sys --assert=plain --tb=no --no-header --no-summary -q".split()
 FLAGS.append("--continue-on-collection-errors")  # of several files, one may not load
-WITHOUT = "cacheprovider junitxml pastebin stepwise faulthandler setuponly setupplan doctest debugging".split()
+WITHOUT = "cacheprovider junitxml pastebin stepwise faulthandler setuponly setupplan doctest".split()
 
 
 class Counts:
