@@ -5,7 +5,8 @@ from pathlib import Path
 
 from data_pipeline import problem_files
 from data_pipeline.problem import Problem
-from data_pipeline.rows import BadRow, numbered_rows
+from data_pipeline.row import BadRow
+from data_pipeline.rows import numbered_rows
 from data_pipeline.sources import find_format
 from data_pipeline.validate import failures
 from sandbox import Judge

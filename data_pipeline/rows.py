@@ -7,17 +7,11 @@ import unicodedata
 import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from data_pipeline.problem import Loaded, Problem, Refusal
+from data_pipeline.row import BadRow, Row, one_line
 
-Row = dict[str, Any]
 SUFFIXES = (".json", ".jsonl", ".jsonl.gz", ".parquet")
-_LONGEST_REASON = 300  # characters
-
-
-class BadRow(ValueError):
-    """A row that cannot be read as a problem; the message is the reason."""
 
 
 def read_rows(path: str | Path) -> list[Row | BadRow]:
@@ -164,7 +158,7 @@ def texts(row: Row, name: str) -> tuple[str, ...]:
 
 
 def conversation(row: Row, name: str) -> str:
-    """A field that is a conversation, a list of {role, content}, as JSON; "" where it is missing, or is no list.
+    """A field that is a conversation, a list of {role, content}, as JSON; "" if it is missing or not a list.
 
     Raises BadRow for a list of anything else.
     """
@@ -225,8 +219,3 @@ def _items(document: object) -> list[Row | BadRow]:
 
 def _object(value: object) -> Row | BadRow:
     return value if isinstance(value, dict) else BadRow(f"{_KINDS[type(value)]}, not a JSON object")
-
-
-def one_line(error: Exception | str) -> str:
-    """The message of an error, cut where it is very long."""
-    return " ".join(str(error).split())[:_LONGEST_REASON]

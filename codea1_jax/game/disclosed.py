@@ -57,7 +57,7 @@ def _names(arguments: ast.arguments) -> list[str]:
 
 
 def _most_arguments(problem: Problem, shown: tuple[str, ...]) -> int | None:
-    """How many arguments the question lets a call have; None if the question does not show it, or there is no limit."""
+    """How many arguments the question lets a call have; None if the question does not say, or sets no limit."""
     arguments = _reference_arguments(problem.solution, problem.entry_point)
     if arguments is None or arguments.vararg:
         return None

@@ -13,7 +13,6 @@ from codea1_jax.evals.answers.recorded import RecordedPlayer
 from codea1_jax.evals.answers.requests import conversation_request
 from codea1_jax.evals.commands.journal import Journal
 from codea1_jax.evals.commands.official import OFFICIAL, evaluate_conversations
-from codea1_jax.evals.scores import pytest_jobs
 from codea1_jax.evals.scores.conversations import score
 from codea1_jax.evals.scores.mutate import mutate
 from codea1_jax.evals.scores.official import read_test, read_tests
@@ -23,6 +22,8 @@ from codea1_jax.game.prompts import ANOTHER_FUNCTION, chat_prompts
 from data_pipeline import Problem
 from data_pipeline.reading import read
 from sandbox import SandboxPool
+
+pytestmark = pytest.mark.usefixtures("header_without_pandas")
 
 # Responses of ours, whether pytest passes each alone, and how many mutants survive the passing ones: recorded from the
 # benchmark's own script (commit d992b2d, cosmic-ray 8.7.0, pytest 9.2.0), which was run by hand.
@@ -65,15 +66,6 @@ class Model:
     def _respond(self, requests):
         self.asked += requests
         yield from ((i, (RESPONSES[len(request.earlier)],)) for i, request in enumerate(requests))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def header_without_pandas():
-    """No function of the rows needs pandas, which is slow to import."""
-    with pytest.MonkeyPatch.context() as patch:
-        header = pytest_jobs.HEADER.replace("pandas, ", "").replace("import pandas as pd\n", "")
-        patch.setattr(pytest_jobs, "HEADER", header)
-        yield
 
 
 def scored(pool, responses):

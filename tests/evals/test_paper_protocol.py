@@ -11,7 +11,7 @@ from codea1_jax.errors import UserError
 from codea1_jax.evals.answers.requests import conversation_request
 from codea1_jax.evals.commands.journal import Journal
 from codea1_jax.evals.commands.official import PAPER, evaluate_conversations
-from codea1_jax.evals.scores import paper, pytest_jobs
+from codea1_jax.evals.scores import paper
 from codea1_jax.evals.scores.conversations import WrittenTests, score
 from codea1_jax.evals.scores.mutants import make_mutants
 from codea1_jax.evals.scores.mutate import UNMADE, mutate
@@ -22,6 +22,8 @@ from codea1_jax.game.players import TextPlayer
 from codea1_jax.game.prompts import chat_prompts
 from data_pipeline import Problem
 from sandbox import SandboxPool
+
+pytestmark = pytest.mark.usefixtures("header_without_pandas")
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 # Responses of ours, each with what the authors' own script (Aoshining/UnLeakedTestBench, commit 6132139) read from it
@@ -37,15 +39,6 @@ QUICK = ("is_leap", "load_point", "decode", "save", "greet")  # few mutants that
 
 STEP = Problem("ULT/1", "One above 0.", "def f(x):\n    return int(x > 0)", "f", (), source="ult", description="One.")
 RIGHT = tuple(f"```python\nassert f({x}) == {int(x > 0)}\n```" for x in (0, 1, 2, -1, 5))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def header_without_pandas():
-    """None of these functions needs pandas, which is slow to import."""
-    with pytest.MonkeyPatch.context() as patch:
-        header = pytest_jobs.HEADER.replace("pandas, ", "").replace("import pandas as pd\n", "")
-        patch.setattr(pytest_jobs, "HEADER", header)
-        yield
 
 
 @pytest.fixture(scope="module")

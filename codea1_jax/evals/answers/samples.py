@@ -14,7 +14,8 @@ from codea1_jax.errors import UserError
 from codea1_jax.evals.answers.recorded import RecordedPlayer
 from data_pipeline import Problem
 from data_pipeline.golden import plain_golden_tests
-from data_pipeline.rows import BadRow, Row, read_rows, text, texts
+from data_pipeline.row import BadRow, Row
+from data_pipeline.rows import read_rows, text, texts
 
 # How a file is read for problems: what it records, and its tasks that are none of them.
 ReadSamples = Callable[[str, Sequence[Problem]], tuple[RecordedPlayer, tuple[str, ...]]]
