@@ -10,7 +10,6 @@ import ast
 import re
 import textwrap
 import warnings
-from collections.abc import Sequence
 
 _BLOCK = re.compile(r"```python(.*?)```", re.DOTALL)
 _WRONG = "def {name}():\n    assert 1 == 0"
@@ -32,13 +31,14 @@ def read_test(response: str, entry_point: str, number: int) -> str:
     A response in which no test can be read gives one that fails.
     """
     name = named(entry_point, number)
-    statements = _first_test(textwrap.dedent(_relevant(spoken(response), entry_point)), entry_point)
-    if statements is None:
-        return _WRONG.format(name=name)
-    first = next((each for each in statements if isinstance(each, ast.FunctionDef)), None)
-    if first is not None:
-        first.name = name
-    return ast.unparse(ast.Module(list(statements), type_ignores=[]))
+    try:
+        statements = _first_test(textwrap.dedent(_relevant(spoken(response), entry_point)), entry_point)
+        for first in [each for each in statements if isinstance(each, ast.FunctionDef)][:1]:
+            first.name = name
+        printed = ast.unparse(ast.Module(statements, type_ignores=[]))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # a long sum is parsed, but not printed
+        printed = ""
+    return printed or _WRONG.format(name=name)
 
 
 def _relevant(response: str, entry_point: str) -> str:
@@ -55,16 +55,13 @@ def _relevant(response: str, entry_point: str) -> str:
     return "\n".join(lines[start:end])
 
 
-def _first_test(source: str, entry_point: str) -> Sequence[ast.stmt] | None:
+def _first_test(source: str, entry_point: str) -> list[ast.stmt]:
     """The statements up to the first function with an assert among its own statements, cut behind that assert; or up to
-    the first bare assert, then all in a function. None if there is neither, or the source does not parse.
+    the first bare assert, then all in a function. Nothing if there is neither.
     """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # invalid escapes in model text
-            statements = ast.parse(source).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # invalid escapes in model text
+        statements = ast.parse(source).body
     for i, statement in enumerate(statements):
         if isinstance(statement, ast.Assert):
             wrapped = ast.parse(f"def test_{entry_point}(): ...").body
@@ -75,4 +72,4 @@ def _first_test(source: str, entry_point: str) -> Sequence[ast.stmt] | None:
             if asserts:
                 del statement.body[asserts[0] + 1 :]
                 return statements[: i + 1]
-    return None
+    return []
