@@ -111,7 +111,7 @@ selftest() {
 }
 
 micro() {
-    "$python" -m codea1_jax train micro/a1 train.steps=5 warm_start.steps=100 eval.every=0 \
+    "$python" -m codea1_jax train micro/a1 train.steps=3 warm_start.steps=20 eval.every=0 \
         sandbox.fallback=process run.directory=micro
 }
 

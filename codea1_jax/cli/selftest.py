@@ -53,4 +53,4 @@ def _run(options: argparse.Namespace) -> int:
 
 def _line(row: Row) -> str:
     sign = {True: "ok  ", False: "FAIL", None: "    "}[row.passed]
-    return f"{sign} {row.name:58} {row.measured:28} expected: {row.expected}"
+    return f"{sign} {row.name:58} {row.measured:28} expected: {row.expected} ({row.seconds:.1f} s)"
