@@ -1,6 +1,9 @@
 """`codea1 doctor`: what it finds, what it says fixes it, and its exit code."""
 
+import os
 import shutil
+import subprocess
+import sys
 from importlib.metadata import requires
 from pathlib import Path
 from types import SimpleNamespace
@@ -292,3 +295,21 @@ def test_a_model_of_the_hub_is_here_or_to_be_downloaded_or_missing(answer, sign,
 def test_an_unknown_preset_is_bad_input(capsys):
     assert cli.main(["doctor", "micro/b1"]) == 2
     assert capsys.readouterr().err == "codea1: no preset 'micro/b1'; did you mean micro/a1?\n"
+
+
+# XLA's CUDA compiler writes lines of its own when it is loaded, which JAX does wherever it is installed.
+def test_compilers_for_devices_that_are_not_here_say_nothing(tmp_path):
+    plugins = "jax_cuda12_plugin", "jax_cuda13_plugin", "jax_plugins.xla_cuda12", "jax_plugins.xla_cuda13"
+    for module in plugins:
+        talkative = tmp_path / module.replace(".", "/") / "__init__.py"
+        talkative.parent.mkdir(parents=True)
+        talkative.write_text("import sys\nprint('no CUDA', file=sys.stderr)\n")
+
+    def said(*arguments):
+        environment = {**os.environ, "PYTHONPATH": str(tmp_path), "JAX_PLATFORMS": "cpu"}
+        return subprocess.run(
+            [sys.executable, *arguments], env=environment, capture_output=True, text=True, check=False, timeout=300
+        ).stderr
+
+    assert said("-c", f"import {', '.join(plugins)}").count("no CUDA") == len(plugins)
+    assert "no CUDA" not in said("-m", "codea1_jax", "doctor", "micro/a1")

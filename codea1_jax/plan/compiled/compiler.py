@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.machinery import PathFinder
 from typing import Any, NamedTuple
 
 from codea1_jax.chips import GIB, Hardware, unknown_hardware
@@ -110,7 +111,7 @@ def check_compiler(hardware: Hardware) -> None:
     if hardware.is_tpu and importlib.util.find_spec("libtpu") is None:
         raise UserError("compiling for TPUs needs libtpu: pip install 'codea1-jax[plan]'")
     cuda = ("jax_cuda12_plugin", "jax_cuda13_plugin")
-    if not hardware.is_tpu and not any(map(importlib.util.find_spec, cuda)):
+    if not hardware.is_tpu and not any(map(PathFinder.find_spec, cuda)):  # not by what is loaded
         raise UserError("compiling for GPUs needs XLA's CUDA compiler: pip install 'codea1-jax[plan-cuda]'")
 
 
