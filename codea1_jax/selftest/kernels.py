@@ -101,8 +101,9 @@ def _flash(name: str, kernels: Any, sizes: Sizes, dtype: DTypeLike, *, interpret
     measured = _value_and_gradients(ours, q, k, v, d_out)
     expected = _value_and_gradients(reference, *(x.astype(jnp.float32) for x in (q, k, v, d_out)))
     most = FULL_ERROR if dtype == jnp.float32 else HALF_ERROR
-    for part, *pair in zip(FLASH_PARTS, measured, expected, strict=True):
-        yield within(f"{name}, {part}", relative_error(*(np.asarray(x, np.float32) for x in pair)), most)
+    for part, found, wanted in zip(FLASH_PARTS, measured, expected, strict=True):
+        error = relative_error(np.asarray(found, np.float32), np.asarray(wanted))
+        yield within(f"{name}, {part}", error, most)
 
 
 def _head_by_head(q: Any, k: Any, v: Any, mask: Any) -> Any:
