@@ -111,8 +111,9 @@ def _head_by_head(q: Any, k: Any, v: Any, mask: Any) -> Any:
     group = q.shape[2] // k.shape[2]
 
     @jax.checkpoint
-    def one(head: tuple[Any, ...]) -> Any:
-        return masked_attention(*(x[:, :, None] for x in head), mask)[:, :, 0]
+    def one(head: tuple[Any, Any, Any]) -> Any:
+        q, k, v = (x[:, :, None] for x in head)
+        return masked_attention(q, k, v, mask)[:, :, 0]
 
     heads = q, jnp.repeat(k, group, axis=2), jnp.repeat(v, group, axis=2)
     return jnp.moveaxis(jax.lax.map(one, tuple(jnp.moveaxis(x, 2, 0) for x in heads)), 0, 2)
