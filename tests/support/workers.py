@@ -19,13 +19,16 @@ ROOT = Path(__file__).parents[2]
 IN_ORDER = known_flags("--xla_cpu_enable_concurrency_optimized_scheduler=false")
 
 
+def flags_for(devices: int) -> str:
+    """XLA_FLAGS of a process with that many virtual devices, which compiles as cheaply as this one."""
+    return f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={devices}"
+
+
 def start_worker(script: Path, *arguments: str, devices: int = 1) -> subprocess.Popen[str]:
     """Starts one process with that many virtual devices."""
     environment = os.environ | {
         "JAX_PLATFORMS": "cpu",
-        "XLA_FLAGS": " ".join(
-            [os.environ["XLA_FLAGS"], *IN_ORDER, f"--xla_force_host_platform_device_count={devices}"]
-        ),
+        "XLA_FLAGS": " ".join([flags_for(devices), *IN_ORDER]),
         "JAX_COMPILATION_CACHE_DIR": str(ROOT / ".cache" / "jax"),
         "PYTHONPATH": str(ROOT),
     }

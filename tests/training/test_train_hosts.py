@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tiny_run import finish, saved, start_codea1, steps_done, train_arguments, wait_until, without_times
-from workers import free_port
+from workers import flags_for, free_port
 
 TOLERANCE = 1e-3  # of figures: a sum over devices has another order
 MORE = ("train.steps=3", "checkpoint.every=1", "eval.every=3", "eval.suites=1")
@@ -17,7 +17,7 @@ MORE = ("train.steps=3", "checkpoint.every=1", "eval.every=3", "eval.suites=1")
 def start(directory: Path, *more: str, processes: int, devices: int) -> list[subprocess.Popen[str]]:
     """A tiny run in that many processes with that many devices each."""
     port = free_port()
-    environment = {"XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}"}
+    environment = {"XLA_FLAGS": flags_for(devices)}
     hosts = [
         (f"hosts.coordinator=127.0.0.1:{port}", f"hosts.count={processes}", f"hosts.index={i}")
         for i in range(processes)
