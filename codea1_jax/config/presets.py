@@ -26,6 +26,7 @@ from configs import PARTS, PRESETS
 
 S = TypeVar("S", bound=BaseModel)
 
+SAFE_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # written in C, it is seven times as fast
 PAPER = "paper"  # the recipe of the original's choices, and what presets that follow it are called
 
 
@@ -118,7 +119,7 @@ def _read(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
     if path.resolve() in seen:
         raise UserError(f"{path}: presets compose each other in a circle")
     try:
-        own = yaml.safe_load(path.read_text()) or {}
+        own = yaml.load(path.read_text(), Loader=SAFE_LOADER) or {}
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(own, dict):

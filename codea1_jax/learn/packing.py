@@ -62,17 +62,19 @@ def _families(examples: Sequence[Example]) -> list[list[Example]]:
 
 def _pieces(family: Family, row_length: int) -> Iterator[Family]:
     """The family in parts that fit into a row, all but the last as full as can be."""
-    rest = sorted(family, key=_learned, reverse=True)
-    while _length(rest) > row_length:
+    rest: Family = sorted(family, key=_learned, reverse=True)
+    while rest:
         piece, rest = _filled(rest, row_length)
         yield piece
-    yield rest
 
 
 def _filled(family: Family, room: int) -> tuple[Family, Family]:
     """Those examples, longest first, that fit into that many places together, and the others."""
     taken, others, room = [], [], room - len(family[0].context) + 1
-    for example in family:
+    shortest = _learned(family[-1])
+    for index, example in enumerate(family):
+        if room < shortest:
+            return taken, [*others, *family[index:]]
         fits = _learned(example) <= room
         (taken if fits else others).append(example)
         room -= _learned(example) if fits else 0

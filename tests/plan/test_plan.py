@@ -18,6 +18,7 @@ from codea1_jax.config import Config, load, preset_names
 from codea1_jax.errors import UserError
 from codea1_jax.models.qwen2 import KERNEL_SCALE, Qwen2
 from codea1_jax.models.sharding import one_device_mesh
+from codea1_jax.plan.arithmetic.lengths import Group
 from codea1_jax.plan.arithmetic.memory import least_memory, refuse_what_cannot_fit, resident, saved
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run
 from codea1_jax.plan.arithmetic.workload import fullest_batch, load_capacity, phases, sampling_loads
@@ -40,10 +41,14 @@ SMALL = (
     "model.remat=full",
     "model.architecture={hidden_size: 256, intermediate_size: 512, num_layers: 2, num_heads: 2, head_dim: 128}",
     "mesh={fsdp: 2, tensor: 2}",
+    "train.questions=4",
     "rollout={samples: 2, rows: 4, block: 32, code_prompt_tokens: 256, code_tokens: 256, engine: jetstream}",
+    "rollout.prefill_tokens=512",
     "code.packing={row_length: 512, micro_batch_tokens: 512, logit_chunk: 512}",
-    "code.grpo.mini_batch_questions=8",
+    "code.grpo.mini_batch_questions=2",
 )
+# Two responses fill a row after such a prompt: all micro-batches are of the largest shape, which alone is compiled.
+FULL_ROWS = {"code": [Group(65, (224, 224))]}
 # Per layer: QKV with biases, output, SwiGLU, two norms. Then the final norm and the table of 358 words.
 LAYER = 256 * 256 * 4 + 3 * 256 + 3 * 256 * 512 + 2 * 256
 PARAMETERS = 2 * LAYER + 256 + 358 * 256
@@ -68,16 +73,21 @@ def refused(capsys, *arguments):
     return err
 
 
-@pytest.fixture(scope="module")
-def small_plan():
+def compiled_plan(lengths=None):
+    """The plan, and what was told of its programs on the way."""
     config = load(Config, "micro/golden", ["code.grpo.kl_coef=0.001", "eval.top_p=0.9", *SMALL])
     seen = []
-    plan = make_plan(config, find_hardware("v5e:2x2"), 1.0, lambda *step: seen.append(step))
+    plan = make_plan(config, find_hardware("v5e:2x2"), 1.0, lambda *step: seen.append(step), lengths)
     return plan, seen
 
 
-def test_every_phase_of_a_small_model_is_compiled_and_fits(small_plan):
-    plan, seen = small_plan
+@pytest.fixture(scope="module")
+def small_plan():
+    return compiled_plan(FULL_ROWS)
+
+
+def smaller_of_compiled(plan, seen):
+    """The smaller programs. Every program, the largest of each phase first, was reported as it began and ended."""
     names = [row.phase.name for row in plan.rows]
     begun, ended = (
         [program for *_, program, outcome in seen if (outcome is None) == is_begun] for is_begun in (True, False)
@@ -89,6 +99,22 @@ def test_every_phase_of_a_small_model_is_compiled_and_fits(small_plan):
     assert set(begun) == {*names, *smaller} and begun == ended and len(begun) == len(names) + len(smaller)
     assert [done for done, *_ in seen] == [(i + 1) // 2 for i in range(2 * len(begun))]
     assert {total for _, total, *_ in seen} == {len(begun)}
+    return smaller
+
+
+def test_every_phase_of_a_small_model_is_compiled_and_fits(small_plan):
+    assert smaller_of_compiled(*small_plan) == ["prefill code 128"]
+
+
+@pytest.mark.long
+def test_micro_batches_of_every_size_that_is_worth_it_are_compiled():
+    plan, seen = compiled_plan()
+    sizes = ("2+512+256", "2+384+192")
+    kinds = ("score-old", "score-ref", "gradient")
+    assert smaller_of_compiled(plan, seen) == [f"{kind} code {size}" for kind in kinds for size in sizes]
+    seconds = {str(name): program.seconds for name, program in plan.compiled.items()}
+    for kind in kinds:
+        assert seconds[f"{kind} code"] > seconds[f"{kind} code {sizes[0]}"] > seconds[f"{kind} code {sizes[1]}"]
 
 
 def test_memory_is_that_of_the_shapes(small_plan):
@@ -102,9 +128,9 @@ def test_memory_is_that_of_the_shapes(small_plan):
     # The gradient takes and gives back its sum so far, and the parameters; two moments and the reference stay.
     assert rows["gradient code"].aliased == pytest.approx(share, rel=0.03)
     assert rows["gradient code"].resident == pytest.approx(2.5 * share, rel=0.15)  # and a step's batches
-    # Sampling takes a bfloat16 copy split over `tensor`; and of three prompts and two responses a shard of the batch,
+    # Sampling takes a bfloat16 copy split over `tensor`; and of two prompts and two responses a shard of the batch,
     # the pages for one of the two heads.
-    cache = 2 * 2 * 128 * 2 * (3 * 256 + 2 * (256 - 32))
+    cache = 2 * 2 * 128 * 2 * (2 * 256 + 2 * (256 - 32))
     assert rows["decode code"].arguments == pytest.approx(PARAMETERS * 2 / 2 + cache, rel=0.03)
     assert rows["decode code"].resident == pytest.approx(3.5 * share, rel=0.03)
 
@@ -139,7 +165,7 @@ def test_the_gradient_of_a_micro_batch_moves_at_least_each_matrix_once(small_pla
 def test_the_plan_says_how_fast_a_step_can_be(small_plan):
     plan, _ = small_plan
     assert plan.seconds == pytest.approx(sum(row.phase.calls * max(row.seconds.values()) for row in plan.rows))
-    assert plan.tokens_per_second * plan.seconds == pytest.approx(16 * 2 * 256)
+    assert plan.tokens_per_second * plan.seconds == pytest.approx(4 * 2 * 256)
     # A step is expected to take longer than nothing could undercut, and every phase has its share.
     assert (
         plan.seconds

@@ -25,15 +25,17 @@ SECONDS = {
 COPIES = [1, 2, 4, 64]
 
 
-@pytest.fixture(autouse=True)
-def compiled(monkeypatch):
+@pytest.fixture(scope="module", autouse=True)
+def compiled():
     """Every program fits, and takes what SECONDS states for its phase."""
 
     def compile_programs(_config, _hardware, wanted, _watch):
         return {name: Compiled(1.0, 0, 0, 0, 0, 0, {}, {"matrix": SECONDS[name.phase.split()[0]]}) for name in wanted}
 
-    monkeypatch.setattr("codea1_jax.plan.plan.compile_programs", compile_programs)
-    monkeypatch.setattr("codea1_jax.plan.compiled.compiler.check_compiler", lambda _hardware: None)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("codea1_jax.plan.plan.compile_programs", compile_programs)
+        patched.setattr("codea1_jax.plan.compiled.compiler.check_compiler", lambda _hardware: None)
+        yield
 
 
 def planned(name, *overrides, hardware=None):
@@ -41,23 +43,27 @@ def planned(name, *overrides, hardware=None):
     return make_plan(config, find_hardware(hardware or config.hardware), 0.25, lambda *_: None)
 
 
-@pytest.fixture
-def plan():
+@pytest.fixture(scope="module")
+def plan(compiled):
     """Of micro-batches of one longest sequence, so that a step has many."""
     rows = {"code": 8192, "test": 12_288}
     short = [f"{policy}.packing={{row_length: {n}, micro_batch_tokens: {n}}}" for policy, n in rows.items()]
     return planned("1.5b/a1_v5e", *short)
 
 
-def test_one_copy_is_the_plan_and_costs_what_it_costs(plan):
-    (one,) = scale(plan, [1])
+@pytest.fixture(scope="module")
+def steps(plan):
+    return scale(plan, COPIES)
+
+
+def test_one_copy_is_the_plan_and_costs_what_it_costs(plan, steps):
+    one = steps[0]
     assert one.step_seconds == pytest.approx(plan.expected_seconds)
     assert one.seconds["network"] == 0 and one.busy(one) == 1
     assert one.device_hours == pytest.approx(16 * plan.expected_seconds / 3600)
 
 
-def test_copies_share_the_micro_batches_until_each_has_one_and_sum_their_gradients_once_per_update(plan):
-    steps = scale(plan, COPIES)
+def test_copies_share_the_micro_batches_until_each_has_one_and_sum_their_gradients_once_per_update(plan, steps):
     batches = {row.phase.name: row.calls for row in plan.rows}
     one, two, _, many = steps
     least = 2 * sum(SECONDS[kind] for kind in ("score-ref", "gradient", "update"))  # a micro-batch of each policy
@@ -74,8 +80,7 @@ def test_copies_share_the_micro_batches_until_each_has_one_and_sum_their_gradien
     assert min(step.seconds["host"] for step in steps) > scoring_seconds(plan.step)
 
 
-def test_no_number_of_copies_takes_less_than_the_longest_responses(plan):
-    steps = scale(plan, COPIES)
+def test_no_number_of_copies_takes_less_than_the_longest_responses(plan, steps):
     drawn = [draw_groups(load, 0.25) for load in sampling_loads(plan.run.config)]
     longest = sum(max(max(group.responses) for group in groups) for groups in drawn)
     assert all(step.longest == pytest.approx(longest / 128 * SECONDS["decode"]) for step in steps)
@@ -175,7 +180,6 @@ def test_the_timeline_of_a_plan_has_what_a_step_does_one_after_the_other(plan):
     assert sum(rows) == pytest.approx(plan.expected_seconds)
 
 
-def test_a_scaled_picture_is_the_same_for_the_same_figures(plan):
-    steps = scale(plan, [1, 2])
+def test_a_scaled_picture_is_the_same_for_the_same_figures(steps):
     assert scale_picture(steps, "a <title>") == scale_picture(steps, "a <title>")
     assert "a &lt;title&gt;" in scale_picture(steps, "a <title>")

@@ -25,9 +25,10 @@ def kernels_of(run: PlannedRun) -> Kernels | None:
 
 def computed_pairs(sight: Sight, kernels: Kernels, batch_shards: int) -> int:
     """Pairs of places that a forward pass computes for one head, in the shard of the batch that has most of them."""
-    shards = zip(*(np.split(np.asarray(ids), batch_shards) for ids in sight), strict=True)
+    shards = [Sight(*one) for one in zip(*(np.split(np.asarray(ids), batch_shards) for ids in sight), strict=True)]
     block, _ = kernels.cut(sight.segments.shape[1])
-    return max(kernels.computed(tiled(Sight(*one), kernels).tiles) for one in shards) * block**2
+    in_use = [shard for shard in shards if shard.segments.any()] or shards[:1]  # the others have fewest
+    return max(kernels.computed(tiled(shard, kernels).tiles) for shard in in_use) * block**2
 
 
 def attention_flops(run: PlannedRun, phase: str, pairs: Number) -> Number:

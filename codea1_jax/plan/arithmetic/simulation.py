@@ -17,6 +17,7 @@ from codea1_jax.models.attention.flash import Kernels
 from codea1_jax.models.attention.sight import Sight
 from codea1_jax.plan.arithmetic.attention import computed_pairs
 from codea1_jax.plan.arithmetic.lengths import Group
+from codea1_jax.plan.arithmetic.workload import example_of
 from codea1_jax.rollout.decode import DecodedBlock
 from codea1_jax.rollout.requests import Capacity, Request
 from codea1_jax.rollout.schedule import Schedule
@@ -162,7 +163,7 @@ def _examples(groups: Sequence[Group]) -> list[Example]:
     # A prompt of its own for each group: the packer shares equal ones.
     prompts = [range(number, number + group.prompt) for number, group in enumerate(groups)]
     return [
-        Example(prompt, range(response), (1.0,) * response)
+        example_of(prompt, response)
         for prompt, group in zip(prompts, groups, strict=True)
         for response in group.responses
     ]

@@ -6,11 +6,13 @@ how long they are on average.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from array import array
 from dataclasses import dataclass, replace
+from typing import Any
 
 from codea1_jax.builders.players import capacity_of
-from codea1_jax.config import METHODS, Config, LearnerConfig, Role
+from codea1_jax.config import METHODS, Config, LearnerConfig, PackingConfig, Role
 from codea1_jax.learn.batch import Example, PackedBatch
 from codea1_jax.learn.packing import SHAPE_STEPS, pack
 from codea1_jax.models.config import Qwen2Config
@@ -213,20 +215,27 @@ def learner_config(config: Config, policy: str) -> LearnerConfig:
 
 def fullest_batch(run: PlannedRun, policy: str) -> PackedBatch:
     """The largest micro-batch that the packer can make of a policy's loads: its real rows, and all their targets."""
-    packing, those = learner_config(run.config, policy).packing, training_loads(run.config)[policy]
-    longest = max(load.length for load in those)
-    rows = run.batch_shards * max(1, packing.micro_batch_tokens // packing.row_length)
-    # The longest sequence decides how long rows are; responses to hardly any prompt fill them with targets. The packer
-    # shares rows out evenly, or makes the last micro-batch smaller: among several the first is sure to be full.
-    load = next(load for load in those if load.length == longest)
-    each = -(-max(packing.row_length, 2 * longest) // load.response)
-    examples = [_example(range(load.prompt), load.response)]
-    examples += [_example(range(1), load.response)] * (SHAPE_STEPS * rows * each)
-    return pack(examples, packing, run.batch_shards)[0]
+    loads = training_loads(run.config)[policy]
+    # The longest sequence decides how long rows are; responses to hardly any prompt fill them with targets.
+    longest = max(loads, key=lambda load: load.length)
+    packing: Any = learner_config(run.config, policy).packing  # hashable, being frozen, which pyright does not see
+    return _fullest_of(longest, packing, run.batch_shards)
 
 
-def _example(prompt: Sequence[int], response: int) -> Example:
-    return Example(prompt, range(response), (1.0,) * response)
+@functools.lru_cache(maxsize=4)  # a plan asks again and again, by policy, of batches that are large
+def _fullest_of(load: TrainingLoad, packing: PackingConfig, batch_shards: int) -> PackedBatch:
+    rows = batch_shards * max(1, packing.micro_batch_tokens // packing.row_length)
+    # The packer shares rows out evenly, or makes the last micro-batch smaller: among several the first is sure to be
+    # full.
+    each = -(-max(packing.row_length, 2 * load.length) // load.response)
+    filling = [example_of(range(1), load.response)] * (SHAPE_STEPS * rows * each)
+    return pack([example_of(range(load.prompt), load.response), *filling], packing, batch_shards)[0]
+
+
+def example_of(prompt: range, response: int) -> Example:
+    """Such a prompt with a response of that many tokens, whichever they are."""
+    # Arrays: thousands of examples become batches, and NumPy takes a tuple or a range number by number.
+    return Example(prompt, array("i", bytes(4 * response)), array("f", [1.0]) * response)
 
 
 def phases(run: PlannedRun, fill: float = 1.0) -> list[Phase]:
