@@ -13,7 +13,6 @@ import random
 import statistics
 import sys
 import tempfile
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +84,7 @@ def main() -> None:
     ratios: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as temporary:
         directory = Path(temporary)
-        save_params(directory / MODEL, jax.jit(partial(init_params, Qwen2(SHAPE)))(jax.random.key(0)), SHAPE)
+        save_params(directory / MODEL, init_params(Qwen2(SHAPE), jax.random.key(0)), SHAPE)
         (directory / WORKLOADS).write_text(json.dumps({name: vars(w) for name, w in make_workloads().items()}))
         reported = compare(directory)
         tokens = {name: workload.tokens for name, workload in read_workloads(directory).items()}

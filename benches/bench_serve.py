@@ -23,7 +23,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from string import ascii_letters
 from typing import Any
@@ -85,7 +84,7 @@ def make_orders(leaving: float = 0.0) -> list[Order]:
 
 def save_model(directory: Path) -> None:
     """Random weights, and a tokenizer of as many words, to which every letter is a token."""
-    save_params(directory, jax.jit(partial(init_params, Qwen2(SHAPE)))(jax.random.key(0)), SHAPE)
+    save_params(directory, init_params(Qwen2(SHAPE), jax.random.key(0)), SHAPE)
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     words = [END, *letters, *(f"w{number}" for number in range(SHAPE.vocab_size - 1 - len(letters)))]
     bytes_ = Tokenizer(BPE({word: number for number, word in enumerate(words)}, []))

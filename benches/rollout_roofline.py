@@ -1,7 +1,6 @@
 """How near decoding comes to the memory's bandwidth, on an accelerator."""
 
 import time
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -33,7 +32,7 @@ def bandwidth_share() -> float:
     """
     config = QWEN25["1.5b"]
     model = Qwen2(config, jnp.dtype(jnp.bfloat16), jnp.dtype(jnp.bfloat16))
-    params = jax.jit(partial(init_params, model))(jax.random.key(0))
+    params = init_params(model, jax.random.key(0))
     capacity = Capacity.for_slots(SEQUENCES // 8, 8, (PROMPT,), (RESPONSE,), block=64, prefill_tokens=8192)
     random = np.random.default_rng(0)
     requests = [

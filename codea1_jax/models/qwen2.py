@@ -295,6 +295,7 @@ def output_table(params: Params, config: Qwen2Config) -> Float[Array, "vocab wid
     return params["embed_tokens"] if config.tie_embeddings else params["lm_head"]
 
 
+@partial(jax.jit, static_argnums=0)
 def init_params(model: Qwen2, key: jax.Array) -> Params:
     """Random parameters, as a plain nested dict of arrays."""
     return nn.unbox(_init(model, key))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from functools import partial
 from pathlib import Path
 
 import jax
@@ -27,7 +26,7 @@ def write_random_model(
     model = Qwen2(shape, param_dtype=jnp.dtype(dtype))
     unfinished = directory.with_name(f".{directory.name}.{os.getpid()}.tmp")
     try:
-        params = jax.jit(partial(init_params, model))(jax.random.key(0))
+        params = init_params(model, jax.random.key(0))
         save_policy(unfinished, Policy(model, tokenizer), params)
         unfinished.replace(directory)
     finally:

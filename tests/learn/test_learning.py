@@ -1,7 +1,5 @@
 """Sampler, rewards, advantages and learner together: what is rewarded is what the policy comes to say."""
 
-from functools import partial
-
 import jax
 
 from codea1_jax.config import GRPOConfig, OptimizerConfig, PackingConfig
@@ -37,7 +35,7 @@ def test_the_answer_that_is_rewarded_becomes_the_likeliest():
         total_steps=STEPS,
     )
     sampler = Sampler(MODEL, eos_ids=(1,), pad_id=0, seed=0, capacity=CAPACITY)
-    state = learner.init(jax.jit(partial(init_params, MODEL))(jax.random.key(0)))
+    state = learner.init(init_params(MODEL, jax.random.key(0)))
     for step in range(STEPS):
         requests = [Request((question,), (step, question), SAMPLES) for question in ANSWERS]
         groups = []

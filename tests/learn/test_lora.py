@@ -1,5 +1,7 @@
 """Adapters over a frozen base: what the model says and learns equals what the merged matrices say and learn."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,22 +25,27 @@ SCALE = 5.0 / 3
 EOS = 1
 
 
+@jax.jit
+def perturbed(tree, key, scale):
+    keys = iter(jax.random.split(key, len(jax.tree.leaves(tree))))
+    return jax.tree.map(lambda x: x + scale * jax.random.normal(next(keys), x.shape), tree)
+
+
+fresh_adapters = jax.jit(partial(init_adapters, MODEL, LORA))
+
+
 @pytest.fixture(scope="module")
 def base():
-    drawn = init_params(MODEL, jax.random.key(0))
-    keys = iter(jax.random.split(jax.random.key(1), 99))
-    return jax.tree.map(lambda p: p + 0.2 * jax.random.normal(next(keys), p.shape), drawn)
+    return perturbed(init_params(MODEL, jax.random.key(0)), jax.random.key(1), 0.2)
 
 
 @pytest.fixture(scope="module")
 def adapters():
     """As after some training: B is no longer zero."""
-    keys = iter(jax.random.split(jax.random.key(3), 99))
-    return jax.tree.map(
-        lambda x: x + 0.1 * jax.random.normal(next(keys), x.shape), init_adapters(MODEL, LORA, jax.random.key(2))
-    )
+    return perturbed(fresh_adapters(jax.random.key(2)), jax.random.key(3), 0.1)
 
 
+@jax.jit
 def hidden(params):
     tokens = jnp.arange(2, 14)[None]
     attend = training_attention(Sight.within(jnp.zeros_like(tokens)))
@@ -70,7 +77,7 @@ def test_every_matrix_of_a_layer_has_adapters_or_those_that_are_named(adapters):
 
 
 def test_fresh_adapters_change_nothing(base):
-    fresh = init_adapters(MODEL, LORA, jax.random.key(5))
+    fresh = fresh_adapters(jax.random.key(5))
     np.testing.assert_array_equal(hidden(attach(LORA, base, fresh)), hidden(base))
     assert all(np.std(leaf) > 0.1 for path, leaf in flatten(fresh).items() if path[-1] == "lora_a")
 

@@ -1,4 +1,5 @@
-import flax.linen as nn
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +10,7 @@ from codea1_jax.learn import CrossEntropy, Learner, weighted_example
 from codea1_jax.models.attention import training_attention
 from codea1_jax.models.attention.sight import Sight
 from codea1_jax.models.config import Qwen2Config
-from codea1_jax.models.qwen2 import Qwen2, output_table
+from codea1_jax.models.qwen2 import Qwen2, init_params, output_table
 
 MODEL = Qwen2(
     Qwen2Config(
@@ -29,8 +30,12 @@ SEQUENCES = [([3, 4, 5, 6, 1], [0.0, 0.0, 1.0, 2.0, 0.5]), ([7, 8, 1], [0.0, 1.0
 
 @pytest.fixture(scope="module")
 def params():
-    tokens = jnp.zeros((1, 4), jnp.int32)
-    return nn.unbox(MODEL.init(jax.random.key(0), tokens, tokens, training_attention(Sight.within(tokens))))["params"]
+    return init_params(MODEL, jax.random.key(0))
+
+
+@functools.cache
+def learner_of(packing):
+    return Learner(MODEL, CrossEntropy(), OPTIMIZER, packing, total_steps=5)
 
 
 @jax.jit
@@ -48,7 +53,7 @@ def test_the_loss_is_the_weighted_mean_cross_entropy(params):
     logprobs = padded_logprobs(params, rows)
     expected = -(weights[:, 1:] * logprobs).sum() / weights.sum()
     for packing in (PackingConfig(row_length=16), PackingConfig(row_length=4, micro_batch_tokens=4)):
-        learner = Learner(MODEL, CrossEntropy(), OPTIMIZER, packing, total_steps=5)
+        learner = learner_of(packing)
         examples = [weighted_example(*sequence) for sequence in SEQUENCES]
         _, metrics = learner.update(learner.init(params), None, [examples])
         assert metrics["loss"] == pytest.approx(float(expected), abs=1e-5)
@@ -60,7 +65,7 @@ def test_the_mean_logprob_is_over_the_learned_tokens_however_they_are_packed(par
     expected = padded_logprobs(params, rows)[learned[:, 1:]].mean()
     examples = [weighted_example(*sequence) for sequence in SEQUENCES]
     for packing in (PackingConfig(row_length=16), PackingConfig(row_length=4, micro_batch_tokens=4)):
-        learner = Learner(MODEL, CrossEntropy(), OPTIMIZER, packing, total_steps=5)
+        learner = learner_of(packing)
         assert learner.mean_logprob(params, [examples]) == pytest.approx(float(expected), abs=1e-5)
 
 

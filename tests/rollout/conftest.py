@@ -1,7 +1,5 @@
 """A tiny policy with sharp enough logits that greedy choices are never ties."""
 
-from functools import partial
-
 import jax
 import numpy as np
 import pytest
@@ -32,7 +30,7 @@ def model() -> Qwen2:
 
 @pytest.fixture(scope="session")
 def params(model: Qwen2) -> Params:
-    drawn = jax.jit(partial(init_params, model))(jax.random.key(3))
+    drawn = init_params(model, jax.random.key(3))
     return jax.tree.map(lambda x: 6 * x if x.ndim > 1 else x, drawn)
 
 

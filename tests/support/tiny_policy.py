@@ -1,7 +1,5 @@
 """A policy of a few thousand parameters with the micro tokenizer, for tests that need text."""
 
-from functools import partial
-
 import jax
 
 from codea1_jax.models.config import Qwen2Config
@@ -25,5 +23,5 @@ def tiny_policy() -> tuple[Policy, Params]:
         tie_embeddings=False,
     )
     model = Qwen2(shape)
-    drawn = jax.jit(partial(init_params, model))(jax.random.key(3))
+    drawn = init_params(model, jax.random.key(3))
     return Policy(model, tokenizer), jax.tree.map(lambda x: 6 * x if x.ndim > 1 else x, drawn)
