@@ -114,7 +114,9 @@ def test_tiles_without_a_mask_are_seen_whole_and_are_most_of_those():
 
 
 @pytest.mark.parametrize("kernels", [flash_tpu, flash_gpu])
-@pytest.mark.parametrize(("seed", "time", "head_dim"), [(0, 420, 16), (3, 256, 24), (0, 1200, 6)])
+@pytest.mark.parametrize(
+    ("seed", "time", "head_dim"), [(0, 420, 6), (3, 256, 24), pytest.param(0, 1200, 16, marks=pytest.mark.long)]
+)
 def test_flash_equals_the_reference_with_its_gradients(kernels, seed, time, head_dim, monkeypatch):
     monkeypatch.setattr(flash_tpu, "BLOCK", 128)
     _, q, k, v = example(time, head_dim=head_dim)
@@ -145,7 +147,11 @@ TWO_CORES = pltpu.InterpretParams(dma_execution_mode="eager", detect_races=True,
 
 @pytest.mark.parametrize(
     ("simulated", "seed", "time", "kv_heads"),
-    [(LATE, 0, 300, 1), (LATE, 5, 200, 1), (TWO_CORES, 3, 200, 2)],  # of three blocks, and of two
+    [
+        (LATE, 0, 300, 1),  # of three blocks, and of two
+        (TWO_CORES, 3, 200, 2),
+        pytest.param(LATE, 5, 200, 1, marks=pytest.mark.long),
+    ],
 )
 def test_flash_on_a_simulated_tpu_reads_only_what_was_written_and_no_cores_race(
     simulated, seed, time, kv_heads, race_detectors, monkeypatch

@@ -18,10 +18,9 @@ from codea1_jax.models.sharding import check_divisible, make_mesh, param_shardin
 
 WORKER = Path(__file__).with_name("sharded_worker.py")
 MATRIX = Path(__file__).with_name("compiled_matrix.py")
-ON_EIGHT_DEVICES = [({"replica": 2, "fsdp": 2, "tensor": 2}, ["learner"])]
-KERNEL_ON_EIGHT_DEVICES = [
+ON_EIGHT_DEVICES = [
+    ({"replica": 2, "fsdp": 2, "tensor": 2}, ["learner", "kernel by replica"]),
     ({"fsdp": 2, "tensor": 4}, ["kernel"]),  # more than the two key/value heads
-    ({"replica": 2, "fsdp": 2, "tensor": 2}, ["kernel by replica"]),
 ]
 ON_OTHER_MESHES = [
     ({"fsdp": 8}, ["loss"]),
@@ -44,20 +43,20 @@ def test_a_matrix_that_chips_share_is_gathered_whole_and_its_gradient_hides_the_
     estimate has at six times the time. And no chip waits for the sums of a whole table."""
     found = found_by(start_worker(MATRIX))
     embedding = found.pop("embedding")
-    assert found == {"kinds": ["all-gather"], "hidden": {"defaults": 0, "options": 2}}
+    assert found == {"kinds": ["all-gather"], "hidden": 2}
     assert embedding["scatters"] == [["f32", "unique_indices=true"]]
     assert embedding["received"] < 2 * 1024 * 1536  # the columns of all rows in bfloat16
 
 
-def test_an_update_on_eight_devices_equals_that_on_one(tmp_path):
+@pytest.mark.long
+def test_without_those_options_no_sum_over_tensor_is_hidden():
+    assert found_by(start_worker(MATRIX, "defaults"))["hidden"] == 0
+
+
+def test_an_update_and_a_kernel_that_xla_cannot_partition_give_the_same_on_eight_devices(tmp_path):
     check_small(
         found_by(start_worker(WORKER, str(tmp_path), json.dumps(ON_EIGHT_DEVICES), devices=8)), ON_EIGHT_DEVICES
     )
-
-
-def test_a_kernel_that_xla_cannot_partition_gives_the_same_on_eight_devices(tmp_path):
-    cases = KERNEL_ON_EIGHT_DEVICES
-    check_small(found_by(start_worker(WORKER, str(tmp_path), json.dumps(cases), devices=8)), cases)
 
 
 @pytest.mark.long

@@ -21,7 +21,7 @@ from codea1_jax.rollout import Capacity, Request, Sampler, Sampling, decode, pag
 from codea1_jax.rollout.jetstream.sampler import JetStreamSampler
 from codea1_jax.rollout.readers import Paged
 
-CONFIG = Qwen2Config(64, 32, 48, 2, 8, 2, 8, rope_theta=1e4, tie_embeddings=False)
+CONFIG = Qwen2Config(64, 32, 48, 1, 8, 2, 8, rope_theta=1e4, tie_embeddings=False)
 MODEL = Qwen2(CONFIG)
 
 

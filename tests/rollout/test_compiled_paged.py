@@ -9,18 +9,18 @@ from workers import found_by, start_worker
 TOPOLOGIES = ("v5e:2x2", "v5p:2x2x1", "v6e:2x2")
 
 
-def check(kernels, *arguments, topologies=TOPOLOGIES):
-    found = found_by(start_worker(Path(paged_programs.__file__), *arguments, *topologies))
+def check(kernels, sizes, topologies=TOPOLOGIES):
+    found = found_by(start_worker(Path(paged_programs.__file__), sizes, *topologies))
     assert found == {topology: [[count, []] for count in kernels] for topology in topologies}
 
 
 def test_libtpu_compiles_the_kernel_and_copies_no_store():
-    check(paged_programs.KERNELS, topologies=TOPOLOGIES[:1])
+    check(paged_programs.QUICK_KERNELS, "quick", TOPOLOGIES[:1])
 
 
 @pytest.mark.long
 def test_it_does_for_every_tpu():
-    check(paged_programs.KERNELS)
+    check(paged_programs.KERNELS, "sizes")
 
 
 @pytest.mark.long

@@ -59,12 +59,13 @@ def uneven(params):
 def logits_of(model):
     """Logits of one whole sequence by the training graph, with an attention of choice."""
 
+    @jax.jit
     def logits(params, tokens, attend):
         positions = jnp.arange(len(tokens))[None]
-        hidden = model.apply({"params": params}, jnp.array(tokens)[None], positions, attend)[0][0]
-        return np.asarray(hidden @ output_table(params, model.config).T)
+        hidden = model.apply({"params": params}, tokens[None], positions, attend)[0][0]
+        return hidden @ output_table(params, model.config).T
 
-    return logits
+    return lambda params, tokens, attend: np.asarray(logits(params, jnp.array(tokens), attend))
 
 
 def sampler_of(model, capacity=ROUNDED, seed=0):

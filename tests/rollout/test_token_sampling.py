@@ -1,3 +1,5 @@
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -5,16 +7,14 @@ import pytest
 from scipy import stats
 
 from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
-from codea1_jax.rollout.sampling import (
-    Controls,
-    SamplingKind,
-    draw_tokens,
-    invert_cumulative,
-    keep_top_k,
-    keep_top_p,
-    row_uniforms,
-)
+from codea1_jax.rollout import sampling as drawing
+from codea1_jax.rollout.sampling import Controls, SamplingKind
 from codea1_jax.rollout.schedule import sample_key
+
+draw_tokens = jax.jit(drawing.draw_tokens, static_argnums=2)
+invert_cumulative, keep_top_k, keep_top_p, row_uniforms = map(
+    jax.jit, (drawing.invert_cumulative, drawing.keep_top_k, drawing.keep_top_p, drawing.row_uniforms)
+)
 
 
 def softmax(logits):
@@ -46,11 +46,16 @@ def agrees_with(tokens, probabilities):
     return stats.chisquare(observed, expected).pvalue > 1e-3
 
 
-def draws_of(logits, sampling, count=20_000):
+@functools.cache
+def uniforms_of(count):
     keys = np.stack([sample_key(0, (1, 2), sample) for sample in range(count)])
-    uniforms = row_uniforms(jnp.array(keys), jnp.zeros(count, jnp.int32))
+    return row_uniforms(jnp.array(keys), jnp.zeros(count, jnp.int32))
+
+
+def draws_of(logits, sampling, count=20_000):
+    uniforms = uniforms_of(count)
     rows = jnp.broadcast_to(jnp.asarray(logits), (count, len(logits)))
-    tokens, _ = jax.jit(draw_tokens, static_argnums=2)(rows, uniforms, SamplingKind.of(sampling), Controls.of(sampling))
+    tokens, _ = draw_tokens(rows, uniforms, SamplingKind.of(sampling), Controls.of(sampling))
     return np.asarray(tokens)
 
 
@@ -147,9 +152,7 @@ def test_the_smallest_numbers_of_a_sampling_draw_the_likeliest_token_and_none_dr
     logits = jnp.array(np.random.default_rng(3).normal(0, 40, (len(tiny + others), 300)).astype(np.float32))
     each = Controls(*map(jnp.stack, zip(*map(Controls.of, tiny + others), strict=True)))
     for uniform in (0.0, 0.5, float(np.nextafter(np.float32(1), np.float32(0)))):
-        drawn = jax.jit(draw_tokens, static_argnums=2)(
-            logits, jnp.full(len(logits), uniform), SamplingKind.FILTERED, each
-        )
+        drawn = draw_tokens(logits, jnp.full(len(logits), uniform), SamplingKind.FILTERED, each)
         tokens, logprobs = map(np.asarray, drawn)
         likeliest = np.asarray(logits.argmax(-1))[: len(tiny)]
         assert tokens[: len(tiny) - 4].tolist() == likeliest[:-4].tolist()

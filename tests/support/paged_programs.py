@@ -1,7 +1,7 @@
 """A loop around a kernel for caches in pages, as decoding has it, for compilers of absent devices.
 
 Run as a script, with topologies as arguments, it prints one JSON line {topology: [[kernels, copies of a store] of each
-of `SIZES`]} as libtpu compiles the loop, or of `EVALUATED` if "evaluated" comes first. libtpu wants its own process.
+of `SIZES`]} as libtpu compiles the loop, or of another of `SETS` if its name comes first. libtpu wants its own process.
 """
 
 import json
@@ -31,12 +31,15 @@ SIZES = (
     {"kv_heads": 2, "group": 8, "head_dim": 128, "samples": 200},
 )
 KERNELS = (2, 2, 2, 5)  # of 200 samples, four for a prompt
+QUICK = (SIZES[1] | {"dtype": "float8_e4m3b11fnuz"}, SIZES[0] | {"samples": 100})
+QUICK_KERNELS = (2, 3)
 EVALUATED = tuple(
     {"kv_heads": kv_heads, "group": 8, "head_dim": 128, "samples": samples}
     for kv_heads in (2, 4)
     for samples in (1, 32, 200)
 )
 EVALUATED_KERNELS = (2, 2, 5, 2, 2, 8)
+SETS = {"quick": QUICK, "sizes": SIZES, "evaluated": EVALUATED}
 # What may have a store among its results and does not write it.
 PASSED_ON = {"parameter", "tuple", "get-tuple-element", "while", "bitcast", "opt-barrier"}
 
@@ -87,7 +90,7 @@ def kernels_and_copies(text):
     return kernels, sorted(made - PASSED_ON)
 
 
-def main(topologies, all_sizes=SIZES):
+def main(all_sizes, topologies):
     os.environ.update(ENVIRONMENT)
     jax.config.update("jax_enable_compilation_cache", False)
     found = {}
@@ -99,7 +102,5 @@ def main(topologies, all_sizes=SIZES):
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "evaluated":
-        main(sys.argv[2:], EVALUATED)
-    else:
-        main(sys.argv[1:])
+    sizes, *topologies = sys.argv[1:] if sys.argv[1] in SETS else ("sizes", *sys.argv[1:])
+    main(SETS[sizes], topologies)
