@@ -48,14 +48,8 @@ from codea1_jax.train import learn, play, train
 
 
 @pytest.fixture(scope="module")
-def warm_start(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """A run of no steps, which makes what the others start from."""
-    finish(start_codea1(*train_arguments(tmp_path_factory.mktemp("warm"), "train.steps=0")))
-
-
-@pytest.fixture(scope="module")
-def straight_run(warm_start: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that nobody stops, which compiles what the other one needs."""
+def straight_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that nobody stops, which makes what the other one starts from, and compiles what it needs."""
     directory = tmp_path_factory.mktemp("straight")
     finish(start_codea1(*train_arguments(directory)))
     return directory
