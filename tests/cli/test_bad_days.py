@@ -47,6 +47,10 @@ def failed(process, code: int = 1) -> str:
     """The last line of a command that failed; what comes before it may only be the log."""
     _, err = process.communicate(timeout=300)
     assert process.returncode == code, err
+    return last_line(err)
+
+
+def last_line(err: str) -> str:
     *log, line = err.splitlines()
     assert all(re.match(r"\d\d:\d\d:\d\d ", text) for text in log), err
     assert line.startswith("codea1: ")
@@ -77,12 +81,13 @@ sys.exit(cli.main(sys.argv[1:]))
 """
 
 
-def test_a_full_disk_ends_training_with_one_line(tmp_path):
+def test_a_full_disk_ends_training_with_one_line(run_copy):
     nothing_compiled_is_kept = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "1000"}  # it would not fit either
-    arguments = train_arguments(tmp_path / "run", *STEPS)
+    shutil.rmtree(run_copy / "checkpoints" / "2")
+    arguments = train_arguments(run_copy, *STEPS, "--resume")
     line = failed(start_script("-c", FULL_DISK, *arguments, **nothing_compiled_is_kept))
     assert line == (
-        f"codea1: cannot save to {tmp_path / 'run' / 'checkpoints'}: File too large (steps that are saved: [1]); "
+        f"codea1: cannot save to {run_copy / 'checkpoints'}: File too large (steps that are saved: [1]); "
         "free some space or fix the storage, then repeat the command (a run continues with --resume)"
     )
 
@@ -100,14 +105,15 @@ def test_a_checkpoint_with_a_shortened_file_is_reported_as_damaged_in_one_line(r
     assert cli.main(["checkpoint", "show", str(run_copy)]) == 1
     assert damage in capsys.readouterr().err
     assert cli.main(["checkpoint", "show", str(run_copy), "--step", "1"]) == 0
-    line = failed(start_codea1(*train_arguments(run_copy, *STEPS), "--resume"))
-    assert f"{damage}; step 1 is good" in line
+    assert cli.main([*train_arguments(run_copy, *STEPS), "--resume"]) == 1
+    assert f"{damage}; step 1 is good" in last_line(capsys.readouterr().err)
 
 
-def test_a_checkpoint_with_overwritten_bytes_is_reported_as_damaged_in_one_line(run_copy):
+def test_a_checkpoint_with_overwritten_bytes_is_reported_as_damaged_in_one_line(run_copy, capsys):
     for path in (run_copy / "checkpoints" / "2" / "arrays" / "ocdbt.process_0").rglob("d/*"):
         path.write_bytes(bytes(path.stat().st_size))
-    line = failed(start_codea1("convert", str(run_copy), str(run_copy / "exported"), "--role", "code"))
+    assert cli.main(["convert", str(run_copy), str(run_copy / "exported"), "--role", "code"]) == 1
+    line = last_line(capsys.readouterr().err)
     assert "is damaged: 'arrays' cannot be read (" in line and "spec" not in line
 
 
