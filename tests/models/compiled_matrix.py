@@ -4,8 +4,10 @@ feed-forward's matrix meets a batch, and what the gradient of an embedding is ma
 
 kinds: of the collectives of the product, the matrix being split over `fsdp`. hidden: in the gradient of three products,
 the matrix being split over `tensor` as well, how many of the three sums of activations over `tensor` the chip computes
-meanwhile, by what it is compiled with.
+meanwhile.
 embedding: the bytes that are received at most at once, and the scatters.
+
+Arguments: the feed-forward's size, the tokens of a row, and perhaps "defaults", to compile without options.
 """
 
 import json
@@ -28,14 +30,14 @@ from codea1_jax.plan.compiled.collectives import find_collectives
 from codea1_jax.plan.compiled.compiler import ENVIRONMENT
 from codea1_jax.plan.compiled.worker import devices_of
 
-WIDTH, INNER, TOKENS, VOCAB = 1536, 8960, 12_288, 32_768
+WIDTH, VOCAB = 1536, 32_768
 SCATTER = re.compile(r"= (\w+)\[\S* scatter\(.*?(unique_indices=true|$)", re.MULTILINE)
 
 
-def main(by_default):
+def main(inner, tokens, by_default):
     os.environ.update(ENVIRONMENT)
     jax.config.update("jax_enable_compilation_cache", False)
-    linear = Linear(INNER, ("embed", "mlp"), jnp.dtype("bfloat16"), jnp.dtype("float32"))
+    linear = Linear(inner, ("embed", "mlp"), jnp.dtype("bfloat16"), jnp.dtype("float32"))
     devices = devices_of(find_hardware("v5e:4x4"))
 
     def multiply(kernel, x):
@@ -54,15 +56,15 @@ def main(by_default):
         def placed(shape, dtype, *axes):
             return jax.ShapeDtypeStruct(shape, dtype, sharding=NamedSharding(mesh, spec(*axes)))
 
-        kernel = placed((WIDTH, INNER), jnp.float32, "embed", "mlp")
-        x = placed((mesh.shape["fsdp"], TOKENS, WIDTH), jnp.bfloat16, "batch", "time", "width")
+        kernel = placed((WIDTH, inner), jnp.float32, "embed", "mlp")
+        x = placed((mesh.shape["fsdp"], tokens, WIDTH), jnp.bfloat16, "batch", "time", "width")
         out = None if function is multiply else (kernel.sharding, x.sharding)
         jitted = jit_on(mesh, function, out_shardings=out, compiler_options=options)
         return find_collectives(jitted.lower(kernel, x).compile().as_text())
 
     def hidden_sums(options):
         found = collectives(gradients, options, fsdp=4, tensor=4)
-        return sum(each.hidden for each in found if each.kind == "all-reduce" and each.size == 2 * TOKENS * WIDTH)
+        return sum(each.hidden for each in found if each.kind == "all-reduce" and each.size == 2 * tokens * WIDTH)
 
     def embedding():
         mesh = make_mesh(MeshConfig(fsdp=16), devices)
@@ -89,4 +91,4 @@ def main(by_default):
 
 
 if __name__ == "__main__":
-    main(by_default=sys.argv[1:] == ["defaults"])
+    main(*map(int, sys.argv[1:3]), by_default=sys.argv[3:] == ["defaults"])

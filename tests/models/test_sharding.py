@@ -38,19 +38,23 @@ def check_small(found, cases):
     assert max(map(max, found)) < 1e-5, found
 
 
-def test_a_matrix_that_chips_share_is_gathered_whole_and_its_gradient_hides_the_sums_over_tensor():
+@pytest.mark.parametrize(
+    ("inner", "tokens", "hidden"), [(4096, 4096, 1), pytest.param(8960, 12_288, 2, marks=pytest.mark.long)]
+)
+def test_a_matrix_that_chips_share_is_gathered_whole_and_its_gradient_hides_the_sums_over_tensor(inner, tokens, hidden):
     """XLA for TPU would rather wait for all sums, and exchange pieces of the matrix inside the product, which its own
     estimate has at six times the time. And no chip waits for the sums of a whole table."""
-    found = found_by(start_worker(MATRIX))
+    found = found_by(start_worker(MATRIX, str(inner), str(tokens)))
     embedding = found.pop("embedding")
-    assert found == {"kinds": ["all-gather"], "hidden": 2}
+    assert found == {"kinds": ["all-gather"], "hidden": hidden}
     assert embedding["scatters"] == [["f32", "unique_indices=true"]]
     assert embedding["received"] < 2 * 1024 * 1536  # the columns of all rows in bfloat16
 
 
 @pytest.mark.long
-def test_without_those_options_no_sum_over_tensor_is_hidden():
-    assert found_by(start_worker(MATRIX, "defaults"))["hidden"] == 0
+@pytest.mark.parametrize(("inner", "tokens"), [(4096, 4096), (8960, 12_288)])
+def test_without_those_options_no_sum_over_tensor_is_hidden(inner, tokens):
+    assert found_by(start_worker(MATRIX, str(inner), str(tokens), "defaults"))["hidden"] == 0
 
 
 def test_an_update_and_a_kernel_that_xla_cannot_partition_give_the_same_on_eight_devices(tmp_path):
