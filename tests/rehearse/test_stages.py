@@ -1,6 +1,7 @@
 """A whole run in small: it begins, stops, resumes elsewhere and at home, ends and exports; or its fault is named."""
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -139,12 +140,14 @@ def test_a_bucket_without_permission_is_named_before_anything_runs(tmp_path, mon
     assert not (tmp_path / "rehearsal" / "run").exists()
 
 
-def test_too_few_descriptors_for_the_judge_are_named(tmp_path):
-    arguments = ("rehearse", "micro/golden", *SETTINGS, "sandbox.workers=200", "--directory", str(tmp_path / "here"))
-    limited = ("bash", "-c", 'ulimit -n 400; exec "$@"', "limited", sys.executable, "-m", "codea1_jax", *arguments)
-    done = subprocess.run(limited, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 1, done.stderr
-    shown = (done.stdout + done.stderr).splitlines()
+def test_too_few_descriptors_for_the_judge_are_named(tmp_path, monkeypatch, capsys):
+    limited = tmp_path / "python"
+    limited.write_text(f'#!{shutil.which("bash")}\nulimit -n 400\nexec {sys.executable} "$@"\n')
+    limited.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(limited))  # of the run's processes
+    here = str(tmp_path / "here")
+    assert cli.main(["rehearse", "micro/golden", *SETTINGS, "sandbox.workers=200", "--directory", here]) == 1
+    shown = "".join(capsys.readouterr()).splitlines()
     (line,) = (line for line in shown if line.startswith("FAIL first step"))  # once
     assert "more file descriptors" in line
 
