@@ -124,7 +124,7 @@ def expected(plan: str, topology: str, job: Job) -> str:
     chips = hardware.devices // hardware.chip.cores
     said = f"{found[1]} steps in {hours:g} h on {topology}, by the forecast: {hours * chips:,.0f} chip-hours"
     if job.slices > 1:
-        return f"{said}; several slices are faster (codea1 plan --scale {job.slices})"
+        return f"{said}; {job.slices} slices are faster"
     price = job.price_per_hour
     return said if price is None else f"{said}, about {hours * price:,.0f} at {price:g} per hour"
 

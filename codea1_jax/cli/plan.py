@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -56,15 +55,7 @@ def add(commands: Commands) -> None:
         action="store_true",
         help="run the programs of a step on the devices of this machine, and forecast its time from what they take",
     )
-    one_of.add_argument(
-        "--scale",
-        type=_counts,
-        metavar="1,2,4,...",
-        help="also forecast a step on that many slices or nodes, each a copy of the hardware",
-    )
-    parser.add_argument(
-        "--picture", type=Path, metavar="SVG", help="draw the expected step into this file; with --scale, all of them"
-    )
+    parser.add_argument("--picture", type=Path, metavar="SVG", help="draw the expected step into this file")
     parser.add_argument("--json", action="store_true", help="print one JSON document on one line")
     parser.set_defaults(run=_run)
 
@@ -76,12 +67,6 @@ def _share(text: str) -> float:
     return share
 
 
-def _counts(text: str) -> list[int]:
-    if not re.fullmatch(r"[1-9]\d*(,[1-9]\d*)*", text):
-        raise argparse.ArgumentTypeError(f"{text} does not list counts of at least 1, as in 1,2,4")
-    return sorted({1, *map(int, text.split(","))})  # one is what the others are compared with
-
-
 def _run(options: argparse.Namespace) -> int:
     from codea1_jax.chips import find_hardware
     from codea1_jax.config import Config, load
@@ -90,10 +75,9 @@ def _run(options: argparse.Namespace) -> int:
     from codea1_jax.plan.arithmetic.lengths import read_lengths
     from codea1_jax.plan.calibration import read_calibration
     from codea1_jax.plan.compiled.compiler import check_compiler
-    from codea1_jax.plan.pictures import scale_picture, timeline_picture
+    from codea1_jax.plan.pictures import timeline_picture
     from codea1_jax.plan.plan import as_document, make_plan
-    from codea1_jax.plan.scale import scale
-    from codea1_jax.plan.table import conclusion, rich_table, scale_conclusion, scale_document, scale_table
+    from codea1_jax.plan.table import conclusion, rich_table
 
     if options.picture is not None and (options.search or options.calibrate):
         raise UserError("--picture draws a plan: drop --search and --calibrate")
@@ -112,18 +96,13 @@ def _run(options: argparse.Namespace) -> int:
     with progress() as watch:
         plan = make_plan(config, hardware, options.fill, watch, lengths, ratios)
     title = f"{options.preset} on {name}"
-    scaled = scale(plan, options.scale, lengths) if options.scale and plan.fits else []
     if options.picture is not None and plan.fits:
-        drawn = scale_picture(scaled, f"{title}: copies of it") if scaled else timeline_picture(plan, title)
-        write_atomically(options.picture, drawn)
+        write_atomically(options.picture, timeline_picture(plan, title))
     if options.json:
-        print(json.dumps(as_document(plan) | ({"scale": scale_document(scaled)} if scaled else {})))
+        print(json.dumps(as_document(plan)))
         return DONE if plan.fits else FAILED
     print_table(rich_table(plan, title))
     print("\n".join(conclusion(plan)))
-    if scaled:
-        print_table(scale_table(scaled, f"copies of {name}"))
-        print("\n".join(scale_conclusion(scaled)))
     return DONE if plan.fits else FAILED
 
 

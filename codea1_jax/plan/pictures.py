@@ -9,11 +9,9 @@ from codea1_jax.models.flops import Number
 from codea1_jax.plan.comparison import TIMED
 from codea1_jax.plan.plan import Plan
 from codea1_jax.plan.planned import PHASE_COLUMNS, Planned
-from codea1_jax.plan.scale import Scaled
 
 # Told apart by people who do not see all colors (Okabe and Ito).
 COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#999999")
-ALONE = ("#444444",)  # of bars without parts
 PARTS = {
     "prefill": ("weights", "prefill"),
     "decode": ("insert", "decode"),
@@ -29,7 +27,6 @@ LANES = {
     "update Test LLM": "update_test",
 }
 ROW, LABEL, BAR, TOTAL = 22, 130, 520, 80  # pixels: a bar's height, and the widths of its name, itself and its seconds
-PANEL, HEIGHT, MARGIN = 210, 170, 56  # pixels: of a panel, and the room for its scale
 
 
 def steps_picture(plans: Mapping[str, Planned]) -> str:
@@ -88,40 +85,6 @@ def _expected_by_part(plan: Plan, phases: Sequence[str]) -> list[float]:
         sum((seconds for name, seconds in taken.items() if name.split()[0] in kinds), start=0.0)
         for kinds in PARTS.values()
     ]
-
-
-def scale_picture(steps: Sequence[Scaled], title: str) -> str:
-    """Seconds of a step by part, how busy devices are, and device hours of a step, over the number of copies."""
-    one, names = steps[0], tuple(steps[0].seconds)
-    panels = [
-        _panel(0, "seconds of a step", steps, [list(step.seconds.values()) for step in steps]),
-        _panel(1, "devices busy, %", steps, [[100 * step.busy(one)] for step in steps]),
-        _panel(2, "device hours of a step", steps, [[step.device_hours] for step in steps]),
-    ]
-    head = [_text(MARGIN, 18, title), *_legend(names, MARGIN, 26)]
-    return _svg(3 * (PANEL + MARGIN) + 16, HEIGHT + 110, [*head, *(line for panel in panels for line in panel)])
-
-
-def _panel(number: int, title: str, steps: Sequence[Scaled], values: Sequence[Sequence[float]]) -> list[str]:
-    """Stacked bars, one for each number of copies."""
-    left, bottom, highest = MARGIN + number * (PANEL + MARGIN), HEIGHT + 70, max(map(sum, values))
-    each = PANEL / len(steps)
-    lines = [_text(left, 62, title)]
-    for tick in (0.0, 0.5, 1.0):
-        y = bottom - tick * HEIGHT
-        lines.append(f'<line x1="{left}" y1="{y:.1f}" x2="{left + PANEL}" y2="{y:.1f}" stroke="#ddd"/>')
-        lines.append(_text(left - 6, y + 4, f"{tick * highest:.3g}", "end"))
-    for place, (step, parts) in enumerate(zip(steps, values, strict=True)):
-        x, y = left + place * each, float(bottom)
-        for color, part in zip(COLORS if len(parts) > 1 else ALONE, parts, strict=False):
-            height = HEIGHT * part / highest
-            y -= height
-            lines.append(
-                f'<rect x="{x + each / 8:.1f}" y="{y:.1f}" width="{each * 3 / 4:.1f}" height="{height:.1f}" '
-                f'fill="{color}"/>'
-            )
-        lines.append(_text(x + each / 2, bottom + 16, str(step.copies), "middle"))
-    return [*lines, _text(left + PANEL, bottom + 32, "copies", "end")]
 
 
 def _legend(names: Sequence[str], left: Number, top: Number = 14) -> list[str]:

@@ -15,10 +15,8 @@ from codea1_jax.plan.calibrate import Calibrated
 from codea1_jax.plan.compiled.compiler import Compiled
 from codea1_jax.plan.plan import Plan, Row, gib
 from codea1_jax.plan.planned import PHASE_COLUMNS, Planned
-from codea1_jax.plan.scale import Scaled
 from codea1_jax.plan.search import Candidate
 
-WORTH_SCALING = 0.5  # how busy devices should be, compared with those of one copy
 WORTH_A_LINE = 0.1  # temporaries, as a share of parameters and cache
 
 
@@ -132,51 +130,6 @@ def search_table(candidates: Sequence[Candidate], title: str) -> Table:
         temporaries = gib(max(row.temporaries for row in plan.rows))
         table.add_row(layout, peak(plan), str(candidate), f"{sampling:.4g}", temporaries)
     return table
-
-
-def scale_table(steps: Sequence[Scaled], title: str) -> Table:
-    """A step on several numbers of copies; the first is one."""
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    one = steps[0]
-    for name in ("copies", "devices", "s/step", *one.seconds, "busy", "device hours", "most is lost to"):
-        table.add_column(name, justify="left" if name == "most is lost to" else "right", no_wrap=True)
-    for step in steps:
-        parts = (f"{seconds:.3g}" for seconds in step.seconds.values())
-        lost = "" if step is one else step.lost_to(one)
-        busy, hours = f"{step.busy(one):.0%}", f"{step.device_hours:.3g}"
-        table.add_row(f"{step.copies}", f"{step.devices}", f"{step.step_seconds:.4g}", *parts, busy, hours, lost)
-    return table
-
-
-def scale_conclusion(steps: Sequence[Scaled]) -> list[str]:
-    """Where it stops, and why."""
-    one, last = steps[0], steps[-1]
-    lines = [f"the longest responses take {one.longest:.3g} s of a step, on however many devices"]
-    idle = next((step for step in steps if step.busy(one) < WORTH_SCALING), None)
-    if idle is None:
-        lines.append(f"on {last.copies} copies devices are still {last.busy(one):.0%} as busy as on one")
-    else:
-        lines.append(
-            f"from {idle.copies} copies on devices are less than half as busy as on one, most of it lost to "
-            f"{idle.lost_to(one)}: a step takes {idle.step_seconds:.4g} s there, {one.step_seconds:.4g} s on one"
-        )
-    return lines
-
-
-def scale_document(steps: Sequence[Scaled]) -> list[dict[str, Any]]:
-    """The same for machines."""
-    return [
-        {
-            "copies": step.copies,
-            "devices": step.devices,
-            "expected_seconds": step.step_seconds,
-            "seconds": dict(step.seconds),
-            "longest_responses": step.longest,
-            "busy": step.busy(steps[0]),
-            "device_hours": step.device_hours,
-        }
-        for step in steps
-    ]
 
 
 def _arguments(row: Row) -> int:

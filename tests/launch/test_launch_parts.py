@@ -104,5 +104,5 @@ def test_a_plan_tells_the_hours_of_the_run_and_with_a_price_what_they_cost(monke
         f"about {24 * hours:,.0f} at 24 per hour"
     )
     assert expected(plan, "v5e:4x4", replace(job, price_per_hour=None)) == said.rpartition(", ")[0]
-    assert expected(plan, "v5e:4x4", replace(job, slices=2)).endswith("(codea1 plan --scale 2)")
+    assert expected(plan, "v5e:4x4", replace(job, slices=2)).endswith("; 2 slices are faster")
     assert expected("nothing of hours", "v5e:4x4", job) == ""
