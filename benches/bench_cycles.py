@@ -18,7 +18,7 @@ import tempfile
 from itertools import groupby, pairwise
 from pathlib import Path
 
-from codea1_jax.chips import Hardware, find_hardware
+from codea1_jax.devices.chips import Hardware, find_hardware
 from codea1_jax.plan.compiled.duration import efficiency_of
 from codea1_jax.rollout.paged_tpu import CHUNK
 

@@ -20,7 +20,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from codea1_jax.builders.players import capacity_of
 from codea1_jax.config import Config, load
 from codea1_jax.game.export import code_groups, question_record, round_metrics, test_groups
 from codea1_jax.game.players import PolicyPlayer
@@ -35,6 +34,7 @@ from codea1_jax.rollout import Completion, Request
 from codea1_jax.rollout.decode import DecodedBlock
 from codea1_jax.rollout.schedule import Schedule
 from codea1_jax.run.telemetry import rollout_lines, write_rollouts
+from codea1_jax.training.samplers import capacity_of
 from data_pipeline import Problem
 from sandbox import CheckJob, CheckResult, Execution, Job, Judge, Limits, Outcome, SandboxError, Status, encode
 

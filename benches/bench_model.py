@@ -19,7 +19,7 @@ import numpy as np
 from contenders import Contender, environment
 from model_ours import loss
 
-from codea1_jax.chips import CHIPS
+from codea1_jax.devices.chips import CHIPS
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.flops import causal, layers_flops, vocabulary_flops
 from codea1_jax.models.published import QWEN25
@@ -68,7 +68,7 @@ def on_cuda(length: int = 4096) -> dict[str, float]:
     kind = jax.devices()[0].device_kind.lower()
     chip = next((chip for name, chip in CHIPS.items() if name in kind), None)
     if chip is None:
-        raise SystemExit(f"the peak of {kind} is not known: add it to codea1_jax/chips.py")
+        raise SystemExit(f"the peak of {kind} is not known: add it to codea1_jax/devices/chips.py")
     config = QWEN25["1.5b"]
     model = Qwen2(config, jnp.dtype("bfloat16"), remat="dots")
     params = init_params(model, jax.random.key(0))

@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from codea1_jax.files import read_lines
+from codea1_jax.common.files import read_lines
 from codea1_jax.rehearse.pod import Pod
 from codea1_jax.reproduce.results import mean
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from codea1_jax.chips import find_hardware
 from codea1_jax.cli.plan import progress
 from codea1_jax.config import Config, load, preset_names
+from codea1_jax.devices.chips import find_hardware
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run
 from codea1_jax.plan.arithmetic.workload import PlannedRun, is_sampling, phases
 from codea1_jax.plan.compiled.kept import compilers

@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from codea1_jax.builders.sources import Source
-from codea1_jax.chips import find_hardware
+from codea1_jax.devices.chips import find_hardware
+from codea1_jax.training.sources import Source
 from data_pipeline.storage import BUCKET
 from launch.hardware import Slice
 from launch.job import Job

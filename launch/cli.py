@@ -14,9 +14,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from codea1_jax.builders.sources import sources_of
+from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, SandboxConfig, load
-from codea1_jax.errors import UserError
+from codea1_jax.training.sources import sources_of
 from launch import checks, gke, gpu, supervise, tpu
 from launch.checks import Check
 from launch.hardware import find_slice

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from codea1_jax.chips import find_hardware
+from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config
-from codea1_jax.errors import UserError
+from codea1_jax.devices.chips import find_hardware
 from launch import checks
 from launch.checks import Check
 from launch.job import Job, codea1

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from codea1_jax.builders.sources import Source
+from codea1_jax.training.sources import Source
 from data_pipeline.rows import SUFFIXES
 from data_pipeline.storage import BUCKET
 from launch.shell import Command, Refused

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from codea1_jax.builders.judges import make_judge
+from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, load
-from codea1_jax.errors import UserError
+from codea1_jax.training.judges import make_judge
 from sandbox import SandboxError, SandboxUnavailable
 from sandbox.host.doctor import try_out
 

@@ -18,8 +18,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from codea1_jax.chips import GIB
-from codea1_jax.files import read_lines
+from codea1_jax.common.files import read_lines
+from codea1_jax.devices.chips import GIB
 
 MODELS = ("1.5b", "3b", "7b")
 METHODS = ("a1", "golden", "self_play", "sft")

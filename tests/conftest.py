@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from codea1_jax.xla_flags import known_flags
+from codea1_jax.devices.xla_flags import known_flags
 
 # For the processes that tests start; a plugin of pytest's may have imported JAX in this one. Compiling is what tests
 # spend their time on.
@@ -54,7 +54,7 @@ def whole_entries() -> None:
 @pytest.fixture(autouse=True)
 def logging_as_it_was() -> Iterator[None]:
     """A command that was run in this process sends the log to standard error; the next test must not find it there."""
-    from codea1_jax.console import LOGGED
+    from codea1_jax.common.console import LOGGED
 
     packages = list(map(logging.getLogger, LOGGED))
     before = [(package.level, package.propagate, list(package.handlers)) for package in packages]

@@ -96,7 +96,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "docs").mkdir()
     shutil.copy(DOCS / "problems.jsonl", tmp_path / "docs")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("codea1_jax.console.log_to_stderr", lambda *_: None)
+    monkeypatch.setattr("codea1_jax.common.console.log_to_stderr", lambda *_: None)
     return tmp_path
 
 

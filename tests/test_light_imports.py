@@ -33,7 +33,7 @@ def test_a_command_that_only_reads_configurations_loads_no_jax(arguments):
 
 
 def test_reading_questions_loads_what_reads_parquet_only_for_a_parquet_file():
-    assert "pyarrow" not in modules_after("import data_pipeline, data_pipeline.rows, codea1_jax.trainer")
+    assert "pyarrow" not in modules_after("import data_pipeline, data_pipeline.rows, codea1_jax.training.trainer")
 
 
 def test_a_dry_run_of_the_launcher_loads_no_jax():

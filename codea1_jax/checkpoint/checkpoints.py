@@ -28,7 +28,7 @@ from codea1_jax.checkpoint.data_files import first_damaged_file
 from codea1_jax.checkpoint.fingerprint import describe, shapes
 from codea1_jax.checkpoint.retention import Keep, Score
 from codea1_jax.checkpoint.storage import locate
-from codea1_jax.errors import UserError
+from codea1_jax.common.errors import UserError
 
 ARRAYS = "arrays"
 DOCUMENT = "document"

@@ -18,7 +18,7 @@ from typing import Any
 
 import tensorstore
 
-from codea1_jax.errors import UserError
+from codea1_jax.common.errors import UserError
 
 os.environ.setdefault("EPATH_USE_TF", "false")  # else etils prefers TensorFlow, where there is one, to gcsfs
 

@@ -12,7 +12,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from codea1_jax.files import write_atomically
+from codea1_jax.common.files import write_atomically
 
 _FOLDER = "JAX_COMPILATION_CACHE_DIR"
 _LEAST_SECONDS = "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"

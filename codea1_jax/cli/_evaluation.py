@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from codea1_jax.cli._arguments import add_judge
 from codea1_jax.cli._compiled_programs import keep_compiled_programs
 from codea1_jax.cli._runtime import BAD_INPUT, DONE
-from codea1_jax.errors import UserError
-from codea1_jax.words import counted
+from codea1_jax.common.errors import UserError
+from codea1_jax.common.words import counted
 
 if TYPE_CHECKING:
     from codea1_jax.config import Role
@@ -130,8 +130,8 @@ def _working(pool: SandboxPool) -> SandboxPool:
 
 def describe(options: argparse.Namespace, command: str, prefixes: Sequence[str] = ("",)) -> dict[str, Any]:
     """What figures depend on; an evaluation is only ever resumed with the same."""
-    from codea1_jax.builders.answers import model_identity
     from codea1_jax.config import read_templates
+    from codea1_jax.training.answers import model_identity
     from data_pipeline.hub import local_path
     from data_pipeline.rows import files
 
@@ -181,10 +181,10 @@ def make_source(
         return references(problems), ()
     if samples:
         return read(samples, problems)
-    from codea1_jax.builders.answers import make_player
     from codea1_jax.config import read_templates
     from codea1_jax.hosts.devices import start_devices
     from codea1_jax.rollout import Sampling
+    from codea1_jax.training.answers import make_player
 
     start_devices()
     keep_compiled_programs()
@@ -213,7 +213,7 @@ def account(loaded: Loaded, config: Mapping[str, Any], started: float) -> dict[s
 
 def print_results(results: Mapping[str, Any], folder: Path, *, as_json: bool) -> int:
     """The figures, and by name everything that was not judged."""
-    from codea1_jax.console import print_table
+    from codea1_jax.common.console import print_table
     from codea1_jax.evals.commands.audit import audit_lines
     from codea1_jax.evals.commands.tables import results_table
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from codea1_jax.cli._runtime import DONE, FAILED
-from codea1_jax.errors import UserError
-from codea1_jax.words import counted
+from codea1_jax.common.errors import UserError
+from codea1_jax.common.words import counted
 
 if TYPE_CHECKING:
     from codea1_jax.checkpoint.checkpoints import Checkpoints

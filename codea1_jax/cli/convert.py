@@ -27,7 +27,7 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from codea1_jax.builders.convert import convert, open_source
+    from codea1_jax.training.convert import convert, open_source
 
     source = open_source(options.source, options.role)
     form = options.to or ("flax" if source.form == "hf" else "hf")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from codea1_jax.cli._arguments import add_judge
 from codea1_jax.cli._runtime import BAD_INPUT, DONE
-from codea1_jax.errors import UserError
-from codea1_jax.words import counted
+from codea1_jax.common.errors import UserError
+from codea1_jax.common.words import counted
 
 if TYPE_CHECKING:
     from codea1_jax.cli._arguments import Commands
@@ -61,7 +61,7 @@ def add(commands: Commands) -> None:
 
 def _audit(options: argparse.Namespace) -> int:
     from codea1_jax.cli._evaluation import load_data, make_pool
-    from codea1_jax.console import progress_bar
+    from codea1_jax.common.console import progress_bar
     from codea1_jax.evals.commands.audit import audit_lines, audit_results
     from codea1_jax.evals.scores.benchmark import make_benchmark
 
@@ -83,9 +83,9 @@ def _audit(options: argparse.Namespace) -> int:
 
 
 def _prepare(options: argparse.Namespace) -> int:
+    from codea1_jax.common.console import progress_bar
+    from codea1_jax.common.files import naming
     from codea1_jax.config import SandboxConfig
-    from codea1_jax.console import progress_bar
-    from codea1_jax.files import naming
     from data_pipeline.prepare import prepare
     from sandbox import Limits, SandboxPool
 

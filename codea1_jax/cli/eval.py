@@ -21,7 +21,7 @@ from codea1_jax.cli._evaluation import (
     print_results,
     set_drawing,
 )
-from codea1_jax.errors import UserError
+from codea1_jax.common.errors import UserError
 
 if TYPE_CHECKING:
     from codea1_jax.cli._arguments import Commands
@@ -183,7 +183,7 @@ def _evaluate(
     sources: of each who answers, the prefix of its options, its role, and what reads its samples from a file.
     measure: (task, *those who answer) -> figures.
     """
-    from codea1_jax.console import progress_bar
+    from codea1_jax.common.console import progress_bar
     from codea1_jax.evals.commands.journal import Journal
 
     started = time.perf_counter()

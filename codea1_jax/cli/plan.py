@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from codea1_jax.cli._arguments import add_preset
 from codea1_jax.cli._runtime import DONE, FAILED
-from codea1_jax.errors import UserError
+from codea1_jax.common.errors import UserError
 
 if TYPE_CHECKING:
-    from codea1_jax.chips import Hardware
     from codea1_jax.cli._arguments import Commands
     from codea1_jax.config import Config
+    from codea1_jax.devices.chips import Hardware
     from codea1_jax.plan.arithmetic.lengths import Lengths
     from codea1_jax.plan.calibration import Ratios
     from codea1_jax.plan.compiled.compiler import Watch
@@ -68,10 +68,10 @@ def _share(text: str) -> float:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from codea1_jax.chips import find_hardware
+    from codea1_jax.common.console import print_table
+    from codea1_jax.common.files import write_atomically
     from codea1_jax.config import Config, load
-    from codea1_jax.console import print_table
-    from codea1_jax.files import write_atomically
+    from codea1_jax.devices.chips import find_hardware
     from codea1_jax.plan.arithmetic.lengths import read_lengths
     from codea1_jax.plan.calibration import read_calibration
     from codea1_jax.plan.compiled.compiler import check_compiler
@@ -107,7 +107,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _calibrate(options: argparse.Namespace, config: Config) -> int:
-    from codea1_jax.console import print_table
+    from codea1_jax.common.console import print_table
     from codea1_jax.hosts.devices import start_devices
     from codea1_jax.plan.arithmetic.lengths import read_lengths
     from codea1_jax.plan.calibrate import calibrate
@@ -132,8 +132,8 @@ def _calibrate(options: argparse.Namespace, config: Config) -> int:
 def _search(options: argparse.Namespace, hardware: Hardware, lengths: Lengths | None, ratios: Ratios | None) -> int:
     from rich.console import Console
 
+    from codea1_jax.common.console import print_table
     from codea1_jax.config import Config, load
-    from codea1_jax.console import print_table
     from codea1_jax.plan.search import search
     from codea1_jax.plan.table import search_table
 

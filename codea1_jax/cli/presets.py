@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from codea1_jax.cli._runtime import DONE
-from codea1_jax.errors import UserError
+from codea1_jax.common.errors import UserError
 from configs import hardware_names, model_names
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def _run(options: argparse.Namespace) -> int:
         print(json.dumps(document(names, models, plans, tables, opened)))
         return DONE
 
-    from codea1_jax.console import print_table
+    from codea1_jax.common.console import print_table
 
     print(EXPLAINED)
     for table in tables.values():

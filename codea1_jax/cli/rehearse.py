@@ -38,9 +38,9 @@ def add(commands: Commands) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     os.environ["JAX_PLATFORMS"] = "cpu"  # leaves the accelerators of this machine alone
-    from codea1_jax.chips import GIB, find_hardware
+    from codea1_jax.common.files import write_atomically
     from codea1_jax.config import Config, load
-    from codea1_jax.files import write_atomically
+    from codea1_jax.devices.chips import GIB, find_hardware
     from codea1_jax.rehearse.rehearsal import NOT_REHEARSED, RESULT, Rehearsal, prepare
 
     def reload(overrides: Sequence[str]) -> Config:

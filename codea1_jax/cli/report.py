@@ -23,7 +23,7 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from codea1_jax.console import log_to_stderr
+    from codea1_jax.common.console import log_to_stderr
     from codea1_jax.report import build_report, follow_report
 
     log_to_stderr(logging.WARNING)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from codea1_jax.cli._arguments import positive
 from codea1_jax.cli._runtime import DONE
-from codea1_jax.errors import UserError
-from codea1_jax.words import counted
+from codea1_jax.common.errors import UserError
+from codea1_jax.common.words import counted
 from configs import model_names
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ def _check_budget(commands: Sequence[Command]) -> None:
 
 def _write_problems(options: argparse.Namespace) -> None:
     """Writes the micro world's questions, which evaluating commands read."""
-    from codea1_jax.files import naming
+    from codea1_jax.common.files import naming
     from data_pipeline import micro, problem_files
 
     lab = _micro_lab(options)
@@ -249,7 +249,7 @@ def _forecast(commands: Sequence[Command], options: argparse.Namespace) -> None:
 
 def _run_missing(commands: Sequence[Command], at_once: int) -> None:
     """Runs the missing commands, and shows how far it is."""
-    from codea1_jax.console import progress_bar
+    from codea1_jax.common.console import progress_bar
     from codea1_jax.reproduce.commands import Running, run_all
 
     done = sum(command.finished for command in commands)
@@ -263,7 +263,7 @@ def _run_missing(commands: Sequence[Command], at_once: int) -> None:
 
 
 def _write(tables: Sequence[Table], papers: Mapping[str, Published], options: argparse.Namespace) -> None:
-    from codea1_jax.files import write_atomically
+    from codea1_jax.common.files import write_atomically
     from codea1_jax.reproduce.dynamics import by_step, charts, ends, read_dynamics
     from codea1_jax.reproduce.page import page
     from codea1_jax.reproduce.paper_lab import ROUNDS, TESTS, rules

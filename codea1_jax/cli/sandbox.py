@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from codea1_jax.cli._arguments import port, positive
 from codea1_jax.cli._runtime import BAD_INPUT, DONE
-from codea1_jax.errors import UserError
+from codea1_jax.common.errors import UserError
 
 if TYPE_CHECKING:
     from codea1_jax.cli._arguments import Commands

@@ -13,7 +13,7 @@ from codea1_jax.cli._runtime import DONE, FAILED
 
 if TYPE_CHECKING:
     from codea1_jax.cli._arguments import Commands
-    from codea1_jax.selftest import Row
+    from codea1_jax.doctor.selftest import Row
 
 
 def add(commands: Commands) -> None:
@@ -27,9 +27,9 @@ def add(commands: Commands) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from codea1_jax.config import Config, HostsConfig, load
+    from codea1_jax.doctor.selftest import checks_for, default_preset, perform
     from codea1_jax.hosts.devices import start_devices
     from codea1_jax.hosts.join import joined
-    from codea1_jax.selftest import checks_for, default_preset, perform
 
     hosts = HostsConfig() if options.preset is None else load(Config, options.preset, options.overrides).hosts
     with joined(hosts):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from codea1_jax.cli._arguments import port
 from codea1_jax.cli._compiled_programs import keep_compiled_programs
 from codea1_jax.cli._runtime import DONE
-from codea1_jax.errors import UserError
+from codea1_jax.common.errors import UserError
 
 if TYPE_CHECKING:
     from codea1_jax.cli._arguments import Commands
@@ -55,7 +55,7 @@ def _run(options: argparse.Namespace) -> int:
         from codea1_jax.serve.server import Address, Server, run_until_signalled
     except ModuleNotFoundError as error:
         raise UserError(f"serving needs {error.name}: pip install 'codea1-jax[serve,jetstream]'") from error
-    from codea1_jax.console import log_to_stderr
+    from codea1_jax.common.console import log_to_stderr
     from codea1_jax.hosts.devices import start_devices
 
     log_to_stderr()
@@ -83,8 +83,8 @@ def _load(place: str, role: str | None) -> tuple[Policy, Params]:
     import jax
     import jax.numpy as jnp
 
-    from codea1_jax.builders.convert import open_source
     from codea1_jax.models.sharding import one_device_mesh
+    from codea1_jax.training.convert import open_source
 
     source = open_source(place, role)
     dtype = jnp.dtype("float32" if jax.default_backend() == "cpu" else "bfloat16")
@@ -95,8 +95,8 @@ def _load(place: str, role: str | None) -> tuple[Policy, Params]:
 
 def _capacity(options: argparse.Namespace, model: Qwen2Config) -> Capacity:
     """What the options ask for. Raises UserError if it is impossible, or more than the model's context."""
-    from codea1_jax.builders.players import buckets
     from codea1_jax.rollout import Capacity
+    from codea1_jax.training.samplers import buckets
 
     asked, most = options.prompt_tokens + options.response_tokens, model.max_position_embeddings
     if min(options.prompt_tokens, options.response_tokens) < 1:

@@ -32,8 +32,8 @@ def _run(options: argparse.Namespace) -> int:
     if options.dry_run:
         print(dump(config), end="")
         return DONE
-    from codea1_jax.builders.sources import check_sources
     from codea1_jax.hosts.join import joined
+    from codea1_jax.training.sources import check_sources
 
     check_sources(config.data)  # before the other hosts are waited for
     with sigterm_as_ctrl_c(), joined(config.hosts):
@@ -42,11 +42,11 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _train(config: Config, trained: str, *, resume: bool) -> None:
-    from codea1_jax.console import log_to_stderr, print_table
+    from codea1_jax.common.console import log_to_stderr, print_table
     from codea1_jax.hosts.devices import start_devices
     from codea1_jax.hosts.gather import is_writer
     from codea1_jax.run.summary import table
-    from codea1_jax.trainer import Trainer
+    from codea1_jax.training.trainer import Trainer
 
     log_to_stderr(logging.INFO if is_writer() else logging.WARNING)
     start_devices()

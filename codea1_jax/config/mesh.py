@@ -6,8 +6,8 @@ import math
 
 from pydantic import Field
 
+from codea1_jax.common.errors import UserError
 from codea1_jax.config.section import Section
-from codea1_jax.errors import UserError
 
 
 class MeshConfig(Section):

@@ -20,8 +20,8 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from codea1_jax.common.errors import UserError
 from codea1_jax.config.refusals import describe
-from codea1_jax.errors import UserError
 from configs import PARTS, PRESETS
 
 S = TypeVar("S", bound=BaseModel)

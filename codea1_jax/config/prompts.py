@@ -10,9 +10,9 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
+from codea1_jax.common.errors import UserError
 from codea1_jax.config.refusals import describe
 from codea1_jax.config.section import Section
-from codea1_jax.errors import UserError
 
 # What a template must show and what it may show besides.
 NEEDED: Mapping[str, tuple[str, ...]] = {

@@ -6,7 +6,6 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from codea1_jax.chips import find_hardware
 from codea1_jax.config.checkpoint import CheckpointConfig
 from codea1_jax.config.data import DataConfig
 from codea1_jax.config.evaluation import EvalConfig
@@ -25,6 +24,7 @@ from codea1_jax.config.sandbox import SandboxConfig
 from codea1_jax.config.section import Section
 from codea1_jax.config.train import TrainConfig
 from codea1_jax.config.warm_start import WarmStartConfig
+from codea1_jax.devices.chips import find_hardware
 
 Reading = Literal["commonmark", "paper"]
 

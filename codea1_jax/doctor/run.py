@@ -9,22 +9,22 @@ from pathlib import Path
 from huggingface_hub import DryRunFileInfo, snapshot_download
 
 import data_pipeline
-from codea1_jax.builders.judges import make_judge
-from codea1_jax.builders.sources import Source, sources_of
 from codea1_jax.checkpoint.storage import REMOTE, check_writable
-from codea1_jax.chips import find_hardware
+from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, SandboxConfig
+from codea1_jax.devices.chips import find_hardware
+from codea1_jax.devices.layout import MESH_AXES
 from codea1_jax.doctor.host import GIB, Devices, find_disk
-from codea1_jax.errors import UserError
 from codea1_jax.models.compiling import gradient_options
 from codea1_jax.models.flops import parameters
-from codea1_jax.models.layout import MESH_AXES
 from codea1_jax.models.stored import PARAMS
 from codea1_jax.models.weights import HUB_FILES, INDEX, SINGLE
 from codea1_jax.plan.arithmetic.memory import saved
 from codea1_jax.plan.arithmetic.planned_run import model_shape
 from codea1_jax.plan.fit import check_fits_here
 from codea1_jax.run.rundir import check_same_run, checkpoints_of
+from codea1_jax.training.judges import make_judge
+from codea1_jax.training.sources import Source, sources_of
 from data_pipeline import storage
 from data_pipeline.hub import hub_name, why_unavailable
 from sandbox.host.doctor import Finding, attempt, report, try_out

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from codea1_jax.common.errors import UserError
 from codea1_jax.config import Reading
-from codea1_jax.errors import UserError
 from codea1_jax.game.parsing import PLAIN_RULES, Suite, SuiteRules, extract_suite
 from codea1_jax.game.programs import extract_program
 from codea1_jax.game.prompts import Prompt, Prompts

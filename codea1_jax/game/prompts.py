@@ -12,8 +12,8 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from codea1_jax.common.errors import UserError
 from codea1_jax.config.prompts import OUR_TEMPLATES, Template, Templates
-from codea1_jax.errors import UserError
 from codea1_jax.models.tokenizer import Message, Tokenizer
 
 Prompt = tuple[int, ...]

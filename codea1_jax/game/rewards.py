@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
+from codea1_jax.common.errors import UserError
 from codea1_jax.config import RewardConfig
-from codea1_jax.errors import UserError
 from data_pipeline import Problem
 from sandbox import Test, Verdict
 

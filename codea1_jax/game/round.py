@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from codea1_jax.activity import report
+from codea1_jax.common.activity import report
 from codea1_jax.game.judging import Judgement, PendingJudgement
 from codea1_jax.game.mistake_book import retrieved
 from codea1_jax.game.parsing import MAX_TESTS, Suite, SuiteRules

@@ -24,7 +24,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import jax
 
-from codea1_jax.errors import Interrupted
+from codea1_jax.common.errors import Interrupted
 
 T = TypeVar("T")
 

@@ -22,14 +22,14 @@ import numpy as np
 from jax._src import distributed  # its client, which alone knows who is alive, has no public name
 from jax.sharding import NamedSharding, PartitionSpec
 
+from codea1_jax.common.errors import Interrupted, UserError
 from codea1_jax.config import HostsConfig
-from codea1_jax.errors import Interrupted, UserError
+from codea1_jax.devices.xla_flags import known_flags
 from codea1_jax.hosts.agreement import agreeing
 from codea1_jax.hosts.death_notice import DeathNotice
 from codea1_jax.hosts.device_memory import is_shortage
 from codea1_jax.hosts.devices import tpus
 from codea1_jax.hosts.gather import is_writer
-from codea1_jax.xla_flags import known_flags
 
 logger = logging.getLogger(__name__)
 

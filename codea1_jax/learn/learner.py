@@ -27,8 +27,9 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float
 
-from codea1_jax.checkpoint.offload import in_device_memory
 from codea1_jax.config import LoRAConfig, OffloadConfig, OptimizerConfig, PackingConfig
+from codea1_jax.devices.layout import REPLICA, by_replica, everywhere, replicas
+from codea1_jax.devices.offload import in_device_memory
 from codea1_jax.learn.batch import PackedBatch
 from codea1_jax.learn.flops import forward_flops
 from codea1_jax.learn.losses import masked_sum
@@ -49,7 +50,6 @@ from codea1_jax.learn.phases import Phases
 from codea1_jax.learn.scores import Scores, target_scores
 from codea1_jax.models.ahead import CompileAhead, shapes_of
 from codea1_jax.models.compiling import gradient_options, known_options
-from codea1_jax.models.layout import REPLICA, by_replica, everywhere, replicas
 from codea1_jax.models.lora import attach, init_adapters
 from codea1_jax.models.qwen2 import Qwen2
 from codea1_jax.models.sharding import batch_sharding, batch_shards, jit_on, one_device_mesh, put, replicated

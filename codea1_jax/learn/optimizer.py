@@ -12,8 +12,8 @@ from jax.sharding import Mesh
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int
 
-from codea1_jax.checkpoint.offload import in_host_memory
 from codea1_jax.config import LoRAConfig, OffloadConfig, OptimizerConfig
+from codea1_jax.devices.offload import in_host_memory
 from codea1_jax.models.lora import trained_shapes, trained_shardings
 from codea1_jax.models.qwen2 import Qwen2
 from codea1_jax.models.sharding import replicated

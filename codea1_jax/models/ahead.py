@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from codea1_jax.activity import report
+from codea1_jax.common.activity import report
 
 MOST_AT_ONCE = 4  # each takes up to a few GB of the host's memory for a large model
 _REPORT_SECONDS = 1.0

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from codea1_jax.errors import UserError
+from codea1_jax.common.errors import UserError
 
 _POINTER = b"version https://git-lfs.github.com/spec/"
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
-from codea1_jax.errors import UserError
+from codea1_jax.common.errors import UserError
 from codea1_jax.models.qwen2 import Params, Qwen2
 from codea1_jax.models.stored import save_stored
 from codea1_jax.models.tokenizer import Tokenizer, load_tokenizer

@@ -16,11 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from codea1_jax.devices.layout import constrain, platform
 from codea1_jax.models.attention import Attend, training_attention
 from codea1_jax.models.attention.sight import MIXED, Sight
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.gathers import embed
-from codea1_jax.models.layout import constrain, platform
 
 Params = Any  # a nested dict of arrays
 

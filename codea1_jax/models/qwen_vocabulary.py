@@ -19,7 +19,7 @@ from tokenizers import Tokenizer as Core
 from transformers import PreTrainedTokenizerFast
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
-from codea1_jax.errors import UserError
+from codea1_jax.common.errors import UserError
 from codea1_jax.models.tokenizer import Tokenizer
 
 WHEEL, RANKS_FILE = "dashscope", "dashscope/resources/qwen.tiktoken"

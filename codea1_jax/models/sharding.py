@@ -14,10 +14,10 @@ from jax.experimental import mesh_utils
 from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from codea1_jax.common.errors import UserError
 from codea1_jax.config import MeshConfig
-from codea1_jax.errors import UserError
+from codea1_jax.devices.layout import MESH_AXES, TABLE, spec, using
 from codea1_jax.models.config import Qwen2Config
-from codea1_jax.models.layout import MESH_AXES, TABLE, spec, using
 from codea1_jax.models.qwen2 import Params, Qwen2, abstract_params, init_params, logical_params
 
 

@@ -20,7 +20,7 @@ from tokenizers import AddedToken, decoders, pre_tokenizers
 from tokenizers import models as tokenizer_models
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from codea1_jax.errors import UserError
+from codea1_jax.common.errors import UserError
 from codea1_jax.models.model_files import checked, read_json
 
 END = "<|endoftext|>"

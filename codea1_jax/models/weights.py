@@ -23,7 +23,7 @@ from jax.experimental import multihost_utils
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from codea1_jax.errors import UserError
+from codea1_jax.common.errors import UserError
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.model_files import checked, read_json
 from codea1_jax.models.qwen2 import Params, Qwen2, abstract_params

@@ -18,8 +18,8 @@ import numpy as np
 from jax.sharding import Mesh
 from jax.stages import Compiled
 
-from codea1_jax.chips import CHIPS, Hardware
 from codea1_jax.config import Config
+from codea1_jax.devices.chips import CHIPS, Hardware
 from codea1_jax.models.flops import Number
 from codea1_jax.models.sharding import make_mesh
 from codea1_jax.plan.arithmetic.lengths import Lengths

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping
 from pathlib import Path
 
-from codea1_jax.errors import UserError
+from codea1_jax.common.errors import UserError
 
 Ratios = Mapping[str, float]
 """Measured to expected seconds of the calls of a phase, by its name."""

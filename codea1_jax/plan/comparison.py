@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from codea1_jax.chips import find_hardware
 from codea1_jax.config import METHODS, Config, load
+from codea1_jax.devices.chips import find_hardware
 from codea1_jax.plan.arithmetic.lengths import read_lengths
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run, model_shape
 from codea1_jax.plan.forecast import step_calls

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import jax
 
-from codea1_jax.chips import GIB
 from codea1_jax.config import Config
+from codea1_jax.devices.chips import GIB
 from codea1_jax.plan.arithmetic.memory import check_fits, least_memory
 from codea1_jax.plan.arithmetic.planned_run import planned_run_on
 

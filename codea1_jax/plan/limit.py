@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from codea1_jax.chips import Hardware
 from codea1_jax.config import METHODS
+from codea1_jax.devices.chips import Hardware
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.flops import Number, cache_bytes, causal, layers_flops, vocabulary_flops
 from codea1_jax.plan.arithmetic.lengths import Group

@@ -9,7 +9,7 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from codea1_jax.chips import GIB
+from codea1_jax.devices.chips import GIB
 from codea1_jax.plan.arithmetic.workload import is_sampling
 from codea1_jax.plan.calibrate import Calibrated
 from codea1_jax.plan.compiled.compiler import Compiled

@@ -17,13 +17,12 @@ from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError
 from jax.sharding import AbstractMesh
 
-from codea1_jax.builders.sources import check_sources
 from codea1_jax.checkpoint.storage import REMOTE, check_writable
+from codea1_jax.common.errors import UserError
+from codea1_jax.common.files import read_lines, write_atomically
 from codea1_jax.config import METHODS, Config, dump
-from codea1_jax.errors import UserError
-from codea1_jax.files import read_lines, write_atomically
+from codea1_jax.devices.layout import MESH_AXES
 from codea1_jax.models.config import Qwen2Config
-from codea1_jax.models.layout import MESH_AXES
 from codea1_jax.models.published import HUB_SHAPES
 from codea1_jax.models.qwen_vocabulary import make_tokenizer, read_ranks
 from codea1_jax.models.random_model import write_random_model
@@ -32,6 +31,7 @@ from codea1_jax.models.tokenizer import FILES, Tokenizer, load_tokenizer
 from codea1_jax.plan.arithmetic.planned_run import model_shape
 from codea1_jax.rehearse.pod import MOST_PROCESSES, Pod, Running, StageFailed, steps_logged
 from codea1_jax.rehearse.shrink import STEPS, differences, own_starts, shrink, shrink_to_one_step, shrunk_shape
+from codea1_jax.training.sources import check_sources
 
 RESULT = "rehearsal.json"
 STAGE_SECONDS = 1800.0

@@ -18,7 +18,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from codea1_jax.files import write_atomically
+from codea1_jax.common.files import write_atomically
 from codea1_jax.report.run_data import Run, read_runs
 
 ROLLOUT_BYTES = 7_000_000

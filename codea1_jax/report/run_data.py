@@ -12,7 +12,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from codea1_jax.errors import UserError
+from codea1_jax.common.errors import UserError
 from codea1_jax.report.recorded import leave_out, parse_config, read_document, read_objects
 from codea1_jax.report.rollouts import Rollouts, choose_rollouts, evenly_spaced
 from codea1_jax.run.rundir import CONFIG_FILE, SUMMARY_FILE

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from codea1_jax.files import read_lines
+from codea1_jax.common.files import read_lines
 from codea1_jax.reproduce.commands import Command
 from codea1_jax.reproduce.experiments import Row, Table
 from codea1_jax.reproduce.published import Curve, Published

@@ -8,11 +8,11 @@ from importlib import resources
 
 import jinja2
 
+from codea1_jax.common.words import audit_line
 from codea1_jax.reproduce.dynamics import Chart
 from codea1_jax.reproduce.published import Published
 from codea1_jax.reproduce.results import Mean, Result
 from codea1_jax.reproduce.write import spelled
-from codea1_jax.words import audit_line
 
 ROW, LABEL, SCALE = 26, 170, 330  # pixels: height of a row, room for its name, width of the scale
 

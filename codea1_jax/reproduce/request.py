@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from codea1_jax.chips import CHIPS, find_hardware
+from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config
 from codea1_jax.config.presets import load, preset_names
-from codea1_jax.errors import UserError
+from codea1_jax.devices.chips import CHIPS, find_hardware
 from codea1_jax.reproduce.commands import Command
 from codea1_jax.reproduce.paper_lab import FUNCTIONS, KODCODE, PLACES, PROGRAMS, Forecast, PaperLab, Scale, pretrained
 from codea1_jax.reproduce.runners import SINGLE_HOST, Here, Launched, Runner

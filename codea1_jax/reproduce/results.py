@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from statistics import fmean, stdev
 from typing import Any
 
-from codea1_jax.files import read_lines
+from codea1_jax.common.files import read_lines
 from codea1_jax.reproduce.commands import Command
 from codea1_jax.reproduce.experiments import Figure, Table
 from codea1_jax.reproduce.published import Published

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from codea1_jax.errors import UserError
+from codea1_jax.common.errors import UserError
 from codea1_jax.reproduce.commands import Command, Kind
 from codea1_jax.reproduce.experiments import SUMMARY
 from data_pipeline.hub import hub_name

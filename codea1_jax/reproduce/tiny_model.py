@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from codea1_jax.errors import UserError
+from codea1_jax.common.errors import UserError
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.published import QWEN25
 from codea1_jax.models.qwen_vocabulary import make_tokenizer, read_ranks

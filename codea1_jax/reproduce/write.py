@@ -6,9 +6,9 @@ import csv
 import io
 from collections.abc import Sequence
 
+from codea1_jax.common.words import audit_line
 from codea1_jax.reproduce.published import Published
 from codea1_jax.reproduce.results import Cell, Mean, Result
-from codea1_jax.words import audit_line
 
 
 def markdown(result: Result) -> str:

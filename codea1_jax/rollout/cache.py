@@ -20,8 +20,8 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Int
 
+from codea1_jax.devices.layout import on_shards
 from codea1_jax.models.config import Qwen2Config
-from codea1_jax.models.layout import on_shards
 from codea1_jax.rollout.requests import Capacity
 
 AXES = ("batch", "kv_heads")  # the first axes of a layer's pages, by name

@@ -13,10 +13,10 @@ from jax.sharding import Mesh, NamedSharding
 from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float, Int, PyTree, UInt32
 
-from codea1_jax.chips import check_fp8
+from codea1_jax.devices.chips import check_fp8
+from codea1_jax.devices.layout import everywhere, fitting_spec, on_shards, using
 from codea1_jax.models.attention import choose_kernel, prefill_attention
 from codea1_jax.models.attention.sight import Sight
-from codea1_jax.models.layout import everywhere, fitting_spec, on_shards, using
 from codea1_jax.models.qwen2 import Params, Qwen2, output_table
 from codea1_jax.models.sharding import batch_shards
 from codea1_jax.models.unrolled import apply_unrolled

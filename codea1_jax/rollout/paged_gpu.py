@@ -17,7 +17,7 @@ from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton as plgpu
 from jaxtyping import Array, Float, Int
 
-from codea1_jax.errors import UserError
+from codea1_jax.common.errors import UserError
 from codea1_jax.models.attention import flash_gpu
 from codea1_jax.models.attention.sight import MASKED
 

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int
 
-from codea1_jax.models.layout import on_shards
+from codea1_jax.devices.layout import on_shards
 from codea1_jax.rollout import paged_gpu, paged_tpu
 from codea1_jax.rollout.attend import Mixed, mix
 from codea1_jax.rollout.cache import AXES, Cache, KeyValues

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from codea1_jax.activity import report
+from codea1_jax.common.activity import report
 from codea1_jax.models.ahead import CompileAhead, shapes_of
 from codea1_jax.models.qwen2 import Params, Qwen2
 from codea1_jax.models.sharding import one_device_mesh

@@ -17,7 +17,7 @@ from typing import Any
 import tensorstore
 
 from codea1_jax.checkpoint.storage import REMOTE
-from codea1_jax.errors import UserError
+from codea1_jax.common.errors import UserError
 from codea1_jax.run.lock import LOCK_FILE, described, identity
 
 RENEW_SECONDS = 5.0

@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 from typing import IO, Any
 
-from codea1_jax.errors import UserError
-from codea1_jax.files import naming
+from codea1_jax.common.errors import UserError
+from codea1_jax.common.files import naming
 
 LOCK_FILE = "run.lock"
 

@@ -15,9 +15,9 @@ from pydantic import BaseModel
 
 from codea1_jax.checkpoint.checkpoints import Checkpoints
 from codea1_jax.checkpoint.storage import REMOTE, check_shared, locate
+from codea1_jax.common.errors import UserError
+from codea1_jax.common.files import write_atomically
 from codea1_jax.config import CheckpointConfig, dump
-from codea1_jax.errors import UserError
-from codea1_jax.files import write_atomically
 from codea1_jax.hosts.gather import is_writer, on_all
 from codea1_jax.run import telemetry
 from codea1_jax.run.bucket_lock import BucketLock

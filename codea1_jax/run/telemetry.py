@@ -24,7 +24,7 @@ from typing import Any, SupportsFloat
 
 import jax
 
-from codea1_jax.files import naming, read_lines, write_atomically
+from codea1_jax.common.files import naming, read_lines, write_atomically
 from codea1_jax.run.tensorboard import EventFile
 
 METRICS_FILE = "metrics.jsonl"

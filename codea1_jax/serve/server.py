@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from codea1_jax.console import progress_bar
-from codea1_jax.errors import UserError
+from codea1_jax.common.console import progress_bar
+from codea1_jax.common.errors import UserError
 from codea1_jax.hosts.interrupts import SIGNALS
 from codea1_jax.models.policy import Policy
 from codea1_jax.models.qwen2 import Params

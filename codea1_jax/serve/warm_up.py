@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 
-from codea1_jax.console import ShowProgress
+from codea1_jax.common.console import ShowProgress
 from codea1_jax.models.ahead import MOST_AT_ONCE, CompileAhead
 from codea1_jax.models.qwen2 import Params
 from codea1_jax.rollout.jetstream.engine import JetStreamEngine, Prompt, SampleKeys

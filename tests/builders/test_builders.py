@@ -15,20 +15,20 @@ import jax.numpy as jnp
 import pytest
 from tiny_run import ROOT
 
-from codea1_jax.builders import judges
-from codea1_jax.builders.judges import make_judge
-from codea1_jax.builders.players import buckets, capacity_of, make_sampler
-from codea1_jax.builders.policies import make_policy, make_prompts
-from codea1_jax.builders.questions import NONE_GIVEN, GivenQuestions, Questions, load_questions
-from codea1_jax.chips import check_fp8
+from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, RolloutConfig, load, preset_names
-from codea1_jax.errors import UserError
+from codea1_jax.devices.chips import check_fp8
 from codea1_jax.game.prompts import chat_prompts
 from codea1_jax.models.qwen2 import init_params
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.models.tokenizer import micro_tokenizer
 from codea1_jax.rollout import Request, Sampler, Sampling
 from codea1_jax.rollout.jetstream.sampler import JetStreamSampler
+from codea1_jax.training import judges
+from codea1_jax.training.judges import make_judge
+from codea1_jax.training.policies import make_policy, make_prompts
+from codea1_jax.training.questions import NONE_GIVEN, GivenQuestions, Questions, load_questions
+from codea1_jax.training.samplers import buckets, capacity_of, make_sampler
 from data_pipeline import Problem
 from sandbox import Job, SandboxPool, SandboxUnavailable
 

@@ -8,12 +8,9 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from codea1_jax.builders import answers
-from codea1_jax.builders.answers import _prompts, make_player, model_identity
-from codea1_jax.builders.fitting import _free_on_host, fitting_capacity
 from codea1_jax.checkpoint.checkpoints import Checkpoints
+from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, dump, load
-from codea1_jax.errors import UserError
 from codea1_jax.evals.answers.requests import next_test_request, program_requests
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.policy import Policy, pretrained_policy, save_policy
@@ -22,6 +19,9 @@ from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.models.tokenizer import load_tokenizer, micro_tokenizer
 from codea1_jax.rollout import Request, Sampling
 from codea1_jax.rollout.decode import abstract_cache
+from codea1_jax.training import answers
+from codea1_jax.training.answers import _prompts, make_player, model_identity
+from codea1_jax.training.fitting import _free_on_host, fitting_capacity
 from data_pipeline import Problem
 
 ONE = Problem("one", "Add one.", "def f(x):\n    return x + 1", "f", ())

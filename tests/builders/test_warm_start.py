@@ -6,14 +6,14 @@ import jax
 import numpy as np
 import pytest
 
-from codea1_jax.builders.policies import make_policy
-from codea1_jax.builders.warm_start import warm_start
 from codea1_jax.config import Config, load
 from codea1_jax.learn import Learner
 from codea1_jax.learn.batch import Example
 from codea1_jax.learn.packing import pack
 from codea1_jax.learn.scores import target_scores
 from codea1_jax.models.sharding import one_device_mesh
+from codea1_jax.training.policies import make_policy
+from codea1_jax.training.warm_start import warm_start
 from data_pipeline import micro
 from data_pipeline.micro.generate import programs
 from data_pipeline.micro.programs import Comparison, boundary_bugs
@@ -44,7 +44,7 @@ def test_a_warm_start_that_is_stopped_continues_from_its_last_save_to_the_same_w
         steps.append("after")
         return update(*arguments)
 
-    monkeypatch.setattr("codea1_jax.builders.warm_start.SAVE_EVERY", 2)
+    monkeypatch.setattr("codea1_jax.training.warm_start.SAVE_EVERY", 2)
     whole = warm_start(policy, start, 0, one_device_mesh(), tmp_path / "whole")
     monkeypatch.setattr(Learner, "update", stopped_in_the_fourth)
     with pytest.raises(KeyboardInterrupt):

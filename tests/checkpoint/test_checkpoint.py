@@ -12,7 +12,7 @@ from full_disk import file_size_limit
 
 from codea1_jax.checkpoint.checkpoints import CheckpointError, Checkpoints
 from codea1_jax.checkpoint.fingerprint import fingerprint
-from codea1_jax.errors import UserError
+from codea1_jax.common.errors import UserError
 
 DOCUMENT = {"book": {"q/1": [["f(1)", "2", 3]]}, "rng": 7, "loss": 0.1 + 0.2, "text": "é\n", "none": None}
 

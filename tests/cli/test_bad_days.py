@@ -16,7 +16,7 @@ from full_disk import file_size_limit
 from tiny_run import ROOT, finish, start_codea1, start_script, train_arguments
 
 from codea1_jax import cli
-from codea1_jax.console import print_table
+from codea1_jax.common.console import print_table
 from codea1_jax.evals.commands.tables import results_table
 
 STEPS = ("train.steps=2", "checkpoint.every=1", "eval.every=1")
@@ -63,7 +63,7 @@ def last_line(err: str) -> str:
 FULL_DISK = """
 import resource, signal, sys
 from codea1_jax import cli
-from codea1_jax.console import print_table
+from codea1_jax.common.console import print_table
 from codea1_jax.evals.commands.tables import results_table
 from codea1_jax.checkpoint.checkpoints import Checkpoints
 
@@ -218,7 +218,7 @@ def test_a_write_that_fails_names_its_file(number, reason, run_copy, capsys, mon
     def fail(_: int) -> None:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr("codea1_jax.files.os.fsync", fail)
+    monkeypatch.setattr("codea1_jax.common.files.os.fsync", fail)
     assert cli.main(["report", str(run_copy)]) == 1
     assert capsys.readouterr().err == f"codea1: {run_copy / 'report.html'}: {reason}\n"
 

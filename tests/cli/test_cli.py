@@ -22,8 +22,8 @@ from tiny_run import ROOT, start_codea1, train_arguments
 
 from codea1_jax import cli
 from codea1_jax.cli._runtime import leave_out_absent_accelerators
+from codea1_jax.common.files import read_lines
 from codea1_jax.config import Config, dump, load, preset_names
-from codea1_jax.files import read_lines
 from codea1_jax.plan.arithmetic.lengths import read_lengths
 from codea1_jax.plan.planned import Plans, read_plans
 from launch import cli as launch_cli
@@ -34,7 +34,7 @@ def own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is written to a relative path lands here; compiled programs and log handlers stay as they are."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("codea1_jax.cli.train.keep_compiled_programs", lambda: None)
-    monkeypatch.setattr("codea1_jax.console.log_to_stderr", lambda *_: None)
+    monkeypatch.setattr("codea1_jax.common.console.log_to_stderr", lambda *_: None)
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

@@ -12,7 +12,6 @@ import pytest
 from safetensors.numpy import load_file
 from tiny_run import SETTINGS
 
-from codea1_jax.builders.policies import make_policy
 from codea1_jax.cli import main
 from codea1_jax.config import Config, load
 from codea1_jax.learn import PolicyState
@@ -20,6 +19,7 @@ from codea1_jax.models.policy import Policy, pretrained_policy, save_policy
 from codea1_jax.models.qwen2 import init_params
 from codea1_jax.models.weights import load_params
 from codea1_jax.run.rundir import RunDir
+from codea1_jax.training.policies import make_policy
 
 
 def tensors_of(directory: Path) -> dict[str, tuple[str, tuple[int, ...], bytes]]:

@@ -11,11 +11,11 @@ from tiny_run import start_codea1, train_arguments
 from workers import free_port
 
 from codea1_jax import cli
-from codea1_jax.builders.judges import make_judge
 from codea1_jax.config import Config, RewardConfig, dump, load
 from codea1_jax.game.round import RoundConfig, play_round
 from codea1_jax.game.scoring import ScoringConfig
 from codea1_jax.run.rundir import check_same_run
+from codea1_jax.training.judges import make_judge
 from data_pipeline import Problem
 from sandbox import Job, Limits, SandboxError, SandboxUnavailable, Status, Test
 from sandbox.host import doctor, jail
@@ -194,7 +194,7 @@ def test_programs_may_import_what_the_configuration_preloads():
 
 def test_training_without_its_judge_stops_in_one_line_and_never_falls_back(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(cli.train, "keep_compiled_programs", lambda: None)
-    monkeypatch.setattr("codea1_jax.console.log_to_stderr", lambda *_: None)
+    monkeypatch.setattr("codea1_jax.common.console.log_to_stderr", lambda *_: None)
     judge = ("sandbox.backend=http", f"sandbox.addresses=[{NOBODY}]", "sandbox.fallback=process")
     said = refused(capsys, *train_arguments(tmp_path / "run", *judge))
     assert f"no judge answers at {NOBODY}" in said

@@ -6,8 +6,8 @@ import pytest
 from pydantic import Field
 
 import configs
+from codea1_jax.common.errors import UserError
 from codea1_jax.config import METHODS, Config, Section, dump, load, preset_names
-from codea1_jax.errors import UserError
 from configs import PRESETS
 from data_pipeline import Problem
 from data_pipeline.heldout import hold_out

@@ -16,9 +16,9 @@ import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 from paged_programs import PAGE
 
-from codea1_jax.chips import find_hardware
 from codea1_jax.config import Config, MeshConfig, load
-from codea1_jax.models.layout import using
+from codea1_jax.devices.chips import find_hardware
+from codea1_jax.devices.layout import using
 from codea1_jax.models.sharding import make_mesh
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run
 from codea1_jax.plan.compiled.cuda import CARDS, absent_gpus

@@ -2,7 +2,7 @@
 
 import pytest
 
-from codea1_jax.errors import UserError
+from codea1_jax.common.errors import UserError
 from codea1_jax.evals.commands.journal import Journal
 
 CONFIG = {"command": "eval code", "data": "d", "n": 4}

@@ -8,8 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from scripted import PROMPTS, TOKENIZER, Scripted
 
+from codea1_jax.common.errors import UserError
 from codea1_jax.config import Template, Templates
-from codea1_jax.errors import UserError
 from codea1_jax.evals.answers import endpoint
 from codea1_jax.evals.answers.endpoint import EndpointError, find_endpoint, messages
 from codea1_jax.evals.answers.requests import conversation_request, next_test_request, program_requests, suite_request

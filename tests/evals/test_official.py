@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from scripted import PROMPTS, TOKENIZER
 
-from codea1_jax.errors import UserError
+from codea1_jax.common.errors import UserError
 from codea1_jax.evals.answers.endpoint import messages
 from codea1_jax.evals.answers.recorded import RecordedPlayer
 from codea1_jax.evals.answers.requests import conversation_request

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from scripted import TOKENIZER
 
-from codea1_jax.errors import UserError
+from codea1_jax.common.errors import UserError
 from codea1_jax.evals.answers.requests import conversation_request
 from codea1_jax.evals.commands.journal import Journal
 from codea1_jax.evals.commands.official import PAPER, evaluate_conversations

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from codea1_jax.errors import UserError
+from codea1_jax.common.errors import UserError
 from codea1_jax.evals.answers.samples import read_programs, read_tests, references, sample_line
 from codea1_jax.game.players import ProgramRequest
 from data_pipeline import Problem

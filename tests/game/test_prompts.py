@@ -2,8 +2,8 @@
 
 import pytest
 
+from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, PromptsConfig, Template, Templates, load
-from codea1_jax.errors import UserError
 from codea1_jax.game.prompts import BRANCHES, SUSPECT, code_messages, script_messages
 from codea1_jax.game.prompts import test_function_messages as function_messages
 from codea1_jax.game.prompts import test_messages as suite_messages

@@ -6,8 +6,8 @@ import pytest
 from parity import load_parity
 from random_rewards import COUNT, cases
 
+from codea1_jax.common.errors import UserError
 from codea1_jax.config import RewardConfig
-from codea1_jax.errors import UserError
 from codea1_jax.game.rewards import (
     BookScore,
     SuiteScore,

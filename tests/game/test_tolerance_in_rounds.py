@@ -9,7 +9,7 @@ from judged_group import played
 from codea1_jax.game.golden import golden_tests
 from codea1_jax.game.judging import submit_calls
 from codea1_jax.game.scoring import verdicts_on
-from codea1_jax.state import State, pack_state, unpack_state
+from codea1_jax.training.state import State, pack_state, unpack_state
 from data_pipeline import Problem
 from data_pipeline.problem_files import FORMAT
 from sandbox import SandboxPool, Tolerance

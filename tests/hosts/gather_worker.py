@@ -20,13 +20,13 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from scripted import PROMPTS, scripted_game
 
-from codea1_jax.builders.questions import Questions, load_questions
 from codea1_jax.config import Config, RewardConfig, load
 from codea1_jax.evals.scores.heldout import evaluate_code, evaluate_tests, prepare
 from codea1_jax.game.golden import play_golden
 from codea1_jax.game.round import RoundConfig, play_round
 from codea1_jax.game.scoring import ScoringConfig
 from codea1_jax.hosts.gather import gathered, is_mine
+from codea1_jax.training.questions import Questions, load_questions
 from data_pipeline import Problem
 from sandbox import Execution, Outcome, SandboxPool, Status
 

@@ -10,8 +10,8 @@ import pytest
 from jax._src import hardware_utils
 
 from codea1_jax import cli
-from codea1_jax.chips import check_fp8
-from codea1_jax.errors import UserError
+from codea1_jax.common.errors import UserError
+from codea1_jax.devices.chips import check_fp8
 from codea1_jax.hosts import devices
 from codea1_jax.hosts.devices import DeviceUnavailable, fault_of, faults_named, overlooked, start_devices, unsupported
 

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from codea1_jax.errors import Interrupted
+from codea1_jax.common.errors import Interrupted
 from codea1_jax.hosts import interrupts
 from codea1_jax.hosts.interrupts import SIGNALS, Interrupts
 

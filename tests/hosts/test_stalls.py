@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from codea1_jax.errors import Interrupted
+from codea1_jax.common.errors import Interrupted
 from codea1_jax.hosts.interrupts import Interrupts
 from codea1_jax.hosts.stalls import StallWatch, heartbeat
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from codea1_jax.errors import Interrupted
+from codea1_jax.common.errors import Interrupted
 from codea1_jax.hosts.agreement import Agreement
 
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from codea1_jax.chips import CHIPS, find_hardware
 from codea1_jax.cli import main as codea1
 from codea1_jax.config import Config, load, preset_names
+from codea1_jax.devices.chips import CHIPS, find_hardware
 from codea1_jax.plan.compiled.compiler import Compiled
 from launch.checks import expected, granted_quota, is_near
 from launch.gpu import find_gpus

@@ -11,7 +11,7 @@ from fake_worker import wait_for
 from slurm_programs import CANCELLED, COMPLETED, PENDING
 from tiny_run import ROOT, SETTINGS, steps_done
 
-from codea1_jax.files import read_lines
+from codea1_jax.common.files import read_lines
 from launch.cli import main
 
 # Five steps of training, in place of `codea1`: the first node counts them in `steps`. The job is asked to stop when it

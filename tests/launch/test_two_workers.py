@@ -10,7 +10,7 @@ from fake_worker import add_worker, wait_for
 from tiny_run import ROOT, SETTINGS, steps_done
 from workers import free_port
 
-from codea1_jax.files import read_lines
+from codea1_jax.common.files import read_lines
 
 # A TPU connects its processes and all of them reach its bucket; here two settings and a path do.
 TRAINING = """\

@@ -19,12 +19,12 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from codea1_jax.config import GRPOConfig, LoRAConfig, MeshConfig, OptimizerConfig, PackingConfig
+from codea1_jax.devices.layout import by_replica
 from codea1_jax.learn import GRPO, Learner, Trajectory
 from codea1_jax.models.attention import flash_gpu, flash_tpu, training_attention
 from codea1_jax.models.attention.flash import flash_attention, tiled
 from codea1_jax.models.attention.sight import Sight
 from codea1_jax.models.config import Qwen2Config
-from codea1_jax.models.layout import by_replica
 from codea1_jax.models.logprobs import token_logprobs
 from codea1_jax.models.qwen2 import Qwen2, output_table
 from codea1_jax.models.sharding import (

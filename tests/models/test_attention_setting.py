@@ -3,7 +3,6 @@
 import jax
 import pytest
 
-from codea1_jax.builders.policies import make_policy
 from codea1_jax.config import Config, PackingConfig, load
 from codea1_jax.learn import Example
 from codea1_jax.learn.packing import pack
@@ -11,6 +10,7 @@ from codea1_jax.learn.scores import target_scores
 from codea1_jax.models.sharding import abstract_sharded, one_device_mesh
 from codea1_jax.rollout.decode import PackedPrompts, prompt_pages
 from codea1_jax.rollout.decode_params import abstract_decode_params
+from codea1_jax.training.policies import make_policy
 
 
 def test_the_attention_that_the_configuration_names_is_used_in_training_and_prefill():

@@ -9,9 +9,9 @@ import pytest
 from jax.sharding import AbstractMesh, AxisType, PartitionSpec
 from workers import found_by, start_two, start_worker
 
+from codea1_jax.common.errors import UserError
 from codea1_jax.config import MeshConfig
-from codea1_jax.errors import UserError
-from codea1_jax.models.layout import MESH_AXES, TABLE, batch_shards, constrain, fitting_spec, spec
+from codea1_jax.devices.layout import MESH_AXES, TABLE, batch_shards, constrain, fitting_spec, spec
 from codea1_jax.models.published import QWEN25
 from codea1_jax.models.qwen2 import Qwen2
 from codea1_jax.models.sharding import check_divisible, make_mesh, param_shardings, serving_shardings

@@ -13,7 +13,7 @@ import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError
 from safetensors.numpy import load_file, save_file
 
-from codea1_jax.errors import UserError
+from codea1_jax.common.errors import UserError
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.published import QWEN25
 from codea1_jax.models.qwen2 import Qwen2, abstract_params, init_params

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from codea1_jax import cli
-from codea1_jax.chips import find_hardware
+from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, load
-from codea1_jax.errors import UserError
+from codea1_jax.devices.chips import find_hardware
 from codea1_jax.plan.calibrate import Calibrated
 from codea1_jax.plan.calibration import read_calibration
 from codea1_jax.plan.compiled.compiler import Compiled

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from tiny_policy import tiny_policy
 
-from codea1_jax.chips import find_hardware
+from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, PackingConfig, load
-from codea1_jax.errors import UserError
+from codea1_jax.devices.chips import find_hardware
 from codea1_jax.models.attention import flash_tpu
 from codea1_jax.plan.arithmetic.attention import attention_flops
 from codea1_jax.plan.arithmetic.lengths import Group, choose_groups, draw_groups, read_lengths

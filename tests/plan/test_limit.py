@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from codea1_jax.chips import find_hardware
 from codea1_jax.config import Config, load
+from codea1_jax.devices.chips import find_hardware
 from codea1_jax.models.flops import cache_bytes, parameters
 from codea1_jax.plan.arithmetic.lengths import Group
 from codea1_jax.plan.arithmetic.memory import resident

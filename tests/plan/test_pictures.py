@@ -5,8 +5,8 @@ from xml.etree import ElementTree
 import pytest
 
 from codea1_jax import cli
-from codea1_jax.chips import find_hardware
 from codea1_jax.config import Config, load
+from codea1_jax.devices.chips import find_hardware
 from codea1_jax.plan.compiled.compiler import Compiled
 from codea1_jax.plan.pictures import steps_picture, timeline_picture
 from codea1_jax.plan.plan import make_plan

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from codea1_jax import cli
-from codea1_jax.chips import CHIPS, GIB, find_hardware
+from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, load, preset_names
-from codea1_jax.errors import UserError
+from codea1_jax.devices.chips import CHIPS, GIB, find_hardware
 from codea1_jax.models.qwen2 import KERNEL_SCALE, Qwen2
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.plan.arithmetic.lengths import Group
@@ -186,7 +186,7 @@ def test_counting_a_step_takes_no_device():
     """On a machine that trains, a plan must not take the accelerator: here, asking for any would fail."""
     script = """
 from codea1_jax.config import Config, load
-from codea1_jax.chips import find_hardware
+from codea1_jax.devices.chips import find_hardware
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run
 from codea1_jax.plan.forecast import step_calls
 run = make_planned_run(load(Config, "1.5b/a1_h100", ["train.questions=8"]), find_hardware("h100:8"))

@@ -6,9 +6,9 @@ import re
 import pytest
 from jax.sharding import AbstractMesh
 
-from codea1_jax.chips import find_hardware
 from codea1_jax.config import Config, load, preset_names
-from codea1_jax.models.layout import MESH_AXES
+from codea1_jax.devices.chips import find_hardware
+from codea1_jax.devices.layout import MESH_AXES
 from codea1_jax.models.sharding import check_divisible
 from codea1_jax.plan.arithmetic.planned_run import model_shape
 from codea1_jax.rehearse.shrink import differences, own_starts, shrink, shrink_to_one_step, shrunk_shape

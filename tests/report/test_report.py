@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from example_run import HOSTILE, write_example_run
 
-from codea1_jax.errors import UserError
+from codea1_jax.common.errors import UserError
 from codea1_jax.report import build_report, follow_report
 from codea1_jax.report.page import embed_json
 from codea1_jax.run.telemetry import Metrics

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from tiny_run import start_script
 
-from codea1_jax.errors import UserError
+from codea1_jax.common.errors import UserError
 from codea1_jax.models import qwen_vocabulary
 from codea1_jax.models.qwen_vocabulary import make_tokenizer, read_ranks
 from codea1_jax.models.random_model import write_random_model

@@ -10,7 +10,7 @@ import pytest
 from jax._src.pallas.mosaic.interpret import interpret_pallas_call  # the only place that tells of races
 from jax.experimental.pallas import tpu as pltpu
 
-from codea1_jax.errors import UserError
+from codea1_jax.common.errors import UserError
 from codea1_jax.models.attention.sight import MASKED
 from codea1_jax.rollout import paged_gpu, paged_tpu
 from codea1_jax.rollout.readers import reader_for

@@ -9,8 +9,8 @@ import pytest
 from gcs_emulator import Emulator, running_emulator
 
 from codea1_jax.checkpoint.checkpoints import Checkpoints
+from codea1_jax.common.errors import UserError
 from codea1_jax.config import CheckpointConfig, Config, load
-from codea1_jax.errors import UserError
 from codea1_jax.run import bucket_lock
 from codea1_jax.run.bucket_lock import BucketLock, LockLost
 from codea1_jax.run.rundir import RunDir

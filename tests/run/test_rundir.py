@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import pytest
 import yaml
 
+from codea1_jax.common.errors import UserError
 from codea1_jax.config import CheckpointConfig, Section
-from codea1_jax.errors import UserError
 from codea1_jax.run.rundir import RunDir, find_run
 
 

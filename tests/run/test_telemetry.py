@@ -13,9 +13,9 @@ import pytest
 from rich.console import Console
 from tensorboardX.proto.event_pb2 import Event
 
-from codea1_jax import console, files
-from codea1_jax.console import TrainingProgress
-from codea1_jax.files import read_lines
+from codea1_jax.common import console, files
+from codea1_jax.common.console import TrainingProgress
+from codea1_jax.common.files import read_lines
 from codea1_jax.run import telemetry
 from codea1_jax.run.telemetry import Metrics
 

@@ -8,12 +8,12 @@ import pytest
 from rich.console import Console
 from terminal import screen_after
 
-from codea1_jax.activity import report
-from codea1_jax.console import TrainingProgress
+from codea1_jax.common.activity import report
+from codea1_jax.common.console import TrainingProgress
 
 SHOWN = """
-from codea1_jax.activity import report
-from codea1_jax.console import TrainingProgress
+from codea1_jax.common.activity import report
+from codea1_jax.common.console import TrainingProgress
 
 figures = {"code/reward": 0.5, "test/reward": 0.25, "pass_rate": 0.613, "seconds/step": 432.1}
 figures |= {f"seconds/{stage}": 123.4 for stage in ("generate_code", "generate_tests", "judge_wait", "update_code")}

@@ -5,8 +5,8 @@ import json
 import jax
 
 from codea1_jax.config import Config, load
-from codea1_jax.selftest.checks import perform
-from codea1_jax.selftest.machine import machine_checks
+from codea1_jax.doctor.selftest.checks import perform
+from codea1_jax.doctor.selftest.machine import machine_checks
 
 exchange = jax.lax.all_to_all
 

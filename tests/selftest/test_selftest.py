@@ -11,14 +11,14 @@ from workers import found_by, start_worker
 
 from codea1_jax.cli import main
 from codea1_jax.config import Config, load
+from codea1_jax.doctor.selftest import learning, perform
+from codea1_jax.doctor.selftest.checks import Check, Row
+from codea1_jax.doctor.selftest.kernels import kernel_checks
+from codea1_jax.doctor.selftest.learning import learning_checks
 from codea1_jax.learn import Learner
 from codea1_jax.models.attention import flash_gpu, flash_tpu
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.rollout import decode, paged_gpu, paged_tpu, readers
-from codea1_jax.selftest import learning, perform
-from codea1_jax.selftest.checks import Check, Row
-from codea1_jax.selftest.kernels import kernel_checks
-from codea1_jax.selftest.learning import learning_checks
 
 MICRO = load(Config, "micro/a1")
 SHAPE = Qwen2Config(
@@ -136,7 +136,7 @@ def test_a_check_that_cannot_run_fails_and_the_next_one_is_performed():
 
 def test_the_command_prints_one_document_and_fails_if_a_check_does(capsys, monkeypatch):
     rows = [Row("sound", True, "1", "1", 0.5), Row("broken", False, "1", "2", 0.5), Row("known", None, "?", "3", 0.5)]
-    monkeypatch.setattr("codea1_jax.selftest.checks_for", lambda config: [Check("all", lambda: rows)])
+    monkeypatch.setattr("codea1_jax.doctor.selftest.checks_for", lambda config: [Check("all", lambda: rows)])
     monkeypatch.setattr("codea1_jax.cli.selftest.keep_compiled_programs", lambda: None)
     assert main(["selftest", "micro/a1", "--json"]) == 1
     document = json.loads(capsys.readouterr().out)

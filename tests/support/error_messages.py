@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from codea1_jax.common.errors import UserError
 from codea1_jax.config import Section
-from codea1_jax.errors import UserError
 from codea1_jax.serve.orders import BadRequest, Busy
 from data_pipeline.row import BadRow
 from launch.shell import LaunchError

@@ -8,12 +8,12 @@ import signal
 import sys
 import threading
 
-from codea1_jax.builders import policies
 from codea1_jax.checkpoint.checkpoints import Checkpoints
 from codea1_jax.cli import main
 from codea1_jax.game.judging import PendingJudgement
 from codea1_jax.learn import Learner
 from codea1_jax.rollout import Sampler
+from codea1_jax.training import policies
 
 STAGES = {
     "warm_start": (policies, "warm_start"),

@@ -13,9 +13,9 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec
 
-from codea1_jax.chips import find_hardware
 from codea1_jax.config import MeshConfig
-from codea1_jax.models.layout import using
+from codea1_jax.devices.chips import find_hardware
+from codea1_jax.devices.layout import using
 from codea1_jax.models.sharding import make_mesh
 from codea1_jax.plan.compiled.compiler import ENVIRONMENT
 from codea1_jax.plan.compiled.hlo import parse

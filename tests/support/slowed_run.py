@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-import codea1_jax.train
+import codea1_jax.training.loop
 from codea1_jax.cli import main
 from codea1_jax.game.judging import PendingJudgement
 from codea1_jax.hosts import agreement
@@ -20,7 +20,7 @@ MINUTE = 60.0
 
 def slow(stage: str, steps: int, marker: Path) -> None:
     """Makes a stage slow: the judge answers late, or what the devices compute is late."""
-    learn, decode, judged = codea1_jax.train.learn, Decoder.__call__, PendingJudgement.result
+    learn, decode, judged = codea1_jax.training.loop.learn, Decoder.__call__, PendingJudgement.result
     gradient, are_ready = Learner._gradient, agreement._are_ready
     learned = []  # a state for each step
     policies = {}  # by learner
@@ -50,7 +50,7 @@ def slow(stage: str, steps: int, marker: Path) -> None:
         late[0] = time.monotonic() + MINUTE if begin(f"update of {policies[self]}") else 0.0
         return gradient(self, *arguments)
 
-    codea1_jax.train.learn = slow_learn
+    codea1_jax.training.loop.learn = slow_learn
     Decoder.__call__ = slow_decode
     PendingJudgement.result = slow_result
     Learner._gradient = slow_gradient

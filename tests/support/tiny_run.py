@@ -16,7 +16,7 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
-from codea1_jax.files import read_lines
+from codea1_jax.common.files import read_lines
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,19 +11,19 @@ import jax
 import pytest
 from tiny_run import SETTINGS, without_times
 
-from codea1_jax.builders.judges import make_judge
-from codea1_jax.builders.state import resume, start
-from codea1_jax.builders.training import Training, make_training
+from codea1_jax.common.errors import Interrupted, UserError
 from codea1_jax.config import Config, load
-from codea1_jax.errors import Interrupted, UserError
 from codea1_jax.game.players import ProgramRequest
 from codea1_jax.game.replay import SampledRound, pack_sampled, replaying, unpack_sampled
 from codea1_jax.rollout import Completion
 from codea1_jax.rollout.sampler import Counters
 from codea1_jax.run.rundir import RunDir
 from codea1_jax.run.telemetry import rollouts_path
-from codea1_jax.state import State, pack_state
-from codea1_jax.train import learn, play, records, train
+from codea1_jax.training.judges import make_judge
+from codea1_jax.training.loop import learn, play, records, train
+from codea1_jax.training.parts import Training, make_training
+from codea1_jax.training.start import resume, start
+from codea1_jax.training.state import State, pack_state
 
 CAPS = ("code.grpo.importance_cap=2", "test.grpo.importance_cap=2")
 PRESET = "micro/a1_paper"

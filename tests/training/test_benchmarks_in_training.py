@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from tiny_run import start_codea1, train_arguments
 
-from codea1_jax.builders.convert import open_source
-from codea1_jax.errors import UserError
+from codea1_jax.common.errors import UserError
 from codea1_jax.models.sharding import one_device_mesh
+from codea1_jax.training.convert import open_source
 from data_pipeline import micro
 
 

@@ -9,7 +9,7 @@ from scripted import PROMPTS, TOKENIZER, scripted_game
 from codea1_jax.config import METHODS, RewardConfig
 from codea1_jax.game.round import RoundConfig
 from codea1_jax.game.scoring import ScoringConfig
-from codea1_jax.methods import BEGIN, StepRollouts
+from codea1_jax.training.methods import BEGIN, StepRollouts
 from data_pipeline import Problem
 from sandbox import Limits, SandboxPool, Test
 

@@ -26,20 +26,20 @@ from tiny_run import (
     without_times,
 )
 
-from codea1_jax.builders import policies
-from codea1_jax.builders.judges import make_judge
-from codea1_jax.builders.state import resume, start
-from codea1_jax.builders.training import Training, make_training
+from codea1_jax.common.errors import Interrupted
+from codea1_jax.common.files import read_lines
 from codea1_jax.config import Config, load
-from codea1_jax.errors import Interrupted
 from codea1_jax.evals.during_training import EVAL_STREAM
-from codea1_jax.files import read_lines
 from codea1_jax.models.policy import Policy, save_policy
 from codea1_jax.models.qwen2 import init_params
 from codea1_jax.run.rundir import RunDir
 from codea1_jax.run.telemetry import rollout_steps, rollouts_path
-from codea1_jax.state import State, pack_state, unpack_state
-from codea1_jax.train import learn, play, train
+from codea1_jax.training import policies
+from codea1_jax.training.judges import make_judge
+from codea1_jax.training.loop import learn, play, train
+from codea1_jax.training.parts import Training, make_training
+from codea1_jax.training.start import resume, start
+from codea1_jax.training.state import State, pack_state, unpack_state
 
 # --- stopped runs -------------------------------------------------------------------------------------
 

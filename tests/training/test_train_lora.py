@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 from tiny_run import SETTINGS, saved
 
-from codea1_jax.builders.convert import convert, open_source
-from codea1_jax.builders.judges import make_judge
-from codea1_jax.builders.policies import InitialWeights
-from codea1_jax.builders.state import resume, start
-from codea1_jax.builders.training import Training, make_training
+from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, load
-from codea1_jax.errors import UserError
 from codea1_jax.models.lora import attach, merge
 from codea1_jax.models.weights import load_params
 from codea1_jax.run.rundir import RunDir
-from codea1_jax.state import State, pack_state
-from codea1_jax.train import params, train
+from codea1_jax.training.convert import convert, open_source
+from codea1_jax.training.judges import make_judge
+from codea1_jax.training.loop import params, train
+from codea1_jax.training.parts import Training, make_training
+from codea1_jax.training.policies import InitialWeights
+from codea1_jax.training.start import resume, start
+from codea1_jax.training.state import State, pack_state
 
 # Everything that moves or is recreated between steps: a separate reference, moments in host memory.
 LORA = (

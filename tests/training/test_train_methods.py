@@ -8,7 +8,7 @@ import pytest
 from tiny_run import SETTINGS, saved
 
 from codea1_jax import cli
-from codea1_jax.files import read_lines
+from codea1_jax.common.files import read_lines
 from data_pipeline import micro, problem_files
 
 STEPS = 2
@@ -33,7 +33,7 @@ def train(directory: Path, method: str, *more: str) -> list[dict]:
 def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compiled programs are kept where the tests' are, and log handlers stay as they are."""
     monkeypatch.setattr("codea1_jax.cli.train.keep_compiled_programs", lambda: None)
-    monkeypatch.setattr("codea1_jax.console.log_to_stderr", lambda *_: None)
+    monkeypatch.setattr("codea1_jax.common.console.log_to_stderr", lambda *_: None)
 
 
 def weights(directory: Path) -> dict[str, list[np.ndarray]]:

@@ -9,11 +9,11 @@ import yaml
 from tiny_run import ROOT, SETTINGS, train_arguments, without_times
 
 from codea1_jax import cli
-from codea1_jax.builders.judges import make_judge
+from codea1_jax.common.errors import UserError
+from codea1_jax.common.files import read_lines
 from codea1_jax.config import Config, dump, load
-from codea1_jax.errors import UserError
-from codea1_jax.files import read_lines
-from codea1_jax.trainer import Results, Trainer, describe_refused
+from codea1_jax.training.judges import make_judge
+from codea1_jax.training.trainer import Results, Trainer, describe_refused
 from data_pipeline import Problem, Refusal
 
 QUICK = (*SETTINGS, "eval.every=0")
@@ -24,7 +24,7 @@ def own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Relative paths lead here; compiled programs are kept where the tests' are, and log handlers stay as they are."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("codea1_jax.cli.train.keep_compiled_programs", lambda: None)
-    monkeypatch.setattr("codea1_jax.console.log_to_stderr", lambda *_: None)
+    monkeypatch.setattr("codea1_jax.common.console.log_to_stderr", lambda *_: None)
 
 
 def configured(*overrides: str) -> Config:

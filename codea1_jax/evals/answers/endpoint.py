@@ -16,9 +16,9 @@ from typing import Any
 
 import httpx2
 
+from codea1_jax.common.errors import UserError
 from codea1_jax.config import Templates
 from codea1_jax.config.prompts import OUR_TEMPLATES
-from codea1_jax.errors import UserError
 from codea1_jax.game.players import SCRIPTED, AnyRequest, ConversationRequest, ProgramRequest
 from codea1_jax.game.prompts import (
     code_messages,

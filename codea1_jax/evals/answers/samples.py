@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from codea1_jax.errors import UserError
+from codea1_jax.common.errors import UserError
 from codea1_jax.evals.answers.recorded import RecordedPlayer
 from data_pipeline import Problem
 from data_pipeline.golden import plain_golden_tests

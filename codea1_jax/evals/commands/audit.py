@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from codea1_jax.common.words import audit_line
 from codea1_jax.evals.scores.audit import audit
 from codea1_jax.evals.scores.benchmark import Benchmark
-from codea1_jax.words import audit_line
 from sandbox import Judge
 
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from codea1_jax.errors import UserError
-from codea1_jax.files import naming, write_atomically
+from codea1_jax.common.errors import UserError
+from codea1_jax.common.files import naming, write_atomically
 
 CONFIG_FILE = "config.json"
 SUMMARY_FILE = "summary.json"

@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 
-from codea1_jax.errors import UserError
+from codea1_jax.common.errors import UserError
 from sandbox import Execution, Job, Judge, Limits
 from sandbox.syntax import one_at_a_time
 

@@ -15,9 +15,9 @@ from dataclasses import asdict
 from multiprocessing import get_context
 from pathlib import Path
 
-from codea1_jax.errors import UserError
+from codea1_jax.common.errors import UserError
+from codea1_jax.common.files import write_atomically
 from codea1_jax.evals.scores.mutate import Mutant, mutants_or_reason
-from codea1_jax.files import write_atomically
 
 CACHE = Path(".cache/mutants")
 FORM = 2  # of what is kept there

@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from codea1_jax.errors import UserError
+from codea1_jax.common.errors import UserError
 from codea1_jax.evals.scores.conversations import WrittenTests
 from codea1_jax.evals.scores.paper_tests import named, read_test
 from codea1_jax.evals.scores.pytest_jobs import TestModules

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from codea1_jax.common.errors import UserError
 from codea1_jax.config import Role
-from codea1_jax.errors import UserError
 from codea1_jax.plan.arithmetic.workload import SamplingLoad
 
 # Of log-normal distributions; real responses to KodCode's questions are about as ragged, their prompts less so.

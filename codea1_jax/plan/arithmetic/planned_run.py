@@ -7,9 +7,9 @@ from pathlib import Path
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import HfHubHTTPError
 
-from codea1_jax.chips import Hardware
+from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, ModelConfig
-from codea1_jax.errors import UserError
+from codea1_jax.devices.chips import Hardware
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.published import HUB_SHAPES
 from codea1_jax.models.tokenizer import micro_tokenizer

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from typing import Any, NamedTuple
 
-from codea1_jax.chips import GIB, Hardware, unknown_hardware
+from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config
-from codea1_jax.errors import UserError
+from codea1_jax.devices.chips import GIB, Hardware, unknown_hardware
 
 # libtpu looks for a TPU's metadata server unless all of this is set; the type need not be that of the topology.
 ENVIRONMENT = {

@@ -13,7 +13,7 @@ from typing import Any
 
 from jax.experimental import topologies
 
-from codea1_jax.chips import Hardware
+from codea1_jax.devices.chips import Hardware
 
 CUDNN = (9, 8)  # the oldest that jax-cuda12-plugin takes
 GPUS_PER_NODE = 8

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from codea1_jax.chips import Chip, Hardware
+from codea1_jax.devices.chips import Chip, Hardware
 from codea1_jax.plan.compiled.collectives import find_collectives
 from codea1_jax.plan.compiled.kernels import Kernel, find_kernels
 

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from codea1_jax.files import write_atomically
+from codea1_jax.common.files import write_atomically
 
 FOLDER = Path(".cache/plan")
 COMPILERS = ("jaxlib", "libtpu", "jax-cuda12-pjrt", "jax-cuda13-pjrt")

@@ -17,9 +17,8 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.stages import Lowered
 
-from codea1_jax.builders.policies import Learning
-from codea1_jax.checkpoint.offload import in_device_memory, in_host_memory
 from codea1_jax.config import METHODS, OffloadConfig
+from codea1_jax.devices.offload import in_device_memory, in_host_memory
 from codea1_jax.learn import Learner, PolicyState
 from codea1_jax.learn.batch import PackedBatch
 from codea1_jax.models.attention.sight import Sight
@@ -53,6 +52,7 @@ from codea1_jax.rollout.decode import (
 from codea1_jax.rollout.decode_params import abstract_decode_params, mover, parts_to_move
 from codea1_jax.rollout.requests import Capacity
 from codea1_jax.rollout.sampling import Controls, SamplingKind
+from codea1_jax.training.policies import Learning
 
 EOS = (-1,)  # no token: a block that is measured ends with its last step
 

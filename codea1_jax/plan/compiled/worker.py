@@ -18,8 +18,8 @@ from jax.experimental import topologies
 from jax.sharding import Mesh
 from jax.stages import Lowered
 
-from codea1_jax.chips import Hardware, find_hardware
 from codea1_jax.config import Config
+from codea1_jax.devices.chips import Hardware, find_hardware
 from codea1_jax.learn.batch import BatchWriter, PackedBatch
 from codea1_jax.models.compiling import gradient_options
 from codea1_jax.models.sharding import make_mesh

@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from codea1_jax.chips import find_hardware
 from codea1_jax.config import Config, load
+from codea1_jax.devices.chips import find_hardware
 from codea1_jax.plan.compiled import kept
 from codea1_jax.plan.compiled.compiler import ProgramName, compile_programs
 from codea1_jax.plan.compiled.kept import FOLDER, Made, made_once

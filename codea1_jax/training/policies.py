@@ -15,10 +15,9 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from codea1_jax.builders.warm_start import warm_start
 from codea1_jax.checkpoint import fingerprint
+from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, LearnerConfig, LoRAConfig, Method, ModelConfig, OffloadConfig, WarmStartConfig
-from codea1_jax.errors import UserError
 from codea1_jax.game.prompts import Prompts, chat_prompts, plain_prompts
 from codea1_jax.hosts.gather import any_host, is_writer
 from codea1_jax.learn import GRPO, CrossEntropy, Learner, frozen
@@ -28,6 +27,7 @@ from codea1_jax.models.qwen2 import Params, Qwen2
 from codea1_jax.models.sharding import init_sharded, param_shardings
 from codea1_jax.models.tokenizer import micro_tokenizer
 from codea1_jax.models.weights import load_params, resolve
+from codea1_jax.training.warm_start import warm_start
 from data_pipeline import micro
 
 logger = logging.getLogger(__name__)

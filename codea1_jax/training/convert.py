@@ -12,10 +12,9 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from codea1_jax.builders.policies import InitialWeights, make_policy
 from codea1_jax.checkpoint.checkpoints import Checkpoints
+from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, MeshConfig
-from codea1_jax.errors import UserError
 from codea1_jax.models.lora import abstract_trained, attach, merge
 from codea1_jax.models.policy import Policy, pretrained_policy, save_flax_policy, save_policy
 from codea1_jax.models.qwen2 import Params, Qwen2
@@ -23,6 +22,7 @@ from codea1_jax.models.sharding import abstract_sharded, make_mesh, param_shardi
 from codea1_jax.models.stored import PARAMS, read_part
 from codea1_jax.models.weights import load_params, resolve, stored_dtype
 from codea1_jax.run.rundir import RecordedRun, find_run
+from codea1_jax.training.policies import InitialWeights, make_policy
 
 Form = Literal["hf", "flax", "run"]
 

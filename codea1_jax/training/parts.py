@@ -8,9 +8,6 @@ from dataclasses import dataclass, replace
 import grain
 from jax.sharding import Mesh
 
-from codea1_jax.builders.players import RoleSampler, make_role_samplers
-from codea1_jax.builders.policies import InitialWeights, Learning, make_policy, make_prompts
-from codea1_jax.builders.questions import NONE_GIVEN, GivenQuestions, Questions, load_questions
 from codea1_jax.config import METHODS, CheckpointConfig, Config, MethodConfig, Role, RolloutConfig, TrainConfig
 from codea1_jax.evals.during_training import Evaluation
 from codea1_jax.evals.scores.benchmark import make_benchmark
@@ -26,6 +23,9 @@ from codea1_jax.models.policy import Policy
 from codea1_jax.models.qwen2 import Params
 from codea1_jax.models.sharding import make_mesh
 from codea1_jax.rollout.sampler import Counters
+from codea1_jax.training.policies import InitialWeights, Learning, make_policy, make_prompts
+from codea1_jax.training.questions import NONE_GIVEN, GivenQuestions, Questions, load_questions
+from codea1_jax.training.samplers import RoleSampler, make_role_samplers
 from data_pipeline import Problem
 from data_pipeline.loader import batches
 from sandbox import Judge

@@ -12,12 +12,10 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from codea1_jax.builders.convert import Source, open_source, step_of
-from codea1_jax.builders.fitting import fitting_capacity, free_memory, within_context
 from codea1_jax.checkpoint.checkpoints import Checkpoints
+from codea1_jax.common.errors import UserError
 from codea1_jax.config import METHODS, Config, MeshConfig, Reading, Role, Templates
 from codea1_jax.config.prompts import OUR_TEMPLATES
-from codea1_jax.errors import UserError
 from codea1_jax.evals.answers.endpoint import find_endpoint
 from codea1_jax.game.players import Player, PolicyPlayer, TextPlayer
 from codea1_jax.game.prompts import Prompts, chat_prompts, plain_prompts
@@ -28,6 +26,8 @@ from codea1_jax.models.tokenizer import Tokenizer
 from codea1_jax.models.weights import resolve
 from codea1_jax.rollout import Completion, Request, Sampler, Sampling
 from codea1_jax.run.rundir import find_run
+from codea1_jax.training.convert import Source, open_source, step_of
+from codea1_jax.training.fitting import fitting_capacity, free_memory, within_context
 
 SUITE_SIZE = 8  # K, tests asked for in one suite
 ENDPOINT = ("http://", "https://")

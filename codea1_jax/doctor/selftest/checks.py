@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import jax
 import numpy as np
 
-from codea1_jax.errors import UserError
+from codea1_jax.common.errors import UserError
 from sandbox import SandboxError, SandboxUnavailable
 
 # What broken kernels, devices, disks (CheckpointError is an OSError) and judges raise. Anything else is a bug of ours.

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import jax
 
 from codea1_jax.config import Config, load
+from codea1_jax.doctor.selftest.checks import Check
+from codea1_jax.doctor.selftest.kernels import kernel_checks
+from codea1_jax.doctor.selftest.learning import learning_checks
+from codea1_jax.doctor.selftest.machine import machine_checks
 from codea1_jax.models.published import QWEN25
 from codea1_jax.plan.arithmetic.planned_run import model_shape
 from codea1_jax.plan.calibrate import hardware_of
 from codea1_jax.plan.planned import read_plans
-from codea1_jax.selftest.checks import Check
-from codea1_jax.selftest.kernels import kernel_checks
-from codea1_jax.selftest.learning import learning_checks
-from codea1_jax.selftest.machine import machine_checks
 
 SMALLEST = "micro/a1"
 PRESET_SIZES = ("1.5b", "3b", "7b")

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from codea1_jax.errors import UserError
+from codea1_jax.common.errors import UserError
 
 GIB = 2**30
 GPUS_PER_HOST = 8

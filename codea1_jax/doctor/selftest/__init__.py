@@ -5,7 +5,7 @@ learning  a gradient twice, the sampler against the learner, a save and a resume
 machine   collectives, each phase's seconds and memory against the forecast, the judge
 """
 
-from codea1_jax.selftest.checks import Check, Row, perform
-from codea1_jax.selftest.plan import checks_for, default_preset
+from codea1_jax.doctor.selftest.checks import Check, Row, perform
+from codea1_jax.doctor.selftest.plan import checks_for, default_preset
 
 __all__ = ["Check", "Row", "checks_for", "default_preset", "perform"]

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import data_pipeline
+from codea1_jax.common.errors import UserError
+from codea1_jax.common.files import write_atomically
+from codea1_jax.common.words import counted
 from codea1_jax.config import METHODS, Config
-from codea1_jax.errors import UserError
-from codea1_jax.files import write_atomically
 from codea1_jax.game.players import program_prompt
 from codea1_jax.game.prompts import Prompts
 from codea1_jax.hosts.gather import gathered, is_mine
-from codea1_jax.words import counted
 from data_pipeline import Loaded, Problem, Refusal, micro
 from data_pipeline.heldout import hold_out
 from data_pipeline.hub import local_path

@@ -20,14 +20,11 @@ from typing import Any
 
 import jax
 
-from codea1_jax.builders.judges import WatchedJudge, make_judge
-from codea1_jax.builders.questions import GivenQuestions
-from codea1_jax.builders.state import own_starts, resume, start
-from codea1_jax.builders.training import make_training
 from codea1_jax.checkpoint.storage import check_writable
+from codea1_jax.common.files import read_lines
+from codea1_jax.common.words import counted
 from codea1_jax.config import Config
 from codea1_jax.evals.scores.benchmark import PACKAGES
-from codea1_jax.files import read_lines
 from codea1_jax.game.rewards import CodeReward, RewardFunctions, TestReward
 from codea1_jax.hosts.agreement import agreement
 from codea1_jax.hosts.gather import on_all
@@ -39,9 +36,12 @@ from codea1_jax.report import build_report
 from codea1_jax.run.rundir import REFUSED_FILE, SUMMARY_FILE, RunDir, check_same_run, checkpoints_of
 from codea1_jax.run.summary import summarize
 from codea1_jax.run.telemetry import METRICS_FILE, rollouts_path
-from codea1_jax.state import State
-from codea1_jax.train import check_best_metric, evaluate, train
-from codea1_jax.words import counted
+from codea1_jax.training.judges import WatchedJudge, make_judge
+from codea1_jax.training.loop import check_best_metric, evaluate, train
+from codea1_jax.training.parts import make_training
+from codea1_jax.training.questions import GivenQuestions
+from codea1_jax.training.start import own_starts, resume, start
+from codea1_jax.training.state import State
 from data_pipeline import Problem, Refusal
 from sandbox import Judge
 
@@ -136,7 +136,7 @@ class Trainer:
     def train(self) -> Results:
         """Trains to the last step; the run's directory then has its summary and its report.
 
-        Raises Interrupted, after saving, at SIGINT, SIGTERM or SIGHUP; what `codea1_jax.train.train` raises; and
+        Raises Interrupted, after saving, at SIGINT, SIGTERM or SIGHUP; what `training.loop.train` raises; and
         UserError if the directory holds a run and `resume` is not set.
         """
         training, config = self._training, self.config

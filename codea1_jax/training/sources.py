@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from codea1_jax.common.errors import UserError
 from codea1_jax.config import DataConfig
-from codea1_jax.errors import UserError
 from data_pipeline import storage
 
 

@@ -12,13 +12,13 @@ import numpy as np
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from codea1_jax.builders.judges import make_judge
 from codea1_jax.config import Config
+from codea1_jax.doctor.selftest.checks import Check, Row
 from codea1_jax.models.sharding import make_mesh
 from codea1_jax.plan.arithmetic.planned_run import planned_run_on
 from codea1_jax.plan.calibrate import hardware_of, measure, phase_forecast
 from codea1_jax.plan.forecast import JUDGED_PER_CORE, step_calls
-from codea1_jax.selftest.checks import Check, Row
+from codea1_jax.training.judges import make_judge
 from sandbox import Job
 from sandbox.host.pool import default_workers
 

@@ -7,20 +7,20 @@ from typing import Any
 
 from jax.sharding import Mesh
 
-from codea1_jax.builders.questions import Questions
-from codea1_jax.chips import check_fp8
+from codea1_jax.common.errors import UserError
 from codea1_jax.config import Reading, Role, RolloutConfig
-from codea1_jax.errors import UserError
+from codea1_jax.devices.chips import check_fp8
+from codea1_jax.devices.layout import REPLICA
 from codea1_jax.game.players import PolicyPlayer, program_prompt
 from codea1_jax.game.prompts import Prompts
 from codea1_jax.hosts.agreement import wait
 from codea1_jax.hosts.stalls import heartbeat
-from codea1_jax.models.layout import REPLICA
 from codea1_jax.models.policy import Policy
 from codea1_jax.models.qwen2 import Params
 from codea1_jax.models.sharding import batch_shards
 from codea1_jax.rollout import Capacity, Sampler, Sampling
 from codea1_jax.rollout.requests import pages_of
+from codea1_jax.training.questions import Questions
 
 RESIDENT = 3  # resident prompts for every prompt that would fill rows alone: stragglers, and those that come next
 

@@ -13,7 +13,7 @@ import rich.progress
 from rich.console import Console
 from rich.table import Column, Table
 
-from codea1_jax.activity import shown_by
+from codea1_jax.common.activity import shown_by
 
 WIDE = 10_000  # columns, more than any table has
 LOGGED = ("codea1_jax", "sandbox")  # packages whose log a user reads

@@ -16,13 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from codea1_jax.builders.judges import WatchedJudge, make_judge
-from codea1_jax.builders.policies import Learning
-from codea1_jax.builders.questions import NONE_GIVEN
-from codea1_jax.builders.state import resume, start
-from codea1_jax.builders.training import make_training
 from codea1_jax.checkpoint.fingerprint import digest
 from codea1_jax.config import METHODS, Config, PackingConfig, load
+from codea1_jax.doctor.selftest.checks import Check, Row, within
 from codea1_jax.game.rewards import RewardFunctions
 from codea1_jax.learn import Learner, Trajectory, frozen
 from codea1_jax.learn.objectives import as_example
@@ -32,9 +28,13 @@ from codea1_jax.models.qwen2 import Params, Qwen2
 from codea1_jax.models.sharding import batch_sharding, batch_shards, init_sharded, make_mesh, put
 from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
 from codea1_jax.run.rundir import CHECKPOINTS_FOLDER, RunDir
-from codea1_jax.selftest.checks import Check, Row, within
-from codea1_jax.state import State, pack_state
-from codea1_jax.train import train
+from codea1_jax.training.judges import WatchedJudge, make_judge
+from codea1_jax.training.loop import train
+from codea1_jax.training.parts import make_training
+from codea1_jax.training.policies import Learning
+from codea1_jax.training.questions import NONE_GIVEN
+from codea1_jax.training.start import resume, start
+from codea1_jax.training.state import State, pack_state
 
 RUN_STEPS = 1000  # of a run of which one step is made, so that its learning rate is not 0
 LAYERS = 2  # of the model's; what more of them could show, two show

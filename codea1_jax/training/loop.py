@@ -45,12 +45,11 @@ from typing import Any
 import grain
 import jax
 
-from codea1_jax.activity import report
-from codea1_jax.builders.training import Training, goodput
-from codea1_jax.chips import peak_flops
+from codea1_jax.common.activity import report
+from codea1_jax.common.console import TrainingProgress
+from codea1_jax.common.errors import Interrupted, UserError
 from codea1_jax.config import METHODS
-from codea1_jax.console import TrainingProgress
-from codea1_jax.errors import Interrupted, UserError
+from codea1_jax.devices.chips import peak_flops
 from codea1_jax.evals.during_training import EVAL_STREAM, HELDOUT_LOGPROB
 from codea1_jax.game.export import book_metrics, question_record, round_metrics
 from codea1_jax.game.replay import SampledRound, replaying, sampled_round
@@ -60,13 +59,14 @@ from codea1_jax.hosts.interrupts import Interrupts
 from codea1_jax.hosts.stalls import heartbeat
 from codea1_jax.learn import Wait
 from codea1_jax.learn.flops import update_speed
-from codea1_jax.methods import BEGIN, StepRollouts
 from codea1_jax.models.lora import attach
 from codea1_jax.models.qwen2 import Params
 from codea1_jax.plan.comparison import StepForecast
 from codea1_jax.run.rundir import PROFILE_FOLDER, RunDir
 from codea1_jax.run.telemetry import rollout_lines, rollouts_path
-from codea1_jax.state import State, pack_state
+from codea1_jax.training.methods import BEGIN, StepRollouts
+from codea1_jax.training.parts import Training, goodput
+from codea1_jax.training.state import State, pack_state
 from data_pipeline import Problem
 
 logger = logging.getLogger(__name__)

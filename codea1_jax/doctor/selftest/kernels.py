@@ -12,8 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 
-from codea1_jax.chips import reads_fp8
 from codea1_jax.config import PackingConfig
+from codea1_jax.devices.chips import reads_fp8
+from codea1_jax.doctor.selftest.checks import Check, Row, relative_error, within
 from codea1_jax.learn import Example
 from codea1_jax.learn.packing import pack
 from codea1_jax.models.attention import flash_gpu, flash_tpu, masked_attention
@@ -23,7 +24,6 @@ from codea1_jax.models.config import Qwen2Config
 from codea1_jax.rollout import paged_gpu, paged_tpu
 from codea1_jax.rollout.cache import KeyValues
 from codea1_jax.rollout.readers import Gathered, Paged, Reader, reader_for
-from codea1_jax.selftest.checks import Check, Row, relative_error, within
 
 HALF_ERROR, FULL_ERROR = 0.03, 1e-4  # of bfloat16 against float32, and of float32
 SAMPLES, EVAL_SAMPLES = 8, 32  # that share a prompt, in training and in evaluation

@@ -1,0 +1,1 @@
+"""Accelerators, how arrays lie on them, and what waits in host memory."""
