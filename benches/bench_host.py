@@ -31,10 +31,10 @@ from codea1_jax.learn.packing import pack
 from codea1_jax.models.qwen_vocabulary import make_tokenizer, read_ranks
 from codea1_jax.models.tokenizer import Tokenizer
 from codea1_jax.rollout import Completion, Request
+from codea1_jax.rollout.capacity import capacity_of
 from codea1_jax.rollout.decode import DecodedBlock
 from codea1_jax.rollout.schedule import Schedule
 from codea1_jax.run.telemetry import rollout_lines, write_rollouts
-from codea1_jax.training.samplers import capacity_of
 from data_pipeline import Problem
 from sandbox import CheckJob, CheckResult, Execution, Job, Judge, Limits, Outcome, SandboxError, Status, encode
 

@@ -13,7 +13,7 @@ from codea1_jax.config import RolloutConfig
 from codea1_jax.models.qwen2 import Params, Qwen2
 from codea1_jax.models.weights import load_params, read_config
 from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
-from codea1_jax.training.samplers import capacity_of
+from codea1_jax.rollout.capacity import capacity_of
 
 NEVER, ROWS = -1, 128
 

@@ -96,7 +96,7 @@ def _load(place: str, role: str | None) -> tuple[Policy, Params]:
 def _capacity(options: argparse.Namespace, model: Qwen2Config) -> Capacity:
     """What the options ask for. Raises UserError if it is impossible, or more than the model's context."""
     from codea1_jax.rollout import Capacity
-    from codea1_jax.training.samplers import buckets
+    from codea1_jax.rollout.capacity import buckets
 
     asked, most = options.prompt_tokens + options.response_tokens, model.max_position_embeddings
     if min(options.prompt_tokens, options.response_tokens) < 1:

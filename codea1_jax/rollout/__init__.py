@@ -5,7 +5,8 @@
 kernels), `attend` how the parts of an attention make a whole, `sampling` the drawing of tokens.
 """
 
-from codea1_jax.rollout.requests import Capacity, Completion, Request, Sampling
+from codea1_jax.rollout.capacity import Capacity
+from codea1_jax.rollout.requests import Completion, Request, Sampling
 from codea1_jax.rollout.sampler import Counters, Sampler
 
 __all__ = ["Capacity", "Completion", "Counters", "Request", "Sampler", "Sampling"]

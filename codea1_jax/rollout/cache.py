@@ -22,7 +22,7 @@ from jaxtyping import Array, Int
 
 from codea1_jax.devices.layout import on_shards
 from codea1_jax.models.config import Qwen2Config
-from codea1_jax.rollout.requests import Capacity
+from codea1_jax.rollout.capacity import Capacity
 
 AXES = ("batch", "kv_heads")  # the first axes of a layer's pages, by name
 

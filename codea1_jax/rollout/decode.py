@@ -22,8 +22,8 @@ from codea1_jax.models.sharding import batch_shards
 from codea1_jax.models.unrolled import apply_unrolled
 from codea1_jax.rollout.attend import Mixed, merge, mix
 from codea1_jax.rollout.cache import AXES, Cache, KeyValues, as_pages, empty_cache, write_pages
+from codea1_jax.rollout.capacity import Capacity
 from codea1_jax.rollout.readers import Reader, reader_for
-from codea1_jax.rollout.requests import Capacity
 from codea1_jax.rollout.sampling import Controls, SamplingKind, draw_tokens, row_uniforms
 
 

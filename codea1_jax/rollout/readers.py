@@ -22,7 +22,7 @@ from codea1_jax.devices.layout import on_shards
 from codea1_jax.rollout import paged_gpu, paged_tpu
 from codea1_jax.rollout.attend import Mixed, mix
 from codea1_jax.rollout.cache import AXES, Cache, KeyValues
-from codea1_jax.rollout.requests import Capacity
+from codea1_jax.rollout.capacity import Capacity
 
 
 @runtime_checkable

@@ -20,6 +20,7 @@ from codea1_jax.models.ahead import CompileAhead, shapes_of
 from codea1_jax.models.qwen2 import Params, Qwen2
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.rollout.cache import Cache
+from codea1_jax.rollout.capacity import Capacity
 from codea1_jax.rollout.decode import (
     DecodedBlock,
     Decoder,
@@ -32,7 +33,7 @@ from codea1_jax.rollout.decode import (
     prefill,
 )
 from codea1_jax.rollout.decode_params import to_decode_params
-from codea1_jax.rollout.requests import Capacity, Completion, Request, Sampling
+from codea1_jax.rollout.requests import Completion, Request, Sampling
 from codea1_jax.rollout.sampling import Controls, SamplingKind
 from codea1_jax.rollout.schedule import Finished, Schedule
 

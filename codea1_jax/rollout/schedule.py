@@ -25,8 +25,9 @@ from typing import Any
 
 import numpy as np
 
+from codea1_jax.rollout.capacity import Capacity, bucket_of, pages_of
 from codea1_jax.rollout.decode import DecodedBlock, PackedPrompts, ResidentPrompts, Rows
-from codea1_jax.rollout.requests import Capacity, Request, bucket_of, pages_of
+from codea1_jax.rollout.requests import Request
 from codea1_jax.rollout.shards import DrawnSample, Group, Sample, Shard
 
 PREFILL_AT = 1 / 16  # of the rows without a sample

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codea1_jax.rollout.requests import Capacity, Completion
+from codea1_jax.rollout.capacity import Capacity
+from codea1_jax.rollout.requests import Completion
 
 
 class DrawnSample(NamedTuple):

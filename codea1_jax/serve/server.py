@@ -13,8 +13,8 @@ from codea1_jax.common.errors import UserError
 from codea1_jax.hosts.interrupts import SIGNALS
 from codea1_jax.models.policy import Policy
 from codea1_jax.models.qwen2 import Params
+from codea1_jax.rollout.capacity import Capacity
 from codea1_jax.rollout.jetstream.engine import JetStreamEngine
-from codea1_jax.rollout.requests import Capacity
 from codea1_jax.serve.driver import Driver
 from codea1_jax.serve.grpc_service import CONNECTIONS, start_grpc
 from codea1_jax.serve.http import Served, make_app

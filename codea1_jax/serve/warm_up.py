@@ -11,8 +11,9 @@ import numpy as np
 from codea1_jax.common.console import ShowProgress
 from codea1_jax.models.ahead import MOST_AT_ONCE, CompileAhead
 from codea1_jax.models.qwen2 import Params
+from codea1_jax.rollout.capacity import Capacity
 from codea1_jax.rollout.jetstream.engine import JetStreamEngine, Prompt, SampleKeys
-from codea1_jax.rollout.requests import Capacity, Sampling
+from codea1_jax.rollout.requests import Sampling
 
 _ONE_TOKEN = SampleKeys(Sampling(1), np.zeros((1, 2), np.uint32))
 

@@ -17,9 +17,8 @@ from codea1_jax.devices.layout import REPLICA
 from codea1_jax.models.qwen2 import Qwen2
 from codea1_jax.models.sharding import batch_shards
 from codea1_jax.rollout import Capacity, Request
+from codea1_jax.rollout.capacity import capacity_of, pages_of
 from codea1_jax.rollout.decode import abstract_cache
-from codea1_jax.rollout.requests import pages_of
-from codea1_jax.training.samplers import capacity_of
 
 ROWS = 256  # samples decoded at once, where there is memory for them
 SHARE = 0.8  # of the free memory; the rest is for what programs compute meanwhile

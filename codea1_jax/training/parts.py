@@ -19,11 +19,12 @@ from codea1_jax.game.round import Game, RoundConfig
 from codea1_jax.game.scoring import ScoringConfig
 from codea1_jax.hosts.gather import from_first
 from codea1_jax.learn import Learner
+from codea1_jax.learn.learning import Learning
 from codea1_jax.models.policy import Policy
 from codea1_jax.models.qwen2 import Params
 from codea1_jax.models.sharding import make_mesh
 from codea1_jax.rollout.sampler import Counters
-from codea1_jax.training.policies import InitialWeights, Learning, make_policy, make_prompts
+from codea1_jax.training.policies import InitialWeights, make_policy, make_prompts
 from codea1_jax.training.questions import NONE_GIVEN, GivenQuestions, Questions, load_questions
 from codea1_jax.training.samplers import RoleSampler, make_role_samplers
 from data_pipeline import Problem

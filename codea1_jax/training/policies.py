@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,10 +16,10 @@ from jax.sharding import Mesh
 
 from codea1_jax.checkpoint import fingerprint
 from codea1_jax.common.errors import UserError
-from codea1_jax.config import Config, LearnerConfig, LoRAConfig, Method, ModelConfig, OffloadConfig, WarmStartConfig
+from codea1_jax.config import Config, LoRAConfig, ModelConfig, WarmStartConfig
 from codea1_jax.game.prompts import Prompts, chat_prompts, plain_prompts
 from codea1_jax.hosts.gather import any_host, is_writer
-from codea1_jax.learn import GRPO, CrossEntropy, Learner, frozen
+from codea1_jax.learn import frozen
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.policy import Policy, pretrained_policy, save_policy
 from codea1_jax.models.qwen2 import Params, Qwen2
@@ -31,8 +30,6 @@ from codea1_jax.training.warm_start import warm_start
 from data_pipeline import micro
 
 logger = logging.getLogger(__name__)
-
-NEVER = 2**31 - 1  # more steps than any run has
 
 
 def make_policy(config: ModelConfig) -> Policy:
@@ -139,62 +136,3 @@ def _finish(unfinished: Path, cached: Path) -> None:
         if not cached.exists():
             raise
         shutil.rmtree(unfinished)  # another run made the same in the meantime
-
-
-@dataclass(frozen=True)
-class Learning:
-    """How each policy of a method learns: the sections of its policies, by name, and what they share."""
-
-    method: Method
-    sections: Mapping[str, LearnerConfig]
-    lora: LoRAConfig | None
-    offload: OffloadConfig
-    temperature: float
-    seed: int
-
-    @classmethod
-    def of(cls, config: Config, method: Method) -> Learning:
-        """From a configuration. A policy that starts elsewhere keeps its own reference."""
-        sections = {"code": config.code, "test": config.test}
-        own = {name: _near_its_start(sections[name]) for name in method.policies}
-        return cls(method, own, config.lora, config.offload, config.rollout.temperature, config.run.seed)
-
-    @property
-    def shares_reference(self) -> bool:
-        """Whether the policy at step 0 is kept, because a policy in training has to stay near it.
-
-        Under LoRA it is the base itself.
-        """
-        if self.lora is not None:
-            return False
-        near = (each.grpo.kl_coef > 0 and not each.grpo.reference_every for each in self.sections.values())
-        return not self.method.supervised and any(near)
-
-    @property
-    def keeps_initial_weights(self) -> bool:
-        """Whether the weights of step 0 stay in memory: as LoRA's base, or as the reference."""
-        return self.lora is not None or self.shares_reference
-
-    def learners(self, model: Qwen2, total_steps: int, mesh: Mesh) -> dict[str, Learner]:
-        """Every policy's learner, by its name, over the devices of a mesh, which may be of a TPU that is not here."""
-        return {
-            name: Learner(
-                model,
-                CrossEntropy() if self.method.supervised else GRPO(section.grpo),
-                section.optimizer,
-                section.packing,
-                total_steps=total_steps,
-                temperature=1.0 if self.method.supervised else self.temperature,
-                mesh=mesh,
-                offload=self.offload,
-                lora=self.lora,
-                seed=len(self.sections) * self.seed + number,  # every policy's adapters are drawn from their own seed
-            )
-            for number, (name, section) in enumerate(self.sections.items())
-        }
-
-
-def _near_its_start(learner: LearnerConfig) -> LearnerConfig:
-    if learner.start is None or not learner.grpo.kl_coef or learner.grpo.reference_every:
-        return learner
-    return learner.model_copy(update={"grpo": learner.grpo.model_copy(update={"reference_every": NEVER})})

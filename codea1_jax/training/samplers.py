@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from jax.sharding import Mesh
@@ -19,10 +19,8 @@ from codea1_jax.models.policy import Policy
 from codea1_jax.models.qwen2 import Params
 from codea1_jax.models.sharding import batch_shards
 from codea1_jax.rollout import Capacity, Sampler, Sampling
-from codea1_jax.rollout.requests import pages_of
+from codea1_jax.rollout.capacity import capacity_of
 from codea1_jax.training.questions import Questions
-
-RESIDENT = 3  # resident prompts for every prompt that would fill rows alone: stragglers, and those that come next
 
 
 @dataclass(frozen=True)
@@ -115,45 +113,3 @@ def make_sampler(
 def _wait(block: Any) -> None:
     wait(block)
     heartbeat("a block of tokens was drawn")
-
-
-def capacity_of(
-    rollout: RolloutConfig, shards: int, prompts: int, samples: int, prompt: int, response: int, *, replicas: int = 1
-) -> Capacity:
-    """What suits `prompts` of `samples` each, over a mesh that splits a batch into `shards`; lengths in tokens.
-
-    replicas: of the mesh, each of which has the rows and the pages that the configuration states.
-    Prompts may be resident before there are rows for them, and stay until the last of their samples is complete.
-    """
-
-    def whole(count: int) -> int:
-        return -(-count // shards) * shards
-
-    # A prompt's samples are decoded in the shard that holds it: with few prompts, some shards have rows to spare.
-    rows = whole(min(rollout.rows * replicas, whole(prompts) * samples))
-    width = min(samples, rows // shards)
-    one = Capacity(
-        rows=rows,
-        slots=whole(min(prompts, RESIDENT * rows // width)),
-        width=width,
-        pages=shards * (pages_of(prompt, rollout.block) + pages_of(response, rollout.block)),
-        prompt_buckets=buckets(prompt),
-        response_buckets=buckets(response, multiple=rollout.block),
-        block=rollout.block,
-        prefill_tokens=rollout.prefill_tokens,
-        batch_shards=shards,
-        fp8=rollout.kv_cache_dtype == "fp8",
-    )
-    needed = one.slots * one.prompt_pages + one.rows * one.response_pages
-    held = needed if rollout.cache_tokens is None else min(needed, rollout.cache_tokens * replicas // rollout.block)
-    return replace(one, pages=max(whole(held), shards * one.most_pages))
-
-
-def buckets(longest: int, *, smallest: int = 128, multiple: int = 16) -> tuple[int, ...]:
-    """Powers of two from `smallest` on that are below `longest`, and `longest` rounded up to a multiple.
-
-    Each bucket costs a compilation, so short sequences share one.
-    """
-    last = -(-longest // multiple) * multiple
-    below = (2**power for power in range(smallest.bit_length() - 1, last.bit_length()))
-    return (*(length for length in below if length < last), last)

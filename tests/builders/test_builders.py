@@ -23,12 +23,13 @@ from codea1_jax.models.qwen2 import init_params
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.models.tokenizer import micro_tokenizer
 from codea1_jax.rollout import Request, Sampler, Sampling
+from codea1_jax.rollout.capacity import buckets, capacity_of
 from codea1_jax.rollout.jetstream.sampler import JetStreamSampler
 from codea1_jax.training import judges
 from codea1_jax.training.judges import make_judge
 from codea1_jax.training.policies import make_policy, make_prompts
 from codea1_jax.training.questions import NONE_GIVEN, GivenQuestions, Questions, load_questions
-from codea1_jax.training.samplers import buckets, capacity_of, make_sampler
+from codea1_jax.training.samplers import make_sampler
 from data_pipeline import Problem
 from sandbox import Job, SandboxPool, SandboxUnavailable
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from codea1_jax.rollout import Capacity, Request
+from codea1_jax.rollout.capacity import bucket_of, pages_of
 from codea1_jax.rollout.decode import DecodedBlock
-from codea1_jax.rollout.requests import bucket_of, pages_of
 from codea1_jax.rollout.schedule import PREFILL_AT, Schedule, sample_key
 
 CAPACITY = Capacity.for_slots(2, 2, (4, 8), (4, 12), block=4, prefill_tokens=8)

@@ -28,6 +28,7 @@ VALUE_ERRORS = {
     *("codea1_jax/models/config.py", "codea1_jax/models/policy.py", "codea1_jax/models/tokenizer.py"),
     *("data_pipeline/hub.py", "data_pipeline/prepare.py", "data_pipeline/rows.py", "data_pipeline/reading.py"),
     *("data_pipeline/sources.py", "data_pipeline/storage.py", "data_pipeline/tfds_files.py"),
+    "codea1_jax/rollout/capacity.py",
     "codea1_jax/rollout/requests.py",
 }
 # Raised to code, which catches it or was wrong to call: no user's doing.

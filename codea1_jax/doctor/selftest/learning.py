@@ -21,6 +21,7 @@ from codea1_jax.config import METHODS, Config, PackingConfig, load
 from codea1_jax.doctor.selftest.checks import Check, Row, within
 from codea1_jax.game.rewards import RewardFunctions
 from codea1_jax.learn import Learner, Trajectory, frozen
+from codea1_jax.learn.learning import Learning
 from codea1_jax.learn.objectives import as_example
 from codea1_jax.learn.packing import pack
 from codea1_jax.models.config import Qwen2Config
@@ -31,7 +32,6 @@ from codea1_jax.run.rundir import CHECKPOINTS_FOLDER, RunDir
 from codea1_jax.training.judges import WatchedJudge, make_judge
 from codea1_jax.training.loop import train
 from codea1_jax.training.parts import make_training
-from codea1_jax.training.policies import Learning
 from codea1_jax.training.questions import NONE_GIVEN
 from codea1_jax.training.start import resume, start
 from codea1_jax.training.state import State, pack_state

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import METHODS, Config
 from codea1_jax.devices.chips import GIB, Hardware
+from codea1_jax.learn.learning import Learning
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.flops import adapter_parameters, parameters
 from codea1_jax.plan.arithmetic.workload import (
@@ -21,7 +22,6 @@ from codea1_jax.plan.arithmetic.workload import (
     sampling_loads,
     training_loads,
 )
-from codea1_jax.training.policies import Learning
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from codea1_jax.models.flops import (
     vocabulary_flops,
 )
 from codea1_jax.rollout import Capacity, Sampling
+from codea1_jax.rollout.capacity import capacity_of
 from codea1_jax.rollout.quantize import rounded_numbers
 from codea1_jax.rollout.readers import reader_for
 from codea1_jax.rollout.sampling import SamplingKind

@@ -21,6 +21,7 @@ from codea1_jax.config import METHODS, OffloadConfig
 from codea1_jax.devices.offload import in_device_memory, in_host_memory
 from codea1_jax.learn import Learner, PolicyState
 from codea1_jax.learn.batch import PackedBatch
+from codea1_jax.learn.learning import Learning
 from codea1_jax.models.attention.sight import Sight
 from codea1_jax.models.lora import with_adapters
 from codea1_jax.models.qwen2 import Params, Qwen2
@@ -38,6 +39,7 @@ from codea1_jax.plan.arithmetic.workload import (
     phases,
     sampling_loads,
 )
+from codea1_jax.rollout.capacity import Capacity
 from codea1_jax.rollout.decode import (
     Decoder,
     PackedPrompts,
@@ -50,9 +52,7 @@ from codea1_jax.rollout.decode import (
     prompt_pages,
 )
 from codea1_jax.rollout.decode_params import abstract_decode_params, mover, parts_to_move
-from codea1_jax.rollout.requests import Capacity
 from codea1_jax.rollout.sampling import Controls, SamplingKind
-from codea1_jax.training.policies import Learning
 
 EOS = (-1,)  # no token: a block that is measured ends with its last step
 

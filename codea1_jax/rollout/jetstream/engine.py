@@ -29,6 +29,7 @@ from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.models.tokenizer import Tokenizer
 from codea1_jax.models.weights import load_params
 from codea1_jax.rollout.cache import Cache
+from codea1_jax.rollout.capacity import Capacity, pages_of
 from codea1_jax.rollout.decode import (
     DecodedBlock,
     Decoder,
@@ -46,7 +47,7 @@ from codea1_jax.rollout.decode_params import to_decode_params
 from codea1_jax.rollout.jetstream.results import BlockTokens
 from codea1_jax.rollout.jetstream.shims import TokenizerParameters, engine_api
 from codea1_jax.rollout.jetstream.tokenizer import EngineTokenizer
-from codea1_jax.rollout.requests import Capacity, Sampling, pages_of
+from codea1_jax.rollout.requests import Sampling
 from codea1_jax.rollout.sampling import Controls, SamplingKind
 
 

@@ -16,10 +16,10 @@ from codea1_jax.models.ahead import shapes_of
 from codea1_jax.models.qwen2 import Params, Qwen2
 from codea1_jax.models.tokenizer import Tokenizer
 from codea1_jax.rollout.cache import Cache
+from codea1_jax.rollout.capacity import Capacity
 from codea1_jax.rollout.decode import DecodedBlock, Decoder, PackedPrompts, ResidentPrompts, Rows, prompt_pages
 from codea1_jax.rollout.jetstream.engine import DecodeState, JetStreamEngine
 from codea1_jax.rollout.jetstream.results import BlockTokens
-from codea1_jax.rollout.requests import Capacity
 from codea1_jax.rollout.sampler import Sampler
 from codea1_jax.rollout.sampling import Controls
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from codea1_jax.models.tokenizer import Tokenizer
+from codea1_jax.rollout.capacity import bucket_of
 from codea1_jax.rollout.jetstream.shims import tokenizer_api
-from codea1_jax.rollout.requests import bucket_of
 
 
 class EngineTokenizer(tokenizer_api.Tokenizer):

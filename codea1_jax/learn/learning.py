@@ -1,0 +1,74 @@
+"""How the policies of a method learn: a learner for each, and what they share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from jax.sharding import Mesh
+
+from codea1_jax.config import Config, LearnerConfig, LoRAConfig, Method, OffloadConfig
+from codea1_jax.learn.learner import Learner
+from codea1_jax.learn.objectives import GRPO, CrossEntropy
+from codea1_jax.models.qwen2 import Qwen2
+
+NEVER = 2**31 - 1  # more steps than any run has
+
+
+@dataclass(frozen=True)
+class Learning:
+    """How each policy of a method learns: the sections of its policies, by name, and what they share."""
+
+    method: Method
+    sections: Mapping[str, LearnerConfig]
+    lora: LoRAConfig | None
+    offload: OffloadConfig
+    temperature: float
+    seed: int
+
+    @classmethod
+    def of(cls, config: Config, method: Method) -> Learning:
+        """From a configuration. A policy that starts elsewhere keeps its own reference."""
+        sections = {"code": config.code, "test": config.test}
+        own = {name: _near_its_start(sections[name]) for name in method.policies}
+        return cls(method, own, config.lora, config.offload, config.rollout.temperature, config.run.seed)
+
+    @property
+    def shares_reference(self) -> bool:
+        """Whether the policy at step 0 is kept, because a policy in training has to stay near it.
+
+        Under LoRA it is the base itself.
+        """
+        if self.lora is not None:
+            return False
+        near = (each.grpo.kl_coef > 0 and not each.grpo.reference_every for each in self.sections.values())
+        return not self.method.supervised and any(near)
+
+    @property
+    def keeps_initial_weights(self) -> bool:
+        """Whether the weights of step 0 stay in memory: as LoRA's base, or as the reference."""
+        return self.lora is not None or self.shares_reference
+
+    def learners(self, model: Qwen2, total_steps: int, mesh: Mesh) -> dict[str, Learner]:
+        """Every policy's learner, by its name, over the devices of a mesh, which may be of a TPU that is not here."""
+        return {
+            name: Learner(
+                model,
+                CrossEntropy() if self.method.supervised else GRPO(section.grpo),
+                section.optimizer,
+                section.packing,
+                total_steps=total_steps,
+                temperature=1.0 if self.method.supervised else self.temperature,
+                mesh=mesh,
+                offload=self.offload,
+                lora=self.lora,
+                seed=len(self.sections) * self.seed + number,  # every policy's adapters are drawn from their own seed
+            )
+            for number, (name, section) in enumerate(self.sections.items())
+        }
+
+
+def _near_its_start(learner: LearnerConfig) -> LearnerConfig:
+    if learner.start is None or not learner.grpo.kl_coef or learner.grpo.reference_every:
+        return learner
+    return learner.model_copy(update={"grpo": learner.grpo.model_copy(update={"reference_every": NEVER})})

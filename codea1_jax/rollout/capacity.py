@@ -1,0 +1,185 @@
+"""What is resident while rollouts are sampled: how much, and what suits a configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from codea1_jax.config import RolloutConfig
+
+LEAST_ROWS = 16  # of a shard, for which a program is made: with fewer, matrix units take as long
+LEAST_PAGES = 4  # of prompts, for which a program is made: shorter prompts share it
+RESIDENT = 3  # resident prompts for every prompt that would fill rows alone: stragglers, and those that come next
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """What is resident at once, and the few shapes for which programs are compiled.
+
+    Keys and values lie in pages of `block` tokens. A prompt's pages are shared by all of its samples; a sample owns
+    the pages of what it has drawn.
+
+    rows: samples decoded at once, of whichever resident prompts.
+    slots: prompts resident at once: those being decoded for, and those whose samples wait for rows.
+    width: the most samples of one prompt decoded at once.
+    pages: of the cache. A shard's must hold at least one longest prompt and one longest response.
+    prompt_buckets: ascending prompt lengths in tokens; the last one is the longest prompt accepted.
+    response_buckets: ascending response lengths in tokens, multiples of `block`; the last one is the longest
+        response.
+    block: tokens decoded between two looks of the host, and tokens of a page.
+    prefill_tokens: tokens of a full prefill of one shard, into which prompts are packed; a longest prompt always fits.
+    batch_shards: into that many the mesh splits rows, slots and pages, which must be multiples.
+    fp8: whether pages hold keys and values as eight-bit floats, rather than in the model's type. What a block is
+        drawing stays in the latter until the block is complete, and what a prefill computes while it lasts.
+
+    At most len(prefill_buckets) prefill programs and, for each kind of sampling used (greedy, plain,
+    filtered), len(row_buckets) * len(prompt_page_buckets) * len(response_buckets) decoding programs are ever compiled.
+    """
+
+    rows: int
+    slots: int
+    width: int
+    pages: int
+    prompt_buckets: tuple[int, ...]
+    response_buckets: tuple[int, ...]
+    block: int
+    prefill_tokens: int
+    batch_shards: int = 1
+    fp8: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("slots", "width", "rows", "pages", "block", "prefill_tokens", "batch_shards"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+        for name in ("prompt_buckets", "response_buckets"):
+            buckets = getattr(self, name)
+            if not buckets or min(buckets) < 1 or list(buckets) != sorted(set(buckets)):
+                raise ValueError(f"{name}={buckets} must be ascending positive lengths")
+        for name in ("rows", "slots", "pages"):
+            if getattr(self, name) % self.batch_shards:
+                raise ValueError(f"{name}={getattr(self, name)} must be a multiple of batch_shards={self.batch_shards}")
+        if any(bucket % self.block for bucket in self.response_buckets):
+            raise ValueError(f"response_buckets={self.response_buckets} must be multiples of block={self.block}")
+        if self.pages // self.batch_shards < self.most_pages:
+            raise ValueError(
+                f"pages={self.pages} must be at least {self.most_pages * self.batch_shards}, for one longest prompt "
+                f"and response in each of {self.batch_shards} shards"
+            )
+
+    @classmethod
+    def for_slots(
+        cls,
+        slots: int,
+        width: int,
+        prompt_buckets: tuple[int, ...],
+        response_buckets: tuple[int, ...],
+        *,
+        block: int,
+        prefill_tokens: int,
+        batch_shards: int = 1,
+    ) -> Capacity:
+        """Rows for `width` samples of every slot, and pages for all of them at their longest."""
+        each = pages_of(prompt_buckets[-1], block) + width * (response_buckets[-1] // block - 1)
+        rows, pages = slots * width, slots * each
+        return cls(rows, slots, width, pages, prompt_buckets, response_buckets, block, prefill_tokens, batch_shards)
+
+    @property
+    def row_buckets(self) -> tuple[int, ...]:
+        """Ascending numbers of rows that a block may decode: all, and successive quarters."""
+        each = [self.rows // self.batch_shards]
+        while (quarter := -(-each[-1] // 4)) >= LEAST_ROWS:
+            each.append(quarter)
+        return tuple(rows * self.batch_shards for rows in reversed(each))
+
+    @property
+    def prompt_pages(self) -> int:
+        """Pages of a longest prompt."""
+        return pages_of(self.prompt_buckets[-1], self.block)
+
+    @property
+    def prompt_page_buckets(self) -> tuple[int, ...]:
+        """Ascending numbers of a prompt's pages that a block may look at: a few, doubled until they are all."""
+        fewer = [LEAST_PAGES]
+        while fewer[-1] < self.prompt_pages:
+            fewer.append(2 * fewer[-1])
+        return (*fewer[:-1], self.prompt_pages)
+
+    @property
+    def response_pages(self) -> int:
+        """Pages of a longest response: its last block is never looked up again."""
+        return self.response_buckets[-1] // self.block - 1
+
+    def columns(self, prompt: int, drawn: int) -> tuple[int, int]:
+        """The pages of prompts and of responses that a block looks at.
+
+        prompt: the most tokens that a prompt has in the cache. drawn: those that a response had drawn when it began.
+        """
+        longest = bucket_of(drawn + self.block, self.response_buckets)
+        return bucket_of(pages_of(prompt, self.block), self.prompt_page_buckets), longest // self.block - 1
+
+    @property
+    def most_pages(self) -> int:
+        """Pages of a longest prompt and response."""
+        return self.prompt_pages + self.response_pages
+
+    @property
+    def prefill_buckets(self) -> tuple[int, ...]:
+        """Ascending lengths of a shard's prefill, in whole pages: those of prompts, doubled until it is full."""
+        prompts = [pages_of(bucket, self.block) * self.block for bucket in self.prompt_buckets]
+        full = max(prompts[-1], pages_of(self.prefill_tokens, self.block) * self.block)
+        doublings = (full // prompts[0]).bit_length()
+        return tuple(sorted({*prompts, full, *(prompts[0] << n for n in range(doublings) if prompts[0] << n < full)}))
+
+
+def pages_of(tokens: int, block: int) -> int:
+    """How many pages of `block` tokens it takes to hold `tokens`."""
+    return -(-tokens // block)
+
+
+def bucket_of(length: int, buckets: tuple[int, ...]) -> int:
+    """The smallest bucket that holds `length`. Raises ValueError if none does."""
+    for bucket in buckets:
+        if length <= bucket:
+            return bucket
+    raise ValueError(f"length {length} exceeds the largest bucket {buckets[-1]}")
+
+
+def capacity_of(
+    rollout: RolloutConfig, shards: int, prompts: int, samples: int, prompt: int, response: int, *, replicas: int = 1
+) -> Capacity:
+    """What suits `prompts` of `samples` each, over a mesh that splits a batch into `shards`; lengths in tokens.
+
+    replicas: of the mesh, each of which has the rows and the pages that the configuration states.
+    Prompts may be resident before there are rows for them, and stay until the last of their samples is complete.
+    """
+
+    def whole(count: int) -> int:
+        return -(-count // shards) * shards
+
+    # A prompt's samples are decoded in the shard that holds it: with few prompts, some shards have rows to spare.
+    rows = whole(min(rollout.rows * replicas, whole(prompts) * samples))
+    width = min(samples, rows // shards)
+    one = Capacity(
+        rows=rows,
+        slots=whole(min(prompts, RESIDENT * rows // width)),
+        width=width,
+        pages=shards * (pages_of(prompt, rollout.block) + pages_of(response, rollout.block)),
+        prompt_buckets=buckets(prompt),
+        response_buckets=buckets(response, multiple=rollout.block),
+        block=rollout.block,
+        prefill_tokens=rollout.prefill_tokens,
+        batch_shards=shards,
+        fp8=rollout.kv_cache_dtype == "fp8",
+    )
+    needed = one.slots * one.prompt_pages + one.rows * one.response_pages
+    held = needed if rollout.cache_tokens is None else min(needed, rollout.cache_tokens * replicas // rollout.block)
+    return replace(one, pages=max(whole(held), shards * one.most_pages))
+
+
+def buckets(longest: int, *, smallest: int = 128, multiple: int = 16) -> tuple[int, ...]:
+    """Powers of two from `smallest` on that are below `longest`, and `longest` rounded up to a multiple.
+
+    Each bucket costs a compilation, so short sequences share one.
+    """
+    last = -(-longest // multiple) * multiple
+    below = (2**power for power in range(smallest.bit_length() - 1, last.bit_length()))
+    return (*(length for length in below if length < last), last)
