@@ -16,14 +16,13 @@ from collections.abc import Callable
 from typing import Any
 
 _MESSAGE = re.compile(r"[A-Z]+(_[A-Z]+)*: |Encountered error while reading array")  # tensorstore's, and Orbax's
-_UNAWAITED = "_warn_unawaited_coroutine"  # by which CPython reports a coroutine that was never begun; no public hook
 
 
 def ignore_abandoned() -> None:
     """For the whole process, from now on. Calling it again changes nothing."""
     if not getattr(sys.unraisablehook, "ignores_abandoned", False):
         sys.unraisablehook = _hook(sys.unraisablehook)
-        setattr(warnings, _UNAWAITED, _unless_orbaxs(getattr(warnings, _UNAWAITED)))
+    warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)  # nothing of ours is one
     logging.getLogger("asyncio").addFilter(_is_of_others)
 
 
@@ -36,10 +35,6 @@ def _hook(report: Callable[[Any], Any]) -> Callable[[Any], None]:
 
     hook.ignores_abandoned = True
     return hook
-
-
-def _unless_orbaxs(report: Callable[[Any], Any]) -> Callable[[Any], None]:
-    return lambda coroutine: None if _is_orbaxs(coroutine) else report(coroutine)
 
 
 def _is_orbaxs(coroutine: Any) -> bool:
