@@ -19,16 +19,11 @@ from data_pipeline.golden import read_golden_tests
 from sandbox import Judge, Test
 
 
-def play_golden(game: Game, problems: Sequence[Problem], stream: tuple[int, ...]) -> RoundResult:
-    """Plays one round over `problems`, from beginning to end; no page of the mistake book is read or written.
-
-    Raises SandboxError if the judge fails.
-    """
-    return begin_golden(game, problems, stream).result()
-
-
 def begin_golden(game: Game, problems: Sequence[Problem], stream: tuple[int, ...]) -> PendingRound:
-    """Samples a round over `problems`, which is judged then."""
+    """Samples a round over `problems`, which is judged then; no page of the mistake book is read or written.
+
+    The result raises SandboxError if the judge fails.
+    """
     started = time.perf_counter()
     groups = sample_programs(game, problems, stream)
     sampled = time.perf_counter()

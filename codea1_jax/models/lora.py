@@ -84,11 +84,6 @@ def with_adapters(base: Params, adapters: Mapping[tuple[str, ...], Any]) -> Para
     return traverse_util.unflatten_dict({**flatten(base), **adapters})
 
 
-def is_adapted(params: Params) -> bool:
-    """Whether there are adapters next to the kernels."""
-    return any(path[-1] == LORA_A for path in flatten(params))
-
-
 def merge(params: Params) -> Params:
     """Adapted parameters as parameters of the plain shape and of the base's type; others as they are."""
     if not isinstance(params, dict):
