@@ -14,10 +14,10 @@ from own_rows import RowFiles
 from tiny_run import SETTINGS, finish, start_codea1
 
 from codea1_jax import cli
-from codea1_jax.devices.chips import find_hardware
-from codea1_jax.config import Config, load
 from codea1_jax.common.errors import UserError
 from codea1_jax.common.files import read_lines
+from codea1_jax.config import Config, load
+from codea1_jax.devices.chips import find_hardware
 from codea1_jax.rehearse.pod import Pod
 from codea1_jax.rehearse.rehearsal import LOW_MEMORY_FLAGS, Rehearsal, Stage, prepare
 

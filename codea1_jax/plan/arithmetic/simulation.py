@@ -18,8 +18,8 @@ from codea1_jax.models.attention.sight import Sight
 from codea1_jax.plan.arithmetic.attention import computed_pairs
 from codea1_jax.plan.arithmetic.lengths import Group
 from codea1_jax.plan.arithmetic.workload import example_of
-from codea1_jax.rollout.decode import DecodedBlock
 from codea1_jax.rollout.capacity import Capacity
+from codea1_jax.rollout.decode import DecodedBlock
 from codea1_jax.rollout.requests import Request
 from codea1_jax.rollout.schedule import Schedule
 

@@ -11,7 +11,6 @@ from array import array
 from dataclasses import dataclass, replace
 from typing import Any
 
-from codea1_jax.rollout.capacity import capacity_of
 from codea1_jax.config import METHODS, Config, LearnerConfig, PackingConfig, Role
 from codea1_jax.learn.batch import Example, PackedBatch
 from codea1_jax.learn.packing import SHAPE_STEPS, pack
