@@ -47,7 +47,7 @@ PARSED = {
     "convert": "tests/cli/test_cli_convert.py",
     "data prepare": "tests/cli/test_cli_data.py",
     "doctor": "tests/cli/test_cli_doctor.py",
-    "selftest": "tests/selftest/test_selftest.py",
+    "selftest": "tests/doctor/test_selftest.py",
     "eval": "tests/cli/test_cli_eval.py",
     "plan": "tests/plan/test_plan.py",
     "rehearse": "tests/rehearse/test_stages.py",
