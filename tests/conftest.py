@@ -33,6 +33,7 @@ hypothesis.settings.load_profile("seeded")
 gc.set_threshold(100_000, 50, 100)  # compiled programs are many objects: looking through them takes a tenth of the time
 
 ROOT = Path(__file__).parent.parent
+SLOW_ROOMS = "training", "plan", "rehearse", "cli", "models", "doctor", "launch"  # of few tests that take seconds
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")  # else commands keep every program
@@ -41,6 +42,11 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_compilation_cache_dir", str(ROOT / ".cache" / "jax"))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow rooms come first: else one worker still has a file of theirs when there is nothing left for the other."""
+    items.sort(key=lambda item: item.path.parent.name not in SLOW_ROOMS)
 
 
 @pytest.fixture(scope="session", autouse=True)
