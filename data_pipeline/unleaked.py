@@ -14,8 +14,8 @@ from data_pipeline.rows import identifier, text, texts
 from data_pipeline.source_code import entry_function, parse, with_declaration
 from sandbox.language import SuiteTest, parse_test
 
-# What the benchmark's scripts import above function and tests, but for pandas and pytest, which no function needs; and
-# the five modules that they lack for some functions to run: bisect, collections, functools, heapq, itertools.
+# What the benchmark's scripts import above function and tests, except for pandas and pytest, which no function needs;
+# and the five modules that they lack for some functions to run: bisect, collections, functools, heapq, itertools.
 HEADER = """\
 import bisect, collections, datetime, functools, heapq, itertools, math, os, random, re, string, traceback, warnings
 import numpy

@@ -1,8 +1,8 @@
 """Comparing values up to a tolerance, on their canonical texts alone.
 
 A tolerance is for plain floats: everything else must be equal as always, and in the same place. Two texts are within a
-tolerance if they agree but for numbers, at least one of each differing pair has a fraction, and each pair differs by at
-most the larger of `atol` and `rtol` times what is *expected*. Two whole numbers are compared exactly, because the
+tolerance if they agree except for numbers, at least one of each differing pair has a fraction, and each pair differs by
+at most the larger of `atol` and `rtol` times what is *expected*. Two whole numbers are compared exactly, because the
 canonical text of 2.0 is that of the integer 2. So is everything whose text is a digest, and what is not a float: text,
 complex numbers, Decimals and Fractions without an equal float, times.
 

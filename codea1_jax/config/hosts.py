@@ -1,4 +1,4 @@
-"""How the processes of a run find each other, and what one does that stands still."""
+"""How the processes of a run find each other, and what one does when it stalls."""
 
 from __future__ import annotations
 

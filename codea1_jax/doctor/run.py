@@ -154,7 +154,7 @@ def _benchmark(source: str) -> Finding:
 
 
 def _problems(name: str, source: str) -> Finding:
-    """A source of problems, read as a run reads it, but for the references, which are not run."""
+    """A source of problems, read as a run reads it, except for the references, which are not run."""
     try:
         loaded = data_pipeline.load(source, "all")
     except ValueError as error:

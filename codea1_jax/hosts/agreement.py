@@ -6,8 +6,8 @@ coordination service). Then each host's own thread writes there how many points 
 program at its next one until all have written. The point after the furthest is where all stop. Nothing of this uses
 the accelerators, so it works while they are busy.
 
-What a host does while it waits for its devices or its judge is its own affair: nobody else waits for it before the next
-point. So if that is the agreed one, the host stops without waiting any longer.
+A host decides for itself what it does while it waits for its devices or its judge: nobody else waits for it before the
+next point. So if that is the agreed one, the host stops without waiting any longer.
 
 JAX's own preemption sync point answers only at a point, and only to SIGTERM: a host that waits could not learn from it
 that the next point is the last.

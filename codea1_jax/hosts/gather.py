@@ -2,7 +2,7 @@
 
 Each host judges its own share of the questions on its own CPUs, and all know the outcome.
 
-Every host plays the same round; only the judge's work is parted. Nothing that a judge has answered may be used before
+Every host plays the same round; only the judge's work is split. Nothing that a judge has answered may be used before
 it was shared: what one host has time for another may not. A host whose judge fails ends; the others, which wait for
 its share, end as they do when any host is gone.
 """

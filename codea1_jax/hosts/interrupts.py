@@ -95,7 +95,7 @@ class Interrupts:
         self._pending = self._pending or name
 
     def _repeat(self, dropped: Any) -> None:
-        """Sends a signal again whose exception was dropped; reports any other exception as ever."""
+        """Sends a signal again whose exception was dropped; reports any other exception as before."""
         if isinstance(dropped.exc_value, Interrupted):
             self._send_again(dropped.exc_value)
         else:

@@ -85,7 +85,7 @@ def joined(settings: HostsConfig) -> Iterator[None]:
             over.set()
             _wait_for_the_others_to_leave(HEARTBEAT_SECONDS)
         except (UserError, Interrupted, KeyboardInterrupt):
-            # All hosts know of it, or get the same signal, and leave by this door.
+            # All hosts know of it, or get the same signal, and exit here.
             _wait_for_the_others_to_come()
             over.set()
             _wait_for_the_others_to_leave(HEARTBEAT_SECONDS)
@@ -150,7 +150,7 @@ def _wait_for_the_others_to_come() -> None:
 
 
 def _wait_for_the_others_to_leave(seconds: float) -> None:
-    """The first process leaves last, for it is whom the others take leave of; a dead one is not waited for longer."""
+    """The first process leaves last, because the others wait for it; a dead one is not waited for longer."""
     client, count = distributed.global_state.client, distributed.global_state.num_processes
     assert client is not None
     until = time.monotonic() + seconds

@@ -1,7 +1,7 @@
-"""Notices a host that stands still: one that has drawn, judged, learned and saved nothing for a long time.
+"""Notices a host that stalls: one that has drawn, judged, learned and saved nothing for a long time.
 
 What makes progress says so (`heartbeat`), and a thread looks when that was last. A host that waits for another one
-stands still as well, so every host reports, each with the stacks of its threads: the one that all wait for is the one
+stalls as well, so every host reports, each with the stacks of its threads: the one that all wait for is the one
 whose stack differs.
 """
 
@@ -68,7 +68,7 @@ class StallWatch:
             if silent < seconds or reported is last:
                 continue
             reported = last
-            _say(f"stands still: nothing for {silent:.0f} s since {last.what}; what its threads do:")
+            _say(f"stalled: nothing for {silent:.0f} s since {last.what}; what its threads do:")
             faulthandler.dump_traceback(sys.__stderr__ or sys.stderr)
             if self._stop:
                 self._end()

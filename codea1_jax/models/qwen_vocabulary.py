@@ -1,4 +1,4 @@
-"""Qwen2.5's tokenizer, made anew from its published ranks where the model's own files are not at hand.
+"""Qwen2.5's tokenizer, rebuilt from its published ranks where the model's own files are not available.
 
 The ranks are those of the package dashscope, from PyPI unless it is installed; nothing of them is shipped here.
 """

@@ -1,8 +1,8 @@
 """Looks for the layout of a run that fits some hardware and is expected to take the shortest step.
 
 A layout is the mesh, rows and pages of rollouts, micro-batches, what the backward pass computes again and what waits in
-host memory: nothing that changes what is learned but for rounding. All that arithmetic finds room for are ranked by a
-rough forecast (`estimated_seconds`); the best, and the one given, are compiled, and the compiler's figures decide.
+host memory: nothing that changes what is learned except for rounding. All that arithmetic finds room for are ranked by
+a rough forecast (`estimated_seconds`); the best, and the one given, are compiled, and the compiler's figures decide.
 """
 
 from __future__ import annotations

@@ -295,7 +295,7 @@ def find_tokenizer(pretrained: str) -> tuple[Tokenizer, str]:
         if pretrained not in HUB_SHAPES:
             reason = " ".join(str(error).split())
             raise UserError(f"model.pretrained: no tokenizer of {pretrained}: {reason}") from error
-    return make_tokenizer(read_ranks()), f"{pretrained} is not at hand: Qwen's vocabulary from the package dashscope"
+    return make_tokenizer(read_ranks()), f"{pretrained} is not available: Qwen's vocabulary from the package dashscope"
 
 
 def prepare(directory: Path) -> None:

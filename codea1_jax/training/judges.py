@@ -60,7 +60,7 @@ def _judge(settings: SandboxConfig, preload: Sequence[str]) -> Judge:
 
 
 class WatchedJudge(Judge):
-    """Another judge, whose every answer shows that this host does not stand still. It is not closed with this one."""
+    """Another judge, whose every answer shows that this host has not stalled. It is not closed with this one."""
 
     def __init__(self, judge: Judge) -> None:
         self.limits = judge.limits

@@ -183,7 +183,7 @@ _FIELDS = {
 
 
 def _nodes(module: ast.Module) -> list[ast.AST]:
-    """A tree's nodes in the order of `ast.walk`, but for operators and contexts: every program is read here."""
+    """A tree's nodes in the order of `ast.walk`, except for operators and contexts: every program is read here."""
     found: list[ast.AST] = [module]
     for node in found:
         for name in _FIELDS[type(node)]:

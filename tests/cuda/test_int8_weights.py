@@ -38,6 +38,6 @@ def test_no_matrix_is_converted_in_memory():
     numbers = LAYERS * rounded_numbers(run.model)
     before, after = plain.memory_analysis(), rounded.memory_analysis()
     saved = before.argument_size_in_bytes - after.argument_size_in_bytes
-    assert 0.99 * numbers < saved < numbers  # a byte each, but for the scales
+    assert 0.99 * numbers < saved < numbers  # a byte each, except for the scales
     matrix = run.model.hidden_size * run.model.intermediate_size
     assert after.temp_size_in_bytes - before.temp_size_in_bytes < matrix  # half of one converted

@@ -177,7 +177,7 @@ def test_a_host_that_is_slow_is_reported_and_waited_for(whole, tmp_path, record_
     with drilled(tmp_path, "hosts.stall_seconds=10.0") as drill:
         slow = drill.running.processes[1]
         drill.plant(lambda: slow.send_signal(signal.SIGSTOP))
-        drill.wait_for_line(r"host 0 of 2 stands still: nothing for 1\d s since [^;]*", of=0, seconds=18)
+        drill.wait_for_line(r"host 0 of 2 stalled: nothing for 1\d s since [^;]*", of=0, seconds=18)
         slow.send_signal(signal.SIGCONT)
         reported = drill.message, drill.message_after
         drill.wait_for_line(r"host 0 of 2 continues: .*", of=0, seconds=40)

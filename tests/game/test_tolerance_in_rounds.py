@@ -17,7 +17,7 @@ from sandbox import SandboxPool, Tolerance
 # In loops, for `sum` rounds floats in one way before Python 3.12, and in another from then on.
 LOOP = "def f(xs):\n    total = 0.0\n    for x in xs:\n        total += {}\n    return total{}"
 MEAN = LOOP.format("x", " / len(xs)")
-NEAR = LOOP.format("x / len(xs)", "")  # the same but for rounding
+NEAR = LOOP.format("x / len(xs)", "")  # the same except for rounding
 ROUGH = LOOP.format("x", " / len(xs) + 1e-10")
 FAR = LOOP.format("x", " / len(xs) + 0.01")
 NAN = "def f(xs):\n    return float('nan')"

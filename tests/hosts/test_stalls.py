@@ -1,4 +1,4 @@
-"""A host that stands still says so, with the stacks of its threads, and ends if it is asked to."""
+"""A host that stalls says so, with the stacks of its threads, and ends if it is asked to."""
 
 import subprocess
 import sys
@@ -51,7 +51,7 @@ def test_a_host_that_stands_still_names_its_last_heartbeat_and_where_it_is_once_
             said.append(capfd.readouterr().err)
             time.sleep(0.05)
     text = "".join(said)
-    assert text.count("host 0 of 1 stands still: nothing for 0 s since the judge answered") == 1
+    assert text.count("host 0 of 1 stalled: nothing for 0 s since the judge answered") == 1
     assert text.index("since the judge answered") < text.index("waits_in_vain") < text.index("continues: a save began")
 
 

@@ -42,7 +42,7 @@ def test_an_update_is_a_pass_forwards_two_backwards_and_those_that_score():
     assert flops([GROUP], kl_coef=0.1, supervised=True) == 3 * FORWARD
     assert (
         flops([GROUP] * 3, kl_coef=0.1, mini_batch_questions=1) == 3 * 4 * FORWARD + 2 * FORWARD
-    )  # old, but for the first
+    )  # old, except for the first
     assert flops([GROUP], kl_coef=0.1, lora=LoRAConfig()) == 3 * FORWARD
     assert flops([[]]) == 0
 

@@ -70,7 +70,7 @@ def test_learning_computes_a_prompt_once_and_three_forward_passes_besides_scorin
     looked_at = sum(range(1, 6)) + (6 + 7 + 8) + (6 + 7)
     attention = 4 * model.num_layers * model.num_heads * model.head_dim * looked_at
     flops = 10 * matrices + attention + 5 * 2 * model.vocab_size * model.hidden_size
-    assert forward_flops(model, group) == pytest.approx(flops, rel=1e-3)  # but for norms and biases
+    assert forward_flops(model, group) == pytest.approx(flops, rel=1e-3)  # except for norms and biases
     step = StepCalls({}, {}, {}, {"code": Learned((group,) * 10, updates=2)})
     passes = 3 + 1 / 2 + 1  # the second mini-batch is scored by the old policy, all by the reference
     moved = 2 * 28 * parameters(model) / hardware.chip.bandwidth / 8

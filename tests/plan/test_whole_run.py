@@ -37,7 +37,7 @@ def test_an_evaluation_draws_eight_programs_for_each_problem_of_both_benchmarks(
     run, hardware = planned("1.5b/a1_v5e", COARSE)
     seconds = evaluation_seconds(run, hardware, 0.25, NOTHING | {"decode code": 128.0})  # a second for every position
     # A step's 256 questions with 8 samples have 2,048 rows, and 256 prompts are resident at once: 542 problems are at
-    # most three waves of the longest, 4,096; and at least their tokens, 1,024 a sample but for what is cut.
+    # most three waves of the longest, 4,096; and at least their tokens, 1,024 a sample except for what is cut.
     assert 0.9 * 542 * 8 * 1024 / 2048 < seconds < 3 * 4096
     judging = evaluation_seconds(run, hardware, 0.25, NOTHING)
     assert judging == pytest.approx(542 * 8 / (330 * 14 * 16))

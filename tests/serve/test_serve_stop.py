@@ -17,7 +17,7 @@ from codea1_jax.serve.server import Address, Server
 
 
 def left_since(before):
-    """Threads that were not there before, but for the daemon with which gRPC serves a whole process."""
+    """Threads that were not there before, except for the daemon with which gRPC serves a whole process."""
     new = [thread.name for thread in set(threading.enumerate()) - before]
     return [name for name in new if "_poll_wrapper" not in name]
 

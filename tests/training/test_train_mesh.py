@@ -26,7 +26,7 @@ ONE_STEP = (
 
 
 def figures(directory: Path) -> dict[str, float]:
-    """What step 1 logged, but for times."""
+    """What step 1 logged, except for times."""
     (line,) = [line for line in without_times(directory) if line["kind"] == "train"]
     return {name: value for name, value in line.items() if name != "kind"}
 

@@ -83,7 +83,7 @@ def test_a_judge_that_does_not_answer_ends_a_run_that_may_stop_on_a_stall(whole,
     for process in start_two(run, "checkpoint.every=3", *stall, slowed=("judging", "1", str(marker))):
         said = process.communicate(timeout=300)[1]
         assert process.returncode == 130, said
-        assert "stands still: nothing for 3" in said
+        assert "stalled: nothing for 3" in said
         assert "in slow_result" in said
     assert [path.name for path in (run / "checkpoints").iterdir()] == ["1"]
     assert_resumes_like(whole, run)

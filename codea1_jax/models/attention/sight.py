@@ -44,7 +44,7 @@ class Sight(NamedTuple):
     def tiles(self, block: int) -> Bool[Any, "batch blocks blocks"]:
         """True where a query of one block may see a key of another: what a kernel has to compute.
 
-        False where only padding would see padding, but for the diagonal. The time is a multiple of `block`.
+        False where only padding would see padding, except for the diagonal. The time is a multiple of `block`.
         """
         np_or_jnp, (batch, time) = _library(self.segments), self.segments.shape
         places, starts = np_or_jnp.arange(time), np_or_jnp.arange(0, time, block)

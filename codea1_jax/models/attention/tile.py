@@ -1,6 +1,6 @@
 """What the flash kernels compute of one tile: some queries, some keys and values, and who sees whom.
 
-Everything is computed in float32 but for the products, whose factors have the inputs' type. Queries are already
+Everything is computed in float32 except for the products, whose factors have the inputs' type. Queries are already
 scaled. The formulas are those of FlashAttention-2 (arXiv 2307.08691, algorithms 1 and 2).
 """
 

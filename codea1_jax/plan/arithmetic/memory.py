@@ -55,7 +55,7 @@ def kept(config: Config, model: Qwen2Config) -> Kept:
 
 
 def saved(config: Config, model: Qwen2Config) -> int:
-    """Bytes of a checkpoint, but for the mistake book. LoRA's base is found again where it came from."""
+    """Bytes of a checkpoint, except for the mistake book. LoRA's base is found again where it came from."""
     all_ = kept(config, model)
     return all_.policies + all_.moments + all_.references + (all_.shared if config.lora is None else 0)
 

@@ -34,7 +34,7 @@ from codea1_jax.rollout.sampling import SamplingKind
 QUESTIONS = 9_688  # that the paper trains on; a run's own number is known when its data is read
 # Problems of the benchmarks that presets validate on; those of other datasets are not counted.
 PROBLEMS = {"evalplus/humanevalplus": 164, "evalplus/mbppplus": 378}
-# Forward passes, but for attention, that the backward pass repeats, by remat policy.
+# Forward passes, except for attention, that the backward pass repeats, by remat policy.
 RECOMPUTED = {"none": 0, "dots": 0, "full": 1}
 
 

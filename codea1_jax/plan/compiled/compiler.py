@@ -189,7 +189,7 @@ def _post_mortem(log: str) -> Refused:
 
 def _last_line(log: str) -> str:
     lines = [line.strip() for line in log.splitlines() if line.strip()]
-    return f"the compiler failed: {lines[-1] if lines else 'without a word'}"
+    return f"the compiler failed: {lines[-1] if lines else 'it printed nothing'}"
 
 
 def _shortened(message: str) -> str:

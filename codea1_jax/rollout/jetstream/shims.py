@@ -90,7 +90,7 @@ def _unless_reader_is_gone(send: Callable[..., None]) -> Any:
 
 
 def _generate_thread(self: Any, idx: int) -> None:
-    """Fills free slots and decodes a block, again and again. The same as JetStream's own but for one assertion.
+    """Fills free slots and decodes a block, again and again. The same as JetStream's own except for one assertion.
 
     JetStream's own looks for a request, then asserts that some slot is taken. The detokenizing thread may have freed
     the last slot in between, and the assertion ended the process. A block that is never waited for is harmless.
