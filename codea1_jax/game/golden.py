@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 
 from codea1_jax.game.judging import Judgement, PendingJudgement, StatedAnswers
-from codea1_jax.game.round import Game, PendingRound, RoundResult, hidden_judging, sample_programs
+from codea1_jax.game.round import Game, Pending, RoundResult, hidden_judging, sample_programs
 from codea1_jax.game.scoring import score_question
 from codea1_jax.hosts.agreement import in_thread
 from codea1_jax.hosts.gather import gathered, is_mine
@@ -19,7 +19,7 @@ from data_pipeline.golden import read_golden_tests
 from sandbox import Judge, Test
 
 
-def begin_golden(game: Game, problems: Sequence[Problem], stream: tuple[int, ...]) -> PendingRound:
+def begin_golden(game: Game, problems: Sequence[Problem], stream: tuple[int, ...]) -> Pending[RoundResult]:
     """Samples a round over `problems`, which is judged then; no page of the mistake book is read or written.
 
     The result raises SandboxError if the judge fails.
@@ -52,7 +52,7 @@ def begin_golden(game: Game, problems: Sequence[Problem], stream: tuple[int, ...
         hidden = hidden_judging(sampled, sampled, min(judging.result()[1], asked))
         return RoundResult(questions, {**sampling, "judge_wait": scored - asked}, hidden)
 
-    return PendingRound(tuple(groups), sampling, result)
+    return Pending(tuple(groups), sampling, result)
 
 
 def golden_tests(problems: Sequence[Problem], judge: Judge) -> list[tuple[Test, ...]]:

@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 from codea1_jax.common.activity import report
 from codea1_jax.game.judging import Judgement, PendingJudgement
@@ -27,6 +28,9 @@ from codea1_jax.hosts.gather import gathered, is_mine
 from data_pipeline import Problem
 from data_pipeline.imports import constants_of
 from sandbox import Judge
+
+T = TypeVar("T")
+S = TypeVar("S")
 
 # Tests that are read of a suite, for each that was asked for: the prompt states that only the first K count.
 TESTS_READ = 2
@@ -77,7 +81,7 @@ class RoundResult:
 
 
 @dataclass(frozen=True)
-class PendingRound:
+class Pending(Generic[T]):
     """A round that is sampled, and is being judged.
 
     groups: every question's candidates, with their suites. seconds: that the sampling took, by stage. result: waits for
@@ -86,7 +90,11 @@ class PendingRound:
 
     groups: tuple[tuple[Candidate, ...], ...]
     seconds: Mapping[str, float]
-    result: Callable[[], RoundResult]
+    result: Callable[[], T]
+
+    def map(self, change: Callable[[T], S]) -> Pending[S]:
+        """What becomes of the result, once it is there."""
+        return Pending(self.groups, self.seconds, lambda: change(self.result()))
 
 
 def play_round(
@@ -98,7 +106,7 @@ def play_round(
 
 def begin_round(
     game: Game, problems: Sequence[Problem], book: Mapping[str, Page], stream: tuple[int, ...]
-) -> PendingRound:
+) -> Pending[RoundResult]:
     """Samples a round over `problems`. `book` maps question ids to pages; `stream` makes the sampling reproducible.
 
     A program whose test prompt is too long gets no suites.
@@ -133,7 +141,7 @@ def begin_round(
         hidden = hidden_judging(judging_since, suites_done, min(ended, asked))
         return RoundResult(questions, {**sampling, "judge_wait": scored - asked}, hidden)
 
-    return PendingRound(tuple(groups), sampling, result)
+    return Pending(tuple(groups), sampling, result)
 
 
 def _judgements(pending: Mapping[int, PendingJudgement]) -> dict[int, Judgement]:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from codea1_jax.game.export import code_groups, test_groups
 from codea1_jax.game.golden import begin_golden
-from codea1_jax.game.rollouts import Candidate, Page, QuestionRollout
-from codea1_jax.game.round import Game, PendingRound, RoundResult, begin_round
+from codea1_jax.game.rollouts import Page, QuestionRollout
+from codea1_jax.game.round import Game, Pending, RoundResult, begin_round
 from codea1_jax.learn import Groups, Trajectory
 from data_pipeline import Problem
 from data_pipeline.golden import plain_golden_tests
@@ -36,48 +36,49 @@ class StepRollouts:
     figures: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class PendingStep:
-    """A step that is sampled, and is being judged; as `PendingRound`."""
-
-    groups: tuple[tuple[Candidate, ...], ...]
-    seconds: Mapping[str, float]
-    result: Callable[[], StepRollouts]
-
-
-Begin = Callable[[Game, Sequence[Problem], Mapping[str, Page], tuple[int, ...]], PendingStep]
+Begin = Callable[[Game, Sequence[Problem], Mapping[str, Page], tuple[int, ...]], Pending[StepRollouts]]
 """(game, problems, mistake book, random stream) -> what is sampled, and is being judged."""
 
 
-def _adversarial(groups: Callable[[Sequence[QuestionRollout]], Mapping[str, Groups]]) -> Begin:
-    def begin(
-        game: Game, problems: Sequence[Problem], book: Mapping[str, Page], stream: tuple[int, ...]
-    ) -> PendingStep:
-        def step(result: RoundResult) -> StepRollouts:
-            pages = {q.problem.id: q.page_after for q in result.questions}
-            return _step(groups(result.questions), result, pages)
+def _a1(
+    game: Game, problems: Sequence[Problem], book: Mapping[str, Page], stream: tuple[int, ...]
+) -> Pending[StepRollouts]:
+    def learned_from(result: RoundResult) -> StepRollouts:
+        return _adversarial(result, {"code": code_groups(result.questions), "test": test_groups(result.questions)})
 
-        return _pending(begin_round(game, problems, book, stream), step)
-
-    return begin
+    return begin_round(game, problems, book, stream).map(learned_from)
 
 
-def _golden(game: Game, problems: Sequence[Problem], _book: Mapping[str, Page], stream: tuple[int, ...]) -> PendingStep:
-    def step(result: RoundResult) -> StepRollouts:
-        return _step({"code": code_groups(result.questions)}, result, {})
+def _self_play(
+    game: Game, problems: Sequence[Problem], book: Mapping[str, Page], stream: tuple[int, ...]
+) -> Pending[StepRollouts]:
+    """Both roles' trajectories of a question in one group, for the one policy: as many updates a step as in a1."""
 
-    return _pending(begin_golden(game, problems, stream), step)
+    def learned_from(result: RoundResult) -> StepRollouts:
+        pairs = zip(code_groups(result.questions), test_groups(result.questions), strict=True)
+        return _adversarial(result, {"code": [[*programs, *suites] for programs, suites in pairs]})
+
+    return begin_round(game, problems, book, stream).map(learned_from)
 
 
-def _pending(round_: PendingRound, step: Callable[[RoundResult], StepRollouts]) -> PendingStep:
-    return PendingStep(round_.groups, round_.seconds, lambda: step(round_.result()))
-
-
-def _step(groups: Mapping[str, Groups], result: RoundResult, pages: Mapping[str, Page]) -> StepRollouts:
+def _adversarial(result: RoundResult, groups: Mapping[str, Groups]) -> StepRollouts:
+    pages = {question.problem.id: question.page_after for question in result.questions}
     return StepRollouts(groups, result.questions, pages, result.seconds, result.hidden)
 
 
-def _sft(game: Game, problems: Sequence[Problem], _book: Mapping[str, Page], stream: tuple[int, ...]) -> PendingStep:
+def _golden(
+    game: Game, problems: Sequence[Problem], _book: Mapping[str, Page], stream: tuple[int, ...]
+) -> Pending[StepRollouts]:
+    def learned_from(result: RoundResult) -> StepRollouts:
+        groups = {"code": code_groups(result.questions)}
+        return StepRollouts(groups, result.questions, {}, result.seconds, result.hidden)
+
+    return begin_golden(game, problems, stream).map(learned_from)
+
+
+def _sft(
+    game: Game, problems: Sequence[Problem], _book: Mapping[str, Page], stream: tuple[int, ...]
+) -> Pending[StepRollouts]:
     """Shown a question and (white box) its reference, the Test LLM must give K golden tests, others each time."""
     groups = []
     for problem in problems:
@@ -87,22 +88,7 @@ def _sft(game: Game, problems: Sequence[Problem], _book: Mapping[str, Page], str
         shown = problem.solution if game.config.white_box else None
         prompt = game.prompts.test(problem.described, problem.entry_point, shown)
         groups.append([Trajectory(prompt, game.prompts.suite(tests), advantage=1.0)])
-    return PendingStep((), {}, lambda: StepRollouts({"test": groups}))
+    return Pending((), {}, lambda: StepRollouts({"test": groups}))
 
 
-def _each_role_alone(questions: Sequence[QuestionRollout]) -> Mapping[str, Groups]:
-    return {"code": code_groups(questions), "test": test_groups(questions)}
-
-
-def _both_roles_together(questions: Sequence[QuestionRollout]) -> Mapping[str, Groups]:
-    """Both roles' trajectories of a question in one group, for the one policy: as many updates a step as in a1."""
-    pairs = zip(code_groups(questions), test_groups(questions), strict=True)
-    return {"code": [[*programs, *suites] for programs, suites in pairs]}
-
-
-BEGIN: Mapping[str, Begin] = {
-    "a1": _adversarial(_each_role_alone),
-    "golden": _golden,
-    "self_play": _adversarial(_both_roles_together),
-    "sft": _sft,
-}
+BEGIN: Mapping[str, Begin] = {"a1": _a1, "golden": _golden, "self_play": _self_play, "sft": _sft}
