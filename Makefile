@@ -53,7 +53,7 @@ lint: .venv/dev
 	$(BIN)/shellcheck .ci/run launch/worker.sh launch/slurm.sbatch scripts/try_images.sh scripts/first_light.sh
 
 test: lint
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long and not gpu"
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long and not gpu" $(addprefix tests/,$(ROOM))
 
 test-all: lint
 	$(BIN)/pytest -n 1 --dist loadfile -m "not gpu"
