@@ -62,6 +62,11 @@ class Config(Section):
     checkpoint: CheckpointConfig = CheckpointConfig()
     offload: OffloadConfig = OffloadConfig()
 
+    @property
+    def learners(self) -> dict[str, LearnerConfig]:
+        """Every policy's section, by its name."""
+        return {"code": self.code, "test": self.test}
+
     @field_validator("hardware")
     @classmethod
     def _known_hardware(cls, name: str | None) -> str | None:
@@ -77,9 +82,9 @@ class Config(Section):
             raise ValueError("prompts=chat needs the chat template of model.pretrained; use prompts=plain")
         if self.lora is not None and self.offload.reference:
             raise ValueError("offload.reference: under lora the reference is the base, which is always at work")
-        if self.lora is not None and (self.code.start or self.test.start):
+        if self.lora is not None and any(learner.start for learner in self.learners.values()):
             raise ValueError("start: under lora every policy starts from the one base; leave it out")
-        for name, settings in (("code", self.code), ("test", self.test)):
+        for name, settings in self.learners.items():
             if settings.start is not None and name not in METHODS[self.method.name].policies:
                 raise ValueError(
                     f"{name}.start: method.name={self.method.name} trains no policy of that name; leave it out"
@@ -100,7 +105,7 @@ class Config(Section):
         if method.supervised:
             raise ValueError(f"{key}: method.name={self.method.name} learns from nothing that is drawn; leave it out")
         for name in method.policies:
-            if getattr(self, name).grpo.importance_cap is None:
+            if self.learners[name].grpo.importance_cap is None:
                 raise ValueError(
                     f"{key}: {drawn} must be weighed; set {name}.grpo.importance_cap, as in "
                     f"{name}.grpo.importance_cap=2"

@@ -29,8 +29,7 @@ class Learning:
     @classmethod
     def of(cls, config: Config, method: Method) -> Learning:
         """From a configuration. A policy that starts elsewhere keeps its own reference."""
-        sections = {"code": config.code, "test": config.test}
-        own = {name: _near_its_start(sections[name]) for name in method.policies}
+        own = {name: _near_its_start(config.learners[name]) for name in method.policies}
         return cls(method, own, config.lora, config.offload, config.rollout.temperature, config.run.seed)
 
     @property

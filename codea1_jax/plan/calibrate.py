@@ -25,7 +25,7 @@ from codea1_jax.models.sharding import make_mesh
 from codea1_jax.plan.arithmetic.lengths import Lengths
 from codea1_jax.plan.arithmetic.planned_run import planned_run_on
 from codea1_jax.plan.arithmetic.simulation import sample_batches
-from codea1_jax.plan.arithmetic.workload import PlannedRun, learner_config
+from codea1_jax.plan.arithmetic.workload import PlannedRun
 from codea1_jax.plan.compiled.compiler import ProgramName, Watch
 from codea1_jax.plan.compiled.duration import expected_seconds
 from codea1_jax.plan.compiled.programs import Program, Value, device_bytes, make_programs
@@ -134,7 +134,7 @@ def _worth_measuring(calls: Mapping[tuple[int, ...], Number]) -> set[tuple[int, 
 
 
 def _batches(run: PlannedRun, policy: str, step: StepCalls) -> Mapping[tuple[int, ...], Any]:
-    learned, packing = step.learned[policy], learner_config(run.config, policy).packing
+    learned, packing = step.learned[policy], run.config.learners[policy].packing
     return sample_batches(learned.groups, learned.updates, packing, run.batch_shards)
 
 

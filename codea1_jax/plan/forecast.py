@@ -24,7 +24,6 @@ from codea1_jax.plan.arithmetic.workload import (
     PlannedRun,
     SamplingLoad,
     fullest_batch,
-    learner_config,
     load_capacity,
     sampling_loads,
 )
@@ -146,7 +145,7 @@ def sampling_calls(run: PlannedRun, loads: Mapping[SamplingLoad, tuple[Group, ..
 
 def _computed(run: PlannedRun, policy: str, group: Group) -> Group:
     """Those of a group's responses that an update computes, as far as it is known."""
-    skips = learner_config(run.config, policy).grpo.skip_zero_advantage
+    skips = run.config.learners[policy].grpo.skip_zero_advantage
     if not skips or group.weighted is None:
         return group
     return replace(group, responses=tuple(itertools.compress(group.responses, group.weighted)))
@@ -162,7 +161,7 @@ def _decode_calls(run: PlannedRun, load: SamplingLoad, sampled: Sampled) -> Mapp
 
 
 def _learned(run: PlannedRun, policy: str, parts: Sequence[Sequence[Group]]) -> Learned:
-    questions, grpo = run.config.train.questions, learner_config(run.config, policy).grpo
+    questions, grpo = run.config.train.questions, run.config.learners[policy].grpo
     supervised = METHODS[run.config.method.name].supervised
     updates = 1 if supervised else -(-questions // grpo.mini_batch_questions)
     # Roles take part in every mini-batch alike: it is the questions that are split.
@@ -172,7 +171,7 @@ def _learned(run: PlannedRun, policy: str, parts: Sequence[Sequence[Group]]) -> 
 
 def _mini_batches(run: PlannedRun, policy: str, learned: Learned) -> dict[str, Sequence[MiniBatch]]:
     """What each phase that takes micro-batches computes of a step."""
-    section = learner_config(run.config, policy)
+    section = run.config.learners[policy]
     packing: Any = section.packing  # hashable, being frozen, which pyright does not see
     every = simulate_packing(learned.groups, learned.updates, packing, run.batch_shards, kernels_of(run))
     taken: dict[str, Sequence[MiniBatch]] = {}

@@ -15,7 +15,7 @@ from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.flops import Number, cache_bytes, causal, layers_flops, vocabulary_flops
 from codea1_jax.plan.arithmetic.lengths import Group
 from codea1_jax.plan.arithmetic.memory import resident
-from codea1_jax.plan.arithmetic.workload import PlannedRun, learner_config
+from codea1_jax.plan.arithmetic.workload import PlannedRun
 from codea1_jax.plan.forecast import Learned, StepCalls
 
 UPDATE_BYTES = 28  # AdamW reads gradient, parameters and two moments in float32, and writes the last three
@@ -46,7 +46,7 @@ def _sampling(run: PlannedRun, hardware: Hardware, groups: Sequence[Group]) -> f
 
 
 def _learning(run: PlannedRun, hardware: Hardware, policy: str, learned: Learned) -> float:
-    grpo, supervised = learner_config(run.config, policy).grpo, METHODS[run.config.method.name].supervised
+    grpo, supervised = run.config.learners[policy].grpo, METHODS[run.config.method.name].supervised
     forward = sum(forward_flops(run.model, group) for group in learned.groups if group.responses)
     scored = 0 if supervised else (1 - 1 / learned.updates) + (grpo.kl_coef > 0)
     passes = scored + (3 if run.config.lora is None else 2)  # a backward pass is two, or one for frozen matrices

@@ -90,6 +90,5 @@ def leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
 
 def own_starts(config: Config) -> dict[str, str]:
     """What policies start from that is not the model itself, by the key that says so."""
-    sections = {"code": config.code, "test": config.test}
-    own = {name: sections[name].start for name in METHODS[config.method.name].policies}
+    own = {name: config.learners[name].start for name in METHODS[config.method.name].policies}
     return {f"{name}.start": start for name, start in own.items() if start is not None}

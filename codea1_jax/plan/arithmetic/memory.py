@@ -17,7 +17,6 @@ from codea1_jax.plan.arithmetic.workload import (
     PlannedRun,
     fullest_batch,
     is_sampling,
-    learner_config,
     load_capacity,
     sampling_loads,
     training_loads,
@@ -82,11 +81,11 @@ def least_memory(run: PlannedRun, *, cache: bool = True) -> Mapping[str, float]:
     for policy in training_loads(run.config):
         tokens = fullest_batch(run, policy).tokens.size / run.batch_shards
         carried = tokens * run.model.num_layers * run.model.hidden_size * run.itemsize
-        chunk = learner_config(run.config, policy).packing.logit_chunk
+        chunk = run.config.learners[policy].packing.logit_chunk
         logits = min(chunk, tokens) * run.model.vocab_size * 4 / run.tensor
         found[f"gradient {policy}"] = always + run.kept + carried + logits
         if run.config.offload.optimizer:
-            moments = 4 + jnp.dtype(learner_config(run.config, policy).optimizer.first_moment_dtype).itemsize
+            moments = 4 + jnp.dtype(run.config.learners[policy].optimizer.first_moment_dtype).itemsize
             found[f"update {policy}"] = always + run.kept + moments * run.trained / run.shards
     return found
 

@@ -11,7 +11,7 @@ from array import array
 from dataclasses import dataclass, replace
 from typing import Any
 
-from codea1_jax.config import METHODS, Config, LearnerConfig, PackingConfig, Role
+from codea1_jax.config import METHODS, Config, PackingConfig, Role
 from codea1_jax.learn.batch import Example, PackedBatch
 from codea1_jax.learn.packing import SHAPE_STEPS, pack
 from codea1_jax.models.config import Qwen2Config
@@ -208,17 +208,12 @@ def load_capacity(run: PlannedRun, load: SamplingLoad) -> Capacity:
     return capacity_of(run.config.rollout, run.batch_shards, *most, replicas=run.replicas)
 
 
-def learner_config(config: Config, policy: str) -> LearnerConfig:
-    """A policy's section."""
-    return {"code": config.code, "test": config.test}[policy]
-
-
 def fullest_batch(run: PlannedRun, policy: str) -> PackedBatch:
     """The largest micro-batch that the packer can make of a policy's loads: its real rows, and all their targets."""
     loads = training_loads(run.config)[policy]
     # The longest sequence decides how long rows are; responses to hardly any prompt fill them with targets.
     longest = max(loads, key=lambda load: load.length)
-    packing: Any = learner_config(run.config, policy).packing  # hashable, being frozen, which pyright does not see
+    packing: Any = run.config.learners[policy].packing  # hashable, being frozen, which pyright does not see
     return _fullest_of(longest, packing, run.batch_shards)
 
 
@@ -291,7 +286,7 @@ def _sampling(run: PlannedRun, load: SamplingLoad, fill: float) -> list[Phase]:
 
 def _learning(run: PlannedRun, policy: str, fill: float) -> list[Phase]:
     config, model = run.config, run.model
-    grpo, supervised = learner_config(config, policy).grpo, METHODS[config.method.name].supervised
+    grpo, supervised = config.learners[policy].grpo, METHODS[config.method.name].supervised
     batch = fullest_batch(run, policy)
     rows, places = batch.tokens.shape
     those = training_loads(config)[policy]
