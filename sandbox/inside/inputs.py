@@ -77,6 +77,8 @@ class Path:
 
     def of(self, thunk: Callable[[], object]) -> object:
         """What `thunk` gives, whose steps are followed."""
+        # Python 3.12 follows opcodes only if some frame asked for them before tracing began.
+        sys._getframe().f_trace_opcodes = True
         sys.settrace(self)
         try:
             return thunk()
