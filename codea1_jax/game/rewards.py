@@ -144,7 +144,7 @@ class RewardFunctions:
     test: TestReward | None = None
 
 
-THE_PAPERS = RewardFunctions()
+PAPER_REWARDS = RewardFunctions()
 
 
 def checked_reward(name: str, question: str, reward: Any) -> float:

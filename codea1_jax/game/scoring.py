@@ -9,7 +9,7 @@ from codea1_jax.config import RewardConfig
 from codea1_jax.game.judging import Judgement, JudgingConfig, ProgramOutcomes
 from codea1_jax.game.mistake_book import updated
 from codea1_jax.game.rewards import (
-    THE_PAPERS,
+    PAPER_REWARDS,
     BookScore,
     JudgedProgram,
     JudgedSuite,
@@ -39,7 +39,7 @@ class ScoringConfig:
     rewards: RewardConfig
     update_n: int
     answer_prediction: bool = True
-    functions: RewardFunctions = THE_PAPERS
+    functions: RewardFunctions = PAPER_REWARDS
     script_seconds: float | None = None
     reference_names: bool = False
 

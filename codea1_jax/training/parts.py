@@ -14,7 +14,7 @@ from codea1_jax.evals.scores.benchmark import make_benchmark
 from codea1_jax.evals.scores.heldout import prepare
 from codea1_jax.game.players import PolicyPlayer
 from codea1_jax.game.prompts import Prompts
-from codea1_jax.game.rewards import THE_PAPERS, RewardFunctions
+from codea1_jax.game.rewards import PAPER_REWARDS, RewardFunctions
 from codea1_jax.game.round import Game, RoundConfig
 from codea1_jax.game.scoring import ScoringConfig
 from codea1_jax.hosts.gather import from_first
@@ -112,7 +112,7 @@ class Training:
 
 
 def make_training(
-    config: Config, judge: Judge, given: GivenQuestions = NONE_GIVEN, rewards: RewardFunctions = THE_PAPERS
+    config: Config, judge: Judge, given: GivenQuestions = NONE_GIVEN, rewards: RewardFunctions = PAPER_REWARDS
 ) -> Training:
     """Everything but the state. Raises UserError for what the configuration names and cannot be used."""
     policy, method = make_policy(config.model), METHODS[config.method.name]
