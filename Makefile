@@ -101,13 +101,18 @@ bench-host: .venv/dev
 plan-all: .venv/dev .venv-cuda/compiler
 	PYTHONPATH=.venv-cuda $(BIN)/python benches/plan_all.py $(PRESETS)
 
-# Rehearses the presets of every size, method and kind of hardware in turn, minutes each, or those in PRESETS; resumes
-# where it was stopped. WITH="key=value ..." names data that is here.
+# Rehearses the presets of every size, method and kind of hardware in turn, minutes each, or those in PRESETS; ends at the
+# first that fails, and does not repeat those that left rehearsals/NAME.passed. WITH="key=value ..." names data that is here.
+rehearse-all: PRESETS ?= $(foreach m,1.5b 3b 7b,$(foreach h,h100 v5p v6e v5e,$(foreach w,a1 golden self_play sft,$(m)/$(w)_$(h))))
+rehearse-all: export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/rehearsed_programs
 rehearse-all: .venv/base
-	$(BIN)/python scripts/rehearse_all.py $(WITH) $(if $(PRESETS),--presets $(PRESETS))
+	@for preset in $(PRESETS); do \
+		passed="rehearsals/$$(echo "$$preset" | tr / -).passed"; \
+		[ -e "$$passed" ] || { $(BIN)/codea1 rehearse "$$preset" $(WITH) && touch "$$passed"; } || exit 1; \
+	done
 
 # Packs what a first run on a GPU takes where there is no network; docs/gpu.md says how it is run.
-first-light: .venv/base .venv-cuda/compiler
+first-light: .venv/base
 	scripts/first_light.sh pack $(TO)
 
 # The forecast of this machine's own training against what it takes.
@@ -137,12 +142,12 @@ notices: .venv/dev
 RUN ?= runs/demo
 # Needs chromium and chromedriver.
 screenshot: .venv/dev
-	$(BIN)/python scripts/take_screenshot.py $(RUN) docs/images/report.png
+	$(BIN)/python scripts/take_pictures.py report $(RUN) docs/images/report.png
 
 LAB ?= runs/lab
 # Of the tables that `codea1 reproduce all` wrote. Needs chromium and chromedriver.
 lab-pictures: .venv/dev
-	$(BIN)/python scripts/take_table_pictures.py $(LAB)/tables.html docs/images
+	$(BIN)/python scripts/take_pictures.py tables $(LAB)/tables.html docs/images
 
 wheel: .venv/dev
 	$(BIN)/python -m build

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The first run on a machine with Python 3.12, JAX, CUDA 13 and no network, prepared where there is one:
 #
-#   make first-light TO=DIR            in a clone: wheels that such a machine may lack, this package's, and a forecast
-#   DIR/first_light.sh run DIR OUT     there, in ten minutes at most: selftest, micro/a1 and 1.5B; a table into OUT
+#   make first-light TO=DIR            in a clone: wheels that such a machine may lack, and this package's
+#   DIR/first_light.sh run DIR OUT     there, in ten minutes at most: selftest, micro/a1 and 1.5B; logs and figures in OUT
 #
 # FIRST_LIGHT_STAND_IN="key=value ..." runs a tiny model with these settings in place of 1.5B, where there is no card.
 set -euo pipefail
@@ -37,10 +37,6 @@ pack() {
     .venv/bin/uv build --quiet --wheel --out-dir "$out" .
     cp scripts/first_light.sh scripts/first_light.py "$out"
     rm "$out/left_out.txt" "$out/wheels.txt"
-    .venv/bin/python scripts/first_light.py lengths >"$out/lengths.jsonl"
-    PYTHONPATH=.venv-cuda JAX_PLATFORMS=cpu .venv/bin/codea1 plan "$PRESET" "${SETTINGS[@]}" \
-        --lengths "$out/lengths.jsonl" --json >"$out/plan.json"
-    .venv/bin/python scripts/first_light.py forecast "$out/plan.json" >"$out/forecast.json"
     check_size "$out"
 }
 
@@ -55,7 +51,8 @@ check_size() {
 }
 
 run() {
-    mkdir -p "$2"
+    mkdir -p "$2/micro" "$2/full"
+    printf 'stage\tcode\tseconds\tat most\n' >"$2/stages.tsv"
     packed=$(realpath "$1") out=$(realpath "$2") python=${PYTHON:-python3} failed=0
     work=$(mktemp -d)
     # Saving takes 40 GB for 1.5B: into memory where the disk has less room.
@@ -70,17 +67,16 @@ run() {
     stage install 60 install >"$out/install.log" 2>&1
     stage selftest 240 selftest >"$out/selftest.json" 2>"$out/selftest.log"
     stage micro/a1 75 micro >"$out/micro.log" 2>&1
-    keep_metrics micro
+    keep_figures micro
     stage "$PRESET" 400 full >"$out/full.log" 2>&1
-    keep_metrics full
-    "$python" "$packed/first_light.py" table "$packed/forecast.json" stages.tsv "$out" >"$out/table.md"
-    cat "$out/table.md"
+    keep_figures full
+    cat "$out/stages.tsv"
     return "$failed"
 }
 
 room() { df --output=avail --block-size=1G "$1" 2>/dev/null | tail -n 1 || echo 0; }
 
-keep_metrics() { if [ -f "$1/metrics.jsonl" ]; then cp "$1/metrics.jsonl" "$out/$1.jsonl"; fi; }
+keep_figures() { if [ -f "$1/metrics.jsonl" ]; then cp -r "$1/metrics.jsonl" "$1/versions.json" "$1/rollouts" "$out/$1/"; fi; }
 
 # stage NAME SECONDS FUNCTION: runs it that long at most, within what is left of the time, and notes how it ended.
 stage() {
@@ -92,7 +88,7 @@ stage() {
         timeout --signal=KILL "$limit" bash -euo pipefail -c "$3 \"\$@\"" "$3" "${SETTINGS[@]}" || code=$?
     fi
     if [ "$code" -ne 0 ]; then failed=1; fi
-    printf '%s\t%s\t%s\t%s\n' "$1" "$code" "$((SECONDS - began))" "$limit" >>"$work/stages.tsv"
+    printf '%s\t%s\t%s\t%s\n' "$1" "$code" "$((SECONDS - began))" "$limit" >>"$out/stages.tsv"
 }
 
 install() {

@@ -32,7 +32,7 @@ READ = json.loads((FIXTURES / "unleaked_paper_reading.json").read_text())
 # Functions of ours with five responses each, and what the authors' scripts made of them (the same commit, cosmic-ray
 # 8.7.0, pytest 9.2.0) when they were run by hand, with 10 for 3,909 functions in the denominator.
 SCORED = json.loads((FIXTURES / "unleaked_paper_scores.json").read_text())
-# Functions and tests of ours with cosmic-ray's own verdicts: scripts/record_cosmic_ray.py.
+# Functions and tests of ours with cosmic-ray's own verdicts: `git show 7f7e96e:scripts/record_cosmic_ray.py`.
 VERDICTS = json.loads((FIXTURES / "cosmic_ray_verdicts.json").read_text())
 SECONDS = 3.0  # cosmic-ray waits for 10; of these mutants, those that end do so in a few hundredths
 QUICK = ("is_leap", "load_point", "decode", "save", "greet")  # few mutants that never end

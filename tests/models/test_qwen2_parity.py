@@ -1,4 +1,7 @@
-"""The Flax model computes what transformers' Qwen2ForCausalLM does (see scripts/make_qwen2_fixtures.py)."""
+"""The Flax model computes what transformers' Qwen2ForCausalLM does.
+
+The fixtures were made by `git show 7f7e96e:scripts/make_qwen2_fixtures.py`.
+"""
 
 from functools import cache, partial
 from pathlib import Path
