@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -78,6 +79,15 @@ def unknown_options(words: Sequence[str], *, has_overrides: bool) -> str:
     keys = keys_named(Config, option) if has_overrides and words[0].startswith("--") else []
     value = value if equals else next((word for word in words[1:2] if not word.startswith("-")), "VALUE")
     return f"{refusal}; write {' or '.join(f'{key}={value}' for key in keys)}" if keys else refusal
+
+
+@contextmanager
+def blamed_on(option: str) -> Iterator[None]:
+    """Inside it, whatever refuses a value (ValueError, UserError) is a UserError that names the option."""
+    try:
+        yield
+    except ValueError as error:
+        raise UserError(f"{option}: {error}") from error
 
 
 def port(text: str) -> int:

@@ -62,13 +62,13 @@ def add(commands: Commands) -> None:
 def _audit(options: argparse.Namespace) -> int:
     from codea1_jax.cli._evaluation import load_data, make_pool
     from codea1_jax.common.console import progress_bar
-    from codea1_jax.evals.commands.audit import audit_lines, audit_results
-    from codea1_jax.evals.scores.benchmark import make_benchmark
+    from codea1_jax.evals.audit import audit, audit_lines
+    from codea1_jax.evals.benchmark import make_benchmark
 
     loaded = load_data(options.data)
     with make_pool(options) as judge, progress_bar("problems audited") as progress:
         benchmark = make_benchmark(loaded.problems, judge)
-        results = audit_results(benchmark, judge, progress)
+        results = audit(benchmark, judge, progress)
     if not benchmark.problems:
         reason = next(iter(benchmark.unjudged)).reason
         raise UserError(f"{options.data}: no problem of it can be judged ({reason})")

@@ -3,37 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
-from codea1_jax.cli._arguments import positive
-from codea1_jax.cli._evaluation import (
-    account,
-    add_common,
-    add_source,
-    describe,
-    folder_of,
-    load_data,
-    make_pool,
-    make_source,
-    print_results,
-    set_drawing,
-)
+from codea1_jax.cli._arguments import add_judge, blamed_on, positive
+from codea1_jax.cli._evaluation import CONVERSATIONS, Drawing, Evaluation
 from codea1_jax.common.errors import UserError
 
 if TYPE_CHECKING:
     from codea1_jax.cli._arguments import Commands
-    from codea1_jax.config import Role
-    from codea1_jax.evals.commands.journal import Journal
-    from codea1_jax.game.players import Player
-    from data_pipeline import Problem
-    from sandbox import Judge
 
-    Sources = Sequence[tuple[str, Role, Callable[..., Any]]]
-
-Results = dict[str, Any]
 _PROGRAMS = "programs: a file of evalplus' or bigcodebench's form, or 'reference' for the data's own"
 _TESTS = "tests: JSONL of {task_id, tests}, or 'reference' for the data's own"
 
@@ -44,7 +23,7 @@ def add(commands: Commands) -> None:
     kinds = kinds.add_subparsers(required=True, metavar="COMMAND")
 
     code = kinds.add_parser("code", help="programs: HumanEval+, MBPP+, BigCodeBench, or any problems with tests")
-    add_source(code, _PROGRAMS)
+    _add_source(code, _PROGRAMS)
     code.add_argument("--n", type=positive, default=32, help="programs drawn per problem; default: %(default)s")
     code.add_argument(
         "--audit", action="store_true", help="also count the problems whose checks pass a program that solves nothing"
@@ -52,7 +31,7 @@ def add(commands: Commands) -> None:
     code.set_defaults(run=_code)
 
     tests = kinds.add_parser("tests", help="tests: five rounds on the functions of UnLeakedTestBench")
-    add_source(tests, _TESTS)
+    _add_source(tests, _TESTS)
     tests.add_argument(
         "--protocol",
         choices=("rounds", "official", "paper"),
@@ -71,13 +50,13 @@ def add(commands: Commands) -> None:
     tests.set_defaults(run=_tests)
 
     both = kinds.add_parser("collaboration", help="of N programs, the one that passes the most generated tests")
-    add_source(both, _PROGRAMS)
-    add_source(both, _TESTS, "test-")
+    _add_source(both, _PROGRAMS)
+    _add_source(both, _TESTS, "test-")
     both.add_argument("--n", type=positive, default=32, help="programs drawn per problem; default: %(default)s")
     both.set_defaults(run=_collaboration)
 
     suites = kinds.add_parser("suites", help="write a Test LLM's tests as golden tests of the problems, to train on")
-    add_source(suites, _TESTS)
+    _add_source(suites, _TESTS)
     suites.add_argument("--n", type=positive, default=1, help="suites drawn per problem; default: %(default)s")
     suites.add_argument(
         "--wrong-answers",
@@ -97,108 +76,111 @@ def add(commands: Commands) -> None:
             "clock (BigCodeBench: 240, and 30 GiB); paper_last: 20, as in its last validation; default: %(default)s",
         )
     for parser in (code, tests, both, suites):
-        add_common(parser)
+        _add_common(parser)
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    """Data, sampling, and where results go."""
+    parser.add_argument("--data", required=True, help="file, folder, or dataset of the Hub")
+    others = CONVERSATIONS if parser.prog.endswith(" tests") else {}
+    for name, kind in zip(Drawing._fields, (float, float, int), strict=True):
+        unless = (f"with --protocol {protocol}: {getattr(other, name)}" for protocol, other in others.items())
+        shown = "; ".join([f"default: {getattr(Drawing(), name)}", *unless])
+        shown = f"longest response; {shown}" if name == "max_tokens" else shown
+        parser.add_argument(f"--{name.replace('_', '-')}", type=kind, help=shown)
+    parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
+    parser.add_argument(
+        "--reading",
+        choices=["commonmark", "paper"],
+        help="how a program is read from a response; default: as in the run, else commonmark",
+    )
+    parser.add_argument(
+        "--templates", metavar="FILE", help="YAML of prompts in place of ours; default: as in the run, else ours"
+    )
+    parser.add_argument(
+        "--dtype",
+        choices=["bfloat16", "float16", "float32"],
+        help="in which a model of a run or a directory computes (the authors' tests are float16's); "
+        "default: bfloat16, on a CPU float32",
+    )
+    add_judge(parser)
+    parser.add_argument("--out", type=Path, help="folder of the evaluation, to resume it too; default: below runs/")
+    parser.add_argument("--json", action="store_true", help="print nothing but the results, on one line")
+
+
+def _add_source(parser: argparse.ArgumentParser, samples: str, prefix: str = "") -> None:
+    """A file of samples, or a model to draw them from; with a prefix, of another role."""
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument(f"--{prefix}samples", metavar="FILE", help=samples)
+    source.add_argument(
+        f"--{prefix}model", help="a Hugging Face directory, a run's directory, a Hub id, or http://host:port"
+    )
+    parser.add_argument(f"--{prefix}served-model", help="which model of an endpoint; default: the first it serves")
 
 
 def _code(options: argparse.Namespace) -> int:
-    from codea1_jax.evals.answers.samples import read_programs
-    from codea1_jax.evals.commands.audit import audit_results
-    from codea1_jax.evals.commands.code import evaluate_code
-    from codea1_jax.evals.scores.benchmark import make_benchmark
+    from codea1_jax.evals.audit import audit
+    from codea1_jax.evals.benchmark import make_benchmark
+    from codea1_jax.evals.code import evaluate_code
+    from codea1_jax.evals.samples import read_programs
 
-    def measure(task: Task, coder: Player) -> Results:
-        benchmark = make_benchmark(task.problems, task.judge).within(options.limits)
-        results = evaluate_code(benchmark, coder, options.n, task.judge, task.journal, task.progress)
-        return results | (audit_results(benchmark, task.judge, task.progress) if options.audit else {})
-
-    return _evaluate(options, "code", "problems", [("", "code", read_programs)], measure)
+    evaluation = Evaluation(options, "code")
+    coder = evaluation.player("code", read_programs)
+    with evaluation.judging("problems") as (judge, progress):
+        benchmark = make_benchmark(evaluation.problems, judge).within(options.limits)
+        results = evaluate_code(benchmark, coder, options.n, judge, evaluation.journal, progress)
+        if options.audit:
+            results |= audit(benchmark, judge, progress)
+    return evaluation.report(results)
 
 
 def _tests(options: argparse.Namespace) -> int:
-    from codea1_jax.evals.answers.samples import read_tests
-    from codea1_jax.evals.commands.official import OFFICIAL, PAPER, evaluate_conversations
-    from codea1_jax.evals.commands.tests import evaluate_tests
-    from codea1_jax.evals.scores.paper import sampled
+    from codea1_jax.evals.conversations import OFFICIAL, PAPER, evaluate_conversations
+    from codea1_jax.evals.paper import sampled
+    from codea1_jax.evals.rounds import evaluate_tests
+    from codea1_jax.evals.samples import read_tests
 
     if options.sample is not None and options.protocol != "paper":
         raise UserError(
             "--sample: only --protocol paper counts the mutants of a sample; add that, or leave --sample out"
         )
-
-    def measure(task: Task, tester: Player) -> Results:
-        problems, judge, journal, progress = task
+    evaluation = Evaluation(options, "tests")
+    problems, journal = evaluation.problems, evaluation.journal
+    tester = evaluation.player("test", read_tests)
+    with evaluation.judging("functions") as (judge, progress):
         if options.protocol == "rounds":
-            return evaluate_tests(problems, tester, judge, journal, progress)
-        protocol, mutated = OFFICIAL, problems
-        if options.protocol == "paper":
-            protocol, mutated = PAPER, sampled(problems, options.sample)
-        return evaluate_conversations(problems, mutated, protocol, tester, judge, journal, progress)
-
-    return _evaluate(options, "tests", "functions", [("", "test", read_tests)], measure)
+            results = evaluate_tests(problems, tester, judge, journal, progress)
+        elif options.protocol == "official":
+            results = evaluate_conversations(problems, problems, OFFICIAL, tester, judge, journal, progress)
+        else:
+            with blamed_on("--sample"):
+                mutated = sampled(problems, options.sample)
+            results = evaluate_conversations(problems, mutated, PAPER, tester, judge, journal, progress)
+    return evaluation.report(results)
 
 
 def _collaboration(options: argparse.Namespace) -> int:
-    from codea1_jax.evals.answers.samples import read_programs, read_tests
-    from codea1_jax.evals.commands.collaboration import evaluate_collaboration
-    from codea1_jax.evals.scores.benchmark import make_benchmark
+    from codea1_jax.evals.benchmark import make_benchmark
+    from codea1_jax.evals.collaboration import evaluate_collaboration
+    from codea1_jax.evals.samples import read_programs, read_tests
 
-    def measure(task: Task, coder: Player, tester: Player) -> Results:
-        benchmark = make_benchmark(task.problems, task.judge).within(options.limits)
-        return evaluate_collaboration(benchmark, coder, tester, options.n, task.judge, task.journal, task.progress)
-
-    sources: Sources = [("", "code", read_programs), ("test_", "test", read_tests)]
-    return _evaluate(options, "collaboration", "problems", sources, measure)
+    evaluation = Evaluation(options, "collaboration")
+    coder = evaluation.player("code", read_programs)
+    tester = evaluation.player("test", read_tests, "test_")
+    with evaluation.judging("problems") as (judge, progress):
+        benchmark = make_benchmark(evaluation.problems, judge).within(options.limits)
+        results = evaluate_collaboration(benchmark, coder, tester, options.n, judge, evaluation.journal, progress)
+    return evaluation.report(results)
 
 
 def _suites(options: argparse.Namespace) -> int:
-    from codea1_jax.evals.answers.samples import read_tests
-    from codea1_jax.evals.commands.suites import write_dataset
+    from codea1_jax.evals.samples import read_tests
+    from codea1_jax.evals.suites import write_dataset
 
-    def measure(task: Task, tester: Player) -> Results:
-        return write_dataset(
-            task.problems, tester, options.n, options.wrong_answers, task.judge, task.journal, task.progress
+    evaluation = Evaluation(options, "suites")
+    tester = evaluation.player("test", read_tests)
+    with evaluation.judging("problems") as (judge, progress):
+        results = write_dataset(
+            evaluation.problems, tester, options.n, options.wrong_answers, judge, evaluation.journal, progress
         )
-
-    return _evaluate(options, "suites", "problems", [("", "test", read_tests)], measure)
-
-
-class Task(NamedTuple):
-    """What every evaluation works with."""
-
-    problems: Sequence[Problem]
-    judge: Judge
-    journal: Journal
-    progress: Callable[..., None]  # (done, total, of what="...")
-
-
-def _evaluate(
-    options: argparse.Namespace,
-    kind: str,
-    unit: str,
-    sources: Sources,
-    measure: Callable[..., Results],
-) -> int:
-    """Reads the data, finds who answers, measures, and writes the results next to their journal.
-
-    sources: of each who answers, the prefix of its options, its role, and what reads its samples from a file.
-    measure: (task, *those who answer) -> figures.
-    """
-    from codea1_jax.common.console import progress_bar
-    from codea1_jax.evals.commands.journal import Journal
-
-    started = time.perf_counter()
-    set_drawing(options)
-    loaded = load_data(options.data)
-    config = describe(options, kind, tuple(prefix for prefix, _, _ in sources))
-    journal = Journal(folder_of(options, config), config)
-    found = [make_source(options, loaded.problems, read, role, prefix) for prefix, role, read in sources]
-    with make_pool(options) as judge, progress_bar(f"eval {kind}") as show:
-
-        def progress(done: int, total: int, of_what: str = unit) -> None:
-            show(done, total, of_what)
-
-        results = measure(Task(loaded.problems, judge, journal, progress), *(player for player, _ in found))
-    unknown = [sample for _, samples in found for sample in samples]
-    results |= {"unknown_samples": unknown} | account(loaded, config, started)
-    journal.finish(results)
-    return print_results(results, journal.path, as_json=options.json)
+    return evaluation.report(results)

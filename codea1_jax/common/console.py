@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import Protocol, SupportsFloat, TextIO, runtime_checkable
+from typing import Any, Protocol, SupportsFloat, TextIO, runtime_checkable
 
 import rich.progress
 from rich.console import Console
@@ -218,3 +218,21 @@ def print_table(table: Table) -> None:
     else:
         table.box, console.width = None, WIDE
     console.print(table)
+
+
+def results_table(benchmarks: Mapping[str, Mapping[str, Any]]) -> Table:
+    """One line a benchmark, one column a figure, in percent with its 95% interval."""
+    figures = list(dict.fromkeys(name for found in benchmarks.values() for name in found))
+    table = Table()
+    table.add_column("")
+    for name in figures:
+        table.add_column(name.replace("_at_", "@").replace("_", " "), justify="right")
+    for benchmark, found in benchmarks.items():
+        table.add_row(benchmark, *(_cell(found.get(name)) for name in figures))
+    return table
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"{value['value']:.2f} [{value['low']:.1f}, {value['high']:.1f}]"
+    return "" if value is None else str(value)

@@ -6,9 +6,9 @@ import time
 from dataclasses import dataclass
 
 from codea1_jax.config import EvalConfig, Role
-from codea1_jax.evals.scores.benchmark import Benchmark
-from codea1_jax.evals.scores.code import benchmark_metrics, evaluate_benchmark
-from codea1_jax.evals.scores.heldout import HeldOut, code_metrics, evaluate_code, evaluate_tests, suite_metrics
+from codea1_jax.evals.benchmark import Benchmark
+from codea1_jax.evals.code import benchmark_metrics, evaluate_benchmark
+from codea1_jax.evals.heldout import HeldOut, code_metrics, evaluate_code, evaluate_tests, suite_metrics
 from codea1_jax.game.round import Game
 from data_pipeline import Problem
 

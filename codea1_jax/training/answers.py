@@ -16,7 +16,7 @@ from codea1_jax.checkpoint.checkpoints import Checkpoints
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import METHODS, Config, MeshConfig, Reading, Role, Templates
 from codea1_jax.config.prompts import OUR_TEMPLATES
-from codea1_jax.evals.answers.endpoint import find_endpoint
+from codea1_jax.evals.endpoint import find_endpoint
 from codea1_jax.game.players import Player, PolicyPlayer, TextPlayer
 from codea1_jax.game.prompts import Prompts, chat_prompts, plain_prompts
 from codea1_jax.models.policy import Policy
@@ -52,7 +52,7 @@ def make_player(
     """
     if model.startswith(ENDPOINT):
         if dtype is not None:
-            raise UserError(f"--dtype: {model} decides its own; leave --dtype out")
+            raise UserError(f"{model} computes in a dtype of its own; leave the dtype out")
         endpoint = find_endpoint(model, served, sampling, SUITE_SIZE, key, templates or OUR_TEMPLATES)
         return TextPlayer(endpoint.respond, reading or "commonmark")
     run = find_run(model)
@@ -60,14 +60,14 @@ def make_player(
     try:
         source = open_source(model, None if config is None else _policy_name(config, role))
     except OSError as error:
-        raise UserError(f"--model: {' '.join(str(error).split())}") from error
+        raise UserError(f"{' '.join(str(error).split())}") from error
     return _loaded(source, sampling, seed, config, reading, templates, dtype)
 
 
 def _policy_name(config: Config, role: Role) -> str:
     roles = METHODS[config.method.name].roles
     if role not in roles:
-        raise UserError(f"--model: a run of {config.method.name} trains no {role} policy")
+        raise UserError(f"a run of {config.method.name} trains no {role} policy")
     return roles[role]
 
 
@@ -93,7 +93,7 @@ def model_identity(model: str) -> str | None:
                 content = hashlib.file_digest(file, "sha256").hexdigest()
             digest.update(f"{path.relative_to(directory)} {content}\n".encode())
     except OSError as error:
-        raise UserError(f"--model: {' '.join(str(error).split())}") from error
+        raise UserError(f"{' '.join(str(error).split())}") from error
     return digest.hexdigest()[:16]
 
 

@@ -9,9 +9,9 @@ import grain
 from jax.sharding import Mesh
 
 from codea1_jax.config import METHODS, CheckpointConfig, Config, MethodConfig, Role, RolloutConfig, TrainConfig
+from codea1_jax.evals.benchmark import make_benchmark
 from codea1_jax.evals.during_training import Evaluation
-from codea1_jax.evals.scores.benchmark import make_benchmark
-from codea1_jax.evals.scores.heldout import prepare
+from codea1_jax.evals.heldout import prepare
 from codea1_jax.game.players import PolicyPlayer
 from codea1_jax.game.prompts import Prompts
 from codea1_jax.game.rewards import PAPER_REWARDS, RewardFunctions

@@ -24,7 +24,7 @@ from codea1_jax.checkpoint.storage import check_writable
 from codea1_jax.common.files import read_lines
 from codea1_jax.common.words import counted
 from codea1_jax.config import Config
-from codea1_jax.evals.scores.benchmark import PACKAGES
+from codea1_jax.evals.benchmark import PACKAGES
 from codea1_jax.game.rewards import CodeReward, RewardFunctions, TestReward
 from codea1_jax.hosts.agreement import agreement
 from codea1_jax.hosts.gather import on_all

@@ -16,8 +16,7 @@ from full_disk import file_size_limit
 from tiny_run import ROOT, finish, start_codea1, start_script, train_arguments
 
 from codea1_jax import cli
-from codea1_jax.common.console import print_table
-from codea1_jax.evals.commands.tables import results_table
+from codea1_jax.common.console import print_table, results_table
 
 STEPS = ("train.steps=2", "checkpoint.every=1", "eval.every=1")
 
@@ -63,8 +62,6 @@ def last_line(err: str) -> str:
 FULL_DISK = """
 import resource, signal, sys
 from codea1_jax import cli
-from codea1_jax.common.console import print_table
-from codea1_jax.evals.commands.tables import results_table
 from codea1_jax.checkpoint.checkpoints import Checkpoints
 
 save = Checkpoints.save

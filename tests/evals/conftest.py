@@ -2,7 +2,7 @@
 
 import pytest
 
-from codea1_jax.evals.scores import pytest_jobs
+from codea1_jax.evals import pytest_jobs
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,9 @@ import os
 import subprocess
 import sys
 
-from codea1_jax.evals.scores.benchmark import make_benchmark
-from codea1_jax.evals.scores.code import check_samples
-from codea1_jax.evals.scores.mutate import mutate
+from codea1_jax.evals.benchmark import make_benchmark
+from codea1_jax.evals.code import check_samples
+from codea1_jax.evals.mutants import mutate
 from data_pipeline.reading import read
 from sandbox import SandboxPool, VerdictStatus
 

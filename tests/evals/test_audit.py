@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from codea1_jax.cli import main
-from codea1_jax.evals.scores.audit import TRIVIAL, audit, trivial_programs
-from codea1_jax.evals.scores.benchmark import make_benchmark
+from codea1_jax.evals.audit import TRIVIAL, audit, trivial_programs
+from codea1_jax.evals.benchmark import make_benchmark
 from data_pipeline import Problem, problem_files
 from sandbox import SandboxPool
 
@@ -52,8 +52,10 @@ def pool():
 def test_what_trivial_programs_pass_is_listed_by_problem(pool):
     unsound = replace(FRACTION, id="unsound", solution="def f(x):\n    return x")
     benchmark = make_benchmark([*PROBLEMS, unsound], pool)
-    found = {each.task_id: set(each.passing) for each in audit(benchmark, pool, silent)}
-    assert found == {problem.id: passing for problem, passing in PROBLEMS.items()}
+    found = audit(benchmark, pool, silent)
+    passed = {task: set(names) for task, names in found["passed_by_trivial"].items()}
+    assert passed == {problem.id: passing for problem, passing in PROBLEMS.items() if passing}
+    assert sum(counts["problems"] for counts in found["audited"].values()) == len(PROBLEMS)
 
 
 def test_trivial_programs_do_what_they_are_called():

@@ -5,11 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from codea1_jax.evals.answers.recorded import RecordedPlayer
-from codea1_jax.evals.commands.code import evaluate_code
-from codea1_jax.evals.commands.journal import Journal
-from codea1_jax.evals.scores.benchmark import make_benchmark
-from codea1_jax.evals.scores.code import TaskResult, benchmark_metrics, evaluate_benchmark, metrics_of
+from codea1_jax.evals.benchmark import make_benchmark
+from codea1_jax.evals.code import benchmark_metrics, evaluate_benchmark, evaluate_code, metrics_of
+from codea1_jax.evals.journal import Journal
+from codea1_jax.evals.samples import RecordedPlayer
 from data_pipeline import Problem, bigcodebench
 from sandbox import Limits, SandboxPool
 
@@ -154,11 +153,7 @@ def test_an_interrupted_evaluation_draws_and_checks_only_what_is_left(pool, tmp_
 
 
 def test_figures_are_per_benchmark_and_pass_at_k_ends_at_the_fewest_samples():
-    def result(name, source, *passed):
-        return TaskResult(name, source, tuple("passed" if p else "failed" for p in passed), ("",) * len(passed))
-
-    sizes = {"x": 2, "y": 1}
-    found = metrics_of([result("a", "x", 1, 0, 0, 1), result("b", "x", 0, 1), result("c", "y", 0)], sizes)
+    found = metrics_of([("x", 4, 2), ("x", 2, 1), ("y", 1, 0)], {"x": 2, "y": 1})
     assert found["x"]["avg_at_n"].value == 50
     assert found["x"]["pass_at_2"].value == pytest.approx(100 * ((1 - 1 / 6) + 1) / 2)
     assert "pass_at_4" not in found["x"]
@@ -166,8 +161,7 @@ def test_figures_are_per_benchmark_and_pass_at_k_ends_at_the_fewest_samples():
 
 
 def test_problems_that_were_not_judged_count_as_failed():
-    solved = TaskResult("a", "x", ("passed",) * 2, ("",) * 2)
-    found = metrics_of([solved], {"x": 4})["x"]
+    found = metrics_of([("x", 2, 2)], {"x": 4})["x"]
     assert {name: value.value for name, value in found.items()} == {
         "avg_at_n": 25,
         "pass_at_1": 25,

@@ -2,12 +2,11 @@
 
 import pytest
 
-from codea1_jax.evals.answers.recorded import RecordedPlayer
-from codea1_jax.evals.commands.collaboration import evaluate_collaboration
-from codea1_jax.evals.commands.journal import Journal
-from codea1_jax.evals.commands.suites import write_dataset
-from codea1_jax.evals.scores.benchmark import make_benchmark
-from codea1_jax.evals.scores.collaboration import PendingChoice
+from codea1_jax.evals.benchmark import make_benchmark
+from codea1_jax.evals.collaboration import PendingChoice, evaluate_collaboration
+from codea1_jax.evals.journal import Journal
+from codea1_jax.evals.samples import RecordedPlayer
+from codea1_jax.evals.suites import write_dataset
 from codea1_jax.game.parsing import extract_suite
 from codea1_jax.game.players import TextPlayer
 from data_pipeline import Problem, load

@@ -6,7 +6,7 @@ import textwrap
 import coverage
 import pytest
 
-from codea1_jax.evals.scores.coverage import Coverage, PendingCoverage, measure
+from codea1_jax.evals.coverage import Coverage, PendingCoverage, measure
 from codea1_jax.game.parsing import extract_suite
 from data_pipeline.reading import read
 from sandbox import SandboxPool

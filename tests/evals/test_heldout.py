@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from scripted import requests_of, scripted_game
 
-from codea1_jax.evals.scores.heldout import code_metrics, evaluate_code, evaluate_tests, prepare, suite_metrics
+from codea1_jax.evals.heldout import code_metrics, evaluate_code, evaluate_tests, prepare, suite_metrics
 from data_pipeline import Problem
 from sandbox import Limits, SandboxPool
 

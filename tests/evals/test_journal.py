@@ -3,7 +3,7 @@
 import pytest
 
 from codea1_jax.common.errors import UserError
-from codea1_jax.evals.commands.journal import Journal
+from codea1_jax.evals.journal import Journal
 
 CONFIG = {"command": "eval code", "data": "d", "n": 4}
 
@@ -24,7 +24,7 @@ def test_lines_survive_and_a_line_cut_short_is_taken_off(tmp_path):
 
 def test_a_folder_of_another_evaluation_or_of_anything_else_is_refused(tmp_path):
     Journal(tmp_path / "out", CONFIG)
-    with pytest.raises(UserError, match=r"--out: .* holds an evaluation with n=4, not 8; choose another folder"):
+    with pytest.raises(UserError, match=r".* holds an evaluation with n=4, not 8; choose another folder"):
         Journal(tmp_path / "out", CONFIG | {"n": 8})
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("")

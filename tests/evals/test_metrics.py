@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from codea1_jax.evals.scores.metrics import estimate, estimate_mul, mul, pass_at_k
+from codea1_jax.evals.metrics import estimate, estimate_mul, mul, pass_at_k
 
 
 @pytest.mark.parametrize("samples", [1, 2, 5, 7])

@@ -10,9 +10,9 @@ from scripted import PROMPTS, TOKENIZER, Scripted
 
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Template, Templates
-from codea1_jax.evals.answers import endpoint
-from codea1_jax.evals.answers.endpoint import EndpointError, find_endpoint, messages
-from codea1_jax.evals.answers.requests import conversation_request, next_test_request, program_requests, suite_request
+from codea1_jax.evals import endpoint
+from codea1_jax.evals.endpoint import EndpointError, find_endpoint, messages
+from codea1_jax.evals.requests import conversation_request, next_test_request, program_requests, suite_request
 from codea1_jax.game.players import PolicyPlayer, TextPlayer, program_prompt
 from codea1_jax.game.prompts import SCRIPT_BEGUN, chat_prompts
 from codea1_jax.rollout import Sampling
@@ -245,8 +245,8 @@ def test_a_key_that_no_header_can_hold_is_refused_at_once_and_not_shown(server, 
         ({"message": {"content": [{"type": "text", "text": "x ="}, {"type": "text", "text": " 1"}]}}, "x = 1", ""),
         ({"message": {"content": [{"type": "reasoning", "text": "?"}, {"text": "x"}, 3, None]}}, "x", ""),
         ({"message": {"content": "a\ud800b"}}, "a?b", ""),
-        ({"message": {"content": None, "reasoning_content": "hm"}}, "", "only reasoning: raise --max-tokens"),
-        ({"message": {"reasoning": "hm"}, "finish_reason": "length"}, "", "only reasoning: raise --max-tokens"),
+        ({"message": {"content": None, "reasoning_content": "hm"}}, "", "only reasoning: allow longer responses"),
+        ({"message": {"reasoning": "hm"}, "finish_reason": "length"}, "", "only reasoning: allow longer responses"),
         ({"message": {"content": ""}, "finish_reason": "content_filter"}, "", "no text (content_filter)"),
         ({"message": {"content": None, "refusal": "I will not."}}, "", "the model refuses: I will not."),
         ({"message": {"content": {"text": 1}}}, "", "no text"),
@@ -309,5 +309,5 @@ def test_more_samples_than_a_server_gives_at_once_are_asked_for_in_parts(server)
 
 @pytest.mark.parametrize("wrong", ["http://", "http://[::1", "http://a:b:c", "http:///v1"])
 def test_an_address_that_is_none_is_refused(wrong):
-    with pytest.raises(UserError, match="--model: http"):
+    with pytest.raises(UserError, match="http"):
         find_endpoint(wrong, "mine", SAMPLING, 8)

@@ -9,11 +9,9 @@ from cosmic_ray.mutating import mutate_and_test
 from cosmic_ray.work_item import MutationSpec
 from cosmic_ray.work_item import TestOutcome as Outcome
 
-from codea1_jax.evals.scores import mutants as mutants_module
-from codea1_jax.evals.scores.mutants import make_mutants
-from codea1_jax.evals.scores.mutate import mutate
-from codea1_jax.evals.scores.mutation import PendingMutation
-from codea1_jax.evals.scores.unleaked import holding
+from codea1_jax.evals import mutants as mutants_module
+from codea1_jax.evals.mutants import make_mutants, mutate
+from codea1_jax.evals.rounds import holding, submit_mutants
 from codea1_jax.game.parsing import extract_suite
 from data_pipeline import Problem
 from data_pipeline.reading import read
@@ -37,7 +35,7 @@ def pool():
 
 def killed_here(pool, problem, tests, every=1):
     mutants = mutate(problem.solution)[::every]
-    return mutants, PendingMutation(pool, problem, mutants, tests).result()
+    return mutants, submit_mutants(pool, problem, mutants, tests)()
 
 
 def killed_by_cosmic_ray(folder, problem, mutants, asserts):
@@ -76,8 +74,8 @@ def test_a_mutant_that_hangs_or_does_not_load_is_killed_and_no_test_kills_nothin
     hanging, broken = problem.solution.replace("x - 1", "x + 1"), problem.solution.replace("[0]", "[ 1]")
     mutants = [mutant for mutant in mutate(problem.solution) if mutant.program in (hanging, broken)]
     assert len(mutants) == 2
-    assert PendingMutation(pool, problem, mutants, [test]).result() == (True, True)
-    assert PendingMutation(pool, problem, mutants, []).result() == (False, False)
+    assert submit_mutants(pool, problem, mutants, [test])() == (True, True)
+    assert submit_mutants(pool, problem, mutants, [])() == (False, False)
 
 
 def test_a_benchmark_functions_mutants_end_as_with_cosmic_ray(pool, rows, tmp_path):

@@ -8,15 +8,14 @@ import pytest
 from scripted import PROMPTS, TOKENIZER
 
 from codea1_jax.common.errors import UserError
-from codea1_jax.evals.answers.endpoint import messages
-from codea1_jax.evals.answers.recorded import RecordedPlayer
-from codea1_jax.evals.answers.requests import conversation_request
-from codea1_jax.evals.commands.journal import Journal
-from codea1_jax.evals.commands.official import OFFICIAL, evaluate_conversations
-from codea1_jax.evals.scores.conversations import score
-from codea1_jax.evals.scores.mutate import mutate
-from codea1_jax.evals.scores.official import read_test, read_tests
-from codea1_jax.evals.scores.unleaked import FunctionResult, metrics_of
+from codea1_jax.evals.conversations import OFFICIAL, evaluate_conversations, score
+from codea1_jax.evals.endpoint import messages
+from codea1_jax.evals.journal import Journal
+from codea1_jax.evals.mutants import mutate
+from codea1_jax.evals.official import read_test, read_tests
+from codea1_jax.evals.requests import conversation_request
+from codea1_jax.evals.rounds import FunctionResult, metrics_of
+from codea1_jax.evals.samples import RecordedPlayer
 from codea1_jax.game.players import ConversationRequest, TextPlayer
 from codea1_jax.game.prompts import ANOTHER_FUNCTION, chat_prompts
 from data_pipeline import Problem

@@ -8,15 +8,13 @@ import pytest
 from scripted import TOKENIZER
 
 from codea1_jax.common.errors import UserError
-from codea1_jax.evals.answers.requests import conversation_request
-from codea1_jax.evals.commands.journal import Journal
-from codea1_jax.evals.commands.official import PAPER, evaluate_conversations
-from codea1_jax.evals.scores import paper
-from codea1_jax.evals.scores.conversations import WrittenTests, score
-from codea1_jax.evals.scores.mutants import make_mutants
-from codea1_jax.evals.scores.mutate import UNMADE, mutate
-from codea1_jax.evals.scores.paper_tests import read_test
-from codea1_jax.evals.scores.pytest_jobs import TestModules, pytest_job, read_run
+from codea1_jax.evals import paper
+from codea1_jax.evals.conversations import PAPER, WrittenTests, evaluate_conversations, score
+from codea1_jax.evals.journal import Journal
+from codea1_jax.evals.mutants import UNMADE, make_mutants, mutate
+from codea1_jax.evals.paper import read_test
+from codea1_jax.evals.pytest_jobs import TestModules, pytest_job, read_run
+from codea1_jax.evals.requests import conversation_request
 from codea1_jax.game import prompts
 from codea1_jax.game.players import TextPlayer
 from codea1_jax.game.prompts import chat_prompts
@@ -179,7 +177,7 @@ def test_tests_run_together_as_in_one_process(pool):
 
 
 def test_tests_that_take_too_long_together_pass_none_and_slow_ones_keep_the_function_out(pool, monkeypatch):
-    from codea1_jax.evals.scores import conversations
+    from codea1_jax.evals import conversations
 
     monkeypatch.setattr(conversations, "LONGEST", 0.4)
     slow = scored(pool, (*RIGHT[:4], "```python\nimport time\ntime.sleep(0.5)\nassert f(1) == 1\n```"))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from paper_reading_reference import NOTHING, read
 
-from codea1_jax.evals.scores.paper_tests import read_test
+from codea1_jax.evals.paper import read_test
 
 # Responses, each with what the authors' script read from it: see test_paper_protocol.py.
 RECORDED = json.loads((Path(__file__).parents[1] / "fixtures" / "unleaked_paper_reading.json").read_text())

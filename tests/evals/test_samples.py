@@ -5,7 +5,7 @@ import json
 import pytest
 
 from codea1_jax.common.errors import UserError
-from codea1_jax.evals.answers.samples import read_programs, read_tests, references, sample_line
+from codea1_jax.evals.samples import read_programs, read_tests, references, sample_line
 from codea1_jax.game.players import ProgramRequest
 from data_pipeline import Problem
 
@@ -61,7 +61,7 @@ def test_a_line_that_is_no_sample_is_named(tmp_path, line, reason):
     path = write(tmp_path / "samples.jsonl", sample_line(GROW, "x"), line)
     with pytest.raises(UserError, match=reason):
         read_programs(path, [GROW])
-    with pytest.raises(UserError, match=r"--samples: .*no such file"):
+    with pytest.raises(ValueError, match="no such file"):
         read_programs(tmp_path / "none.jsonl", [GROW])
 
 

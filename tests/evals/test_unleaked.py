@@ -5,11 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from codea1_jax.evals.answers.recorded import RecordedPlayer
-from codea1_jax.evals.commands.journal import Journal
-from codea1_jax.evals.commands.tests import evaluate_tests
-from codea1_jax.evals.scores.mutate import Mutant
-from codea1_jax.evals.scores.unleaked import FunctionResult, metrics_of, score
+from codea1_jax.evals.journal import Journal
+from codea1_jax.evals.mutants import Mutant
+from codea1_jax.evals.rounds import FunctionResult, evaluate_tests, metrics_of, score
+from codea1_jax.evals.samples import RecordedPlayer
 from codea1_jax.game.parsing import extract_suite
 from codea1_jax.game.players import SuiteRequest, TextPlayer
 from data_pipeline import Problem

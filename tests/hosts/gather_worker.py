@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 from scripted import PROMPTS, scripted_game
 
 from codea1_jax.config import Config, RewardConfig, load
-from codea1_jax.evals.scores.heldout import evaluate_code, evaluate_tests, prepare
+from codea1_jax.evals.heldout import evaluate_code, evaluate_tests, prepare
 from codea1_jax.game.golden import begin_golden
 from codea1_jax.game.round import RoundConfig, play_round
 from codea1_jax.game.scoring import ScoringConfig

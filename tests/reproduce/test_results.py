@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 from codea1_jax.config import Config, load
-from codea1_jax.evals.scores.heldout import code_metrics
+from codea1_jax.evals.heldout import code_metrics
 from codea1_jax.reproduce.commands import Command, in_order
 from codea1_jax.reproduce.experiments import AUTHORS, STARTS, Figure, Row, Table, tables
 from codea1_jax.reproduce.micro_lab import COLUMNS, MicroLab

@@ -11,7 +11,7 @@ import pytest
 from codea1_jax.checkpoint.checkpoints import Checkpoints
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, dump, load
-from codea1_jax.evals.answers.requests import next_test_request, program_requests
+from codea1_jax.evals.requests import next_test_request, program_requests
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.policy import Policy, pretrained_policy, save_policy
 from codea1_jax.models.qwen2 import Qwen2, init_params
@@ -70,7 +70,7 @@ def test_a_model_computes_in_the_type_that_is_asked_for(directory):
     player = make_player(str(directory), "code", None, "", SAMPLING, seed=3, dtype="float16")
     assert {leaf.dtype for leaf in jax.tree.leaves(player.sample.__self__._params)} == {jnp.dtype("float16")}
     assert player.sample.__self__._policy.model.dtype == jnp.dtype("float16")
-    with pytest.raises(UserError, match=r"--dtype: http://127.0.0.1:1 decides its own; leave --dtype out"):
+    with pytest.raises(UserError, match="http://127.0.0.1:1 computes in a dtype of its own"):
         make_player("http://127.0.0.1:1", "code", "m", "", SAMPLING, seed=3, dtype="float16")
 
 

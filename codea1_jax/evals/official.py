@@ -9,8 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from codea1_jax.evals.scores.conversations import WrittenTests
-from codea1_jax.evals.scores.pytest_jobs import TestModules
+from codea1_jax.evals.pytest_jobs import TestModules, WrittenTests
 from codea1_jax.game.code_blocks import answer_in, code_blocks
 from codea1_jax.game.parsing import parse_statements
 

@@ -82,6 +82,19 @@ class TestModules:
 
 
 @dataclass(frozen=True)
+class WrittenTests:
+    """A function's responses as a protocol reads them: their texts ("": no test), and the modules that they make.
+
+    `modules` has one id for each text that is a test, in order. every_test_counts: towards pass@5, whichever response
+    it comes from; else a response counts once, if all its tests pass.
+    """
+
+    texts: tuple[str, ...]
+    modules: TestModules
+    every_test_counts: bool
+
+
+@dataclass(frozen=True)
 class PytestRun:
     """What came of tests. Nothing has passed in a run that did not end in time.
 

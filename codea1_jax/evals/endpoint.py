@@ -68,7 +68,7 @@ class Connection:
                     return _list(response, wanted)
                 reason = f"{response.status_code} {_quoted(response)}"
                 if response.status_code < 500 and response.status_code not in _BUSY:
-                    raise Refusal(f"--model: {self.url}/{path} refuses: {self._safe(reason)}")
+                    raise Refusal(f"{self.url}/{path} refuses: {self._safe(reason)}")
                 pause = max(pause, _retry_after(response))
             except (httpx2.RequestError, EndpointError) as error:
                 reason = str(error) or type(error).__name__
@@ -181,7 +181,7 @@ def plain_text(request: AnyRequest) -> str:
     if isinstance(request, ProgramRequest):
         return question
     if isinstance(request, ConversationRequest):
-        raise UserError("--protocol: a model without a chat template holds no conversation; use --protocol rounds")
+        raise UserError("a model without a chat template holds no conversation: use the protocol rounds")
     return "\n".join([f"{question}{request.program or ''}", *(request.known or ()), ""])
 
 
@@ -205,15 +205,15 @@ def find_endpoint(
     try:
         host = httpx2.URL(url).host
     except httpx2.InvalidURL as error:
-        raise UserError(f"--model: {address}: {error}") from error
+        raise UserError(f"{address}: {error}") from error
     if not host:
-        raise UserError(f"--model: {address} names no host: write http://host:port")
+        raise UserError(f"{address} names no host: write http://host:port")
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     connection = Connection(url, httpx2.Client(headers=headers, timeout=PATIENCE, follow_redirects=True))
     if model is None:
         served = [each["id"] for each in connection.ask("models", "data") if isinstance(each, dict) and "id" in each]
         if not served:
-            raise UserError(f"--model: {address} serves no model; name one with --served-model")
+            raise UserError(f"{address} serves no model; name one")
         model = str(served[0])
     return Endpoint(connection, model, sampling, suite_size, templates)
 
@@ -258,7 +258,7 @@ def _reason(choice: Any) -> str:
     """Why a choice holds no text."""
     message = _field(choice, "message")
     if _field(message, "reasoning_content") or _field(message, "reasoning"):
-        return "only reasoning: raise --max-tokens"
+        return "only reasoning: allow longer responses"
     if refused := _field(message, "refusal"):
         return f"the model refuses: {str(refused)[:100]}"
     ended = _field(choice, "finish_reason")

@@ -35,22 +35,32 @@ def mul(pass_at_5: float, mut_at_5: float) -> float:
     return pass_at_5 * mut_at_5 / 100
 
 
-def estimate(shares: Sequence[float]) -> Estimate:
+def estimate(shares: Sequence[float | None]) -> Estimate:
     """The mean of per-problem shares (0 to 1), with a percentile bootstrap over problems.
 
-    The problems are drawn with replacement `RESAMPLES` times, from a fixed seed. Raises ValueError for no problems.
+    The problems are drawn with replacement `RESAMPLES` times, from a fixed seed; those whose share is None count for no
+    mean, and 0 is the mean of none. Raises ValueError for no problems.
     """
     return _product([shares])
 
 
-def estimate_where(shares: Sequence[float | None]) -> Estimate:
-    """As `estimate`, over the problems that have a share; of all that are drawn, those count. 0 where none has one."""
-    return _product([shares])
-
-
 def estimate_mul(right: Sequence[float], killed: Sequence[float | None]) -> Estimate:
-    """Mul of per-problem shares of correct tests and of killed mutants, as `estimate_where`."""
+    """Mul of per-problem shares of correct tests and of killed mutants, as `estimate`."""
     return _product([right, killed])
+
+
+def solved(counts: Sequence[tuple[int, int]], ks: Sequence[int], unjudged: int = 0) -> dict[str, Estimate]:
+    """avg@n, and pass@k for those of `ks` for which every problem has enough samples.
+
+    counts: of each problem, how many samples it has, and how many are correct. Nobody solves the `unjudged` ones.
+    """
+    failed = [0.0] * unjudged
+    fewest = min(samples for samples, _ in counts)
+    found = {"avg_at_n": estimate([*(correct / samples for samples, correct in counts), *failed])}
+    for k in ks:
+        if k <= fewest:
+            found[f"pass_at_{k}"] = estimate([*(pass_at_k(*count, k) for count in counts), *failed])
+    return found
 
 
 def bounded(name: str, estimate: Estimate) -> dict[str, float]:

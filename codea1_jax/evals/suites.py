@@ -6,14 +6,13 @@ the tests without the model that wrote them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from codea1_jax.evals.answers.requests import suite_request
-from codea1_jax.evals.commands.code import Progress
-from codea1_jax.evals.commands.journal import Journal
-from codea1_jax.evals.scores.unleaked import answered, holding, spelled
+from codea1_jax.evals.journal import Journal, Progress
+from codea1_jax.evals.requests import suite_request
+from codea1_jax.evals.rounds import answered, holding, spelled
 from codea1_jax.game.players import Player
 from data_pipeline import Problem, problem_files
 from sandbox import Judge
@@ -21,8 +20,16 @@ from sandbox import Judge
 SUITES_FILE = "suites.jsonl"
 DATASET_FILE = "problems.jsonl"
 
-
 WrongAnswers = Literal["drop", "correct"]
+
+
+@dataclass(frozen=True)
+class KeptTests:
+    """The tests of a problem that are kept, and how many of those that were written state a wrong answer."""
+
+    task_id: str
+    tests: tuple[str, ...]
+    wrong: int
 
 
 def write_dataset(
@@ -41,24 +48,24 @@ def write_dataset(
     are left out, by name. Raises SandboxError if the judge fails, and what the player raises.
     """
     keep = answered if wrong_answers == "correct" else holding
-    known = {line["task_id"]: line for line in journal.lines(SUITES_FILE)}
-    requests = [suite_request(p, p.solution, suites) for p in problems if p.id not in known]
-    for i, written in player.suites(requests):
-        problem = requests[i].problem
-        tests = tuple(dict.fromkeys(test for each in written for test in each.suite.tests))
-        right = holding(judge, problem, tests)
-        kept = [spelled(test) for test in keep(judge, problem, tests)]
-        known[problem.id] = {"task_id": problem.id, "tests": kept, "wrong": len(tests) - len(right)}
-        journal.add(SUITES_FILE, [known[problem.id]])
-        progress(len(known), len(problems))
-    tested = [replace(p, golden_tests=tuple(known[p.id]["tests"])) for p in problems if known[p.id]["tests"]]
+
+    def write(done: Collection[str]) -> Iterator[KeptTests]:
+        requests = [suite_request(p, p.solution, suites) for p in problems if p.id not in done]
+        for i, written in player.suites(requests):
+            problem = requests[i].problem
+            tests = tuple(dict.fromkeys(test for each in written for test in each.suite.tests))
+            wrong = len(tests) - len(holding(judge, problem, tests))
+            yield KeptTests(problem.id, tuple(map(spelled, keep(judge, problem, tests))), wrong)
+
+    known = journal.completed(SUITES_FILE, KeptTests, write, lambda done: progress(done, len(problems)))
+    tested = [replace(p, golden_tests=known[p.id].tests) for p in problems if known[p.id].tests]
     problem_files.write(journal.path / DATASET_FILE, tested)
     figures = {
         "problems": len(tested),
         "tests": sum(len(problem.golden_tests) for problem in tested),
-        "wrong": sum(line["wrong"] for line in known.values()),
+        "wrong": sum(kept.wrong for kept in known.values()),
     }
     return {
         "benchmarks": {"static suites": figures},
-        "without_samples": [problem.id for problem in problems if not known[problem.id]["tests"]],
+        "without_samples": [problem.id for problem in problems if not known[problem.id].tests],
     }

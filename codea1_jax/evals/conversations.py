@@ -7,17 +7,21 @@ tests pass, in `LONGEST` seconds. A mutant is killed unless pytest succeeds on i
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any
 
-from codea1_jax.evals.scores.mutants import make_mutants
-from codea1_jax.evals.scores.mutate import Mutant
-from codea1_jax.evals.scores.pytest_jobs import PytestRun, TestModules, pytest_job, read_run
-from codea1_jax.evals.scores.unleaked import CORRECT, NONE, WRONG, FunctionResult
+from codea1_jax.evals import official, paper
+from codea1_jax.evals.journal import RESULTS_FILE, Journal
+from codea1_jax.evals.mutants import Mutant, make_mutants
+from codea1_jax.evals.pytest_jobs import PytestRun, TestModules, WrittenTests, pytest_job, read_run
+from codea1_jax.evals.requests import conversation_request
+from codea1_jax.evals.rounds import CORRECT, NONE, ROUNDS, WRONG, FunctionResult, ahead, figures
+from codea1_jax.game.players import Player
 from data_pipeline import Problem
 from sandbox import Judge
+
+RESPONSES_FILE = "responses.jsonl"
 
 LONGEST = 10.0  # seconds that the tests may take together on a mutant
 ON_FUNCTION = 30.0  # and on the function itself
@@ -26,23 +30,20 @@ FUNCTIONS_AHEAD = 128  # the same of functions: their results are kept as they c
 
 Advance = Callable[[int, int, str], None]  # shows how many are done, of how many, of what
 
-T = TypeVar("T")
-
 
 @dataclass(frozen=True)
-class WrittenTests:
-    """A function's responses as a protocol reads them: their texts ("": no test), and the modules that they make.
+class Protocol:
+    """How a conversation's responses are read, and whether one that grows too long is cut as the authors' are.
 
-    `modules` has one id for each text that is a test, in order. every_test_counts: towards pass@5, whichever response
-    it comes from; else a response counts once, if all its tests pass.
+    read: (responses, the function's name) -> its tests.
     """
 
-    texts: tuple[str, ...]
-    modules: TestModules
-    every_test_counts: bool
+    read: Callable[[Sequence[str], str], WrittenTests]
+    cut: bool
 
 
-Read = Callable[[Sequence[str], str], WrittenTests]  # (responses, the function's name) ->
+OFFICIAL = Protocol(official.read_tests, cut=False)
+PAPER = Protocol(paper.read_tests, cut=True)
 
 
 def score(
@@ -74,7 +75,7 @@ def _runs(written: Mapping[Problem, WrittenTests], judge: Judge) -> Iterator[tup
         (problem, tests, judge.submit(pytest_job(_program(problem, problem.solution), tests.modules, ON_FUNCTION)))
         for problem, tests in written.items()
     )
-    for problem, tests, future in _ahead(submitted, FUNCTIONS_AHEAD, lambda _: 1):
+    for problem, tests, future in ahead(submitted, FUNCTIONS_AHEAD):
         yield problem, read_run(future.result(), tests.modules)
 
 
@@ -87,25 +88,13 @@ def _kills(
         (problem, tests, [judge.submit(pytest_job(_program(problem, m.program), tests, LONGEST, "-x")) for m in each])
         for problem, (each, tests) in mutants.items()
     )
-    for problem, tests, futures in _ahead(submitted, AHEAD, lambda item: len(item[2])):
+    for problem, tests, futures in ahead(submitted, AHEAD, lambda item: len(item[2])):
         killed = 0
         for future in futures:
             killed += not read_run(future.result(), tests).succeeded
             done += 1
             advance(done, total, "mutants")
         yield problem, killed
-
-
-def _ahead(items: Iterable[T], most: int, size: Callable[[T], int]) -> Iterator[T]:
-    """The items, taken early: up to `most` of what `size` counts wait here, or one item."""
-    waiting, held = deque[T](), 0
-    for item in items:
-        waiting.append(item)
-        held += size(item)
-        while held > most and len(waiting) > 1:
-            held -= size(waiting[0])
-            yield waiting.popleft()
-    yield from waiting
 
 
 def _program(problem: Problem, solution: str) -> str:
@@ -123,3 +112,40 @@ def _result(problem: Problem, tests: WrittenTests, run: PytestRun) -> FunctionRe
     outcomes = [(CORRECT if next(own) else WRONG) if text else NONE for text in tests.texts]
     outcomes += [CORRECT] * (run.passed - sum(run.own)) if tests.every_test_counts else []
     return FunctionResult(problem.id, tests.texts, tuple(outcomes), 0, 0)
+
+
+def evaluate_conversations(
+    problems: Sequence[Problem],
+    mutated: Sequence[Problem],
+    protocol: Protocol,
+    player: Player,
+    judge: Judge,
+    journal: Journal,
+    advance: Advance,
+) -> dict[str, Any]:
+    """`codea1 eval tests --protocol official` and `paper`: figures over all functions.
+
+    Whatever does not run passes no test. Those of `mutated` may enter mut@5.
+
+    Raises SandboxError if the judge fails, UserError where cosmic-ray is missing, and what the player raises.
+    """
+
+    def ask(asked: Sequence[Problem], texts: Mapping[Problem, Sequence[str]]) -> Iterator[tuple[Problem, str]]:
+        earlier = [[paper.spoken(text) for text in texts[problem]] for problem in asked]
+        requests = [conversation_request(p, each, cut=protocol.cut) for p, each in zip(asked, earlier, strict=True)]
+        for i, (response,) in player.test_functions(requests):
+            yield asked[i], response.text
+
+    responses = journal.rounds(RESPONSES_FILE, "response", problems, ROUNDS, ask)
+
+    def judged(done: Collection[str]) -> Iterator[FunctionResult]:
+        todo = {problem: texts for problem, texts in responses.items() if problem.id not in done}
+        return score({p: protocol.read(texts, p.entry_point) for p, texts in todo.items()}, mutated, judge, advance)
+
+    results = journal.completed(RESULTS_FILE, FunctionResult, judged)
+    scored = [results[problem.id] for problem in problems]
+    found = figures(scored, {})
+    measured = found["benchmarks"]["tests"]
+    measured.pop("mut_at_5_all", None)  # the scripts' mut@5 is of functions whose tests all pass, and of no others
+    measured |= {"mutated": len(mutated), "entered": sum(result.mutants > 0 for result in scored)}
+    return found

@@ -17,12 +17,13 @@ With several hosts, each judges its share of the questions, and all get all metr
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from codea1_jax.evals.scores.metrics import bounded, estimate, mul, pass_at_k
-from codea1_jax.evals.scores.unleaked import ROUNDS, choose
+from codea1_jax.evals.code import count_correct
+from codea1_jax.evals.metrics import bounded, estimate, mul, solved
+from codea1_jax.evals.rounds import ROUNDS, choose
 from codea1_jax.game.judging import ProgramOutcomes, StatedAnswers, submit_calls
 from codea1_jax.game.players import Player, ProgramRequest, SuiteRequest
 from codea1_jax.game.rewards import validity
@@ -76,27 +77,23 @@ def evaluate_code(
 ) -> dict[str, float]:
     """avg@n and pass@k for k = 1, 2, 4, ... n, in percent, each with its interval over the questions."""
     requests = [ProgramRequest(p, samples, (*stream, 0, i)) for i, p in enumerate(heldout.problems)]
-    pending = {}
-    for i, written in player.programs(requests):
-        if is_mine(i):
-            programs, problem, calls = [w.program for w in written], heldout.problems[i], tuple(heldout.answers[i])
-            submitted = {
-                p: submit_calls(judge, with_imports(p, problem), calls, problem.entry_point)
-                for p in dict.fromkeys(programs)
-            }
-            pending[i] = [submitted[p] for p in programs]
 
-    def count_correct() -> dict[int, int]:
-        return {
-            i: sum(_agrees(p.result(), heldout.answers[i], _tolerances(heldout.problems[i])) for p in programs)
-            for i, programs in pending.items()
-        }
+    def submit(i: int, program: str) -> Callable[[], bool]:
+        problem, answers = heldout.problems[i], heldout.answers[i]
+        pending = submit_calls(judge, with_imports(program, problem), answers, problem.entry_point)
+        tolerances = {test.call: test.tolerance for test in read_golden_tests(problem)}
 
-    correct = gathered(count_correct).values()
-    metrics = bounded("eval/avg_at_n", estimate([c / samples for c in correct]))
-    for k in KS:
-        if k <= samples:
-            metrics |= bounded(f"eval/pass_at_{k}", estimate([pass_at_k(samples, c, k) for c in correct]))
+        def agrees() -> bool:
+            given = pending.result().by_call
+            return all(
+                _matches(tolerances.get(call, problem.tolerance), given[call], value) for call, value in answers.items()
+            )
+
+        return agrees
+
+    metrics: dict[str, float] = {}
+    for name, value in solved(count_correct(player, requests, submit), KS).items():
+        metrics |= bounded(f"eval/{name}", value)
     return metrics
 
 
@@ -105,9 +102,8 @@ def evaluate_tests(
 ) -> dict[str, float]:
     """Validity, kill rate, pass@5, mut@5 and Mul, in percent; `suites` are sampled per question for the first two.
 
-    Each but Mul has its interval over the questions.
-
-    Questions without mutants are shown with their reference and count for validity and pass@5 only.
+    Each but Mul has its interval over the questions. Questions without mutants are shown with their reference and count
+    for validity and pass@5 only.
     """
     return {
         **_hunt(player, judge, heldout.problems, suites, suite_size, (*stream, 1)),
@@ -213,8 +209,7 @@ def _truths(judge: Judge, problems: Sequence[Problem], tests: Sequence[Sequence[
 def _one_per_round(rounds: Sequence[Sequence[SuiteTest]]) -> list[SuiteTest]:
     chosen: list[SuiteTest] = []
     for suite in rounds:
-        test = choose(suite, chosen)
-        if test is not None:
+        if test := choose(suite, chosen):
             chosen.append(test)
     return chosen
 
@@ -228,17 +223,6 @@ def _scored_calls(problem: Problem) -> tuple[str, ...]:
 def _values(reference: ProgramOutcomes) -> dict[str, str]:
     values = {call: o.value for call, o in reference.by_call.items() if o.value is not None}
     return {call: value for call, value in values.items() if same(value, value)}
-
-
-def _tolerances(problem: Problem) -> Mapping[str, Tolerance]:
-    """How close the answers to the scored calls must come."""
-    stated = {test.call: test.tolerance for test in read_golden_tests(problem)}
-    return {call: stated.get(call, problem.tolerance) for call in _scored_calls(problem)}
-
-
-def _agrees(program: ProgramOutcomes, answers: Mapping[str, str], tolerances: Mapping[str, Tolerance]) -> bool:
-    found = program.by_call
-    return bool(answers) and all(_matches(tolerances[call], found[call], value) for call, value in answers.items())
 
 
 def _matches(tolerance: Tolerance, outcome: Outcome, value: str | None) -> bool:

@@ -6,17 +6,26 @@ An evaluation that was interrupted takes up where it stopped: what a file of lin
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter
 
 from codea1_jax.common.errors import UserError
 from codea1_jax.common.files import naming, write_atomically
+from data_pipeline import Problem
 
 CONFIG_FILE = "config.json"
 SUMMARY_FILE = "summary.json"
+RESULTS_FILE = "results.jsonl"
 
 Record = Mapping[str, Any]
+Progress = Callable[[int, int], None]  # (done, total) ->
+Ask = Callable[[Sequence[Problem], Mapping[Problem, Sequence[str]]], Iterable[tuple[Problem, str]]]
+
+T = TypeVar("T")
 
 
 class Journal:
@@ -36,11 +45,11 @@ class Journal:
             if differing:
                 key = differing[0]
                 raise UserError(
-                    f"--out: {directory} holds an evaluation with {key}={before.get(key)!r}, not {config.get(key)!r}; "
+                    f"{directory} holds an evaluation with {key}={before.get(key)!r}, not {config.get(key)!r}; "
                     "choose another folder"
                 )
         elif any(self.path.iterdir()):
-            raise UserError(f"--out: {directory} is not empty and holds no evaluation; choose another folder")
+            raise UserError(f"{directory} is not empty and holds no evaluation; choose another folder")
         else:
             write_atomically(known, json.dumps(config, indent=2) + "\n")
 
@@ -60,6 +69,46 @@ class Journal:
     def rewrite(self, name: str, records: Iterable[Record]) -> None:
         """Puts these lines in the place of one file's."""
         write_atomically(self.path / name, "".join(json.dumps(record) + "\n" for record in records))
+
+    def completed(
+        self,
+        name: str,
+        kind: type[T],
+        make: Callable[[Collection[str]], Iterable[T]],
+        progress: Callable[[int], None] = lambda done: None,
+    ) -> dict[str, T]:
+        """The records of one file by their `task_id`: those of earlier sessions, and what `make` gives for the rest.
+
+        kind: a dataclass with a task_id. make: is given the ids that are done. progress: is shown how many are.
+        """
+        reader = TypeAdapter(kind)
+        records = {line["task_id"]: reader.validate_python(line) for line in self.lines(name)}
+        progress(len(records))
+        for record in make(records.keys()):
+            line = asdict(record)  # pyright: ignore[reportArgumentType]
+            self.add(name, [line])
+            records[line["task_id"]] = record
+            progress(len(records))
+        return records
+
+    def rounds(
+        self, name: str, field: str, problems: Sequence[Problem], rounds: int, ask: Ask
+    ) -> dict[Problem, list[str]]:
+        """The texts of all rounds, by problem; what earlier sessions have is not asked for again.
+
+        field: what a line calls its text. ask: gives one text for each of these problems, after those that it has.
+        """
+        texts: dict[Problem, list[str]] = {problem: [] for problem in problems}
+        by_id = {problem.id: problem for problem in problems}
+        for line in self.lines(name):
+            if problem := by_id.get(line["task_id"]):
+                texts[problem].append(line[field])
+        for round_ in range(rounds):
+            asked = [problem for problem, earlier in texts.items() if len(earlier) == round_]
+            for problem, text in ask(asked, texts):
+                self.add(name, [{"task_id": problem.id, "round": round_, field: text}])
+                texts[problem].append(text)
+        return texts
 
     def finish(self, summary: Record) -> None:
         """Writes the figures."""

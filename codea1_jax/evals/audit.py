@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from codea1_jax.evals.scores.benchmark import Benchmark
-from codea1_jax.evals.scores.code import check_samples
+from codea1_jax.common.words import audit_line
+from codea1_jax.evals.benchmark import Benchmark
+from codea1_jax.evals.code import check_samples
+from codea1_jax.evals.journal import Progress
 from sandbox import Judge, VerdictStatus
 
 _FIRST = "next(iter((*args, *named.values())), None)"
@@ -26,25 +29,35 @@ TRIVIAL: Mapping[str, tuple[str, ...]] = {
 }
 
 
-@dataclass(frozen=True)
-class Audited:
-    """A problem and the trivial programs, by their names, that pass its whole check."""
+def audit(benchmark: Benchmark, judge: Judge, progress: Progress) -> dict[str, Any]:
+    """How many problems of each benchmark were audited, and how many of them pass a trivial program; and which, by id.
 
-    task_id: str
-    source: str
-    passing: tuple[str, ...]
-
-
-def audit(benchmark: Benchmark, judge: Judge, progress: Callable[[int, int], None]) -> Iterator[Audited]:
-    """Every sound problem in order. Raises SandboxError if the judge fails."""
+    Only sound problems are. Raises SandboxError if the judge fails.
+    """
+    audited: Counter[str] = Counter()
+    passed: dict[str, list[str]] = {}
+    unsafe: Counter[str] = Counter()
     drawn = ((problem, trivial_programs(problem.entry_point)) for problem in benchmark.problems)
     progress(0, len(benchmark.problems))
     for done, result in enumerate(check_samples(benchmark, drawn, judge), start=1):
         statuses = zip(TRIVIAL, result.statuses, strict=True)
-        yield Audited(
-            result.task_id, result.source, tuple(name for name, status in statuses if status == VerdictStatus.PASSED)
-        )
+        audited[result.source] += 1
+        if passing := [name for name, status in statuses if status == VerdictStatus.PASSED]:
+            passed[result.task_id] = passing
+            unsafe[result.source] += 1
         progress(done, len(benchmark.problems))
+    return {
+        "audited": {
+            source: {"problems": count, "passed_by_trivial": unsafe[source]} for source, count in audited.items()
+        },
+        "passed_by_trivial": passed,
+    }
+
+
+def audit_lines(audited: Mapping[str, Mapping[str, int]], passed: Mapping[str, Sequence[str]]) -> list[str]:
+    """The same for people."""
+    lines = [f"passed by a program that solves nothing: {task}: {', '.join(names)}" for task, names in passed.items()]
+    return lines + [audit_line(source, figures) for source, figures in audited.items()]
 
 
 def trivial_programs(entry_point: str) -> tuple[str, ...]:

@@ -1,0 +1,139 @@
+"""Test-time collaboration: of N programs of one model, take the one that passes the most tests of another.
+
+Nothing of the problem but its question is used to choose: a test counts with the answer that it states, right or wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from codea1_jax.evals.benchmark import Benchmark
+from codea1_jax.evals.code import SAMPLES_FILE, evaluate_code
+from codea1_jax.evals.journal import RESULTS_FILE, Journal, Progress
+from codea1_jax.evals.metrics import estimate
+from codea1_jax.evals.requests import suite_request
+from codea1_jax.evals.rounds import spelled
+from codea1_jax.evals.samples import sample_line
+from codea1_jax.game.judging import PendingOutcomes, StatedAnswers, submit_calls
+from codea1_jax.game.parsing import suite_in
+from codea1_jax.game.players import Player
+from data_pipeline import Problem
+from data_pipeline.imports import with_imports
+from sandbox import Judge, Outcome, SuiteTest, VerdictStatus
+
+SUITES_FILE = "suites.jsonl"
+CHOICES_FILE = "choices.jsonl"
+
+# By problem id and the index of the program that the Test LLM was shown.
+Suites = dict[tuple[str, int], Sequence[SuiteTest]]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which program was taken, by how many of the tests each passes."""
+
+    task_id: str
+    tests: int
+    passes: tuple[int, ...]
+
+    @property
+    def chosen(self) -> int:
+        """The index of the program that passes most; of several the first."""
+        return self.passes.index(max(self.passes))
+
+
+class PendingChoice:
+    """A problem's programs and the tests written for them, already submitted; equal programs are run once."""
+
+    def __init__(
+        self, judge: Judge, problem: Problem, programs: Sequence[str], suites: Sequence[Sequence[SuiteTest]]
+    ) -> None:
+        self._problem, self._programs = problem, programs
+        self._tests = tuple(dict.fromkeys(test for suite in suites for test in suite))
+        calls = [test.call for test in self._tests]
+        self._stated = StatedAnswers(judge, [test.stated for test in self._tests])
+        self._pending: Mapping[str, PendingOutcomes] = {
+            program: submit_calls(judge, with_imports(program, problem), calls, problem.entry_point)
+            for program in dict.fromkeys(programs)
+        }
+
+    def result(self) -> Choice:
+        """Waits for the last answer. Raises SandboxError if the judge fails."""
+        stated = self._stated.result()
+        passes = {program: self._passes(a.result().by_call, stated) for program, a in self._pending.items()}
+        return Choice(self._problem.id, len(self._tests), tuple(passes[program] for program in self._programs))
+
+    def _passes(self, outcomes: Mapping[str, Outcome], stated: Mapping[str, str | None]) -> int:
+        pairs = ((outcomes[test.call].value, stated[test.stated]) for test in self._tests)
+        same = self._problem.tolerance.same
+        return sum(value is not None and answer is not None and same(value, answer) for value, answer in pairs)
+
+
+def evaluate_collaboration(
+    benchmark: Benchmark,
+    coder: Player,
+    tester: Player,
+    samples: int,
+    judge: Judge,
+    journal: Journal,
+    progress: Progress,
+) -> dict[str, Any]:
+    """`codea1 eval collaboration`: as `evaluate_code`, and `best_of_n`, the share of problems whose choice is correct.
+
+    Raises SandboxError if the judge fails, and what the players raise.
+    """
+    alone = evaluate_code(benchmark, coder, samples, judge, journal, progress)
+    programs = _programs(benchmark.problems, journal)
+    suites = _suites(programs, tester, journal)
+
+    def choose(done: Collection[str]) -> Iterator[Choice]:
+        pending = [
+            PendingChoice(judge, problem, written, [suites[problem.id, i] for i in _distinct(written)])
+            for problem, written in programs.items()
+            if problem.id not in done
+        ]
+        return (choosing.result() for choosing in pending)
+
+    choices = journal.completed(CHOICES_FILE, Choice, choose)
+    statuses = {line["task_id"]: line["statuses"] for line in journal.lines(RESULTS_FILE)}
+    for source, found in alone["benchmarks"].items():
+        chosen = [statuses[p.id][choices[p.id].chosen] for p in programs if p.source == source]
+        solved = [float(status == VerdictStatus.PASSED) for status in chosen]
+        found["best_of_n"] = asdict(estimate([*solved, *[0.0] * (benchmark.sizes[source] - len(solved))]))
+    return alone
+
+
+def _programs(problems: Sequence[Problem], journal: Journal) -> dict[Problem, tuple[str, ...]]:
+    """The samples of every problem that has some."""
+    drawn: dict[str, list[str]] = {}
+    for line in journal.lines(SAMPLES_FILE):
+        drawn.setdefault(line["task_id"], []).append(line["solution"])
+    tasks = {problem: sample_line(problem, "")["task_id"] for problem in problems}
+    return {problem: tuple(drawn[task]) for problem, task in tasks.items() if task in drawn}
+
+
+def _suites(programs: Mapping[Problem, Sequence[str]], tester: Player, journal: Journal) -> Suites:
+    """One suite for every distinct program; what earlier sessions wrote is not asked for again."""
+    entry_points = {problem.id: problem.entry_point for problem in programs}
+    suites: Suites = {}
+    for line in journal.lines(SUITES_FILE):
+        tests = suite_in("\n".join(line["tests"]), entry_points[line["task_id"]]).tests
+        suites[line["task_id"], line["program"]] = tests
+    requests = [
+        suite_request(problem, written[i], number=i)
+        for problem, written in programs.items()
+        for i in _distinct(written)
+        if (problem.id, i) not in suites
+    ]
+    for index, (found,) in tester.suites(requests):
+        problem, number, tests = requests[index].problem.id, requests[index].number, found.suite.tests
+        journal.add(SUITES_FILE, [{"task_id": problem, "program": number, "tests": [spelled(t) for t in tests]}])
+        suites[problem, number] = tests
+    return suites
+
+
+def _distinct(programs: Sequence[str]) -> list[int]:
+    """The index of each different program."""
+    return [i for i, program in enumerate(programs) if programs.index(program) == i]

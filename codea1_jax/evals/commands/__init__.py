@@ -1,1 +1,0 @@
-"""What `codea1 eval` does: resumable evaluations, each in its own folder."""

@@ -1,0 +1,247 @@
+"""UnLeakedTestBench (arXiv 2508.00408): in each of five rounds one more test is asked for a function that is shown.
+
+A round's test is the first of the response, in the suite language, whose call is not that of an earlier round; a round
+without one counts as a wrong test. `official` has the benchmark's own form of a test instead.
+
+pass@5 is the share of correct tests among the five, over all functions of the data: those that cannot be judged have
+none. mut@5 is the share of mutants that the correct tests kill, over functions with a correct test; `mut_at_5_all` is
+over all functions. Both are ours: the benchmark's scripts and the paper's authors (`paper`) count a function only if
+all its tests pass. Mul is pass@5 · mut@5 / 100; coverage that of all five tests, right or wrong.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, TypeVar
+
+from codea1_jax.evals.coverage import PendingCoverage
+from codea1_jax.evals.journal import RESULTS_FILE, Journal, Progress
+from codea1_jax.evals.metrics import Estimate, estimate, estimate_mul
+from codea1_jax.evals.mutants import Mutant, make_mutants
+from codea1_jax.evals.requests import next_test_request
+from codea1_jax.game.judging import StatedAnswers, submit_calls
+from codea1_jax.game.parsing import suite_in
+from codea1_jax.game.players import Player
+from data_pipeline import Problem, unleaked
+from data_pipeline.validate import failures
+from sandbox import Job, Judge, JudgeJob, Limits, SuiteTest, Test, encode_literal, same
+
+T = TypeVar("T")
+
+TESTS_FILE = "tests.jsonl"
+MUTANT_LIMITS = Limits(memory_mb=1024)  # 1 second a call, as the benchmark gives each test
+ROUNDS = 5
+
+WRONG, CORRECT, NONE = "wrong", "correct", "none"
+
+
+@dataclass(frozen=True)
+class FunctionResult:
+    """A function's five tests (empty where a round gave none), how each ended, and what they did together.
+
+    lines, branches: the shares that the tests run, 0 to 1; None where coverage is not measured.
+    """
+
+    task_id: str
+    tests: tuple[str, ...]
+    outcomes: tuple[str, ...]
+    mutants: int
+    killed: int
+    lines: float | None = None
+    branches: float | None = None
+
+    @property
+    def right(self) -> float:
+        """The share of correct tests among the rounds."""
+        return self.outcomes.count(CORRECT) / ROUNDS
+
+    @property
+    def kill_rate(self) -> float | None:
+        """The share of mutants that the correct tests kill; None without mutants."""
+        return self.killed / self.mutants if self.mutants else None
+
+
+def choose(tests: Iterable[SuiteTest], before: Iterable[SuiteTest | None]) -> SuiteTest | None:
+    """The first test whose call is new."""
+    known = {test.call for test in before if test}
+    return next((test for test in tests if test.call not in known), None)
+
+
+def spelled(test: SuiteTest) -> str:
+    """The test as a line of Python."""
+    return f"assert {test.call} == {test.stated}"
+
+
+def answered(judge: Judge, problem: Problem, tests: Sequence[SuiteTest]) -> list[SuiteTest]:
+    """The tests with the answers of the problem's own solution, each call once.
+
+    Leaves out calls whose answer cannot be written as a literal: they raise, or
+    return nothing plain, a nan or a very long value.
+    Raises SandboxError if the judge fails.
+    """
+    calls = [test.call for test in tests]
+    outcomes = submit_calls(judge, problem.preamble + problem.solution, calls, problem.entry_point).result().by_call
+    values = {call: outcome.value for call, outcome in outcomes.items()}
+    return [SuiteTest(call, v) for call, v in values.items() if v is not None and encode_literal(v) == v]
+
+
+def holding(judge: Judge, problem: Problem, tests: Sequence[SuiteTest]) -> dict[SuiteTest, Test]:
+    """Those tests whose stated answer the problem's own solution gives. Raises SandboxError if the judge fails."""
+    function = problem.preamble + problem.solution
+    answers = submit_calls(judge, function, [test.call for test in tests], problem.entry_point)
+    stated = StatedAnswers(judge, [test.stated for test in tests]).result()
+    values = {call: outcome.value for call, outcome in answers.result().by_call.items()}
+    found = {}
+    for test in tests:
+        value, answer = values[test.call], stated[test.stated]
+        if value is not None and answer is not None and same(value, answer):
+            found[test] = Test(test.call, value)
+    return found
+
+
+def submit_mutants(
+    judge: Judge, problem: Problem, mutants: Sequence[Mutant], tests: Sequence[Test]
+) -> Callable[[], tuple[bool, ...]]:
+    """Submits tests, which hold under the function itself, on every mutant; what is returned waits for who is killed.
+
+    A mutant is killed if a test fails on it, raises, or runs out of time, or if the mutant does not even load: whatever
+    makes the test command of cosmic-ray end with an error. No test kills nothing. SandboxError if the judge fails.
+    """
+    programs = [problem.preamble + mutant.program for mutant in mutants]
+    jobs = [JudgeJob(program, tuple(tests), MUTANT_LIMITS, problem.entry_point) for program in programs if tests]
+    runs = [judge.submit_judge(job) for job in jobs]
+
+    def result() -> tuple[bool, ...]:
+        killed = [not all(verdict.passed for verdict in run.result().tests) for run in runs]
+        return tuple(killed or [False] * len(mutants))
+
+    return result
+
+
+def _submit(
+    judge: Judge, problem: Problem, tests: Sequence[SuiteTest | None], mutants: Sequence[Mutant]
+) -> Callable[[], FunctionResult]:
+    """Submits all jobs of one function; what is returned waits for the last of them."""
+    given = [test for test in tests if test]
+    pending = PendingCoverage(judge, problem.solution, [test.call for test in given], problem.preamble)
+    correct = holding(judge, problem, given)
+    kills = submit_mutants(judge, problem, mutants, tuple(correct.values()))
+
+    def result() -> FunctionResult:
+        killed, coverage = kills(), pending.result()
+        return FunctionResult(
+            task_id=problem.id,
+            tests=tuple(spelled(test) if test else "" for test in tests),
+            outcomes=tuple((CORRECT if test in correct else WRONG) if test else NONE for test in tests),
+            mutants=len(killed),
+            killed=sum(killed),
+            lines=coverage.lines,
+            branches=coverage.branches,
+        )
+
+    return result
+
+
+def score(
+    written: Mapping[Problem, Sequence[SuiteTest | None]], mutants: Mapping[Problem, Sequence[Mutant]], judge: Judge
+) -> Iterator[FunctionResult]:
+    """Judges every function's tests; results in order. Raises SandboxError if the judge fails."""
+    submitted = (_submit(judge, problem, tests, mutants[problem]) for problem, tests in written.items())
+    return (result() for result in ahead(submitted, 2))
+
+
+def ahead(items: Iterable[T], most: int, size: Callable[[T], int] = lambda _: 1) -> Iterator[T]:
+    """The items, taken early, to keep the judge busy: up to `most` of what `size` counts wait here, or one item."""
+    waiting, held = deque[T](), 0
+    for item in items:
+        waiting.append(item)
+        held += size(item)
+        while held > most and len(waiting) > 1:
+            held -= size(waiting[0])
+            yield waiting.popleft()
+    yield from waiting
+
+
+def metrics_of(results: Sequence[FunctionResult], unjudged: int = 0) -> dict[str, Estimate]:
+    """The figures in percent; nothing of no results. `unjudged` functions have no correct test and kill no mutant.
+
+    Functions without mutants count for no mut@5 and no Mul.
+    """
+    if not results:
+        return {}
+    absent = [0.0] * unjudged
+    right = [result.right for result in results]
+    killed = [result.kill_rate for result in results]
+    by_tests = [rate if share else None for share, rate in zip(right, killed, strict=True)]
+    found = {"pass_at_5": estimate([*right, *absent])}
+    if any(rate is not None for rate in killed):
+        found |= {
+            "mut_at_5": estimate([*by_tests, *[None] * unjudged]),
+            "mul": estimate_mul([*right, *absent], [*by_tests, *[None] * unjudged]),
+            "mut_at_5_all": estimate([*killed, *absent]),
+        }
+    if unjudged:
+        found |= {"pass_at_5_sound": estimate(right)}
+    covered = [(result.lines, result.branches) for result in results]
+    lines, branches = [line for line, _ in covered if line is not None], [b for _, b in covered if b is not None]
+    return found | ({"line_coverage": estimate(lines), "branch_coverage": estimate(branches)} if lines else {})
+
+
+def evaluate_tests(
+    problems: Sequence[Problem], player: Player, judge: Judge, journal: Journal, progress: Progress
+) -> dict[str, Any]:
+    """`codea1 eval tests`: figures over functions, and why some cannot be judged.
+
+    Those are the ones that do not load, fail their tests or do not mutate. Raises SandboxError if the judge fails,
+    UserError where cosmic-ray or coverage.py is missing, and what the player raises.
+    """
+    sound, unsound = sound_functions(problems, judge)
+
+    def ask(asked: Sequence[Problem], texts: Mapping[Problem, Sequence[str]]) -> Iterator[tuple[Problem, str]]:
+        requests = [next_test_request(p, [text for text in texts[p] if text], len(texts[p])) for p in asked]
+        for i, suites in player.suites(requests):
+            before = [_test(text, asked[i]) for text in texts[asked[i]]]
+            test = choose((test for each in suites for test in each.suite.tests), before)
+            yield asked[i], spelled(test) if test else ""
+
+    written = journal.rounds(TESTS_FILE, "test", tuple(sound), ROUNDS, ask)
+
+    def judged(done: Collection[str]) -> Iterator[FunctionResult]:
+        tests = {p: [_test(text, p) for text in texts] for p, texts in written.items() if p.id not in done}
+        return score(tests, sound, judge)
+
+    results = journal.completed(RESULTS_FILE, FunctionResult, judged, lambda done: progress(done, len(sound)))
+    return figures([results[problem.id] for problem in sound], unsound)
+
+
+def _test(text: str, problem: Problem) -> SuiteTest | None:
+    return next(iter(suite_in(text, problem.entry_point).tests), None)
+
+
+def figures(results: Sequence[FunctionResult], unsound: Mapping[str, str]) -> dict[str, Any]:
+    """What a command reports of the results and of the functions that could not be judged."""
+    found = {name: asdict(value) for name, value in metrics_of(results, len(unsound)).items()}
+    counts = {"problems": len(results) + len(unsound), "sound": len(results)}
+    return {"benchmarks": {"tests": counts | found}, "unsound": unsound}
+
+
+def sound_functions(
+    problems: Sequence[Problem], judge: Judge
+) -> tuple[dict[Problem, tuple[Mutant, ...]], dict[str, str]]:
+    """The mutants of every function that can be judged, and by id why the others cannot."""
+    runs = judge.execute([Job(problem.preamble + problem.solution) for problem in problems])
+    unsound = {
+        problem.id: f"does not execute: {run.loaded.status} {run.loaded.detail}".strip()
+        for problem, run in zip(problems, runs, strict=True)
+        if not run.valid
+    }
+    # UnLeakedTestBench's own tests are often wrong, its functions are right by definition.
+    tested = [p for p in problems if p.source != unleaked.DATASET.name and p.golden_tests and p.id not in unsound]
+    reasons = zip(tested, failures(tested, judge), strict=True)
+    unsound |= {problem.id: reason for problem, reason in reasons if reason is not None}
+    sound = [problem for problem in problems if problem.id not in unsound]
+    made = dict(zip(sound, make_mutants([problem.solution for problem in sound]), strict=True))
+    unsound |= {problem.id: mutants for problem, mutants in made.items() if isinstance(mutants, str)}
+    return {problem: mutants for problem, mutants in made.items() if not isinstance(mutants, str)}, unsound

@@ -1,0 +1,129 @@
+"""Samples that others have written, as a player: from files of the form that evalplus and bigcodebench write and read.
+
+A line is a JSON object with `task_id` and either `solution`, a whole program, or `completion`, which continues the
+question; for tests, `tests`, a list of them. Case does not distinguish task ids: MBPP/2 is evalplus' Mbpp/2.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from codea1_jax.common.errors import UserError
+from codea1_jax.game.parsing import Suite, suite_in
+from codea1_jax.game.players import (
+    ConversationRequest,
+    ProgramRequest,
+    Response,
+    SuiteRequest,
+    WrittenProgram,
+    WrittenSuite,
+)
+from data_pipeline import Problem
+from data_pipeline.golden import plain_golden_tests
+from data_pipeline.row import BadRow, Row
+from data_pipeline.rows import read_rows, text, texts
+
+
+@dataclass(frozen=True)
+class RecordedPlayer:
+    """Samples by problem id, however many are requested. A problem without any gets none.
+
+    The n-th test of a record answers the n-th request for one more test, or test function; where there is none, the
+    response is empty. A request for a suite gets all of them.
+    """
+
+    programs_of: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    tests_of: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def programs(self, requests: Sequence[ProgramRequest]) -> Iterator[tuple[int, tuple[WrittenProgram, ...]]]:
+        """The recorded programs as they are: they are not extracted from responses."""
+        for i, request in enumerate(requests):
+            recorded = self.programs_of.get(request.problem.id, ())
+            yield i, tuple(WrittenProgram(Response(program), program) for program in recorded)
+
+    def suites(self, requests: Sequence[SuiteRequest]) -> Iterator[tuple[int, tuple[WrittenSuite, ...]]]:
+        """One suite for each request."""
+        for i, request in enumerate(requests):
+            recorded = self.tests_of.get(request.problem.id, ())
+            texts = recorded if request.known is None else recorded[request.number : request.number + 1]
+            # Each text by itself: one that does not parse costs no other.
+            suites = [suite_in(text, request.problem.entry_point, request.rules) for text in texts]
+            suite = Suite(
+                tuple(test for each in suites for test in each.tests),
+                tuple(rejected for each in suites for rejected in each.rejected),
+            )
+            yield i, (WrittenSuite(Response("\n".join(texts)), suite),)
+
+    def test_functions(self, requests: Sequence[ConversationRequest]) -> Iterator[tuple[int, tuple[Response, ...]]]:
+        """The next recorded text of each problem; bare asserts become a test function."""
+        for i, request in enumerate(requests):
+            recorded = self.tests_of.get(request.problem.id, ())
+            (text,) = recorded[len(request.earlier) : len(request.earlier) + 1] or ("",)
+            if text.startswith("assert "):
+                text = f"def test():\n{textwrap.indent(text, '    ')}"
+            yield i, (Response(text),)
+
+
+# How a file is read for problems: what it records, and its tasks that are none of them.
+ReadSamples = Callable[[str, Sequence[Problem]], tuple[RecordedPlayer, tuple[str, ...]]]
+
+
+def read_programs(path: str | Path, problems: Sequence[Problem]) -> tuple[RecordedPlayer, tuple[str, ...]]:
+    """The programs of a file, and its tasks that are none of the problems.
+
+    Raises ValueError naming the first line that is not a sample.
+    """
+    found, unknown = _read(path, problems, _programs)
+    return RecordedPlayer(programs_of=found), unknown
+
+
+def read_tests(path: str | Path, problems: Sequence[Problem]) -> tuple[RecordedPlayer, tuple[str, ...]]:
+    """The tests of a file, as `read_programs`."""
+    found, unknown = _read(path, problems, lambda row, problem: texts(row, "tests"))
+    return RecordedPlayer(tests_of=found), unknown
+
+
+def references(problems: Sequence[Problem]) -> RecordedPlayer:
+    """The data's own solutions and tests."""
+    return RecordedPlayer(
+        programs_of={problem.id: (problem.solution,) for problem in problems},
+        tests_of={p.id: tuple(p.check.splitlines()) if p.source == "ult" else plain_golden_tests(p) for p in problems},
+    )
+
+
+def sample_line(problem: Problem, program: str) -> dict[str, Any]:
+    """A program as a line of a samples file."""
+    return {"task_id": problem.id.replace("MBPP/", "Mbpp/"), "solution": program}
+
+
+def _programs(row: Row, problem: Problem) -> tuple[str, ...]:
+    if isinstance(row.get("solution"), str):
+        return (row["solution"],)
+    if isinstance(row.get("completion"), str):
+        return (problem.question + row["completion"],)
+    raise BadRow("no solution or completion")
+
+
+def _read(
+    path: str | Path, problems: Sequence[Problem], read: Callable[[Row, Problem], tuple[str, ...]]
+) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
+    by_id = {problem.id.lower(): problem for problem in problems}
+    found: dict[str, list[str]] = {}
+    unknown: dict[str, None] = {}
+    for number, row in enumerate(read_rows(path), start=1):
+        try:
+            if isinstance(row, BadRow):
+                raise row
+            task = text(row, "task_id")
+            problem = by_id.get(task.lower())
+            if problem is None:
+                unknown[task] = None
+            else:
+                found.setdefault(problem.id, []).extend(read(row, problem))
+        except BadRow as error:
+            raise UserError(f"{path}, line {number}: {error}") from None
+    return {name: tuple(samples) for name, samples in found.items()}, tuple(unknown)

@@ -1,1 +1,0 @@
-"""Metrics of programs and tests, judged in the sandbox."""
