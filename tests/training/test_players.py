@@ -70,7 +70,7 @@ def test_a_model_computes_in_the_type_that_is_asked_for(directory):
     player = make_player(str(directory), "code", None, "", SAMPLING, seed=3, dtype="float16")
     assert {leaf.dtype for leaf in jax.tree.leaves(player.sample.__self__._params)} == {jnp.dtype("float16")}
     assert player.sample.__self__._policy.model.dtype == jnp.dtype("float16")
-    with pytest.raises(UserError, match="http://127.0.0.1:1 computes in a dtype of its own"):
+    with pytest.raises(UserError, match=r"http://127.0.0.1:1 computes in a dtype of its own"):
         make_player("http://127.0.0.1:1", "code", "m", "", SAMPLING, seed=3, dtype="float16")
 
 
