@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: demo selftest first-light test test-all test-rows test-cuda test-cuda-all drills images lock bench-sandbox bench-rollout bench-host bench-cycles bench-off-policy rehearse-all lint venv docs docs-links notices screenshot lab-pictures wheel clean
+.PHONY: demo selftest first-light test test-all test-rows test-cuda test-cuda-all drills images lock bench-sandbox bench-rollout bench-host rehearse-all lint venv docs docs-links notices screenshot lab-pictures wheel clean
 
 # --- environments: .venv/base is a marker of what is installed ------------------------------------
 
@@ -87,12 +87,6 @@ bench-rollout: .venv/base
 
 bench-serve: .venv/dev
 	$(BIN)/python benches/bench_serve.py
-
-bench-off-policy: .venv/base
-	$(BIN)/python benches/bench_off_policy.py
-
-bench-cycles: .venv/dev
-	$(BIN)/python benches/bench_cycles.py
 
 bench-host: .venv/dev
 	$(BIN)/python benches/bench_host.py

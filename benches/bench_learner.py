@@ -7,19 +7,11 @@ after the environments are made.
 """
 
 import json
-import statistics
-import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
-import jax
 import numpy as np
-from bench_model import SHAPE
-from contenders import Contender, environment
-
-from codea1_jax.models.qwen2 import Qwen2, init_params
-from codea1_jax.models.weights import save_params
+from harness import SHAPE, contenders, finish, save_model, speedups, table, take_turns
 
 PROMPTS, SAMPLES, SHORTEST, LONGEST = 4, 8, 32, 320
 EOS, FIRST = 1, 2  # the least token id that means nothing
@@ -27,7 +19,6 @@ TURNS = 3
 # Prompt tokens, and with whom they are compared, by what the ratios' names begin with. tunix was killed in the second
 # case, having taken 22 GB.
 CASES = {"": (64, ("trl", "tunix")), "shared_prompts_": (512, ("trl",))}
-PEERS = {"trl": ("torch==2.13.0", "transformers>=5,<6", "trl==1.16.0"), "tunix": ("google-tunix==0.1.7", "jax==0.10.2")}
 
 
 def workload(prompt_tokens: int) -> list[dict[str, list]]:
@@ -51,45 +42,28 @@ def workload(prompt_tokens: int) -> list[dict[str, list]]:
     ]
 
 
-def compare(prompt_tokens: int, peers: Sequence[str]) -> dict[str, float]:
-    """How often each peer's seconds are ours."""
+def compare(peer: str, groups: list[dict[str, list]]) -> float:
+    """How many times as long as ours the peer takes. One peer: all at once need more memory than a laptop has."""
+    tokens = sum(len(completion) for group in groups for completion in group["completions"])
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder)
-        save_params(directory, init_params(Qwen2(SHAPE), jax.random.key(0)), SHAPE)
-        groups = workload(prompt_tokens)
+        save_model(directory)
         (directory / "workload.json").write_text(json.dumps(groups))
-        tokens = sum(len(completion) for group in groups for completion in group["completions"])
-        print(f"prompts of {prompt_tokens} tokens: {tokens} completion tokens in {PROMPTS * SAMPLES} sequences")
-        return {name: _compare_with(name, directory, tokens) for name in peers}
-
-
-def _compare_with(peer: str, directory: Path, tokens: int) -> float:
-    """One peer and this project in turn: all three at once need more memory than a laptop has."""
-    contenders = {
-        peer: Contender(environment(peer, PEERS[peer]), f"learner_{peer}.py", directory),
-        "ours": Contender(sys.executable, "learner_ours.py", directory),
-    }
-    for contender in contenders.values():
-        contender.ask()  # compiles
-    turns = [{name: contender.ask() for name, contender in contenders.items()} for _ in range(TURNS)]
-    for name, contender in contenders.items():
-        contender.stop()
-        seconds = statistics.median(turn[name]["seconds"] for turn in turns)
-        peak = turns[-1][name]["peak_gb"]
-        print(
-            f"{name:6} {seconds:7.1f} s {tokens / seconds:7.0f} completion tokens/s {peak:6.1f} GB at most", flush=True
-        )
-    # Of each turn by itself, since the machine may be busier in one than in another.
-    return round(statistics.median(turn[peer]["seconds"] / turn["ours"]["seconds"] for turn in turns), 3)
+        with contenders("learner", [peer], directory) as started:
+            take_turns(started, 1)  # compiles
+            turns = take_turns(started, TURNS)
+    print(f"prompts of {len(groups[0]['prompt'])} tokens: {tokens} completion tokens in {PROMPTS * SAMPLES} sequences")
+    print(table(turns, tokens, "completion tokens"), flush=True)
+    return speedups(turns)[peer]
 
 
 def main() -> None:
     ratios = {
-        f"{prefix}{peer}": ratio
+        f"{prefix}{peer}": compare(peer, workload(prompt_tokens))
         for prefix, (prompt_tokens, peers) in CASES.items()
-        for peer, ratio in compare(prompt_tokens, peers).items()
+        for peer in peers
     }
-    print(json.dumps({"bench": "learner", "ratios": ratios}))
+    finish("learner", ratios)
 
 
 if __name__ == "__main__":

@@ -14,15 +14,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-import jax
-from bench_model import SHAPE
+from harness import finish, save_model
 
 from codea1_jax.cli import main as codea1
 from codea1_jax.cli.plan import progress
 from codea1_jax.config import Config, load
-from codea1_jax.models.qwen2 import Qwen2, init_params
 from codea1_jax.models.tokenizer import micro_tokenizer
-from codea1_jax.models.weights import save_params
 from codea1_jax.plan.arithmetic.lengths import read_lengths
 from codea1_jax.plan.calibrate import calibrate
 from codea1_jax.plan.comparison import TIMED
@@ -75,7 +72,7 @@ def _with_sum(parts: dict[str, float]) -> dict[str, float]:
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as model:
-        save_params(Path(model), init_params(Qwen2(SHAPE), jax.random.key(0)), SHAPE)
+        save_model(Path(model))
         micro_tokenizer(micro.WORDS).save(Path(model))
         large = [
             *("model.architecture=null", "warm_start=null", f"model.pretrained={model}", "train.questions=4"),
@@ -85,7 +82,7 @@ def main() -> None:
             "micro": compare("the micro preset", [], steps=20, compared=7),
             "98m": compare("98 million parameters", large, steps=5, compared=3),
         }
-    print(json.dumps({"bench": "plan", "forecast_to_measured": ratios}))
+    finish("plan", ratios)
 
 
 if __name__ == "__main__":

@@ -3,33 +3,19 @@
 Ours against transformers' `generate` and google-tunix's sampler, on the same weights (98M parameters, float32),
 prompts and response lengths. The others run static batches, each until its longest response is done. Every
 contender is a process in its own environment, made under .venv-bench; they play turn by turn. Useful tokens
-are those of the responses asked for. On a machine with CUDA it also prints the share of the memory bandwidth that
-decoding of Qwen2.5 1.5B in bfloat16 reaches at 256 sequences. Ends with one line of JSON.
+are those of the responses asked for. Ends with one line of JSON.
 """
 
 import json
 import math
 import random
-import statistics
-import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
-import jax
-from contenders import Contender, environment
-from rollout_roofline import bandwidth_share
-from rollout_worker import MODEL, WORKLOADS, Workload, read_workloads
+from harness import SHAPE, contenders, finish, save_model, speedups, table, take_turns
+from rollout_worker import MODEL, WORKLOADS, Workload
 
-from codea1_jax.models.config import Qwen2Config
-from codea1_jax.models.qwen2 import Qwen2, init_params
-from codea1_jax.models.weights import save_params
-
-SHAPE = Qwen2Config(32_000, 768, 2048, 12, 12, 2, 64)
-OTHERS = {
-    "transformers": ("torch", ("torch==2.13.0", "transformers>=5,<6")),
-    "tunix": ("tunix", ("google-tunix==0.1.7", "jax==0.10.2")),
-}
+PEERS = ("transformers", "tunix")
 BATCH = 64  # of the others: the largest that made each of them faster
 ROUNDS = {"uniform": 3, "ragged": 1, "long-tailed": 1}
 # Who plays a round before, to compile in. tunix compiles for seconds of the half hour that its long-tailed round takes.
@@ -62,49 +48,21 @@ def make_workloads() -> dict[str, Workload]:
     }
 
 
-def compare(directory: Path) -> dict[str, dict[str, list[dict[str, Any]]]]:
-    """What every contender reported of every round, by workload."""
-    contenders = {"ours": Contender(sys.executable, "rollout_ours.py", directory)} | {
-        name: Contender(environment(folder, packages), f"rollout_{name}.py", directory, BATCH)
-        for name, (folder, packages) in OTHERS.items()
-    }
-    reported: dict[str, dict[str, list[dict[str, Any]]]] = {}
-    for workload, rounds in ROUNDS.items():
-        for name in WARM_UPS[workload]:
-            contenders[name].ask(workload)
-        turns = [{name: contender.ask(workload) for name, contender in contenders.items()} for _ in range(rounds)]
-        reported[workload] = {name: [turn[name] for turn in turns] for name in contenders}
-    for contender in contenders.values():
-        contender.stop()
-    return reported
-
-
 def main() -> None:
-    figures: dict[str, Any] = {"tokens_per_second": {}, "peak_gb": {}}
+    workloads = make_workloads()
     ratios: dict[str, float] = {}
-    with tempfile.TemporaryDirectory() as temporary:
-        directory = Path(temporary)
-        save_params(directory / MODEL, init_params(Qwen2(SHAPE), jax.random.key(0)), SHAPE)
-        (directory / WORKLOADS).write_text(json.dumps({name: vars(w) for name, w in make_workloads().items()}))
-        reported = compare(directory)
-        tokens = {name: workload.tokens for name, workload in read_workloads(directory).items()}
-    print(f"{'workload':14}{'way':14}{'useful tokens/s':>16}{'peak GB':>9}   (median of the rounds; most so far)")
-    for workload, ways in reported.items():
-        speeds = {way: [tokens[workload] / round_["seconds"] for round_ in rounds] for way, rounds in ways.items()}
-        figures["tokens_per_second"][workload] = {way: statistics.median(speed) for way, speed in speeds.items()}
-        figures["peak_gb"][workload] = {way: rounds[-1]["peak_gb"] for way, rounds in ways.items()}
-        for way, speed in figures["tokens_per_second"][workload].items():
-            print(f"{workload:14}{way:14}{speed:16.0f}{figures['peak_gb'][workload][way]:9.1f}")
-        for way in OTHERS:
-            pairs = zip(speeds["ours"], speeds[way], strict=True)
-            ratios[f"{workload}_{way}"] = statistics.median([ours / theirs for ours, theirs in pairs])
-    ragged = reported["ragged"]["ours"][0]
-    figures["prefill_share"] = ragged["prefilled"] / ragged["naive_prefilled"]
-    print(f"ragged: {ragged['prefilled']} prompt tokens prefilled instead of {ragged['naive_prefilled']}")
-    if jax.default_backend() == "gpu":
-        figures["bandwidth_share"] = bandwidth_share()
-        print(f"1.5B, bfloat16, 256 sequences: {figures['bandwidth_share']:.0%} of the measured memory bandwidth")
-    print(json.dumps({"bench": "rollout", "ratios": ratios, **figures}))
+    with tempfile.TemporaryDirectory() as folder:
+        directory = Path(folder)
+        save_model(directory / MODEL)
+        (directory / WORKLOADS).write_text(json.dumps({name: vars(workload) for name, workload in workloads.items()}))
+        with contenders("rollout", PEERS, directory, BATCH) as started:
+            for workload, rounds in ROUNDS.items():
+                for name in WARM_UPS[workload]:
+                    started[name].ask(workload)
+                turns = take_turns(started, rounds, lambda contender, workload=workload: contender.ask(workload))
+                ratios |= {f"{workload}_{peer}": ratio for peer, ratio in speedups(turns).items()}
+                print(f"{workload}:", table(turns, workloads[workload].tokens, "useful tokens"), sep="\n", flush=True)
+    finish("rollout", ratios)
 
 
 if __name__ == "__main__":

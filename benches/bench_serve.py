@@ -28,24 +28,18 @@ from string import ascii_letters
 from typing import Any
 
 import aiohttp
-import jax
-from bench_model import SHAPE
-from bench_rollout import OTHERS
 from contenders import environment
+from harness import PACKAGES, SHAPE, finish, save_model
 from tokenizers import Tokenizer, decoders, pre_tokenizers
 from tokenizers.models import BPE
 from transformers import PreTrainedTokenizerFast
-
-from codea1_jax.models.qwen2 import Qwen2, init_params
-from codea1_jax.models.weights import save_params
 
 CLIENTS = 256
 STARTED_WITHIN = 300.0  # seconds
 ANSWERED_WITHIN = 3600.0
 SLOTS = 64  # rows of ours, as the batches of the others in bench_rollout
-FOLDER, PACKAGES = OTHERS["transformers"]
 END = "<|endoftext|>"
-SERVING = (*PACKAGES, "transformers[serving]>=5,<6")
+SERVING = (*PACKAGES["transformers"], "transformers[serving]>=5,<6")
 
 
 class ServerError(Exception):
@@ -82,9 +76,8 @@ def make_orders(leaving: float = 0.0) -> list[Order]:
     return [order() for _ in range(CLIENTS)]
 
 
-def save_model(directory: Path) -> None:
-    """Random weights, and a tokenizer of as many words, to which every letter is a token."""
-    save_params(directory, init_params(Qwen2(SHAPE), jax.random.key(0)), SHAPE)
+def save_tokenizer(directory: Path) -> None:
+    """A tokenizer of as many words as the model has, to which every letter is a token."""
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     words = [END, *letters, *(f"w{number}" for number in range(SHAPE.vocab_size - 1 - len(letters)))]
     bytes_ = Tokenizer(BPE({word: number for number, word in enumerate(words)}, []))
@@ -183,12 +176,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         model = Path(temporary) / "model"
         save_model(model)
+        save_tokenizer(model)
         port, program = free_port(), Path(sys.executable).with_name("codea1")
         sizes = ("--slots", SLOTS, "--prompt-tokens", 128, "--response-tokens", 120)
         with serving((program, "serve", model, *sizes, "--port", port, "--grpc-port", free_port()), port) as address:
             play(address, model.name)  # compiles for every number of prompts and rows
             figures["ours"] = play(address, model.name) | play_with_leavers(address, model.name)
-        theirs = environment(FOLDER, SERVING).with_name("transformers")
+        theirs = environment("transformers", SERVING).with_name("transformers")
         for way, option in {"transformers": (), "continuous batching": ("--continuous-batching",)}.items():
             port = free_port()
             asked = ("--host", "127.0.0.1", "--port", port, "--device", "cpu", "--dtype", "float32")
@@ -209,7 +203,7 @@ def main() -> None:
     print(f"{left} of {CLIENTS} clients left; {short} of the answers to others are shorter than asked for")
     speeds = {way: found["tokens_per_second"] for way, found in figures.items() if "failed" not in found}
     ratios = {way: ours["tokens_per_second"] / speed for way, speed in speeds.items() if way != "ours"}
-    print(json.dumps({"bench": "serve", "ratios": ratios, **figures}))
+    finish("serve", ratios, **figures)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import torch
 from rollout_worker import MODEL, Workload, answer
@@ -15,7 +14,7 @@ def main() -> None:
     directory, size = Path(sys.argv[1]), int(sys.argv[2])
     model = Qwen2ForCausalLM.from_pretrained(directory / MODEL, dtype=torch.float32).eval()
 
-    def play(workload: Workload) -> dict[str, Any]:
+    def play(workload: Workload) -> None:
         for prompts, steps in workload.static_batches(size):
             longest = max(map(len, prompts))
             tokens = torch.tensor([[PAD] * (longest - len(p)) + p for p in prompts])
@@ -31,7 +30,6 @@ def main() -> None:
                 pad_token_id=PAD,
             )
             assert out.shape == (len(prompts), longest + steps)
-        return {}
 
     answer(directory, play)
 

@@ -6,7 +6,6 @@ Its cache is as long as the workload needs: its attention scans all of it, so a 
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 from rollout_worker import MODEL, Workload, answer
 from tunix.generate.sampler import CacheConfig, Sampler
@@ -63,7 +62,7 @@ def main() -> None:
             samplers[columns] = Sampler(model, Numbers(), cache)
         return samplers[columns]
 
-    def play(workload: Workload) -> dict[str, Any]:
+    def play(workload: Workload) -> None:
         longest = max(map(len, workload.prompts))
         steps = max(map(max, workload.lengths))
         for prompts, needed in workload.static_batches(size):
@@ -76,7 +75,6 @@ def main() -> None:
                 eos_tokens=[NEVER],
             )
             assert {len(tokens) for tokens in out.tokens} == {needed}
-        return {}
 
     answer(directory, play)
 

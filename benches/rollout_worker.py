@@ -9,9 +9,8 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from contenders import REPORTED, turns
+from contenders import turns
 
 MODEL, WORKLOADS = "model", "workloads.json"
 
@@ -36,12 +35,8 @@ class Workload:
             yield [prompt for prompt, _ in batch], max(length for _, length in batch)
 
 
-def read_workloads(directory: Path) -> dict[str, Workload]:
-    return {name: Workload(**fields) for name, fields in json.loads((directory / WORKLOADS).read_text()).items()}
-
-
-def answer(directory: Path, play: Callable[[Workload], dict[str, Any]]) -> None:
-    """Plays the workload that each turn names, and prints what `play` returns."""
-    workloads = read_workloads(directory)
+def answer(directory: Path, play: Callable[[Workload], object]) -> None:
+    """Plays the workload that each turn names."""
+    workloads = {name: Workload(**fields) for name, fields in json.loads((directory / WORKLOADS).read_text()).items()}
     for name in turns():
-        REPORTED.update(play(workloads[name]))
+        play(workloads[name])

@@ -35,7 +35,7 @@ EFFICIENCY = {
 }
 
 # Cycles in which a TPU's flash kernels compute a tile of 512 x 512 places for a head of 128 numbers, by libtpu's final
-# schedule, a bundle taken as a cycle (`make bench-cycles`): forward, the gradient of the queries, that of the keys and
+# schedule, a bundle taken as a cycle (docs/planning.md): forward, the gradient of the queries, that of the keys and
 # values. Of a tile that is masked and not on the diagonal; without a mask it takes up to 15% less, on the diagonal up
 # to 22% more.
 TILE_HEAD_DIM = 128
