@@ -1,42 +1,45 @@
-"""Checks before anything is billed. Each is a few commands, and a verdict on the answer of the last one."""
+"""Checks before anything is billed. Each is a command, and a verdict on its answer."""
 
 from __future__ import annotations
 
 import json
-import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import partial
 
-from codea1_jax.devices.chips import find_hardware
-from codea1_jax.training.sources import Source
-from data_pipeline.storage import BUCKET
 from launch.hardware import Slice
-from launch.job import Job
+from launch.job import Job, codea1
 from launch.shell import Answer, Command, Refused, ask
+
+PLAN_SECONDS = 3600  # a large preset has many programs to compile
+REHEARSAL_SECONDS = 7200  # it takes minutes; each of its stages has its own limit
 
 # Multi-regions, and the prefix of the regions in them. Dual-regions have other names, and are not checked.
 _MULTI_REGIONS = {"us": "us-", "eu": "europe-", "asia": "asia-"}
 
 
+def succeeds(answer: Answer) -> str | None:
+    """The verdict of a command that has to succeed."""
+    return None if answer.code == 0 else answer.reason
+
+
 @dataclass(frozen=True)
 class Check:
-    """`verdict` takes the answer of the last command, or of the first that fails: why it is a problem, or None.
+    """`verdict` takes the command's answer: why it is a problem, or None.
 
     finding: from the answer of a check that is passed, what is worth knowing.
     """
 
     name: str
-    commands: tuple[Command, ...]
-    verdict: Callable[[Answer], str | None]
+    command: Command
+    verdict: Callable[[Answer], str | None] = succeeds
     finding: Callable[[Answer], str] = lambda _answer: ""
 
 
 def perform(checks: Sequence[Check], skip: Collection[str]) -> None:
     """Performs all checks and prints their results. Raises Refused if one fails, or if `skip` has an unknown name."""
-    names = dict.fromkeys(check.name for check in checks)
-    unknown = set(skip) - names.keys()
+    names = [check.name for check in checks]
+    unknown = set(skip).difference(names)
     if unknown:
         raise Refused(f"--skip {unknown.pop()}: the checks are {', '.join(names)}")
     failed = []
@@ -44,32 +47,32 @@ def perform(checks: Sequence[Check], skip: Collection[str]) -> None:
         if check.name in skip:
             print(f"skip {check.name}", file=sys.stderr)
             continue
-        answer = _last_answer(check.commands)
+        answer = ask(check.command)
         reason = check.verdict(answer)
         line = f"ok   {check.name} {check.finding(answer)}" if reason is None else f"FAIL {check.name}: {reason}"
         print(line.rstrip(), file=sys.stderr, flush=True)
         failed += [] if reason is None else [check.name]
     if failed:
-        why = ", ".join(dict.fromkeys(failed))
-        raise Refused(f"refused by {why}; nothing was started (--skip NAME skips a check)")
+        raise Refused(f"refused by {', '.join(failed)}; nothing was started (--skip NAME skips a check)")
 
 
-def _last_answer(commands: Sequence[Command]) -> Answer:
-    for command in commands:
-        answer = ask(command)
-        if answer.code != 0:
-            break
-    return answer
-
-
-def _unless(fix: str) -> Callable[[Answer], str | None]:
-    """The verdict of a command that has to succeed."""
+def or_fix(fix: str) -> Callable[[Answer], str | None]:
+    """The verdict of a command that has to succeed, with what to do where it does not."""
     return lambda answer: None if answer.code == 0 else f"{answer.reason}; {fix}"
+
+
+def reports(stream: str) -> Callable[[Answer], str | None]:
+    """The verdict of a command that prints its own checks, there, each that fails as "FAIL NAME: REASON"."""
+
+    def verdict(answer: Answer) -> str | None:
+        failed = [line for line in getattr(answer, stream).splitlines() if line.startswith("FAIL ")]
+        return None if answer.code == 0 else (failed[0].removeprefix("FAIL ") if failed else answer.reason)
+
+    return verdict
 
 
 def tree() -> Check:
     """The tree has no uncommitted changes, because workers get the last commit."""
-    command = Command(("git", "status", "--porcelain", "--untracked-files=no"))
 
     def verdict(answer: Answer) -> str | None:
         if answer.code != 0:
@@ -78,84 +81,39 @@ def tree() -> Check:
             return None
         return f"uncommitted changes would not reach the workers ({answer.out.split()[1]}, ...); commit them"
 
-    return Check("tree", (command,), verdict)
+    return Check("tree", Command(("git", "status", "--porcelain", "--untracked-files=no")), verdict)
 
 
-def data(sources: Iterable[Source]) -> tuple[Check, ...]:
-    """All questions exist."""
-    return tuple(Check("data", (_look_for(source.place),), partial(_missing, source)) for source in sources)
+def training(job: Job, topology: str) -> tuple[Check, ...]:
+    """The run works in small on this machine, with its data, judge and bucket; and it fits one slice, or set of GPUs.
 
-
-def _look_for(place: str) -> Command:
-    if place.startswith(BUCKET):
-        return Command(("gcloud", "storage", "ls", place))
-    return Command(("bash", "-c", 'compgen -G "$1"', "look", place))  # a path, or a pattern
-
-
-def _missing(source: Source, answer: Answer) -> str | None:
-    if answer.code == 0:
-        return None
-    if source.command is None:
-        return f"{source.key}: {source.place}: no such file"
-    return f"{source.key}: {source.place} does not exist; create it: {source.command}"
-
-
-def plan(job: Job, topology: str) -> tuple[Check, ...]:
-    """The run fits the memory of the devices. Without training there is no plan."""
+    Without training there is nothing to rehearse or to plan.
+    """
     if not job.trains:
         return ()
+    saved = () if job.bucket is None else (f"checkpoint.directory={job.folder}/checkpoints",)
+    rehearse = ("rehearse", job.preset, *job.overrides, *saved, "--topology", topology)
+    rehearsal = Command(codea1(*rehearse, "--directory", f"rehearsals/{job.name}"), seconds=REHEARSAL_SECONDS)
+    plan = Command(codea1("plan", job.preset, *job.overrides, "--topology", topology), seconds=PLAN_SECONDS)
 
-    def verdict(answer: Answer) -> str | None:
+    def fits(answer: Answer) -> str | None:
         if answer.code == 1:
             lines = (answer.out.strip() or answer.reason).splitlines()
             conclusion = next((line for line in lines if "does not fit" in line), lines[-1])
             return f"it does not fit {topology} ({conclusion})"
-        return None if answer.code == 0 else answer.reason
+        return succeeds(answer)
 
-    return (Check("plan", (job.plan(topology),), verdict, lambda answer: expected(answer.out, topology, job)),)
+    def hours(answer: Answer) -> str:
+        return next((line for line in answer.out.splitlines() if line.startswith("a run of ")), "")
 
-
-def expected(plan: str, topology: str, job: Job) -> str:
-    """The hours, and with a price the money, that a plan expects of the run; nothing if it does not say."""
-    found = re.search(r"a run of (\d+) steps: ([\d.]+) h expected", plan)
-    if found is None:
-        return ""
-    hardware, hours = find_hardware(topology), float(found[2])
-    chips = hardware.devices // hardware.chip.cores
-    said = f"{found[1]} steps in {hours:g} h on {topology}, by the forecast: {hours * chips:,.0f} chip-hours"
-    if job.slices > 1:
-        return f"{said}; {job.slices} slices are faster"
-    price = job.price_per_hour
-    return said if price is None else f"{said}, about {hours * price:,.0f} at {price:g} per hour"
-
-
-def rehearsal(job: Job, topology: str) -> tuple[Check, ...]:
-    """The run begins, stops, resumes, ends and exports: in small, on this machine."""
-    if not job.trains:
-        return ()
-
-    def verdict(answer: Answer) -> str | None:
-        failed = [line for line in answer.err.splitlines() if line.startswith("FAIL ")]
-        return None if answer.code == 0 else (failed[-1].removeprefix("FAIL ") if failed else answer.reason)
-
-    return (Check("rehearsal", (job.rehearsal(topology),), verdict),)
-
-
-def selftest(job: Job) -> Check:
-    """This machine's devices compute, keep and resume what they should, and about as fast as is forecast."""
-
-    def verdict(answer: Answer) -> str | None:
-        failed = [line for line in answer.out.splitlines() if line.startswith("FAIL ")]
-        return None if answer.code == 0 else (failed[0].removeprefix("FAIL ") if failed else answer.reason)
-
-    return Check("selftest", (job.selftest(),), verdict)
+    return Check("rehearsal", rehearsal, reports("err")), Check("plan", plan, fits, hours)
 
 
 def zone(project: str, zone: str, slice_: Slice) -> Check:
     """The zone offers such slices, and gcloud has access."""
     words = ("gcloud", "compute", "tpus", "accelerator-types", "describe", slice_.accelerator_type)
     command = Command((*words, f"--project={project}", f"--zone={zone}", "--format=value(type)"))
-    return Check("zone", (command,), _unless(f"where it is offered: {' '.join(words[:4])} list --zone=-"))
+    return Check("zone", command, or_fix(f"where it is offered: {' '.join(words[:4])} list --zone=-"))
 
 
 def quota(project: str, zone: str, slice_: Slice, slices: int, spot: bool) -> Check:
@@ -173,7 +131,7 @@ def quota(project: str, zone: str, slice_: Slice, slices: int, spot: bool) -> Ch
         # -1: unlimited
         return None if granted == -1 or granted >= needed else f"{granted} granted in {zone}, {needed} needed; {fix}"
 
-    return Check("quota", (command,), verdict)
+    return Check("quota", command, verdict)
 
 
 def granted_quota(info: dict, zone: str) -> int:
@@ -197,7 +155,7 @@ def bucket(job: Job, zone: str | None = None) -> Check:
             return None
         return f"gs://{name} is in {location}, the slices would be in {zone}; use a bucket in their region"
 
-    return Check("bucket", (command,), verdict)
+    return Check("bucket", command, verdict)
 
 
 def is_near(location: str, zone: str) -> bool:
@@ -206,20 +164,3 @@ def is_near(location: str, zone: str) -> bool:
     if location in _MULTI_REGIONS:
         return region.startswith(_MULTI_REGIONS[location])
     return location == region or "-" not in location
-
-
-def writable(job: Job) -> Check:
-    """This account can write and delete in the run's folder."""
-    probe = f"{job.folder}/.writable"
-    commands = (
-        Command(("gcloud", "storage", "cp", "-", probe), stdin="written to check access\n"),
-        Command(("gcloud", "storage", "rm", probe)),
-    )
-    fix = "grant roles/storage.objectAdmin on the bucket to this account, and to the workers' service account"
-    return Check("writable", commands, _unless(fix))
-
-
-def judge(job: Job, fix: str) -> Check:
-    """The configured judge answers from here, and judges correctly."""
-    command = Command((sys.executable, "-m", "launch.judge", job.preset, *job.overrides))
-    return Check("judge", (command,), _unless(fix))

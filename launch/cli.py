@@ -31,8 +31,18 @@ _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")  # what Google Cloud, Kub
 class Step:
     """The commands of a step if all goes well, and the function that performs it; without one, the commands are run."""
 
-    commands: Callable[[], Sequence[Command]]
+    commands: Sequence[Command]
     perform: Callable[[], None] | None = None
+
+
+@dataclass(frozen=True)
+class Platform:
+    """Where runs are launched: its options, and what each of its steps does with the options that are given."""
+
+    description: str
+    steps: tuple[str, ...]
+    add_options: Callable[[argparse.ArgumentParser], None]
+    step: Callable[[argparse.Namespace], Step]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,15 +52,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m launch", allow_abbrev=False, description="Launch training on TPUs and GPUs."
     )
     top.add_argument("platform", choices=_PLATFORMS, help="each has its own --help")
-    make_parser, make_steps = _PLATFORMS[top.parse_args(arguments[:1]).platform]
-    options = make_parser().parse_intermixed_args(arguments[1:])
+    name = top.parse_args(arguments[:1]).platform
+    options = parser_of(name).parse_intermixed_args(arguments[1:])
     previous = signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that what is billed is deleted
     try:
-        step = make_steps(options)[options.step]
+        step = _PLATFORMS[name].step(options)
         if options.dry_run:
-            print(*step.commands(), sep="\n")
+            print(*step.commands, sep="\n")
         elif step.perform is None:
-            run(*step.commands())
+            run(*step.commands)
         else:
             step.perform()
     except (Refused, UserError) as error:
@@ -70,9 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 # --- Cloud TPU VMs ------------------------------------------------------------------------------------
 
 
-def _tpu_parser() -> argparse.ArgumentParser:
-    steps = ("check", "create", "install", "start", "logs", "status", "stop", "copy", "delete", "up")
-    parser = _parser("tpu", "Cloud TPU VMs: one host, a pod, several slices", steps)
+def _tpu_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--project", default=os.environ.get("CLOUDSDK_CORE_PROJECT"), help="$CLOUDSDK_CORE_PROJECT")
     parser.add_argument("--zone", default=os.environ.get("CLOUDSDK_COMPUTE_ZONE"), help="$CLOUDSDK_COMPUTE_ZONE")
     _add_slices(parser)
@@ -83,14 +91,11 @@ def _tpu_parser() -> argparse.ArgumentParser:
     parser.add_argument("--send", action="append", default=[], metavar="PATH", help="also copy this to every worker")
     parser.add_argument("--create-flag", action="append", default=[], metavar="FLAG", help="passed to gcloud create")
     parser.add_argument("--ssh-flag", action="append", default=[], metavar="FLAG", help="passed to gcloud ssh and scp")
-    instead = parser.add_mutually_exclusive_group()
-    _add_evaluation(instead)
-    _add_proof(instead)
+    _add_instead(parser, "--eval", "--selftest")
     _add_supervision(parser)
-    return parser
 
 
-def _tpu_steps(options: argparse.Namespace) -> Mapping[str, Step]:
+def _tpu_step(options: argparse.Namespace) -> Step:
     if not (options.project and options.zone):
         raise Refused("give --project and --zone, or set CLOUDSDK_CORE_PROJECT and CLOUDSDK_COMPUTE_ZONE")
     job, config = _job(options, needs_bucket=("check", "start", "copy", "up"))
@@ -107,43 +112,42 @@ def _tpu_steps(options: argparse.Namespace) -> Mapping[str, Step]:
     )
     sandbox = config.sandbox if config else SandboxConfig()
     patience = Patience(options.poll, _retries(options))
+    look = tpu.describe(pod)
 
-    def everything() -> Sequence[Command]:
-        look = tpu.describe(pod)
-        before = (look, *_commands_of(tpu.check(pod, sandbox)), *job.upload(), tpu.create(pod), look)
+    def up() -> Step:
+        before = (look, *_commands_of(tpu.check(pod)), *job.upload(), tpu.create(pod), look)
         training = (*tpu.install(pod, sandbox), tpu.start(pod), tpu.logs(pod), tpu.status(pod))
-        return (*before, *training, look, tpu.stop(pod), *tpu.copy(job), tpu.delete(pod), look)
+        everything = (*before, *training, look, tpu.stop(pod), *job.results(), tpu.delete(pod), look)
+        return Step(everything, lambda: supervise.up(pod, sandbox, patience, options.skip, options.keep))
 
-    return {
-        "check": _check(lambda: tpu.check(pod, sandbox), options),
-        "create": Step(lambda: (tpu.create(pod), tpu.describe(pod)), lambda: supervise.acquire(pod, patience)),
-        "install": Step(lambda: tpu.install(pod, sandbox)),
-        "start": Step(lambda: (*job.upload(), tpu.start(pod))),
-        "logs": Step(lambda: (tpu.logs(pod),)),
-        "status": Step(lambda: (tpu.describe(pod), tpu.status(pod))),
-        "stop": Step(lambda: (tpu.stop(pod),)),
-        "copy": Step(lambda: tpu.copy(job)),
-        "delete": Step(lambda: (tpu.delete(pod), tpu.describe(pod)), lambda: supervise.release(pod, patience)),
-        "up": Step(everything, lambda: supervise.up(pod, sandbox, patience, options.skip, options.keep)),
+    steps: Mapping[str, Callable[[], Step]] = {
+        "check": lambda: _check(tpu.check(pod), options),
+        "create": lambda: Step((tpu.create(pod), look), lambda: supervise.acquire(pod, patience)),
+        "install": lambda: Step(tpu.install(pod, sandbox)),
+        "start": lambda: Step((*job.upload(), tpu.start(pod))),
+        "logs": lambda: Step((tpu.logs(pod),)),
+        "status": lambda: Step((look, tpu.status(pod))),
+        "stop": lambda: Step((tpu.stop(pod),)),
+        "copy": lambda: Step(job.results()),
+        "delete": lambda: Step((tpu.delete(pod), look), lambda: supervise.release(pod, patience)),
+        "up": up,
     }
+    return steps[options.step]()
 
 
 # --- GKE ----------------------------------------------------------------------------------------------
 
 
-def _gke_parser() -> argparse.ArgumentParser:
-    steps = ("check", "manifest", "start", "logs", "status", "copy", "delete", "up")
-    parser = _parser("gke", "TPUs of the current kubectl cluster, as a JobSet", steps)
-    parser.add_argument("--image", help="built with launch/Dockerfile.tpu")
+def _gke_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--image", help="built with launch/Dockerfile, for tpu")
     parser.add_argument("--service-account", default="default", help="Kubernetes account with access to the bucket")
     _add_slices(parser)
     parser.add_argument("--spot", action="store_true", help="use spot nodes")
-    _add_proof(parser)
+    _add_instead(parser, "--selftest")
     _add_supervision(parser)
-    return parser
 
 
-def _gke_steps(options: argparse.Namespace) -> Mapping[str, Step]:
+def _gke_step(options: argparse.Namespace) -> Step:
     job, config = _job(options, needs_bucket=("check", "manifest", "start", "copy", "up"))
     workload = gke.Workload(
         job,
@@ -153,94 +157,99 @@ def _gke_steps(options: argparse.Namespace) -> Mapping[str, Step]:
         spot=options.spot,
         restarts=_retries(options),
     )
-    sandbox = config.sandbox if config else SandboxConfig()
     patience = Patience(options.poll, _retries(options))
+    look = gke.describe(workload)
 
-    def everything() -> Sequence[Command]:
-        look = gke.describe(workload)
-        before = (look, *_commands_of(gke.check(workload, sandbox)), *job.upload(), gke.submit(workload))
-        return (*before, look, gke.logs(workload), look, gke.delete(workload), *gke.copy(job))
+    def up() -> Step:
+        before = (look, *_commands_of(gke.check(workload)), *job.upload(), gke.submit(workload))
+        everything = (*before, look, gke.logs(workload), look, gke.delete(workload), *job.results())
+        return Step(everything, lambda: gke.up(workload, patience, options.skip, options.keep))
 
-    return {
-        "check": _check(lambda: gke.check(workload, sandbox), options),
-        "manifest": Step(lambda: (gke.submit(workload),), lambda: print(gke.manifest(workload), end="")),
-        "start": Step(lambda: (*job.upload(), gke.submit(workload))),
-        "logs": Step(lambda: (gke.logs(workload),)),
-        "status": Step(lambda: (gke.describe(workload),), lambda: print(gke.read_state(ask(gke.describe(workload))))),
-        "copy": Step(lambda: gke.copy(job)),
-        "delete": Step(lambda: (gke.delete(workload),)),
-        "up": Step(everything, lambda: gke.up(workload, sandbox, patience, options.skip, options.keep)),
+    steps: Mapping[str, Callable[[], Step]] = {
+        "check": lambda: _check(gke.check(workload), options),
+        "manifest": lambda: Step((gke.submit(workload),), lambda: print(gke.manifest(workload), end="")),
+        "start": lambda: Step((*job.upload(), gke.submit(workload))),
+        "logs": lambda: Step((gke.logs(workload),)),
+        "status": lambda: Step((look,), lambda: print(gke.read_state(ask(look)))),
+        "copy": lambda: Step(job.results()),
+        "delete": lambda: Step((gke.delete(workload),)),
+        "up": up,
     }
+    return steps[options.step]()
 
 
 # --- GPUs ---------------------------------------------------------------------------------------------
 
 
-def _gpu_parser() -> argparse.ArgumentParser:
-    parser = _parser("gpu", "all GPUs of this machine", ("check", "start", "up"))
+def _gpu_options(parser: argparse.ArgumentParser) -> None:
     _add_gpus(parser)
-    _add_evaluation(parser)
+    _add_instead(parser, "--eval")
     parser.add_argument("--selftest", action="store_true", help="also run `codea1 selftest`, minutes, as a check")
-    return parser
 
 
-def _gpu_steps(options: argparse.Namespace) -> Mapping[str, Step]:
+def _gpu_step(options: argparse.Namespace) -> Step:
     job, config = _job(options)
     machine = gpu.Machine(job, *_gpus(options, config))
-    checking = (*gpu.check_here(machine), *([checks.selftest(job)] if options.selftest else []))
+    checking = gpu.check_here(machine, options.selftest)
 
     def up() -> None:
         checks.perform(checking, options.skip)
         run(gpu.train(machine))
 
     return {
-        "check": _check(lambda: checking, options),
-        "start": Step(lambda: (gpu.train(machine),)),
-        "up": Step(lambda: (*_commands_of(checking), gpu.train(machine)), up),
-    }
+        "check": _check(checking, options),
+        "start": Step((gpu.train(machine),)),
+        "up": Step((*_commands_of(checking), gpu.train(machine)), up),
+    }[options.step]
 
 
-def _slurm_parser() -> argparse.ArgumentParser:
-    parser = _parser("slurm", "GPUs of several nodes", ("check", "start", "logs", "status", "stop", "up"))
+def _slurm_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--nodes", type=int, default=1, metavar="N", help="number of machines")
     parser.add_argument("--sbatch-flag", action="append", default=[], metavar="FLAG", help="passed to sbatch")
     parser.add_argument("--poll", type=float, default=30, metavar="SECONDS", help="time between queue checks")
     _add_gpus(parser)
-    instead = parser.add_mutually_exclusive_group()
-    _add_evaluation(instead)
-    _add_proof(instead)
-    return parser
+    _add_instead(parser, "--eval", "--selftest")
 
 
-def _slurm_steps(options: argparse.Namespace) -> Mapping[str, Step]:
+def _slurm_step(options: argparse.Namespace) -> Step:
     job, config = _job(options)
     kind, count = _gpus(options, config)
     job = replace(job, slices=gpu.replicas(config, count, options.nodes))
     machine = gpu.Machine(job, kind, count, options.nodes, tuple(options.sbatch_flag))
-    logs = gpu.logs(machine, options.poll)
+    look, logs = gpu.status(machine), gpu.logs(machine, options.poll)
+    checking = gpu.check_slurm(machine)
 
     def up() -> None:
-        gpu.queue(machine, gpu.check_slurm(machine), options.skip)
+        gpu.queue(machine, checking, options.skip)
         run(logs)
 
-    def everything() -> Sequence[Command]:
-        return (gpu.status(machine), *_commands_of(gpu.check_slurm(machine)), *gpu.submit_once(machine), logs)
-
     return {
-        "check": _check(lambda: gpu.check_slurm(machine), options),
-        "start": Step(lambda: (gpu.status(machine), *gpu.submit_once(machine)), lambda: gpu.queue(machine, (), ())),
-        "logs": Step(lambda: (logs,)),
-        "status": Step(lambda: (gpu.status(machine),)),
-        "stop": Step(lambda: (gpu.cancel(machine),)),
-        "up": Step(everything, up),
-    }
+        "check": _check(checking, options),
+        "start": Step((look, *gpu.submit_once(machine)), lambda: gpu.queue(machine, (), ())),
+        "logs": Step((logs,)),
+        "status": Step((look,)),
+        "stop": Step((gpu.cancel(machine),)),
+        "up": Step((look, *_commands_of(checking), *gpu.submit_once(machine), logs), up),
+    }[options.step]
 
 
 _PLATFORMS = {
-    "tpu": (_tpu_parser, _tpu_steps),
-    "gke": (_gke_parser, _gke_steps),
-    "slurm": (_slurm_parser, _slurm_steps),
-    "gpu": (_gpu_parser, _gpu_steps),
+    "tpu": Platform(
+        "Cloud TPU VMs: one host, a pod, several slices",
+        ("check", "create", "install", "start", "logs", "status", "stop", "copy", "delete", "up"),
+        _tpu_options,
+        _tpu_step,
+    ),
+    "gke": Platform(
+        "TPUs of the current kubectl cluster, as a JobSet",
+        ("check", "manifest", "start", "logs", "status", "copy", "delete", "up"),
+        _gke_options,
+        _gke_step,
+    ),
+    "slurm": Platform(
+        "GPUs of several nodes", ("check", "start", "logs", "status", "stop", "up"), _slurm_options, _slurm_step
+    ),
+    "gpu": Platform("all GPUs of this machine", ("check", "start", "up"), _gpu_options, _gpu_step),
 }
 
 
@@ -253,16 +262,19 @@ class _Parser(argparse.ArgumentParser):
         return shlex.split(arg_line, comments=True)
 
 
-def _parser(platform: str, description: str, steps: Sequence[str]) -> argparse.ArgumentParser:
-    parser = _Parser(prog=f"python -m launch {platform}", description=description, fromfile_prefix_chars="@")
-    parser.add_argument("step", choices=steps, help="`up` performs all of them")
+def parser_of(name: str) -> argparse.ArgumentParser:
+    """The parser of a platform's arguments."""
+    platform = _PLATFORMS[name]
+    parser = _Parser(prog=f"python -m launch {name}", description=platform.description, fromfile_prefix_chars="@")
+    parser.add_argument("step", choices=platform.steps, help="`up` performs all of them")
     parser.add_argument("name", help="name of the run")
     parser.add_argument("preset", nargs="?", help="as for `codea1 train`")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="as for `codea1 train`")
     parser.add_argument("--bucket", metavar="gs://BUCKET/FOLDER", help="where the run is stored")
     parser.add_argument("--skip", action="append", default=[], metavar="CHECK", help="skip a check")
-    parser.add_argument("--price-per-hour", type=float, help="of the hardware; `check` then states the expected cost")
     parser.add_argument("--dry-run", action="store_true", help="print the commands of the step without running them")
+    parser.set_defaults(eval="", proves=False, slices=1)
+    platform.add_options(parser)
     return parser
 
 
@@ -285,16 +297,14 @@ def _add_gpus(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gpus", metavar="KIND:COUNT", help="GPUs of one machine; default: the preset's hardware")
 
 
-def _add_evaluation(parser: argparse._ActionsContainer) -> None:
-    parser.add_argument(
-        "--eval", default="", metavar="ARGUMENTS", help="run `codea1 eval ARGUMENTS` on one host instead"
-    )
-
-
-def _add_proof(parser: argparse._ActionsContainer) -> None:
-    parser.add_argument(
-        "--selftest", dest="proves", action="store_true", help="run `codea1 selftest` on all hosts instead, minutes"
-    )
+def _add_instead(parser: argparse.ArgumentParser, *options: str) -> None:
+    """What may be run in place of training."""
+    instead = parser.add_mutually_exclusive_group()
+    if "--eval" in options:
+        instead.add_argument("--eval", metavar="ARGUMENTS", help="run `codea1 eval ARGUMENTS` on one host instead")
+    if "--selftest" in options:
+        proof = "run `codea1 selftest` on all hosts instead, minutes"
+        instead.add_argument("--selftest", dest="proves", action="store_true", help=proof)
 
 
 def _job(options: argparse.Namespace, needs_bucket: Sequence[str] = ()) -> tuple[Job, Config | None]:
@@ -306,21 +316,17 @@ def _job(options: argparse.Namespace, needs_bucket: Sequence[str] = ()) -> tuple
         raise Refused("--bucket: give the place for checkpoints and results, as in gs://bucket/folder")
     if options.bucket is not None and not re.fullmatch(r"gs://[^/]+/.*[^/]", options.bucket):
         raise Refused(f"--bucket: {options.bucket} is not a gs://bucket/folder")
-    slices = getattr(options, "slices", 1)
     config = load(Config, options.preset, options.overrides) if options.preset else None
-    evaluation = tuple(shlex.split(getattr(options, "eval", "")))
-    proves = getattr(options, "proves", False)
-    sources = sources_of(config.data) if config and not (evaluation or proves) else ()
+    instead = options.eval or options.proves
     job = Job(
         options.name,
         options.preset or "",
         tuple(options.overrides),
         bucket=options.bucket,
-        slices=slices,
-        sources=sources,
-        evaluation=evaluation,
-        proves=proves,
-        price_per_hour=options.price_per_hour,
+        slices=options.slices,
+        sources=sources_of(config.data) if config and not instead else (),
+        evaluation=tuple(shlex.split(options.eval)),
+        proves=options.proves,
     )
     job.check_overrides()
     return job, config
@@ -338,9 +344,9 @@ def _gpus(options: argparse.Namespace, config: Config | None) -> tuple[str, int]
     return gpu.find_gpus(name)
 
 
-def _check(checking: Callable[[], Sequence[Check]], options: argparse.Namespace) -> Step:
-    return Step(lambda: _commands_of(checking()), lambda: checks.perform(checking(), options.skip))
+def _check(checking: Sequence[Check], options: argparse.Namespace) -> Step:
+    return Step(_commands_of(checking), lambda: checks.perform(checking, options.skip))
 
 
 def _commands_of(checking: Sequence[Check]) -> tuple[Command, ...]:
-    return tuple(command for check in checking for command in check.commands)
+    return tuple(check.command for check in checking)

@@ -9,14 +9,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from codea1_jax.config import SandboxConfig
 from launch import checks
 from launch.checks import Check
 from launch.hardware import Slice, required
 from launch.job import Job
 from launch.shell import Answer, Command, CommandFailed, LaunchError, Refused, ask, run
 from launch.supervise import Patience, report, retry, try_run
-from launch.tpu import copy
 
 MANIFEST = Path(__file__).with_name("jobset.yaml")
 ASK_SECONDS = 120
@@ -43,23 +41,18 @@ class Workload:
     def container(self) -> str:
         """The image. Raises Refused if none was given."""
         if self.image is None:
-            raise Refused("--image: build and push one with launch/Dockerfile.tpu, and give its name")
+            raise Refused("--image: build and push one with launch/Dockerfile, and give its name")
         return self.image
 
 
-def check(workload: Workload, sandbox: SandboxConfig) -> tuple[Check, ...]:
+def check(workload: Workload) -> tuple[Check, ...]:
     """What must hold before anything is started."""
     api = Command(("kubectl", "auth", "can-i", "create", "jobsets.jobset.x-k8s.io"), seconds=ASK_SECONDS)
-    remote = sandbox.backend in ("http", "sandbox_fusion")
     return (
-        *checks.data(workload.job.sources),
-        Check("cluster", (api,), _cluster_verdict),
+        Check("cluster", api, _cluster_verdict),
         *((_image(workload.container),) if "docker.pkg.dev/" in workload.container else ()),
         checks.bucket(workload.job),
-        checks.writable(workload.job),
-        *((checks.judge(workload.job, "if only the cluster can reach it: --skip judge"),) if remote else ()),
-        *checks.plan(workload.job, workload.shape.name),
-        *checks.rehearsal(workload.job, workload.shape.name),
+        *checks.training(workload.job, workload.shape.name),
     )
 
 
@@ -123,10 +116,10 @@ def delete(workload: Workload) -> Command:
     return Command(words, seconds=600)  # twice their grace period
 
 
-def up(workload: Workload, sandbox: SandboxConfig, patience: Patience, skip: Collection[str], keep: bool) -> None:
+def up(workload: Workload, patience: Patience, skip: Collection[str], keep: bool) -> None:
     """All steps. Raises LaunchError if the JobSet fails; it is deleted even then."""
     if _state(workload, patience) == ABSENT:
-        checks.perform(check(workload, sandbox), skip)
+        checks.perform(check(workload), skip)
         run(*workload.job.upload(), submit(workload))
     try:
         while (state := _state(workload, patience)) == RUNNING:
@@ -137,7 +130,7 @@ def up(workload: Workload, sandbox: SandboxConfig, patience: Patience, skip: Col
     finally:
         if not keep:
             _release(workload, patience)
-        try_run(*copy(workload.job))
+        try_run(*workload.job.results())
 
 
 def _state(workload: Workload, patience: Patience) -> str:
@@ -171,5 +164,5 @@ def _cluster_verdict(answer: Answer) -> str | None:
 
 def _image(image: str) -> Check:
     command = Command(("gcloud", "artifacts", "docker", "images", "describe", image, "--format=value(image_summary)"))
-    fix = f"docker build -f launch/Dockerfile.tpu -t {image} . && docker push {image}"
-    return Check("image", (command,), lambda answer: None if answer.code == 0 else f"{answer.reason}; {fix}")
+    fix = f"docker build -f launch/Dockerfile --build-arg EXTRA=tpu -t {image} . && docker push {image}"
+    return Check("image", command, checks.or_fix(fix))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,8 @@ from launch.shell import Answer, Command, Refused, ask, run
 from launch.supervise import report
 
 SCRIPT = "launch/slurm.sbatch"
+ASK_SECONDS = 120
+PROOF_SECONDS = 1800  # it takes minutes
 
 
 @dataclass(frozen=True)
@@ -61,31 +62,28 @@ def replicas(config: Config | None, count: int, nodes: int) -> int:
     return 1
 
 
-def check_here(machine: Machine) -> tuple[Check, ...]:
-    """What must hold before training starts on this machine."""
-    devices = Command(("nvidia-smi", "--query-gpu=name", "--format=csv,noheader"), seconds=60)
-
-    def verdict(answer: Answer) -> str | None:
-        if answer.code != 0:
-            return f"{answer.reason}; install NVIDIA's driver"
-        found = answer.out.strip().splitlines()
-        words = machine.kind.split("-")  # such as a100-80, which is an "NVIDIA A100-SXM4-80GB"; no l4 is an "L40S"
-        named = [re.search(rf"\b{word}(gb)?\b", name.lower()) for name in found for word in words]
-        wrong = len(found) != machine.count or not all(named)
-        return f"found {', '.join(found)}, not {machine.kind}:{machine.count}; set --gpus" if wrong else None
-
-    return Check("devices", (devices,), verdict), *_everywhere(machine.job, machine.topology)
+def check_here(machine: Machine, prove: bool) -> tuple[Check, ...]:
+    """What must hold before training starts on this machine; `prove`: also that its devices compute as they should."""
+    run = (machine.job.preset, *machine.job.overrides)
+    needs = (*run, f"hardware={machine.topology}") if machine.job.trains else ()
+    doctor = Command(codea1("doctor", *needs))
+    selftest = Command(codea1("selftest", *run), seconds=PROOF_SECONDS)
+    return (
+        Check("doctor", doctor, checks.reports("out")),
+        *_everywhere(machine),
+        *((Check("selftest", selftest, checks.reports("out")),) if prove else ()),
+    )
 
 
 def check_slurm(machine: Machine) -> tuple[Check, ...]:
-    """What must hold before the job is queued. The judge is tried on this machine instead of the nodes."""
-    submit_words = submit(machine).words
-    command = Command((*submit_words[:1], "--test-only", *submit_words[1:]), seconds=120)
+    """What must hold before the job is queued."""
+    program, *words = submit(machine).words
 
     def verdict(answer: Answer) -> str | None:
         return None if answer.code == 0 else f"SLURM would refuse the job: {answer.reason}"
 
-    return Check("queue", (command,), verdict), *_everywhere(machine.job, machine.topology)
+    command = Command((program, "--test-only", *words), seconds=ASK_SECONDS)
+    return Check("queue", command, verdict), *_everywhere(machine)
 
 
 def train(machine: Machine) -> Command:
@@ -107,7 +105,7 @@ def submit(machine: Machine) -> Command:
         sys.executable,
         *machine.job.arguments(),
     )
-    return Command(words, seconds=120)
+    return Command(words, seconds=ASK_SECONDS)
 
 
 def submit_once(machine: Machine) -> tuple[Command, ...]:
@@ -118,7 +116,7 @@ def submit_once(machine: Machine) -> tuple[Command, ...]:
 def status(machine: Machine) -> Command:
     """Asks for the job; the answer is empty once it has ended."""
     words = ("squeue", "--me", f"--name={machine.job.name}", "--noheader", "--format=%i %T %M %R")
-    return Command(words, seconds=120)
+    return Command(words, seconds=ASK_SECONDS)
 
 
 def logs(machine: Machine, poll: float) -> Command:
@@ -132,7 +130,7 @@ def logs(machine: Machine, poll: float) -> Command:
 
 def cancel(machine: Machine) -> Command:
     """Cancels the job. SLURM gives training some seconds (KillWait) to save."""
-    return Command(("scancel", "--me", f"--name={machine.job.name}"), seconds=120)
+    return Command(("scancel", "--me", f"--name={machine.job.name}"), seconds=ASK_SECONDS)
 
 
 def queue(machine: Machine, checking: Sequence[Check], skip: Collection[str]) -> None:
@@ -145,12 +143,6 @@ def queue(machine: Machine, checking: Sequence[Check], skip: Collection[str]) ->
     run(*submit_once(machine))
 
 
-def _everywhere(job: Job, topology: str) -> tuple[Check, ...]:
-    bucket = (checks.bucket(job), checks.writable(job)) if job.bucket is not None else ()
-    return (
-        *checks.data(job.sources),
-        *bucket,
-        checks.judge(job, "see `codea1 sandbox check`"),
-        *checks.plan(job, topology),
-        *checks.rehearsal(job, topology),
-    )
+def _everywhere(machine: Machine) -> tuple[Check, ...]:
+    bucket = (checks.bucket(machine.job),) if machine.job.bucket is not None else ()
+    return (*bucket, *checks.training(machine.job, machine.topology))

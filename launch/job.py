@@ -13,9 +13,6 @@ from data_pipeline.storage import BUCKET
 from launch.shell import Command, Refused
 
 CODEA1 = (sys.executable, "-m", "codea1_jax")
-PLAN_SECONDS = 3600  # a large preset has many programs to compile
-SELFTEST_SECONDS = 1800  # it takes minutes
-REHEARSAL_SECONDS = 7200  # it takes minutes; each of its stages has its own limit
 
 
 def codea1(*arguments: str) -> tuple[str, ...]:
@@ -27,7 +24,7 @@ def codea1(*arguments: str) -> tuple[str, ...]:
 class Job:
     """A run: its name, its preset with overrides, and where it is stored (gs://bucket/folder, or None: here).
 
-    price_per_hour: of the hardware. sources: where its questions come from. evaluation: the arguments of `codea1 eval`,
+    sources: where its questions come from. evaluation: the arguments of `codea1 eval`,
     in place of training; the preset then only tells the hardware and the judge. proves: runs `codea1 selftest` on all
     hosts in place of training.
     """
@@ -40,7 +37,6 @@ class Job:
     sources: tuple[Source, ...] = ()
     evaluation: tuple[str, ...] = ()
     proves: bool = False
-    price_per_hour: float | None = None
 
     @property
     def trains(self) -> bool:
@@ -89,19 +85,12 @@ class Job:
             for source, copy in self.copies.items()
         )
 
-    def plan(self, topology: str) -> Command:
-        """Checks whether it fits one slice, or one set of GPUs. Every slice holds the same."""
-        return Command(codea1("plan", self.preset, *self.overrides, "--topology", topology), seconds=PLAN_SECONDS)
-
-    def rehearsal(self, topology: str) -> Command:
-        """Rehearses it on one slice, or one set of GPUs, saving to the bucket below rehearsal/."""
-        saved = () if self.bucket is None else (f"checkpoint.directory={self.folder}/checkpoints",)
-        words = ("rehearse", self.preset, *self.overrides, *saved, "--topology", topology)
-        return Command(codea1(*words, "--directory", f"rehearsals/{self.name}"), seconds=REHEARSAL_SECONDS)
-
-    def selftest(self) -> Command:
-        """Proves the devices of this machine at the preset's shapes."""
-        return Command(codea1("selftest", self.preset, *self.overrides), seconds=SELFTEST_SECONDS)
+    def results(self) -> tuple[Command, ...]:
+        """Copies the run's results from the bucket. They outlive the machines."""
+        return (
+            Command(("mkdir", "-p", self.directory)),
+            Command(("gcloud", "storage", "rsync", "--recursive", f"{self.folder}/run", self.directory), seconds=3600),
+        )
 
     def check_overrides(self) -> None:
         """Raises Refused if an override sets what the launcher decides."""

@@ -35,7 +35,7 @@ class Patience:
 def up(pod: Pod, sandbox: SandboxConfig, patience: Patience, skip: Collection[str], keep: bool) -> None:
     """All steps. Raises LaunchError if training cannot finish; what is billed is deleted even then."""
     if state_of(pod, patience) == ABSENT:
-        checks.perform(tpu.check(pod, sandbox), skip)
+        checks.perform(tpu.check(pod), skip)
     try:
         _train(pod, sandbox, patience)
     finally:
@@ -128,7 +128,7 @@ def _finish(pod: Pod, patience: Patience, keep: bool) -> None:
         if state == ACTIVE:
             try_run(tpu.stop(pod))
         if state in (ACTIVE, *PREEMPTED):
-            try_run(*tpu.copy(pod.job))
+            try_run(*pod.job.results())
         if not keep:
             release(pod, patience)
     except BaseException:

@@ -57,23 +57,15 @@ class Pod:
         return f"--project={self.project}", f"--zone={self.zone}"
 
 
-def check(pod: Pod, sandbox: SandboxConfig) -> tuple[Check, ...]:
+def check(pod: Pod) -> tuple[Check, ...]:
     """What must hold before the slices are requested."""
-    remote = sandbox.backend in ("http", "sandbox_fusion")
+    quota = checks.quota(pod.project, pod.zone, pod.shape, pod.job.slices, pod.capacity == "spot")
     return (
         checks.tree(),
-        *checks.data(pod.job.sources),
         checks.zone(pod.project, pod.zone, pod.shape),
-        *(
-            (checks.quota(pod.project, pod.zone, pod.shape, pod.job.slices, pod.capacity == "spot"),)
-            if pod.capacity != "reserved"
-            else ()
-        ),
+        *((quota,) if pod.capacity != "reserved" else ()),
         checks.bucket(pod.job, pod.zone),
-        checks.writable(pod.job),
-        *((checks.judge(pod.job, "if only the workers can reach it: --skip judge"),) if remote else ()),
-        *checks.plan(pod.job, pod.shape.name),
-        *checks.rehearsal(pod.job, pod.shape.name),
+        *checks.training(pod.job, pod.shape.name),
     )
 
 
@@ -123,18 +115,7 @@ def install(pod: Pod, sandbox: SandboxConfig) -> tuple[Command, ...]:
     return (
         Command(("mkdir", "-p", folder)),
         Command(("git", "archive", "--format=tar.gz", f"--output={folder}/{SOURCE}", "HEAD")),
-        Command(
-            (
-                *_queued("scp", *copied),
-                *pod.where,
-                "--node=all",
-                "--worker=all",
-                "--recurse",
-                *pod.ssh_flags,
-                "--quiet",
-            ),
-            seconds=INSTALL_SECONDS,
-        ),
+        Command((*_queued("scp", *copied), *_reach(pod, "all"), "--recurse", *pod.ssh_flags, "--quiet"), seconds=3600),
         on_workers(pod, "install", EXTRAS_OF_EVALUATION if pod.job.evaluation else "tpu", seconds=INSTALL_SECONDS),
         *((on_workers(pod, "jail"),) if needs_jail else ()),
     )
@@ -170,30 +151,16 @@ def stop(pod: Pod) -> Command:
     return on_workers(pod, "stop", seconds=STOP_SECONDS)
 
 
-def copy(job: Job) -> tuple[Command, ...]:
-    """Copies the run's results from the bucket. They outlive the slices."""
-    return (
-        Command(("mkdir", "-p", job.directory)),
-        Command(("gcloud", "storage", "rsync", "--recursive", f"{job.folder}/run", job.directory), seconds=3600),
-    )
-
-
 def on_workers(pod: Pod, *words: str, everywhere: bool = True, seconds: float | None = 600) -> Command:
     """A worker.sh command on every worker of every slice, or on the first worker."""
-    which = "all" if everywhere else "0"
-    return Command(
-        (
-            *_queued("ssh", pod.job.name),
-            *pod.where,
-            f"--node={which}",
-            f"--worker={which}",
-            f"--command={shlex.join(('bash', 'worker.sh', *words))}",
-            *_ALIVE,
-            *pod.ssh_flags,
-            "--quiet",
-        ),
-        seconds=seconds,
-    )
+    reach = _reach(pod, "all" if everywhere else "0")
+    command = f"--command={shlex.join(('bash', 'worker.sh', *words))}"
+    line = (*_queued("ssh", pod.job.name), *reach, command, *_ALIVE, *pod.ssh_flags, "--quiet")
+    return Command(line, seconds=seconds)
+
+
+def _reach(pod: Pod, which: str) -> tuple[str, ...]:
+    return (*pod.where, f"--node={which}", f"--worker={which}")
 
 
 def _queued(verb: str, *words: str) -> tuple[str, ...]:

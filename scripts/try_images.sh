@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the images of launch/Dockerfile.NAME without Docker and without a registry, and runs `codea1 doctor` and the demo's
-# training inside each: try_images.sh NAME..., as root, on a machine with buildah, bubblewrap and debootstrap. The base image is
+# Builds the images of launch/Dockerfile without Docker and without a registry, and runs `codea1 doctor` and the demo's
+# training inside each: try_images.sh EXTRA..., as root, on a machine with buildah, bubblewrap and debootstrap. The base image is
 # made here from Debian's packages: like python:3.11-slim it is Debian 12 with Python 3.11 and pip.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -22,7 +22,8 @@ make_base() {
 }
 
 build() {
-    images bud --quiet --layers=false --pull-never --isolation=chroot --file "launch/Dockerfile.$1" --tag "codea1:$1" .
+    images bud --quiet --layers=false --pull-never --isolation=chroot --build-arg "EXTRA=$1" \
+        --file launch/Dockerfile --tag "codea1:$1" .
 }
 
 # Near to what `docker run --privileged` allows, which the jail needs; without a GPU or TPU, JAX computes on the CPU.
@@ -48,5 +49,5 @@ images images --quiet "$base" | grep --quiet . || make_base
 for name in "$@"; do
     build "$name"
     try "$name"
-    echo "launch/Dockerfile.$name: built, checked, trained"
+    echo "launch/Dockerfile, $name: built, checked, trained"
 done

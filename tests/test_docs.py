@@ -142,8 +142,7 @@ def _preset_of(words: Sequence[str]) -> tuple[str, Sequence[str]] | None:
     if words[0] == "codea1":
         options = cli._parse(words[1:])
     elif words[:3] == ("python", "-m", "launch"):
-        make_parser, _ = launch_cli._PLATFORMS[words[3]]
-        options = make_parser().parse_intermixed_args(words[4:])
+        options = launch_cli.parser_of(words[3]).parse_intermixed_args(words[4:])
     else:
         return None
     preset = getattr(options, "preset", None)

@@ -1,18 +1,12 @@
 """Names of slices, quotas and locations."""
 
-import re
-from dataclasses import replace
-
 import pytest
 
-from codea1_jax.cli import main as codea1
 from codea1_jax.config import Config, load, preset_names
 from codea1_jax.devices.chips import CHIPS, find_hardware
-from codea1_jax.plan.compiled.compiler import Compiled
-from launch.checks import expected, granted_quota, is_near
+from launch.checks import granted_quota, is_near
 from launch.gpu import find_gpus
 from launch.hardware import GENERATIONS, find_slice
-from launch.job import Job
 from launch.shell import Answer, LaunchError
 from launch.tpu import read_state, read_training
 
@@ -85,24 +79,3 @@ def test_a_missing_answer_is_an_error_and_not_a_state():
         read_training(Answer(0, "", ""))
     with pytest.raises(LaunchError, match="cannot be reached"):
         read_training(Answer(255, "training: exit 0\n", "one of two did not answer\n"))
-
-
-def test_a_plan_tells_the_hours_of_the_run_and_with_a_price_what_they_cost(monkeypatch, capsys):
-    def compile_programs(_config, _hardware, wanted, _watch):
-        return {name: Compiled(1.0, 0, 0, 0, 0, 0, {}, {"matrix": 1.0}) for name in wanted}
-
-    monkeypatch.setattr("codea1_jax.plan.plan.compile_programs", compile_programs)
-    monkeypatch.setattr("codea1_jax.plan.compiled.compiler.check_compiler", lambda _hardware: None)
-    assert codea1(["plan", "1.5b/a1_v5e", "train.questions=32", "rollout.block=128"]) == 0
-    plan = capsys.readouterr().out
-    # 9,688 questions, 32 a step, three times.
-    hours = float(re.search(r"a run of 906 steps: ([\d.]+) h", plan)[1])
-    job = Job("first", "1.5b/a1_v5e", (), price_per_hour=24)
-    said = expected(plan, "v5e:4x4", job)
-    assert said == (
-        f"906 steps in {hours:g} h on v5e:4x4, by the forecast: {16 * hours:,.0f} chip-hours, "
-        f"about {24 * hours:,.0f} at 24 per hour"
-    )
-    assert expected(plan, "v5e:4x4", replace(job, price_per_hour=None)) == said.rpartition(", ")[0]
-    assert expected(plan, "v5e:4x4", replace(job, slices=2)).endswith("; 2 slices are faster")
-    assert expected("nothing of hours", "v5e:4x4", job) == ""

@@ -61,7 +61,6 @@ class Script:
     dirty: str = ""
     conditions: Sequence[str] = ("Completed",)  # of a JobSet, look by look, from its creation on
     looks: int = 2  # at SLURM's queue, during which a job is there
-    gpus: Sequence[str] = ("NVIDIA H100 80GB HBM3",) * 8
 
 
 class Cloud:
@@ -160,8 +159,6 @@ class Cloud:
             "artifacts docker images describe": lambda *_: _DONE,
             "storage buckets describe": lambda *_: (0, f"{self.script.location}\n", ""),
             "storage cp": lambda *_: _DONE,
-            "storage ls": lambda *_: _DONE,
-            "storage rm": lambda *_: _DONE,
             "storage rsync": self._rsync,
         }
         for prefix, answer in answers.items():
@@ -253,9 +250,6 @@ class Cloud:
         self.job = 0
         return _DONE
 
-    def nvidia_smi(self, words: list[str], caller: Caller) -> Said:
-        return 0, "".join(f"{gpu}\n" for gpu in self.script.gpus), ""
-
 
 _DONE: Said = (0, "", "")
 
@@ -267,7 +261,6 @@ _PROGRAMS: dict[str, Callable[[Cloud, list[str], Caller], Said]] = {
     "sbatch": Cloud.sbatch,
     "squeue": Cloud.squeue,
     "scancel": Cloud.scancel,
-    "nvidia-smi": Cloud.nvidia_smi,
 }
 
 
