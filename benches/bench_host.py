@@ -21,11 +21,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from codea1_jax.config import Config, load
+from codea1_jax.game.config import RoundConfig
 from codea1_jax.game.export import code_groups, question_record, round_metrics, test_groups
 from codea1_jax.game.players import PolicyPlayer
 from codea1_jax.game.prompts import chat_prompts
-from codea1_jax.game.round import Game, RoundConfig, RoundResult, play_round
-from codea1_jax.game.scoring import ScoringConfig
+from codea1_jax.game.rollouts import StepRollouts
+from codea1_jax.game.round import Game, play_round
 from codea1_jax.learn.objectives import as_example
 from codea1_jax.learn.packing import pack
 from codea1_jax.models.qwen_vocabulary import make_tokenizer, read_ranks
@@ -124,7 +125,7 @@ def make_player(tokenizer: Tokenizer, suite_size: int, write: Callable[[], str])
     return PolicyPlayer(sample, chat_prompts(tokenizer, suite_size), tokenizer.decode)
 
 
-def schedule_rows(config: Config, result: RoundResult) -> tuple[float, int, int]:
+def schedule_rows(config: Config, result: StepRollouts) -> tuple[float, int, int]:
     """Seconds of choosing the rows of the suites' decoding, its blocks, and the rows of all blocks."""
     rollout = config.rollout
     responses = [
@@ -159,7 +160,7 @@ def schedule_rows(config: Config, result: RoundResult) -> tuple[float, int, int]
         blocks, decoded = blocks + 1, decoded + len(left)
 
 
-def drawn_tokens(result: RoundResult) -> int:
+def drawn_tokens(result: StepRollouts) -> int:
     """Of all programs and suites."""
     programs = [program for question in result.questions for program in question.programs]
     responses = [*(p.response for p in programs), *(suite.response for p in programs for suite in p.suites)]
@@ -168,14 +169,14 @@ def drawn_tokens(result: RoundResult) -> int:
 
 def main() -> None:
     config, chance, timer = load(Config, PRESET), random.Random(0), Timer()
-    rollout, size = config.rollout, config.rewards.suite_size
+    size = config.rewards.suite_size
     tokenizer = make_tokenizer(read_ranks())
     problems = [make_problem(chance, index) for index in range(config.train.questions)]
     game = Game(
         make_player(tokenizer, size, lambda: program_text(chance)),
         make_player(tokenizer, size, lambda: suite_text(chance, size)),
         InstantJudge(),
-        RoundConfig(rollout.samples, rollout.suites, False, ScoringConfig(config.rewards, config.train.update_n)),
+        RoundConfig.of(config),
         chat_prompts(tokenizer, size),
     )
     result = play_round(game, problems, {}, (1,))

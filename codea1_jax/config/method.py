@@ -1,6 +1,6 @@
 """The methods that the paper's tables compare (arXiv 2603.15611, section 4): who plays what, and who learns from it.
 
-What a method plays in a step is in `codea1_jax.training.methods`.
+What a method plays in a step is in `codea1_jax.training.step`.
 """
 
 from __future__ import annotations

@@ -14,14 +14,8 @@ from typing import Any
 
 from codea1_jax.common.errors import UserError
 from codea1_jax.game.parsing import Suite, suite_in
-from codea1_jax.game.players import (
-    ConversationRequest,
-    ProgramRequest,
-    Response,
-    SuiteRequest,
-    WrittenProgram,
-    WrittenSuite,
-)
+from codea1_jax.game.players import ConversationRequest, ProgramRequest, SuiteRequest
+from codea1_jax.game.rollouts import Candidate, Response, WrittenSuite
 from data_pipeline import Problem
 from data_pipeline.golden import plain_golden_tests
 from data_pipeline.row import BadRow, Row
@@ -39,11 +33,11 @@ class RecordedPlayer:
     programs_of: Mapping[str, Sequence[str]] = field(default_factory=dict)
     tests_of: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
-    def programs(self, requests: Sequence[ProgramRequest]) -> Iterator[tuple[int, tuple[WrittenProgram, ...]]]:
+    def programs(self, requests: Sequence[ProgramRequest]) -> Iterator[tuple[int, tuple[Candidate, ...]]]:
         """The recorded programs as they are: they are not extracted from responses."""
         for i, request in enumerate(requests):
             recorded = self.programs_of.get(request.problem.id, ())
-            yield i, tuple(WrittenProgram(Response(program), program) for program in recorded)
+            yield i, tuple(Candidate(Response(program), program) for program in recorded)
 
     def suites(self, requests: Sequence[SuiteRequest]) -> Iterator[tuple[int, tuple[WrittenSuite, ...]]]:
         """One suite for each request."""

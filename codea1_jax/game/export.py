@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
 from typing import Any
 
-from codea1_jax.game.players import Response
-from codea1_jax.game.rollouts import ProgramRollout, QuestionRollout, SuiteRollout
+from codea1_jax.game.rollouts import ProgramRollout, QuestionRollout, Response, SuiteRollout
 from codea1_jax.learn import Trajectory
 from sandbox import Test, Verdict
 

@@ -5,8 +5,8 @@ tests that were kept. Reference, programs and stated answers each run in their o
 given calls, never an expected value. Verdicts are comparisons made here.
 
 No suite can change what another's tests are worth: each has its own time for its calls of the reference and one
-for its stated answers, and the programs have time for all calls. As in the original, `JudgingConfig.script_seconds`
-gives all suites of a program one time instead, and with it the program.
+for its stated answers, and the programs have time for all calls. As in the original, `sandbox.script_seconds` gives all
+suites of a program one time instead, and with it the program; one whose suites have something that hangs is not valid.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from codea1_jax.game.config import RoundConfig
 from codea1_jax.game.disclosed import is_allowed
 from codea1_jax.game.parsing import Suite
 from codea1_jax.game.rollouts import Candidate
-from codea1_jax.game.validation import Repeats, ValidatedSuite, validate_suite
+from codea1_jax.game.validation import ValidatedSuite, validate_suite
 from codea1_jax.hosts.agreement import in_thread
 from data_pipeline import Problem
 from data_pipeline.imports import with_imports
@@ -128,25 +129,6 @@ class Judgement:
     programs: Mapping[int, ProgramOutcomes]
 
 
-@dataclass(frozen=True)
-class JudgingConfig:
-    """How a group is judged.
-
-    suite_size: K; a suite has the time of that many calls. answer_prediction: a test's stated answer counts; else the
-    reference fills in every answer. pooled: every program faces the tests of all its siblings. repeats: see
-    `validate_suite`. script_seconds: for a program on all its suites, then the book, and for the reference on these
-    suites; a program whose suites have something that hangs does not count as valid. reference_names: programs run
-    below what the reference defines next to its function.
-    """
-
-    suite_size: int
-    answer_prediction: bool
-    pooled: bool
-    repeats: Repeats
-    script_seconds: float | None = None
-    reference_names: bool = False
-
-
 class PendingJudgement:
     """A question on its way through the judge, followed by its own thread, which mostly waits."""
 
@@ -156,7 +138,7 @@ class PendingJudgement:
         problem: Problem,
         group: Sequence[Candidate],
         book: Sequence[Test],
-        config: JudgingConfig,
+        config: RoundConfig,
     ) -> None:
         def judged() -> tuple[Judgement, float]:
             return judge_group(judge, problem, group, book, config), time.perf_counter()
@@ -174,25 +156,26 @@ class PendingJudgement:
 
 
 def judge_group(
-    judge: Judge, problem: Problem, group: Sequence[Candidate], book: Sequence[Test], config: JudgingConfig
+    judge: Judge, problem: Problem, group: Sequence[Candidate], book: Sequence[Test], config: RoundConfig
 ) -> Judgement:
     """Validates the suites of a question's group, then runs every program on its own kept tests and the book's.
 
     Raises SandboxError if the judge fails.
     """
-    written = {c.duplicate_of: [suite for _, suite in c.suites] for c in group}
+    written = {c.duplicate_of: [written.suite for written in c.suites] for c in group}
     validated = _validated(judge, problem, written, config)
     kept = {index: [test.call for suite in own for test in suite.kept] for index, own in validated.items()}
     everyones = [call for calls in kept.values() for call in calls]
     remembered = [test.call for test in book]
+    script_seconds = config.sandbox.script_seconds
     pending: dict[int, PendingOutcomes] = {}
     for index, calls in kept.items():
-        program = with_imports(group[index].program, problem, helpers=config.reference_names)
-        faced = [*(everyones if config.pooled else calls), *remembered]
+        program = with_imports(group[index].program, problem, helpers=config.sandbox.reference_names)
+        faced = [*(everyones if config.rewards.pool_tests else calls), *remembered]
         pending[index] = (
             submit_calls(judge, program, faced, problem.entry_point)
-            if config.script_seconds is None
-            else submit_script(judge, program, faced, problem.entry_point, config.script_seconds)
+            if script_seconds is None
+            else submit_script(judge, program, faced, problem.entry_point, script_seconds)
         )
     programs = {index: program.result() for index, program in pending.items()}
     hung = {index for index, own in validated.items() if any(suite.hung for suite in own)}
@@ -206,13 +189,13 @@ def _failed(script: ProgramOutcomes) -> ProgramOutcomes:
 
 
 def _validated(
-    judge: Judge, problem: Problem, written: Mapping[int, Sequence[Suite]], config: JudgingConfig
+    judge: Judge, problem: Problem, written: Mapping[int, Sequence[Suite]], config: RoundConfig
 ) -> dict[int, tuple[ValidatedSuite, ...]]:
     """Every program's suites, validated against the reference. A call that the question does not allow is invalid and
     dropped.
     """
     suites = [suite for own in written.values() for suite in own]
-    scripts = None if config.script_seconds is None else [index for index, own in written.items() for _ in own]
+    scripts = None if config.sandbox.script_seconds is None else [index for index, own in written.items() for _ in own]
     limits, together = _reference_limits(judge.limits, config), scripts is not None
 
     def reference(calls: tuple[str, ...]) -> Job:
@@ -226,7 +209,8 @@ def _validated(
     calls = [[test.call for test in tests] for tests in allowed]
     computed = [[test.stated for test in tests if literals[test.stated] is None] for tests in allowed]
     outcomes = _outcomes(judge, reference, calls, scripts)
-    answers = _outcomes(judge, stated, computed if config.answer_prediction else [[] for _ in suites], scripts)
+    predicted = config.method.answer_prediction
+    answers = _outcomes(judge, stated, computed if predicted else [[] for _ in suites], scripts)
     validated = []
     for suite, tests, known, found in zip(suites, allowed, outcomes, answers, strict=True):
         values = {**literals, **{expression: outcome.value for expression, outcome in found.items()}}
@@ -238,8 +222,8 @@ def _validated(
         judged = validate_suite(
             [test.call for test in tests],
             returned,
-            [values[test.stated] if config.answer_prediction else known[test.call].value for test in tests],
-            config.repeats,
+            [values[test.stated] if predicted else known[test.call].value for test in tests],
+            config.rewards.repeats,
             problem.tolerance,
         )
         validated.append(replace(judged, invalid=judged.invalid + invalid))
@@ -247,12 +231,12 @@ def _validated(
     return {index: tuple(next(in_order) for _ in own) for index, own in written.items()}
 
 
-def _reference_limits(limits: Limits, config: JudgingConfig) -> Limits:
+def _reference_limits(limits: Limits, config: RoundConfig) -> Limits:
     """What the reference may use for a suite, or for all suites of a program."""
-    if config.script_seconds is not None:
-        return script_limits(limits, config.script_seconds)
+    if config.sandbox.script_seconds is not None:
+        return script_limits(limits, config.sandbox.script_seconds)
     half = limits.halved()
-    return replace(half, program_seconds=_seconds(half, config.suite_size))
+    return replace(half, program_seconds=_seconds(half, config.rewards.suite_size))
 
 
 def _outcomes(

@@ -14,9 +14,10 @@ from typing import Protocol, runtime_checkable
 
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Reading
-from codea1_jax.game.parsing import PLAIN_RULES, Suite, SuiteRules, extract_suite
+from codea1_jax.game.parsing import PLAIN_RULES, SuiteRules, extract_suite
 from codea1_jax.game.programs import extract_program
 from codea1_jax.game.prompts import Prompt, Prompts
+from codea1_jax.game.rollouts import Candidate, Response, WrittenSuite
 from codea1_jax.rollout import Completion, Request
 from data_pipeline import Problem
 
@@ -69,36 +70,11 @@ class ConversationRequest:
 AnyRequest = ProgramRequest | SuiteRequest | ConversationRequest
 
 
-@dataclass(frozen=True)
-class Response:
-    """A response as text and, from a policy, as tokens that answered a prompt's."""
-
-    text: str
-    prompt: Prompt = ()
-    completion: Completion | None = None
-
-
-@dataclass(frozen=True)
-class WrittenProgram:
-    """A response, and the program in it."""
-
-    response: Response
-    program: str
-
-
-@dataclass(frozen=True)
-class WrittenSuite:
-    """A response, and the tests in it."""
-
-    response: Response
-    suite: Suite
-
-
 @runtime_checkable
 class Player(Protocol):
     """Writes programs and suites. What it writes for a request does not depend on the other requests."""
 
-    def programs(self, requests: Sequence[ProgramRequest]) -> Iterator[tuple[int, tuple[WrittenProgram, ...]]]:
+    def programs(self, requests: Sequence[ProgramRequest]) -> Iterator[tuple[int, tuple[Candidate, ...]]]:
         """Yields the index of a request and all its programs, as soon as they are complete."""
         ...
 
@@ -120,18 +96,18 @@ def program_prompt(prompts: Prompts, problem: Problem) -> Prompt:
     return prompts.code(problem.question, problem.entry_point)
 
 
-def written_program(response: Response, request: ProgramRequest, reading: Reading) -> WrittenProgram:
+def read_program(response: Response, request: ProgramRequest, reading: Reading) -> Candidate:
     """Reads a response to a ProgramRequest."""
-    return WrittenProgram(response, extract_program(response.text, request.problem.entry_point, reading))
+    return Candidate(response, extract_program(response.text, request.problem.entry_point, reading))
 
 
-def written_script(response: Response) -> WrittenProgram:
+def read_script(response: Response) -> Candidate:
     """Reads a response that continues `prompts.SCRIPT_BEGUN`, to where BigCodeBench stops it."""
     ends = [response.text.find(end) for end in SCRIPT_ENDS]
-    return WrittenProgram(response, response.text[: min((end for end in ends if end >= 0), default=None)])
+    return Candidate(response, response.text[: min((end for end in ends if end >= 0), default=None)])
 
 
-def written_suite(response: Response, request: SuiteRequest, reading: Reading) -> WrittenSuite:
+def read_suite(response: Response, request: SuiteRequest, reading: Reading) -> WrittenSuite:
     """Reads a response to a SuiteRequest."""
     return WrittenSuite(response, extract_suite(response.text, request.problem.entry_point, reading, request.rules))
 
@@ -150,20 +126,20 @@ class PolicyPlayer:
     reading: Reading = "commonmark"
     _encoded: dict[SuiteRequest, Prompt] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    def programs(self, requests: Sequence[ProgramRequest]) -> Iterator[tuple[int, tuple[WrittenProgram, ...]]]:
+    def programs(self, requests: Sequence[ProgramRequest]) -> Iterator[tuple[int, tuple[Candidate, ...]]]:
         """As `Player`. Raises UserError for a prompt that is too long."""
         prompts = [program_prompt(self.prompts, r.problem) for r in requests]
         for i, responses in self._responses(requests, prompts):
             if self.prompts.script is not None and requests[i].problem.source == SCRIPTED:
-                yield i, tuple(map(written_script, responses))
+                yield i, tuple(map(read_script, responses))
             else:
-                yield i, tuple(written_program(response, requests[i], self.reading) for response in responses)
+                yield i, tuple(read_program(response, requests[i], self.reading) for response in responses)
 
     def suites(self, requests: Sequence[SuiteRequest]) -> Iterator[tuple[int, tuple[WrittenSuite, ...]]]:
         """As `Player`. Raises UserError for a prompt that is too long."""
         prompts = [self._encoded.pop(r, None) or self._suite_prompt(r) for r in requests]
         for i, responses in self._responses(requests, prompts):
-            yield i, tuple(written_suite(response, requests[i], self.reading) for response in responses)
+            yield i, tuple(read_suite(response, requests[i], self.reading) for response in responses)
 
     def test_functions(self, requests: Sequence[ConversationRequest]) -> Iterator[tuple[int, tuple[Response, ...]]]:
         """As `Player`. Raises UserError for a prompt that is too long, or without chat prompts."""
@@ -209,15 +185,15 @@ class TextPlayer:
     respond: Callable[[Sequence[AnyRequest]], Iterator[tuple[int, tuple[str, ...]]]]
     reading: Reading = "commonmark"
 
-    def programs(self, requests: Sequence[ProgramRequest]) -> Iterator[tuple[int, tuple[WrittenProgram, ...]]]:
+    def programs(self, requests: Sequence[ProgramRequest]) -> Iterator[tuple[int, tuple[Candidate, ...]]]:
         """As `Player`."""
         for i, texts in self.respond(requests):
-            yield i, tuple(written_program(Response(text), requests[i], self.reading) for text in texts)
+            yield i, tuple(read_program(Response(text), requests[i], self.reading) for text in texts)
 
     def suites(self, requests: Sequence[SuiteRequest]) -> Iterator[tuple[int, tuple[WrittenSuite, ...]]]:
         """As `Player`."""
         for i, texts in self.respond(requests):
-            yield i, tuple(written_suite(Response(text), requests[i], self.reading) for text in texts)
+            yield i, tuple(read_suite(Response(text), requests[i], self.reading) for text in texts)
 
     def test_functions(self, requests: Sequence[ConversationRequest]) -> Iterator[tuple[int, tuple[Response, ...]]]:
         """As `Player`."""

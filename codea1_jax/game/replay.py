@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from codea1_jax.config import Role
-from codea1_jax.game.players import PolicyPlayer, Response
-from codea1_jax.game.rollouts import Candidate
-from codea1_jax.game.round import Game
+from codea1_jax.game.players import PolicyPlayer
+from codea1_jax.game.rollouts import Response
+from codea1_jax.game.round import Game, Pending
 from codea1_jax.rollout import Completion, Request
 from codea1_jax.rollout.sampler import Counters
 
@@ -38,15 +38,13 @@ class SampledRound:
     seconds: Mapping[str, float]
 
 
-def sampled_round(
-    groups: Iterable[Sequence[Candidate]], work: Mapping[Role, Counters], seconds: Mapping[str, float]
-) -> SampledRound:
+def sampled_round(pending: Pending[Any]) -> SampledRound:
     """What the candidates of a round's questions, and their suites, were drawn as."""
-    groups = list(groups)
-    code = tuple(_completions(c.response for c in group) for group in groups)
+    code = tuple(_completions(c.response for c in group) for group in pending.groups)
     # Suites that are shared were drawn for the first of the programs that share them.
-    first = (c for group in groups for k, c in enumerate(group) if c.duplicate_of == k and c.suites)
-    return SampledRound(code, tuple(_completions(response for response, _ in c.suites) for c in first), work, seconds)
+    first = (c for group in pending.groups for k, c in enumerate(group) if c.duplicate_of == k and c.suites)
+    test = tuple(_completions(suite.response for suite in c.suites) for c in first)
+    return SampledRound(code, test, pending.work, pending.seconds)
 
 
 def replaying(game: Game, kept: SampledRound) -> Game:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from codea1_jax.game.parsing import Suite
-from codea1_jax.game.players import Response
+from codea1_jax.game.prompts import Prompt
 from codea1_jax.game.rewards import SuiteReward
 from codea1_jax.game.validation import ValidatedSuite
+from codea1_jax.learn import Groups
+from codea1_jax.rollout import Completion
 from data_pipeline import Problem
 from sandbox import Test, Verdict
 
@@ -16,16 +18,34 @@ Page = Mapping[Test, int]  # one question's page of the mistake book
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """A sampled program, and the suites written against it once they exist.
+class Response:
+    """A response as text and, from a policy, as tokens that answered a prompt's."""
 
-    duplicate_of: the index of the first candidate with the same program where such share their suites, else its own.
+    text: str
+    prompt: Prompt = ()
+    completion: Completion | None = None
+
+
+@dataclass(frozen=True)
+class WrittenSuite:
+    """A response, and the tests in it."""
+
+    response: Response
+    suite: Suite
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A response, the program in it, and the suites written against it once they exist.
+
+    duplicate_of: of a question's group, the index of the first candidate with the same program where such share their
+    suites, else its own.
     """
 
     response: Response
     program: str
-    duplicate_of: int
-    suites: tuple[tuple[Response, Suite], ...] = ()
+    duplicate_of: int = 0
+    suites: tuple[WrittenSuite, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -40,13 +60,16 @@ class SuiteRollout:
     validated: ValidatedSuite
     verdicts: tuple[Verdict, ...]
     reward: SuiteReward
-    advantage: float
-    trained_on: bool
+    advantage: float = 0.0
+    trained_on: bool = False
 
 
 @dataclass(frozen=True)
 class ProgramRollout:
-    """One candidate: its suites, its verdicts on the book's tests, and its reward. duplicate_of: as the candidate's."""
+    """One candidate: its suites, its verdicts on the book's tests, and its reward. duplicate_of: as the candidate's.
+
+    reward, advantage: 0 until the whole group is judged.
+    """
 
     response: Response
     program: str
@@ -54,8 +77,8 @@ class ProgramRollout:
     valid: bool
     book: tuple[Verdict, ...]
     suites: tuple[SuiteRollout, ...]
-    reward: float
-    advantage: float
+    reward: float = 0.0
+    advantage: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -67,3 +90,25 @@ class QuestionRollout:
     page_after: Page
     retrieved: tuple[Test, ...]
     programs: tuple[ProgramRollout, ...]
+
+
+@dataclass(frozen=True)
+class StepRollouts:
+    """What a step has played.
+
+    seconds: that its stages took; `judge_wait` is judging that nothing has hidden, and scoring. hidden: seconds of
+    judging while something else was done, such as sampling more suites (`judge_hidden`), and those of them after all
+    was sampled (`judge_hidden_after_sampling`). groups: what each policy learns from, by its name, in the order of
+    update. figures: metrics of how it was sampled (`Counters.goodput`).
+    """
+
+    questions: tuple[QuestionRollout, ...] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    hidden: Mapping[str, float] = field(default_factory=dict)
+    groups: Mapping[str, Groups] = field(default_factory=dict)
+    figures: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def pages(self) -> dict[str, Page]:
+        """The mistake book's new pages, by question id."""
+        return {question.problem.id: question.page_after for question in self.questions}

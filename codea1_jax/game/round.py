@@ -13,18 +13,21 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from codea1_jax.common.activity import report
+from codea1_jax.config import Role
+from codea1_jax.game.config import RoundConfig
 from codea1_jax.game.judging import Judgement, PendingJudgement
 from codea1_jax.game.mistake_book import retrieved
-from codea1_jax.game.parsing import MAX_TESTS, Suite, SuiteRules
-from codea1_jax.game.players import PolicyPlayer, ProgramRequest, Response, SuiteRequest
+from codea1_jax.game.parsing import MAX_TESTS, SuiteRules
+from codea1_jax.game.players import PolicyPlayer, ProgramRequest, SuiteRequest
 from codea1_jax.game.prompts import Prompts
-from codea1_jax.game.rollouts import Candidate, Page, QuestionRollout
-from codea1_jax.game.scoring import ScoringConfig, score_question
+from codea1_jax.game.rollouts import Candidate, Page, StepRollouts, WrittenSuite
+from codea1_jax.game.scoring import score_question
 from codea1_jax.hosts.gather import gathered, is_mine
+from codea1_jax.rollout.sampler import Counters
 from data_pipeline import Problem
 from data_pipeline.imports import constants_of
 from sandbox import Judge
@@ -34,22 +37,6 @@ S = TypeVar("S")
 
 # Tests that are read of a suite, for each that was asked for: the prompt states that only the first K count.
 TESTS_READ = 2
-
-
-@dataclass(frozen=True)
-class RoundConfig:
-    """How a round is played.
-
-    samples: n, programs per question. suites: m, suites per program.
-    share_programs: identical programs of a question share one set of suites (departure).
-    white_box: the Test LLM is shown the program under test, else the question alone.
-    """
-
-    samples: int
-    suites: int
-    share_programs: bool
-    scoring: ScoringConfig
-    white_box: bool = True
 
 
 @dataclass(frozen=True)
@@ -67,46 +54,34 @@ class Game:
 
 
 @dataclass(frozen=True)
-class RoundResult:
-    """The outcome of a round and the seconds its stages took.
-
-    `judge_wait` is judging that nothing has hidden, and scoring. hidden: seconds of judging while something else was
-    done, such as sampling more suites (`judge_hidden`), and those of them after the round was sampled
-    (`judge_hidden_after_sampling`).
-    """
-
-    questions: tuple[QuestionRollout, ...]
-    seconds: Mapping[str, float]
-    hidden: Mapping[str, float]
-
-
-@dataclass(frozen=True)
 class Pending(Generic[T]):
     """A round that is sampled, and is being judged.
 
     groups: every question's candidates, with their suites. seconds: that the sampling took, by stage. result: waits for
-    the judge and rewards both models; raises SandboxError if the judge fails: an outage is never a verdict.
+    the judge and rewards both models; raises SandboxError if the judge fails: an outage is never a verdict. work: what
+    every role's sampler has done.
     """
 
     groups: tuple[tuple[Candidate, ...], ...]
     seconds: Mapping[str, float]
     result: Callable[[], T]
+    work: Mapping[Role, Counters] = field(default_factory=dict)
 
     def map(self, change: Callable[[T], S]) -> Pending[S]:
         """What becomes of the result, once it is there."""
-        return Pending(self.groups, self.seconds, lambda: change(self.result()))
+        return Pending(self.groups, self.seconds, lambda: change(self.result()), self.work)
 
 
 def play_round(
     game: Game, problems: Sequence[Problem], book: Mapping[str, Page], stream: tuple[int, ...]
-) -> RoundResult:
+) -> StepRollouts:
     """Plays one round over `problems`, from beginning to end; as `begin_round`, and raises what its result raises."""
     return begin_round(game, problems, book, stream).result()
 
 
 def begin_round(
     game: Game, problems: Sequence[Problem], book: Mapping[str, Page], stream: tuple[int, ...]
-) -> Pending[RoundResult]:
+) -> Pending[StepRollouts]:
     """Samples a round over `problems`. `book` maps question ids to pages; `stream` makes the sampling reproducible.
 
     A program whose test prompt is too long gets no suites.
@@ -125,21 +100,21 @@ def begin_round(
         judging_since = judging_since if pending else time.perf_counter()
         if is_mine(i):
             book_tests = retrieved(pages[i])
-            pending[i] = PendingJudgement(game.judge, problems[i], group, book_tests, game.config.scoring.judging)
+            pending[i] = PendingJudgement(game.judge, problems[i], group, book_tests, game.config)
     suites_done = time.perf_counter()
     sampling = {"generate_code": programs_done - started, "generate_tests": suites_done - programs_done}
 
-    def result() -> RoundResult:
+    def result() -> StepRollouts:
         asked = time.perf_counter()
         judgements = gathered(lambda: _judgements(pending))
         questions = tuple(
-            score_question(problem, pages[i], retrieved(pages[i]), groups[i], judgements[i], game.config.scoring)
+            score_question(problem, pages[i], retrieved(pages[i]), groups[i], judgements[i], game.config)
             for i, problem in enumerate(problems)
         )
         scored = time.perf_counter()
         ended = max((judging.ended for judging in pending.values()), default=judging_since)
         hidden = hidden_judging(judging_since, suites_done, min(ended, asked))
-        return RoundResult(questions, {**sampling, "judge_wait": scored - asked}, hidden)
+        return StepRollouts(questions, {**sampling, "judge_wait": scored - asked}, hidden)
 
     return Pending(tuple(groups), sampling, result)
 
@@ -153,7 +128,7 @@ def _judgements(pending: Mapping[int, PendingJudgement]) -> dict[int, Judgement]
 
 
 def hidden_judging(began: float, sampled: float, ended: float) -> dict[str, float]:
-    """`RoundResult.hidden` of judging between two instants of the clock, and that at which all was sampled."""
+    """`StepRollouts.hidden` of judging between two instants of the clock, and that at which all was sampled."""
     return {"judge_hidden": ended - began, "judge_hidden_after_sampling": max(0.0, ended - max(began, sampled))}
 
 
@@ -168,11 +143,12 @@ def _program_groups(
 ) -> Iterator[tuple[int, tuple[Candidate, ...]]]:
     """Yields a question's index and its group as soon as the last of its programs is there."""
     assert game.code is not None  # a method that plays a round has a Code LLM
-    requests = [ProgramRequest(p, game.config.samples, (*stream, 0, i)) for i, p in enumerate(problems)]
+    requests = [ProgramRequest(p, game.config.rollout.samples, (*stream, 0, i)) for i, p in enumerate(problems)]
     for i, written in game.code.programs(requests):
         programs = [each.program for each in written]
-        first = [programs.index(p) if game.config.share_programs else k for k, p in enumerate(programs)]
-        yield i, tuple(Candidate(w.response, w.program, k) for w, k in zip(written, first, strict=True))
+        shared = game.config.rollout.share_programs
+        first = [programs.index(p) if shared else k for k, p in enumerate(programs)]
+        yield i, tuple(replace(each, duplicate_of=k) for each, k in zip(written, first, strict=True))
 
 
 def _suite_requests(
@@ -180,25 +156,25 @@ def _suite_requests(
 ) -> dict[tuple[int, int], SuiteRequest]:
     """What the Test LLM is asked about a question's programs, by question and program."""
     assert game.test is not None  # as above
-    config, rules = game.config, _suite_rules(game.config.scoring, problem)
+    config, rules = game.config, _suite_rules(game.config, problem)
     requests = {}
     for k, candidate in enumerate(group):
         if candidate.duplicate_of != k:
             continue
-        shown = candidate.program if config.white_box else None
-        request = SuiteRequest(problem, shown, config.suites, (*stream, 1, i, k), rules=rules)
+        shown = candidate.program if config.method.white_box else None
+        request = SuiteRequest(problem, shown, config.rollout.suites, (*stream, 1, i, k), rules=rules)
         if game.test.fits(request):
             requests[i, k] = request
     return requests
 
 
-def _suite_rules(scoring: ScoringConfig, problem: Problem) -> SuiteRules:
-    junk_counts = scoring.rewards.junk == "invalid"
+def _suite_rules(config: RoundConfig, problem: Problem) -> SuiteRules:
+    junk_counts = config.rewards.junk == "invalid"
     return SuiteRules(
-        answers=scoring.answer_prediction,
-        most=MAX_TESTS if junk_counts else TESTS_READ * scoring.rewards.suite_size,
+        answers=config.method.answer_prediction,
+        most=MAX_TESTS if junk_counts else TESTS_READ * config.rewards.suite_size,
         junk_counts=junk_counts,
-        names=constants_of(problem) if scoring.reference_names else {},
+        names=constants_of(problem) if config.sandbox.reference_names else {},
     )
 
 
@@ -209,7 +185,7 @@ def _sample_suites(
     assert game.test is not None  # as above
     pairs = tuple(requests)
     missing = Counter(i for i, _ in pairs)
-    written: dict[tuple[int, int], tuple[tuple[Response, Suite], ...]] = {}
+    written: dict[tuple[int, int], tuple[WrittenSuite, ...]] = {}
 
     def complete(i: int) -> tuple[int, tuple[Candidate, ...]]:
         return i, tuple(replace(c, suites=written.get((i, c.duplicate_of), ())) for c in groups[i])
@@ -217,7 +193,7 @@ def _sample_suites(
     yield from (complete(i) for i in range(len(groups)) if not missing[i])
     for index, suites in game.test.suites(tuple(requests.values())):
         i, k = pairs[index]
-        written[i, k] = tuple((each.response, each.suite) for each in suites)
+        written[i, k] = suites
         missing[i] -= 1
         if not missing[i]:
             yield complete(i)

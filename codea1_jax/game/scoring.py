@@ -3,72 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from codea1_jax.config import RewardConfig
-from codea1_jax.game.judging import Judgement, JudgingConfig, ProgramOutcomes
+from codea1_jax.game.config import RoundConfig
+from codea1_jax.game.judging import Judgement, ProgramOutcomes
 from codea1_jax.game.mistake_book import updated
 from codea1_jax.game.rewards import (
-    PAPER_REWARDS,
     BookScore,
     JudgedProgram,
     JudgedSuite,
-    RewardFunctions,
-    SuiteReward,
     SuiteScore,
     checked_reward,
     code_reward,
     suite_reward,
 )
-from codea1_jax.game.rollouts import Candidate, Page, ProgramRollout, QuestionRollout, SuiteRollout
+from codea1_jax.game.rollouts import (
+    Candidate,
+    Page,
+    ProgramRollout,
+    QuestionRollout,
+    SuiteRollout,
+    WrittenSuite,
+)
 from codea1_jax.game.selection import most_contested
+from codea1_jax.game.validation import ValidatedSuite
 from codea1_jax.learn.advantages import group_advantages
 from data_pipeline import Problem
 from sandbox import Test, Verdict, verdict_on
-
-
-@dataclass(frozen=True)
-class ScoringConfig:
-    """How a question is scored.
-
-    update_n: how many candidates' suites are learned from. answer_prediction: a test's stated answer counts; else the
-    reference fills in every answer, and no test is invalid for a wrong one. functions: rewards instead of the paper's.
-    script_seconds, reference_names: as in `JudgingConfig`.
-    """
-
-    rewards: RewardConfig
-    update_n: int
-    answer_prediction: bool = True
-    functions: RewardFunctions = PAPER_REWARDS
-    script_seconds: float | None = None
-    reference_names: bool = False
-
-    @property
-    def judging(self) -> JudgingConfig:
-        """What the judge needs to know of it."""
-        rewards = self.rewards
-        return JudgingConfig(
-            rewards.suite_size,
-            self.answer_prediction,
-            rewards.pool_tests,
-            rewards.repeats,
-            self.script_seconds,
-            self.reference_names,
-        )
-
-
-@dataclass(frozen=True)
-class _Scored:
-    """One candidate's verdicts on the book's tests and, suite by suite, on the kept tests; and its suites' rewards."""
-
-    valid: bool
-    book: tuple[Verdict, ...]
-    verdicts: tuple[tuple[Verdict, ...], ...]
-    rewards: tuple[SuiteReward, ...]
-
-    @property
-    def book_score(self) -> BookScore:
-        return BookScore(sum(verdict.passed for verdict in self.book), len(self.book))
 
 
 def score_question(
@@ -77,106 +39,98 @@ def score_question(
     book: Sequence[Test],
     group: Sequence[Candidate],
     judgement: Judgement,
-    config: ScoringConfig,
+    config: RoundConfig,
 ) -> QuestionRollout:
     """Rewards, advantages, the suites to learn from and the new page, for one question's group.
 
     `book` are the page's tests that every program faced; `group` is in the order of sampling.
     """
-    scored = [_score(problem, candidate, book, judgement, config) for candidate in group]
-    rewards = _code_rewards(scored, group, judgement, config.rewards)
-    rewards = _own_code_rewards(problem, group, scored, rewards, config.functions)
+    judged = [_judged(problem, candidate, book, judgement, config) for candidate in group]
+    rewards = _code_rewards(problem, judged, judgement, config)
     advantages = _advantages(rewards, config.rewards)
-    selected = _select_for_training(scored, group, config.update_n)
+    selected = _select_for_training(judged, config.update_n)
     programs = tuple(
-        ProgramRollout(
-            response=candidate.response,
-            program=candidate.program,
-            duplicate_of=candidate.duplicate_of,
-            valid=own.valid,
-            book=own.book,
-            suites=_suite_rollouts(candidate, own, judgement, config.rewards, trained_on=i in selected),
+        replace(
+            program,
+            suites=tuple(replace(suite, trained_on=i in selected) for suite in program.suites),
             reward=reward,
             advantage=advantage,
         )
-        for i, (candidate, own, reward, advantage) in enumerate(zip(group, scored, rewards, advantages, strict=True))
+        for i, (program, reward, advantage) in enumerate(zip(judged, rewards, advantages, strict=True))
     )
     return QuestionRollout(problem, page, _next_page(page, book, programs), tuple(book), programs)
 
 
-def _score(
-    problem: Problem, candidate: Candidate, book: Sequence[Test], judgement: Judgement, config: ScoringConfig
-) -> _Scored:
-    outcomes = judgement.programs[candidate.duplicate_of]
-    validated = judgement.suites[candidate.duplicate_of]
-    *verdicts, remembered = _verdicts(outcomes, [*(suite.kept for suite in validated), tuple(book)], config)
-    book_score = BookScore(sum(v.passed for v in remembered), len(book))
-    scores = [
-        SuiteScore(_failed(on_suite), suite.invalid, response.text)
-        for (response, _), suite, on_suite in zip(candidate.suites, validated, verdicts, strict=True)
+def _judged(
+    problem: Problem, candidate: Candidate, book: Sequence[Test], judgement: Judgement, config: RoundConfig
+) -> ProgramRollout:
+    """A candidate's verdicts, and its suites' rewards and advantages."""
+    outcomes, validated = judgement.programs[candidate.duplicate_of], judgement.suites[candidate.duplicate_of]
+    *verdicts, on_book = _verdicts(outcomes, [*(suite.kept for suite in validated), tuple(book)], config)
+    suites = [
+        _suite_rollout(problem, candidate, written, suite, on_suite, on_book, config, code_valid=outcomes.valid)
+        for written, suite, on_suite in zip(candidate.suites, validated, verdicts, strict=True)
     ]
-    rewards = [suite_reward(score, book_score, code_valid=outcomes.valid, config=config.rewards) for score in scores]
-    own = config.functions.test
-    if own is not None:
-        judged = [
-            JudgedSuite(problem, candidate.program, response.text, suite.kept, on_suite, suite.invalid, reward)
-            for (response, _), suite, on_suite, reward in zip(
-                candidate.suites, validated, verdicts, rewards, strict=True
-            )
-        ]
-        rewards = [replace(j.reward, reward=checked_reward("test_reward", problem.id, own(j))) for j in judged]
-    return _Scored(outcomes.valid, remembered, tuple(verdicts), tuple(rewards))
-
-
-def _own_code_rewards(
-    problem: Problem,
-    group: Sequence[Candidate],
-    scored: Sequence[_Scored],
-    rewards: list[float],
-    functions: RewardFunctions,
-) -> list[float]:
-    """The rewards of the caller's own function, if there is one, which is given the paper's."""
-    if functions.code is None:
-        return rewards
-    judged = [
-        JudgedProgram(problem, c.response.text, c.program, own.valid, own.book, own.verdicts, reward)
-        for c, own, reward in zip(group, scored, rewards, strict=True)
-    ]
-    return [checked_reward("code_reward", problem.id, functions.code(each)) for each in judged]
-
-
-def _code_rewards(
-    scored: Sequence[_Scored], group: Sequence[Candidate], judgement: Judgement, config: RewardConfig
-) -> list[float]:
-    """Each program's reward: on its own suites, or on the distinct valid tests of the whole group; and on the book."""
-    if not config.pool_tests:
-        return [
-            code_reward([SuiteScore(_failed(verdicts), 0) for verdicts in own.verdicts], own.book_score, config)
-            for own in scored
-        ]
-    everyones = (suite.kept for candidate in group for suite in judgement.suites[candidate.duplicate_of])
-    pooled = tuple(dict.fromkeys(test for kept in everyones for test in kept))
-    rewards = []
-    for own, candidate in zip(scored, group, strict=True):
-        verdicts = verdicts_on(judgement.programs[candidate.duplicate_of], pooled)
-        rewards.append(code_reward([SuiteScore(_failed(verdicts), 0)], own.book_score, config))
-    return rewards
-
-
-def _suite_rollouts(
-    candidate: Candidate, scored: _Scored, judgement: Judgement, config: RewardConfig, *, trained_on: bool
-) -> tuple[SuiteRollout, ...]:
-    validated = judgement.suites[candidate.duplicate_of]
-    advantages = _advantages([reward.reward for reward in scored.rewards], config)
-    suites = zip(candidate.suites, validated, scored.verdicts, scored.rewards, advantages, strict=True)
-    return tuple(
-        SuiteRollout(response, suite, kept, verdicts, reward, advantage, trained_on)
-        for (response, suite), kept, verdicts, reward, advantage in suites
+    advantages = _advantages([suite.reward.reward for suite in suites], config.rewards)
+    return ProgramRollout(
+        response=candidate.response,
+        program=candidate.program,
+        duplicate_of=candidate.duplicate_of,
+        valid=outcomes.valid,
+        book=on_book,
+        suites=tuple(replace(s, advantage=advantage) for s, advantage in zip(suites, advantages, strict=True)),
     )
 
 
+def _suite_rollout(
+    problem: Problem,
+    candidate: Candidate,
+    written: WrittenSuite,
+    validated: ValidatedSuite,
+    verdicts: tuple[Verdict, ...],
+    on_book: tuple[Verdict, ...],
+    config: RoundConfig,
+    *,
+    code_valid: bool,
+) -> SuiteRollout:
+    """A suite and its reward: the paper's or that of the caller's own function, which is given the paper's."""
+    text = written.response.text
+    score = SuiteScore(_failed(verdicts), validated.invalid, text)
+    reward = suite_reward(score, _book_score(on_book), code_valid=code_valid, config=config.rewards)
+    if config.functions.test is not None:
+        judged = JudgedSuite(problem, candidate.program, text, validated.kept, verdicts, validated.invalid, reward)
+        reward = replace(reward, reward=checked_reward("test_reward", problem.id, config.functions.test(judged)))
+    return SuiteRollout(written.response, written.suite, validated, verdicts, reward)
+
+
+def _code_rewards(
+    problem: Problem, judged: Sequence[ProgramRollout], judgement: Judgement, config: RoundConfig
+) -> list[float]:
+    """Each program's reward: on its own suites, or on the distinct valid tests of the whole group; and on the book.
+
+    The caller's own function, if there is one, is given the paper's.
+    """
+    everyones = (test for program in judged for suite in program.suites for test in suite.validated.kept)
+    pooled = tuple(dict.fromkeys(everyones)) if config.rewards.pool_tests else None
+    rewards = []
+    for program in judged:
+        faced = [suite.verdicts for suite in program.suites]
+        if pooled is not None:
+            faced = [verdicts_on(judgement.programs[program.duplicate_of], pooled)]
+        scores = [SuiteScore(_failed(verdicts), 0) for verdicts in faced]
+        reward = code_reward(scores, _book_score(program.book), config.rewards)
+        if config.functions.code is not None:
+            own = tuple(suite.verdicts for suite in program.suites)
+            seen = JudgedProgram(
+                problem, program.response.text, program.program, program.valid, program.book, own, reward
+            )
+            reward = checked_reward("code_reward", problem.id, config.functions.code(seen))
+        rewards.append(reward)
+    return rewards
+
+
 def _verdicts(
-    outcomes: ProgramOutcomes, suites: Sequence[Sequence[Test]], config: ScoringConfig
+    outcomes: ProgramOutcomes, suites: Sequence[Sequence[Test]], config: RoundConfig
 ) -> list[tuple[Verdict, ...]]:
     """The verdicts on all that a program faced, in order."""
     if outcomes.in_script is None or config.rewards.pool_tests:
@@ -190,6 +144,10 @@ def verdicts_on(outcomes: ProgramOutcomes, tests: Iterable[Test]) -> tuple[Verdi
     return tuple(verdict_on(outcomes.by_call[test.call], test) for test in tests)
 
 
+def _book_score(verdicts: Sequence[Verdict]) -> BookScore:
+    return BookScore(sum(verdict.passed for verdict in verdicts), len(verdicts))
+
+
 def _failed(verdicts: Iterable[Verdict]) -> tuple[bool, ...]:
     return tuple(not verdict.passed for verdict in verdicts)
 
@@ -198,10 +156,10 @@ def _advantages(rewards: Sequence[float], config: RewardConfig) -> list[float]:
     return group_advantages(rewards, scale=config.scale_advantages).tolist()
 
 
-def _select_for_training(scored: Sequence[_Scored], group: Sequence[Candidate], count: int) -> frozenset[int]:
+def _select_for_training(programs: Sequence[ProgramRollout], count: int) -> frozenset[int]:
     """The candidates whose suites are learned from. Of duplicates, which share their suites, only the first counts."""
-    eligible = [i for i, c in enumerate(group) if c.duplicate_of == i and c.suites]
-    rewards = [[reward.reward for reward in scored[i].rewards] for i in eligible]
+    eligible = [i for i, program in enumerate(programs) if program.duplicate_of == i and program.suites]
+    rewards = [[suite.reward.reward for suite in programs[i].suites] for i in eligible]
     return frozenset(eligible[k] for k in most_contested(rewards, count))
 
 

@@ -1,72 +1,33 @@
-"""The training loop of Code-A1 (arXiv 2603.15611).
-
-    questions ──► Code LLM ──► programs ──► Test LLM ──► suites
-                                   │                       │
-                                   └──────► judge ◄────────┘◄── mistake book
-                                              │ verdicts
-                            rewards ◄─────────┤──────────► mistake book
-                               │ advantages
-                  update Code LLM, then Test LLM   (two jitted phases)
-
-Configuration switches departures from the paper on. All but the second to the eighth are off by default; presets named
-`MODEL/METHOD_paper` have those off as well (`configs/recipes/paper.yaml`):
-
-- rewards.difficulty=any, rewards.passing=all: a suite, or a program, is all right or all wrong.
-- rewards.repeats=value (text is the original's rule): a test with the inputs of another one repeats it.
-- reading=commonmark (paper is the original's rule): programs and suites are read from whatever blocks hold them.
-- rewards.junk=dropped (invalid is the original's rule): asserts outside of the language of tests cost nothing.
-- sandbox.script_seconds=none (10 in the original): each call has its own time, instead of a program and all its tests.
-- sandbox.reference_names=false (true in the original): programs and tests do not see the reference's constants.
-- optimizer.warmup_from_zero=false (true in the original): the first step's learning rate is not 0.
-- eval.limits=ours (paper: the original's): programs are timed by the reference, not by the clock.
-- rewards.pool_tests: a program is rewarded on the valid tests of all its siblings.
-- rewards.scale_advantages=false: advantages are not divided by the standard deviation (Dr. GRPO).
-- rollout.share_programs: identical programs of a question share one set of suites.
-- train.update_n > 1: the Test LLM learns from the suites of several candidates.
-- grpo.ratio=sequence (GSPO), grpo.importance_cap, grpo.mask_truncated, grpo.entropy_coef, grpo.reference_every,
-  grpo.skip_zero_advantage.
-- train.async_steps=1: a step is drawn before the last one is learned from, and judged meanwhile (one-step off-policy).
-- method.white_box, method.mistake_book, method.answer_prediction=false: the paper's ablations.
-- lora: adapters over one frozen base.
-
-`configs/recipes/micro_departures.yaml` has those of `micro/a1`, which `micro/a1_paper` does not have.
-"""
+"""The training loop: steps, and between them evaluations and saves; a signal ends it after saving."""
 
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 import grain
 import jax
 
-from codea1_jax.common.activity import report
 from codea1_jax.common.console import TrainingProgress
 from codea1_jax.common.errors import Interrupted, UserError
-from codea1_jax.config import METHODS
-from codea1_jax.devices.chips import peak_flops
 from codea1_jax.evals.during_training import EVAL_STREAM, HELDOUT_LOGPROB
-from codea1_jax.game.export import book_metrics, question_record, round_metrics
-from codea1_jax.game.replay import SampledRound, replaying, sampled_round
-from codea1_jax.game.rollouts import Page
+from codea1_jax.game.export import question_record
+from codea1_jax.game.replay import sampled_round
+from codea1_jax.game.rollouts import StepRollouts
+from codea1_jax.game.round import Pending
 from codea1_jax.hosts.agreement import agreement, in_thread
 from codea1_jax.hosts.interrupts import Interrupts
 from codea1_jax.hosts.stalls import heartbeat
 from codea1_jax.learn import Wait
-from codea1_jax.learn.flops import update_speed
-from codea1_jax.models.lora import attach
-from codea1_jax.models.qwen2 import Params
 from codea1_jax.plan.comparison import StepForecast
 from codea1_jax.run.rundir import PROFILE_FOLDER, RunDir
 from codea1_jax.run.telemetry import rollout_lines, rollouts_path
-from codea1_jax.training.methods import BEGIN, StepRollouts
-from codea1_jax.training.parts import Training, goodput
+from codea1_jax.training.parts import Training
 from codea1_jax.training.state import State, pack_state
+from codea1_jax.training.step import BEGIN, begin, book_after, learn, params
 from data_pipeline import Problem
 
 logger = logging.getLogger(__name__)
@@ -84,7 +45,7 @@ def train(training: Training, state: State, run: RunDir, forecast: StepForecast 
     questions = training.loader()
     questions.set_state(state.data)
     total, compared = training.total_steps, state.step + COMPARED
-    pending: SampledStep | None = None
+    pending: Pending[StepRollouts] | None = None
     with (
         Interrupts(agreement()) as interrupts,
         TrainingProgress(total, done=state.step, shown=run.writes) as progress,
@@ -102,7 +63,7 @@ def train(training: Training, state: State, run: RunDir, forecast: StepForecast 
                     run.check_saving()
                     place = questions.get_state()
                     pending = _begin_ahead(training, state, rollouts, questions)
-                    after = {"data": place, "ahead": pending and pending.sampled}
+                    after = {"data": place, "ahead": pending and sampled_round(pending)}
                     with interrupts.shield():  # from where the state is donated until there is a new one, recorded
                         state, metrics = _learn_and_record(training, state, rollouts, run, interrupts, after)
                 heartbeat(f"step {state.step} ended")
@@ -143,91 +104,22 @@ def _profiled(training: Training, state: State, run: RunDir) -> AbstractContextM
     return jax.profiler.trace(run.path / PROFILE_FOLDER)
 
 
-@dataclass(frozen=True)
-class SampledStep:
-    """A step that is sampled, and is being judged. sampled: what a replay needs. result: waits for the judge."""
-
-    sampled: SampledRound
-    result: Callable[[], StepRollouts]
-
-
 def play(training: Training, state: State, problems: Sequence[Problem]) -> StepRollouts:
     """What the method plays in a step: in Code-A1, both models sampled, judged and rewarded."""
     return begin(training, state, problems).result()
 
 
-def begin(training: Training, state: State, problems: Sequence[Problem]) -> SampledStep:
-    """Samples a step, or replays what was sampled ahead for it, and submits it to the judge."""
-    game, before = training.games.game(params(training, state)), training.games.counters()
-    kept = state.ahead
-    pending = BEGIN[training.method.name](
-        game if kept is None else replaying(game, kept), problems, state.book, (state.step,)
-    )
-    seconds = pending.seconds if kept is None else kept.seconds
-    work = training.games.work_since(before) if kept is None else kept.work
-
-    def result() -> StepRollouts:
-        played = pending.result()
-        return replace(played, seconds={**played.seconds, **seconds}, figures=goodput(work, seconds))
-
-    return SampledStep(sampled_round(pending.groups, work, seconds), result)
-
-
 def _begin_ahead(
     training: Training, state: State, rollouts: StepRollouts, questions: grain.DatasetIterator[tuple[Problem, ...]]
-) -> SampledStep | None:
+) -> Pending[StepRollouts] | None:
     """Samples the step after this one before its policies have learned; None where steps are not drawn ahead.
 
     The mistake book is never behind: its new pages are known as soon as a step is judged.
     """
     if not training.steps.async_steps or state.step + 1 == training.total_steps:
         return None
-    following = replace(state, step=state.step + 1, book=_book_after(training, state, rollouts), ahead=None)
+    following = replace(state, step=state.step + 1, book=book_after(training, state, rollouts), ahead=None)
     return begin(training, following, next(questions))
-
-
-def _book_after(training: Training, state: State, rollouts: StepRollouts) -> Mapping[str, Page]:
-    return {**state.book, **rollouts.book_updates} if training.method.mistake_book else state.book
-
-
-def learn(
-    training: Training, state: State, rollouts: StepRollouts, wait: Wait = jax.block_until_ready
-) -> tuple[State, dict[str, float]]:
-    """Updates the mistake book and every policy in turn. The policies of `state` are donated.
-
-    `wait` gets what each micro-batch computes before the next one begins.
-    """
-    policies, metrics, seconds = dict(state.policies), {}, dict(rollouts.seconds)
-    with_tests = "test" in METHODS[training.method.name].roles
-    for name, groups in rollouts.groups.items():
-        learner, started = training.policies.learners[name], time.perf_counter()
-        show = partial(report, f"updating {name}", parts="micro-batches")
-        policies[name], figures = learner.update(
-            policies[name], state.reference, groups, wait, base=state.base, show=show
-        )
-        seconds[f"update_{name}"] = took = time.perf_counter() - started
-        peak = peak_flops(training.policies.mesh.devices.flat)
-        speed = update_speed(learner.tokens(groups), learner.flops(groups), took, peak)
-        metrics |= {f"{name}/{figure}": value for figure, value in figures.items()}
-        metrics |= {f"{figure}/update_{name}": value for figure, value in speed.items()}
-    book = _book_after(training, state, rollouts)
-    metrics = {
-        **(round_metrics(rollouts.questions, with_tests=with_tests) if rollouts.questions else {}),
-        **(book_metrics(rollouts.questions) if training.method.mistake_book and rollouts.book_updates else {}),
-        "book/tests": float(sum(map(len, book.values()))),
-        "book/questions": float(sum(map(bool, book.values()))),
-        **metrics,
-        **{f"seconds/{name}": value for name, value in {**seconds, **rollouts.hidden}.items()},
-        **rollouts.figures,
-        "seconds/step": sum(seconds.values()),
-    }
-    return replace(state, step=state.step + 1, policies=policies, book=book), metrics
-
-
-def params(training: Training, state: State) -> dict[str, Params]:
-    """Every policy's parameters, by its name; under LoRA the adapted base."""
-    lora = training.policies.learning.lora
-    return {name: attach(lora, state.base, policy.params) for name, policy in state.policies.items()}
 
 
 def records(training: Training, step: int, rollouts: StepRollouts) -> list[dict[str, Any]]:

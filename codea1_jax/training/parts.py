@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 import grain
 from jax.sharding import Mesh
 
-from codea1_jax.config import METHODS, CheckpointConfig, Config, MethodConfig, Role, RolloutConfig, TrainConfig
-from codea1_jax.evals.benchmark import make_benchmark
+from codea1_jax.config import METHODS, CheckpointConfig, Config, MethodConfig, Role, TrainConfig
 from codea1_jax.evals.during_training import Evaluation
+from codea1_jax.evals.benchmark import make_benchmark
 from codea1_jax.evals.heldout import prepare
+from codea1_jax.game.config import RoundConfig
 from codea1_jax.game.players import PolicyPlayer
 from codea1_jax.game.prompts import Prompts
 from codea1_jax.game.rewards import PAPER_REWARDS, RewardFunctions
-from codea1_jax.game.round import Game, RoundConfig
-from codea1_jax.game.scoring import ScoringConfig
+from codea1_jax.game.round import Game
 from codea1_jax.hosts.gather import from_first
 from codea1_jax.learn import Learner
 from codea1_jax.learn.learning import Learning
@@ -54,11 +54,10 @@ class Games:
     prompts: Prompts
     judge: Judge
     config: RoundConfig
-    rollout: RolloutConfig
 
     def game(self, params: Mapping[str, Params]) -> Game:
         """The game of a training step, with every policy's parameters by its name."""
-        return self.sampled_at(params, self.rollout.temperature, self.rollout.top_p)
+        return self.sampled_at(params, self.config.rollout.temperature, self.config.rollout.top_p)
 
     def sampled_at(self, params: Mapping[str, Params], temperature: float, top_p: float) -> Game:
         """The same game, its players sampled in another way."""
@@ -142,28 +141,11 @@ def make_training(
     )
     return Training(
         policies=Policies(policy, mesh, InitialWeights.of(config), learning, learners),
-        games=Games(method.roles, samplers, prompts, judge, _round_config(config, rewards), config.rollout),
+        games=Games(method.roles, samplers, prompts, judge, RoundConfig.of(config, rewards)),
         evaluation=evaluation,
         questions=questions,
         method=config.method,
         steps=config.train,
         checkpoint=config.checkpoint,
         seed=config.run.seed,
-    )
-
-
-def _round_config(config: Config, rewards: RewardFunctions) -> RoundConfig:
-    return RoundConfig(
-        samples=config.rollout.samples,
-        suites=config.rollout.suites,
-        share_programs=config.rollout.share_programs,
-        scoring=ScoringConfig(
-            config.rewards,
-            config.train.update_n,
-            config.method.answer_prediction,
-            rewards,
-            config.sandbox.script_seconds,
-            config.sandbox.reference_names,
-        ),
-        white_box=config.method.white_box,
     )

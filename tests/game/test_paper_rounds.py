@@ -15,12 +15,12 @@ import pytest
 from paper_rounds import PROGRAMS, SUITES, Outcome, Round, outcomes, rounds
 from scripted import scripted_game
 
-from codea1_jax.config import Config, load
+from codea1_jax.config import Config, RolloutConfig, load
+from codea1_jax.game.config import RoundConfig
 from codea1_jax.game.judging import submit_script
 from codea1_jax.game.programs import extract_program
 from codea1_jax.game.rollouts import Page, QuestionRollout
-from codea1_jax.game.round import RoundConfig, play_round
-from codea1_jax.game.scoring import ScoringConfig
+from codea1_jax.game.round import play_round
 from data_pipeline import Problem
 from sandbox import Judge, Limits, SandboxPool
 
@@ -39,8 +39,12 @@ def play(judge: Judge, played: Sequence[Round]) -> list[Outcome]:
     """One question's rounds by the project, as its preset has them."""
     sandbox = PRESET.sandbox
     assert sandbox.script_seconds is not None
-    scoring = ScoringConfig(PRESET.rewards, 1, script_seconds=SCRIPT_SECONDS, reference_names=sandbox.reference_names)
-    config = RoundConfig(PROGRAMS, SUITES, share_programs=False, scoring=scoring)
+    config = RoundConfig(
+        RolloutConfig(samples=PROGRAMS, suites=SUITES),
+        PRESET.method,
+        PRESET.rewards,
+        sandbox.model_copy(update={"script_seconds": SCRIPT_SECONDS}),
+    )
     page: Page = {}
     found = []
     for each in played:

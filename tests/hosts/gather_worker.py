@@ -20,11 +20,11 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from scripted import PROMPTS, scripted_game
 
-from codea1_jax.config import Config, RewardConfig, load
+from codea1_jax.config import Config, RolloutConfig, load
 from codea1_jax.evals.heldout import evaluate_code, evaluate_tests, prepare
+from codea1_jax.game.config import RoundConfig
 from codea1_jax.game.golden import begin_golden
-from codea1_jax.game.round import RoundConfig, play_round
-from codea1_jax.game.scoring import ScoringConfig
+from codea1_jax.game.round import play_round
 from codea1_jax.hosts.gather import gathered, is_mine
 from codea1_jax.training.questions import Questions, load_questions
 from data_pipeline import Problem
@@ -33,7 +33,7 @@ from sandbox import Execution, Outcome, SandboxPool, Status
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ["def f(x): return x + {}", "def f(x): return x * x + {}", "def f(x) return x"]
 SUITES = ["assert f(1) == 2\nassert f(0) == 3\nassert f('a') == 1", "assert f(2) == 5\nassert f(2) == 5"]
-RULES = RoundConfig(samples=3, suites=2, share_programs=False, scoring=ScoringConfig(RewardConfig(), 1))
+RULES = RoundConfig(RolloutConfig(samples=3, suites=2))
 
 
 TOO_SLOW = Outcome(Status.TIMED_OUT)

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from codea1_jax.config import RewardConfig
+from codea1_jax.game.config import RoundConfig
 from codea1_jax.game.judging import judge_group
 from codea1_jax.game.parsing import SuiteRules, extract_suite
-from codea1_jax.game.players import Response
-from codea1_jax.game.rollouts import Candidate, QuestionRollout
-from codea1_jax.game.scoring import ScoringConfig, score_question
+from codea1_jax.game.rollouts import Candidate, QuestionRollout, Response, WrittenSuite
+from codea1_jax.game.scoring import score_question
 from data_pipeline import Problem
 from sandbox import SandboxPool
 
@@ -23,19 +23,16 @@ def played(
     **rewards: bool | str,
 ) -> QuestionRollout:
     """The group after judging: each program with its suites' texts; `rewards` differ from the defaults."""
-
-    def response(text: str) -> Response:
-        return Response(text)
-
+    rules = SuiteRules(most=16)
     group = [
         Candidate(
-            response(program),
+            Response(program),
             program,
             i,
-            tuple((response(t), extract_suite(t, "f", rules=SuiteRules(most=16))) for t in texts),
+            tuple(WrittenSuite(Response(t), extract_suite(t, "f", rules=rules)) for t in texts),
         )
         for i, (program, texts) in enumerate(zip(programs, suites, strict=True))
     ]
-    scoring = ScoringConfig(RewardConfig().model_copy(update=rewards), update_n=1)
-    judgement = judge_group(pool, problem, group, (), scoring.judging)
-    return score_question(problem, {}, (), group, judgement, scoring)
+    config = RoundConfig(rewards=RewardConfig().model_copy(update=rewards))
+    judgement = judge_group(pool, problem, group, (), config)
+    return score_question(problem, {}, (), group, judgement, config)

@@ -2,18 +2,18 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from codea1_jax.config import Reading, RewardConfig
+from codea1_jax.config import Reading, RolloutConfig
+from codea1_jax.game.config import RoundConfig
 from codea1_jax.game.players import PolicyPlayer
 from codea1_jax.game.prompts import Prompt, plain_prompts
-from codea1_jax.game.round import Game, RoundConfig
-from codea1_jax.game.scoring import ScoringConfig
+from codea1_jax.game.round import Game
 from codea1_jax.models.tokenizer import micro_tokenizer
 from codea1_jax.rollout import Completion, Request
 from sandbox import Judge
 
 TOKENIZER = micro_tokenizer(["def ", "return ", "assert "])
 PROMPTS = plain_prompts(TOKENIZER)
-CONFIG = RoundConfig(2, 2, share_programs=False, scoring=ScoringConfig(RewardConfig(), 1))
+CONFIG = RoundConfig(RolloutConfig(samples=2, suites=2))
 
 
 class Scripted:

@@ -20,10 +20,11 @@ from codea1_jax.rollout.sampler import Counters
 from codea1_jax.run.rundir import RunDir
 from codea1_jax.run.telemetry import rollouts_path
 from codea1_jax.training.judges import make_judge
-from codea1_jax.training.loop import learn, play, records, train
+from codea1_jax.training.loop import play, records, train
 from codea1_jax.training.parts import Training, make_training
 from codea1_jax.training.start import resume, start
 from codea1_jax.training.state import State, pack_state
+from codea1_jax.training.step import learn
 
 CAPS = ("code.grpo.importance_cap=2", "test.grpo.importance_cap=2")
 PRESET = "micro/a1_paper"

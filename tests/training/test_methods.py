@@ -6,14 +6,14 @@ from dataclasses import replace
 import pytest
 from scripted import PROMPTS, TOKENIZER, scripted_game
 
-from codea1_jax.config import METHODS, RewardConfig
-from codea1_jax.game.round import RoundConfig
-from codea1_jax.game.scoring import ScoringConfig
-from codea1_jax.training.methods import BEGIN, StepRollouts
+from codea1_jax.config import METHODS, MethodConfig, RewardConfig, RolloutConfig
+from codea1_jax.game.config import RoundConfig
+from codea1_jax.game.rollouts import StepRollouts
+from codea1_jax.training.step import BEGIN
 from data_pipeline import Problem
 from sandbox import Limits, SandboxPool, Test
 
-RULES = RoundConfig(2, 2, share_programs=False, scoring=ScoringConfig(RewardConfig(suite_size=3), 1))
+RULES = RoundConfig(RolloutConfig(samples=2, suites=2), rewards=RewardConfig(suite_size=3))
 GOLDEN = ("assert f(0) == 1", "assert f(1) == 2", "assert f(3) == sum([3, 1])", "assert f(7) == 8")
 PROBLEM = Problem("plus-one", "Write f(x): return x + 1.", "def f(x):\n    return x + 1", "f", GOLDEN)
 RIGHT, WRONG = "def f(x): return x + 1", "def f(x): return 1"
@@ -53,7 +53,7 @@ def test_two_policies_learn_each_from_its_own_role(pool):
     assert completions(played) == {"code": [[RIGHT, WRONG]], "test": [[EASY, HARD]]}
     assert METHODS["a1"].policies == ("code", "test")
     # the right program passes the remembered test; the wrong one fails f(4)
-    page = [(test.call, test.expected, frequency) for test, frequency in played.book_updates[PROBLEM.id].items()]
+    page = [(test.call, test.expected, frequency) for test, frequency in played.pages[PROBLEM.id].items()]
     assert page == [("f(9)", "10", 1), ("f(4)", "5", 1)]
 
 
@@ -62,7 +62,7 @@ def test_the_one_policy_of_self_play_learns_from_both_roles_with_the_same_reward
     assert completions(together) == {"code": [[RIGHT, WRONG, EASY, HARD]]}
     [group] = together.groups["code"]
     assert group == [*apart.groups["code"][0], *apart.groups["test"][0]]
-    assert together.book_updates == apart.book_updates
+    assert together.pages == apart.pages
     assert METHODS["self_play"].policies == ("code",)
 
 
@@ -74,7 +74,6 @@ def test_the_golden_method_rewards_a_program_by_the_share_of_golden_tests_it_pas
     assert completions(played) == {"code": [[RIGHT, WRONG]]}
     # two different rewards: (d/2)/(d/sqrt 2)
     assert [t.advantage for t in played.groups["code"][0]] == pytest.approx([0.707107, -0.707107], abs=1e-5)
-    assert played.book_updates == {}
 
 
 def test_supervised_learning_answers_the_reference_with_some_golden_tests_others_in_every_step(pool):
@@ -91,6 +90,6 @@ def test_supervised_learning_answers_the_reference_with_some_golden_tests_others
     drawn = {BEGIN["sft"](game, [PROBLEM], {}, (step,)).result().groups["test"][0][0].completion for step in range(9)}
     assert len(drawn) > 1
     assert METHODS["sft"].supervised
-    black_box = replace(game, config=replace(RULES, white_box=False))
+    black_box = replace(game, config=replace(RULES, method=MethodConfig(white_box=False)))
     blind = BEGIN["sft"](black_box, [PROBLEM], {}, (3,)).result().groups["test"][0][0]
     assert blind == replace(trajectory, prompt=PROMPTS.test(PROBLEM.question, "f", None))

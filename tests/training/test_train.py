@@ -36,10 +36,11 @@ from codea1_jax.run.rundir import RunDir
 from codea1_jax.run.telemetry import rollout_steps, rollouts_path
 from codea1_jax.training import policies
 from codea1_jax.training.judges import make_judge
-from codea1_jax.training.loop import learn, play, train
+from codea1_jax.training.loop import play, train
 from codea1_jax.training.parts import Training, make_training
 from codea1_jax.training.start import resume, start
 from codea1_jax.training.state import State, pack_state, unpack_state
+from codea1_jax.training.step import learn
 
 # --- stopped runs -------------------------------------------------------------------------------------
 

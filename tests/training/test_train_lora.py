@@ -16,11 +16,12 @@ from codea1_jax.models.weights import load_params
 from codea1_jax.run.rundir import RunDir
 from codea1_jax.training.convert import convert, open_source
 from codea1_jax.training.judges import make_judge
-from codea1_jax.training.loop import params, train
+from codea1_jax.training.loop import train
 from codea1_jax.training.parts import Training, make_training
 from codea1_jax.training.policies import InitialWeights
 from codea1_jax.training.start import resume, start
 from codea1_jax.training.state import State, pack_state
+from codea1_jax.training.step import params
 
 # Everything that moves or is recreated between steps: a separate reference, moments in host memory.
 LORA = (

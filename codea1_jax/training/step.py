@@ -1,0 +1,186 @@
+"""One step of Code-A1 (arXiv 2603.15611), from questions to updated policies.
+
+    questions ──► Code LLM ──► programs ──► Test LLM ──► suites
+                                   │                       │
+                                   └──────► judge ◄────────┘◄── mistake book
+                                              │ verdicts
+                            rewards ◄─────────┤──────────► mistake book
+                               │ advantages
+                  update Code LLM, then Test LLM   (two jitted phases)
+
+`begin` samples programs, samples suites and submits both to the judge; its result is judged and rewarded. `learn`
+updates the mistake book and the policies. The compared methods differ in what is played and in which policy learns from
+what; who plays which role is in `config.method`.
+
+Configuration switches departures from the paper on. All but the second to the eighth are off by default; presets named
+`MODEL/METHOD_paper` have those off as well (`configs/recipes/paper.yaml`):
+
+- rewards.difficulty=any, rewards.passing=all: a suite, or a program, is all right or all wrong.
+- rewards.repeats=value (text is the original's rule): a test with the inputs of another one repeats it.
+- reading=commonmark (paper is the original's rule): programs and suites are read from whatever blocks hold them.
+- rewards.junk=dropped (invalid is the original's rule): asserts outside of the language of tests cost nothing.
+- sandbox.script_seconds=none (10 in the original): each call has its own time, instead of a program and all its tests.
+- sandbox.reference_names=false (true in the original): programs and tests do not see the reference's constants.
+- optimizer.warmup_from_zero=false (true in the original): the first step's learning rate is not 0.
+- eval.limits=ours (paper: the original's): programs are timed by the reference, not by the clock.
+- rewards.pool_tests: a program is rewarded on the valid tests of all its siblings.
+- rewards.scale_advantages=false: advantages are not divided by the standard deviation (Dr. GRPO).
+- rollout.share_programs: identical programs of a question share one set of suites.
+- train.update_n > 1: the Test LLM learns from the suites of several candidates.
+- grpo.ratio=sequence (GSPO), grpo.importance_cap, grpo.mask_truncated, grpo.entropy_coef, grpo.reference_every,
+  grpo.skip_zero_advantage.
+- train.async_steps=1: a step is drawn before the last one is learned from, and judged meanwhile (one-step off-policy).
+- method.white_box, method.mistake_book, method.answer_prediction=false: the paper's ablations.
+- lora: adapters over one frozen base.
+
+`configs/recipes/micro_departures.yaml` has those of `micro/a1`, which `micro/a1_paper` does not have.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+import jax
+
+from codea1_jax.common.activity import report
+from codea1_jax.config import METHODS
+from codea1_jax.devices.chips import peak_flops
+from codea1_jax.game.export import book_metrics, code_groups, round_metrics, test_groups
+from codea1_jax.game.golden import begin_golden
+from codea1_jax.game.replay import replaying
+from codea1_jax.game.rollouts import Page, StepRollouts
+from codea1_jax.game.round import Game, Pending, begin_round
+from codea1_jax.learn import Trajectory, Wait
+from codea1_jax.learn.flops import update_speed
+from codea1_jax.models.lora import attach
+from codea1_jax.models.qwen2 import Params
+from codea1_jax.training.parts import Training, goodput
+from codea1_jax.training.state import State
+from data_pipeline import Problem
+from data_pipeline.golden import plain_golden_tests
+
+
+def begin(training: Training, state: State, problems: Sequence[Problem]) -> Pending[StepRollouts]:
+    """Samples a step, or replays what was sampled ahead for it, and submits it to the judge."""
+    game, before, ahead = training.games.game(params(training, state)), training.games.counters(), state.ahead
+    if ahead is not None:
+        game = replaying(game, ahead)
+    pending = BEGIN[training.method.name](game, problems, state.book, (state.step,))
+    seconds = pending.seconds if ahead is None else ahead.seconds
+    work = training.games.work_since(before) if ahead is None else ahead.work
+
+    def measured(rollouts: StepRollouts) -> StepRollouts:
+        return replace(rollouts, seconds={**rollouts.seconds, **seconds}, figures=goodput(work, seconds))
+
+    return replace(pending, seconds=seconds, work=work).map(measured)
+
+
+def learn(
+    training: Training, state: State, rollouts: StepRollouts, wait: Wait = jax.block_until_ready
+) -> tuple[State, dict[str, float]]:
+    """Updates the mistake book and every policy in turn. The policies of `state` are donated.
+
+    `wait` gets what each micro-batch computes before the next one begins.
+    """
+    book = book_after(training, state, rollouts)
+    policies, seconds, learned = dict(state.policies), dict(rollouts.seconds), {}
+    for name, groups in rollouts.groups.items():
+        learner, started = training.policies.learners[name], time.perf_counter()
+        show = partial(report, f"updating {name}", parts="micro-batches")
+        policies[name], figures = learner.update(
+            policies[name], state.reference, groups, wait, base=state.base, show=show
+        )
+        seconds[f"update_{name}"] = took = time.perf_counter() - started
+        peak = peak_flops(training.policies.mesh.devices.flat)
+        speed = update_speed(learner.tokens(groups), learner.flops(groups), took, peak)
+        learned |= {f"{name}/{figure}": value for figure, value in figures.items()}
+        learned |= {f"{figure}/update_{name}": value for figure, value in speed.items()}
+    metrics = {
+        **_played_metrics(training, rollouts),
+        "book/tests": float(sum(map(len, book.values()))),
+        "book/questions": float(sum(map(bool, book.values()))),
+        **learned,
+        **{f"seconds/{stage}": value for stage, value in {**seconds, **rollouts.hidden}.items()},
+        **rollouts.figures,
+        "seconds/step": sum(seconds.values()),
+    }
+    return replace(state, step=state.step + 1, policies=policies, book=book), metrics
+
+
+def book_after(training: Training, state: State, rollouts: StepRollouts) -> Mapping[str, Page]:
+    """The mistake book with the step's new pages."""
+    return {**state.book, **rollouts.pages} if _has_book(training) else state.book
+
+
+def params(training: Training, state: State) -> dict[str, Params]:
+    """Every policy's parameters, by its name; under LoRA the adapted base."""
+    lora = training.policies.learning.lora
+    return {name: attach(lora, state.base, policy.params) for name, policy in state.policies.items()}
+
+
+def _has_book(training: Training) -> bool:
+    return training.method.mistake_book and "test" in METHODS[training.method.name].roles
+
+
+def _played_metrics(training: Training, rollouts: StepRollouts) -> dict[str, float]:
+    if not rollouts.questions:
+        return {}
+    with_tests = "test" in METHODS[training.method.name].roles
+    of_book = book_metrics(rollouts.questions) if _has_book(training) else {}
+    return round_metrics(rollouts.questions, with_tests=with_tests) | of_book
+
+
+Begin = Callable[[Game, Sequence[Problem], Mapping[str, Page], tuple[int, ...]], Pending[StepRollouts]]
+"""(game, problems, mistake book, random stream) -> what is sampled, and is being judged."""
+
+
+def _a1(
+    game: Game, problems: Sequence[Problem], book: Mapping[str, Page], stream: tuple[int, ...]
+) -> Pending[StepRollouts]:
+    def grouped(played: StepRollouts) -> StepRollouts:
+        return replace(played, groups={"code": code_groups(played.questions), "test": test_groups(played.questions)})
+
+    return begin_round(game, problems, book, stream).map(grouped)
+
+
+def _self_play(
+    game: Game, problems: Sequence[Problem], book: Mapping[str, Page], stream: tuple[int, ...]
+) -> Pending[StepRollouts]:
+    """Both roles' trajectories of a question in one group, for the one policy: as many updates a step as in a1."""
+
+    def grouped(played: StepRollouts) -> StepRollouts:
+        pairs = zip(code_groups(played.questions), test_groups(played.questions), strict=True)
+        return replace(played, groups={"code": [[*programs, *suites] for programs, suites in pairs]})
+
+    return begin_round(game, problems, book, stream).map(grouped)
+
+
+def _golden(
+    game: Game, problems: Sequence[Problem], _book: Mapping[str, Page], stream: tuple[int, ...]
+) -> Pending[StepRollouts]:
+    def grouped(played: StepRollouts) -> StepRollouts:
+        return replace(played, groups={"code": code_groups(played.questions)})
+
+    return begin_golden(game, problems, stream).map(grouped)
+
+
+def _sft(
+    game: Game, problems: Sequence[Problem], _book: Mapping[str, Page], stream: tuple[int, ...]
+) -> Pending[StepRollouts]:
+    """Shown a question and (white box) its reference, the Test LLM must give K golden tests, others each time."""
+    groups = []
+    for problem in problems:
+        golden = plain_golden_tests(problem)
+        count = min(game.config.rewards.suite_size, len(golden))
+        tests = random.Random(f"{stream} {problem.id}").sample(golden, count)
+        shown = problem.solution if game.config.method.white_box else None
+        prompt = game.prompts.test(problem.described, problem.entry_point, shown)
+        groups.append([Trajectory(prompt, game.prompts.suite(tests), advantage=1.0)])
+    return Pending((), {}, lambda: StepRollouts(groups={"test": groups}))
+
+
+BEGIN: Mapping[str, Begin] = {"a1": _a1, "golden": _golden, "self_play": _self_play, "sft": _sft}
