@@ -9,8 +9,8 @@ import grain
 from jax.sharding import Mesh
 
 from codea1_jax.config import METHODS, CheckpointConfig, Config, MethodConfig, Role, TrainConfig
-from codea1_jax.evals.during_training import Evaluation
 from codea1_jax.evals.benchmark import make_benchmark
+from codea1_jax.evals.during_training import Evaluation
 from codea1_jax.evals.heldout import prepare
 from codea1_jax.game.config import RoundConfig
 from codea1_jax.game.players import PolicyPlayer
