@@ -89,7 +89,7 @@ bench-serve: .venv/dev
 	$(BIN)/python benches/bench_serve.py
 
 bench-host: .venv/dev
-	$(BIN)/python benches/bench_host.py
+	PYTHONPATH=tests/support $(BIN)/python benches/bench_host.py
 
 # Compiles every hardware preset for its TPUs or GPUs, minutes each, and writes docs/plan.md; or those in PRESETS.
 plan-all: .venv/dev .venv-cuda/compiler

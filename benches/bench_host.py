@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+from qwen_vocabulary import make_tokenizer, read_ranks
 
 from codea1_jax.config import Config, load
 from codea1_jax.game.config import RoundConfig
@@ -29,7 +30,6 @@ from codea1_jax.game.rollouts import StepRollouts
 from codea1_jax.game.round import Game, play_round
 from codea1_jax.learn.objectives import as_example
 from codea1_jax.learn.packing import pack
-from codea1_jax.models.qwen_vocabulary import make_tokenizer, read_ranks
 from codea1_jax.models.tokenizer import Tokenizer
 from codea1_jax.rollout import Completion, Request
 from codea1_jax.rollout.capacity import capacity_of

@@ -35,7 +35,7 @@ pack() {
         --python-version 3.12 --implementation cp --abi cp312 --abi abi3 --abi none "${platforms[@]}" \
         --platform manylinux2014_x86_64 --platform manylinux1_x86_64 --dest "$out" --requirement "$out/wheels.txt"
     .venv/bin/uv build --quiet --wheel --out-dir "$out" .
-    cp scripts/first_light.sh scripts/first_light.py "$out"
+    cp scripts/first_light.sh scripts/first_light.py tests/support/qwen_vocabulary.py tests/support/tiny_model.py "$out"
     rm "$out/left_out.txt" "$out/wheels.txt"
     check_size "$out"
 }
@@ -115,7 +115,7 @@ full() {
     local stand_in
     read -ra stand_in <<<"${FIRST_LIGHT_STAND_IN:-}"
     if [ ${#stand_in[@]} -gt 0 ]; then
-        "$python" -m codea1_jax.reproduce.tiny_model "$work/model"
+        "$python" "$packed/tiny_model.py" "$work/model"
     else
         "$python" "$packed/first_light.py" model "$work/model"
     fi

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codea1_jax.cli._arguments import positive
+from codea1_jax.cli._arguments import blamed_on, positive
 from codea1_jax.cli._runtime import DONE
 from codea1_jax.common.errors import UserError
 from codea1_jax.common.words import counted
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
     from codea1_jax.reproduce.experiments import Table
     from codea1_jax.reproduce.micro_lab import MicroLab
     from codea1_jax.reproduce.published import Published
-    from codea1_jax.reproduce.request import Request
 
-ALL, DYNAMICS, MICRO, TINY, LOCAL = "all", "dynamics", "micro", "tiny", "local"
+ALL, DYNAMICS, MICRO, LOCAL = "all", "dynamics", "micro", "local"
+NOUNS = {"preparation": "preparation", "training": "training run", "evaluation": "evaluation"}
 
 
 def add(commands: Commands) -> None:
@@ -38,12 +39,12 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument(
         "--model",
-        choices=(*model_names(), TINY),
+        choices=model_names(),
         default=MICRO,
-        help="micro: the laboratory, for two CPU cores; tiny: rehearses the larger ones; default: %(default)s",
+        help="micro: the laboratory, for two CPU cores; default: %(default)s",
     )
     parser.add_argument("--seeds", type=positive, help="default: 5 for micro, else 1")
-    parser.add_argument("--steps", type=positive, help="training steps of every run; default: 40 for micro, 2 for tiny")
+    parser.add_argument("--steps", type=positive, help="training steps of every run; default: 40 for micro")
     parser.add_argument(
         "--questions", type=positive, help="micro: questions to train on, and to hold out; default: 256"
     )
@@ -65,7 +66,6 @@ def add(commands: Commands) -> None:
     real.add_argument(
         "--slices", type=positive, default=1, help="with --launch: commands run at a time, each on its own"
     )
-    real.add_argument("--price-per-hour", type=float, help="of the hardware, to forecast the cost")
     real.add_argument(
         "--data",
         nargs="+",
@@ -83,99 +83,43 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from codea1_jax.cli._lab import check_ready, make_lab
     from codea1_jax.reproduce.commands import in_order
+    from codea1_jax.reproduce.experiments import tables
+    from codea1_jax.reproduce.micro_lab import MicroLab
     from codea1_jax.reproduce.published import published
 
     papers = published()
     unknown = [name for name in options.tables if name not in (*papers, ALL)]
     if unknown:
         raise UserError(f"no table {unknown[0]!r}; there are {', '.join(papers)} and {ALL}")
+    micro = options.model == MICRO
     options.tables = list(papers) if ALL in options.tables else list(dict.fromkeys(options.tables))
-    options.out = options.out or Path("runs", "lab" if options.model == MICRO else f"lab-{options.model}")
-    options.seeds = range(options.seeds or (5 if options.model == MICRO else 1))
-    tables = (_micro_tables if options.model == MICRO else _paper_tables)(options, papers)
-    rows = [(row, seed) for table in tables for seed in options.seeds for row in table.rows]
-    needed = in_order(command for row, seed in rows for command in row.commands(seed))
+    options.out = options.out or Path("runs", "lab" if micro else f"lab-{options.model}")
+    options.seeds = range(options.seeds or (5 if micro else 1))
+    lab = make_lab(options)
+    found = tables(lab, papers)
+    asked = [found[name] for name in options.tables]
+    rows = [(row, seed) for table in asked for seed in options.seeds for row in table.rows]
+    with blamed_on("--launch"):
+        needed = in_order(command for row, seed in rows for command in row.commands(seed))
     commands = sorted(needed, key=lambda command: command.kind != "preparation")  # what fails early is best begun first
     _check_budget(commands)
-    _forecast(commands, options)
+    missing = [command for command in commands if not command.finished]
+    kinds = Counter(command.kind for command in missing)
+    parts = [counted(kinds[kind], noun) for kind, noun in NOUNS.items() if kinds[kind] or kind != "preparation"]
+    done = f"{len(commands) - len(missing)} of {len(commands)} commands are done"
+    print(f"codea1: {done}; missing: {', '.join(parts)}", file=sys.stderr)
     if options.dry_run:
-        print("\n".join(map(str, (command for command in commands if not command.finished))))
+        print("\n".join(map(str, missing)))
         return DONE
-    if options.model == MICRO:
-        _write_problems(options)
+    if isinstance(lab, MicroLab):
+        _write_problems(lab, options.seeds)
     else:
-        _check_ready(options)
-    _run_missing(commands, options.slices if options.launch else options.at_once)
-    _write(tables, papers, options)
+        check_ready(options)
+    _run_missing(commands, options.slices if options.launch else options.at_once or (2 if micro else 1))
+    _write(asked, papers, options)
     return DONE
-
-
-def _micro_tables(options: argparse.Namespace, papers: Mapping[str, Published]) -> list[Table]:
-    from codea1_jax.reproduce.experiments import tables
-
-    if options.hardware or options.launch or options.data or options.environment or options.as_ or options.templates:
-        raise UserError(
-            f"--model {MICRO}: the micro world takes no --hardware, --launch, --data, --environment, --as or "
-            "--templates; choose another model"
-        )
-    options.at_once = options.at_once or 2
-    found = tables(_micro_lab(options), papers)
-    return [found[name] for name in options.tables]
-
-
-def _micro_lab(options: argparse.Namespace) -> MicroLab:
-    from codea1_jax.reproduce.micro_lab import MicroLab
-
-    questions = options.questions or 256
-    return MicroLab(options.out, options.steps or 40, questions, questions)
-
-
-def _paper_tables(options: argparse.Namespace, papers: Mapping[str, Published]) -> list[Table]:
-    from codea1_jax.config import read_templates
-    from codea1_jax.plan.planned import read_plans
-    from codea1_jax.reproduce.experiments import tables
-    from codea1_jax.reproduce.paper_lab import Forecast
-    from codea1_jax.reproduce.request import make_lab
-
-    if options.templates:
-        read_templates(options.templates)
-        if options.launch:
-            raise UserError("--templates: hosts that are launched do not have the file; leave one of both out")
-    if options.questions:
-        raise UserError("--questions: only the micro world's can be chosen; leave it out")
-    options.at_once = options.at_once or 1
-    plans = read_plans()
-    hours = {preset: expected for preset, (_, expected) in plans.hours.items()}
-    speeds = {preset: plan.tokens_per_second for preset, plan in plans.plans.items()}
-    found = tables(make_lab(_request(options), Forecast(hours, speeds)), papers)
-    return [found[name] for name in options.tables]
-
-
-def _request(options: argparse.Namespace) -> Request:
-    from codea1_jax.reproduce.request import Request, parse_places
-
-    if options.hardware is None and options.model != TINY and not options.dry_run:
-        raise UserError(f"--hardware: name it, as in v5e:4x4 or h100:8; {LOCAL} takes whatever devices are here")
-    hardware = options.hardware or LOCAL
-    places = parse_places(options.data)
-    return Request(
-        options.model,
-        options.out,
-        hardware,
-        options.launch,
-        places,
-        options.steps,
-        options.environment,
-        as_paper=options.as_ != "ours",
-        templates=options.templates,
-    )
-
-
-def _check_ready(options: argparse.Namespace) -> None:
-    from codea1_jax.reproduce.request import check_ready
-
-    check_ready(_request(options), options.tables)
 
 
 def _check_budget(commands: Sequence[Command]) -> None:
@@ -200,64 +144,27 @@ def _check_budget(commands: Sequence[Command]) -> None:
                 )
 
 
-def _write_problems(options: argparse.Namespace) -> None:
+def _write_problems(lab: MicroLab, seeds: Iterable[int]) -> None:
     """Writes the micro world's questions, which evaluating commands read."""
     from codea1_jax.common.files import naming
     from data_pipeline import micro, problem_files
 
-    lab = _micro_lab(options)
     lab.folder.mkdir(parents=True, exist_ok=True)
     with naming(lab.folder):
         problem_files.write(lab.heldout_file, micro.problems("heldout", lab.heldout, 0))
-        for seed in options.seeds:
+        for seed in seeds:
             problem_files.write(lab.train_file(seed), micro.problems("train", lab.problems, seed))
-
-
-def _forecast(commands: Sequence[Command], options: argparse.Namespace) -> None:
-    """Prints what is missing, how long that will take, and what it will cost."""
-    from codea1_jax.reproduce.estimate import estimate
-
-    missing = [command for command in commands if not command.finished]
-    kinds = [command.kind for command in missing]
-    parts = [counted(kinds.count("preparation"), "preparation")] if "preparation" in kinds else []
-    parts += [counted(kinds.count("training"), "training run"), counted(kinds.count("evaluation"), "evaluation")]
-    print(
-        f"codea1: {len(commands) - len(missing)} of {len(commands)} commands are done; missing: {', '.join(parts)}",
-        file=sys.stderr,
-    )
-    expected = estimate(commands)
-    if not expected.seconds:
-        if missing:
-            print("codea1: nothing is known of how long they take", file=sys.stderr)
-        return
-    at_once = options.slices if options.launch else options.at_once
-    hours, rest = expected.seconds / 3600, len(missing) - expected.measured - expected.unknown
-    took = f"{60 * hours / at_once:.0f} minutes" if hours < 2 else f"{hours / at_once:.1f} hours"
-    on = f" on {options.hardware}" if options.hardware else ""
-    unknown = f", {expected.unknown} unknown" if expected.unknown else ""
-    print(
-        f"codea1: about {took}{on}, {at_once} at a time ({expected.measured} by finished ones, {rest} by a forecast"
-        f"{unknown})",
-        file=sys.stderr,
-    )
-    if options.price_per_hour is not None:
-        print(
-            f"codea1: about {hours * options.price_per_hour:,.0f} at {options.price_per_hour:g} per hour",
-            file=sys.stderr,
-        )
 
 
 def _run_missing(commands: Sequence[Command], at_once: int) -> None:
     """Runs the missing commands, and shows how far it is."""
     from codea1_jax.common.console import progress_bar
-    from codea1_jax.reproduce.commands import Running, run_all
+    from codea1_jax.reproduce.commands import run_all
 
-    done = sum(command.finished for command in commands)
-    with progress_bar("commands done:", total=len(commands), done=done) as show:
+    with progress_bar("commands done:", total=len(commands), done=sum(each.finished for each in commands)) as show:
 
-        def on_progress(running: Running) -> None:
-            names = ", ".join(command.directory.name for command in running.commands)
-            show(running.done, len(commands), names)
+        def on_progress(done: int, running: Sequence[Command]) -> None:
+            show(done, len(commands), ", ".join(command.directory.name for command in running))
 
         run_all(commands, at_once, on_progress)
 
@@ -268,12 +175,11 @@ def _write(tables: Sequence[Table], papers: Mapping[str, Published], options: ar
     from codea1_jax.reproduce.page import page
     from codea1_jax.reproduce.paper_lab import ROUNDS, TESTS, rules
     from codea1_jax.reproduce.results import read_table
-    from codea1_jax.reproduce.tiny import PRESETS
     from codea1_jax.reproduce.write import comma_separated, latex, markdown, published_markdown
 
     if options.model == MICRO:  # whose tests are measured by another protocol
         papers = {name: paper.without(TESTS) for name, paper in papers.items()}
-    seeds, model = options.seeds, PRESETS if options.model == TINY else options.model
+    seeds, model = options.seeds, options.model
     results = [
         ends(table, seeds) if table.name == DYNAMICS else read_table(table, seeds, papers[table.name], model)
         for table in tables

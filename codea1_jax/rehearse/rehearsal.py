@@ -23,8 +23,6 @@ from codea1_jax.common.files import read_lines, write_atomically
 from codea1_jax.config import METHODS, Config, dump
 from codea1_jax.devices.layout import MESH_AXES
 from codea1_jax.models.config import Qwen2Config
-from codea1_jax.models.published import HUB_SHAPES
-from codea1_jax.models.qwen_vocabulary import make_tokenizer, read_ranks
 from codea1_jax.models.random_model import write_random_model
 from codea1_jax.models.sharding import check_divisible
 from codea1_jax.models.tokenizer import FILES, Tokenizer, load_tokenizer
@@ -139,7 +137,7 @@ class Rehearsal:
     def _model(self) -> str:
         if self.config.model.pretrained is None:
             return "trained from scratch, at its own size"
-        tokenizer, found = find_tokenizer(self.config.model.pretrained)
+        tokenizer = find_tokenizer(self.config.model.pretrained)
         shape = self._shape if self.full_width else shrunk_shape(self._shape, self.config.mesh.shape(self.devices))
         if tokenizer.vocab_size > shape.vocab_size:
             raise StageFailed(f"the tokenizer uses {tokenizer.vocab_size} ids, the model has {shape.vocab_size}")
@@ -150,7 +148,7 @@ class Rehearsal:
             for name, real in asdict(self._shape).items()
             if real != getattr(shape, name)
         ]
-        return f"random weights, {shape.vocab_size:,} tokens; {found}"
+        return f"random weights, {shape.vocab_size:,} tokens"
 
     def _settings(self) -> str:
         places = {"run.directory": self._run, "checkpoint.directory": self._checkpoint_directory}
@@ -281,21 +279,16 @@ class Rehearsal:
         return half, _mesh_overrides(replica // 2, fsdp, tensor)
 
 
-def find_tokenizer(pretrained: str) -> tuple[Tokenizer, str]:
-    """The model's own tokenizer if it is at hand or on the Hub, else one that is made of Qwen's vocabulary; and which.
-
-    Raises UserError if there is none.
-    """
+def find_tokenizer(pretrained: str) -> Tokenizer:
+    """The model's own tokenizer, from here or from the Hub. Raises UserError if there is none."""
     directory = Path(pretrained).expanduser()
     try:
         if not directory.is_dir():
             directory = Path(snapshot_download(pretrained, allow_patterns=list(FILES)))
-        return load_tokenizer(directory), "the model's own tokenizer"
+        return load_tokenizer(directory)
     except (OSError, HfHubHTTPError, ValueError) as error:
-        if pretrained not in HUB_SHAPES:
-            reason = " ".join(str(error).split())
-            raise UserError(f"model.pretrained: no tokenizer of {pretrained}: {reason}") from error
-    return make_tokenizer(read_ranks()), f"{pretrained} is not available: Qwen's vocabulary from the package dashscope"
+        reason = " ".join(str(error).split())
+        raise UserError(f"model.pretrained: no tokenizer of {pretrained}: {reason}") from error
 
 
 def prepare(directory: Path) -> None:

@@ -21,7 +21,6 @@ from typing import Literal
 POLL_SECONDS = 0.2
 LAST_WORDS = 200  # characters of a failed command's last line
 
-
 Kind = Literal["preparation", "training", "evaluation"]
 
 
@@ -31,7 +30,6 @@ class Command:
 
     words: what a person would type; the first is `codea1` or `python`. done: the file in the directory that the command
     writes last. again: what is added to the command when the directory already exists. needs: what must be done before.
-    expected: the seconds that it is expected to take; None if unknown.
     """
 
     directory: Path
@@ -40,7 +38,6 @@ class Command:
     kind: Kind
     again: tuple[str, ...] = ()
     needs: tuple[Command, ...] = ()
-    expected: float | None = None
 
     def __str__(self) -> str:
         return shlex.join(self.words)
@@ -55,24 +52,8 @@ class Command:
         """What the command prints."""
         return self.directory.with_name(f"{self.directory.name}.log")
 
-    @property
-    def seconds(self) -> float | None:
-        """What the command took, in one go; None if that is not known."""
-        return float(self.clock.read_text()) if self.clock.exists() else None
 
-    @property
-    def clock(self) -> Path:
-        """Where `seconds` are kept."""
-        return self.directory.with_name(f"{self.directory.name}.seconds")
-
-
-@dataclass(frozen=True)
-class Running:
-    """Commands under way, and how many of all are done."""
-
-    commands: tuple[Command, ...]
-    done: int
-    total: int
+OnProgress = Callable[[int, Sequence[Command]], None]  # (how many are done, those under way) ->
 
 
 def in_order(commands: Iterable[Command]) -> tuple[Command, ...]:
@@ -89,7 +70,7 @@ def in_order(commands: Iterable[Command]) -> tuple[Command, ...]:
     return tuple(ordered)
 
 
-def run_all(commands: Iterable[Command], at_once: int, on_progress: Callable[[Running], None]) -> None:
+def run_all(commands: Iterable[Command], at_once: int, on_progress: OnProgress) -> None:
     """Runs what is missing, `at_once` commands at a time, each on its share of the cores.
 
     Whatever ends this early (an error, Ctrl-C) asks the commands under way to save and stop, and waits for them.
@@ -101,27 +82,22 @@ def run_all(commands: Iterable[Command], at_once: int, on_progress: Callable[[Ru
     waiting = [command for command in ordered if not command.finished]
     shares = _shares(sorted(os.sched_getaffinity(0)), at_once)
     running: dict[int, tuple[Command, subprocess.Popen[bytes]]] = {}
-    begun: dict[Command, float] = {}
     try:
         while waiting or running:
             for share in range(at_once):
                 if share not in running and (ready := _first_ready(waiting)):
                     waiting.remove(ready)
-                    if not ready.directory.exists():
-                        begun[ready] = time.monotonic()
                     running[share] = (ready, _start(ready, shares[share]))
-            done = len(ordered) - len(waiting) - len(running)
-            on_progress(Running(tuple(command for command, _ in running.values()), done, len(ordered)))
+            under_way = [command for command, _ in running.values()]
+            on_progress(len(ordered) - len(waiting) - len(running), under_way)
             time.sleep(POLL_SECONDS)
             for share, (command, process) in tuple(running.items()):
                 if process.poll() is not None:
                     del running[share]
                     _check(command, process.returncode)
-                    if command in begun:
-                        command.clock.write_text(f"{time.monotonic() - begun[command]:.1f}\n")
     finally:
         _stop(process for _, process in running.values())
-    on_progress(Running((), len(ordered), len(ordered)))
+    on_progress(len(ordered), ())
 
 
 def _shares(cores: Sequence[int], count: int) -> list[str]:

@@ -22,12 +22,6 @@ COLUMNS = {
     "collaboration": (("one program", "avg_at_n"), ("the chosen one", "best_of_n")),
 }
 
-# First guesses, of one processor core: a step of training by method, what else a run takes, and an evaluation.
-# On a 2-core AMD EPYC machine, 256 questions held out: micro/a1 took 69.5 s of its cores for 12 steps, 46.1 s for 2.
-STEP_SECONDS = {"golden": 0.5, "sft": 0.2, "static_base": 0.5, "static_sft": 0.5, "static_a1": 0.5}
-STEP_SECONDS_OF_TWO_ROLES = 2.3
-RUN_SECONDS, WARM_START_SECONDS, EVALUATION_SECONDS = 41.0, 55.0, 30.0
-
 
 @dataclass(frozen=True)
 class MicroLab:
@@ -67,10 +61,7 @@ class MicroLab:
             overrides = (*overrides, "train.steps=0")
         else:
             needs = (*trained(self, "base", seed).needs, *needs)
-        steps = 0 if method == "base" else self.steps
-        expected = RUN_SECONDS + steps * STEP_SECONDS.get(method, STEP_SECONDS_OF_TWO_ROLES)
-        expected += WARM_START_SECONDS if method == "base" else 0.0
-        run = Here(self.folder).train(name, f"micro/{method}", (*self._overrides(seed), *overrides), needs, expected)
+        run = Here(self.folder).train(name, f"micro/{method}", (*self._overrides(seed), *overrides), needs)
         return Model(str(run.directory), (run,), run)
 
     def suites(self, author: str, seed: int) -> Command:
@@ -102,7 +93,7 @@ class MicroLab:
         named = zip(("--model", "--test-model"), models, strict=False)
         options = (*(word for option, model in named for word in (option, model.place)), *more, "--workers", "1")
         needs = tuple(dict.fromkeys(needed for model in models for needed in model.needs))
-        return Here(self.folder).evaluate(name, kind, str(data), options, needs, EVALUATION_SECONDS)
+        return Here(self.folder).evaluate(name, kind, str(data), options, needs)
 
     def _overrides(self, seed: int) -> tuple[str, ...]:
         """What every run of the laboratory changes in its preset."""

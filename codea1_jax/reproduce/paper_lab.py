@@ -39,32 +39,8 @@ PLACES = {
     FUNCTIONS: "ult.json",
 }
 
-# How much an evaluation draws, for its forecast: the programs or tests asked for, and the share of the longest response
-# that the forecasts of training also assume.
-DRAWN = {"humanevalplus": 164, "mbppplus": 378, BIGCODEBENCH: 1140, FUNCTIONS: 3909 * 5, KODCODE: 9688}
-SAMPLES, LONGEST, FILL = 32, 4096, 0.25
+SAMPLES, LONGEST = 32, 4096  # programs of a problem, and the tokens of the longest response
 LONGEST_OF = {BIGCODEBENCH: 2048}
-
-
-@dataclass(frozen=True)
-class Scale:
-    """How large runs and evaluations are. overrides: of every preset; longest: responses, in tokens.
-
-    written_tests: static tests are the model's own; else, as nothing of a random model's holds, the references'.
-    """
-
-    overrides: tuple[str, ...] = ()
-    samples: int = SAMPLES
-    longest: int = LONGEST
-    written_tests: bool = True
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """What is expected of presets, by name: hours of training, and tokens drawn per second."""
-
-    hours: Mapping[str, float]
-    tokens_per_second: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -75,6 +51,7 @@ class PaperLab:
     training starts from; data: what it trains on; both with the commands that make them. places: of benchmarks, by
     name; those that are not there are not measured. environment: with what BigCodeBench's programs import.
     as_paper: by the original's choices: presets, reading and limits. templates: a file of prompts, in place of ours.
+    overrides: of every preset. samples, longest: programs of a problem, and tokens of a response.
     """
 
     model: str
@@ -85,8 +62,9 @@ class PaperLab:
     data: str
     preparing_data: tuple[Command, ...]
     places: Mapping[str, str]
-    forecast: Forecast
-    scale: Scale = Scale()
+    overrides: tuple[str, ...] = ()
+    samples: int = SAMPLES
+    longest: int = LONGEST
     environment: Path | None = None
     as_paper: bool = True
     templates: str | None = None
@@ -107,30 +85,21 @@ class PaperLab:
         """A training run, except that the base is not trained."""
         if method == "base":
             return Model(self.weights, self.making_weights, None)
-        preset = self._preset(method)
-        hours = self.forecast.hours.get(self._laid_out(method))
+        preset = f"{self.model}/{method}_{PAPER}" if self.as_paper else f"{self.model}/{method}"
         run = self.runner.train(
             f"{method}-seed{seed}",
-            preset,
-            (f"run.seed={seed}", *self.scale.overrides, *self._asked("prompts.templates="), *overrides),
+            f"{preset}_{self.hardware}" if self.hardware else preset,
+            (f"run.seed={seed}", *self.overrides, *self._asked("prompts.templates="), *overrides),
             (*self.making_weights, *self.preparing_data, *needs),
-            None if hours is None else 3600 * hours,
         )
         return Model(self.runner.place(f"{method}-seed{seed}"), (run,), run)
-
-    def _preset(self, method: str) -> str:
-        return self._laid_out(f"{method}_{PAPER}" if self.as_paper else method)
-
-    def _laid_out(self, method: str) -> str:
-        return f"{self.model}/{method}" + (f"_{self.hardware}" if self.hardware else "")
 
     def suites(self, author: str, seed: int) -> Command:
         """Tests for the training questions."""
         model = trained(self, author, seed)
-        source = ("--model", model.place) if self.scale.written_tests else ("--samples", "reference")
-        name = f"suites-{author}-seed{seed}"
         needs = (*self.preparing_data, *model.needs)
-        return self._evaluate("suites", name, self.data, KODCODE, source, needs, seed, 1)
+        source = ("--model", model.place)
+        return self._evaluate("suites", f"suites-{author}-seed{seed}", self.data, KODCODE, source, needs, seed)
 
     def figures(self, table: str, methods: tuple[str, ...], seed: int) -> tuple[tuple[Figure, ...], ...]:
         """The benchmarks' figures of the role that a method trains."""
@@ -152,14 +121,13 @@ class PaperLab:
         needs = tuple(dict.fromkeys(needed for model in models for needed in model.needs))
         kind, key = ("code", "avg_at_n") if len(models) == 1 else ("collaboration", "best_of_n")
         named = zip(("--model", "--test-model"), models, strict=False)
-        source = (*(word for option, model in named for word in (option, model.place)), "--n", str(self.scale.samples))
+        source = (*(word for option, model in named for word in (option, model.place)), "--n", str(self.samples))
         source += ("--audit",) if kind == "code" else ()
         source += self._limits(methods)
         # Two benchmarks in one file are one evaluation.
         first = next(name for name in PROGRAMS if self.places.get(name) == self.places[benchmark])
         name = "-".join((*methods, first, f"seed{seed}"))
-        samples = self.scale.samples * len(models)
-        command = self._evaluate(kind, name, self.places[benchmark], first, source, needs, seed, samples)
+        command = self._evaluate(kind, name, self.places[benchmark], first, source, needs, seed)
         return Figure(command, key, benchmark)
 
     def _asked(self, option: str) -> tuple[str, ...]:
@@ -171,9 +139,8 @@ class PaperLab:
 
     def _tests(self, method: str, model: Model, seed: int) -> Command:
         source = ("--model", model.place, "--protocol", "paper")
-        return self._evaluate(
-            "tests", f"{method}-{FUNCTIONS}-seed{seed}", self.places[FUNCTIONS], FUNCTIONS, source, model.needs, seed, 1
-        )
+        name = f"{method}-{FUNCTIONS}-seed{seed}"
+        return self._evaluate("tests", name, self.places[FUNCTIONS], FUNCTIONS, source, model.needs, seed)
 
     def _evaluate(
         self,
@@ -184,17 +151,14 @@ class PaperLab:
         source: tuple[str, ...],
         needs: tuple[Command, ...],
         seed: int,
-        samples: int,
     ) -> Command:
-        longest = min(self.scale.longest, LONGEST_OF.get(benchmark, LONGEST))
+        longest = min(self.longest, LONGEST_OF.get(benchmark, LONGEST))
         limits = () if longest == LONGEST else ("--max-tokens", str(longest))
-        speed = self.forecast.tokens_per_second.get(self._laid_out("a1"))
-        seconds = None if speed is None else DRAWN[benchmark] * samples * FILL * longest / speed
         reading = ("--reading", PAPER) if self.as_paper else ()
         options = (*source, "--seed", str(seed), *limits, *reading, *self._asked("--templates="))
         if benchmark == BIGCODEBENCH and self.environment is not None:
             options += ("--environment", str(self.environment))
-        return self.runner.evaluate(name, kind, data, options, needs, seconds)
+        return self.runner.evaluate(name, kind, data, options, needs)
 
 
 def rules(*, as_paper: bool, templates: str | None) -> str:

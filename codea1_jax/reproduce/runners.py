@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 from codea1_jax.common.errors import UserError
 from codea1_jax.reproduce.commands import Command, Kind
@@ -18,33 +16,6 @@ from data_pipeline.hub import hub_name
 RUNS = Path("runs")  # where the launcher puts the results of a run
 LONGEST_NAME = 40
 SINGLE_HOST = {"v5e": "v5e:2x4", "v5p": "v5p:2x2x1", "v6e": "v6e:2x4"}  # the largest slices with one host
-
-
-@runtime_checkable
-class Runner(Protocol):
-    """Makes the commands that train and evaluate."""
-
-    def place(self, name: str) -> str:
-        """What `--model` calls the run of this name."""
-        ...
-
-    def train(
-        self, name: str, preset: str, overrides: tuple[str, ...], needs: tuple[Command, ...], expected: float | None
-    ) -> Command:
-        """Trains a preset."""
-        ...
-
-    def evaluate(
-        self,
-        name: str,
-        kind: str,
-        data: str,
-        options: tuple[str, ...],
-        needs: tuple[Command, ...],
-        expected: float | None,
-    ) -> Command:
-        """Performs `codea1 eval KIND` on data of this machine or of the Hub."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -57,13 +28,11 @@ class Here:
         """The run's directory."""
         return str(self.folder / name)
 
-    def train(
-        self, name: str, preset: str, overrides: tuple[str, ...], needs: tuple[Command, ...], expected: float | None
-    ) -> Command:
+    def train(self, name: str, preset: str, overrides: tuple[str, ...], needs: tuple[Command, ...]) -> Command:
         """`codea1 train`, which resumes."""
         directory = self.folder / name
         words = ("codea1", "train", preset, *overrides, f"run.directory={directory}")
-        return Command(directory, words, SUMMARY, "training", ("--resume",), needs, expected)
+        return Command(directory, words, SUMMARY, "training", ("--resume",), needs)
 
     def evaluate(
         self,
@@ -72,37 +41,35 @@ class Here:
         data: str,
         options: tuple[str, ...],
         needs: tuple[Command, ...],
-        expected: float | None,
     ) -> Command:
         """`codea1 eval`, which resumes."""
         directory = self.folder / name
         words = ("codea1", "eval", kind, "--data", data, *options, "--out", str(directory))
-        return Command(directory, words, SUMMARY, "evaluation", needs=needs, expected=expected)
+        return Command(directory, words, SUMMARY, "evaluation", needs=needs)
 
 
 @dataclass(frozen=True)
 class Launched:
     """Hardware that `python -m launch` starts: a platform, and its own options. TPUs are one of SINGLE_HOST.
 
-    model, hardware: in the names of presets. Results are copied to `runs/NAME`. An evaluation runs on a single host,
-    which on TPUs is a slice of its own.
+    model, hardware: in the names of presets. bucket: where TPU VMs keep their runs; other platforms keep them here.
+    Results are copied to `runs/NAME`. An evaluation runs on a single host, which on TPUs is a slice of its own.
     """
 
     platform: str
     options: tuple[str, ...]
     model: str
     hardware: str
+    bucket: str | None = None
 
     def place(self, name: str) -> str:
         """The run where its evaluations can read it: in the bucket if it was trained on TPU VMs."""
         launched = self._name(name)
-        return str(RUNS / launched) if self._bucket is None else f"{self._bucket}/{launched}/run"
+        return str(RUNS / launched) if self.bucket is None else f"{self.bucket}/{launched}/run"
 
-    def train(
-        self, name: str, preset: str, overrides: tuple[str, ...], needs: tuple[Command, ...], expected: float | None
-    ) -> Command:
+    def train(self, name: str, preset: str, overrides: tuple[str, ...], needs: tuple[Command, ...]) -> Command:
         """`python -m launch PLATFORM up`, which resumes."""
-        return self._command(name, (preset, *overrides, *self.options), "training", needs, expected)
+        return self._command(name, (preset, *overrides, *self.options), "training", needs)
 
     def evaluate(
         self,
@@ -111,37 +78,22 @@ class Launched:
         data: str,
         options: tuple[str, ...],
         needs: tuple[Command, ...],
-        expected: float | None,
     ) -> Command:
         """The same with an evaluation in place of training. Raises UserError if the platform cannot do that."""
         if self.platform not in ("tpu", "slurm", "gpu"):
-            raise UserError(f"--launch {self.platform}: evaluations cannot be launched there; use tpu, slurm or gpu")
+            raise UserError(f"{self.platform}: evaluations cannot be launched there; use tpu, slurm or gpu")
         single: tuple[str, ...] = ("--nodes", "1") if self.platform == "slurm" else ()
         if self.platform == "tpu":
             single = ("--tpu", SINGLE_HOST[self.hardware], "--slices", "1")
             if hub_name(data) is None:
                 single, data = (*single, "--send", data), Path(data).name  # next to which the evaluation is started
         words = (*self.options, *single, "--eval", shlex.join((kind, "--data", data, *options)))
-        return self._command(name, (f"{self.model}/a1_{self.hardware}", *words), "evaluation", needs, expected)
+        return self._command(name, (f"{self.model}/a1_{self.hardware}", *words), "evaluation", needs)
 
-    def _command(
-        self, name: str, words: tuple[str, ...], kind: Kind, needs: tuple[Command, ...], expected: float | None
-    ) -> Command:
+    def _command(self, name: str, words: tuple[str, ...], kind: Kind, needs: tuple[Command, ...]) -> Command:
         launched = self._name(name)
         line = ("python", "-m", "launch", self.platform, "up", launched, *words)
-        return Command(RUNS / launched, line, SUMMARY, kind, needs=needs, expected=expected)
-
-    @property
-    def _bucket(self) -> str | None:
-        """Where TPU VMs keep their runs; other platforms keep them here."""
-        if self.platform != "tpu":
-            return None
-        parser = argparse.ArgumentParser(add_help=False)
-        parser.add_argument("--bucket")
-        bucket = parser.parse_known_args(self.options)[0].bucket
-        if bucket is None:
-            raise UserError("--launch tpu: add --bucket gs://BUCKET/FOLDER, where runs are kept")
-        return bucket
+        return Command(RUNS / launched, line, SUMMARY, kind, needs=needs)
 
     def _name(self, name: str) -> str:
         """A name that every platform takes: up to 40 lower-case letters, digits and hyphens."""
@@ -150,3 +102,7 @@ class Launched:
             return text
         digest = hashlib.sha256(text.encode()).hexdigest()[:8]
         return f"{text[: LONGEST_NAME - 9].rstrip('-')}-{digest}"
+
+
+Runner = Here | Launched
+"""Makes the commands that train and evaluate."""

@@ -159,8 +159,7 @@ def test_a_model_needs_neither_plans_nor_a_layout_for_every_hardware(capsys, mon
     assert cli.main(["presets"]) == 0
     assert "1.5b/…_v5e" in (out := capsys.readouterr().out) and "1.5b/…_v6e" not in out
     assert cli.main(["reproduce", "code", "--model", "1.5b", "--dry-run"]) == 0
-    out, err = capsys.readouterr()
-    assert "codea1 train 1.5b/a1_paper " in out and "about" not in err  # nothing is forecast
+    assert "codea1 train 1.5b/a1_paper " in capsys.readouterr().out
 
 
 def test_ctrl_c_outside_of_training_needs_no_traceback(capsys, monkeypatch):
@@ -389,16 +388,14 @@ def test_a_moved_run_may_go_on_and_a_damaged_one_is_one_line(run_on_a_file, tmp_
 
 
 def reproduced(capsys, *arguments: str) -> tuple[list[list[str]], list[str]]:
-    """The words of the missing commands, and the lines of the forecast."""
+    """The words of the missing commands, and what is printed about them."""
     assert cli.main(["reproduce", *arguments, "--dry-run"]) == 0
     out, err = capsys.readouterr()
     return [shlex.split(line) for line in out.splitlines()], err.splitlines()
 
 
 def test_a_table_of_a_real_size_is_prepared_trained_and_evaluated_in_order(capsys, tmp_path):
-    commands, forecast = reproduced(
-        capsys, "static", "--model", "1.5b", "--hardware", "v5e:4x4", "--price-per-hour", "9"
-    )
+    commands, [counts] = reproduced(capsys, "static", "--model", "1.5b", "--hardware", "v5e:4x4")
     assert commands[0] == ["codea1", "data", "prepare", "kodcode"]
     trained = {words[2]: i for i, words in enumerate(commands) if words[1] == "train"}
     assert list(trained) == [
@@ -420,11 +417,7 @@ def test_a_table_of_a_real_size_is_prepared_trained_and_evaluated_in_order(capsy
     measured = [(words[4], words[words.index("--out") + 1]) for words in commands if words[1:3] == ["eval", "code"]]
     names = {"evalplus/humanevalplus", "evalplus/mbppplus", "bigcode/bigcodebench/data/v0.1.4-*"}
     assert {place for place, _ in measured} == names and len(measured) == 4 * 3
-    hours = sum(read_plans().hours[preset.replace("_paper", "")][1] for preset in trained)
-    [said] = [float(line.split()[2]) for line in forecast if "hours on v5e:4x4" in line]
-    assert hours < said  # evaluations, too
-    assert f"codea1: about {9 * said:,.0f}"[:-1] in forecast[-1] and forecast[-1].endswith("at 9 per hour")
-    assert "missing: 1 preparation, 6 training runs, 15 evaluations" in forecast[0]
+    assert "missing: 1 preparation, 6 training runs, 15 evaluations" in counts
     assert list(tmp_path.iterdir()) == []
 
 
@@ -442,8 +435,7 @@ def test_bigcodebench_alone_is_evaluated_in_the_environment_that_is_named(capsys
 def test_launched_tables_use_the_launchers_names_places_and_single_hosts(capsys):
     launch = "tpu --project=me --zone=us-west4-a --bucket=gs://mine/runs --spot"
     asked = ("components", "static", "--model", "7b", "--hardware", "v5e:8x8", "--launch", launch, "--slices", "2")
-    commands, forecast = reproduced(capsys, *asked)
-    assert "2 at a time" in forecast[1]
+    commands, _ = reproduced(capsys, *asked)
     launched = [words for words in commands if words[0] == "python"]
     assert len(launched) == len(commands) - 1
     names = [words[5] for words in launched]
@@ -469,7 +461,7 @@ def test_launched_tables_use_the_launchers_names_places_and_single_hosts(capsys)
         (("--model", "1.5b", "--hardware", "v5e:4x4", "--launch", "tpu"), "--launch tpu: add --bucket gs://"),
         (
             ("--model", "1.5b", "--hardware", "v5e:4x4", "--launch", "gke --bucket=gs://a/b"),
-            "--launch gke: evaluations cannot be launched there",
+            "--launch: gke: evaluations cannot be launched there",
         ),
         (
             ("--model", "1.5b", "--hardware", "v5e:4x4", "--launch", "tpu --bucket=gs://a/b"),
@@ -479,8 +471,6 @@ def test_launched_tables_use_the_launchers_names_places_and_single_hosts(capsys)
         (("--model", "1.5b", "--hardware", "local", "--questions", "9"), "--questions: only the micro world's"),
         (("--model", "1.5b", "--hardware", "local", "--data", "humaneval=x"), "--data humaneval=x: write NAME=PLACE"),
         (("--model", "1.5b", "--hardware", "local", "--data", "mbppplus=./x"), "--data: ./x: no such file"),
-        (("--model", "tiny"), "--model tiny: name rows to train and validate on"),
-        (("--model", "tiny", "--hardware", "h100:8"), "--model tiny: it rehearses on this machine"),
         (("--hardware", "h100:8"), "--model micro: the micro world takes no --hardware"),
         (
             ("--model", "1.5b", "--hardware", "v5e:4x4", "--launch", "tpu --bucket=gs://a/b", "--environment", "there"),
@@ -490,8 +480,8 @@ def test_launched_tables_use_the_launchers_names_places_and_single_hosts(capsys)
 )
 def test_a_reproduction_that_cannot_work_is_refused_before_anything_is_begun(arguments, reason, capsys, tmp_path):
     assert cli.main(["reproduce", "code", *arguments]) == 2
-    *forecast, line = capsys.readouterr().err.splitlines()
-    assert reason in line and all(each.startswith("codea1: ") for each in forecast)
+    *before, line = capsys.readouterr().err.splitlines()
+    assert reason in line and all(each.startswith("codea1: ") for each in before)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -5,6 +5,7 @@ import shutil
 
 import jax
 import pytest
+from qwen_vocabulary import make_tokenizer
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from codea1_jax.cli import main
@@ -12,7 +13,6 @@ from codea1_jax.common.errors import UserError
 from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.policy import Policy, pretrained_policy, save_policy
 from codea1_jax.models.qwen2 import Qwen2, init_params
-from codea1_jax.models.qwen_vocabulary import make_tokenizer
 from codea1_jax.models.tokenizer import load_tokenizer, micro_tokenizer
 from codea1_jax.models.weights import load_params
 from codea1_jax.training.convert import open_source

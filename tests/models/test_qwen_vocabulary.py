@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 
-from codea1_jax.models.qwen_vocabulary import find_merges, make_tokenizer
+from qwen_vocabulary import find_merges, make_tokenizer
+from tiny_model import SHAPE
+
 from codea1_jax.models.random_model import write_random_model
 from codea1_jax.models.tokenizer import load_tokenizer
-from codea1_jax.reproduce.tiny_model import SHAPE
 
 BYTES = {bytes([byte]): byte for byte in range(256)}
 

@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from gcs_emulator import running_emulator
 from own_rows import RowFiles
-from tiny_run import SETTINGS, finish, start_codea1
+from qwen_vocabulary import make_tokenizer, read_ranks
+from tiny_run import ROOT, SETTINGS, finish, start_codea1, start_script
 
 from codea1_jax import cli
 from codea1_jax.common.errors import UserError
@@ -233,13 +234,15 @@ def test_the_command_says_what_failed_and_what_was_smaller(tmp_path, capsys):
 
 
 @pytest.fixture(scope="module")
-def eight_devices(rows: RowFiles, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+def eight_devices(rows: RowFiles, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Iterator[Stage]]:
     """A rehearsal of a preset for eight H100, stage by stage."""
     directory = tmp_path_factory.mktemp("rehearsals")
     pq.write_table(pq.read_table(rows.evalplus).slice(0, 4), directory / "tasks.parquet")
     data = (f"data.source={rows.kodcode}", "data.limit=40")
     tasks = f"eval.datasets=[{directory / 'tasks.parquet'}]"
-    return rehearsal_of("1.5b/sft_h100", directory / "sft", *data, tasks, devices=8).stages()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("codea1_jax.rehearse.rehearsal.find_tokenizer", lambda _: make_tokenizer(read_ranks()))
+        yield rehearsal_of("1.5b/sft_h100", directory / "sft", *data, tasks, devices=8).stages()
 
 
 @pytest.mark.long
@@ -248,6 +251,16 @@ def test_a_preset_of_eight_devices_passes_every_stage(name, eight_devices):
     """Each stage is a test of its own, so that none comes near the time limit of a test. They run in this order."""
     stage = next(eight_devices)
     assert (stage.name, stage.works) == (name, True), stage.detail
+
+
+WITH_QWENS_VOCABULARY = """
+import sys
+from qwen_vocabulary import make_tokenizer, read_ranks
+from codea1_jax.cli import main
+from codea1_jax.rehearse import rehearsal
+rehearsal.find_tokenizer = lambda _: make_tokenizer(read_ranks())
+sys.exit(main())
+"""
 
 
 @pytest.mark.long
@@ -260,7 +273,8 @@ def test_a_preset_of_a_pod_is_rehearsed_on_real_rows_with_qwens_vocabulary(real_
         f"data.source={tmp_path / 'data' / 'kodcode'}",
         f"eval.datasets=[{real_rows.evalplus}]",
     )
-    process = start_codea1("rehearse", "1.5b/a1_v5e", *data, "--directory", str(tmp_path / "here"), "--json")
+    command = ("rehearse", "1.5b/a1_v5e", *data, "--directory", str(tmp_path / "here"), "--json")
+    process = start_script("-c", WITH_QWENS_VOCABULARY, *command, PYTHONPATH=f"{ROOT}:{ROOT / 'tests' / 'support'}")
     out, err = process.communicate(timeout=3000)
     assert process.returncode == 0, err
     document = json.loads(out)

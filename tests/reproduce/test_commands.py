@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from codea1_jax.reproduce import commands
-from codea1_jax.reproduce.commands import Command, Running, in_order, run_all
+from codea1_jax.reproduce.commands import Command, in_order, run_all
 
 # Stands in for the command line: writes when it ran, then its last file; `slow` waits to be told to stop.
 STAND_IN = """
@@ -61,12 +61,11 @@ def test_what_is_needed_comes_first_and_everything_once(tmp_path):
     left, right = command(tmp_path, "left", "quick", base), command(tmp_path, "right", "quick", base)
     last = command(tmp_path, "last", "quick", left, right)
     assert in_order([last, base]) == (base, left, right, last)
-    told: list[Running] = []
-    run_all([last], 2, told.append)
+    shown: list[tuple[int, int]] = []
+    run_all([last], 2, lambda done, running: shown.append((done, len(running))))
     assert span(base)[1] < min(span(left)[0], span(right)[0])
     assert max(span(left)[1], span(right)[1]) < span(last)[0]
-    assert (told[-1].done, told[-1].total) == (4, 4)
-    assert max(len(running.commands) for running in told) == 2
+    assert shown[-1] == (4, 0) and max(running for _, running in shown) == 2
 
 
 def test_what_is_done_is_not_done_again_and_what_was_begun_is_resumed(tmp_path):
@@ -74,7 +73,7 @@ def test_what_is_done_is_not_done_again_and_what_was_begun_is_resumed(tmp_path):
     finished.directory.mkdir(parents=True)
     (finished.directory / "done.json").write_text("[0, 0]")
     begun.directory.mkdir(parents=True)
-    run_all([finished, begun, new], 1, lambda _: None)
+    run_all([finished, begun, new], 1, lambda *_: None)
     assert span(finished) == [0, 0]
     assert (begun.directory / "arguments").read_text() == "--resume"
     assert (new.directory / "arguments").read_text() == ""
@@ -86,7 +85,7 @@ def test_a_failure_names_its_command_and_its_reason_and_stops_the_others(tmp_pat
     with pytest.raises(
         ChildProcessError, match=r"failing ended with exit code 2: a reason \(all of it: .*failing.log\)"
     ):
-        run_all([slow, failing, never], 2, lambda _: None)
+        run_all([slow, failing, never], 2, lambda *_: None)
     assert not never.directory.exists()
     assert not slow.finished
 
@@ -94,7 +93,7 @@ def test_a_failure_names_its_command_and_its_reason_and_stops_the_others(tmp_pat
 def test_ctrl_c_lets_commands_save_and_waits_for_them(tmp_path):
     slow = command(tmp_path, "slow", "slow")
 
-    def press(_running: Running) -> None:
+    def press(*_) -> None:
         if (slow.directory / "pid").exists():
             time.sleep(0.2)
             raise KeyboardInterrupt
@@ -121,7 +120,7 @@ def test_a_command_waits_until_the_one_that_an_earlier_process_began_has_ended(t
     assert earlier.stdin is not None and earlier.stderr is not None
     assert earlier.stderr.readline() == b"has it\n"
     earlier.stdin.close()
-    run_all([one], 1, lambda _: None)
+    run_all([one], 1, lambda *_: None)
     assert earlier.wait() == 0
     assert float(one.log.read_text()) < span(one)[0]
 

@@ -1,4 +1,4 @@
-"""`codea1 reproduce --model tiny`: every step of the paper's tables at a size for laptops, killed and resumed."""
+"""`codea1 reproduce --model 1.5b`: every step of the paper's tables, by a tiny model, killed and resumed."""
 
 import csv
 import json
@@ -11,16 +11,13 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from tiny_run import start_script
+from qwen_vocabulary import make_tokenizer
+from tiny_model import SHAPE
+from tiny_run import ROOT, start_script
 
-from codea1_jax.common.errors import UserError
-from codea1_jax.models import qwen_vocabulary
-from codea1_jax.models.qwen_vocabulary import make_tokenizer, read_ranks
 from codea1_jax.models.random_model import write_random_model
 from codea1_jax.models.tokenizer import load_tokenizer
-from codea1_jax.reproduce import tiny_model
 from codea1_jax.reproduce.published import published
-from codea1_jax.reproduce.tiny_model import SHAPE
 
 # The command line, with a single row in the one table.
 ONE_ROW = """
@@ -30,9 +27,15 @@ from codea1_jax.reproduce import published
 code = replace(published.published()["code"], rows={"golden": ("golden",)})
 published.published = lambda: {"code": code}
 from codea1_jax.cli import main
+from tiny_model import shrink_lab
+shrink_lab()
 sys.exit(main())
 """
-ALL_ROWS = "import sys; from codea1_jax.cli import main; sys.exit(main())"
+ALL_ROWS = (
+    "import sys; from codea1_jax.cli import main; from tiny_model import shrink_lab; shrink_lab(); sys.exit(main())"
+)
+SUPPORT = {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests' / 'support'}"}
+TINY = ("--model", "1.5b", "--hardware", "local")
 
 BYTES = {bytes([byte]): byte for byte in range(256)}
 
@@ -52,28 +55,6 @@ def finished(command: subprocess.Popen[str]) -> str:
     out, err = command.communicate()
     assert command.returncode == 0, err
     return out
-
-
-# --- the model --------------------------------------------------------------------------------------------
-
-
-def test_a_vocabulary_that_is_not_available_is_one_line(tmp_path, capsys, monkeypatch):
-    def refuse(command, **_):
-        return subprocess.CompletedProcess(command, 1, "", "WARNING: retrying\nERROR: no network")
-
-    monkeypatch.setattr(qwen_vocabulary.subprocess, "run", refuse)
-    assert tiny_model.main([str(tmp_path / "model")]) == 2
-    line = capsys.readouterr().err
-    assert line.startswith(
-        "codea1: --model tiny: Qwen's vocabulary is not available: pip cannot download dashscope (ERROR"
-    )
-    assert line.count("\n") == 1 and list(tmp_path.iterdir()) == []
-    monkeypatch.setattr(qwen_vocabulary, "_from_wheel", lambda: b"YQ== 0\n")
-    with pytest.raises(UserError, match="does not hold Qwen's 151643 tokens"):
-        read_ranks()
-
-
-# --- the steps --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.long
@@ -102,12 +83,14 @@ def test_a_row_is_prepared_trained_and_evaluated_through_a_kill(tmp_path):
     out = tmp_path / "lab"
     write_random_model(out / "model", replace(SHAPE, vocab_size=384), make_tokenizer(BYTES))
     places = (f"kodcode={tmp_path / 'kodcode.json'}", f"humanevalplus={tmp_path / 'humaneval.jsonl'}")
-    arguments = ("reproduce", "code", "--model", "tiny", "--steps", "1", "--out", str(out), "--data", *places)
+    arguments = ("reproduce", "code", *TINY, "--steps", "1", "--out", str(out), "--data", *places)
 
-    killed(start_script("-c", ONE_ROW, *arguments), (out / "golden-seed0.log").exists)  # training has been started
+    killed(
+        start_script("-c", ONE_ROW, *arguments, **SUPPORT), (out / "golden-seed0.log").exists
+    )  # training has been started
     assert not (out / "golden-seed0" / "summary.json").exists()
     prepared = (out / "data" / "kodcode" / "manifest.json").stat().st_mtime_ns
-    printed = finished(start_script("-c", ONE_ROW, *arguments))
+    printed = finished(start_script("-c", ONE_ROW, *arguments, **SUPPORT))
 
     assert (out / "data" / "kodcode" / "manifest.json").stat().st_mtime_ns == prepared
     assert [line["step"] for line in _lines(out / "golden-seed0" / "metrics.jsonl") if line["kind"] == "train"] == [1]
@@ -135,12 +118,12 @@ def test_three_tables_are_rehearsed_on_real_rows_with_qwens_vocabulary_through_t
     out = tmp_path / "lab"
     files = {"kodcode": "json", "ult": "json", "humanevalplus": "parquet", "mbppplus": "parquet"}
     places = [f"{name}={tmp_path / name}.{suffix}" for name, suffix in files.items()]
-    command = ("-c", ALL_ROWS, "reproduce", "code", "tests", "alpha", "--model", "tiny", "--out", str(out))
+    command = ("-c", ALL_ROWS, "reproduce", "code", "tests", "alpha", *TINY, "--out", str(out))
     arguments = (*command, "--data", *places)
 
-    killed(start_script(*arguments), (out / "self_play-seed0" / "rollouts").exists)
-    killed(start_script(*arguments), (out / "a1-ult-seed0" / "config.json").exists)
-    finished(start_script(*arguments))
+    killed(start_script(*arguments, **SUPPORT), (out / "self_play-seed0" / "rollouts").exists)
+    killed(start_script(*arguments, **SUPPORT), (out / "a1-ult-seed0" / "config.json").exists)
+    finished(start_script(*arguments, **SUPPORT))
 
     assert load_tokenizer(out / "model").encode("def") == (750,)
     for name in ("code", "tests", "alpha"):

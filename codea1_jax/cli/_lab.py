@@ -1,0 +1,153 @@
+"""From the options of `codea1 reproduce` to a laboratory: the micro world's, or that of one of the paper's models."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from codea1_jax.common.errors import UserError
+from codea1_jax.config import Config, preset_names, read_templates
+from codea1_jax.config.presets import load
+from codea1_jax.devices.chips import CHIPS, find_hardware
+from codea1_jax.reproduce.commands import Command
+from codea1_jax.reproduce.micro_lab import MicroLab
+from codea1_jax.reproduce.paper_lab import FUNCTIONS, KODCODE, PLACES, PROGRAMS, PaperLab, pretrained
+from codea1_jax.reproduce.runners import SINGLE_HOST, Here, Launched, Runner
+from configs import hardware_names
+from data_pipeline.hub import hub_name
+from data_pipeline.storage import PREPARED
+
+MICRO, LOCAL = "micro", "local"
+VALIDATION = ("humanevalplus", "mbppplus")  # on which runs validate, and which training data may not overlap
+MANIFEST = "manifest.json"
+_ASK = "import jax; print(jax.devices()[0].device_kind, len(jax.devices()), sep='\\n')"
+
+
+def make_lab(options: argparse.Namespace) -> MicroLab | PaperLab:
+    """The laboratory that the options describe. Raises UserError where they contradict, or no preset fits them."""
+    return micro_lab(options) if options.model == MICRO else paper_lab(options)
+
+
+def micro_lab(options: argparse.Namespace) -> MicroLab:
+    """The micro world's, which needs nothing."""
+    if options.hardware or options.launch or options.data or options.environment or options.as_ or options.templates:
+        raise UserError(
+            f"--model {MICRO}: the micro world takes no --hardware, --launch, --data, --environment, --as or "
+            "--templates; choose another model"
+        )
+    questions = options.questions or 256
+    return MicroLab(options.out, options.steps or 40, questions, questions)
+
+
+def paper_lab(options: argparse.Namespace) -> PaperLab:
+    """That of one of the paper's models."""
+    if options.hardware is None and not options.dry_run:
+        raise UserError(f"--hardware: name it, as in v5e:4x4 or h100:8; {LOCAL} takes whatever devices are here")
+    if options.questions:
+        raise UserError("--questions: only the micro world's can be chosen; leave it out")
+    if options.templates:
+        read_templates(options.templates)
+        if options.launch:
+            raise UserError("--templates: hosts that are launched do not have the file; leave one of both out")
+    if options.environment is not None and options.launch is not None:
+        raise UserError("--environment: hosts that are launched install BigCodeBench's packages; leave it out")
+    places = _named_places(options.data)
+    validation = list(dict.fromkeys(places[name] for name in VALIDATION if name in places))
+    steps = () if options.steps is None else (f"train.steps={options.steps}",)
+    return PaperLab(
+        model=options.model,
+        hardware=_kind(options),
+        runner=_runner(options),
+        weights=pretrained(options.model),
+        making_weights=(),
+        data=str(PREPARED / KODCODE),
+        preparing_data=(prepare(places, PREPARED),),
+        places=PLACES | {name: place for name, place in places.items() if name != KODCODE},
+        overrides=(*steps, *((f"eval.datasets=[{', '.join(validation)}]",) if validation else ())),
+        environment=options.environment,
+        as_paper=options.as_ != "ours",
+        templates=options.templates,
+    )
+
+
+def _named_places(words: Iterable[str]) -> dict[str, str]:
+    """NAME=PLACE, by name."""
+    known = (KODCODE, *PLACES)
+    places = {}
+    for word in words:
+        name, equals, place = word.partition("=")
+        if not equals or not place or name not in known:
+            raise UserError(f"--data {word}: write NAME=PLACE, where NAME is one of {', '.join(known)}")
+        places[name] = place
+    return places
+
+
+def _kind(options: argparse.Namespace) -> str:
+    """The hardware as the model's presets name it; "" for what is there."""
+    if options.hardware in (None, LOCAL):
+        return ""
+    kinds = [kind for kind in hardware_names() if f"{options.model}/a1_{kind}" in preset_names()]
+    by_hardware = {load(Config, f"{options.model}/a1_{kind}").hardware: kind for kind in kinds}
+    if options.hardware not in by_hardware:
+        known = ", ".join(map(str, by_hardware))
+        raise UserError(
+            f"--hardware {options.hardware}: presets of {options.model} are laid out for {known}; or {LOCAL}"
+        )
+    return by_hardware[options.hardware]
+
+
+def _runner(options: argparse.Namespace) -> Runner:
+    if options.launch is None:
+        return Here(options.out)
+    platform, *more = shlex.split(options.launch) or [""]
+    kind = _kind(options)
+    if not kind:
+        raise UserError("--launch: name the hardware, as in --hardware v5e:4x4")
+    if platform in ("tpu", "gke") and kind not in SINGLE_HOST:
+        raise UserError(f"--launch {platform}: {options.hardware} is not a TPU; use slurm or gpu")
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--bucket")
+    bucket = parser.parse_known_args(more)[0].bucket if platform == "tpu" else None
+    if platform == "tpu" and bucket is None:
+        raise UserError("--launch tpu: add --bucket gs://BUCKET/FOLDER, where runs are kept")
+    return Launched(platform, tuple(more), options.model, kind, bucket)
+
+
+def prepare(places: Mapping[str, str], folder: Path, *more: str) -> Command:
+    """Prepares the training data: rows of the Hub, or the ones that are named."""
+    words = ["codea1", "data", "prepare", KODCODE]
+    if KODCODE in places:
+        against = list(dict.fromkeys(places[name] for name in VALIDATION if name in places))
+        words += ["--source", places[KODCODE], *(["--against", *against] if against else [])]
+    if folder != PREPARED:
+        words += ["--out", str(folder)]
+    return Command(folder / KODCODE, (*words, *more), MANIFEST, "preparation")
+
+
+def check_ready(options: argparse.Namespace) -> None:
+    """Raises UserError, before anything is begun, if rows or the hardware are not there."""
+    tested = {"tests", "alpha", "components"} & set(options.tables)
+    read = {name: place for name, place in PLACES.items() if name in PROGRAMS or (name == FUNCTIONS and tested)}
+    for name, place in (read | _named_places(options.data)).items():
+        if hub_name(place) is None and not (Path(place).exists() or any(Path().glob(place))):
+            raise UserError(f"--data: {place}: no such file; name the rows, as in --data {name}=PLACE")
+    if options.launch is not None and not Path("launch", "__main__.py").exists():
+        raise UserError("--launch: there is no launch/ here; run this command in a clone of the project")
+    if options.launch is None and options.hardware != LOCAL:
+        _check_devices(options.hardware)
+
+
+def _check_devices(hardware: str) -> None:
+    """Raises UserError if this machine has other devices, which only another process may look at: one owns them."""
+    asked = subprocess.run([sys.executable, "-c", _ASK], capture_output=True, text=True, check=False)
+    kind, count = asked.stdout.strip().splitlines() if asked.returncode == 0 else ("no device that JAX can use", "0")
+    wanted = find_hardware(hardware)
+    if kind not in CHIPS[wanted.kind].kinds or int(count) != wanted.devices:
+        raise UserError(
+            f"--hardware {hardware}: this machine has {count} x {kind}; start the hardware with --launch, or use what "
+            f"is here with --hardware {LOCAL}"
+        )

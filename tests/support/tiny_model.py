@@ -1,0 +1,76 @@
+"""A random two-layer Qwen2 with Qwen's own vocabulary: real prompts at a size that a laptop trains in seconds.
+
+python tiny_model.py DIRECTORY
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from qwen_vocabulary import make_tokenizer, read_ranks
+
+from codea1_jax.cli import _lab
+from codea1_jax.models.config import Qwen2Config
+from codea1_jax.models.published import QWEN25
+from codea1_jax.models.random_model import write_random_model
+from codea1_jax.reproduce.commands import Command
+
+SHAPE = Qwen2Config(
+    vocab_size=QWEN25["1.5b"].vocab_size,
+    hidden_size=32,
+    intermediate_size=64,
+    num_layers=2,
+    num_heads=2,
+    num_kv_heads=1,
+    head_dim=16,
+    tie_embeddings=True,
+)
+# The presets of the smallest model, shrunk until two CPU cores train each of them in a minute.
+OVERRIDES = (
+    *("model.compute_dtype=float32", "model.remat=none", "train.questions=2"),
+    *("rollout.engine=core", "rollout.block=8", "rollout.rows=8", "rollout.samples=2", "rollout.suites=2"),
+    # Most real prompts are shorter; a question with a longer one is left out.
+    *("rollout.code_prompt_tokens=496", "rollout.test_prompt_tokens=1008", "rollout.prefill_tokens=1024"),
+    *("rollout.code_tokens=16", "rollout.test_tokens=16"),
+    *("code.packing={row_length: 512, micro_batch_tokens: 512}", "code.grpo.mini_batch_questions=1"),
+    *("test.packing={row_length: 1024, micro_batch_tokens: 1024}", "test.grpo.mini_batch_questions=1"),
+    *("eval.samples=1", "checkpoint.keep_last=1"),
+)
+
+
+def shrink_lab() -> None:
+    """Lets `codea1 reproduce --model 1.5b` train this model, in two steps, on the rows that are named."""
+    paper_lab = _lab.paper_lab
+
+    def tiny_lab(options: argparse.Namespace):
+        lab, out = paper_lab(options), options.out
+        data, weights = out / "data", out / "model"
+        places = dict(word.split("=", 1) for word in options.data)
+        steps = () if options.steps else ("train.steps=2",)
+        return replace(
+            lab,
+            weights=str(weights),
+            making_weights=(Command(weights, ("python", __file__, str(weights)), "config.json", "preparation"),),
+            data=str(data / "kodcode"),
+            preparing_data=(_lab.prepare(places, data, "--difficulty", "easy", "medium", "hard"),),
+            places={name: place for name, place in places.items() if name != "kodcode"},
+            overrides=(
+                f"model.pretrained={weights}",
+                f"data.source={data / 'kodcode'}",
+                *steps,
+                *lab.overrides,
+                *OVERRIDES,
+            ),
+            samples=2,
+            longest=16,
+        )
+
+    _lab.paper_lab = tiny_lab
+    _lab.check_ready = lambda options: None  # only of the named rows, and they are there
+
+
+if __name__ == "__main__":
+    write_random_model(Path(sys.argv[1]), SHAPE, make_tokenizer(read_ranks()))
