@@ -7,6 +7,7 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Any
 
 from codea1_jax.common.files import read_lines
 from codea1_jax.reproduce.commands import Command
@@ -15,42 +16,21 @@ from codea1_jax.reproduce.published import Curve, Published
 from codea1_jax.reproduce.results import Cell, Line, Mean, Result, mean
 from codea1_jax.run.telemetry import METRICS_FILE
 
-WIDTH, HEIGHT, LEFT = 520, 200, 44  # pixels of a chart: its curves, and room for the scale
 COUNTS = ("tokens", "book/added", "book/removed")  # all other metrics are shares
 SHARE = 5  # the beginning and the end of a run are this part of its steps
 
 
 @dataclass(frozen=True)
 class Curves:
-    """One figure of every row that has it, by step from 1, where all its seeds have it; and the paper's, by row."""
+    """One figure of every row that has it, by step from 1, where all its seeds have it; and the paper's, by row.
 
-    title: str
-    lines: Mapping[str, Mapping[int, Mean]]
-    paper: Mapping[str, Curve]
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """A row's curve as SVG has it: the points of its means, of its band there and back, and of the paper's curve.
-
-    series: the row's number, the same in every chart.
+    unit: as the report calls it.
     """
 
-    name: str
-    series: int
-    line: str
-    band: str
-    paper: str
-
-
-@dataclass(frozen=True)
-class Chart:
-    """Curves on common scales. steps: how many; ticks: heights and values of the scale."""
-
     title: str
-    steps: int
-    lines: tuple[Drawn, ...]
-    ticks: tuple[tuple[float, str], ...]
+    unit: str
+    lines: Mapping[str, Mapping[int, Mean]]
+    paper: Mapping[str, Curve]
 
 
 def read_dynamics(
@@ -66,7 +46,7 @@ def read_dynamics(
         lines = {name: line for name, logged in runs.items() if (line := _by_step(logged, key))}
         drawn = comparable_counts or not key.endswith(COUNTS)
         published = {name: curve for name, curve in paper.curves.get(title, {}).items() if drawn and name in lines}
-        found.append(Curves(title, lines, published))
+        found.append(Curves(title, "count" if key.endswith(COUNTS) else "%", lines, published))
     return tuple(found)
 
 
@@ -129,36 +109,34 @@ def by_step(curves: Sequence[Curves]) -> str:
     return out.getvalue()
 
 
-def charts(curves: Sequence[Curves]) -> tuple[Chart, ...]:
-    """A chart of every metric that a row has."""
-    names = list(dict.fromkeys(name for each in curves for name in each.lines))
-    return tuple(_chart(each, names) for each in curves if each.lines)
+def charts(curves: Sequence[Curves]) -> list[dict[str, Any]]:
+    """A chart of every metric that a row has, as the report's `chart` takes it; a row has one style in all of them."""
+    styles = {name: i % 6 for i, name in enumerate(dict.fromkeys(name for each in curves for name in each.lines))}
+    return [
+        {
+            "title": each.title,
+            "unit": each.unit,
+            "series": [
+                *(
+                    _series(f"{row}, the paper's", styles[row], _stretched(curve, each)) | {"faint": True}
+                    for row, curve in each.paper.items()
+                ),
+                *(_series(row, styles[row], line) for row, line in each.lines.items()),
+            ],
+        }
+        for each in curves
+        if each.lines
+    ]
 
 
-def _chart(curves: Curves, names: Sequence[str]) -> Chart:
-    means = [one for line in curves.lines.values() for one in line.values()]
-    published = [value for curve in curves.paper.values() for _, value in curve]
-    low = min([*(one.value - (one.margin or 0.0) for one in means), *published])
-    high = max([*(one.value + (one.margin or 0.0) for one in means), *published])
-    steps = max(step for line in curves.lines.values() for step in line)
+def _series(label: str, style: int, line: Mapping[int, Mean]) -> dict[str, Any]:
+    means = line.values()
+    low, high = [m.value - (m.margin or 0.0) for m in means], [m.value + (m.margin or 0.0) for m in means]
+    bounds = {"low": low, "high": high} if any(m.margin for m in means) else {}
+    return {"label": label, "style": style, "steps": list(line), "values": [m.value for m in means]} | bounds
 
-    def point(step: int | float, value: float) -> str:
-        across = LEFT + WIDTH * (step - 1) / max(steps - 1, 1)
-        return f"{across:.1f},{height(value):.1f}"
 
-    def height(value: float) -> float:
-        return HEIGHT * (high - value) / ((high - low) or 1.0)
-
-    def drawn(name: str, line: Mapping[int, Mean]) -> Drawn:
-        upper = [point(step, one.value + (one.margin or 0.0)) for step, one in line.items()]
-        lower = [point(step, one.value - (one.margin or 0.0)) for step, one in line.items()]
-        middle = [point(step, one.value) for step, one in line.items()]
-        curve = curves.paper.get(name, ())
-        # The published runs are as wide as ours, however many steps each of them has.
-        stretch = (steps - 1) / (curve[-1][0] - 1) if curve else 0.0
-        behind = [point(1 + (step - 1) * stretch, value) for step, value in curve]
-        band = " ".join([*upper, *reversed(lower)])
-        return Drawn(name, 1 + names.index(name), " ".join(middle), band, " ".join(behind))
-
-    ticks = tuple((round(height(value), 1), f"{value:.0f}") for value in (low, (low + high) / 2, high))
-    return Chart(curves.title, steps, tuple(drawn(name, line) for name, line in curves.lines.items()), ticks)
+def _stretched(curve: Curve, curves: Curves) -> dict[int, Mean]:
+    """The paper's points over as many steps as ours, however many its runs have."""
+    last = max(step for line in curves.lines.values() for step in line)
+    return {1 + round((step - 1) * (last - 1) / (curve[-1][0] - 1)): Mean(value, None) for step, value in curve}

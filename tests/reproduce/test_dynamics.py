@@ -3,15 +3,15 @@
 import csv
 import io
 import json
+import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from scipy import stats
 
 from codea1_jax.reproduce.commands import Command
-from codea1_jax.reproduce.dynamics import HEIGHT, by_step, charts, ends, read_dynamics
+from codea1_jax.reproduce.dynamics import by_step, charts, ends, read_dynamics
 from codea1_jax.reproduce.experiments import Row, Table
 from codea1_jax.reproduce.page import page
 from codea1_jax.reproduce.published import Published
@@ -80,10 +80,6 @@ def test_a_curve_has_the_steps_at_which_every_seed_has_its_figure(table):
         {step: 5 * (step + 1) for step in range(6, 11)}
     )
     assert list(length.lines["a1"]) == list(range(1, 11))
-    drawn, whole = charts([reward, length])
-    first, last = (float(point.partition(",")[0]) for point in (drawn.lines[1].line.split()[i] for i in (0, -1)))
-    steps = [float(point.partition(",")[0]) for point in whole.lines[1].line.split()]
-    assert (first, last) == (steps[5], steps[-1])  # step 6 stands where step 6 of other figures stands
     # Seed 0 has the figure from step 4 on, seed 2 from step 6 on: their first and last steps count.
     cell = ends(table, SEEDS).lines[1].cells[0]
     assert cell.gain.value == pytest.approx(5 * (6 + 5 + 4) / 3)
@@ -95,17 +91,13 @@ def test_the_same_curves_as_csv(table):
     assert rows[STEPS + 1] | {"margin": ""} == dict(figure="reward", row="a1", step="2", mean="15.0000", margin="")
 
 
-def test_the_papers_curves_are_drawn_behind_ours_on_the_same_scales(table):
+def test_the_papers_curves_are_drawn_behind_ours_over_the_same_steps(table):
     curves = read_dynamics(table, SEEDS, PAPER)
     assert list(curves[0].paper) == ["a1"]  # of the rows that are there
-    golden, a1 = charts(curves)[0].lines
-    assert golden.paper == ""
-    drawn = [tuple(map(float, point.split(","))) for point in a1.paper.split()]
-    ours = [tuple(map(float, point.split(","))) for point in a1.line.split()]
-    assert [x for x, _ in drawn] == pytest.approx([ours[0][0], (ours[0][0] + ours[-1][0]) / 2, ours[-1][0]], abs=0.1)
-    # Ours rises by 45 points in all, from the first mean to the last; the paper's from 0 to 100 and back to 50.
-    per_point = (ours[0][1] - ours[-1][1]) / 45
-    assert [y - drawn[1][1] for _, y in drawn] == pytest.approx([100 * per_point, 0, 50 * per_point], abs=0.3)
+    behind, golden, a1 = charts(curves)[0]["series"]
+    assert (behind["label"], behind["faint"], behind["style"]) == ("a1, the paper's", True, a1["style"])
+    assert (behind["steps"], behind["values"]) == ([1, 5, 10], [0.0, 100.0, 50.0])
+    assert golden["style"] != a1["style"] and list(golden["steps"]) == list(range(1, STEPS + 1))
 
 
 def test_the_papers_counts_are_drawn_behind_runs_of_as_many_questions_only(table):
@@ -122,27 +114,14 @@ def test_an_untrained_row_has_no_curves(table):
     assert ends(with_base, SEEDS).lines[0].cells == (None, None, None)
 
 
-def test_charts_draw_means_inside_their_bands_and_the_page_shows_them(table):
+def test_charts_have_means_inside_their_bands_and_the_page_holds_them(table):
     curves = read_dynamics(table, SEEDS, Published("Curves", {}, (), {}, {}))
-    reward, validity, length = charts(curves)
-    [_, a1] = reward.lines
-    heights = [float(point.split(",")[1]) for point in a1.line.split()]
-    assert heights == sorted(heights, reverse=True) and len(heights) == STEPS  # upwards is towards 0
-    band = [float(point.split(",")[1]) for point in a1.band.split()]
-    assert len(band) == 2 * STEPS
-    assert all(up < middle < down for up, middle, down in zip(band, heights, reversed(band), strict=False))
-    assert (min(band), max(band)) == (0, HEIGHT)
-    assert [(line.name, line.series) for line in validity.lines] == [("a1", a1.series)] != [("a1", 1)]
-
-    class Reader(HTMLParser):
-        def __init__(self) -> None:
-            super().__init__()
-            self.points: list[str] = []
-
-        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-            self.points += [value or "" for name, value in attrs if name == "points"]
-
-    reader = Reader()
-    reader.feed(page([ends(table, SEEDS)], {}, "codea1 reproduce dynamics", {"dynamics": charts(curves)}))
-    drawn = [line for chart in (reward, validity, length) for line in chart.lines]
-    assert reader.points == [points for line in drawn for points in (line.band, line.line)]
+    reward, validity, length = drawn = charts(curves)
+    [_, a1] = reward["series"]
+    assert a1["values"] == sorted(a1["values"]) and len(a1["values"]) == STEPS
+    assert all(low < value < high for low, value, high in zip(a1["low"], a1["values"], a1["high"], strict=True))
+    assert [(one["label"], one["style"]) for one in validity["series"]] == [("a1", a1["style"])] != [("a1", 0)]
+    assert (reward["unit"], length["unit"]) == ("%", "count")
+    html = page([ends(table, SEEDS)], {}, "codea1 reproduce dynamics", {"dynamics": drawn})
+    [data] = re.findall(r'<script type="application/json" id="data">(.*?)</script>', html)
+    assert json.loads(data) == {"dynamics": {"curves": drawn, "plots": []}}

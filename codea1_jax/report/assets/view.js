@@ -7,7 +7,9 @@ const VIEW = { from: -Infinity, to: Infinity, smoothing: 0, charts: [] };
 function changeView(change) {
   Object.assign(VIEW, change);
   VIEW.charts.forEach(drawChart);
-  for (const end of ["from", "to"]) byId("tools").querySelector(`[name=${end}]`).value = Number.isFinite(VIEW[end]) ? VIEW[end] : "";
+  const tools = byId("tools"); // not every page has them
+  if (tools === null) return;
+  for (const end of ["from", "to"]) tools.querySelector(`[name=${end}]`).value = Number.isFinite(VIEW[end]) ? VIEW[end] : "";
 }
 
 function showAll() {
