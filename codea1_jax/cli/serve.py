@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 VARIABLE = "CODEA1_SERVE_TOKEN"
 BLOCK = 16  # tokens that a client gets at a time, and of a page of the cache
-PREFILL_TOKENS = 8192  # not used: the service prefills prompts as they come
 
 
 def add(commands: Commands) -> None:
@@ -44,6 +43,12 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("--prompt-tokens", type=int, default=4096, help="longest prompt; default: %(default)s")
     parser.add_argument("--response-tokens", type=int, default=4096, help="longest response; default: %(default)s")
+    parser.add_argument(
+        "--cache-tokens",
+        type=int,
+        help="tokens of prompts and responses kept at once; where they run out, the youngest sample waits and is drawn "
+        "again; default: half of what all slots could need",
+    )
     parser.set_defaults(run=_run)
 
 
@@ -95,22 +100,25 @@ def _load(place: str, role: str | None) -> tuple[Policy, Params]:
 
 def _capacity(options: argparse.Namespace, model: Qwen2Config) -> Capacity:
     """What the options ask for. Raises UserError if it is impossible, or more than the model's context."""
-    from codea1_jax.rollout import Capacity
-    from codea1_jax.rollout.capacity import buckets
+    from codea1_jax.config import RolloutConfig
+    from codea1_jax.rollout.capacity import capacity_of
 
-    asked, most = options.prompt_tokens + options.response_tokens, model.max_position_embeddings
-    if min(options.prompt_tokens, options.response_tokens) < 1:
-        raise UserError("--prompt-tokens and --response-tokens must be at least 1")
-    if asked > most:
-        raise UserError(f"--prompt-tokens + --response-tokens = {asked} is more than the model's context of {most}")
-    try:
-        return Capacity.for_slots(
-            options.slots,
-            options.samples_per_slot,
-            buckets(options.prompt_tokens),
-            tuple(reversed(buckets(options.response_tokens, multiple=BLOCK)[::-2])),  # fewer programs to wait for
-            block=BLOCK,
-            prefill_tokens=PREFILL_TOKENS,
+    prompt, response, slots, width = (
+        options.prompt_tokens,
+        options.response_tokens,
+        options.slots,
+        options.samples_per_slot,
+    )
+    for name in ("slots", "samples_per_slot", "prompt_tokens", "response_tokens"):
+        if getattr(options, name) < 1:
+            raise UserError(f"--{name.replace('_', '-')} must be at least 1")
+    if prompt + response > model.max_position_embeddings:
+        raise UserError(
+            f"--prompt-tokens + --response-tokens = {prompt + response} is more than the model's context of "
+            f"{model.max_position_embeddings}"
         )
-    except ValueError as error:
-        raise UserError(f"--slots, --samples-per-slot: {error}") from error
+    tokens = options.cache_tokens or slots * (prompt + width * response) // 2
+    rollout = RolloutConfig(rows=slots * width, block=BLOCK, prefill_tokens=prompt, cache_tokens=tokens)
+    capacity = capacity_of(rollout, 1, slots, width, prompt, response)
+    fewer = capacity.response_buckets[::-2]  # fewer programs to wait for
+    return replace(capacity, response_buckets=tuple(reversed(fewer)))

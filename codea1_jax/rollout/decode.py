@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding
 from jax.tree_util import Partial
-from jaxtyping import Array, Bool, Float, Int, PyTree, UInt32
+from jaxtyping import Array, Bool, Float, Int, UInt32
 
 from codea1_jax.devices.chips import check_fp8
 from codea1_jax.devices.layout import everywhere, fitting_spec, on_shards, using
@@ -170,12 +170,6 @@ def insert(mesh: Mesh, cache: Cache, contents: Cache, numbers: Int[Array, " new"
     """Prefilled pages under these numbers of the cache."""
     with using(mesh):
         return write_pages(cache, numbers, contents)
-
-
-@jax.jit
-def replace_rows(store: PyTree[Array], rows: Int[Array, " new"], new: PyTree[Array]) -> PyTree[Array]:
-    """Every array with these of its rows replaced; a row that does not exist is dropped."""
-    return jax.tree.map(lambda old, fresh: old.at[rows].set(fresh, mode="drop"), store, new)
 
 
 @dataclass(frozen=True)

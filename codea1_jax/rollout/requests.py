@@ -47,12 +47,16 @@ class Request:
     stream: the request's identity for random numbers, such as (step, question, program). Requests with the
         same stream, prompt and seed get the same completions.
     limits: the most tokens of each sample; empty: the sampling's alone.
+    seed: of its random numbers; None: the sampler's.
+    first: the number of its first sample, where a prompt's samples come in several requests.
     """
 
     prompt: tuple[int, ...]
     stream: tuple[int, ...]
     samples: int
     limits: tuple[int, ...] = ()
+    seed: int | None = None
+    first: int = 0
 
     def __post_init__(self) -> None:
         if not self.prompt:

@@ -7,8 +7,10 @@ enter (`schedule`); what happens inside a block happens on the device (`decode`)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import product
 from typing import Any
 
 import jax
@@ -16,7 +18,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from codea1_jax.common.activity import report
-from codea1_jax.models.ahead import CompileAhead, shapes_of
+from codea1_jax.models.ahead import MOST_AT_ONCE, CompileAhead, shapes_of
 from codea1_jax.models.qwen2 import Params, Qwen2
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.rollout.cache import Cache
@@ -79,6 +81,17 @@ class Counters:
             "preempted": float(self.preempted),
             **prefill,
         }
+
+
+@dataclass
+class Rollout:
+    """A schedule's samples while they are drawn: how, at most how many tokens of each, and the cache they share."""
+
+    schedule: Schedule
+    kind: SamplingKind
+    longest: int
+    params: Params
+    cache: Cache
 
 
 class Sampler:
@@ -154,57 +167,103 @@ class Sampler:
     def _run(
         self, params: Params, requests: Sequence[Request], sampling: Sampling
     ) -> Iterator[tuple[int, tuple[Completion, ...]]]:
-        schedule = self._schedule(requests, sampling)
-        kind, controls = SamplingKind.of(sampling), Controls.of(sampling)
-        params = self._to_decode_params(params)
-        cache = new_cache(self._model, self._capacity, self._mesh)
-        finished = []
+        rollout = self.open(params, requests, SamplingKind.of(sampling), sampling.max_new_tokens)
+        schedule, controls, finished = rollout.schedule, Controls.of(sampling), []
         while True:
             prefills = schedule.admit()
             if not schedule.busy:
                 break
-            decoder = make_decoder(self._model, self._mesh, self._capacity, self._eos_ids, kind, schedule.columns())
-            rows, limited = schedule.rows(), controls._replace(max_new_tokens=schedule.limits())
-            arguments = schedule.prompts(), rows, limited
-            program = decoder, len(rows.token)
-            if prefills or program not in self._programs:
-                self._compile_ahead(prefills, decoder, sampling.max_new_tokens, params, cache, arguments)
-            for packed in prefills:
-                self._programs.add(packed.tokens.shape)
-                self.counters.prefilled += int(np.count_nonzero(packed.segments))
-                self.counters.prefill_places += packed.segments.size
-                self._ahead.wait(packed.tokens.shape)
-                cache = self._prefill(params, cache, packed)
-            self._programs.add(program)
-            self._ahead.wait(program)
-            cache, running = self._decode(decoder, params, cache, *arguments)
+            running = self.start_block(rollout, prefills, controls)
             yield from map(_completed, finished)  # while the device works
-            block = self._fetch(running)
-            self._check_and_count(block)
-            finished = schedule.record(block)
+            finished = schedule.record(self.fetch(running))
             report("sampling", schedule.completed, sum(request.samples for request in requests), self._samples)
             self.counters.drawn += sum(len(sample.tokens) for _, samples in finished for sample in samples)
         yield from map(_completed, finished)
         self.counters.preempted += schedule.preempted
 
+    def open(self, params: Params, requests: Sequence[Request], kind: SamplingKind, longest: int) -> Rollout:
+        """A rollout of these requests, and of those that its schedule gets later, with at most `longest` new tokens."""
+        settings: dict[str, Any] = {"eos_ids": self._eos_ids, "pad_id": self._pad_id, "seed": self._seed}
+        schedule = Schedule(requests, self._capacity, longest=longest, **settings)
+        cache = new_cache(self._model, self._capacity, self._mesh)
+        return Rollout(schedule, kind, longest, self._to_decode_params(params), cache)
+
+    def start_block(self, rollout: Rollout, prefills: Sequence[PackedPrompts], controls: Controls) -> Any:
+        """Prefills what the schedule has admitted and starts its next block; `fetch` waits for it."""
+        schedule, params = rollout.schedule, rollout.params
+        decoder = self._decoder(rollout.kind, schedule.columns())
+        rows = schedule.rows()
+        arguments = schedule.prompts(), rows, controls._replace(max_new_tokens=schedule.limits())
+        program = decoder, len(rows.token)
+        if prefills or program not in self._programs:
+            self._compile_ahead(rollout, prefills, decoder, arguments)
+        for packed in prefills:
+            self._programs.add(packed.tokens.shape)
+            self.counters.prefilled += int(np.count_nonzero(packed.segments))
+            self.counters.prefill_places += packed.segments.size
+            self._ahead.wait(packed.tokens.shape)
+            rollout.cache = self._prefill(params, rollout.cache, packed)
+        self._programs.add(program)
+        self._ahead.wait(program)
+        rollout.cache, running = self._decode(decoder, params, rollout.cache, *arguments)
+        return running
+
+    def fetch(self, running: Any) -> DecodedBlock:
+        """A started block, once it is on the host. Raises FloatingPointError if the policy's logits are not finite."""
+        self._wait(running)
+        block = jax.device_get(running)
+        if not np.isfinite(block.logprobs).all():
+            raise FloatingPointError("the policy's logprobs are not finite: its parameters are broken")
+        self.counters.blocks += 1
+        self.counters.steps += int(block.steps)
+        self.counters.decoded += int(block.steps) * block.tokens.shape[1]
+        return block
+
+    def compile_all(self, rollout: Rollout, controls: Controls) -> Iterator[tuple[int, int]]:
+        """Compiles every program that requests of this rollout can need; yields how many are ready, and of how many.
+
+        controls: as `start_block` gets them for all rows; only their shapes matter.
+        """
+        capacity, schedule = self._capacity, rollout.schedule
+        calls: dict[Hashable, tuple[Any, ...]] = {}
+        for tokens in capacity.prefill_buckets:
+            shape, pages = (capacity.batch_shards, tokens), (capacity.batch_shards, tokens // capacity.block)
+            zeros: Any = (np.zeros(size, np.int32) for size in (shape, shape, shape, pages))
+            calls[shape] = self._prefill_call(rollout, PackedPrompts(*zeros))
+        responses = [bucket // capacity.block - 1 for bucket in capacity.response_buckets]
+        for num_rows in capacity.row_buckets:
+            by_row = jax.tree.map(partial(_with_rows, num_rows), (schedule.rows(), controls))
+            shapes = shapes_of((rollout.params, rollout.cache, schedule.prompts(), *by_row))
+            for needed in product(capacity.prompt_page_buckets, responses):
+                decoder = self._decoder(rollout.kind, needed)
+                calls[decoder, num_rows] = (Decoder.__call__, decoder, *shapes)
+        for done, key in enumerate(calls):
+            yield done, len(calls)
+            for ahead in list(calls)[done : done + MOST_AT_ONCE]:
+                self._ahead.start(ahead, *calls[ahead])
+            self._ahead.wait(key)
+        yield len(calls), len(calls)
+
+    def _decoder(self, kind: SamplingKind, needed: tuple[int, int]) -> Decoder:
+        return make_decoder(self._model, self._mesh, self._capacity, self._eos_ids, kind, needed)
+
     def _compile_ahead(
         self,
+        rollout: Rollout,
         prefills: Sequence[PackedPrompts],
         decoder: Decoder,
-        longest: int,
-        params: Params,
-        cache: Cache,
         arguments: tuple[ResidentPrompts, Rows, Controls],
     ) -> None:
         """Begins to compile what this block takes and, while it is decoded, what longer responses will."""
-        params, cache, arguments = shapes_of((params, cache, arguments))
         for packed in prefills:
-            self._compile_prefill(params, cache, packed)
-        for each in (decoder, decoder.for_longer(longest)):
-            self._ahead.start((each, len(arguments[1].token)), Decoder.__call__, each, params, cache, *arguments)
+            self._ahead.start(packed.tokens.shape, *self._prefill_call(rollout, packed))
+        shapes = shapes_of((rollout.params, rollout.cache, *arguments))
+        for each in (decoder, decoder.for_longer(rollout.longest)):
+            self._ahead.start((each, len(arguments[1].token)), Decoder.__call__, each, *shapes)
 
-    def _compile_prefill(self, params: Params, cache: Cache, packed: PackedPrompts) -> None:
-        self._ahead.start(packed.tokens.shape, prefill, self._model, self._mesh, params, cache, shapes_of(packed))
+    def _prefill_call(self, rollout: Rollout, packed: PackedPrompts) -> tuple[Any, ...]:
+        """The program of a prefill that takes longest to compile, and its arguments' shapes."""
+        return prefill, self._model, self._mesh, *shapes_of((rollout.params, rollout.cache, packed))
 
     def _prefill(self, params: Params, cache: Cache, packed: PackedPrompts) -> Cache:
         return prefill(self._model, self._mesh, params, cache, packed)
@@ -217,31 +276,14 @@ class Sampler:
         prompts: ResidentPrompts,
         rows: Rows,
         controls: Controls,
-    ) -> tuple[Cache, Any]:
-        """Starts a block: the cache after it, and what `_fetch` makes the block from."""
+    ) -> tuple[Cache, DecodedBlock]:
+        """Starts a block: the cache after it, and the block, which may still be computed."""
         return decoder(params, cache, prompts, rows, controls)
 
-    def _fetch(self, running: Any) -> DecodedBlock:
-        """Waits for a block, which is then on the host."""
-        self._wait(running)
-        return jax.device_get(running)
 
-    def _schedule(self, requests: Sequence[Request], sampling: Sampling) -> Schedule:
-        return Schedule(
-            requests,
-            self._capacity,
-            longest=sampling.max_new_tokens,
-            eos_ids=self._eos_ids,
-            pad_id=self._pad_id,
-            seed=self._seed,
-        )
-
-    def _check_and_count(self, block: DecodedBlock) -> None:
-        if not np.isfinite(block.logprobs).all():
-            raise FloatingPointError("the policy's logprobs are not finite: its parameters are broken")
-        self.counters.blocks += 1
-        self.counters.steps += int(block.steps)
-        self.counters.decoded += int(block.steps) * block.tokens.shape[1]
+def _with_rows(count: int, x: np.ndarray) -> np.ndarray:
+    """An array of the same type and shape, but for the number of its rows."""
+    return np.zeros((count, *x.shape[1:]), x.dtype)
 
 
 def _completed(finished: Finished) -> tuple[int, tuple[Completion, ...]]:

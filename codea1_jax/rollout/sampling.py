@@ -8,10 +8,11 @@ their threshold by its bits, a few at a time, so no step ever sorts the vocabula
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, UInt32
 
 from codea1_jax.rollout.requests import Sampling
@@ -51,12 +52,13 @@ class Controls(NamedTuple):
 
     @classmethod
     def of(cls, sampling: Sampling) -> Controls:
-        return cls(
-            jnp.float32(1.0 if sampling.greedy else sampling.temperature),
-            jnp.float32(max(sampling.top_p, _LEAST_TOP_P)),
-            jnp.int32(1 if sampling.greedy else sampling.top_k),
-            jnp.int32(sampling.max_new_tokens),
+        numbers: Any = (
+            np.float32(1.0 if sampling.greedy else sampling.temperature),
+            np.float32(max(sampling.top_p, _LEAST_TOP_P)),
+            np.int32(1 if sampling.greedy else sampling.top_k),
+            np.int32(sampling.max_new_tokens),
         )
+        return cls(*numbers)
 
 
 def row_uniforms(keys: UInt32[Array, "*rows 2"], positions: Int[Array, "*rows"]) -> Float[Array, "*rows"]:

@@ -61,7 +61,8 @@ class Schedule:
         seed: int,
     ) -> None:
         self.preempted = self.completed = 0
-        self._requests = requests
+        self._requests = dict(enumerate(requests))
+        self._added = len(requests)
         self._capacity = capacity
         self._longest = longest
         self._eos_ids = frozenset(eos_ids)
@@ -85,6 +86,35 @@ class Schedule:
         self._samples: list[Sample | None] = [None] * rows
         drawn = (rows, pages_of(longest, capacity.block), capacity.block)
         self._drawn_tokens, self._drawn_logprobs = np.empty(drawn, np.int32), np.empty(drawn, np.float32)
+
+    def add(self, request: Request) -> int:
+        """Queues a request behind the others; the index by which `record` returns it."""
+        index = self._added
+        self._requests[index] = request
+        self._waiting.append(index)
+        self._added += 1
+        return index
+
+    def drop(self, index: int) -> None:
+        """Frees what a request that is not complete holds; nothing more comes of it. Only between two blocks."""
+        if index in self._waiting:
+            self._waiting.remove(index)
+            self._begun.pop(index, None)
+        for shard in self._shards:
+            for group in [group for group in shard.groups if group.request == index]:
+                for sample in [sample for sample in shard.samples if sample.group is group]:
+                    self._vacate(shard, sample)
+                self._evict(shard, group)
+        del self._requests[index]
+
+    @property
+    def num_queued(self) -> int:
+        """Requests that are not resident."""
+        return len(self._waiting)
+
+    def samples(self) -> list[Sample | None]:
+        """The sample in each row of the next block."""
+        return [self._samples[row] for row in self._decoded().tolist()]
 
     @property
     def _places(self) -> int:
@@ -240,7 +270,8 @@ class Schedule:
         self._token[row] = request.prompt[-1]
         self._num_generated[row] = 0
         self._active[row] = True
-        self._key[row] = sample_key(self._seed, request.stream, index)
+        seed = self._seed if request.seed is None else request.seed
+        self._key[row] = sample_key(seed, request.stream, request.first + index)
         self._limit[row] = limit
         if self._lack_page(row):
             self._give_pages(shard, np.array([row]))
@@ -352,4 +383,5 @@ class Schedule:
         for group in list(shard.groups):
             if len(group.completions) == self._requests[group.request].samples:
                 self._evict(shard, group)
+                del self._requests[group.request]
                 yield group.request, tuple(group.completions[sample] for sample in range(len(group.completions)))

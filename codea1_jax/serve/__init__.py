@@ -1,9 +1,9 @@
-"""A trained policy as a service: JetStream's Driver and its gRPC service over this project's engine, and OpenAI's HTTP.
+"""A trained policy as a service: OpenAI's HTTP and JetStream's gRPC over one rollout.
 
     HTTP (`http`) ──► orders ──►┐
-                                ├─► Driver (`driver`): prefill, insert, generate ──► jobs: text, stops ──► channels
+                                ├─► `Batcher`: schedule, prefill, decode ──► text, stops ──► channels
     gRPC (`grpc_service`) ─────►┘
 
-Both go through the one queue of one Driver, so their samples are decoded together. Needs the extras `serve` and
+Samples of all requests are decoded together and share the pages of one cache. Needs the extras `serve` and
 `jetstream`.
 """

@@ -6,36 +6,11 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc
+from jetstream.core.proto import jetstream_pb2, jetstream_pb2_grpc
 
-from codea1_jax.rollout.jetstream.shims import jetstream_pb2_grpc, orchestrator
-from codea1_jax.serve.driver import Driver, EngineFailure
-from codea1_jax.serve.orders import BadRequest
+from codea1_jax.serve.batcher import Batcher, EngineFailure
+from codea1_jax.serve.orders import BadRequest, Busy, Order, sampling_of
 from sandbox.remote.bearer import authorizes
-
-
-class Orchestrator(orchestrator.LLMOrchestrator):
-    """As JetStream's, with errors that name what is wrong. With a token, Decode wants `authorization: Bearer TOKEN`."""
-
-    def __init__(self, driver: Driver, token: str) -> None:
-        super().__init__(driver)
-        self._token = token
-
-    async def Decode(self, request: Any, context: grpc.aio.ServicerContext | None = None) -> AsyncIterator[Any]:
-        """Streams DecodeResponses. Aborts with UNAUTHENTICATED, INVALID_ARGUMENT, RESOURCE_EXHAUSTED or INTERNAL."""
-        assert context is not None  # JetStream allows none in its own offline tests
-        metadata: Any = context.invocation_metadata()
-        if not authorizes(str(dict(metadata or ()).get("authorization", "")), self._token):
-            await context.abort(grpc.StatusCode.UNAUTHENTICATED, "a bearer token is needed")
-        if request.WhichOneof("content") is None:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "neither text_content nor token_content is set")
-        try:
-            async for response in super().Decode(request, context):
-                yield response
-        except BadRequest as error:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
-        except EngineFailure as error:
-            await context.abort(grpc.StatusCode.INTERNAL, str(error))
-
 
 CONNECTIONS = 256  # at once; one carries many requests
 HANDSHAKE_SECONDS = 20  # that a connection may take to begin to speak HTTP/2
@@ -44,12 +19,64 @@ _OPTIONS = [
     ("grpc.max_allowed_incoming_connections", CONNECTIONS),
     ("grpc.server_handshake_timeout_ms", HANDSHAKE_SECONDS * 1_000),
 ]
+protocol: Any = jetstream_pb2  # made at run time, so a type checker knows nothing of its messages
 
 
-async def start_grpc(driver: Driver, host: str, port: int, token: str) -> tuple[grpc.aio.Server, int]:
+class Orchestrator(jetstream_pb2_grpc.OrchestratorServicer):
+    """The service's two calls. With a token, Decode requires `authorization: Bearer TOKEN`."""
+
+    def __init__(self, batcher: Batcher, token: str) -> None:
+        self._batcher = batcher
+        self._token = token
+
+    async def Decode(self, request: Any, context: grpc.aio.ServicerContext) -> AsyncIterator[Any]:
+        """Streams DecodeResponses: tokens for tokens, text and tokens for text.
+
+        Aborts with UNAUTHENTICATED, INVALID_ARGUMENT, RESOURCE_EXHAUSTED or INTERNAL.
+        """
+        metadata: Any = context.invocation_metadata()
+        if not authorizes(str(dict(metadata or ()).get("authorization", "")), self._token):
+            await context.abort(grpc.StatusCode.UNAUTHENTICATED, "a bearer token is needed")
+        with_text = request.WhichOneof("content") == "text_content"
+        content = protocol.DecodeResponse.StreamContent
+        channel = None
+        try:
+            channel = self._batcher.submit([self._order_of(request)])
+            async for (piece,) in channel:
+                text = {"text": piece.text} if with_text else {}
+                sample = content.Sample(token_ids=piece.tokens, **text)
+                yield protocol.DecodeResponse(stream_content=content(samples=[sample]))
+        except BadRequest as error:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        except Busy as error:
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
+        except EngineFailure as error:
+            await context.abort(grpc.StatusCode.INTERNAL, str(error))
+        finally:
+            if channel is not None:
+                channel.cancel()  # frees the row of a client that has gone
+
+    async def HealthCheck(self, request: Any, context: grpc.aio.ServicerContext) -> Any:
+        """Whether the engine works; needs no token."""
+        return protocol.HealthCheckResponse(is_live=self._batcher.live)
+
+    def _order_of(self, request: Any) -> Order:
+        which = request.WhichOneof("content")
+        if which is None:
+            raise BadRequest("neither text_content nor token_content is set")
+        if request.session_cache:
+            raise BadRequest("session_cache: this server keeps no sessions; send the whole prompt")
+        if which == "text_content":
+            prompt = self._batcher.tokenizer.encode(request.text_content.text)
+        else:
+            prompt = tuple(request.token_content.token_ids)
+        return Order(prompt, sampling_of(request.max_tokens, temperature=0.0))
+
+
+async def start_grpc(batcher: Batcher, host: str, port: int, token: str) -> tuple[grpc.aio.Server, int]:
     """Listens at a port that is free, at any for 0; returns the server and its port."""
     server = grpc.aio.server(options=_OPTIONS)
-    jetstream_pb2_grpc.add_OrchestratorServicer_to_server(Orchestrator(driver, token), server)
+    jetstream_pb2_grpc.add_OrchestratorServicer_to_server(Orchestrator(batcher, token), server)
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     bound = server.add_insecure_port(address)
     await server.start()

@@ -10,15 +10,12 @@ import contextlib
 import json
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from codea1_jax.models.tokenizer import Tokenizer
-from codea1_jax.serve.driver import Driver, EngineFailure
-from codea1_jax.serve.jobs import Channel
-from codea1_jax.serve.metrics import Metrics
+from codea1_jax.serve.batcher import Batcher, Channel, EngineFailure
 from codea1_jax.serve.openai_answers import Answer, error_body
 from codea1_jax.serve.openai_requests import ChatRequest, CompletionRequest, orders_of, parse
 from codea1_jax.serve.orders import BadRequest, Busy, Order
@@ -32,19 +29,26 @@ MAX_REQUESTS = 256 << 20  # bytes of all requests that are being answered
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-@dataclass(frozen=True)
-class Served:
-    """What the service is about: the model's name to clients, its tokenizer, and the driver that runs it."""
+class _Metrics:
+    """Prometheus metrics in their own registry: HTTP requests, and the batcher's state, which includes gRPC's."""
 
-    name: str
-    tokenizer: Tokenizer
-    driver: Driver
-    slots: int
+    def __init__(self, batcher: Batcher, rows: int) -> None:
+        self.registry = registry = CollectorRegistry()
+        self.requests = Counter("codea1_requests", "HTTP requests by status", ["path", "status"], registry=registry)
+        self.prompt_tokens = Counter("codea1_prompt_tokens", "tokens of prompts", registry=registry)
+        self.drawn_tokens = Counter("codea1_drawn_tokens", "tokens drawn for answers", registry=registry)
+        self.seconds = Histogram("codea1_request_seconds", "time to the end of an answer", ["path"], registry=registry)
+        Gauge("codea1_slots", "samples that are decoded at once", registry=registry).set(rows)
+        for name, about, read in (
+            ("codea1_open_orders", "orders that wait or are being decoded", lambda: batcher.open_orders),
+            ("codea1_waiting_orders", "orders that are not prefilled yet", lambda: batcher.waiting_orders),
+        ):
+            Gauge(name, about, registry=registry).set_function(read)
 
 
-def make_app(served: Served, token: str) -> web.Application:
-    """The service."""
-    service = _Service(served)
+def make_app(name: str, batcher: Batcher, rows: int, token: str) -> web.Application:
+    """The service of a model, by the name that clients call it; `rows` are decoded at once."""
+    service = _Service(name, batcher, rows)
 
     @web.middleware
     async def guarded(request: web.Request, handler: _Handler) -> web.StreamResponse:
@@ -91,18 +95,18 @@ def _error(status: int, message: str, kind: str, code: str | None = None, param:
 
 
 class _Service:
-    def __init__(self, served: Served) -> None:
-        self._served = served
+    def __init__(self, name: str, batcher: Batcher, rows: int) -> None:
+        self._name, self._batcher = name, batcher
         self._started = int(time.time())
         self._arrivals = Arrivals(MAX_REQUESTS, MAX_REQUEST)
-        self.metrics = Metrics(served.driver, served.slots)
+        self.metrics = _Metrics(batcher, rows)
 
     async def health(self, _request: web.Request) -> web.Response:
-        live = self._served.driver.live
+        live = self._batcher.live
         return web.json_response({"status": "ok" if live else "stopping"}, status=200 if live else 503)
 
     async def show_metrics(self, _request: web.Request) -> web.Response:
-        return web.Response(body=self.metrics.text(), content_type="text/plain", charset="utf-8")
+        return web.Response(body=generate_latest(self.metrics.registry), content_type="text/plain", charset="utf-8")
 
     async def models(self, _request: web.Request) -> web.Response:
         return web.json_response({"object": "list", "data": [self._card()]})
@@ -113,20 +117,20 @@ class _Service:
 
     def _card(self) -> dict[str, Any]:
         """The model as OpenAI's and vLLM's clients read it."""
-        limits = self._served.driver.limits
+        limits = self._batcher.limits
         return {
-            "id": self._served.name,
+            "id": self._name,
             "object": "model",
             "created": self._started,
             "owned_by": "codea1",
-            "root": self._served.name,
+            "root": self._name,
             "parent": None,
             "max_model_len": limits.prompt + limits.response,
         }
 
     def _require(self, model: str) -> None:
-        if model != self._served.name:
-            message = f"there is no model {model!r} here, only {self._served.name!r}"
+        if model != self._name:
+            message = f"there is no model {model!r} here, only {self._name!r}"
             raise BadRequest(message, "model", status=404, code="model_not_found")
 
     async def completions(self, request: web.Request) -> web.StreamResponse:
@@ -140,24 +144,24 @@ class _Service:
             with held(request):  # in a thread, for a long text would hold up everybody's
                 asked, orders, answer = await asyncio.to_thread(self._read, kind, bytes(body))
         with held(request):
-            return await self._answer(request, asked, self._served.driver.submit(orders), answer)
+            return await self._answer(request, asked, self._batcher.submit(orders), answer)
 
     def _read(
         self, kind: type[CompletionRequest | ChatRequest], body: bytes
     ) -> tuple[CompletionRequest | ChatRequest, list[Order], Answer]:
-        served, asked = self._served, parse(kind, body)
+        asked, batcher = parse(kind, body), self._batcher
         self._require(asked.model)
-        prompts = asked.prompts(served.tokenizer)
+        prompts = asked.prompts(batcher.tokenizer)
         answer = Answer(
-            model=served.name,
+            model=self._name,
             chat=isinstance(asked, ChatRequest),
             prompt_tokens=sum(map(len, prompts)),
             logprobs=asked.wants_logprobs,
-            echoed=asked.echoed(served.tokenizer),
+            echoed=asked.echoed(batcher.tokenizer),
             samples=asked.n,
-            bytes_of=served.driver.bytes_of,
+            bytes_of=batcher.bytes_of,
         )
-        return asked, orders_of(asked, prompts, served.driver.limits), answer
+        return asked, orders_of(asked, prompts, batcher.limits), answer
 
     async def _answer(
         self, request: web.Request, asked: CompletionRequest | ChatRequest, channel: Channel, answer: Answer
@@ -171,8 +175,8 @@ class _Service:
             return await sent(request, web.json_response(answer.whole()))
         finally:
             channel.cancel()  # frees the slots of a client that has gone
-            self.metrics.prompt_tokens.inc(answer.usage.prompt)
-            self.metrics.drawn_tokens.inc(answer.usage.completion)
+            self.metrics.prompt_tokens.inc(answer.prompt_tokens)
+            self.metrics.drawn_tokens.inc(answer.completion_tokens)
 
     async def _stream(self, request: web.Request, channel: Channel, answer: Answer, usage: bool) -> web.StreamResponse:
         """Server-sent events, until the client closes the connection."""

@@ -4,48 +4,14 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-from codea1_jax.serve.jobs import Piece
+from codea1_jax.serve.batcher import Piece
 from codea1_jax.serve.text import TokenBytes
 
 Json = dict[str, Any]
-
-
-@dataclass
-class Usage:
-    """Tokens of a request."""
-
-    prompt: int
-    completion: int = 0
-
-    def json(self) -> Json:
-        """As OpenAI counts."""
-        return {
-            "prompt_tokens": self.prompt,
-            "completion_tokens": self.completion,
-            "total_tokens": self.prompt + self.completion,
-        }
-
-
-@dataclass
-class _Choice:
-    """One sample so far."""
-
-    text: list[str] = field(default_factory=list)
-    tokens: list[int] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
-    offsets: list[int] = field(default_factory=list)
-    finish: str | None = None
-
-    def add(self, piece: Piece) -> None:
-        self.text += piece.text
-        self.tokens += piece.token_ids
-        self.logprobs += piece.logprobs
-        self.offsets += piece.offsets
-        self.finish = piece.finish
 
 
 class Answer:
@@ -65,12 +31,12 @@ class Answer:
         samples: int,
         bytes_of: TokenBytes,
     ) -> None:
-        self.usage = Usage(prompt_tokens)
+        self.prompt_tokens, self.completion_tokens = prompt_tokens, 0
         self._chat = chat
         self._logprobs = logprobs
         self._echoed = [text for text in echoed for _ in range(samples)]
         self._bytes_of = bytes_of
-        self._choices: dict[int, _Choice] = {}
+        self._choices: defaultdict[int, list[Piece]] = defaultdict(list)
         self._head = {
             "id": ("chatcmpl-" if chat else "cmpl-") + secrets.token_hex(12),
             "created": int(time.time()),
@@ -80,53 +46,57 @@ class Answer:
     def add(self, pieces: Sequence[Piece]) -> None:
         """Takes in what a block brought."""
         for piece in pieces:
-            self.usage.completion += len(piece.token_ids)
-            self._choices.setdefault(piece.choice, _Choice()).add(piece)
+            self.completion_tokens += len(piece.tokens)
+            self._choices[piece.choice].append(piece)
 
     def whole(self) -> Json:
         """The whole answer."""
-        choices = [self._choice(index, choice, first=True) for index, choice in sorted(self._choices.items())]
+        choices = [self._choice(pieces, first=True) for _, pieces in sorted(self._choices.items())]
         kind = "chat.completion" if self._chat else "text_completion"
-        return {**self._head, "object": kind, "choices": choices, "usage": self.usage.json()}
+        return {**self._head, "object": kind, "choices": choices, "usage": self._usage()}
 
     def chunk(self, piece: Piece, *, first: bool) -> Json:
         """What one piece adds, as a chunk of a stream; the `first` one of a choice names the role."""
-        added = _Choice()
-        added.add(piece)
-        return self._chunk([self._choice(piece.choice, added, first=first, delta=True)])
+        return self._chunk([self._choice([piece], first=first, delta=True)])
 
     def usage_chunk(self) -> Json:
-        """The chunk that ends a stream whose client wants to know the usage."""
-        return {**self._chunk([]), "usage": self.usage.json()}
+        """The chunk that ends a stream whose client asks for the usage."""
+        return {**self._chunk([]), "usage": self._usage()}
+
+    def _usage(self) -> Json:
+        counts = {"prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens}
+        return {**counts, "total_tokens": sum(counts.values())}
 
     def _chunk(self, choices: list[Json]) -> Json:
         kind = "chat.completion.chunk" if self._chat else "text_completion"
         return {**self._head, "object": kind, "choices": choices}
 
-    def _choice(self, index: int, choice: _Choice, *, first: bool, delta: bool = False) -> Json:
-        text = "".join(choice.text)
-        shared = {"index": index, "finish_reason": choice.finish, "logprobs": self._logprobs_of(choice)}
+    def _choice(self, pieces: Sequence[Piece], *, first: bool, delta: bool = False) -> Json:
+        """A sample, or what these pieces of it add."""
+        index, text = pieces[-1].choice, "".join(piece.text for piece in pieces)
+        shared = {"index": index, "finish_reason": pieces[-1].finish, "logprobs": self._logprobs_of(pieces)}
         if not self._chat:
             return {**shared, "text": self._echoed[index] + text if first else text}
         if not delta:
             return {**shared, "message": {"role": "assistant", "content": text}}
         return {**shared, "delta": {"role": "assistant", "content": text} if first else {"content": text}}
 
-    def _logprobs_of(self, choice: _Choice) -> Json | None:
+    def _logprobs_of(self, pieces: Sequence[Piece]) -> Json | None:
         """The logprobs of the sampled tokens, over the whole vocabulary at the sampling temperature.
 
         A token that is a part of a character is U+FFFD, and has its offset. In a chat its bytes are shown as well.
         """
         if not self._logprobs:
             return None
-        texts = [self._bytes_of.text(token) for token in choice.tokens]
-        numbers = choice.logprobs
+        tokens = [token for piece in pieces for token in piece.tokens]
+        logprobs = [logprob for piece in pieces for logprob in piece.logprobs]
+        texts = [self._bytes_of.text(token) for token in tokens]
         if not self._chat:
-            return {"tokens": texts, "token_logprobs": numbers, "top_logprobs": None, "text_offset": choice.offsets}
-        each = [list(self._bytes_of(token)) for token in choice.tokens]
+            offsets = [offset for piece in pieces for offset in piece.offsets]
+            return {"tokens": texts, "token_logprobs": logprobs, "top_logprobs": None, "text_offset": offsets}
         content = [
-            {"token": text, "logprob": number, "bytes": bytes_, "top_logprobs": []}
-            for text, number, bytes_ in zip(texts, numbers, each, strict=True)
+            {"token": text, "logprob": logprob, "bytes": list(self._bytes_of(token)), "top_logprobs": []}
+            for token, text, logprob in zip(tokens, texts, logprobs, strict=True)
         ]
         return {"content": content, "refusal": None}
 

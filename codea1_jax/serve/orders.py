@@ -21,9 +21,9 @@ class Busy(RuntimeError):
 
 @dataclass(frozen=True)
 class Order:
-    """Samples of one prompt that are decoded in one slot.
+    """Samples of one prompt that share the prompt's keys and values.
 
-    seed, stream, first: a sample's random numbers are those of (seed, stream, first + its row).
+    seed, stream, first: a sample's random numbers are those of (seed, stream, first + its index).
     choice: the number of the first sample in the answer.
     stop: texts before which a sample is cut.
     """
@@ -40,7 +40,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Limits:
-    """What one request may ask for, in tokens, and how many orders may wait for a slot.
+    """What one request may ask for, in tokens, and how many orders may wait.
 
     vocabulary: ids of the tokenizer.
     samples: of one order.
@@ -63,11 +63,10 @@ class Limits:
         foreign = [token for token in order.prompt if not 0 <= token < self.vocabulary]
         if foreign:
             raise BadRequest(f"token {foreign[0]} is not in the vocabulary of {self.vocabulary}", "prompt")
-        wanted = order.sampling.max_new_tokens
-        if wanted > self.response:
-            raise BadRequest(
-                f"max_tokens={wanted} is more than the {self.response} tokens this server gives", "max_tokens"
-            )
+        max_tokens = order.sampling.max_new_tokens
+        if max_tokens > self.response:
+            message = f"max_tokens={max_tokens} is more than the {self.response} tokens this server gives"
+            raise BadRequest(message, "max_tokens")
 
 
 def sampling_of(max_new_tokens: int, temperature: float, top_p: float = 1.0, top_k: int = 0) -> Sampling:

@@ -1,32 +1,30 @@
-"""One process, one Driver, two services: started together, stopped together, nothing left behind."""
+"""One process, one batcher, two services: started together, stopped together, nothing left behind."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from codea1_jax.common.console import progress_bar
 from codea1_jax.common.errors import UserError
 from codea1_jax.hosts.interrupts import SIGNALS
 from codea1_jax.models.policy import Policy
 from codea1_jax.models.qwen2 import Params
-from codea1_jax.rollout.capacity import Capacity
-from codea1_jax.rollout.jetstream.engine import JetStreamEngine
-from codea1_jax.serve.driver import Driver
+from codea1_jax.rollout import Capacity, Sampler
+from codea1_jax.serve.batcher import Batcher
 from codea1_jax.serve.grpc_service import CONNECTIONS, start_grpc
-from codea1_jax.serve.http import Served, make_app
-from codea1_jax.serve.listening import check_free
+from codea1_jax.serve.http import make_app
 from codea1_jax.serve.orders import Limits
-from codea1_jax.serve.warm_up import warm_up
 from sandbox.remote.connections import allot, listening
 
 logger = logging.getLogger(__name__)
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-WAITING = 1024  # orders that may wait for a slot
+WAITING = 1024  # orders that may wait
 
 
 @dataclass(frozen=True)
@@ -43,13 +41,20 @@ class Address:
 
     def __post_init__(self) -> None:
         if self.host not in LOOPBACK and not self.token:
-            where = self.host or "every address"
-            raise UserError(f"listening on {where} needs a token that clients must send: see --token-file")
+            raise UserError(f"listening on {self.host or 'every address'} needs a token that clients must send")
 
     def check_free(self) -> None:
-        """Raises OSError where one of the ports is in use, or the host is not this one."""
-        check_free("HTTP", self.host, self.http_port, "--port")
-        check_free("gRPC", self.host, self.grpc_port, "--grpc-port")  # grpc itself would log it and give no reason
+        """Raises OSError, which names the reason, where one of the ports is in use, or the host is not this one."""
+        for service, port in (("HTTP", self.http_port), ("gRPC", self.grpc_port)):
+            family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+            try:
+                socket.create_server((self.host, port), family=family).close()
+            except OSError as error:
+                number = error.errno or 0
+                reason = os.strerror(number) if number > 0 else error.strerror  # negative for a host without an address
+                raise OSError(
+                    f"cannot listen for {service} at {self.host} port {port}: {reason}; choose another port or host"
+                ) from error
 
 
 @dataclass(frozen=True)
@@ -88,31 +93,45 @@ class Server:
         Raises OSError where the address is not available, SandboxUnavailable where no descriptors are left for
         connections, and what the engine raised if it failed.
         """
-        self._address.check_free()
+        self._address.check_free()  # grpc itself would log it and give no reason
         places = allot(2 * CONNECTIONS)  # descriptors that gRPC may take
-        engine = JetStreamEngine(self._policy.model, self._policy.tokenizer, self._capacity)
-        params = engine.decode_params(self._params)
-        with progress_bar("compiling") as show:
-            await asyncio.to_thread(warm_up, engine, params, self._capacity, show, self._stopped.is_set)
+        loop = asyncio.get_running_loop()
+        batcher = await asyncio.to_thread(self._batcher, lambda error: loop.call_soon_threadsafe(self._fail, error))
         if self._stopped.is_set():
             return
-        loop = asyncio.get_running_loop()
-        driver = self._driver(engine, params, lambda error: loop.call_soon_threadsafe(self._fail, driver, error))
+        batcher.start()
         try:
-            await self._serve(driver, places, ready)
+            await self._serve(batcher, places, ready)
         finally:
-            await asyncio.to_thread(driver.stop)  # the threads may still be answering into this loop
+            await asyncio.to_thread(batcher.stop)  # its thread may still be answering into this loop
         if self._failure is not None:
             raise self._failure
 
-    async def _serve(self, driver: Driver, places: tuple[int, int], ready: Callable[[Ports], None]) -> None:
+    def _batcher(self, on_failure: Callable[[Exception], object]) -> Batcher:
+        """A batcher with every program compiled that requests can need, unless stopped meanwhile."""
+        capacity, model, tokenizer = self._capacity, self._policy.model, self._policy.tokenizer
+        limits = Limits(
+            prompt=capacity.prompt_buckets[-1],
+            response=capacity.response_buckets[-1],
+            vocabulary=tokenizer.vocab_size,
+            samples=capacity.width,
+            waiting=WAITING,
+        )
+        sampler = Sampler(model, eos_ids=tokenizer.eos_ids, pad_id=tokenizer.pad_id, seed=0, capacity=capacity)
+        batcher = Batcher(sampler, self._params, tokenizer, limits, on_failure)
+        with progress_bar("compiling") as show:
+            for done, programs in batcher.compile_all():
+                show(done, programs)
+                if self._stopped.is_set():
+                    break
+        return batcher
+
+    async def _serve(self, batcher: Batcher, places: tuple[int, int], ready: Callable[[Ports], None]) -> None:
         address, grace = self._address, self._grace
-        served = Served(self._name, self._policy.tokenizer, driver, self._capacity.slots)
-        grpc_server, grpc_port = await start_grpc(driver, address.host, address.grpc_port, address.token)
+        app = make_app(self._name, batcher, self._capacity.rows, address.token)
+        grpc_server, grpc_port = await start_grpc(batcher, address.host, address.grpc_port, address.token)
         try:
-            async with listening(
-                make_app(served, address.token), address.host, address.http_port, *places, grace=grace
-            ) as (_, http_port):
+            async with listening(app, address.host, address.http_port, *places, grace=grace) as (_, http_port):
                 ready(Ports(http_port, grpc_port))
                 await self._stopped.wait()
                 stopping = asyncio.create_task(grpc_server.stop(grace))  # while HTTP's requests have theirs
@@ -120,21 +139,9 @@ class Server:
         finally:
             await grpc_server.stop(0)
 
-    def _driver(self, engine: JetStreamEngine, params: Params, on_failure: Callable[[Exception], Any]) -> Driver:
-        tokenizer = self._policy.tokenizer
-        limits = Limits(
-            prompt=self._capacity.prompt_buckets[-1],
-            response=self._capacity.response_buckets[-1],
-            vocabulary=tokenizer.vocab_size,
-            samples=self._capacity.width,
-            waiting=WAITING,
-        )
-        return Driver(engine, params, tokenizer, limits, on_failure)
-
-    def _fail(self, driver: Driver, error: Exception) -> None:
+    def _fail(self, error: Exception) -> None:
         logger.error("the engine failed: %s", error)
-        self._failure = self._failure or error
-        driver.fail_open_orders(error)
+        self._failure = error
         self.stop()
 
 

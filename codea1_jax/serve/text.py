@@ -7,13 +7,10 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from typing import Generic, TypeVar
 
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from codea1_jax.models.tokenizer import Tokenizer
-
-T = TypeVar("T", bound=int)
 
 _BROKEN = "\N{REPLACEMENT CHARACTER}"
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
@@ -54,7 +51,7 @@ class TokenBytes:
         return {character: byte for byte, character in bytes_to_unicode().items()}
 
 
-class TextStream(Generic[T]):
+class TextStream:
     """The text of one sample. `stopped` is whether a stop string has ended it.
 
     Text that may be the beginning of a stop string is held back, and with it its tokens.
@@ -67,9 +64,9 @@ class TextStream(Generic[T]):
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._shown = 0  # characters
         self._held = ""  # the text that follows them
-        self._tokens: deque[tuple[T, int]] = deque()  # that are not shown, and where each begins in the text
+        self._tokens: deque[tuple[int, int]] = deque()  # that are not shown, and where each begins in the text
 
-    def feed(self, tokens: Iterable[T], *, last: bool) -> tuple[str, list[tuple[T, int]]]:
+    def feed(self, tokens: Iterable[int], *, last: bool) -> tuple[str, list[tuple[int, int]]]:
         """What can be shown after these tokens; everything that is left after the last ones.
 
         The text, and the tokens that it is of, with the place in the sample's text where each begins. Tokens at whose
@@ -83,18 +80,18 @@ class TextStream(Generic[T]):
             self._held += self._decoder.decode(b"", final=True)
         return self._release(last)
 
-    def _add(self, token: T, new: bytes) -> None:
+    def _add(self, token: int, new: bytes) -> None:
         begun, first = self._decoder.getstate()[0], new[:1]
         # Whatever was begun and is not continued is broken; the token begins in the last character of these bytes.
         broken = max(len((begun + first).decode("utf-8", "replace")) - 1, 0)
         self._tokens.append((token, self._shown + len(self._held) + broken))
         self._held += self._decoder.decode(new)
 
-    def _release(self, last: bool) -> tuple[str, list[tuple[T, int]]]:
-        found = [place for place in map(self._held.find, self._stop) if place >= 0]
-        self.stopped = bool(found)
+    def _release(self, last: bool) -> tuple[str, list[tuple[int, int]]]:
+        stops = [start for start in map(self._held.find, self._stop) if start >= 0]
+        self.stopped = bool(stops)
         keep = 0 if last else max((_overlap(self._held, stop) for stop in self._stop), default=0)
-        size = min(found) if found else len(self._held) - keep
+        size = min(stops) if stops else len(self._held) - keep
         text, self._held = self._held[:size], self._held[size:]
         self._shown += size
         shown = []

@@ -5,16 +5,15 @@ from collections.abc import Iterator
 import grpc
 import openai
 import pytest
+from jetstream.core.proto import jetstream_pb2_grpc
 from tiny_policy import tiny_policy
 from tiny_server import Running, running
-
-from codea1_jax.rollout.jetstream.shims import jetstream_pb2_grpc
 
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Running]:
-    with running(*tiny_policy()) as (found, _):
-        yield found
+    with running(*tiny_policy()) as (started, _):
+        yield started
 
 
 @pytest.fixture(scope="session")

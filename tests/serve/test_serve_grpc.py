@@ -1,14 +1,8 @@
-import asyncio
-import threading
-
 import grpc
 import pytest
-from tiny_policy import tiny_policy
 from tiny_server import TOKEN
 
-from codea1_jax.rollout import Capacity
-from codea1_jax.rollout.jetstream.engine import JetStreamEngine
-from codea1_jax.rollout.jetstream.shims import orchestrator, protocol
+from codea1_jax.serve.grpc_service import protocol
 
 BEARER = (("authorization", f"Bearer {TOKEN}"),)
 
@@ -66,30 +60,3 @@ def test_decoding_needs_the_token_and_health_does_not(stub):
         list(stub.Decode(text("a")))
     assert error.value.code() is grpc.StatusCode.UNAUTHENTICATED
     assert stub.HealthCheck(protocol.HealthCheckRequest()).is_live
-
-
-def test_the_engine_runs_under_jetstreams_own_driver_and_orchestrator(stub):
-    """Nothing of ours but the engine: JetStream tokenizes, pads to powers of two, prefills, inserts, detokenizes."""
-    policy, params = tiny_policy()
-    capacity = Capacity.for_slots(2, 1, (32, 64), (64,), block=8, prefill_tokens=64)
-    engine = JetStreamEngine(policy.model, policy.tokenizer, capacity)
-    resident = engine.decode_params(params)
-    driver = orchestrator.Driver([engine], [engine], [resident], [resident], interleaved_mode=True, jax_padding=False)
-
-    async def ask(content):
-        found = []
-        async for response in orchestrator.LLMOrchestrator(driver).Decode(text(content, 16)):
-            found.append(response)
-        return decoded(found)[1]
-
-    async def ask_all():
-        asks = asyncio.gather(*(ask(content) for content in ("def f", "sort", "a", "xyz")))
-        return await asyncio.wait_for(asks, 60)
-
-    try:
-        answers = asyncio.run(ask_all())
-    finally:
-        driver.stop()
-    for content, drawn in zip(("def f", "sort", "a", "xyz"), answers, strict=True):
-        assert drawn == decoded(stub.Decode(text(content, 16), metadata=BEARER))[1]
-    assert not [thread for thread in threading.enumerate() if thread in driver._all_threads]

@@ -1,4 +1,5 @@
 import asyncio
+import dataclasses
 import json
 import threading
 import time
@@ -8,11 +9,10 @@ import urllib.request
 import openai
 import pytest
 from aiohttp import ClientConnectionResetError, web
-from tiny_server import CAPACITY, TOKEN
+from tiny_server import CAPACITY, TOKEN, running
 
 from codea1_jax.rollout import Request, Sampler, Sampling
-from codea1_jax.rollout.jetstream.engine import JetStreamEngine
-from codea1_jax.serve.jobs import Channel
+from codea1_jax.serve.batcher import Channel
 
 GREEDY = {"model": "tiny", "temperature": 0}
 
@@ -236,7 +236,7 @@ def test_health_and_metrics_need_no_token(server, client):
     metrics = dict(line.rsplit(" ", 1) for line in read(server, "/metrics").splitlines() if line[0] != "#")
     assert float(metrics['codea1_requests_total{path="/v1/completions",status="200"}']) >= 1
     assert float(metrics["codea1_prompt_tokens_total"]) >= 3
-    assert float(metrics["codea1_slots"]) == CAPACITY.slots
+    assert float(metrics["codea1_slots"]) == CAPACITY.rows
 
 
 def wait_until_idle(server):
@@ -244,33 +244,30 @@ def wait_until_idle(server):
         time.sleep(0.02)
 
 
-def test_a_client_that_goes_away_frees_its_slot(server, client, monkeypatch):
+def test_a_client_that_goes_away_frees_its_row(server, client, monkeypatch):
     """Of its eight blocks one is decoded before it closes the stream, and one after the server has noticed."""
-    inserted, gone, allowed = threading.Event(), threading.Event(), threading.Semaphore(1)
-    insert, generate, cancel = JetStreamEngine.insert, JetStreamEngine.generate, Channel.cancel
+    gone, allowed = threading.Event(), threading.Semaphore(1)
+    start_block, cancel = Sampler.start_block, Channel.cancel
+    blocks = []
 
-    def insert_and_note(self, prefix, decode_state, slot):
-        inserted.set()
-        return insert(self, prefix, decode_state, slot)
+    def start_if_allowed(self, *arguments):
+        assert allowed.acquire(timeout=60)
+        blocks.append(arguments)
+        return start_block(self, *arguments)
 
-    def generate_if_allowed(self, params, decode_state):
-        assert not inserted.is_set() or allowed.acquire(timeout=60)
-        return generate(self, params, decode_state)
-
-    def cancel_and_note(self, unused=None):
-        cancel(self, unused)
+    def cancel_and_note(self):
+        cancel(self)
         gone.set()
 
-    monkeypatch.setattr(JetStreamEngine, "insert", insert_and_note)
-    monkeypatch.setattr(JetStreamEngine, "generate", generate_if_allowed)
+    monkeypatch.setattr(Sampler, "start_block", start_if_allowed)
     monkeypatch.setattr(Channel, "cancel", cancel_and_note)
     stream = client.completions.create(model="tiny", prompt="a", max_tokens=64, seed=3, stream=True)
     next(iter(stream))
     stream.close()
     assert gone.wait(60)
-    allowed.release()
+    allowed.release(8)
     wait_until_idle(server)
-    allowed.release(64)  # the Driver may have begun another block
+    assert len(blocks) <= 2
 
 
 def test_a_connection_lost_while_an_answer_is_written_is_not_an_error(server, client, monkeypatch, caplog):
@@ -283,3 +280,17 @@ def test_a_connection_lost_while_an_answer_is_written_is_not_an_error(server, cl
         assert list(stream) == []
     wait_until_idle(server)
     assert [record for record in caplog.records if record.name == "aiohttp.server"] == []
+
+
+def test_samples_share_a_cache_that_could_not_hold_them_all_at_their_longest(server):
+    """Those that lose their pages are drawn again, and nothing of it is seen."""
+    small = dataclasses.replace(CAPACITY, pages=20, prefill_tokens=64)  # 4 rows at their longest take 60
+    wish = {"model": "tiny", "prompt": ["def f" * 9, "sort a list"], "max_tokens": 60, "n": 4, "seed": 1, "logprobs": 0}
+    expected = server.client().completions.create(**wish).choices
+    with running(server.policy, server.params, small) as (pressed, _):
+        whole = pressed.client().completions.create(**wish)
+        streamed = [""] * 8
+        for chunk in pressed.client().completions.create(stream=True, **wish):
+            for choice in chunk.choices:
+                streamed[choice.index] += choice.text
+    assert [choice.text for choice in whole.choices] == streamed == [choice.text for choice in expected]

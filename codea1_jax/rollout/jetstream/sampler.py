@@ -6,10 +6,8 @@ so two hosts of a pod would make different ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import jax
 from jax.sharding import Mesh
 
 from codea1_jax.models.ahead import shapes_of
@@ -19,41 +17,25 @@ from codea1_jax.rollout.cache import Cache
 from codea1_jax.rollout.capacity import Capacity
 from codea1_jax.rollout.decode import DecodedBlock, Decoder, PackedPrompts, ResidentPrompts, Rows, prompt_pages
 from codea1_jax.rollout.jetstream.engine import DecodeState, JetStreamEngine
-from codea1_jax.rollout.jetstream.results import BlockTokens
-from codea1_jax.rollout.sampler import Sampler
+from codea1_jax.rollout.sampler import Rollout, Sampler
 from codea1_jax.rollout.sampling import Controls
 
 
 class JetStreamSampler(Sampler):
-    """Samples what `Sampler` draws, by the engine's prefill, insert and generate."""
+    """Samples what `Sampler` draws, by the engine's prefill, insert and generate.
+
+    settings: what else a `Sampler` is made of.
+    """
 
     def __init__(
-        self,
-        model: Qwen2,
-        tokenizer: Tokenizer,
-        *,
-        seed: int,
-        capacity: Capacity,
-        mesh: Mesh | None = None,
-        int8_weights: bool = False,
-        wait: Callable[[Any], object] = jax.block_until_ready,
-        samples: str = "samples",
+        self, model: Qwen2, tokenizer: Tokenizer, *, capacity: Capacity, mesh: Mesh | None = None, **settings: Any
     ) -> None:
-        super().__init__(
-            model,
-            eos_ids=tokenizer.eos_ids,
-            pad_id=tokenizer.pad_id,
-            seed=seed,
-            capacity=capacity,
-            mesh=mesh,
-            int8_weights=int8_weights,
-            wait=wait,
-            samples=samples,
-        )
-        self._engine = JetStreamEngine(model, tokenizer, capacity, self._mesh)
+        settings |= {"eos_ids": tokenizer.eos_ids, "pad_id": tokenizer.pad_id}
+        super().__init__(model, capacity=capacity, mesh=mesh, **settings)
+        self._engine = JetStreamEngine(model, tokenizer, capacity, mesh)
 
-    def _compile_prefill(self, params: Params, cache: Cache, packed: PackedPrompts) -> None:
-        self._ahead.start(packed.tokens.shape, prompt_pages, self._model, self._mesh, params, shapes_of(packed))
+    def _prefill_call(self, rollout: Rollout, packed: PackedPrompts) -> tuple[Any, ...]:
+        return prompt_pages, self._model, self._mesh, *shapes_of((rollout.params, packed))
 
     def _prefill(self, params: Params, cache: Cache, packed: PackedPrompts) -> Cache:
         pages = self._engine.prefill_packed(params, packed)
@@ -67,12 +49,6 @@ class JetStreamSampler(Sampler):
         prompts: ResidentPrompts,
         rows: Rows,
         controls: Controls,
-    ) -> tuple[Cache, BlockTokens]:
-        # What rows hold is the schedule's to say: the engine's own slots stay empty.
-        state = DecodeState(cache, prompts, rows, controls, decoder.kind, decoder.columns, slot_states=())
-        state, result = self._engine.generate(params, state)
-        return state.cache, result
-
-    def _fetch(self, running: BlockTokens) -> DecodedBlock:
-        self._wait(running.data)
-        return running.as_block()
+    ) -> tuple[Cache, DecodedBlock]:
+        state, result = self._engine.generate(params, DecodeState(cache, prompts, rows, controls, decoder))
+        return state.cache, result.block
