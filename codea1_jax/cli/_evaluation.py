@@ -180,8 +180,6 @@ def _describe(options: argparse.Namespace, kind: str) -> dict[str, Any]:
 
     config: dict[str, Any] = {"command": f"eval {kind}", "data": options.data}
     config |= {name: getattr(options, name) for name in ("protocol", "limits", "wrong_answers") if name in options}
-    if getattr(options, "sample", None) is not None:
-        config |= {"sample": str(options.sample), "sample_sha256": _sha256(options.sample)}
     if options.environment is not None:
         config["environment"] = str(options.environment)
     config["data_sha256"] = _sha256(*files(local_path(options.data)))

@@ -6,9 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codea1_jax.cli._arguments import add_judge, blamed_on, positive
+from codea1_jax.cli._arguments import add_judge, positive
 from codea1_jax.cli._evaluation import CONVERSATIONS, Drawing, Evaluation
-from codea1_jax.common.errors import UserError
 
 if TYPE_CHECKING:
     from codea1_jax.cli._arguments import Commands
@@ -39,13 +38,6 @@ def add(commands: Commands) -> None:
         help="rounds: one assert a round, in the suite language; official: the benchmark's own, one test function a "
         "round, in one conversation; paper: the same conversation, read and scored as the authors of Code-A1 do; "
         "default: %(default)s",
-    )
-    tests.add_argument(
-        "--sample",
-        type=Path,
-        metavar="FILE",
-        help="with --protocol paper: ids of the functions whose mutants count, one a line or a JSON list; default: the "
-        "authors' fixed tenth of the whole benchmark, all functions of other data",
     )
     tests.set_defaults(run=_tests)
 
@@ -140,10 +132,6 @@ def _tests(options: argparse.Namespace) -> int:
     from codea1_jax.evals.rounds import evaluate_tests
     from codea1_jax.evals.samples import read_tests
 
-    if options.sample is not None and options.protocol != "paper":
-        raise UserError(
-            "--sample: only --protocol paper counts the mutants of a sample; add that, or leave --sample out"
-        )
     evaluation = Evaluation(options, "tests")
     problems, journal = evaluation.problems, evaluation.journal
     tester = evaluation.player("test", read_tests)
@@ -153,8 +141,7 @@ def _tests(options: argparse.Namespace) -> int:
         elif options.protocol == "official":
             results = evaluate_conversations(problems, problems, OFFICIAL, tester, judge, journal, progress)
         else:
-            with blamed_on("--sample"):
-                mutated = sampled(problems, options.sample)
+            mutated = sampled(problems)
             results = evaluate_conversations(problems, mutated, PAPER, tester, judge, journal, progress)
     return evaluation.report(results)
 

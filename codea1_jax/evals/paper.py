@@ -16,7 +16,6 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-from codea1_jax.common.errors import UserError
 from codea1_jax.evals.pytest_jobs import TestModules, WrittenTests
 from data_pipeline import Problem
 
@@ -93,44 +92,9 @@ def _first_test(source: str, entry_point: str) -> list[ast.stmt]:
     return []
 
 
-def sampled(problems: Sequence[Problem], sample: Path | None = None) -> Sequence[Problem]:
-    """The functions whose mutants count: those that a file names, else the authors' fixed tenth of the whole benchmark,
-    and all of any other data.
-
-    The file has one id a line, or a JSON list of them: a function's own (ULT/8), or task_N for that at place N, from 0,
-    as in the authors' file. Raises UserError for an id that is neither.
-    """
-    if sample is None:
-        if len(problems) != FUNCTIONS:
-            return problems
-        places = json.loads(Path(__file__).with_name("fixed_tenth.json").read_text())
-        return [problems[place] for place in places]
-    by_id = {problem.id: problem for problem in problems}
-    by_id |= {f"task_{place}": problem for place, problem in enumerate(problems)}
-    ids = _ids(sample)
-    if unknown := [each for each in ids if each not in by_id]:
-        more = f", and {len(unknown) - 1} more" if len(unknown) > 1 else ""
-        raise UserError(
-            f"{sample}: the data has no function {unknown[0]!r}{more}; "
-            f"write ids such as {problems[0].id}, or task_0 to task_{len(problems) - 1}"
-        )
-    return list(dict.fromkeys(by_id[each] for each in ids))
-
-
-def _ids(sample: Path) -> list[str]:
-    try:
-        text = sample.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{sample}: {getattr(error, 'strerror', None) or 'not text'}") from error
-    if not text.lstrip().startswith("["):
-        ids = [line.strip() for line in text.splitlines() if line.strip()]
-    else:
-        try:
-            ids = json.loads(text)
-        except ValueError as error:
-            raise UserError(f"{sample}: not JSON: {error}") from error
-        if not all(isinstance(each, str) for each in ids):
-            raise UserError(f"{sample}: a list of ids must be of texts")
-    if not ids:
-        raise UserError(f"{sample} names no function")
-    return ids
+def sampled(problems: Sequence[Problem]) -> Sequence[Problem]:
+    """The functions whose mutants count: the authors' fixed tenth of the whole benchmark, and all of any other data."""
+    if len(problems) != FUNCTIONS:
+        return problems
+    places = json.loads(Path(__file__).with_name("fixed_tenth.json").read_text())
+    return [problems[place] for place in places]

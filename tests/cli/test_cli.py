@@ -1,6 +1,7 @@
 """The command line: what it prints, what it refuses, and with which exit code."""
 
 import errno
+import io
 import json
 import os
 import re
@@ -18,7 +19,7 @@ import jax
 import numpy as np
 import pytest
 import yaml
-from tiny_run import ROOT, start_codea1, train_arguments
+from tiny_run import ROOT, train_arguments
 
 from codea1_jax import cli
 from codea1_jax.cli._runtime import leave_out_absent_accelerators
@@ -310,8 +311,10 @@ def run_on_a_file(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, tuple
     arguments = train_arguments(
         folder / "run", "train.steps=1", "checkpoint.every=1", "eval.every=0", f"data.source={source}"
     )
-    out, err = start_codea1(*arguments).communicate(timeout=300)
-    assert out.strip() == str(folder / "run" / "report.html"), err
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()) as out:
+        patch.setattr("codea1_jax.cli.train.keep_compiled_programs", lambda: None)
+        assert cli.main(arguments) == 0
+    assert out.getvalue().strip() == str(folder / "run" / "report.html")
     return folder / "run", arguments
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from scripted import TOKENIZER
 
-from codea1_jax.common.errors import UserError
 from codea1_jax.evals import paper
 from codea1_jax.evals.conversations import PAPER, WrittenTests, evaluate_conversations, score
 from codea1_jax.evals.journal import Journal
@@ -197,31 +196,6 @@ def test_the_fixed_tenth_is_of_the_whole_benchmark_alone():
     assert len({problem.id for problem in tenth}) == 390
     assert tenth[0].id == "ULT/8"
     assert paper.sampled(whole[:10]) == whole[:10]
-
-
-@pytest.mark.parametrize("text", ["ULT/3\n\ntask_1\nULT/3\n", '["ULT/3", "task_1"]'])
-def test_another_sample_is_named_by_ids_or_places(tmp_path, text):
-    some = [replace(STEP, id=f"ULT/{number}") for number in (5, 4, 3)]
-    (tmp_path / "ids").write_text(text)
-    assert [problem.id for problem in paper.sampled(some, tmp_path / "ids")] == ["ULT/3", "ULT/4"]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("ULT/5\ntask_9\nULT/8", "has no function 'task_9', and 1 more; write ids such as ULT/5, or task_0 to task_0"),
-        ("[1, 2]", "must be of texts"),
-        ("[1, ", "not JSON"),
-        ("\n", "names no function"),
-        (None, "No such file"),
-    ],
-)
-def test_a_sample_that_does_not_fit_is_refused_in_one_line(tmp_path, text, message):
-    if text is not None:
-        (tmp_path / "ids").write_text(text)
-    with pytest.raises(UserError, match=message) as error:
-        paper.sampled([replace(STEP, id="ULT/5")], tmp_path / "ids")
-    assert "\n" not in str(error.value)
 
 
 def test_figures_are_over_all_functions_and_an_interrupted_evaluation_resumes(pool, tmp_path):
