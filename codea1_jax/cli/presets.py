@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +13,15 @@ from codea1_jax.common.errors import UserError
 from configs import hardware_names, model_names
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rich.table import Table
 
     from codea1_jax.cli._arguments import Commands
     from codea1_jax.plan.planned import Plans
     from codea1_jax.reproduce.published import Choices, Published
+
+    Tables = Mapping[str, Published]
 
 EXPLAINED = """\
 A preset's name is MODEL/METHOD; for hardware that it is laid out for, MODEL/METHOD_HARDWARE: 7b/golden_v5p.
@@ -56,23 +60,22 @@ def _run(options: argparse.Namespace) -> int:
     from codea1_jax.common.console import print_table
 
     print(EXPLAINED)
-    for table in tables.values():
-        print_table(_rows(table, models, plans, opened))
+    for table in (*(_rows(each, models, plans, opened) for each in tables.values()), _hardware(models, plans)):
+        print_table(table)
         print()
-    print_table(_hardware(models, plans))
-    print()
     print_table(_open(tables, opened))
     print()
-    shown = {name for table in tables.values() for row in table.rows for name in _presets(table, row)}
-    shown |= {f"{name}_{kind}" for name in shown for kind in hardware_names()}
-    shown |= {f"{name}_{PAPER}" for name in shown if not name.startswith("micro/")}
-    if others := [name for name in names if name not in shown]:
+    methods = {method for table in tables.values() for row in table.rows.values() for method in row}
+    endings = {"", f"_{PAPER}", *(f"_{kind}" for kind in hardware_names())}
+    endings |= {f"_{PAPER}_{kind}" for kind in hardware_names()}
+    shown = {f"{model}/{method}{end}" for model in models for method in methods for end in endings}
+    if others := [name for name in names if name not in shown or (name.startswith("micro/") and name.endswith(PAPER))]:
         print(f"In no table: {', '.join(others)}")
     return DONE
 
 
 def document(
-    names: Sequence[str], models: Sequence[str], plans: Plans, tables: dict[str, Published], opened: Choices
+    names: Sequence[str], models: Sequence[str], plans: Plans, tables: Tables, opened: Choices
 ) -> dict[str, Any]:
     """For machines: every preset with its hours, null where it is for no hardware; every row with its presets.
 
@@ -88,10 +91,13 @@ def document(
         "tables": {
             name: {
                 row: {
-                    model: {"presets": _named(table, row, model), "paper": table.models.get(model, {}).get(row)}
+                    model: {
+                        "presets": [f"{model}/{method}" for method in methods],
+                        "paper": table.models.get(model, {}).get(row),
+                    }
                     for model in models
                 }
-                for row in table.rows
+                for row, methods in table.rows.items()
             }
             for name, table in tables.items()
         },
@@ -102,28 +108,25 @@ def document(
     }
 
 
-def _named(table: Published, row: str, model: str) -> list[str]:
-    return [f"{model}/{method}" for method in table.rows[row]]
-
-
-def _presets(table: Published, row: str) -> Iterator[str]:
-    for model in model_names():
-        yield from _named(table, row, model)
-
-
-def _open(tables: dict[str, Published], opened: Choices) -> Table:
-    """What the paper leaves open, or its code does otherwise, and what is chosen here."""
+def _table(title: str, left: Sequence[str], right: Sequence[str], last: str) -> Table:
+    """An empty table whose columns are aligned to the left, to the right, and the last one again to the left."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    lines = Table(
-        title="What the paper leaves open, or its code does otherwise",
-        title_justify="left",
-        box=SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for name in left:
+        table.add_column(name, no_wrap=name == "preset")
+    for name in right:
+        table.add_column(name, justify="right")
+    table.add_column(last)
+    return table
+
+
+def _open(tables: Tables, opened: Choices) -> Table:
+    """What the paper leaves open, or its code does otherwise, and what is chosen here."""
+    lines = _table(
+        "What the paper leaves open, or its code does otherwise", ("open", "in the paper and its code"), (), "here"
     )
-    for name in ("open", "in the paper and its code", "here"):
-        lines.add_column(name)
     rows = (methods for table in tables.values() for methods in table.rows.values())
     for choice in dict.fromkeys(choice for methods in rows for choice in opened.of_row(methods)):
         lines.add_row(choice.name, choice.open, choice.here)
@@ -132,34 +135,21 @@ def _open(tables: dict[str, Published], opened: Choices) -> Table:
 
 def _rows(table: Published, models: Sequence[str], plans: Plans, opened: Choices) -> Table:
     """A table of the paper: a line for every row and model."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
+    from codea1_jax.config import preset_names
 
-    lines = Table(title=table.title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    lines.add_column("row")
-    lines.add_column("preset", no_wrap=True)
-    lines.add_column(" / ".join(table.columns) or "the paper's", justify="right")
-    kinds = _kinds_of_all_models()
-    for kind in kinds:
-        lines.add_column(f"{kind}, h", justify="right")
-    lines.add_column("open")
+    pretrained = [model for model in model_names() if model != "micro"]
+    kinds = [kind for kind in hardware_names() if all(f"{model}/a1_{kind}" in preset_names() for model in pretrained)]
+    figures = " / ".join(table.columns) or "the paper's"
+    lines = _table(table.title, ("row", "preset"), (figures, *(f"{kind}, h" for kind in kinds)), "open")
     for model in models:
         for row, methods in table.rows.items():
-            names = list(dict.fromkeys(_named(table, row, model)))
+            names = list(dict.fromkeys(f"{model}/{method}" for method in methods))
             figures = " / ".join(f"{figure:.2f}" for figure in table.models.get(model, {}).get(row, ())) or "–"
             missing = ", ".join(choice.name for choice in opened.of_row(methods)) or "nothing"
             hours = (_hours(names, kind, plans) for kind in kinds)
             lines.add_row(row, " ".join(names), figures, *hours, "–" if model == "micro" else missing)
         lines.add_section()
     return lines
-
-
-def _kinds_of_all_models() -> list[str]:
-    """Hardware that every pretrained model is laid out for."""
-    from codea1_jax.config import preset_names
-
-    models = [model for model in model_names() if model != "micro"]
-    return [kind for kind in hardware_names() if all(f"{model}/a1_{kind}" in preset_names() for model in models)]
 
 
 def _hours(names: list[str], kind: str, plans: Plans) -> str:
@@ -170,15 +160,10 @@ def _hours(names: list[str], kind: str, plans: Plans) -> str:
 
 def _hardware(models: Sequence[str], plans: Plans) -> Table:
     """What the presets are laid out for, and whether the compiler has confirmed that it is enough."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     from codea1_jax.config import Config, load, preset_names
 
     title = f"Hardware, by {plans.compilers}" if plans.compilers else "Hardware"
-    lines = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for name in ("presets", "hardware", "GiB/device", "of", "step s least / expected", "a1, h", ""):
-        lines.add_column(name, justify="left" if name in ("presets", "hardware", "") else "right")
+    lines = _table(title, ("presets", "hardware"), ("GiB/device", "of", "step s least / expected", "a1, h"), "")
     for model in models:
         for kind in hardware_names():
             preset, names = f"{model}/a1_{kind}", f"{model}/…_{kind}"
