@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +12,13 @@ import yaml
 
 logger = logging.getLogger(__name__)
 
-LeaveOut = Callable[[str], None]  # called with what is left out, and why
-
 
 def leave_out(what: str) -> None:
     """Warns of it."""
     logger.warning("left out: %s", what)
 
 
-def read_objects(path: Path, damaged: LeaveOut = leave_out) -> Iterator[dict[str, Any]]:
+def read_objects(path: Path) -> Iterator[dict[str, Any]]:
     """Yields the objects of a JSONL file one by one, whatever its size; nothing if the file does not exist."""
     if not path.exists():
         return
@@ -29,7 +27,7 @@ def read_objects(path: Path, damaged: LeaveOut = leave_out) -> Iterator[dict[str
             try:
                 yield _object(line)
             except (ValueError, RecursionError) as error:  # bytes that are not UTF-8 are a ValueError, too
-                damaged(f"{path}, line {number}: {_reason(line, error)}")
+                leave_out(f"{path}, line {number}: {_reason(line, error)}")
 
 
 def read_document(path: Path) -> Mapping[str, Any]:

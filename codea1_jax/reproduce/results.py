@@ -9,14 +9,13 @@ from dataclasses import dataclass, field
 from statistics import fmean, stdev
 from typing import Any
 
+from scipy.special import stdtrit
+
 from codea1_jax.common.files import read_lines
 from codea1_jax.reproduce.commands import Command
 from codea1_jax.reproduce.experiments import Figure, Table
 from codea1_jax.reproduce.published import Published
 from codea1_jax.run.telemetry import METRICS_FILE
-
-# The 97.5% quantile of Student's t distribution with 1, 2, ... degrees of freedom.
-T975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
 
 
 @dataclass(frozen=True)
@@ -77,16 +76,12 @@ class Result:
 
 
 def mean(values: Sequence[float]) -> Mean:
-    """The mean and its 95% interval; beyond 15 degrees of freedom with the quantile of 15, which is wider.
-
-    Raises ValueError for no values.
-    """
+    """The mean and its 95% interval. Raises ValueError for no values."""
     if not values:
         raise ValueError("there is nothing to take a mean of")
     if len(values) == 1:
         return Mean(values[0], None)
-    quantile = T975[min(len(values) - 1, len(T975)) - 1]
-    return Mean(fmean(values), quantile * stdev(values) / math.sqrt(len(values)))
+    return Mean(fmean(values), float(stdtrit(len(values) - 1, 0.975)) * stdev(values) / math.sqrt(len(values)))
 
 
 def read_table(table: Table, seeds: Sequence[int], paper: Published, model: str) -> Result:
