@@ -1,5 +1,6 @@
 """UnLeakedTestBench as the authors of Code-A1 score it: what a test is, which functions count, which mutants die."""
 
+import ast
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,8 @@ FIXTURES = Path(__file__).parents[1] / "fixtures"
 # Responses of ours, each with what the authors' own script (Aoshining/UnLeakedTestBench, commit 6132139) read from it
 # when it was run by hand.
 READ = json.loads((FIXTURES / "unleaked_paper_reading.json").read_text())
+# Responses of many forms, by name, each with the test that two readings written separately agree on.
+FORMS = json.loads((FIXTURES / "unleaked_paper_forms.json").read_text())
 # Functions of ours with five responses each, and what the authors' scripts made of them (the same commit, cosmic-ray
 # 8.7.0, pytest 9.2.0) when they were run by hand, with 10 for 3,909 functions in the denominator.
 SCORED = json.loads((FIXTURES / "unleaked_paper_scores.json").read_text())
@@ -67,6 +70,12 @@ def scored(pool, responses, problem=STEP, mutated=True):
 def test_a_response_is_read_as_by_the_authors_script(number):
     response, expected = READ[number]
     assert read_test(response, "f", number).strip() == expected.strip()
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_response_of_every_form_is_read(name):
+    response, expected = FORMS[name]
+    assert ast.dump(ast.parse(read_test(response, "f", 3))) == ast.dump(ast.parse(expected))
 
 
 @pytest.mark.parametrize(
