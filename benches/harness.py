@@ -16,11 +16,11 @@ from typing import Any
 import jax
 from contenders import Contender, environment
 
-from codea1_jax.models.config import Qwen2Config
-from codea1_jax.models.qwen2 import Qwen2, init_params
+from codea1_jax.models.architecture import Architecture
+from codea1_jax.models.decoder import Transformer, init_params
 from codea1_jax.models.weights import save_params
 
-SHAPE = Qwen2Config(32_000, 768, 2048, 12, 12, 2, 64)
+SHAPE = Architecture(32_000, 768, 2048, 12, 12, 2, 64)
 """98 million parameters."""
 PACKAGES = {
     "transformers": ("torch==2.13.0", "transformers>=5,<6"),
@@ -35,7 +35,7 @@ Turns = Mapping[str, Sequence[Mapping[str, Any]]]
 
 def save_model(directory: Path) -> None:
     """The model of `SHAPE` with random weights, in Hugging Face's form."""
-    save_params(directory, init_params(Qwen2(SHAPE), jax.random.key(0)), SHAPE)
+    save_params(directory, init_params(Transformer(SHAPE), jax.random.key(0)), SHAPE)
 
 
 @contextmanager

@@ -9,14 +9,14 @@ from contenders import turns
 from codea1_jax.config import GRPOConfig, OptimizerConfig, PackingConfig
 from codea1_jax.learn import GRPO, Learner, Trajectory
 from codea1_jax.learn.advantages import group_advantages
-from codea1_jax.models.qwen2 import Qwen2
+from codea1_jax.models.decoder import Transformer
 from codea1_jax.models.weights import load_params, read_config
 
 
 def main() -> None:
     directory = Path(sys.argv[1])
     workload = json.loads((directory / "workload.json").read_text())
-    model = Qwen2(read_config(directory))
+    model = Transformer(read_config(directory))
     reference = load_params(directory, model)
     # A prompt takes up to a quarter of a row, so that it is seldom computed twice.
     row_length = max(512, 4 * len(workload[0]["prompt"]))

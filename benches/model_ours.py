@@ -11,25 +11,25 @@ from contenders import REPORTED, turns
 
 from codea1_jax.models.attention import choose_kernel, training_attention
 from codea1_jax.models.attention.sight import Sight
+from codea1_jax.models.decoder import Params, Transformer, output_table
 from codea1_jax.models.logprobs import token_logprobs
-from codea1_jax.models.qwen2 import Params, Qwen2, output_table
 from codea1_jax.models.weights import load_params, read_config
 
 
-def loss(model: Qwen2, params: Params, tokens: jax.Array) -> jax.Array:
+def loss(model: Transformer, params: Params, tokens: jax.Array) -> jax.Array:
     """Mean cross-entropy of every token but a sequence's first; logits of all tokens at once."""
     positions = jnp.broadcast_to(jnp.arange(tokens.shape[1]), tokens.shape)
     attend = training_attention(
-        Sight.within(jnp.ones_like(tokens)), choose_kernel(model.attention, model.dtype, model.config.head_dim)
+        Sight.within(jnp.ones_like(tokens)), choose_kernel(model.attention, model.dtype, model.architecture.head_dim)
     )
     hidden, _ = model.apply({"params": params}, tokens, positions, attend)
-    table = output_table(params, model.config)
+    table = output_table(params, model.architecture)
     return -jnp.mean(token_logprobs(hidden[:, :-1], table, tokens[:, 1:], chunk=tokens.size)[0])
 
 
 def main() -> None:
     directory = Path(sys.argv[1])
-    model = Qwen2(read_config(directory))
+    model = Transformer(read_config(directory))
     params = load_params(directory, model)
     tokens = jnp.asarray(np.load(directory / "tokens.npy"))
     step = jax.jit(jax.value_and_grad(lambda params: loss(model, params, tokens)))

@@ -8,7 +8,7 @@ from pathlib import Path
 from rollout_worker import MODEL, Workload, answer
 
 from codea1_jax.config import RolloutConfig
-from codea1_jax.models.qwen2 import Qwen2
+from codea1_jax.models.decoder import Transformer
 from codea1_jax.models.weights import load_params, read_config
 from codea1_jax.rollout import Request, Sampler, Sampling
 from codea1_jax.rollout.capacity import capacity_of
@@ -19,7 +19,7 @@ ROLLOUT = RolloutConfig(rows=128, prefill_tokens=1024)
 
 def main() -> None:
     directory = Path(sys.argv[1])
-    model = Qwen2(read_config(directory / MODEL))
+    model = Transformer(read_config(directory / MODEL))
     params = load_params(directory / MODEL, model)
 
     def play(workload: Workload) -> None:

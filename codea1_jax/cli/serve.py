@@ -15,9 +15,9 @@ from codea1_jax.common.errors import UserError
 
 if TYPE_CHECKING:
     from codea1_jax.cli._arguments import Commands
-    from codea1_jax.models.config import Qwen2Config
+    from codea1_jax.models.architecture import Architecture
+    from codea1_jax.models.decoder import Params
     from codea1_jax.models.policy import Policy
-    from codea1_jax.models.qwen2 import Params
     from codea1_jax.rollout import Capacity
     from codea1_jax.serve.server import Ports
 
@@ -70,7 +70,7 @@ def _run(options: argparse.Namespace) -> int:
     address.check_free()  # before the weights are loaded
     policy, params = _load(options.checkpoint, options.role)
     name = options.name or Path(options.checkpoint).absolute().name
-    capacity = _capacity(options, policy.model.config)
+    capacity = _capacity(options, policy.model.architecture)
 
     def on_ready(ports: Ports) -> None:
         print(
@@ -98,7 +98,7 @@ def _load(place: str, role: str | None) -> tuple[Policy, Params]:
     return replace(source.policy, model=model), params
 
 
-def _capacity(options: argparse.Namespace, model: Qwen2Config) -> Capacity:
+def _capacity(options: argparse.Namespace, model: Architecture) -> Capacity:
     """What the options ask for. Raises UserError if it is impossible, or more than the model's context."""
     from codea1_jax.config import RolloutConfig
     from codea1_jax.rollout.capacity import capacity_of

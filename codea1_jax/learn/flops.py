@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from codea1_jax.learn.batch import Example
-from codea1_jax.models.config import Qwen2Config
+from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.flops import causal, layers_flops, vocabulary_flops
 
 
@@ -19,7 +19,7 @@ def update_speed(tokens: int, flops: float, seconds: float, peak: float | None) 
     return speed if peak is None else speed | {"mfu": flops / (seconds * peak)}
 
 
-def forward_flops(model: Qwen2Config, group: Sequence[Example]) -> float:
+def forward_flops(model: Architecture, group: Sequence[Example]) -> float:
     """FLOPs of one pass over a group, each prompt once. The last token of a response is not an input."""
     prompts: dict[tuple[int, ...], list[Example]] = {}
     for example in group:

@@ -50,8 +50,8 @@ from codea1_jax.learn.phases import Phases
 from codea1_jax.learn.scores import Scores, target_scores
 from codea1_jax.models.ahead import CompileAhead, shapes_of
 from codea1_jax.models.compiling import gradient_options, known_options
+from codea1_jax.models.decoder import Transformer
 from codea1_jax.models.lora import attach, init_adapters
-from codea1_jax.models.qwen2 import Qwen2
 from codea1_jax.models.sharding import batch_sharding, batch_shards, jit_on, one_device_mesh, put, replicated
 
 Wait = Callable[[Any], object]  # returns when the arrays of a tree are there
@@ -113,7 +113,7 @@ class Learner:
 
     def __init__(
         self,
-        model: Qwen2,
+        model: Transformer,
         objective: Objective,
         optimizer: OptimizerConfig,
         packing: PackingConfig,
@@ -260,7 +260,7 @@ class Learner:
     def flops(self, groups: Groups) -> float:
         """FLOPs that a perfect implementation of `update` needs; those of the adapters themselves are left out."""
         computed = self.objective.computed(groups)
-        forward = [forward_flops(self._model.config, list(map(as_example, group))) for group in computed]
+        forward = [forward_flops(self._model.architecture, list(map(as_example, group))) for group in computed]
         # A backward pass costs two more products for each matrix, or one if it is frozen.
         passes = 3 if self._lora is None else 2
         return float(passes * sum(forward)) + self.objective.scoring_flops(forward)

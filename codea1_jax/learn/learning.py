@@ -10,7 +10,7 @@ from jax.sharding import Mesh
 from codea1_jax.config import Config, LearnerConfig, LoRAConfig, Method, OffloadConfig
 from codea1_jax.learn.learner import Learner
 from codea1_jax.learn.objectives import GRPO, CrossEntropy
-from codea1_jax.models.qwen2 import Qwen2
+from codea1_jax.models.decoder import Transformer
 
 NEVER = 2**31 - 1  # more steps than any run has
 
@@ -48,7 +48,7 @@ class Learning:
         """Whether the weights of step 0 stay in memory: as LoRA's base, or as the reference."""
         return self.lora is not None or self.shares_reference
 
-    def learners(self, model: Qwen2, total_steps: int, mesh: Mesh) -> dict[str, Learner]:
+    def learners(self, model: Transformer, total_steps: int, mesh: Mesh) -> dict[str, Learner]:
         """Every policy's learner, by its name, over the devices of a mesh, which may be of a TPU that is not here."""
         return {
             name: Learner(

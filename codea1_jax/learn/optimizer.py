@@ -14,8 +14,8 @@ from jaxtyping import Array, Float, Int
 
 from codea1_jax.config import LoRAConfig, OffloadConfig, OptimizerConfig
 from codea1_jax.devices.offload import in_host_memory
+from codea1_jax.models.decoder import Transformer
 from codea1_jax.models.lora import trained_shapes, trained_shardings
-from codea1_jax.models.qwen2 import Qwen2
 from codea1_jax.models.sharding import replicated
 
 Params = Any  # a nested dict of arrays
@@ -63,7 +63,7 @@ def learning_rate(step: Int[Array, ""] | int, config: OptimizerConfig, total_ste
 
 
 def state_shardings(
-    model: Qwen2, lora: LoRAConfig | None, optimizer: optax.GradientTransformation, mesh: Mesh
+    model: Transformer, lora: LoRAConfig | None, optimizer: optax.GradientTransformation, mesh: Mesh
 ) -> PolicyState:
     """Where a state lies: moments like their parameters, counts on every device."""
     params = trained_shardings(model, lora, mesh)

@@ -1,1 +1,1 @@
-"""Qwen2.5 in Flax: the transformer, its attention, token log-probabilities, weights and sharding."""
+"""Language models in Flax: the decoder, its attention, token log-probabilities, weights and sharding."""

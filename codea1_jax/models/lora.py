@@ -22,12 +22,12 @@ from jax.sharding import AbstractMesh, Mesh
 from jaxtyping import Array, Float
 
 from codea1_jax.config import LoRAConfig
-from codea1_jax.models.qwen2 import LORA_A, LORA_B, Params, Qwen2, abstract_params, logical_params
+from codea1_jax.models.decoder import LORA_A, LORA_B, Params, Transformer, abstract_params, logical_params
 from codea1_jax.models.sharding import logical_shardings, param_shardings, with_shardings
 from codea1_jax.models.stored import flatten
 
 
-def logical_adapters(model: Qwen2, lora: LoRAConfig) -> Params:
+def logical_adapters(model: Transformer, lora: LoRAConfig) -> Params:
     """The adapters' shapes and dtypes in boxes that name their axes, as `qwen2.logical_params`."""
     boxes = {}
     for path, box in flatten(logical_params(model)).items():
@@ -40,24 +40,24 @@ def logical_adapters(model: Qwen2, lora: LoRAConfig) -> Params:
     return traverse_util.unflatten_dict(boxes)
 
 
-def trained_shapes(model: Qwen2, lora: LoRAConfig | None) -> Params:
+def trained_shapes(model: Transformer, lora: LoRAConfig | None) -> Params:
     """Shapes and dtypes of what is trained."""
     return abstract_params(model) if lora is None else nn.unbox(logical_adapters(model, lora))
 
 
-def trained_shardings(model: Qwen2, lora: LoRAConfig | None, mesh: Mesh | AbstractMesh) -> Params:
+def trained_shardings(model: Transformer, lora: LoRAConfig | None, mesh: Mesh | AbstractMesh) -> Params:
     """A tree like it, of NamedShardings. Raises UserError as `param_shardings` does."""
     if lora is None:
         return param_shardings(model, mesh)
-    return logical_shardings(logical_adapters(model, lora), model.config, mesh)
+    return logical_shardings(logical_adapters(model, lora), model.architecture, mesh)
 
 
-def abstract_trained(model: Qwen2, lora: LoRAConfig | None, mesh: Mesh) -> Params:
+def abstract_trained(model: Transformer, lora: LoRAConfig | None, mesh: Mesh) -> Params:
     """What is trained, as placed shapes."""
     return with_shardings(trained_shapes(model, lora), trained_shardings(model, lora, mesh))
 
 
-def init_adapters(model: Qwen2, lora: LoRAConfig, key: jax.Array) -> Params:
+def init_adapters(model: Transformer, lora: LoRAConfig, key: jax.Array) -> Params:
     """Adapters that change nothing yet: A normal with variance 1 / inputs, B zero (section 4.1)."""
     flat = flatten(trained_shapes(model, lora))
     keys = jax.random.split(key, len(flat))

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 
 from codea1_jax.common.errors import UserError
-from codea1_jax.models.qwen2 import Params, Qwen2
+from codea1_jax.models.decoder import Params, Transformer
 from codea1_jax.models.stored import save_stored
 from codea1_jax.models.tokenizer import Tokenizer, load_tokenizer
 from codea1_jax.models.weights import FILE_BYTES, read_config, save_params, write_config
@@ -20,11 +20,11 @@ from codea1_jax.models.weights import FILE_BYTES, read_config, save_params, writ
 class Policy:
     """What plays a role of the game: an architecture and a tokenizer. Parameters are passed alongside."""
 
-    model: Qwen2
+    model: Transformer
     tokenizer: Tokenizer
 
     def __post_init__(self) -> None:
-        used, held = self.tokenizer.vocab_size, self.model.config.vocab_size
+        used, held = self.tokenizer.vocab_size, self.model.architecture.vocab_size
         if used > held:
             where = "" if self.tokenizer.source is None else f"{self.tokenizer.source}: "
             raise UserError(
@@ -42,13 +42,13 @@ def pretrained_policy(
     attention: str = "auto",
 ) -> Policy:
     """The policy of a Hugging Face model directory, without its weights."""
-    model = Qwen2(read_config(directory), jnp.dtype(dtype), jnp.dtype(param_dtype), remat, attention)
+    model = Transformer(read_config(directory), jnp.dtype(dtype), jnp.dtype(param_dtype), remat, attention)
     return Policy(model, load_tokenizer(directory))
 
 
 def save_policy(directory: Path, policy: Policy, params: Params, file_bytes: int = FILE_BYTES) -> None:
     """Writes a Hugging Face directory that transformers and vLLM load: weights, config and tokenizer."""
-    save_params(directory, params, policy.model.config, file_bytes, policy.tokenizer.special_ids)
+    save_params(directory, params, policy.model.architecture, file_bytes, policy.tokenizer.special_ids)
     if jax.process_index() == 0:
         policy.tokenizer.save(directory)
 
@@ -59,5 +59,5 @@ def save_flax_policy(directory: Path, policy: Policy, params: Params) -> None:
     save_stored(directory, params)
     if jax.process_index() == 0:
         dtype = jax.tree.leaves(params)[0].dtype.name
-        write_config(directory, policy.model.config, dtype, policy.tokenizer.special_ids)
+        write_config(directory, policy.model.architecture, dtype, policy.tokenizer.special_ids)
         policy.tokenizer.save(directory)

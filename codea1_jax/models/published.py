@@ -5,13 +5,13 @@ A model that is loaded brings its own shape; these are for plans and tests, whic
 
 from __future__ import annotations
 
-from codea1_jax.models.config import Qwen2Config
+from codea1_jax.models.architecture import Architecture
 
 
 def _config(
     *, hidden: int, inner: int, layers: int, heads: int, kv_heads: int, head_dim: int, tied: bool
-) -> Qwen2Config:
-    return Qwen2Config(
+) -> Architecture:
+    return Architecture(
         # The larger sizes pad the 151,665 tokens further.
         vocab_size=151_936 if tied else 152_064,
         hidden_size=hidden,

@@ -10,20 +10,20 @@ import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
-from codea1_jax.models.config import Qwen2Config
+from codea1_jax.models.architecture import Architecture
+from codea1_jax.models.decoder import Transformer, init_params
 from codea1_jax.models.policy import Policy, save_policy
-from codea1_jax.models.qwen2 import Qwen2, init_params
 from codea1_jax.models.tokenizer import Tokenizer
 
 
 def write_random_model(
-    directory: Path, shape: Qwen2Config, tokenizer: Tokenizer, dtype: DTypeLike = jnp.float32
+    directory: Path, shape: Architecture, tokenizer: Tokenizer, dtype: DTypeLike = jnp.float32
 ) -> None:
     """Writes random weights, configuration and tokenizer as Hugging Face does; a directory is whole or not there.
 
     dtype: of the weights.
     """
-    model = Qwen2(shape, param_dtype=jnp.dtype(dtype))
+    model = Transformer(shape, param_dtype=jnp.dtype(dtype))
     unfinished = directory.with_name(f".{directory.name}.{os.getpid()}.tmp")
     try:
         params = init_params(model, jax.random.key(0))

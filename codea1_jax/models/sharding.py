@@ -17,8 +17,8 @@ from jax.sharding import PartitionSpec as P
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import MeshConfig
 from codea1_jax.devices.layout import MESH_AXES, TABLE, spec, using
-from codea1_jax.models.config import Qwen2Config
-from codea1_jax.models.qwen2 import Params, Qwen2, abstract_params, init_params, logical_params
+from codea1_jax.models.architecture import Architecture
+from codea1_jax.models.decoder import Params, Transformer, abstract_params, init_params, logical_params
 
 
 def make_mesh(config: MeshConfig, devices: Sequence[Any] | None = None) -> Mesh:
@@ -41,7 +41,7 @@ def one_device_mesh() -> Mesh:
     return make_mesh(MeshConfig(), jax.devices()[:1])
 
 
-def check_divisible(config: Qwen2Config, mesh: Mesh | AbstractMesh) -> None:
+def check_divisible(config: Architecture, mesh: Mesh | AbstractMesh) -> None:
     """Raises UserError naming the mesh setting that does not divide the model.
 
     Key/value heads and the vocabulary need not be divisible: where they are not, every device of the tensor axis
@@ -61,19 +61,19 @@ def check_divisible(config: Qwen2Config, mesh: Mesh | AbstractMesh) -> None:
             )
 
 
-def param_shardings(model: Qwen2, mesh: Mesh | AbstractMesh) -> Params:
+def param_shardings(model: Transformer, mesh: Mesh | AbstractMesh) -> Params:
     """A tree like the parameters, of NamedShardings. Raises UserError as `check_divisible` does."""
-    return logical_shardings(logical_params(model), model.config, mesh)
+    return logical_shardings(logical_params(model), model.architecture, mesh)
 
 
-def serving_shardings(model: Qwen2, mesh: Mesh | AbstractMesh) -> Params:
+def serving_shardings(model: Transformer, mesh: Mesh | AbstractMesh) -> Params:
     """As `param_shardings`, but split over `tensor` alone: decoding reads every parameter at every step, and must not
     fetch it from other devices each time."""
-    return logical_shardings(logical_params(model), model.config, mesh, whole=frozenset({"embed"}))
+    return logical_shardings(logical_params(model), model.architecture, mesh, whole=frozenset({"embed"}))
 
 
 def logical_shardings(
-    boxes: Params, config: Qwen2Config, mesh: Mesh | AbstractMesh, whole: frozenset[str] = frozenset()
+    boxes: Params, config: Architecture, mesh: Mesh | AbstractMesh, whole: frozenset[str] = frozenset()
 ) -> Params:
     """Where arrays in boxes that name their axes lie; no device splits the axes in `whole`.
 
@@ -89,7 +89,7 @@ def logical_shardings(
     return jax.tree.map(sharding, boxes, is_leaf=lambda node: isinstance(node, nn.LogicallyPartitioned))
 
 
-def abstract_sharded(model: Qwen2, mesh: Mesh) -> Params:
+def abstract_sharded(model: Transformer, mesh: Mesh) -> Params:
     """The parameters' shapes, dtypes and shardings, without their values: what a program is compiled for."""
     return with_shardings(abstract_params(model), param_shardings(model, mesh))
 
@@ -99,7 +99,7 @@ def with_shardings(shapes: Any, shardings: Any) -> Any:
     return jax.tree.map(lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), shapes, shardings)
 
 
-def init_sharded(model: Qwen2, key: jax.Array, mesh: Mesh) -> Params:
+def init_sharded(model: Transformer, key: jax.Array, mesh: Mesh) -> Params:
     """Random parameters, made where they lie: no device ever holds the whole model."""
     return jax.jit(partial(init_params, model), out_shardings=param_shardings(model, mesh))(key)
 

@@ -13,7 +13,7 @@ import jax
 from flax import traverse_util
 
 from codea1_jax.checkpoint.checkpoints import Checkpoints
-from codea1_jax.models.qwen2 import Params, Qwen2, abstract_params
+from codea1_jax.models.decoder import Params, Transformer, abstract_params
 from codea1_jax.models.sharding import with_shardings
 
 PARAMS = "params"  # the folder in a model directory
@@ -31,7 +31,7 @@ def save_stored(directory: Path, params: Params) -> None:
         checkpoints.save(STEP, params, {})
 
 
-def read_stored(directory: Path, model: Qwen2, shardings: Params) -> Params:
+def read_stored(directory: Path, model: Transformer, shardings: Params) -> Params:
     """The parameters in a model directory, placed and in the model's parameter dtype. Raises CheckpointError."""
     with Checkpoints(directory / PARAMS, read_only=True) as checkpoints:
         return read_part(checkpoints, STEP, (), with_shardings(abstract_params(model), shardings))

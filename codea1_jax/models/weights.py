@@ -24,9 +24,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from codea1_jax.common.errors import UserError
-from codea1_jax.models.config import Qwen2Config
+from codea1_jax.models.architecture import Architecture
+from codea1_jax.models.decoder import Params, Transformer, abstract_params
 from codea1_jax.models.model_files import checked, read_json
-from codea1_jax.models.qwen2 import Params, Qwen2, abstract_params
 from codea1_jax.models.sharding import one_device_mesh, param_shardings
 from codea1_jax.models.stored import PARAMS, dtype_of_stored, flatten, read_stored
 
@@ -58,14 +58,14 @@ def resolve(name: str) -> Path:
         raise UserError(f"{name}: no such directory, nor available from the Hub: {reason}") from error
 
 
-def read_config(directory: Path) -> Qwen2Config:
+def read_config(directory: Path) -> Architecture:
     """The architecture that a model directory's `config.json` states. Raises UserError if it is not supported."""
     path = directory / "config.json"
     if not path.exists():
         raise UserError(f"{directory}: no config.json, so it is not a model directory")
     document = read_json(path)
     try:
-        return Qwen2Config.from_hf(document)
+        return Architecture.from_hf(document)
     except KeyError as error:
         raise UserError(f"{path}: no {error}") from error
     except (ValueError, TypeError) as error:
@@ -73,7 +73,7 @@ def read_config(directory: Path) -> Qwen2Config:
 
 
 def write_config(
-    directory: Path, config: Qwen2Config, dtype: str, special_ids: Mapping[str, Any] | None = None
+    directory: Path, config: Architecture, dtype: str, special_ids: Mapping[str, Any] | None = None
 ) -> None:
     """Writes the `config.json` of a model whose parameters are of `dtype`; `special_ids` are its tokenizer's."""
     document = config.to_hf(dtype) | dict(special_ids or {})
@@ -107,10 +107,10 @@ def placement(path: tuple[str, ...], num_layers: int) -> Placement:
     return Placement(path, tuple(prefix + name for prefix in prefixes), stacked, leaf == "kernel")
 
 
-def placements(model: Qwen2) -> dict[Placement, jax.ShapeDtypeStruct]:
+def placements(model: Transformer) -> dict[Placement, jax.ShapeDtypeStruct]:
     """Every parameter of the model, with its shape and dtype."""
     flat = flatten(abstract_params(model))
-    return {placement(path, model.config.num_layers): leaf for path, leaf in flat.items()}
+    return {placement(path, model.architecture.num_layers): leaf for path, leaf in flat.items()}
 
 
 class Checkpoint:
@@ -138,7 +138,7 @@ class Checkpoint:
         return self._slices[name][index]
 
 
-def load_params(directory: Path, model: Qwen2, shardings: Params | None = None) -> Params:
+def load_params(directory: Path, model: Transformer, shardings: Params | None = None) -> Params:
     """Reads a model directory, of safetensors or in the Flax form, into device arrays of the model's parameter dtype.
 
     `shardings` is a tree like the parameters; without it everything goes to the first device. Raises WeightsError
@@ -153,7 +153,7 @@ def load_params(directory: Path, model: Qwen2, shardings: Params | None = None) 
     params = {}
     with ExitStack() as stack:
         checkpoint = Checkpoint(directory, stack)
-        _check_tensors(directory, checkpoint.shapes(), wanted, model.config)
+        _check_tensors(directory, checkpoint.shapes(), wanted, model.architecture)
         for place, leaf in wanted.items():
             params[place.path] = _place(checkpoint, place, leaf, flat_shardings[place.path])
     return traverse_util.unflatten_dict(params)
@@ -173,7 +173,7 @@ def stored_dtype(directory: Path) -> str:
 def save_params(
     directory: Path,
     params: Params,
-    config: Qwen2Config,
+    config: Architecture,
     file_bytes: int = FILE_BYTES,
     special_ids: Mapping[str, Any] | None = None,
 ) -> None:
@@ -228,7 +228,7 @@ def _check_tensors(
     directory: Path,
     found: Mapping[str, tuple[int, ...]],
     wanted: Mapping[Placement, jax.ShapeDtypeStruct],
-    config: Qwen2Config,
+    config: Architecture,
 ) -> None:
     expected = {name: place.tensor_shape(leaf.shape) for place, leaf in wanted.items() for name in place.names}
     # Some tools write the tied table twice; transformers ignores the second one too.
@@ -268,7 +268,7 @@ def _read_piece(
     return piece if place.stacked else piece[0]
 
 
-def _tensors_in_order(params: Params, config: Qwen2Config) -> dict[str, tuple[Callable[[], np.ndarray], int]]:
+def _tensors_in_order(params: Params, config: Architecture) -> dict[str, tuple[Callable[[], np.ndarray], int]]:
     """Hugging Face name -> (how to fetch it to the host, its bytes), the layers in order."""
     flat = {placement(path, config.num_layers): leaf for path, leaf in flatten(params).items()}
     tensors = {}

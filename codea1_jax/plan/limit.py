@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from codea1_jax.config import METHODS
 from codea1_jax.devices.chips import Hardware
-from codea1_jax.models.config import Qwen2Config
+from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.flops import Number, cache_bytes, causal, layers_flops, vocabulary_flops
 from codea1_jax.plan.arithmetic.lengths import Group
 from codea1_jax.plan.arithmetic.memory import resident
@@ -54,7 +54,7 @@ def _learning(run: PlannedRun, hardware: Hardware, policy: str, learned: Learned
     return (passes * forward / hardware.chip.flops + moved / hardware.chip.bandwidth) / hardware.devices
 
 
-def forward_flops(model: Qwen2Config, group: Group) -> Number:
+def forward_flops(model: Architecture, group: Group) -> Number:
     """FLOPs of a forward pass over a prompt, once, and its responses."""
     tokens = sum(group.responses)
     seen = causal(group.prompt) + group.prompt * tokens + sum(map(causal, group.responses))

@@ -22,7 +22,7 @@ from codea1_jax.common.errors import UserError
 from codea1_jax.common.files import read_lines, write_atomically
 from codea1_jax.config import METHODS, Config, dump
 from codea1_jax.devices.layout import MESH_AXES
-from codea1_jax.models.config import Qwen2Config
+from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.random_model import write_random_model
 from codea1_jax.models.sharding import check_divisible
 from codea1_jax.models.tokenizer import FILES, Tokenizer, load_tokenizer
@@ -219,7 +219,7 @@ class Rehearsal:
     # --- where things are ---------------------------------------------------------------------------------
 
     @property
-    def _shape(self) -> Qwen2Config:
+    def _shape(self) -> Architecture:
         return model_shape(self.config.model)
 
     @property

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from codea1_jax.config import METHODS, Config
-from codea1_jax.models.config import Qwen2Config
+from codea1_jax.models.architecture import Architecture
 
 STEPS = 3  # one before each stop, and one to the end
 QUESTIONS = 2  # of a step
@@ -29,7 +29,7 @@ LONGEST = {
 }
 
 
-def shrunk_shape(shape: Qwen2Config, mesh: tuple[int, int, int]) -> Qwen2Config:
+def shrunk_shape(shape: Architecture, mesh: tuple[int, int, int]) -> Architecture:
     """A shape of the same heads and vocabulary that the mesh (replica, fsdp, tensor) divides if it divides this one."""
     _, fsdp, tensor = mesh
     return replace(

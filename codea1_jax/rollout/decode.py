@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -17,9 +17,8 @@ from codea1_jax.devices.chips import check_fp8
 from codea1_jax.devices.layout import everywhere, fitting_spec, on_shards, using
 from codea1_jax.models.attention import choose_kernel, prefill_attention
 from codea1_jax.models.attention.sight import Sight
-from codea1_jax.models.qwen2 import Params, Qwen2, output_table
+from codea1_jax.models.decoder import Params, Transformer, output_table
 from codea1_jax.models.sharding import batch_shards
-from codea1_jax.models.unrolled import apply_unrolled
 from codea1_jax.rollout.attend import Mixed, merge, mix
 from codea1_jax.rollout.cache import AXES, Cache, KeyValues, as_pages, empty_cache, write_pages
 from codea1_jax.rollout.capacity import Capacity
@@ -107,7 +106,7 @@ def check_shards(capacity: Capacity, mesh: Mesh) -> None:
         raise ValueError(f"a capacity of {capacity.batch_shards} shards for a mesh of {batch_shards(mesh)}")
 
 
-def abstract_cache(model: Qwen2, capacity: Capacity, mesh: Mesh) -> Cache:
+def abstract_cache(model: Transformer, capacity: Capacity, mesh: Mesh) -> Cache:
     """The shapes of a cache, and where the programs keep it."""
     shapes = jax.eval_shape(_maker(model, capacity, mesh))
 
@@ -119,38 +118,39 @@ def abstract_cache(model: Qwen2, capacity: Capacity, mesh: Mesh) -> Cache:
     return jax.tree.map(place, shapes)
 
 
-def new_cache(model: Qwen2, capacity: Capacity, mesh: Mesh) -> Cache:
+def new_cache(model: Transformer, capacity: Capacity, mesh: Mesh) -> Cache:
     """A cache of zeros, made where the programs keep it: no device ever holds the whole."""
     return _cache_maker(model, capacity, mesh)()  # pyright: ignore[reportArgumentType]  flax modules are hashable
 
 
 @cache
-def _cache_maker(model: Qwen2, capacity: Capacity, mesh: Mesh) -> Callable[[], Cache]:
+def _cache_maker(model: Transformer, capacity: Capacity, mesh: Mesh) -> Callable[[], Cache]:
     """Compiled once."""
     shardings = jax.tree.map(lambda x: x.sharding, abstract_cache(model, capacity, mesh))
     return jax.jit(_maker(model, capacity, mesh), out_shardings=shardings)
 
 
-def _maker(model: Qwen2, capacity: Capacity, mesh: Mesh) -> Callable[[], Cache]:
+def _maker(model: Transformer, capacity: Capacity, mesh: Mesh) -> Callable[[], Cache]:
     device = mesh.devices.flat[0]
     reader = reader_for(device.platform)
     if capacity.fp8:
         check_fp8(device)
     dtype = reader.fp8 if capacity.fp8 else model.dtype
-    return partial(empty_cache, model.config, capacity, dtype, reader.width(model.config.head_dim))
+    return partial(empty_cache, model.architecture, capacity, dtype, reader.width(model.architecture.head_dim))
 
 
-def _packed_key_values(model: Qwen2, params: Params, packed: PackedPrompts) -> tuple[KeyValues, ...]:
+def _packed_key_values(model: Transformer, params: Params, packed: PackedPrompts) -> tuple[KeyValues, ...]:
     attend = prefill_attention(
-        Sight.within(packed.segments), choose_kernel(model.attention, model.dtype, model.config.head_dim)
+        Sight.within(packed.segments), choose_kernel(model.attention, model.dtype, model.architecture.head_dim)
     )
-    nothing = (None,) * model.config.num_layers
-    _, kept = apply_unrolled(model, params, packed.tokens, packed.positions, attend, nothing)
+    nothing = (None,) * model.architecture.num_layers
+    inputs = packed.tokens, packed.positions, attend, nothing
+    _, kept = cast("tuple[Array, Any]", model.apply({"params": params}, *inputs))
     return tuple(KeyValues(*layer) for layer in kept)
 
 
 @partial(jax.jit, static_argnames=("model", "mesh"))
-def prompt_pages(model: Qwen2, mesh: Mesh, params: Params, packed: PackedPrompts) -> Cache:
+def prompt_pages(model: Transformer, mesh: Mesh, params: Params, packed: PackedPrompts) -> Cache:
     """The pages of packed prompts, in the order of `packed.pages`: of every layer [new, kv_heads, block, head_dim]."""
     block = packed.tokens.shape[1] // packed.pages.shape[1]
     with using(mesh):
@@ -158,7 +158,7 @@ def prompt_pages(model: Qwen2, mesh: Mesh, params: Params, packed: PackedPrompts
 
 
 @partial(jax.jit, static_argnames=("model", "mesh"), donate_argnames="cache")
-def prefill(model: Qwen2, mesh: Mesh, params: Params, cache: Cache, packed: PackedPrompts) -> Cache:
+def prefill(model: Transformer, mesh: Mesh, params: Params, cache: Cache, packed: PackedPrompts) -> Cache:
     """Runs packed prompts once and stores their keys and values in their pages."""
     contents = prompt_pages(model, mesh, params, packed)
     with using(mesh):
@@ -179,7 +179,7 @@ class Decoder:
     columns: pages of prompts and of responses that its rows look at.
     """
 
-    model: Qwen2
+    model: Transformer
     mesh: Mesh
     capacity: Capacity
     eos_ids: tuple[int, ...]
@@ -244,7 +244,7 @@ class Decoder:
             active=rows.active,
             steps=jnp.zeros((), jnp.int32),
         )
-        one = (self.model.config.num_kv_heads, self.capacity.block, self.model.config.head_dim)
+        one = (self.model.architecture.num_kv_heads, self.capacity.block, self.model.architecture.head_dim)
         block = jax.tree.map(lambda _: jnp.zeros((len(rows.token), *one), self.model.dtype), cache)
         return _Progress(rows.token, block, drawn)
 
@@ -257,8 +257,9 @@ class Decoder:
         attend = Partial(partial(_attend, self.reader, self.capacity.width), shared, step)
         kept = tuple(zip(layers, progress.block, strict=True))
         tokens, positions = progress.token[:, None], (rows.prompt + num_generated)[:, None]
-        hidden, block = apply_unrolled(self.model, params, tokens, positions, attend, kept)
-        table = output_table(params, self.model.config)
+        inputs = tokens, positions, attend, kept
+        hidden, block = cast("tuple[Array, Cache]", self.model.apply({"params": params}, *inputs))
+        table = output_table(params, self.model.architecture)
         logits = jnp.einsum("rd,vd->rv", hidden[:, 0], table, preferred_element_type=jnp.float32)
         token, logprobs = draw_tokens(logits, row_uniforms(rows.key, num_generated), self.kind, controls)
         ended = jnp.isin(token, jnp.array(self.eos_ids, jnp.int32)) | (num_generated + 1 >= controls.max_new_tokens)
@@ -273,7 +274,7 @@ class Decoder:
 
 
 def make_decoder(
-    model: Qwen2,
+    model: Transformer,
     mesh: Mesh,
     capacity: Capacity,
     eos_ids: tuple[int, ...],

@@ -15,17 +15,19 @@ from functools import cache, partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from codea1_jax.models.decoder import KERNEL, KERNEL_SCALE, TRANSPOSED_KERNEL, Params, Transformer, abstract_params
 from codea1_jax.models.lora import merge
-from codea1_jax.models.qwen2 import KERNEL_SCALE, Params, Qwen2, abstract_params
 from codea1_jax.models.sharding import serving_shardings, with_shardings
-from codea1_jax.models.unrolled import KERNEL, transpose_kernels, unstack_layers
 from codea1_jax.rollout.equalize import equalize
-from codea1_jax.rollout.quantize import quantize, replace_rounded
+from codea1_jax.rollout.quantize import quantize, replace_entries, replace_rounded
 
 
-def to_decode_params(model: Qwen2, mesh: Mesh, *, fp8: bool = False, int8: bool = False) -> Callable[[Params], Params]:
+def to_decode_params(
+    model: Transformer, mesh: Mesh, *, fp8: bool = False, int8: bool = False
+) -> Callable[[Params], Params]:
     """What brings parameters, adapted ones too, to where and how this model decodes on this mesh.
 
     fp8: whether the cache is of eight-bit floats. int8: whether most of the layers' matrices are rounded to eight bits.
@@ -38,7 +40,7 @@ def to_decode_params(model: Qwen2, mesh: Mesh, *, fp8: bool = False, int8: bool 
     return convert
 
 
-def parts_to_move(model: Qwen2, mesh: Mesh, params: Params) -> Params:
+def parts_to_move(model: Transformer, mesh: Mesh, params: Params) -> Params:
     """The layers, and what else of the parameters, or of their placed shapes, is not yet as the sampler holds it."""
 
     def is_there(x: Any, sharding: NamedSharding) -> bool:
@@ -53,43 +55,54 @@ def parts_to_move(model: Qwen2, mesh: Mesh, params: Params) -> Params:
 
 
 @cache
-def _shardings(model: Qwen2, mesh: Mesh) -> Params:
+def _shardings(model: Transformer, mesh: Mesh) -> Params:
     """Kept, because finding them traces the model, which takes 50 ms."""
     return serving_shardings(model, mesh)
 
 
-def mover(model: Qwen2, mesh: Mesh, parts: tuple[str, ...], *, fp8: bool, int8: bool) -> Any:
+def mover(model: Transformer, mesh: Mesh, parts: tuple[str, ...], *, fp8: bool, int8: bool) -> Any:
     """One jitted program, compiled once, that brings these parts to how the sampler holds them."""
     return _mover(model, mesh, parts, fp8, int8)  # pyright: ignore[reportArgumentType]  flax modules are hashable
 
 
 @cache
-def _mover(model: Qwen2, mesh: Mesh, parts: tuple[str, ...], fp8: bool, int8: bool) -> Any:
+def _mover(model: Transformer, mesh: Mesh, parts: tuple[str, ...], fp8: bool, int8: bool) -> Any:
     shardings = _decode_shardings(model, mesh, int8)
     move = partial(_moved, model, mesh, fp8, int8)
     return jax.jit(move, out_shardings={name: shardings[name] for name in parts})
 
 
-def _moved(model: Qwen2, mesh: Mesh, fp8: bool, int8: bool, params: Params) -> Params:
+def _moved(model: Transformer, mesh: Mesh, fp8: bool, int8: bool, params: Params) -> Params:
     moved = jax.tree.map(lambda x: x.astype(model.dtype), merge(params))
-    layers = unstack_layers(equalize(moved["layers"], model.config) if fp8 else moved["layers"])
+    layers = unstack_layers(equalize(moved["layers"], model.architecture) if fp8 else moved["layers"])
     layers = tuple(map(quantize, layers)) if int8 else layers
-    return {**moved, "layers": tuple(map(transpose_kernels, layers)) if _transposes(mesh) else layers}
+    return {**moved, "layers": tuple(map(_transpose_kernels, layers)) if _transposes(mesh) else layers}
+
+
+def unstack_layers(stack: Params) -> tuple[Params, ...]:
+    """Each layer's parameters, from those of all layers stacked."""
+    count = jax.tree.leaves(stack)[0].shape[0]
+    return tuple(jax.tree.map(lambda x, i=i: x[i], stack) for i in range(count))
+
+
+def _transpose_kernels(layer: Params, transpose: Callable[[Any], Any] = jnp.transpose) -> Params:
+    """A layer's parameters, or what stands for them, with every kernel transposed, under a name that says so."""
+    return replace_entries(layer, KERNEL, lambda kernel: {TRANSPOSED_KERNEL: transpose(kernel)})
 
 
 def _transposes(mesh: Mesh) -> bool:
     return mesh.devices.flat[0].platform == "cpu"
 
 
-def _decode_shardings(model: Qwen2, mesh: Mesh, int8: bool) -> Params:
+def _decode_shardings(model: Transformer, mesh: Mesh, int8: bool) -> Params:
     """A tree like the sampler's parameters, of NamedShardings."""
     stacked: Params = _shardings(model, mesh)  # pyright: ignore[reportArgumentType]  as above
     layer = jax.tree.map(_of_one_layer, stacked["layers"])
     if int8:
         layer = replace_rounded(layer, _with_scales)
     if _transposes(mesh):
-        layer = transpose_kernels(layer, _of_transposed)
-    return {**stacked, "layers": (layer,) * model.config.num_layers}
+        layer = _transpose_kernels(layer, _of_transposed)
+    return {**stacked, "layers": (layer,) * model.architecture.num_layers}
 
 
 def _of_one_layer(stacked: NamedSharding) -> NamedSharding:
@@ -106,7 +119,7 @@ def _of_transposed(matrix: NamedSharding) -> NamedSharding:
     return NamedSharding(matrix.mesh, PartitionSpec(columns, rows))
 
 
-def abstract_decode_params(model: Qwen2, mesh: Mesh, *, int8: bool) -> Params:
+def abstract_decode_params(model: Transformer, mesh: Mesh, *, int8: bool) -> Params:
     """The placed shapes of what `to_decode_params` makes of parameters."""
     shapes = jax.eval_shape(partial(_moved, model, mesh, False, int8), abstract_params(model))
     return with_shardings(shapes, _decode_shardings(model, mesh, int8))

@@ -14,13 +14,13 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from codea1_jax.models.config import Qwen2Config
-from codea1_jax.models.qwen2 import Params
+from codea1_jax.models.architecture import Architecture
+from codea1_jax.models.decoder import Params
 
 SIZE = 1 / 4  # so that hidden sizes up to 14,399 stay below 30, whatever the inputs
 
 
-def equalize(layers: Params, config: Qwen2Config) -> Params:
+def equalize(layers: Params, config: Architecture) -> Params:
     """Stacked layers that compute the same, whose keys and values have channels of a size from SIZE / 2 to SIZE.
 
     A channel's size is the root mean square that it has of inputs without correlations, and a key's that of its pair.
@@ -53,7 +53,7 @@ def _power_of_two(sizes: Float[Array, "layers features"]) -> Float[Array, "layer
     return jnp.ldexp(jnp.ones_like(sizes), exponents)
 
 
-def _for_queries(scales: Float[Array, "layers kv_features"], config: Qwen2Config) -> Float[Array, "layers features"]:
+def _for_queries(scales: Float[Array, "layers kv_features"], config: Architecture) -> Float[Array, "layers features"]:
     """The scales of the key/value head that each query head looks at."""
     by_head = scales.reshape(len(scales), config.num_kv_heads, config.head_dim)
     return jnp.repeat(by_head, config.group_size, axis=1).reshape(len(scales), -1)

@@ -18,9 +18,8 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from codea1_jax.models.config import Qwen2Config
-from codea1_jax.models.qwen2 import KERNEL_SCALE, Params
-from codea1_jax.models.unrolled import KERNEL, replace_entries
+from codea1_jax.models.architecture import Architecture
+from codea1_jax.models.decoder import KERNEL, KERNEL_SCALE, Params
 
 INT8_MAX = 127
 
@@ -40,9 +39,19 @@ def replace_rounded(layer: Params, change: Callable[[Any], Params]) -> Params:
     return layer | {"self_attn": attention | {"o_proj": output}, "mlp": mlp}
 
 
-def rounded_numbers(config: Qwen2Config) -> int:
+def replace_entries(tree: Params, name: str, change: Callable[[Any], Params]) -> Params:
+    """A copy of a nested dict in which the entries that `change` returns replace each one called `name`."""
+    if not isinstance(tree, dict):
+        return tree
+    found = {}
+    for key, part in tree.items():
+        found |= change(part) if key == name else {key: replace_entries(part, name, change)}
+    return found
+
+
+def rounded_numbers(shape: Architecture) -> int:
     """How many numbers of a layer `quantize` rounds."""
-    return config.hidden_size * (config.num_heads * config.head_dim + 3 * config.intermediate_size)
+    return shape.hidden_size * (shape.num_heads * shape.head_dim + 3 * shape.intermediate_size)
 
 
 def _rounded(kernel: Float[Array, "inputs outputs"]) -> Params:

@@ -19,7 +19,7 @@ from jax.sharding import Mesh
 
 from codea1_jax.common.activity import report
 from codea1_jax.models.ahead import MOST_AT_ONCE, CompileAhead, shapes_of
-from codea1_jax.models.qwen2 import Params, Qwen2
+from codea1_jax.models.decoder import Params, Transformer
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.rollout.cache import Cache
 from codea1_jax.rollout.capacity import Capacity
@@ -112,7 +112,7 @@ class Sampler:
 
     def __init__(
         self,
-        model: Qwen2,
+        model: Transformer,
         *,
         eos_ids: Sequence[int],
         pad_id: int,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from codea1_jax.models.qwen2 import Params
+from codea1_jax.models.decoder import Params
 from codea1_jax.models.tokenizer import Tokenizer
 from codea1_jax.rollout import Request, Sampler, Sampling
 from codea1_jax.rollout.decode import DecodedBlock

@@ -19,8 +19,8 @@ from codea1_jax.config.prompts import OUR_TEMPLATES
 from codea1_jax.evals.endpoint import find_endpoint
 from codea1_jax.game.players import Player, PolicyPlayer, TextPlayer
 from codea1_jax.game.prompts import Prompts, chat_prompts, plain_prompts
+from codea1_jax.models.decoder import Params
 from codea1_jax.models.policy import Policy
-from codea1_jax.models.qwen2 import Params
 from codea1_jax.models.sharding import make_mesh
 from codea1_jax.models.tokenizer import Tokenizer
 from codea1_jax.models.weights import resolve
@@ -125,11 +125,11 @@ def _loaded(
     computed = jnp.dtype(dtype or ("float32" if jax.default_backend() == "cpu" else "bfloat16"))
     model = source.policy.model.clone(dtype=computed, param_dtype=computed)
     devices = jax.devices()
-    mesh = make_mesh(MeshConfig(), devices[: math.gcd(len(devices), model.config.hidden_size)])
+    mesh = make_mesh(MeshConfig(), devices[: math.gcd(len(devices), model.architecture.hidden_size)])
     policy, tokenizer = Policy(model, source.policy.tokenizer), source.policy.tokenizer
     sampler = _FittingSampler(policy, source.read(model, mesh), mesh, sampling, seed)
     reading = reading or ("commonmark" if config is None else config.reading)
-    longest = model.config.max_position_embeddings - 1
+    longest = model.architecture.max_position_embeddings - 1
     return PolicyPlayer(sampler.sample, _prompts(tokenizer, config, templates), tokenizer.decode, longest, reading)
 
 
@@ -144,7 +144,7 @@ class _FittingSampler:
         if not requests:
             return
         model, most = self._policy.model, self._sampling.max_new_tokens
-        requests = within_context(requests, most, model.config.max_position_embeddings)
+        requests = within_context(requests, most, model.architecture.max_position_embeddings)
         response = max(max(request.limits, default=most) for request in requests)
         free, copied = free_memory(self._mesh), self._mesh.devices.flat[0].platform == "cpu"
         capacity = fitting_capacity(model, self._mesh, requests, response, free, copied=copied)

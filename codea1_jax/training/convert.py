@@ -15,9 +15,9 @@ from jax.sharding import Mesh
 from codea1_jax.checkpoint.checkpoints import Checkpoints
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, MeshConfig
+from codea1_jax.models.decoder import Params, Transformer
 from codea1_jax.models.lora import abstract_trained, attach, merge
 from codea1_jax.models.policy import Policy, pretrained_policy, save_flax_policy, save_policy
-from codea1_jax.models.qwen2 import Params, Qwen2
 from codea1_jax.models.sharding import abstract_sharded, make_mesh, param_shardings
 from codea1_jax.models.stored import PARAMS, read_part
 from codea1_jax.models.weights import load_params, resolve, stored_dtype
@@ -34,7 +34,7 @@ class Source:
     policy: Policy
     form: Form
     dtype: str
-    read: Callable[[Qwen2, Mesh], Params]
+    read: Callable[[Transformer, Mesh], Params]
 
 
 def open_source(name: str, role: str | None = None) -> Source:
@@ -50,7 +50,7 @@ def open_source(name: str, role: str | None = None) -> Source:
     directory = resolve(name)
     form: Form = "flax" if (directory / PARAMS).is_dir() else "hf"
 
-    def read(model: Qwen2, mesh: Mesh) -> Params:
+    def read(model: Transformer, mesh: Mesh) -> Params:
         return load_params(directory, model, param_shardings(model, mesh))
 
     return Source(pretrained_policy(directory), form, stored_dtype(directory), read)
@@ -64,7 +64,7 @@ def own_start(start: str | None, name: str, policy: Policy) -> Source | None:
     if start is None:
         return None
     source = open_source(start, name if find_run(start) is not None else None)
-    if source.policy.model.config != policy.model.config:
+    if source.policy.model.architecture != policy.model.architecture:
         raise UserError(f"{name}.start: {start} is a model of another shape")
     return source
 
@@ -78,7 +78,7 @@ def convert(source: Source, destination: Path, form: Form, dtype: str | None, fi
         raise UserError(f"{destination}: already exists; choose a new directory")
     model = source.policy.model.clone(param_dtype=jnp.dtype(dtype or source.dtype))
     devices = jax.devices()
-    mesh = make_mesh(MeshConfig(), devices[: math.gcd(len(devices), model.config.hidden_size)])
+    mesh = make_mesh(MeshConfig(), devices[: math.gcd(len(devices), model.architecture.hidden_size)])
     params = source.read(model, mesh)
     policy = replace(source.policy, model=model)
     if form == "flax":
@@ -110,7 +110,7 @@ def _of_run(run: RecordedRun, role: str | None) -> Source:
 
     policy, lora = make_policy(config.model), config.lora
 
-    def read(model: Qwen2, mesh: Mesh) -> Params:
+    def read(model: Transformer, mesh: Mesh) -> Params:
         with Checkpoints(where, read_only=True) as checkpoints:
             if lora is None:
                 return read_part(checkpoints, step, (role, "params"), abstract_sharded(model, mesh))

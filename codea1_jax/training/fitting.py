@@ -14,7 +14,7 @@ from codea1_jax.common.errors import UserError
 from codea1_jax.config import RolloutConfig
 from codea1_jax.devices.chips import GIB
 from codea1_jax.devices.layout import REPLICA
-from codea1_jax.models.qwen2 import Qwen2
+from codea1_jax.models.decoder import Transformer
 from codea1_jax.models.sharding import batch_shards
 from codea1_jax.rollout import Capacity, Request
 from codea1_jax.rollout.capacity import capacity_of, pages_of
@@ -40,7 +40,7 @@ def within_context(requests: Sequence[Request], max_new_tokens: int, context: in
 
 
 def fitting_capacity(
-    model: Qwen2, mesh: Mesh, requests: Sequence[Request], response: int, free: int, *, copied: bool
+    model: Transformer, mesh: Mesh, requests: Sequence[Request], response: int, free: int, *, copied: bool
 ) -> Capacity:
     """What suits these requests and fits into `free` bytes of all the mesh's devices.
 

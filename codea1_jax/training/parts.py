@@ -20,8 +20,8 @@ from codea1_jax.game.round import Game
 from codea1_jax.hosts.gather import from_first
 from codea1_jax.learn import Learner
 from codea1_jax.learn.learning import Learning
+from codea1_jax.models.decoder import Params
 from codea1_jax.models.policy import Policy
-from codea1_jax.models.qwen2 import Params
 from codea1_jax.models.sharding import make_mesh
 from codea1_jax.rollout.sampler import Counters
 from codea1_jax.training.policies import InitialWeights, make_policy, make_prompts

@@ -20,9 +20,9 @@ from codea1_jax.config import Config, LoRAConfig, ModelConfig, WarmStartConfig
 from codea1_jax.game.prompts import Prompts, chat_prompts, plain_prompts
 from codea1_jax.hosts.gather import any_host, is_writer
 from codea1_jax.learn import frozen
-from codea1_jax.models.config import Qwen2Config
+from codea1_jax.models.architecture import Architecture
+from codea1_jax.models.decoder import Params, Transformer
 from codea1_jax.models.policy import Policy, pretrained_policy, save_policy
-from codea1_jax.models.qwen2 import Params, Qwen2
 from codea1_jax.models.sharding import init_sharded, param_shardings
 from codea1_jax.models.tokenizer import micro_tokenizer
 from codea1_jax.models.weights import load_params, resolve
@@ -42,10 +42,10 @@ def make_policy(config: ModelConfig) -> Policy:
     tokenizer = micro_tokenizer(micro.WORDS)
     tokenizer.hf.chat_template = None  # its prompts are plain, so an exported model must not offer a chat
     try:
-        shape = Qwen2Config(vocab_size=tokenizer.vocab_size, **config.architecture.model_dump())
+        shape = Architecture(vocab_size=tokenizer.vocab_size, **config.architecture.model_dump())
     except ValueError as error:
         raise UserError(f"model.architecture: {error}") from error
-    return Policy(Qwen2(shape, dtype, jnp.dtype("float32"), config.remat, config.attention), tokenizer)
+    return Policy(Transformer(shape, dtype, jnp.dtype("float32"), config.remat, config.attention), tokenizer)
 
 
 def make_prompts(config: Config, policy: Policy) -> Prompts:

@@ -15,8 +15,8 @@ from codea1_jax.game.players import PolicyPlayer, program_prompt
 from codea1_jax.game.prompts import Prompts
 from codea1_jax.hosts.agreement import wait
 from codea1_jax.hosts.stalls import heartbeat
+from codea1_jax.models.decoder import Params
 from codea1_jax.models.policy import Policy
-from codea1_jax.models.qwen2 import Params
 from codea1_jax.models.sharding import batch_shards
 from codea1_jax.rollout import Capacity, Sampler, Sampling
 from codea1_jax.rollout.capacity import capacity_of

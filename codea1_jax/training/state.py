@@ -9,7 +9,7 @@ from typing import Any
 from codea1_jax.game.replay import SampledRound, pack_sampled, unpack_sampled
 from codea1_jax.game.rollouts import Page
 from codea1_jax.learn import PolicyState
-from codea1_jax.models.qwen2 import Params
+from codea1_jax.models.decoder import Params
 from sandbox import Test, Tolerance
 
 

@@ -56,8 +56,8 @@ from codea1_jax.game.rollouts import Page, StepRollouts
 from codea1_jax.game.round import Game, Pending, begin_round
 from codea1_jax.learn import Trajectory, Wait
 from codea1_jax.learn.flops import update_speed
+from codea1_jax.models.decoder import Params
 from codea1_jax.models.lora import attach
-from codea1_jax.models.qwen2 import Params
 from codea1_jax.training.parts import Training, goodput
 from codea1_jax.training.state import State
 from data_pipeline import Problem

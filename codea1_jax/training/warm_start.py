@@ -17,8 +17,8 @@ from jax.sharding import Mesh
 from codea1_jax.checkpoint.checkpoints import Checkpoints
 from codea1_jax.config import WarmStartConfig
 from codea1_jax.learn import CrossEntropy, Example, Learner, weighted_example
+from codea1_jax.models.decoder import Params
 from codea1_jax.models.policy import Policy
-from codea1_jax.models.qwen2 import Params
 from codea1_jax.models.sharding import abstract_sharded, init_sharded
 from codea1_jax.models.tokenizer import Tokenizer
 from data_pipeline import micro

@@ -15,8 +15,8 @@ from tiny_run import SETTINGS
 from codea1_jax.cli import main
 from codea1_jax.config import Config, load
 from codea1_jax.learn import PolicyState
+from codea1_jax.models.decoder import init_params
 from codea1_jax.models.policy import Policy, pretrained_policy, save_policy
-from codea1_jax.models.qwen2 import init_params
 from codea1_jax.models.weights import load_params
 from codea1_jax.run.rundir import RunDir
 from codea1_jax.training.policies import make_policy

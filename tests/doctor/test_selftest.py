@@ -16,12 +16,12 @@ from codea1_jax.doctor.selftest.checks import Check, Row
 from codea1_jax.doctor.selftest.kernels import kernel_checks
 from codea1_jax.doctor.selftest.learning import learning_checks
 from codea1_jax.learn import Learner
+from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.attention import flash_gpu, flash_tpu
-from codea1_jax.models.config import Qwen2Config
 from codea1_jax.rollout import decode, paged_gpu, paged_tpu, readers
 
 MICRO = load(Config, "micro/a1")
-SHAPE = Qwen2Config(
+SHAPE = Architecture(
     vocab_size=64, hidden_size=16, intermediate_size=32, num_layers=1, num_heads=2, num_kv_heads=1, head_dim=8
 )
 

@@ -11,12 +11,12 @@ import numpy as np
 
 from codea1_jax.config import GRPOConfig, MeshConfig, OptimizerConfig, PackingConfig
 from codea1_jax.learn import GRPO, Learner, Trajectory
-from codea1_jax.models.config import Qwen2Config
-from codea1_jax.models.qwen2 import Qwen2
+from codea1_jax.models.architecture import Architecture
+from codea1_jax.models.decoder import Transformer
 from codea1_jax.models.sharding import init_sharded, make_mesh
 from codea1_jax.plan.compiled.collectives import received_bytes
 
-MODEL = Qwen2(Qwen2Config(64, 32, 48, 2, 8, 2, 8, rope_theta=1e4, tie_embeddings=False))
+MODEL = Transformer(Architecture(64, 32, 48, 2, 8, 2, 8, rope_theta=1e4, tie_embeddings=False))
 
 
 def main():

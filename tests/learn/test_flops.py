@@ -8,10 +8,10 @@ from codea1_jax.config import GRPOConfig, LoRAConfig, OptimizerConfig, PackingCo
 from codea1_jax.devices.chips import peak_flops
 from codea1_jax.learn import GRPO, CrossEntropy, Learner, Trajectory
 from codea1_jax.learn.flops import update_speed
-from codea1_jax.models.config import Qwen2Config
-from codea1_jax.models.qwen2 import Qwen2
+from codea1_jax.models.architecture import Architecture
+from codea1_jax.models.decoder import Transformer
 
-MODEL = Qwen2Config(
+MODEL = Architecture(
     vocab_size=50, hidden_size=8, intermediate_size=12, num_layers=3, num_heads=2, num_kv_heads=1, head_dim=4
 )
 MATRICES = 8 * 8 * 2 + 8 * 4 * 2 + 3 * 8 * 12  # queries and output; keys and values; feed-forward
@@ -29,7 +29,7 @@ FORWARD = forward(3 + 1 + 3, 6 + 4 + (4 + 5 + 6), 2 + 4)
 
 def learner(*, lora=None, supervised=False, **grpo):
     objective = CrossEntropy() if supervised else GRPO(GRPOConfig(**grpo))
-    return Learner(Qwen2(MODEL), objective, OptimizerConfig(), PackingConfig(), total_steps=1, lora=lora)
+    return Learner(Transformer(MODEL), objective, OptimizerConfig(), PackingConfig(), total_steps=1, lora=lora)
 
 
 def flops(groups, **settings):

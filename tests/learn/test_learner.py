@@ -13,14 +13,14 @@ from codea1_jax.learn.batch import Example, Trajectory
 from codea1_jax.learn.learner import Learner, accumulate, empty
 from codea1_jax.learn.optimizer import frozen
 from codea1_jax.learn.packing import pack
+from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.attention import training_attention
 from codea1_jax.models.attention.sight import Sight
-from codea1_jax.models.config import Qwen2Config
-from codea1_jax.models.qwen2 import Qwen2, init_params, output_table
+from codea1_jax.models.decoder import Transformer, init_params, output_table
 
 EOS = 1
-MODEL = Qwen2(
-    Qwen2Config(
+MODEL = Transformer(
+    Architecture(
         vocab_size=31,
         hidden_size=16,
         intermediate_size=32,

@@ -5,14 +5,14 @@ import jax
 from codea1_jax.config import GRPOConfig, OptimizerConfig, PackingConfig
 from codea1_jax.learn import GRPO, Learner, Trajectory
 from codea1_jax.learn.advantages import group_advantages
-from codea1_jax.models.config import Qwen2Config
-from codea1_jax.models.qwen2 import Qwen2, init_params
+from codea1_jax.models.architecture import Architecture
+from codea1_jax.models.decoder import Transformer, init_params
 from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
 
 VOCAB, STEPS, SAMPLES = 12, 40, 16
 ANSWERS = {question: 2 + question * 7 % 10 for question in range(2, VOCAB)}  # a permutation: no answer suits all
-MODEL = Qwen2(
-    Qwen2Config(
+MODEL = Transformer(
+    Architecture(
         vocab_size=VOCAB,
         hidden_size=16,
         intermediate_size=32,

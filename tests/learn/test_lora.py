@@ -9,17 +9,17 @@ import pytest
 
 from codea1_jax.config import GRPOConfig, LoRAConfig, OptimizerConfig, PackingConfig
 from codea1_jax.learn import GRPO, Learner, Trajectory
+from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.attention import training_attention
 from codea1_jax.models.attention.sight import Sight
-from codea1_jax.models.config import Qwen2Config
+from codea1_jax.models.decoder import Transformer, init_params
 from codea1_jax.models.lora import attach, init_adapters, merge
-from codea1_jax.models.qwen2 import Qwen2, init_params
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.models.stored import flatten
 from codea1_jax.rollout.decode_params import to_decode_params
 
 SHAPE = {"vocab_size": 31, "hidden_size": 16, "intermediate_size": 24, "num_heads": 4, "num_kv_heads": 2, "head_dim": 8}
-MODEL = Qwen2(Qwen2Config(**SHAPE, num_layers=2, rope_theta=1e4))
+MODEL = Transformer(Architecture(**SHAPE, num_layers=2, rope_theta=1e4))
 LORA = LoRAConfig(rank=3, alpha=5.0)
 SCALE = 5.0 / 3
 EOS = 1

@@ -7,13 +7,13 @@ import pytest
 
 from codea1_jax.config import OptimizerConfig, PackingConfig
 from codea1_jax.learn import CrossEntropy, Learner, weighted_example
+from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.attention import training_attention
 from codea1_jax.models.attention.sight import Sight
-from codea1_jax.models.config import Qwen2Config
-from codea1_jax.models.qwen2 import Qwen2, init_params, output_table
+from codea1_jax.models.decoder import Transformer, init_params, output_table
 
-MODEL = Qwen2(
-    Qwen2Config(
+MODEL = Transformer(
+    Architecture(
         vocab_size=17,
         hidden_size=16,
         intermediate_size=32,

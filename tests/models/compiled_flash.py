@@ -15,7 +15,7 @@ from codea1_jax.config import MeshConfig
 from codea1_jax.devices.chips import find_hardware
 from codea1_jax.models.attention import training_attention
 from codea1_jax.models.attention.sight import Sight
-from codea1_jax.models.qwen2 import REMAT_POLICIES
+from codea1_jax.models.decoder import REMAT_POLICIES
 from codea1_jax.models.sharding import batch_sharding, jit_on, make_mesh
 from codea1_jax.plan.compiled.compiler import ENVIRONMENT
 from codea1_jax.plan.compiled.worker import devices_of

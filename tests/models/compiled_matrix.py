@@ -23,8 +23,8 @@ from codea1_jax.config import MeshConfig
 from codea1_jax.devices.chips import find_hardware
 from codea1_jax.devices.layout import spec
 from codea1_jax.models.compiling import gradient_options
+from codea1_jax.models.decoder import Linear
 from codea1_jax.models.gathers import embed
-from codea1_jax.models.qwen2 import Linear
 from codea1_jax.models.sharding import jit_on, make_mesh
 from codea1_jax.plan.compiled.collectives import find_collectives
 from codea1_jax.plan.compiled.compiler import ENVIRONMENT

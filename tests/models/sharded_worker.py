@@ -21,12 +21,12 @@ from jax.experimental import multihost_utils
 from codea1_jax.config import GRPOConfig, LoRAConfig, MeshConfig, OptimizerConfig, PackingConfig
 from codea1_jax.devices.layout import by_replica
 from codea1_jax.learn import GRPO, Learner, Trajectory
+from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.attention import flash_gpu, flash_tpu, training_attention
 from codea1_jax.models.attention.flash import flash_attention, tiled
 from codea1_jax.models.attention.sight import Sight
-from codea1_jax.models.config import Qwen2Config
+from codea1_jax.models.decoder import Transformer, output_table
 from codea1_jax.models.logprobs import token_logprobs
-from codea1_jax.models.qwen2 import Qwen2, output_table
 from codea1_jax.models.sharding import (
     batch_sharding,
     batch_shards,
@@ -40,8 +40,8 @@ from codea1_jax.models.sharding import (
 from codea1_jax.models.weights import load_params, save_params
 from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
 
-CONFIG = Qwen2Config(64, 32, 48, 2, 8, 2, 8, rope_theta=1e4, tie_embeddings=False)
-MODEL = Qwen2(CONFIG, remat="full")
+CONFIG = Architecture(64, 32, 48, 2, 8, 2, 8, rope_theta=1e4, tie_embeddings=False)
+MODEL = Transformer(CONFIG, remat="full")
 BATCH, TIME = 8, 13
 KERNELS = (flash_tpu, flash_gpu)
 flash_tpu.BLOCK = 128

@@ -10,22 +10,22 @@ from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from codea1_jax.cli import main
 from codea1_jax.common.errors import UserError
-from codea1_jax.models.config import Qwen2Config
+from codea1_jax.models.architecture import Architecture
+from codea1_jax.models.decoder import Transformer, init_params
 from codea1_jax.models.policy import Policy, pretrained_policy, save_policy
-from codea1_jax.models.qwen2 import Qwen2, init_params
 from codea1_jax.models.tokenizer import load_tokenizer, micro_tokenizer
 from codea1_jax.models.weights import load_params
 from codea1_jax.training.convert import open_source
 
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:" + "0" * 64 + "\nsize 3087467144\n"
 TOKENIZER = micro_tokenizer(["return"])
-CONFIG = Qwen2Config(TOKENIZER.vocab_size, 16, 24, 2, 4, 2, 4)
+CONFIG = Architecture(TOKENIZER.vocab_size, 16, 24, 2, 4, 2, 4)
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     directory = tmp_path_factory.mktemp("model")
-    policy = Policy(Qwen2(CONFIG), TOKENIZER)
+    policy = Policy(Transformer(CONFIG), TOKENIZER)
     save_policy(directory, policy, init_params(policy.model, jax.random.key(0)), file_bytes=4_000)
     assert len(list(directory.glob("*.safetensors"))) > 1
     return directory
@@ -131,7 +131,7 @@ def test_without_tokenizer_json_the_vocabulary_and_its_merges_make_the_same_toke
     for directory in (whole, parts):
         directory.mkdir()
         tokenizer.save(directory)
-        config = Qwen2Config(tokenizer.vocab_size, 16, 24, 2, 4, 2, 4).to_hf("float32")
+        config = Architecture(tokenizer.vocab_size, 16, 24, 2, 4, 2, 4).to_hf("float32")
         (directory / "config.json").write_text(json.dumps(config))
     core = json.loads((parts / "tokenizer.json").read_text())["model"]
     (parts / "tokenizer.json").unlink()

@@ -7,17 +7,17 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.attention import training_attention
 from codea1_jax.models.attention.sight import Sight
-from codea1_jax.models.config import Qwen2Config
+from codea1_jax.models.decoder import Transformer, abstract_params, output_table
 from codea1_jax.models.flops import layers_flops, parameters, vocabulary_flops
 from codea1_jax.models.published import HUB_SHAPES, QWEN25
-from codea1_jax.models.qwen2 import Qwen2, abstract_params, output_table
 
 
 @pytest.mark.parametrize("size", QWEN25)
 def test_parameters_are_those_of_the_model(size):
-    leaves = jax.tree.leaves(abstract_params(Qwen2(QWEN25[size])))
+    leaves = jax.tree.leaves(abstract_params(Transformer(QWEN25[size])))
     assert parameters(QWEN25[size]) == sum(math.prod(leaf.shape) for leaf in leaves)
 
 
@@ -31,10 +31,10 @@ def flops_counted_by_xla(function, *arguments):
 
 
 def test_flops_are_those_that_xla_counts_forwards_and_backwards():
-    config = Qwen2Config(
+    config = Architecture(
         vocab_size=2048, hidden_size=256, intermediate_size=512, num_layers=1, num_heads=4, num_kv_heads=2, head_dim=64
     )  # XLA counts the body of a loop once: one layer, so that this is right
-    model, rows, time = Qwen2(config), 2, 128
+    model, rows, time = Transformer(config), 2, 128
     ids = jax.ShapeDtypeStruct((rows, time), jnp.int32)
 
     def loss(params, tokens):

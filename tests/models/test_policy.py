@@ -8,29 +8,31 @@ import numpy as np
 import pytest
 from transformers import AutoConfig, GenerationConfig
 
-from codea1_jax.models.config import Qwen2Config
+from codea1_jax.models.architecture import Architecture
+from codea1_jax.models.decoder import Transformer, init_params
 from codea1_jax.models.policy import Policy, pretrained_policy, save_flax_policy, save_policy
-from codea1_jax.models.qwen2 import Qwen2, init_params
 from codea1_jax.models.tokenizer import micro_tokenizer
 from codea1_jax.models.weights import load_params
 
 TOKENIZER = micro_tokenizer(["return", " + "])
-CONFIG = Qwen2Config(TOKENIZER.vocab_size, 16, 24, 2, 4, 2, 4, rope_theta=1e4, max_position_embeddings=64)
+CONFIG = Architecture(TOKENIZER.vocab_size, 16, 24, 2, 4, 2, 4, rope_theta=1e4, max_position_embeddings=64)
 
 
 def test_a_saved_policy_reads_back_whole(tmp_path):
-    policy = Policy(Qwen2(CONFIG), TOKENIZER)
+    policy = Policy(Transformer(CONFIG), TOKENIZER)
     params = init_params(policy.model, jax.random.key(0))
     save_policy(tmp_path / "new", policy, params)
     loaded = pretrained_policy(tmp_path / "new", dtype=jnp.bfloat16, remat="full")
-    assert loaded.model == Qwen2(CONFIG, dtype=jnp.dtype("bfloat16"), param_dtype=jnp.dtype("float32"), remat="full")
+    assert loaded.model == Transformer(
+        CONFIG, dtype=jnp.dtype("bfloat16"), param_dtype=jnp.dtype("float32"), remat="full"
+    )
     assert loaded.tokenizer.encode("return 1 + é") == TOKENIZER.encode("return 1 + é")
     read = load_params(tmp_path / "new", loaded.model)
     jax.tree.map(np.testing.assert_array_equal, read, params)
 
 
 def test_config_and_generation_config_name_what_ends_a_response_and_what_pads(tmp_path):
-    policy = Policy(Qwen2(CONFIG), TOKENIZER)
+    policy = Policy(Transformer(CONFIG), TOKENIZER)
     params = init_params(policy.model, jax.random.key(0))
     save_policy(tmp_path / "new", policy, params)
     ids = {"eos_token_id": 256, "pad_token_id": 256}
@@ -51,8 +53,8 @@ def test_config_and_generation_config_name_what_ends_a_response_and_what_pads(tm
     ],
 )
 def test_an_export_names_the_ids_that_its_source_left_out_and_keeps_those_it_had(tmp_path, save, declared, exported):
-    params = init_params(Qwen2(CONFIG), jax.random.key(0))
-    save_policy(tmp_path / "source", Policy(Qwen2(CONFIG), TOKENIZER), params)
+    params = init_params(Transformer(CONFIG), jax.random.key(0))
+    save_policy(tmp_path / "source", Policy(Transformer(CONFIG), TOKENIZER), params)
     generation = tmp_path / "source" / "generation_config.json"
     generation.unlink()
     if declared is not None:
@@ -64,9 +66,9 @@ def test_an_export_names_the_ids_that_its_source_left_out_and_keeps_those_it_had
 
 
 def test_a_tokenizer_with_more_ids_than_the_model_is_refused():
-    small = Qwen2Config(TOKENIZER.vocab_size - 1, 16, 24, 2, 4, 2, 4)
+    small = Architecture(TOKENIZER.vocab_size - 1, 16, 24, 2, 4, 2, 4)
     with pytest.raises(ValueError, match=r"uses 260 ids, but the model's vocab_size is 259"):
-        Policy(Qwen2(small), TOKENIZER)
+        Policy(Transformer(small), TOKENIZER)
 
 
 @pytest.mark.parametrize(
@@ -82,14 +84,14 @@ def test_a_tokenizer_with_more_ids_than_the_model_is_refused():
 )
 def test_an_architecture_that_is_not_this_one_is_refused(change, complaint):
     with pytest.raises(ValueError, match=complaint):
-        Qwen2Config.from_hf(CONFIG.to_hf("float32") | change)
+        Architecture.from_hf(CONFIG.to_hf("float32") | change)
 
 
 def test_both_spellings_of_rope_are_read():
     stated = CONFIG.to_hf("float32")
     theta = stated.pop("rope_theta")
     newer = stated | {"rope_parameters": {"rope_type": "default", "rope_theta": theta}}
-    assert Qwen2Config.from_hf(newer) == Qwen2Config.from_hf(CONFIG.to_hf("float32")) == CONFIG
+    assert Architecture.from_hf(newer) == Architecture.from_hf(CONFIG.to_hf("float32")) == CONFIG
 
 
 @pytest.mark.parametrize(
@@ -104,4 +106,4 @@ def test_both_spellings_of_rope_are_read():
     ],
 )
 def test_a_rope_that_states_the_default_is_not_scaled(none):
-    assert Qwen2Config.from_hf(CONFIG.to_hf("float32") | none) == CONFIG
+    assert Architecture.from_hf(CONFIG.to_hf("float32") | none) == CONFIG

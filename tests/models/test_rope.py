@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from codea1_jax.models.qwen2 import rope_tables, rotate, rotate_by_product
+from codea1_jax.models.rope import rope_tables, rotate, rotate_by_product
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

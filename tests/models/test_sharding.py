@@ -12,8 +12,8 @@ from workers import found_by, start_two, start_worker
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import MeshConfig
 from codea1_jax.devices.layout import MESH_AXES, TABLE, batch_shards, constrain, fitting_spec, spec
+from codea1_jax.models.decoder import Transformer
 from codea1_jax.models.published import QWEN25
-from codea1_jax.models.qwen2 import Qwen2
 from codea1_jax.models.sharding import check_divisible, make_mesh, param_shardings, serving_shardings
 
 WORKER = Path(__file__).with_name("sharded_worker.py")
@@ -124,13 +124,13 @@ def test_two_axes_on_one_mesh_axis_are_a_collision():
 
 def test_every_axis_of_every_published_model_is_in_the_table():
     for config in QWEN25.values():
-        shardings = param_shardings(Qwen2(config), abstract_mesh())
+        shardings = param_shardings(Transformer(config), abstract_mesh())
         assert all(sharding.mesh.axis_names == MESH_AXES for sharding in jax.tree.leaves(shardings))
     assert {axis for axes in TABLE.values() for axis in axes} == set(MESH_AXES)
 
 
 def test_parameters_are_split_by_the_table():
-    shardings = param_shardings(Qwen2(QWEN25["7b"]), abstract_mesh(fsdp=8, tensor=4))
+    shardings = param_shardings(Transformer(QWEN25["7b"]), abstract_mesh(fsdp=8, tensor=4))
     layers = shardings["layers"]
     assert shardings["embed_tokens"].spec == PartitionSpec("tensor", "fsdp")
     assert layers["self_attn"]["k_proj"]["kernel"].spec == PartitionSpec(None, "fsdp", "tensor")
@@ -139,14 +139,14 @@ def test_parameters_are_split_by_the_table():
 
 
 def test_key_value_heads_stay_whole_where_the_mesh_does_not_divide_them():
-    shardings = param_shardings(Qwen2(QWEN25["1.5b"]), abstract_mesh(fsdp=4, tensor=4))
+    shardings = param_shardings(Transformer(QWEN25["1.5b"]), abstract_mesh(fsdp=4, tensor=4))
     attention = shardings["layers"]["self_attn"]
     assert attention["k_proj"]["kernel"].spec == PartitionSpec(None, "fsdp", None)
     assert attention["q_proj"]["kernel"].spec == PartitionSpec(None, "fsdp", "tensor")
 
 
 def test_serving_splits_parameters_over_tensor_alone():
-    shardings = serving_shardings(Qwen2(QWEN25["7b"]), abstract_mesh(fsdp=8, tensor=4))
+    shardings = serving_shardings(Transformer(QWEN25["7b"]), abstract_mesh(fsdp=8, tensor=4))
     layers = shardings["layers"]
     assert shardings["embed_tokens"].spec == PartitionSpec("tensor", None)
     assert layers["self_attn"]["q_proj"]["kernel"].spec == PartitionSpec(None, None, "tensor")
@@ -155,7 +155,7 @@ def test_serving_splits_parameters_over_tensor_alone():
 
 def test_a_vocabulary_that_the_mesh_does_not_divide_stays_whole():
     shape = dataclasses.replace(QWEN25["0.5b"], vocab_size=257)
-    shardings = param_shardings(Qwen2(shape), abstract_mesh(fsdp=4, tensor=2))
+    shardings = param_shardings(Transformer(shape), abstract_mesh(fsdp=4, tensor=2))
     assert shardings["embed_tokens"].spec == PartitionSpec(None, "fsdp")
 
 

@@ -14,9 +14,9 @@ from huggingface_hub.errors import LocalEntryNotFoundError
 from safetensors.numpy import load_file, save_file
 
 from codea1_jax.common.errors import UserError
-from codea1_jax.models.config import Qwen2Config
+from codea1_jax.models.architecture import Architecture
+from codea1_jax.models.decoder import Transformer, abstract_params, init_params
 from codea1_jax.models.published import QWEN25
-from codea1_jax.models.qwen2 import Qwen2, abstract_params, init_params
 from codea1_jax.models.weights import (
     INDEX,
     SINGLE,
@@ -55,7 +55,7 @@ def as_bits(tensors):
 
 @pytest.mark.parametrize("size", PARAMETERS)
 def test_parameter_counts_are_the_published_ones(size):
-    leaves = jax.tree.leaves(abstract_params(Qwen2(QWEN25[size])))
+    leaves = jax.tree.leaves(abstract_params(Transformer(QWEN25[size])))
     assert sum(leaf.size for leaf in leaves) == PARAMETERS[size]
 
 
@@ -68,7 +68,7 @@ def test_tensor_names_and_shapes_are_those_of_the_published_checkpoints(size):
         expected |= {name.replace(".layers.0.", f".layers.{layer}."): tuple(shape) for layer in layers}
     ours = {
         name: place.tensor_shape(leaf.shape)
-        for place, leaf in placements(Qwen2(QWEN25[size])).items()
+        for place, leaf in placements(Transformer(QWEN25[size])).items()
         for name in place.names
     }
     assert ours == expected
@@ -79,11 +79,11 @@ def test_tensor_names_and_shapes_are_those_of_the_published_checkpoints(size):
 @pytest.mark.parametrize("name", MODELS)
 def test_round_trip_is_bit_exact(name, file_bytes, tmp_path):
     config = read_config(FIXTURES / name)
-    params = load_params(FIXTURES / name, Qwen2(config))
+    params = load_params(FIXTURES / name, Transformer(config))
     save_params(tmp_path, params, config, file_bytes)
     assert as_bits(tensors_of(tmp_path)) == as_bits(tensors_of(FIXTURES / name))
     assert read_config(tmp_path) == config
-    again = load_params(tmp_path, Qwen2(config))
+    again = load_params(tmp_path, Transformer(config))
     jax.tree.map(np.testing.assert_array_equal, again, params)
 
 
@@ -98,7 +98,7 @@ def test_bfloat16_round_trip_is_bit_exact(tmp_path):
     }
     save_file(tensors, source / SINGLE)
     config = read_config(source)
-    params = load_params(source, Qwen2(config, param_dtype=jnp.bfloat16))
+    params = load_params(source, Transformer(config, param_dtype=jnp.bfloat16))
     save_params(target, params, config)
     assert as_bits(tensors_of(target)) == as_bits(tensors)
     assert json.loads((target / "config.json").read_text())["torch_dtype"] == "bfloat16"
@@ -106,7 +106,7 @@ def test_bfloat16_round_trip_is_bit_exact(tmp_path):
 
 def test_files_and_index_agree_and_keep_to_the_size(tmp_path):
     config = read_config(FIXTURES / "gqa7_tied")
-    save_params(tmp_path, load_params(FIXTURES / "gqa7_tied", Qwen2(config)), config, 20_000)
+    save_params(tmp_path, load_params(FIXTURES / "gqa7_tied", Transformer(config)), config, 20_000)
     index = json.loads((tmp_path / INDEX).read_text())
     files = sorted(path.name for path in tmp_path.glob("*.safetensors"))
     assert files == [f"model-{i + 1:05}-of-{len(files):05}.safetensors" for i in range(len(files))]
@@ -121,7 +121,7 @@ def test_files_and_index_agree_and_keep_to_the_size(tmp_path):
 def test_whoever_may_read_the_directory_may_read_its_files(tmp_path):
     config = read_config(FIXTURES / "mha_tied")
     tmp_path.chmod(0o755)
-    save_params(tmp_path, load_params(FIXTURES / "mha_tied", Qwen2(config)), config)
+    save_params(tmp_path, load_params(FIXTURES / "mha_tied", Transformer(config)), config)
     assert (tmp_path / "model.safetensors").stat().st_mode & 0o777 == 0o644
 
 
@@ -133,7 +133,7 @@ def test_missing_unexpected_and_misshapen_tensors_are_all_named(tmp_path):
     tensors["model.norm.weight"] = np.ones(7, np.float32)
     save_file(tensors, tmp_path / SINGLE)
     with pytest.raises(WeightsError) as error:
-        load_params(tmp_path, Qwen2(read_config(tmp_path)))
+        load_params(tmp_path, Transformer(read_config(tmp_path)))
     assert "missing model.layers.1.mlp.up_proj.weight" in str(error.value)
     assert "unexpected model.layers.2.mlp.up_proj.weight" in str(error.value)
     assert "model.norm.weight has shape (7,), not (32,)" in str(error.value)
@@ -143,7 +143,7 @@ def test_an_absent_file_is_named(tmp_path):
     shutil.copytree(FIXTURES / "gqa2_untied", tmp_path, dirs_exist_ok=True)
     (tmp_path / "model-00002-of-00002.safetensors").unlink()
     with pytest.raises(WeightsError, match="model-00002-of-00002"):
-        load_params(tmp_path, Qwen2(read_config(tmp_path)))
+        load_params(tmp_path, Transformer(read_config(tmp_path)))
 
 
 def test_a_tied_checkpoint_that_repeats_its_table_is_accepted(tmp_path):
@@ -151,12 +151,12 @@ def test_a_tied_checkpoint_that_repeats_its_table_is_accepted(tmp_path):
     tensors = tensors_of(FIXTURES / "mha_tied")
     tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"]
     save_file(tensors, tmp_path / SINGLE)
-    load_params(tmp_path, Qwen2(read_config(tmp_path)))
+    load_params(tmp_path, Transformer(read_config(tmp_path)))
 
 
 def test_reading_never_holds_the_model_twice_on_the_host(tmp_path):
-    config = Qwen2Config(512, 256, 512, 8, 4, 2, 64, tie_embeddings=False)
-    model = Qwen2(config)
+    config = Architecture(512, 256, 512, 8, 4, 2, 64, tie_embeddings=False)
+    model = Transformer(config)
     save_params(tmp_path, init_params(model, jax.random.key(0)), config, 10**6)
     size = sum(leaf.size * 4 for leaf in jax.tree.leaves(abstract_params(model)))
     tracemalloc.start()

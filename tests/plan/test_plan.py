@@ -16,7 +16,7 @@ from codea1_jax import cli
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, load, preset_names
 from codea1_jax.devices.chips import CHIPS, GIB, find_hardware
-from codea1_jax.models.qwen2 import KERNEL_SCALE, Qwen2
+from codea1_jax.models.decoder import KERNEL_SCALE, Transformer
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.plan.arithmetic.lengths import Group
 from codea1_jax.plan.arithmetic.memory import least_memory, refuse_what_cannot_fit, resident, saved
@@ -322,7 +322,7 @@ def test_what_is_sampled_from_takes_the_bytes_that_its_arrays_have(preset):
     sizes = []
     for chosen in ((), INT8):
         run = make_planned_run(load(Config, preset, chosen), hardware)
-        model = Qwen2(run.model, jnp.dtype("bfloat16"))
+        model = Transformer(run.model, jnp.dtype("bfloat16"))
         arrays = jax.tree_util.tree_leaves_with_path(
             abstract_decode_params(model, one_device_mesh(), int8=bool(chosen))
         )

@@ -4,17 +4,17 @@ import jax
 import numpy as np
 import pytest
 
-from codea1_jax.models.config import Qwen2Config
-from codea1_jax.models.qwen2 import Params, Qwen2, init_params
+from codea1_jax.models.architecture import Architecture
+from codea1_jax.models.decoder import Params, Transformer, init_params
 from codea1_jax.rollout import Request
 
 VOCAB = 41
 
 
 @pytest.fixture(scope="session")
-def model() -> Qwen2:
-    return Qwen2(
-        Qwen2Config(
+def model() -> Transformer:
+    return Transformer(
+        Architecture(
             vocab_size=VOCAB,
             hidden_size=24,
             intermediate_size=40,
@@ -29,7 +29,7 @@ def model() -> Qwen2:
 
 
 @pytest.fixture(scope="session")
-def params(model: Qwen2) -> Params:
+def params(model: Transformer) -> Params:
     drawn = init_params(model, jax.random.key(3))
     return jax.tree.map(lambda x: 6 * x if x.ndim > 1 else x, drawn)
 

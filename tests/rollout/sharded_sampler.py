@@ -13,16 +13,16 @@ import jax
 import numpy as np
 
 from codea1_jax.config import MeshConfig
-from codea1_jax.models.config import Qwen2Config
-from codea1_jax.models.qwen2 import Qwen2
+from codea1_jax.models.architecture import Architecture
+from codea1_jax.models.decoder import Transformer
 from codea1_jax.models.sharding import batch_shards, init_sharded, make_mesh
 from codea1_jax.models.tokenizer import micro_tokenizer
 from codea1_jax.rollout import Capacity, Request, Sampler, Sampling, decode, paged_tpu
 from codea1_jax.rollout.jetstream.sampler import JetStreamSampler
 from codea1_jax.rollout.readers import Paged
 
-CONFIG = Qwen2Config(64, 32, 48, 1, 8, 2, 8, rope_theta=1e4, tie_embeddings=False)
-MODEL = Qwen2(CONFIG)
+CONFIG = Architecture(64, 32, 48, 1, 8, 2, 8, rope_theta=1e4, tie_embeddings=False)
+MODEL = Transformer(CONFIG)
 
 
 def requests():

@@ -11,7 +11,7 @@ from tiny_policy import tiny_policy
 
 from codea1_jax.models.attention import masked_attention, training_attention
 from codea1_jax.models.attention.sight import Sight
-from codea1_jax.models.qwen2 import output_table
+from codea1_jax.models.decoder import output_table
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.rollout import Capacity, Request, Sampler, Sampling, decode
 from codea1_jax.rollout.decode_params import to_decode_params
@@ -63,7 +63,7 @@ def logits_of(model):
     def logits(params, tokens, attend):
         positions = jnp.arange(len(tokens))[None]
         hidden = model.apply({"params": params}, tokens[None], positions, attend)[0][0]
-        return hidden @ output_table(params, model.config).T
+        return hidden @ output_table(params, model.architecture).T
 
     return lambda params, tokens, attend: np.asarray(logits(params, jnp.array(tokens), attend))
 
@@ -98,14 +98,14 @@ def attention_to_rounded(prompt_length):
 
 
 def test_equalized_parameters_compute_the_same_to_the_last_bit(model, uneven, logits_of):
-    equalized = uneven | {"layers": equalize(uneven["layers"], model.config)}
+    equalized = uneven | {"layers": equalize(uneven["layers"], model.architecture)}
     tokens = tuple(range(3, 30))
     attend = training_attention(Sight.within(jnp.ones((1, len(tokens)), jnp.int32)))
     np.testing.assert_array_equal(logits_of(equalized, tokens, attend), logits_of(uneven, tokens, attend))
 
 
 def test_equalized_channels_are_of_one_size_and_bounded_whatever_comes_in(model, uneven):
-    layers = jax.tree.map(np.asarray, equalize(uneven["layers"], model.config))
+    layers = jax.tree.map(np.asarray, equalize(uneven["layers"], model.architecture))
     norm = layers["input_layernorm"]["weight"]
     inputs = np.random.default_rng(1).standard_normal((100_000, 24))
     inputs /= np.sqrt(np.mean(inputs**2, axis=-1, keepdims=True))
@@ -127,7 +127,7 @@ def test_no_real_size_can_overflow():
 
 
 def test_logprobs_are_those_of_rounded_keys_and_values(model, uneven, requests, logits_of):
-    equalized = uneven | {"layers": equalize(uneven["layers"], model.config)}
+    equalized = uneven | {"layers": equalize(uneven["layers"], model.architecture)}
     differences = []
     some = requests[1:4]
     for request, samples in zip(some, completions_of(sampler_of(model), uneven, some), strict=True):

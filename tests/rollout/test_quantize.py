@@ -12,13 +12,12 @@ from tiny_policy import tiny_policy
 from codea1_jax.config import LoRAConfig
 from codea1_jax.models.attention import training_attention
 from codea1_jax.models.attention.sight import Sight
+from codea1_jax.models.decoder import KERNEL_SCALE, output_table
 from codea1_jax.models.lora import attach, init_adapters
-from codea1_jax.models.qwen2 import KERNEL_SCALE, output_table
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.models.stored import flatten
-from codea1_jax.models.unrolled import unstack_layers
 from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
-from codea1_jax.rollout.decode_params import to_decode_params
+from codea1_jax.rollout.decode_params import to_decode_params, unstack_layers
 from codea1_jax.rollout.jetstream.sampler import JetStreamSampler
 from codea1_jax.rollout.quantize import quantize
 
@@ -53,7 +52,7 @@ def rounded_in_place(params):
 def logits_of(model, params, tokens):
     attend = training_attention(Sight.within(jnp.ones((1, len(tokens)), jnp.int32)))
     hidden = model.apply({"params": params}, jnp.array(tokens)[None], jnp.arange(len(tokens))[None], attend)[0][0]
-    return np.asarray(hidden @ output_table(params, model.config).T)
+    return np.asarray(hidden @ output_table(params, model.architecture).T)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

@@ -9,11 +9,11 @@ from scipy.special import log_softmax
 
 from codea1_jax.models.attention import training_attention
 from codea1_jax.models.attention.sight import Sight
-from codea1_jax.models.qwen2 import output_table
+from codea1_jax.models.decoder import output_table
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.models.stored import flatten
-from codea1_jax.models.unrolled import apply_unrolled, unstack_layers
 from codea1_jax.rollout import Capacity, Request, Sampler, Sampling, decode, decode_params, paged_gpu, paged_tpu
+from codea1_jax.rollout.decode_params import unstack_layers
 from codea1_jax.rollout.readers import Paged
 
 NO_EOS = (-1,)
@@ -40,7 +40,7 @@ def tokens_of(results: Iterator) -> list:
 @pytest.fixture(scope="module")
 def training_logits(model, params):
     """Logits of one whole sequence by the training graph, without cache or batch."""
-    table = output_table(params, model.config)
+    table = output_table(params, model.architecture)
 
     @jax.jit
     def forward(sequence):
@@ -272,14 +272,14 @@ def test_layers_are_traced_once_whatever_their_number(model, params):
     @jax.jit
     def forward(params, tokens):
         attend = training_attention(Sight.within(jnp.ones_like(tokens)))
-        return apply_unrolled(model, params, tokens, jnp.arange(5)[None], attend, (None, None))[0]
+        return model.apply({"params": params}, tokens, jnp.arange(5)[None], attend, (None, None))[0]
 
     apart = {**params, "layers": unstack_layers(params["layers"])}
     tokens = jnp.array([[4, 9, 1, 17, 6]])
     traced = [
         eqn.params["jaxpr"] for eqn in forward.trace(apart, tokens).jaxpr.eqns if "layer" in str(eqn.params.get("name"))
     ]
-    assert len(traced) == model.config.num_layers and len(set(map(id, traced))) == 1
+    assert len(traced) == model.architecture.num_layers and len(set(map(id, traced))) == 1
     whole = model.apply(
         {"params": params}, tokens, jnp.arange(5)[None], training_attention(Sight.within(jnp.ones_like(tokens)))
     )[0]

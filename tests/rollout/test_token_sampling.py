@@ -80,7 +80,7 @@ def test_first_tokens_of_a_sampler_follow_the_policy(model, params):
     capacity = Capacity.for_slots(1, 500, (4,), (1,), block=1, prefill_tokens=4)
     sampler = Sampler(model, eos_ids=(-1,), pad_id=0, seed=0, capacity=capacity)
     ((_, samples),) = sampler.generate(params, [Request((5, 6, 7), (0,), 5000)], Sampling(1))
-    truth = np.zeros(model.config.vocab_size)
+    truth = np.zeros(model.architecture.vocab_size)
     for sample in samples:
         truth[sample.tokens[0]] = np.exp(sample.logprobs[0])
     assert truth.sum() == pytest.approx(1, abs=0.02)  # tokens never drawn have little probability

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codea1_jax.models.qwen2 import Qwen2
+from codea1_jax.models.decoder import Transformer
 from codea1_jax.models.weights import load_params, read_config
 from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
 
@@ -24,7 +24,7 @@ def test_there_are_two_hundred_prompts_of_mixed_length_and_completions_that_end_
 @pytest.mark.parametrize("truth", TRUTHS, ids=[truth["model"] for truth in TRUTHS])
 def test_greedy_completions_equal_those_of_transformers(truth):
     folder = FIXTURES / truth["model"]
-    model = Qwen2(read_config(folder))
+    model = Transformer(read_config(folder))
     capacity = Capacity.for_slots(7, 2, (32,), (24,), block=6, prefill_tokens=96)
     sampler = Sampler(model, eos_ids=(truth["eos"],), pad_id=0, seed=0, capacity=capacity)
     requests = [Request(tuple(sample["prompt"]), (place,), 2) for place, sample in enumerate(truth["samples"])]

@@ -13,12 +13,12 @@ from pathlib import Path
 from qwen_vocabulary import make_tokenizer, read_ranks
 
 from codea1_jax.cli import _lab
-from codea1_jax.models.config import Qwen2Config
+from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.published import QWEN25
 from codea1_jax.models.random_model import write_random_model
 from codea1_jax.reproduce.commands import Command
 
-SHAPE = Qwen2Config(
+SHAPE = Architecture(
     vocab_size=QWEN25["1.5b"].vocab_size,
     hidden_size=32,
     intermediate_size=64,

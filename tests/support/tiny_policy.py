@@ -2,16 +2,16 @@
 
 import jax
 
-from codea1_jax.models.config import Qwen2Config
+from codea1_jax.models.architecture import Architecture
+from codea1_jax.models.decoder import Params, Transformer, init_params
 from codea1_jax.models.policy import Policy
-from codea1_jax.models.qwen2 import Params, Qwen2, init_params
 from codea1_jax.models.tokenizer import micro_tokenizer
 
 
 def tiny_policy() -> tuple[Policy, Params]:
     """The policy, and parameters under which greedy choices are never ties."""
     tokenizer = micro_tokenizer(())
-    shape = Qwen2Config(
+    shape = Architecture(
         vocab_size=tokenizer.vocab_size,
         hidden_size=24,
         intermediate_size=40,
@@ -22,6 +22,6 @@ def tiny_policy() -> tuple[Policy, Params]:
         rope_theta=100.0,
         tie_embeddings=False,
     )
-    model = Qwen2(shape)
+    model = Transformer(shape)
     drawn = init_params(model, jax.random.key(3))
     return Policy(model, tokenizer), jax.tree.map(lambda x: 6 * x if x.ndim > 1 else x, drawn)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import openai
 
+from codea1_jax.models.decoder import Params
 from codea1_jax.models.policy import Policy
-from codea1_jax.models.qwen2 import Params
 from codea1_jax.rollout import Capacity
 from codea1_jax.serve.server import Address, Ports, Server
 

@@ -19,7 +19,7 @@ from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, RolloutConfig, load, preset_names
 from codea1_jax.devices.chips import check_fp8
 from codea1_jax.game.prompts import chat_prompts
-from codea1_jax.models.qwen2 import init_params
+from codea1_jax.models.decoder import init_params
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.models.tokenizer import micro_tokenizer
 from codea1_jax.rollout import Request, Sampler, Sampling

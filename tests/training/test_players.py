@@ -12,9 +12,9 @@ from codea1_jax.checkpoint.checkpoints import Checkpoints
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, dump, load
 from codea1_jax.evals.requests import next_test_request, program_requests
-from codea1_jax.models.config import Qwen2Config
+from codea1_jax.models.architecture import Architecture
+from codea1_jax.models.decoder import Transformer, init_params
 from codea1_jax.models.policy import Policy, pretrained_policy, save_policy
-from codea1_jax.models.qwen2 import Qwen2, init_params
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.models.tokenizer import load_tokenizer, micro_tokenizer
 from codea1_jax.rollout import Request, Sampling
@@ -32,7 +32,7 @@ SAMPLING = Sampling(8, 1.0)
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory):
     tokenizer = micro_tokenizer(["def ", "return "])
-    shape = Qwen2Config(
+    shape = Architecture(
         vocab_size=tokenizer.vocab_size,
         hidden_size=16,
         intermediate_size=32,
@@ -41,7 +41,7 @@ def directory(tmp_path_factory):
         num_kv_heads=1,
         head_dim=8,
     )
-    policy = Policy(Qwen2(shape, jnp.dtype("float32"), jnp.dtype("float32"), "none"), tokenizer)
+    policy = Policy(Transformer(shape, jnp.dtype("float32"), jnp.dtype("float32"), "none"), tokenizer)
     path = tmp_path_factory.mktemp("model")
     save_policy(path, policy, init_params(policy.model, jax.random.key(0)))
     return path

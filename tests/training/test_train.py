@@ -30,8 +30,8 @@ from codea1_jax.common.errors import Interrupted
 from codea1_jax.common.files import read_lines
 from codea1_jax.config import Config, load
 from codea1_jax.evals.during_training import EVAL_STREAM
+from codea1_jax.models.decoder import init_params
 from codea1_jax.models.policy import Policy, save_policy
-from codea1_jax.models.qwen2 import init_params
 from codea1_jax.run.rundir import RunDir
 from codea1_jax.run.telemetry import rollout_steps, rollouts_path
 from codea1_jax.training import policies

@@ -17,10 +17,10 @@ from codea1_jax.devices.chips import reads_fp8
 from codea1_jax.doctor.selftest.checks import Check, Row, relative_error, within
 from codea1_jax.learn import Example
 from codea1_jax.learn.packing import pack
+from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.attention import flash_gpu, flash_tpu, masked_attention
 from codea1_jax.models.attention.flash import flash_attention, kernels_for, tiled
 from codea1_jax.models.attention.sight import Sight
-from codea1_jax.models.config import Qwen2Config
 from codea1_jax.rollout import paged_gpu, paged_tpu
 from codea1_jax.rollout.cache import KeyValues
 from codea1_jax.rollout.readers import Gathered, Paged, Reader, reader_for
@@ -51,7 +51,7 @@ class Sizes:
         return f"{self.heads}/{self.kv_heads} heads of {self.head_dim}"
 
 
-def sizes_of(model: Qwen2Config, *, compiled: bool) -> Sizes:
+def sizes_of(model: Architecture, *, compiled: bool) -> Sizes:
     """As in a run where kernels are compiled; as small as shows a mistake where they are interpreted."""
     heads = model.num_heads, model.num_kv_heads, model.head_dim
     if compiled:
@@ -59,7 +59,7 @@ def sizes_of(model: Qwen2Config, *, compiled: bool) -> Sizes:
     return Sizes(2 * model.group_size, 2, model.head_dim, time=300, rows=3, tokens=200)
 
 
-def kernel_checks(models: Sequence[Qwen2Config], device: Any) -> Iterator[Check]:
+def kernel_checks(models: Sequence[Architecture], device: Any) -> Iterator[Check]:
     """Of the kernels for such devices; on a CPU of all, interpreted."""
     platform = device.platform
     compiled = platform != "cpu"

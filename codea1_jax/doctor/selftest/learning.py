@@ -24,8 +24,8 @@ from codea1_jax.learn import Learner, Trajectory, frozen
 from codea1_jax.learn.learning import Learning
 from codea1_jax.learn.objectives import as_example
 from codea1_jax.learn.packing import pack
-from codea1_jax.models.config import Qwen2Config
-from codea1_jax.models.qwen2 import Params, Qwen2
+from codea1_jax.models.architecture import Architecture
+from codea1_jax.models.decoder import Params, Transformer
 from codea1_jax.models.sharding import batch_sharding, batch_shards, init_sharded, make_mesh, put
 from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
 from codea1_jax.run.rundir import CHECKPOINTS_FOLDER, RunDir
@@ -53,7 +53,7 @@ _TINY_RUN = (
 )
 
 
-def learning_checks(config: Config, shape: Qwen2Config) -> Iterator[Check]:
+def learning_checks(config: Config, shape: Architecture) -> Iterator[Check]:
     """For a configuration whose model has this shape."""
     shallow = replace(shape, num_layers=min(LAYERS, shape.num_layers))
     for name, run in (("gradient twice", _twice), ("sampler and learner", _sampler_and_learner)):
@@ -61,16 +61,16 @@ def learning_checks(config: Config, shape: Qwen2Config) -> Iterator[Check]:
     yield Check("save and resume", partial(_resumed, "save and resume"))
 
 
-def _random_policy(config: Config, shape: Qwen2Config, mesh: Mesh) -> tuple[Qwen2, Params, Learner]:
+def _random_policy(config: Config, shape: Architecture, mesh: Mesh) -> tuple[Transformer, Params, Learner]:
     """A model, random weights of it, and the learner of the Code LLM."""
     model = config.model
-    made = Qwen2(shape, jnp.dtype(model.compute_dtype), jnp.dtype("float32"), model.remat, model.attention)
+    made = Transformer(shape, jnp.dtype(model.compute_dtype), jnp.dtype("float32"), model.remat, model.attention)
     plain = config.model_copy(update={"lora": None})  # adapters begin as zeros
     learner = Learning.of(plain, METHODS["a1"]).learners(made, RUN_STEPS, mesh)["code"]
     return made, init_sharded(made, jax.random.key(0), mesh), learner
 
 
-def _twice(name: str, config: Config, shape: Qwen2Config) -> Iterator[Row]:
+def _twice(name: str, config: Config, shape: Architecture) -> Iterator[Row]:
     """One update of the same policy on the same trajectories, twice: not a bit may differ."""
     mesh = make_mesh(config.mesh)
     model, params, learner = _random_policy(config, shape, mesh)
@@ -93,7 +93,7 @@ def _random_groups(vocabulary: int) -> list[list[Trajectory]]:
     return [[Trajectory(prompt, tokens(RESPONSE), (-1.0) ** turn) for turn in range(SAMPLES)] for prompt in prompts]
 
 
-def _sampler_and_learner(name: str, config: Config, shape: Qwen2Config) -> Iterator[Row]:
+def _sampler_and_learner(name: str, config: Config, shape: Architecture) -> Iterator[Row]:
     """Log-probabilities of what the sampler drew, as it gave them and as the learner computes them."""
     mesh = make_mesh(config.mesh)
     model, params, learner = _random_policy(config, shape, mesh)

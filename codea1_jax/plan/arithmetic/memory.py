@@ -11,7 +11,7 @@ from codea1_jax.common.errors import UserError
 from codea1_jax.config import METHODS, Config
 from codea1_jax.devices.chips import GIB, Hardware
 from codea1_jax.learn.learning import Learning
-from codea1_jax.models.config import Qwen2Config
+from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.flops import adapter_parameters, parameters
 from codea1_jax.plan.arithmetic.workload import (
     PlannedRun,
@@ -37,7 +37,7 @@ class Kept:
     shared: int
 
 
-def kept(config: Config, model: Qwen2Config) -> Kept:
+def kept(config: Config, model: Architecture) -> Kept:
     """What stays on a device throughout, by arithmetic."""
     method, lora = METHODS[config.method.name], config.lora
     frozen = parameters(model) * jnp.dtype(config.model.compute_dtype).itemsize
@@ -53,7 +53,7 @@ def kept(config: Config, model: Qwen2Config) -> Kept:
     )
 
 
-def saved(config: Config, model: Qwen2Config) -> int:
+def saved(config: Config, model: Architecture) -> int:
     """Bytes of a checkpoint, except for the mistake book. LoRA's base is found again where it came from."""
     all_ = kept(config, model)
     return all_.policies + all_.moments + all_.references + (all_.shared if config.lora is None else 0)

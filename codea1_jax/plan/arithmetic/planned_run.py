@@ -10,7 +10,7 @@ from huggingface_hub.errors import HfHubHTTPError
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, ModelConfig
 from codea1_jax.devices.chips import Hardware
-from codea1_jax.models.config import Qwen2Config
+from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.published import HUB_SHAPES
 from codea1_jax.models.tokenizer import micro_tokenizer
 from codea1_jax.models.weights import read_config
@@ -29,11 +29,11 @@ def planned_run_on(config: Config, platform: str, devices: int) -> PlannedRun:
     return PlannedRun(config, model_shape(config.model), platform, replica * fsdp, fsdp * tensor, tensor)
 
 
-def model_shape(config: ModelConfig) -> Qwen2Config:
+def model_shape(config: ModelConfig) -> Architecture:
     """The model's shape: stated, a local directory's, a published one, or the Hub's. Raises UserError."""
     if config.architecture is not None:
         vocabulary = micro_tokenizer(micro.WORDS).vocab_size
-        return Qwen2Config(vocab_size=vocabulary, **config.architecture.model_dump())
+        return Architecture(vocab_size=vocabulary, **config.architecture.model_dump())
     assert config.pretrained is not None  # the configuration has exactly one source
     if Path(config.pretrained).expanduser().is_dir():
         return read_config(Path(config.pretrained).expanduser())

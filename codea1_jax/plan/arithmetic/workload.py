@@ -14,7 +14,7 @@ from typing import Any
 from codea1_jax.config import METHODS, Config, PackingConfig, Role
 from codea1_jax.learn.batch import Example, PackedBatch
 from codea1_jax.learn.packing import SHAPE_STEPS, pack
-from codea1_jax.models.config import Qwen2Config
+from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.flops import (
     Number,
     adapter_parameters,
@@ -69,7 +69,7 @@ class PlannedRun:
     """
 
     config: Config
-    model: Qwen2Config
+    model: Architecture
     platform: str
     batch_shards: int
     shards: int

@@ -23,8 +23,8 @@ from codea1_jax.learn import Learner, PolicyState
 from codea1_jax.learn.batch import PackedBatch
 from codea1_jax.learn.learning import Learning
 from codea1_jax.models.attention.sight import Sight
+from codea1_jax.models.decoder import Params, Transformer
 from codea1_jax.models.lora import with_adapters
-from codea1_jax.models.qwen2 import Params, Qwen2
 from codea1_jax.models.sharding import abstract_sharded, batch_sharding, with_shardings
 from codea1_jax.models.stored import flatten
 from codea1_jax.plan.arithmetic.attention import computed_pairs, kernels_of
@@ -139,7 +139,7 @@ def make_programs(
     """
     config = run.config
     dtype = jnp.dtype(config.model.compute_dtype)
-    model = Qwen2(run.model, dtype, jnp.dtype("float32"), config.model.remat, config.model.attention)
+    model = Transformer(run.model, dtype, jnp.dtype("float32"), config.model.remat, config.model.attention)
     params = abstract_sharded(model, mesh)
     learning = Learning.of(config, METHODS[config.method.name])
     learners = learning.learners(model, 1, mesh)
@@ -166,7 +166,7 @@ def make_programs(
 def _sampling(
     run: PlannedRun,
     load: SamplingLoad,
-    model: Qwen2,
+    model: Transformer,
     params: Params,
     mesh: Mesh,
     always: int,

@@ -22,7 +22,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Int
 from jetstream.engine import engine_api, tokenizer_pb2
 
-from codea1_jax.models.qwen2 import Params, Qwen2
+from codea1_jax.models.decoder import Params, Transformer
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.models.tokenizer import Tokenizer
 from codea1_jax.models.weights import load_params
@@ -78,7 +78,7 @@ class JetStreamEngine(engine_api.Engine):
         somebody else decides what the state's rows hold.
     """
 
-    def __init__(self, model: Qwen2, tokenizer: Tokenizer, capacity: Capacity, mesh: Mesh | None = None) -> None:
+    def __init__(self, model: Transformer, tokenizer: Tokenizer, capacity: Capacity, mesh: Mesh | None = None) -> None:
         self._model = model
         self._tokenizer = tokenizer
         self._capacity = capacity

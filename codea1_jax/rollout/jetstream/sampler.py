@@ -11,7 +11,7 @@ from typing import Any
 from jax.sharding import Mesh
 
 from codea1_jax.models.ahead import shapes_of
-from codea1_jax.models.qwen2 import Params, Qwen2
+from codea1_jax.models.decoder import Params, Transformer
 from codea1_jax.models.tokenizer import Tokenizer
 from codea1_jax.rollout.cache import Cache
 from codea1_jax.rollout.capacity import Capacity
@@ -28,7 +28,7 @@ class JetStreamSampler(Sampler):
     """
 
     def __init__(
-        self, model: Qwen2, tokenizer: Tokenizer, *, capacity: Capacity, mesh: Mesh | None = None, **settings: Any
+        self, model: Transformer, tokenizer: Tokenizer, *, capacity: Capacity, mesh: Mesh | None = None, **settings: Any
     ) -> None:
         settings |= {"eos_ids": tokenizer.eos_ids, "pad_id": tokenizer.pad_id}
         super().__init__(model, capacity=capacity, mesh=mesh, **settings)

@@ -1,5 +1,9 @@
-"""The Qwen2 decoder in Flax (architecture: arXiv 2412.15115): RMSNorm, RoPE, grouped-query attention with
-biased QKV projections, SwiGLU. Layers are stacked on a leading axis and scanned.
+"""The decoder in Flax, as an `Architecture` states it: RMSNorm, RoPE, grouped-query attention, SwiGLU.
+
+Learner and samplers run the same forward pass over layers in one of two forms. Stacked on a leading axis they are
+scanned, which compiles fast: learning wants that. But a step of decoding reads every parameter once, and XLA's backends
+copy a layer, or what belongs to it, out of the stack every time: a fifth of a step's time on a CPU, more on GPUs. So
+samplers unstack the layers once (`rollout.decode_params`), and a tuple of layers runs one after another.
 
 Parameter names follow Hugging Face's. Every parameter carries logical axis names, from which its sharding is
 derived.
@@ -7,25 +11,28 @@ derived.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, cast
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Int
 
-from codea1_jax.devices.layout import constrain, platform
+from codea1_jax.devices.layout import constrain
+from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.attention import Attend, training_attention
 from codea1_jax.models.attention.sight import MIXED, Sight
-from codea1_jax.models.config import Qwen2Config
 from codea1_jax.models.gathers import embed
+from codea1_jax.models.rope import apply_rope, rope_tables
 
 Params = Any  # a nested dict of arrays
 
 LORA_A, LORA_B = "lora_a", "lora_b"  # next to a kernel, where it has adapters (`lora`)
+KERNEL = "kernel"
 KERNEL_SCALE = "kernel_scale"  # next to a kernel of eight bits (`rollout.quantize`)
+TRANSPOSED_KERNEL = "transposed_kernel"  # in place of a kernel (`rollout.decode_params`)
 
 _KEEP_MIXED = jax.checkpoint_policies.save_only_these_names(MIXED)
 _KEEP_PRODUCTS = jax.checkpoint_policies.dots_with_no_batch_dims_saveable
@@ -37,61 +44,8 @@ REMAT_POLICIES = {
 }
 
 
-def rope_tables(
-    positions: Int[Array, "batch time"], head_dim: int, theta: float
-) -> tuple[Float[Array, "batch time half"], Float[Array, "batch time half"]]:
-    """Cosines and sines of the rotary embedding (arXiv 2104.09864), in float32."""
-    frequencies = theta ** (-jnp.arange(0, head_dim, 2, dtype=jnp.float32) / head_dim)
-    angles = positions[..., None].astype(jnp.float32) * frequencies[None, None]
-    return jnp.cos(angles), jnp.sin(angles)
-
-
-def apply_rope(
-    x: Float[Array, "batch time heads head_dim"],
-    cos: Float[Array, "batch time half"],
-    sin: Float[Array, "batch time half"],
-) -> Float[Array, "batch time heads head_dim"]:
-    """Rotates the pairs (i, i + head_dim/2), as Qwen2 does."""
-    whole_sequences = x.shape[1] > 1  # of one token each, as in decoding, the halves are cheaper
-    return rotate_by_product(x, cos, sin) if platform() == "tpu" and whole_sequences else rotate(x, cos, sin)
-
-
-def rotate(x: Array, cos: Array, sin: Array) -> Array:
-    """`apply_rope`, by halves."""
-    first, second = jnp.split(x.astype(jnp.float32), 2, axis=-1)
-    cos, sin = cos[:, :, None], sin[:, :, None]
-    turned = jnp.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
-    return turned.astype(x.dtype)
-
-
-@jax.custom_vjp
-def rotate_by_product(x: Array, cos: Array, sin: Array) -> Array:
-    """`apply_rope`, whose halves a matrix of ones and minus ones exchanges: the same numbers.
-
-    XLA for TPU would cut vectors of 128 in two, and copy them before and after; the matrix unit has time for this.
-    """
-    half = x.shape[-1] // 2
-    exchange = np.roll(np.eye(2 * half), half, axis=1) * np.where(np.arange(2 * half) < half, -1.0, 1.0)
-    # Every sum has one summand, so it is exact in any precision that holds the factors.
-    exchanged = jnp.einsum("bthd,de->bthe", x, jnp.asarray(exchange, x.dtype), precision=jax.lax.Precision.HIGHEST)
-    cos, sin = (jnp.concatenate([table, table], axis=-1)[:, :, None] for table in (cos, sin))
-    return (x.astype(jnp.float32) * cos + exchanged.astype(jnp.float32) * sin).astype(x.dtype)
-
-
-def _rotate_forward(x: Array, cos: Array, sin: Array) -> tuple[Array, tuple[Array, Array]]:
-    return rotate_by_product(x, cos, sin), (cos, sin)
-
-
-def _rotate_backward(tables: tuple[Array, Array], gradient: Array) -> tuple[Array, None, None]:
-    cos, sin = tables
-    return rotate_by_product(gradient, cos, -sin), None, None  # back again
-
-
-rotate_by_product.defvjp(_rotate_forward, _rotate_backward)
-
-
 def parameter(
-    module: RMSNorm | Linear | Qwen2,
+    module: RMSNorm | Linear | Transformer,
     name: str,
     init: nn.initializers.Initializer,
     axes: tuple[str, ...],
@@ -143,7 +97,8 @@ matmul.defvjp(_matmul_forward, _matmul_backward)
 class Linear(nn.Module):
     """x @ kernel (+ bias), with logical axis names on the parameters.
 
-    Adapters, and the scales of a kernel of eight bits, are applied where there are any (`lora`, `rollout.quantize`).
+    Adapters, and the scales of a kernel of eight bits, are applied where there are any (`lora`, `rollout.quantize`). A
+    kernel may be transposed: the compiler makes that part of the product.
     """
 
     features: int
@@ -155,7 +110,10 @@ class Linear(nn.Module):
     @nn.compact
     def __call__(self, x: Float[Array, "batch time width"]) -> Float[Array, "batch time features"]:
         shape = (x.shape[-1], self.features)
-        kernel = parameter(self, "kernel", nn.initializers.normal(0.02), self.axes, shape)
+        if self.has_variable("params", TRANSPOSED_KERNEL):
+            kernel = jnp.transpose(self.get_variable("params", TRANSPOSED_KERNEL))
+        else:
+            kernel = parameter(self, KERNEL, nn.initializers.normal(0.02), self.axes, shape)
         # Gathered whole from `fsdp` before the product: XLA for TPU would otherwise exchange pieces inside of it.
         whole = constrain(kernel.astype(self.dtype), *("width" if axis == "embed" else axis for axis in self.axes))
         y = matmul(x, whole)
@@ -173,13 +131,13 @@ class Linear(nn.Module):
 class Attention(nn.Module):
     """Grouped-query self-attention; the mixing itself is the caller's `attend`."""
 
-    config: Qwen2Config
+    architecture: Architecture
     dtype: jnp.dtype
     param_dtype: jnp.dtype
 
     @nn.compact
     def __call__(self, x: Array, rope: tuple[Array, Array], attend: Attend, kept: Any) -> tuple[Array, Any]:
-        c = self.config
+        c = self.architecture
         batch, time, _ = x.shape
 
         def project(name: str, heads: int, axis: str) -> Array:
@@ -205,13 +163,13 @@ def gated(
 class MLP(nn.Module):
     """SwiGLU feed-forward (arXiv 2002.05202)."""
 
-    config: Qwen2Config
+    architecture: Architecture
     dtype: jnp.dtype
     param_dtype: jnp.dtype
 
     @nn.compact
     def __call__(self, x: Array) -> Array:
-        width, inner = self.config.hidden_size, self.config.intermediate_size
+        width, inner = self.architecture.hidden_size, self.architecture.intermediate_size
 
         def linear(features: int, axes: tuple[str, str], name: str) -> Linear:
             return Linear(features, axes, self.dtype, self.param_dtype, name=name)
@@ -225,13 +183,13 @@ class MLP(nn.Module):
 class Block(nn.Module):
     """One pre-norm decoder layer."""
 
-    config: Qwen2Config
+    architecture: Architecture
     dtype: jnp.dtype
     param_dtype: jnp.dtype
 
     @nn.compact
     def __call__(self, x: Array, kept: Any, rope: tuple[Array, Array], attend: Attend) -> tuple[Array, Any]:
-        c = self.config
+        c = self.architecture
 
         def norm(name: str) -> RMSNorm:
             return RMSNorm(c.rms_norm_eps, self.param_dtype, name=name)
@@ -243,14 +201,14 @@ class Block(nn.Module):
         return constrain(x, "batch", "time", "width"), kept
 
 
-class Qwen2(nn.Module):
+class Transformer(nn.Module):
     """Tokens to final hidden states.
 
     remat: names what the backward pass recomputes (`REMAT_POLICIES`).
     attention: the kernel of attention over whole sequences (`attention.KERNELS`).
     """
 
-    config: Qwen2Config
+    architecture: Architecture
     dtype: Any = jnp.float32
     param_dtype: Any = jnp.float32
     remat: str = "none"
@@ -264,17 +222,24 @@ class Qwen2(nn.Module):
         attend: Attend,
         kept: Any = None,
     ) -> tuple[Float[Array, "batch time width"], Any]:
-        """Hidden states after the final norm, and what `attend` kept, stacked over layers.
+        """Hidden states after the final norm, and what `attend` kept of every layer.
 
-        `kept` is a pytree whose leaves have a leading layer axis, or None.
+        `kept` is like the layers' parameters: a pytree whose leaves have a leading layer axis, or None; of a tuple of
+        layers, a tuple with an entry for each.
         """
-        c = self.config
+        c = self.architecture
         init, axes, shape = nn.initializers.normal(0.02), ("vocab", "embed"), (c.vocab_size, c.hidden_size)
         table = parameter(self, "embed_tokens", init, axes, shape)
         if not c.tie_embeddings:  # declared here, used by `output_table`
             parameter(self, "lm_head", init, axes, shape)
         x = embed(table, tokens, self.dtype)
         rope = rope_tables(positions, c.head_dim, c.rope_theta)
+        layers = self.get_variable("params", "layers")
+        run = self._one_by_one if isinstance(layers, tuple) else self._scanned
+        x, kept = run(x, kept, rope, attend)
+        return RMSNorm(c.rms_norm_eps, self.param_dtype, name="norm")(x), kept
+
+    def _scanned(self, x: Array, kept: Any, rope: tuple[Array, Array], attend: Attend) -> tuple[Array, Any]:
         policy = REMAT_POLICIES[self.remat]
         block = Block if policy is None else nn.remat(Block, policy=policy, prevent_cse=False)
         layers = nn.scan(
@@ -283,34 +248,51 @@ class Qwen2(nn.Module):
             split_rngs={"params": True},
             in_axes=(0, nn.broadcast, nn.broadcast),  # pyright: ignore[reportArgumentType]  takes tuples too
             out_axes=0,
-            length=c.num_layers,
+            length=self.architecture.num_layers,
             metadata_params={nn.PARTITION_NAME: "layers"},
         )
-        x, kept = layers(c, self.dtype, self.param_dtype, name="layers")(x, kept, rope, attend)
-        return RMSNorm(c.rms_norm_eps, self.param_dtype, name="norm")(x), kept
+        return layers(self.architecture, self.dtype, self.param_dtype, name="layers")(x, kept, rope, attend)
+
+    def _one_by_one(
+        self, x: Array, kept: Sequence[Any], rope: tuple[Array, Array], attend: Attend
+    ) -> tuple[Array, tuple[Any, ...]]:
+        block = Block(self.architecture, self.dtype, self.param_dtype, parent=None)
+        now = []
+        for layer, before in zip(self.get_variable("params", "layers"), kept, strict=True):
+            x, keeps = _apply_layer(block, layer, x, before, rope, attend)
+            now.append(keeps)
+        return x, tuple(now)
 
 
-def output_table(params: Params, config: Qwen2Config) -> Float[Array, "vocab width"]:
+@partial(jax.jit, static_argnames="block")
+def _apply_layer(
+    block: Block, layer: Params, x: Array, before: Any, rope: tuple[Array, Array], attend: Attend
+) -> tuple[Array, Any]:
+    """One layer. Jitted, so that Python traces it once for all layers, which are alike; XLA compiles it in place."""
+    return block.apply({"params": layer}, x, before, rope, attend)  # pyright: ignore[reportReturnType]  as called
+
+
+def output_table(params: Params, architecture: Architecture) -> Float[Array, "vocab width"]:
     """The matrix whose product with a hidden state gives the logits."""
-    return params["embed_tokens"] if config.tie_embeddings else params["lm_head"]
+    return params["embed_tokens"] if architecture.tie_embeddings else params["lm_head"]
 
 
 @partial(jax.jit, static_argnums=0)
-def init_params(model: Qwen2, key: jax.Array) -> Params:
+def init_params(model: Transformer, key: jax.Array) -> Params:
     """Random parameters, as a plain nested dict of arrays."""
     return nn.unbox(_init(model, key))
 
 
-def abstract_params(model: Qwen2) -> Params:
+def abstract_params(model: Transformer) -> Params:
     """The parameters' shapes and dtypes, without their values."""
     return nn.unbox(logical_params(model))
 
 
-def logical_params(model: Qwen2) -> Params:
+def logical_params(model: Transformer) -> Params:
     """The parameters' shapes and dtypes in boxes (`nn.LogicallyPartitioned`) that name their axes."""
     return jax.eval_shape(lambda key: _init(model, key), jax.random.key(0))
 
 
-def _init(model: Qwen2, key: jax.Array) -> Params:
+def _init(model: Transformer, key: jax.Array) -> Params:
     zeros = jnp.zeros((1, 1), jnp.int32)
     return model.init(key, zeros, zeros, training_attention(Sight.within(zeros)))["params"]

@@ -8,7 +8,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Qwen2Config:
+class Architecture:
     """Architecture of a Qwen2 / Qwen2.5 decoder, in the terms of its Hugging Face `config.json`."""
 
     vocab_size: int
@@ -35,7 +35,7 @@ class Qwen2Config:
         return self.num_heads // self.num_kv_heads
 
     @classmethod
-    def from_hf(cls, config: Mapping[str, Any]) -> Qwen2Config:
+    def from_hf(cls, config: Mapping[str, Any]) -> Architecture:
         """Reads a Hugging Face `config.json` of type qwen2 (transformers 4 and 5 spell RoPE differently)."""
         if config.get("model_type") != "qwen2":
             raise ValueError(f"model_type is {config.get('model_type')!r}; only 'qwen2' is supported")

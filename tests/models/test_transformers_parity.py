@@ -15,8 +15,8 @@ from flax import traverse_util
 
 from codea1_jax.models.attention import training_attention
 from codea1_jax.models.attention.sight import Sight
+from codea1_jax.models.decoder import REMAT_POLICIES, Transformer, output_table
 from codea1_jax.models.logprobs import token_logprobs
-from codea1_jax.models.qwen2 import REMAT_POLICIES, Qwen2, output_table
 from codea1_jax.models.weights import load_params, placement, read_config
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "qwen2"
@@ -26,7 +26,7 @@ KINDS = ("plain", "left", "right", "packed")
 
 @cache
 def load(name):
-    model = Qwen2(read_config(FIXTURES / name))
+    model = Transformer(read_config(FIXTURES / name))
     return model, load_params(FIXTURES / name, model)
 
 
@@ -51,7 +51,7 @@ def run(model, params, case, chunk=8, temperature=1.0):
     """Hidden states, logits, and the logprob of each next token with the entropy there."""
     attend = training_attention(Sight.within(case["segment_ids"]))
     hidden, _ = model.apply({"params": params}, case["tokens"], case["positions"], attend)
-    table = output_table(params, model.config)
+    table = output_table(params, model.architecture)
     targets = case["tokens"][:, 1:]
     scores = token_logprobs(hidden[:, :-1], table, targets, chunk=chunk, temperature=temperature)
     return hidden, hidden @ table.T.astype(hidden.dtype), *scores
@@ -107,7 +107,7 @@ def test_gradients_equal_transformers(name):
     model, params = load(name)
     case = load_case(name, "packed")
     for path, ours in traverse_util.flatten_dict(gradient(model, params, inputs(case))).items():
-        place = placement(path, model.config.num_layers)
+        place = placement(path, model.architecture.num_layers)
         for layer, tensor in enumerate(place.names):
             one = ours[layer] if place.stacked else ours
             found = one.T if place.transposed else one
