@@ -10,8 +10,9 @@ from codea1_jax.config.section import Section
 
 
 class ArchitectureConfig(Section):
-    """Shape of a Qwen2 model trained from scratch; the vocabulary is the tokenizer's."""
+    """Architecture of a model trained from scratch; the vocabulary is the tokenizer's."""
 
+    family: str = Field(default="qwen2", description="whose decoder: qwen2, qwen3, llama or smollm3")
     hidden_size: int = Field(default=96, ge=8, description="width of the residual stream")
     intermediate_size: int = Field(default=256, ge=8, description="width of the feed-forward layer")
     num_layers: int = Field(default=4, ge=1, description="decoder layers")
@@ -24,7 +25,7 @@ class ArchitectureConfig(Section):
 class ModelConfig(Section):
     """Where both policies start from: a pretrained directory or Hub id, or an architecture trained here."""
 
-    pretrained: str | None = Field(default=None, description="local directory or Hub id of a Qwen2 model")
+    pretrained: str | None = Field(default=None, description="local directory or Hub id of a model")
     architecture: ArchitectureConfig | None = Field(default=None, description="shape of a model trained from scratch")
     compute_dtype: Literal["float32", "bfloat16"] = Field(default="bfloat16", description="type of activations")
     remat: Literal["none", "full", "dots"] = Field(
@@ -35,6 +36,12 @@ class ModelConfig(Section):
         default="auto",
         description="kernel of training and prefill; flash, on TPU, and on CUDA in bfloat16 for heads of at most 128, "
         "else xla; auto: flash where it can be",
+    )
+
+    enable_thinking: bool | None = Field(
+        default=None,
+        description="whether the model thinks before it answers, if its chat template asks (Qwen3, SmolLM3); none: as "
+        "the template does by default",
     )
 
     @model_validator(mode="after")

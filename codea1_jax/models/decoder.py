@@ -18,14 +18,14 @@ from typing import Any, cast
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from codea1_jax.devices.layout import constrain
 from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.attention import Attend, training_attention
 from codea1_jax.models.attention.sight import MIXED, Sight
 from codea1_jax.models.gathers import embed
-from codea1_jax.models.rope import apply_rope, rope_tables
+from codea1_jax.models.rope import apply_rope, rope_tables, tables_if
 
 Params = Any  # a nested dict of arrays
 
@@ -63,11 +63,11 @@ class RMSNorm(nn.Module):
     param_dtype: jnp.dtype
 
     @nn.compact
-    def __call__(self, x: Float[Array, "batch time width"]) -> Float[Array, "batch time width"]:
+    def __call__(self, x: Float[Array, "batch time *heads width"]) -> Float[Array, "batch time *heads width"]:
         weight = parameter(self, "weight", nn.initializers.ones_init(), ("norm",), x.shape[-1:])
         wide = x.astype(jnp.float32)
         scale = jax.lax.rsqrt(jnp.mean(wide * wide, axis=-1, keepdims=True) + self.epsilon)
-        return (wide * scale).astype(x.dtype) * weight.astype(x.dtype)[None, None]
+        return (wide * scale).astype(x.dtype) * jnp.expand_dims(weight.astype(x.dtype), range(x.ndim - 1))
 
 
 @jax.custom_vjp
@@ -141,11 +141,17 @@ class Attention(nn.Module):
         batch, time, _ = x.shape
 
         def project(name: str, heads: int, axis: str) -> Array:
-            linear = Linear(heads * c.head_dim, ("embed", axis), self.dtype, self.param_dtype, use_bias=True, name=name)
-            return constrain(linear(x).reshape(batch, time, heads, c.head_dim), "batch", "time", axis, "head_dim")
+            axes, types = ("embed", axis), (self.dtype, self.param_dtype)
+            projected = Linear(heads * c.head_dim, axes, *types, use_bias=c.qkv_bias, name=name)(x)
+            return constrain(projected.reshape(batch, time, heads, c.head_dim), "batch", "time", axis, "head_dim")
 
-        q = apply_rope(project("q_proj", c.num_heads, "heads"), *rope)
-        k = apply_rope(project("k_proj", c.num_kv_heads, "kv_heads"), *rope)
+        def embed_position(x: Array, norm: str) -> Array:
+            if c.qk_norm:
+                x = RMSNorm(c.rms_norm_eps, self.param_dtype, name=norm)(x)
+            return apply_rope(x, *rope)
+
+        q = embed_position(project("q_proj", c.num_heads, "heads"), "q_norm")
+        k = embed_position(project("k_proj", c.num_kv_heads, "kv_heads"), "k_norm")
         v = project("v_proj", c.num_kv_heads, "kv_heads")
         mixed, kept = attend(q, k, v, kept)
         out = Linear(c.hidden_size, ("heads", "embed"), self.dtype, self.param_dtype, name="o_proj")
@@ -188,14 +194,16 @@ class Block(nn.Module):
     param_dtype: jnp.dtype
 
     @nn.compact
-    def __call__(self, x: Array, kept: Any, rope: tuple[Array, Array], attend: Attend) -> tuple[Array, Any]:
+    def __call__(
+        self, x: Array, kept: Any, rotates: Bool[Array, ""] | None, rope: tuple[Array, Array], attend: Attend
+    ) -> tuple[Array, Any]:
         c = self.architecture
 
         def norm(name: str) -> RMSNorm:
             return RMSNorm(c.rms_norm_eps, self.param_dtype, name=name)
 
         attention = Attention(c, self.dtype, self.param_dtype, name="self_attn")
-        mixed, kept = attention(norm("input_layernorm")(x), rope, attend, kept)
+        mixed, kept = attention(norm("input_layernorm")(x), tables_if(rotates, rope), attend, kept)
         x = constrain(x + mixed, "batch", "time", "width")
         x = x + MLP(c, self.dtype, self.param_dtype, name="mlp")(norm("post_attention_layernorm")(x))
         return constrain(x, "batch", "time", "width"), kept
@@ -233,7 +241,7 @@ class Transformer(nn.Module):
         if not c.tie_embeddings:  # declared here, used by `output_table`
             parameter(self, "lm_head", init, axes, shape)
         x = embed(table, tokens, self.dtype)
-        rope = rope_tables(positions, c.head_dim, c.rope_theta)
+        rope = rope_tables(positions, c.head_dim, c.rope_theta, c.rope_scaling)
         layers = self.get_variable("params", "layers")
         run = self._one_by_one if isinstance(layers, tuple) else self._scanned
         x, kept = run(x, kept, rope, attend)
@@ -246,30 +254,41 @@ class Transformer(nn.Module):
             block,
             variable_axes={"params": 0},
             split_rngs={"params": True},
-            in_axes=(0, nn.broadcast, nn.broadcast),  # pyright: ignore[reportArgumentType]  takes tuples too
+            in_axes=(0, 0, nn.broadcast, nn.broadcast),  # pyright: ignore[reportArgumentType]  takes tuples too
             out_axes=0,
             length=self.architecture.num_layers,
             metadata_params={nn.PARTITION_NAME: "layers"},
-        )
-        return layers(self.architecture, self.dtype, self.param_dtype, name="layers")(x, kept, rope, attend)
+        )(self.architecture, self.dtype, self.param_dtype, name="layers")
+        return layers(x, kept, _rotating_layers(self.architecture), rope, attend)
 
     def _one_by_one(
         self, x: Array, kept: Sequence[Any], rope: tuple[Array, Array], attend: Attend
     ) -> tuple[Array, tuple[Any, ...]]:
+        layers: Sequence[Params] = self.get_variable("params", "layers")
+        rotating = _rotating_layers(self.architecture)
         block = Block(self.architecture, self.dtype, self.param_dtype, parent=None)
         now = []
-        for layer, before in zip(self.get_variable("params", "layers"), kept, strict=True):
-            x, keeps = _apply_layer(block, layer, x, before, rope, attend)
+        for index, (layer, before) in enumerate(zip(layers, kept, strict=True)):
+            rotates = None if rotating is None else rotating[index]
+            x, keeps = _apply_layer(block, layer, x, before, rotates, rope, attend)
             now.append(keeps)
         return x, tuple(now)
 
 
+def _rotating_layers(architecture: Architecture) -> Bool[Array, " layers"] | None:
+    """Which layers have RoPE; None: all do."""
+    if not architecture.layers_without_rope:
+        return None
+    return jnp.ones(architecture.num_layers, bool).at[jnp.array(architecture.layers_without_rope)].set(False)
+
+
 @partial(jax.jit, static_argnames="block")
 def _apply_layer(
-    block: Block, layer: Params, x: Array, before: Any, rope: tuple[Array, Array], attend: Attend
+    block: Block, layer: Params, x: Array, before: Any, rotates: Any, rope: tuple[Array, Array], attend: Attend
 ) -> tuple[Array, Any]:
     """One layer. Jitted, so that Python traces it once for all layers, which are alike; XLA compiles it in place."""
-    return block.apply({"params": layer}, x, before, rope, attend)  # pyright: ignore[reportReturnType]  as called
+    inputs = x, before, rotates, rope, attend
+    return block.apply({"params": layer}, *inputs)  # pyright: ignore[reportReturnType]  as called
 
 
 def output_table(params: Params, architecture: Architecture) -> Float[Array, "vocab width"]:

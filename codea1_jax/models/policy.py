@@ -40,10 +40,11 @@ def pretrained_policy(
     param_dtype: DTypeLike = jnp.float32,
     remat: str = "none",
     attention: str = "auto",
+    enable_thinking: bool | None = None,
 ) -> Policy:
     """The policy of a Hugging Face model directory, without its weights."""
     model = Transformer(read_config(directory), jnp.dtype(dtype), jnp.dtype(param_dtype), remat, attention)
-    return Policy(model, load_tokenizer(directory))
+    return Policy(model, load_tokenizer(directory, enable_thinking))
 
 
 def save_policy(directory: Path, policy: Policy, params: Params, file_bytes: int = FILE_BYTES) -> None:

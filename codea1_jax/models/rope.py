@@ -2,21 +2,108 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from codea1_jax.devices.layout import platform
 
+Frequencies = Float[np.ndarray, " half"]
+
+
+@dataclass(frozen=True)
+class LinearScaling:
+    """Positions are divided by a factor (arXiv 2306.15595)."""
+
+    factor: float
+
+    def slowed(self, frequencies: Frequencies, theta: float) -> Frequencies:
+        """What each frequency of the embedding becomes."""
+        del theta  # every frequency alike
+        return frequencies / self.factor
+
+
+@dataclass(frozen=True)
+class Llama3Scaling:
+    """Low frequencies are divided by a factor, high ones kept, those between interpolated (arXiv 2407.21783)."""
+
+    factor: float
+    low_freq_factor: float
+    high_freq_factor: float
+    original_max_position_embeddings: int
+
+    def slowed(self, frequencies: Frequencies, theta: float) -> Frequencies:
+        """What each frequency of the embedding becomes."""
+        del theta  # the frequencies say all
+        turns = self.original_max_position_embeddings * frequencies / (2 * math.pi)  # within the original context
+        kept = np.clip((turns - self.low_freq_factor) / (self.high_freq_factor - self.low_freq_factor), 0, 1)
+        return frequencies * (kept + (1 - kept) / self.factor)
+
+
+@dataclass(frozen=True)
+class YarnScaling:
+    """Frequencies are divided by a factor, except the higher ones, and attention is sharpened (arXiv 2309.00071).
+
+    attention_factor: what cosines and sines are multiplied with; None: 0.1 ln(factor) + 1, the paper's.
+    """
+
+    factor: float
+    original_max_position_embeddings: int
+    attention_factor: float | None = None
+    beta_fast: float = 32.0
+    beta_slow: float = 1.0
+    truncate: bool = True
+
+    @property
+    def sharpening(self) -> float:
+        """What cosines and sines are multiplied with."""
+        return 0.1 * math.log(self.factor) + 1 if self.attention_factor is None else self.attention_factor
+
+    def slowed(self, frequencies: Frequencies, theta: float) -> Frequencies:
+        """What each frequency of the embedding becomes."""
+        half = len(frequencies)
+
+        def index_of(turns: float) -> float:
+            """Of the frequency that turns this often within the original context."""
+            return half * math.log(self.original_max_position_embeddings / (turns * 2 * math.pi)) / math.log(theta)
+
+        low, high = index_of(self.beta_fast), index_of(self.beta_slow)
+        if self.truncate:
+            low, high = math.floor(low), math.ceil(high)
+        low, high = max(low, 0), min(high, 2 * half - 1)
+        slowed = np.clip((np.arange(half) - low) / max(high - low, 0.001), 0, 1)
+        return frequencies * (1 - slowed + slowed / self.factor)
+
+
+RopeScaling = LinearScaling | Llama3Scaling | YarnScaling
+SCALINGS: dict[str, type[RopeScaling]] = {"linear": LinearScaling, "llama3": Llama3Scaling, "yarn": YarnScaling}
+
 
 def rope_tables(
-    positions: Int[Array, "batch time"], head_dim: int, theta: float
+    positions: Int[Array, "batch time"], head_dim: int, theta: float, scaling: RopeScaling | None = None
 ) -> tuple[Float[Array, "batch time half"], Float[Array, "batch time half"]]:
     """Cosines and sines of the rotary embedding, in float32."""
     frequencies = theta ** (-jnp.arange(0, head_dim, 2, dtype=jnp.float32) / head_dim)
+    if scaling is not None:
+        exact = theta ** (-np.arange(0, head_dim, 2) / head_dim)
+        frequencies = jnp.asarray(scaling.slowed(exact, theta), jnp.float32)
     angles = positions[..., None].astype(jnp.float32) * frequencies[None, None]
-    return jnp.cos(angles), jnp.sin(angles)
+    cos, sin = jnp.cos(angles), jnp.sin(angles)
+    if isinstance(scaling, YarnScaling):
+        return scaling.sharpening * cos, scaling.sharpening * sin
+    return cos, sin
+
+
+def tables_if(rotates: Bool[Array, ""] | None, tables: tuple[Array, Array]) -> tuple[Array, Array]:
+    """The tables, or such as change nothing for a layer that does not rotate. None: it does."""
+    if rotates is None:
+        return tables
+    cos, sin = tables
+    return jnp.where(rotates, cos, 1), jnp.where(rotates, sin, 0)
 
 
 def apply_rope(

@@ -41,16 +41,16 @@ def one_device_mesh() -> Mesh:
     return make_mesh(MeshConfig(), jax.devices()[:1])
 
 
-def check_divisible(config: Architecture, mesh: Mesh | AbstractMesh) -> None:
+def check_divisible(architecture: Architecture, mesh: Mesh | AbstractMesh) -> None:
     """Raises UserError naming the mesh setting that does not divide the model.
 
     Key/value heads and the vocabulary need not be divisible: where they are not, every device of the tensor axis
     holds them all.
     """
     demands = [
-        ("tensor", "num_heads", config.num_heads),
-        ("tensor", "intermediate_size", config.intermediate_size),
-        ("fsdp", "hidden_size", config.hidden_size),
+        ("tensor", "num_heads", architecture.num_heads),
+        ("tensor", "intermediate_size", architecture.intermediate_size),
+        ("fsdp", "hidden_size", architecture.hidden_size),
     ]
     for axis, name, size in demands:
         count = mesh.shape[axis]
@@ -73,14 +73,14 @@ def serving_shardings(model: Transformer, mesh: Mesh | AbstractMesh) -> Params:
 
 
 def logical_shardings(
-    boxes: Params, config: Architecture, mesh: Mesh | AbstractMesh, whole: frozenset[str] = frozenset()
+    boxes: Params, architecture: Architecture, mesh: Mesh | AbstractMesh, whole: frozenset[str] = frozenset()
 ) -> Params:
     """Where arrays in boxes that name their axes lie; no device splits the axes in `whole`.
 
     Raises UserError as `check_divisible` does.
     """
-    check_divisible(config, mesh)
-    sizes = {"kv_heads": config.num_kv_heads, "vocab": config.vocab_size}
+    check_divisible(architecture, mesh)
+    sizes = {"kv_heads": architecture.num_kv_heads, "vocab": architecture.vocab_size}
     whole |= {axis for axis, size in sizes.items() if size % mesh.shape["tensor"]}
 
     def sharding(box: nn.LogicallyPartitioned) -> NamedSharding:

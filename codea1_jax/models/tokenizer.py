@@ -49,13 +49,15 @@ Message = Mapping[str, str]  # {"role": "system" | "user" | "assistant", "conten
 class Tokenizer:
     """A fast tokenizer with the ids that end a response and the id that fills padding.
 
-    `source` is the Hugging Face directory it was read from, None if it was made here.
+    source: the Hugging Face directory it was read from; None if it was made here.
+    enable_thinking: what a chat template that asks is told; None: nothing, so that it decides.
     """
 
     hf: PreTrainedTokenizerFast
     eos_ids: tuple[int, ...]
     pad_id: int
     source: Path | None = None
+    enable_thinking: bool | None = None
 
     @property
     def vocab_size(self) -> int:
@@ -75,7 +77,10 @@ class Tokenizer:
     def encode_chat(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """The tokens of a conversation under the chat template, ready for the assistant's reply."""
         safe = [{**message, "content": self._disarmed(message["content"])} for message in messages]
-        tokens = self.hf.apply_chat_template(safe, tokenize=True, return_dict=False, add_generation_prompt=True)
+        options = {} if self.enable_thinking is None else {"enable_thinking": self.enable_thinking}
+        tokens = self.hf.apply_chat_template(
+            safe, tokenize=True, return_dict=False, add_generation_prompt=True, **options
+        )
         return tuple(cast("list[int]", tokens))
 
     def decode(self, tokens: Iterable[int]) -> str:
@@ -109,11 +114,12 @@ class Tokenizer:
         return re.sub(pattern, lambda match: f"{match[0][0]} {match[0][1:]}", content) if special else content
 
 
-def load_tokenizer(directory: Path) -> Tokenizer:
+def load_tokenizer(directory: Path, enable_thinking: bool | None = None) -> Tokenizer:
     """Reads a tokenizer from a local Hugging Face model directory.
 
     The ids that end a response come from `generation_config.json` (an instruct model has several), else from
-    the tokenizer itself. Raises UserError, naming the file, if one cannot be read or none names such an id.
+    the tokenizer itself. Raises UserError, naming the file, if one cannot be read or none names such an id; and if
+    `enable_thinking` is given, but the chat template does not ask for it.
     """
     hf: Any = _read_tokenizer(directory)  # whose ids may be of any type to a type checker
     generation = directory / "generation_config.json"
@@ -123,7 +129,9 @@ def load_tokenizer(directory: Path) -> Tokenizer:
     if not ends:
         raise UserError(f"{generation}: no eos_token_id there nor in tokenizer_config.json; name what ends a response")
     pad_id = hf.pad_token_id if hf.pad_token_id is not None else ends[-1]
-    return Tokenizer(hf, ends, pad_id, directory)
+    if enable_thinking is not None and "enable_thinking" not in str(hf.chat_template):
+        raise UserError(f"{directory}: its chat template does not ask for enable_thinking; leave that out")
+    return Tokenizer(hf, ends, pad_id, directory, enable_thinking)
 
 
 def _read_tokenizer(directory: Path) -> PreTrainedTokenizerFast:

@@ -26,6 +26,7 @@ from safetensors.numpy import save_file
 from codea1_jax.common.errors import UserError
 from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.decoder import Params, Transformer, abstract_params
+from codea1_jax.models.families import read_architecture, write_architecture
 from codea1_jax.models.model_files import checked, read_json
 from codea1_jax.models.sharding import one_device_mesh, param_shardings
 from codea1_jax.models.stored import PARAMS, dtype_of_stored, flatten, read_stored
@@ -65,7 +66,7 @@ def read_config(directory: Path) -> Architecture:
         raise UserError(f"{directory}: no config.json, so it is not a model directory")
     document = read_json(path)
     try:
-        return Architecture.from_hf(document)
+        return read_architecture(document)
     except KeyError as error:
         raise UserError(f"{path}: no {error}") from error
     except (ValueError, TypeError) as error:
@@ -73,10 +74,10 @@ def read_config(directory: Path) -> Architecture:
 
 
 def write_config(
-    directory: Path, config: Architecture, dtype: str, special_ids: Mapping[str, Any] | None = None
+    directory: Path, architecture: Architecture, dtype: str, special_ids: Mapping[str, Any] | None = None
 ) -> None:
     """Writes the `config.json` of a model whose parameters are of `dtype`; `special_ids` are its tokenizer's."""
-    document = config.to_hf(dtype) | dict(special_ids or {})
+    document = write_architecture(architecture, dtype) | dict(special_ids or {})
     (directory / "config.json").write_text(json.dumps(document, indent=2) + "\n")
 
 
@@ -173,7 +174,7 @@ def stored_dtype(directory: Path) -> str:
 def save_params(
     directory: Path,
     params: Params,
-    config: Architecture,
+    architecture: Architecture,
     file_bytes: int = FILE_BYTES,
     special_ids: Mapping[str, Any] | None = None,
 ) -> None:
@@ -182,7 +183,7 @@ def save_params(
     Every process of a multi-host run must call this; the first writes.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    tensors = _tensors_in_order(params, config)
+    tensors = _tensors_in_order(params, architecture)
     files = _group_by_size({name: nbytes for name, (_, nbytes) in tensors.items()}, file_bytes)
     writes = jax.process_index() == 0
     weight_map = {}
@@ -201,7 +202,7 @@ def save_params(
         index = {"metadata": {"total_size": total}, "weight_map": weight_map}
         (directory / INDEX).write_text(json.dumps(index, indent=2) + "\n")
     dtype = jax.tree.leaves(params)[0].dtype.name
-    write_config(directory, config, dtype, special_ids)
+    write_config(directory, architecture, dtype, special_ids)
 
 
 def _save_file(tensors: Mapping[str, np.ndarray], path: Path) -> None:
@@ -228,11 +229,11 @@ def _check_tensors(
     directory: Path,
     found: Mapping[str, tuple[int, ...]],
     wanted: Mapping[Placement, jax.ShapeDtypeStruct],
-    config: Architecture,
+    architecture: Architecture,
 ) -> None:
     expected = {name: place.tensor_shape(leaf.shape) for place, leaf in wanted.items() for name in place.names}
     # Some tools write the tied table twice; transformers ignores the second one too.
-    ignored = {"lm_head.weight"} if config.tie_embeddings else set()
+    ignored = {"lm_head.weight"} if architecture.tie_embeddings else set()
     complaints = [f"missing {name}" for name in expected if name not in found]
     complaints += [f"unexpected {name}" for name in found if name not in expected and name not in ignored]
     complaints += [
@@ -268,9 +269,9 @@ def _read_piece(
     return piece if place.stacked else piece[0]
 
 
-def _tensors_in_order(params: Params, config: Architecture) -> dict[str, tuple[Callable[[], np.ndarray], int]]:
+def _tensors_in_order(params: Params, architecture: Architecture) -> dict[str, tuple[Callable[[], np.ndarray], int]]:
     """Hugging Face name -> (how to fetch it to the host, its bytes), the layers in order."""
-    flat = {placement(path, config.num_layers): leaf for path, leaf in flatten(params).items()}
+    flat = {placement(path, architecture.num_layers): leaf for path, leaf in flatten(params).items()}
     tensors = {}
     for place, leaf in flat.items():
         for layer, name in enumerate(place.names):

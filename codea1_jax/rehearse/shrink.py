@@ -32,11 +32,13 @@ LONGEST = {
 def shrunk_shape(shape: Architecture, mesh: tuple[int, int, int]) -> Architecture:
     """A shape of the same heads and vocabulary that the mesh (replica, fsdp, tensor) divides if it divides this one."""
     _, fsdp, tensor = mesh
+    layers = min(LAYERS, shape.num_layers)
     return replace(
         shape,
         hidden_size=math.lcm(WIDTH, fsdp),
         intermediate_size=math.lcm(INNER, tensor),
-        num_layers=min(LAYERS, shape.num_layers),
+        num_layers=layers,
+        layers_without_rope=tuple(layer for layer in shape.layers_without_rope if layer < layers),
         head_dim=HEAD,
     )
 

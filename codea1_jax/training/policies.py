@@ -20,8 +20,8 @@ from codea1_jax.config import Config, LoRAConfig, ModelConfig, WarmStartConfig
 from codea1_jax.game.prompts import Prompts, chat_prompts, plain_prompts
 from codea1_jax.hosts.gather import any_host, is_writer
 from codea1_jax.learn import frozen
-from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.decoder import Params, Transformer
+from codea1_jax.models.families import from_scratch
 from codea1_jax.models.policy import Policy, pretrained_policy, save_policy
 from codea1_jax.models.sharding import init_sharded, param_shardings
 from codea1_jax.models.tokenizer import micro_tokenizer
@@ -37,14 +37,17 @@ def make_policy(config: ModelConfig) -> Policy:
     dtype = jnp.dtype(config.compute_dtype)
     if config.pretrained is not None:
         directory = resolve(config.pretrained)
-        return pretrained_policy(directory, dtype=dtype, remat=config.remat, attention=config.attention)
+        return pretrained_policy(
+            directory,
+            dtype=dtype,
+            remat=config.remat,
+            attention=config.attention,
+            enable_thinking=config.enable_thinking,
+        )
     assert config.architecture is not None  # the configuration has exactly one source
     tokenizer = micro_tokenizer(micro.WORDS)
     tokenizer.hf.chat_template = None  # its prompts are plain, so an exported model must not offer a chat
-    try:
-        shape = Architecture(vocab_size=tokenizer.vocab_size, **config.architecture.model_dump())
-    except ValueError as error:
-        raise UserError(f"model.architecture: {error}") from error
+    shape = from_scratch(config.architecture, tokenizer.vocab_size)
     return Policy(Transformer(shape, dtype, jnp.dtype("float32"), config.remat, config.attention), tokenizer)
 
 

@@ -114,7 +114,7 @@ def padded_logprobs(params, tokens):
     hidden, _ = MODEL.apply(
         {"params": params}, tokens, positions, training_attention(Sight.within(jnp.zeros_like(tokens)))
     )
-    logprobs = jax.nn.log_softmax(hidden @ output_table(params, MODEL.config).T)
+    logprobs = jax.nn.log_softmax(hidden @ output_table(params, MODEL.architecture).T)
     return jnp.take_along_axis(logprobs[:, :-1], tokens[:, 1:, None], axis=-1)[..., 0]
 
 

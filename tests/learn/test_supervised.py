@@ -43,7 +43,7 @@ def padded_logprobs(params, rows):
     """One sequence per row, padded on the right, with the softmax written out."""
     positions = jnp.broadcast_to(jnp.arange(rows.shape[1]), rows.shape)
     hidden, _ = MODEL.apply({"params": params}, rows, positions, training_attention(Sight.within(rows * 0)))
-    logprobs = jax.nn.log_softmax(hidden @ output_table(params, MODEL.config).T)
+    logprobs = jax.nn.log_softmax(hidden @ output_table(params, MODEL.architecture).T)
     return jnp.take_along_axis(logprobs[:, :-1], rows[:, 1:, None], axis=-1)[..., 0]
 
 

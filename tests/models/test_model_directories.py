@@ -14,7 +14,7 @@ from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.decoder import Transformer, init_params
 from codea1_jax.models.policy import Policy, pretrained_policy, save_policy
 from codea1_jax.models.tokenizer import load_tokenizer, micro_tokenizer
-from codea1_jax.models.weights import load_params
+from codea1_jax.models.weights import load_params, write_config
 from codea1_jax.training.convert import open_source
 
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:" + "0" * 64 + "\nsize 3087467144\n"
@@ -131,8 +131,8 @@ def test_without_tokenizer_json_the_vocabulary_and_its_merges_make_the_same_toke
     for directory in (whole, parts):
         directory.mkdir()
         tokenizer.save(directory)
-        config = Architecture(tokenizer.vocab_size, 16, 24, 2, 4, 2, 4).to_hf("float32")
-        (directory / "config.json").write_text(json.dumps(config))
+        architecture = Architecture(tokenizer.vocab_size, 16, 24, 2, 4, 2, 4)
+        write_config(directory, architecture, "float32")
     core = json.loads((parts / "tokenizer.json").read_text())["model"]
     (parts / "tokenizer.json").unlink()
     (parts / "vocab.json").write_text(json.dumps(core["vocab"]))

@@ -1,7 +1,4 @@
-"""The Flax model computes what transformers' Qwen2ForCausalLM does.
-
-The fixtures were made by `git show 7f7e96e:scripts/make_qwen2_fixtures.py`.
-"""
+"""The Flax model computes what transformers' models of every family do (see scripts/make_family_fixtures.py)."""
 
 from functools import cache, partial
 from pathlib import Path
@@ -19,8 +16,8 @@ from codea1_jax.models.decoder import REMAT_POLICIES, Transformer, output_table
 from codea1_jax.models.logprobs import token_logprobs
 from codea1_jax.models.weights import load_params, placement, read_config
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "qwen2"
-MODELS = ("mha_tied", "gqa2_untied", "gqa7_tied", "gqa7_untied")
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "families"
+MODELS = sorted(path.parent.name for path in FIXTURES.glob("*/config.json"))
 KINDS = ("plain", "left", "right", "packed")
 
 
@@ -71,7 +68,8 @@ def gradient(model, params, case):
 @pytest.mark.parametrize("name", MODELS)
 def test_logits_and_chunked_logprobs_equal_transformers(name):
     model, params = load(name)
-    for kind in KINDS:
+    scaled = model.architecture.rope_scaling is not None
+    for kind in (*KINDS, "far") if scaled else KINDS:  # far: beyond the context that was scaled
         case = load_case(name, kind)
         _, logits, logprobs, _ = run(model, params, inputs(case))
         real = case["segment_ids"] > 0
@@ -112,6 +110,28 @@ def test_gradients_equal_transformers(name):
             one = ours[layer] if place.stacked else ours
             found = one.T if place.transposed else one
             np.testing.assert_allclose(found, case[f"grad/{tensor}"], atol=1e-5, err_msg=tensor)
+
+
+@pytest.mark.parametrize("name", ["gqa7_untied", "qwen3", "llama3", "llama_linear", "qwen2_yarn", "smollm3"])
+def test_responses_that_share_a_prompt_in_a_row_score_as_alone(name):
+    model, params = load(name)
+    prompt, *responses = np.split(np.random.default_rng(0).integers(1, 97, 15), [6, 11])
+    starts = (0, 6, 6)
+    lengths = [len(part) for part in (prompt, *responses)]
+    row = {
+        "tokens": np.concatenate([prompt, *responses]),
+        "positions": np.concatenate([start + np.arange(n) for start, n in zip(starts, lengths, strict=True)]),
+        "segment_ids": np.repeat([1, 2, 3], lengths),
+    }
+    parents = jnp.asarray(np.repeat([1, 1, 1], lengths))[None]
+    row = {key: jnp.asarray(value)[None] for key, value in row.items()}
+    attend = training_attention(Sight(row["segment_ids"], parents))
+    shared, _ = jax.jit(model.apply)({"params": params}, row["tokens"], row["positions"], attend)
+    for number, response in enumerate(responses, start=2):
+        tokens = jnp.asarray(np.concatenate([prompt, response]))[None]
+        alone = {"tokens": tokens, "positions": jnp.arange(tokens.size)[None], "segment_ids": jnp.ones_like(tokens)}
+        expected = run(model, params, alone)[0][0, 6:]
+        np.testing.assert_allclose(shared[0, np.asarray(row["segment_ids"][0]) == number], expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("remat", sorted(set(REMAT_POLICIES) - {"none"}))

@@ -29,8 +29,8 @@ from codea1_jax.models.weights import (
     stored_dtype,
 )
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "qwen2"
-MODELS = ("mha_tied", "gqa2_untied", "gqa7_tied", "gqa7_untied")
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "families"
+MODELS = sorted(path.parent.name for path in FIXTURES.glob("*/config.json"))
 # Published counts: the totals of the Hub's safetensors metadata.
 PARAMETERS = {
     "0.5b": 494_032_768,
@@ -199,8 +199,8 @@ def test_a_download_that_fails_is_one_line(monkeypatch):
 def test_what_is_no_model_directory_is_refused(tmp_path):
     with pytest.raises(UserError, match=r"no config\.json"):
         read_config(tmp_path)
-    (tmp_path / "config.json").write_text('{"model_type": "llama"}')
-    with pytest.raises(UserError, match="only 'qwen2' is supported"):
+    (tmp_path / "config.json").write_text('{"model_type": "gpt2"}')
+    with pytest.raises(UserError, match=r"config\.json: model_type is 'gpt2', which is not supported"):
         read_config(tmp_path)
 
 

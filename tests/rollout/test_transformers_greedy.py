@@ -1,4 +1,4 @@
-"""Greedy completions equal those of transformers' `generate` (`git show 7f7e96e:scripts/make_qwen2_fixtures.py`)."""
+"""Greedy completions equal those of transformers' `generate` (see scripts/make_family_fixtures.py)."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from codea1_jax.models.decoder import Transformer
 from codea1_jax.models.weights import load_params, read_config
 from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "qwen2"
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "families"
 TRUTHS = json.loads((FIXTURES / "greedy.json").read_text())
 
 

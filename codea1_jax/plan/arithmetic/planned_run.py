@@ -11,6 +11,7 @@ from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, ModelConfig
 from codea1_jax.devices.chips import Hardware
 from codea1_jax.models.architecture import Architecture
+from codea1_jax.models.families import from_scratch
 from codea1_jax.models.published import HUB_SHAPES
 from codea1_jax.models.tokenizer import micro_tokenizer
 from codea1_jax.models.weights import read_config
@@ -32,8 +33,7 @@ def planned_run_on(config: Config, platform: str, devices: int) -> PlannedRun:
 def model_shape(config: ModelConfig) -> Architecture:
     """The model's shape: stated, a local directory's, a published one, or the Hub's. Raises UserError."""
     if config.architecture is not None:
-        vocabulary = micro_tokenizer(micro.WORDS).vocab_size
-        return Architecture(vocab_size=vocabulary, **config.architecture.model_dump())
+        return from_scratch(config.architecture, micro_tokenizer(micro.WORDS).vocab_size)
     assert config.pretrained is not None  # the configuration has exactly one source
     if Path(config.pretrained).expanduser().is_dir():
         return read_config(Path(config.pretrained).expanduser())
