@@ -77,7 +77,7 @@ class Tokenizer:
     def encode_chat(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """The tokens of a conversation under the chat template, ready for the assistant's reply."""
         safe = [{**message, "content": self._disarmed(message["content"])} for message in messages]
-        options = {} if self.enable_thinking is None else {"enable_thinking": self.enable_thinking}
+        options: Any = {} if self.enable_thinking is None else {"enable_thinking": self.enable_thinking}
         tokens = self.hf.apply_chat_template(
             safe, tokenize=True, return_dict=False, add_generation_prompt=True, **options
         )
