@@ -1,4 +1,4 @@
-"""The Flax model computes what transformers' models of every family do (see scripts/make_family_fixtures.py)."""
+"""The Flax model computes what transformers' models of every family do (see tests/support/make_family_fixtures.py)."""
 
 from functools import cache, partial
 from pathlib import Path

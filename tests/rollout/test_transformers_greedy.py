@@ -1,4 +1,4 @@
-"""Greedy completions equal those of transformers' `generate` (see scripts/make_family_fixtures.py)."""
+"""Greedy completions equal those of transformers' `generate` (see tests/support/make_family_fixtures.py)."""
 
 import json
 from pathlib import Path

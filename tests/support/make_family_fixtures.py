@@ -3,7 +3,7 @@
 The tests read these files, so that they need no torch. Run it where torch is:
 
     uv venv /tmp/torch && uv pip install -p /tmp/torch torch==2.13.0 transformers==5.23.0
-    /tmp/torch/bin/python scripts/make_family_fixtures.py tests/fixtures/families
+    /tmp/torch/bin/python tests/support/make_family_fixtures.py tests/fixtures/families
 
 Per model: a Hugging Face directory (config.json and safetensors, as `save_pretrained` writes them) and
 cases.npz. Every case holds tokens, positions, segment_ids (0 is padding), logits, and the log-probability of
