@@ -25,7 +25,8 @@ REFUSALS = (UserError, SandboxError, OSError, FloatingPointError, LaunchError, B
 ARGPARSE = "argparse.ArgumentTypeError"
 # Modules whose ValueErrors are printed behind the name of the option or key that was wrong.
 VALUE_ERRORS = {
-    *("codea1_jax/models/config.py", "codea1_jax/models/policy.py", "codea1_jax/models/tokenizer.py"),
+    *("codea1_jax/models/architecture.py", "codea1_jax/models/families.py"),
+    *("codea1_jax/models/policy.py", "codea1_jax/models/tokenizer.py"),
     *("data_pipeline/hub.py", "data_pipeline/prepare.py", "data_pipeline/rows.py", "data_pipeline/reading.py"),
     *("data_pipeline/sources.py", "data_pipeline/storage.py", "data_pipeline/tfds_files.py"),
     "codea1_jax/rollout/capacity.py",
