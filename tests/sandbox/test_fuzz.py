@@ -120,20 +120,23 @@ SCALARS = st.none() | st.booleans() | st.integers(-9, 2100) | st.integers() | st
 ABOUT = (
     SCALARS | st.sampled_from(["<f8", "|b1", "<U2", "|O", "<M8[ns]", "int", "x y", "P"]) | st.lists(st.integers(0, 4))
 )
-HEADS = st.builds(
-    lambda kind, parts, about: [kind, parts, *about],
-    st.sampled_from(sorted(_MAKERS)),
-    st.integers(0, 5) | st.lists(SCALARS, max_size=8),
-    st.lists(ABOUT, max_size=2),
+PACKED = st.recursive(
+    SCALARS | st.just({}),
+    lambda packed: st.builds(
+        lambda kind, parts, about: [kind, parts, *about],
+        st.sampled_from(sorted(_MAKERS)),
+        st.integers(0, 5) | st.lists(packed, max_size=8),
+        st.lists(ABOUT, max_size=2),
+    ),
+    max_leaves=12,
 )
-TOKENS = st.lists(HEADS | SCALARS | st.builds(lambda run: {"": run}, st.lists(SCALARS, max_size=5)), max_size=12)
 
 
-@given(TOKENS)
+@given(PACKED)
 @settings(deadline=None, max_examples=500)
-def test_any_message_between_the_processes_is_a_value_or_malformed(tokens):
+def test_any_message_between_the_processes_is_a_value_or_malformed(packed):
     try:
-        value = unpack(tokens)
+        value = unpack(packed)
     except Malformed:
         return
     try:

@@ -163,17 +163,17 @@ def f(x):
 import os
 def f(x):
     for fd in range(3, 64):
-        for data in (b'[["list",["value",2]]]', b'[["list",["0","p"]]]', b'[' * 10**5, b'[["list",["value",2,2]]]'):
-            try: os.write(fd, len(data).to_bytes(4, 'big') + data)
+        for data in (b'["list",["value",2]]', b'["list",["0","p"]]', b'[' * 10**5, b'["list",["value",2,2]]'):
+            try: os.write(fd, len(data).to_bytes(8, 'big') + data)
             except OSError: pass
     return 7
 """,
     "writes an endless message": """
 import os
 def f(x):
-    for data in [b'[["list",9999999999]]'] + [b'[{"":[%s]}]' % b','.join([b'1'] * 9999)] * 10**6:
+    for data in [(1 << 62).to_bytes(8, 'big') + b'["list",['] + [b'1,' * 9999] * 10**6:
         for fd in range(3, 64):
-            try: os.write(fd, len(data).to_bytes(4, 'big') + data)
+            try: os.write(fd, data)
             except OSError: pass
 """,
     "a Counter that equals anything": """
@@ -204,8 +204,8 @@ import os
 def f(x):
     for fd in range(3, 64):
         for word in ('stop', 'out of memory', 'end'):
-            data = b'[["list",3],"%s","p",["list",[]]]' % word.encode()
-            try: os.write(fd, len(data).to_bytes(4, 'big') + data)
+            data = b'["list",["%s","p",["list",[]]]]' % word.encode()
+            try: os.write(fd, len(data).to_bytes(8, 'big') + data)
             except OSError: pass
     return 7
 """,
