@@ -37,7 +37,7 @@ from codea1_jax.rollout.decode import DecodedBlock
 from codea1_jax.rollout.schedule import Schedule
 from codea1_jax.run.telemetry import rollout_lines, write_rollouts
 from data_pipeline import Problem
-from sandbox import CheckJob, CheckResult, Execution, Job, Judge, Limits, Outcome, SandboxError, Status, encode
+from sandbox import Execution, Job, Judge, Limits, Outcome, Status, encode
 
 PRESET, SHARDS = "1.5b/a1_v5e", 16
 MEAN_RESPONSE, MEAN_QUESTION = 1024, 400  # tokens
@@ -68,20 +68,17 @@ class InstantJudge(Judge):
 
     limits = Limits()
 
-    def submit(self, job: Job) -> Future[Execution]:
-        """A future that is done."""
+    def submit(self, job: Any) -> Future[Any]:
+        """A future that is done. A round asks for no checks."""
+        assert isinstance(job, Job)
         bug = not job.is_reference and len(job.program) % 3 == 0
         outcomes = tuple(
             Outcome(Status.RETURNED, encode(hash(call) % 2 + bug), inputs=call if job.is_reference else "")
             for call in job.calls
         )
-        future: Future[Execution] = Future()
+        future: Future[Any] = Future()
         future.set_result(Execution(Outcome(Status.RETURNED, encode(None)), outcomes, 0.0))
         return future
-
-    def submit_check(self, job: CheckJob) -> Future[CheckResult]:
-        """Raises SandboxError: a round asks for none."""
-        raise SandboxError("no checks are made here")
 
     def close(self) -> None:
         """Nothing is open."""

@@ -1,14 +1,13 @@
 """How fast the judge is, next to the two obvious ways to run an untrusted program: `make bench-sandbox`.
 
 Every program is new, has 23 lines and is called 64 times. All ways run such programs on the same number of processes
-at a time, in turns, so that a busy machine slows all of them. Takes about half a minute on 2 idle cores.
-Writes a plot of how the speed grows, prints where, and ends with one line of JSON.
+at a time, in turns, so that a busy machine slows all of them. Takes about half a minute on 2 idle cores. Prints how
+the speed grows with workers and tests, and ends with one line of JSON.
 """
 
 import argparse
 import itertools
 import json
-import math
 import os
 import statistics
 import subprocess
@@ -22,7 +21,6 @@ from sandbox.host.interpreter import find_interpreter
 from sandbox.host.jail import plan_launch
 
 PROGRAM = '''from typing import List
-import math
 
 def f(xs: List[int], name: str, k: int) -> list:
     """Rotate, count and mix."""
@@ -127,38 +125,10 @@ def growth(workers: int) -> dict[str, dict[int, float]]:
     return {"workers": by_workers, "tests per program": by_tests}
 
 
-def plot(curves: dict[str, dict[int, float]]) -> str:
-    """Programs per second as an SVG picture, one panel for each curve; the axis of keys is logarithmic."""
-    width, height, margin = 360, 260, 48
-    panels = []
-    for number, (title, curve) in enumerate(curves.items()):
-        left, top = margin + number * (width + margin), height - margin
-        logs = [math.log2(key) for key in curve]
-        span, peak = max(logs) - min(logs) or 1, max(curve.values())
-        points = [
-            (left + (width - margin) * (log - min(logs)) / span, top - (top - margin) * speed / peak)
-            for log, speed in zip(logs, curve.values(), strict=True)
-        ]
-        line = " ".join(f"{x:.0f},{y:.0f}" for x, y in points)
-        panels.append(f'<text x="{left}" y="20">programs/s by {title}</text>')
-        panels.append(f'<path d="M{left} {margin}V{top}H{left + width - margin}" stroke="#999" fill="none"/>')
-        panels.append(f'<polyline points="{line}" stroke="#1f77b4" stroke-width="2" fill="none"/>')
-        for (x, y), (key, speed) in zip(points, curve.items(), strict=True):
-            panels.append(f'<circle cx="{x:.0f}" cy="{y:.0f}" r="3" fill="#1f77b4"/>')
-            panels.append(f'<text x="{x:.0f}" y="{y - 8:.0f}" text-anchor="middle">{speed:.0f}</text>')
-            panels.append(f'<text x="{x:.0f}" y="{top + 16}" text-anchor="middle">{key}</text>')
-    size = f'width="{len(curves) * (width + margin) + margin}" height="{height}"'
-    style = 'font-family="sans-serif" font-size="12"'
-    body = "\n".join(panels)
-    background = '<rect width="100%" height="100%" fill="white"/>'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}>\n{background}\n{body}\n</svg>\n'
-
-
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     arguments.add_argument("--rounds", type=int, default=5)
-    arguments.add_argument("--plot", type=Path, default=Path(".cache/bench_sandbox.svg"))
     chosen = arguments.parse_args()
     with SandboxPool(workers=chosen.workers, backend="nsjail") as pool:
         pool.execute(jobs(20))
@@ -176,12 +146,8 @@ def main() -> None:
     percentiles = {f"p{share}": waits[len(waits) * share // 100] for share in (50, 90, 99)}
     print("latency of one program, ms:", ", ".join(f"{name} {value:.1f}" for name, value in percentiles.items()))
     print(f"memory: {memory:.0f} MB per worker")
-    curves = growth(chosen.workers)
-    for title, curve in curves.items():
+    for title, curve in growth(chosen.workers).items():
         print(f"programs/s by {title}:", ", ".join(f"{key}: {speed:.0f}" for key, speed in curve.items()))
-    chosen.plot.parent.mkdir(parents=True, exist_ok=True)
-    chosen.plot.write_text(plot(curves))
-    print(f"plot: {chosen.plot}")
     others = [way for way in speeds if way != "judge"]
     rounds = {way: zip(speeds["judge"], speeds[way], strict=True) for way in others}
     ratios = {way: statistics.median([ours / theirs for ours, theirs in pairs]) for way, pairs in rounds.items()}

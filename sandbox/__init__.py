@@ -40,18 +40,17 @@ from sandbox.jobs import (
     JudgeJob,
     Limits,
     Outcome,
+    Request,
     SandboxError,
     SandboxUnavailable,
     Status,
     Test,
     Verdict,
     Verdicts,
-    VerdictStatus,
     verdict_on,
 )
 from sandbox.judge import Judge
-from sandbox.language import OutsideLanguage, Rejected, SuiteTest, parse_test
-from sandbox.literals import encode_literal
+from sandbox.language import OutsideLanguage, Rejected, SuiteTest, encode_literal, parse_test
 from sandbox.reference import ReferenceCache
 from sandbox.tolerance import EXACT, FEW_ULPS, Tolerance
 
@@ -69,6 +68,7 @@ __all__ = [
     "OutsideLanguage",
     "ReferenceCache",
     "Rejected",
+    "Request",
     "SandboxError",
     "SandboxPool",
     "SandboxUnavailable",
@@ -77,7 +77,6 @@ __all__ = [
     "Test",
     "Tolerance",
     "Verdict",
-    "VerdictStatus",
     "Verdicts",
     "encode",
     "encode_literal",

@@ -1,32 +1,26 @@
 """What the judge is asked and what it answers: frozen, typed, and free of any code that runs."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
+from typing import Generic, TypeVar
 
 from sandbox.tolerance import EXACT, Tolerance
 
+R = TypeVar("R")
+
 
 class Status(StrEnum):
-    """How the evaluation of one expression, or the loading of one program, ended."""
+    """How the loading of a program, the evaluation of an expression, or a test ended."""
 
     RETURNED = "returned"
-    RAISED = "raised"
-    TIMED_OUT = "timed out"
-    OUT_OF_MEMORY = "out of memory"
-    CRASHED = "crashed"  # the process died, or ended without an answer
-    NOT_PLAIN_DATA = "not plain data"
-
-
-class VerdictStatus(StrEnum):
-    """How one test ended."""
-
-    PASSED = "passed"
+    PASSED = "passed"  # of a test alone: it returned what is expected, or something else
     FAILED = "failed"
     RAISED = "raised"
     TIMED_OUT = "timed out"
     OUT_OF_MEMORY = "out of memory"
-    CRASHED = "crashed"
+    CRASHED = "crashed"  # the process died, or ended without an answer
     NOT_PLAIN_DATA = "not plain data"
 
 
@@ -62,20 +56,24 @@ class Limits:
     def __post_init__(self) -> None:
         for limit in fields(self):
             value, most = getattr(self, limit.name), _MOST.get(limit.name, _MOST_SECONDS)
-            if type(value) not in ((int,) if limit.type is int else (int, float)):
-                kind = "a whole number" if limit.type is int else "a number"
+            if type(value) not in ((int,) if limit.type == "int" else (int, float)):
+                kind = "a whole number" if limit.type == "int" else "a number"
                 raise ValueError(f"limits.{limit.name} must be {kind}, not {value!r}")
             if not 0 < value <= most:  # which a nan is not
                 raise ValueError(f"limits.{limit.name} must be positive and at most {most}, not {value}")
 
-    def halved(self) -> "Limits":
+    def halved(self) -> Limits:
         """Half of everything: what a reference must manage with, or its tests would be too close a call for others."""
         seconds = {name: getattr(self, name) / 2 for name in ("call_seconds", "load_seconds", "program_seconds")}
         return replace(self, **seconds, memory_mb=(self.memory_mb + 1) // 2, recursion=(self.recursion + 1) // 2)
 
 
+class Request(Generic[R]):
+    """What a judge can be asked, and is answered by an `R`."""
+
+
 @dataclass(frozen=True)
-class Job:
+class Job(Request["Execution"]):
     """A program, and expressions of the suite language, each with at most one call of the program.
 
     Each call is answered as if it were the only one: a program that keeps some state answers each in a separate
@@ -158,18 +156,24 @@ class JudgeJob:
         calls = tuple(dict.fromkeys(test.call for test in self.tests))
         return Job(self.program, calls, self.limits, self.entry_point)
 
+    def verdicts(self, execution: Execution) -> Verdicts:
+        """Compare what became of `self.execution()` with what the tests expect."""
+        outcomes = dict(zip(self.execution().calls, execution.outcomes, strict=True))
+        judged = tuple(verdict_on(outcomes[test.call], test) for test in self.tests)
+        return Verdicts(execution.loaded, judged, execution.cpu_seconds)
+
 
 @dataclass(frozen=True)
 class Verdict:
     """The end of one test; `value` is what the program returned, if it returned."""
 
-    status: VerdictStatus
+    status: Status
     value: str | None = None
     detail: str = ""
 
     @property
     def passed(self) -> bool:
-        return self.status is VerdictStatus.PASSED
+        return self.status is Status.PASSED
 
 
 @dataclass(frozen=True)
@@ -177,8 +181,8 @@ class Verdicts:
     """One verdict per test, in order."""
 
     loaded: Outcome
-    tests: tuple[Verdict, ...] = field(default=())
-    cpu_seconds: float = 0.0
+    tests: tuple[Verdict, ...]
+    cpu_seconds: float
 
     @property
     def valid(self) -> bool:
@@ -186,23 +190,16 @@ class Verdicts:
         return self.loaded.status is Status.RETURNED
 
 
-def verdicts(tests: Sequence[Test], calls: Sequence[str], execution: Execution) -> Verdicts:
-    """Compare the outcomes of `calls` with what the tests expect of them."""
-    outcomes = dict(zip(calls, execution.outcomes, strict=True))
-    judged = tuple(verdict_on(outcomes[test.call], test) for test in tests)
-    return Verdicts(execution.loaded, judged, execution.cpu_seconds)
-
-
 def verdict_on(outcome: Outcome, test: Test) -> Verdict:
     """The verdict of one test: what its call did, against the canonical value that it must return."""
     if outcome.value is None:
-        return Verdict(VerdictStatus(outcome.status.value), None, outcome.detail)
+        return Verdict(outcome.status, None, outcome.detail)
     passed = test.tolerance.same(outcome.value, test.expected)
-    return Verdict(VerdictStatus.PASSED if passed else VerdictStatus.FAILED, outcome.value)
+    return Verdict(Status.PASSED if passed else Status.FAILED, outcome.value)
 
 
 @dataclass(frozen=True)
-class CheckJob:
+class CheckJob(Request["CheckResult"]):
     """A program and a dataset's own check code: ``check(candidate)``, unittest classes, pytest functions or asserts.
 
     The check runs isolated, in its own process, and calls of the program carry plain data. With `in_process` it runs in

@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Self, TypeVar
 
-from sandbox.jobs import CheckJob, CheckResult, Execution, Job, JudgeJob, Limits, Verdicts, verdicts
+from sandbox.jobs import JudgeJob, Limits, R, Request, Verdicts
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -19,12 +19,8 @@ class Judge(ABC):
     """What a program may use whose job sets no limits."""
 
     @abstractmethod
-    def submit(self, job: Job) -> Future[Execution]:
-        """Run one program and its calls."""
-
-    @abstractmethod
-    def submit_check(self, job: CheckJob) -> Future[CheckResult]:
-        """Run a dataset's own check against one program."""
+    def submit(self, job: Request[R]) -> Future[R]:
+        """Run one program and its calls, or a dataset's own check against one program."""
 
     @abstractmethod
     def close(self) -> None:
@@ -32,20 +28,15 @@ class Judge(ABC):
 
     def submit_judge(self, job: JudgeJob) -> Future[Verdicts]:
         """Run one program and compare, in this process, what it returned with what its tests expect."""
-        plain = job.execution()
-        return then(self.submit(plain), lambda execution: verdicts(job.tests, plain.calls, execution))
+        return then(self.submit(job.execution()), job.verdicts)
 
-    def execute(self, jobs: Sequence[Job]) -> list[Execution]:
-        """Run programs; results in the order of the jobs."""
+    def execute(self, jobs: Sequence[Request[R]]) -> list[R]:
+        """Run programs, or checks of them; results in the order of the jobs."""
         return [future.result() for future in [self.submit(job) for job in jobs]]
 
     def judge(self, jobs: Sequence[JudgeJob]) -> list[Verdicts]:
         """Judge programs; verdicts in the order of the jobs."""
         return [future.result() for future in [self.submit_judge(job) for job in jobs]]
-
-    def check(self, jobs: Sequence[CheckJob]) -> list[CheckResult]:
-        """Check programs; results in the order of the jobs."""
-        return [future.result() for future in [self.submit_check(job) for job in jobs]]
 
     def __enter__(self) -> Self:
         return self

@@ -23,9 +23,11 @@ from typing import Any, TypeGuard
 
 from sandbox.bounded import bounded
 from sandbox.grammar import MAX_TEXT, RETURNED, TOO_LONG, OutsideLanguage, Walk, described, is_singleton
+from sandbox.inside.encoding import encode
 from sandbox.syntax import one_at_a_time, parse_expression
 from sandbox.tolerance import EXACT, Tolerance
 
+MAX_LITERAL = 20_000  # characters of a literal that is read
 MARSHAL_VERSION = 4  # understood by every Python that may run the jail
 
 # What may stand around the call in a generated test. A comparison or `bool` there would be right without its author
@@ -61,7 +63,7 @@ class ReadCall:
 
     `function` of the program is called with `arguments`: (args, kwargs) marshalled where they are literals, else the
     text of an expression for them. `view` is what is computed of the returned value, called `RETURNED` there; None: the
-    value itself. Without a function (None), `view` is an expression that needs no program.
+    value itself. Without a function (None), `arguments` is an expression that needs no program.
     """
 
     function: str | None
@@ -118,7 +120,7 @@ def read_call(expression: str, entry_point: str = "") -> ReadCall:
         walk.visit(tree, frozenset())
         if walk.entry_calls > 1:
             raise OutsideLanguage(f"{expression[:80]!r}: calls the program {walk.entry_calls} times, not once")
-        read = _parted(tree, walk.call) if walk.call else ReadCall(None, b"", expression)
+        read = _parted(tree, walk.call) if walk.call else ReadCall(None, expression, None)
         for computed in (read.arguments, read.view):
             if isinstance(computed, str):
                 bounded(computed)  # raises where it could not be written out
@@ -174,6 +176,16 @@ def _is_literal(node: ast.expr) -> bool:
             return True
         case _:
             return False
+
+
+def encode_literal(expression: str) -> str | None:
+    """The canonical text of a Python literal, found without running anything; None where it is not plain literal."""
+    if len(expression) > MAX_LITERAL:
+        return None
+    try:
+        return encode(ast.literal_eval(parse_expression(expression.strip())))
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError, OverflowError):
+        return None
 
 
 def _sides(statement: ast.stmt, entry_point: str) -> tuple[ast.expr, ast.expr]:

@@ -5,8 +5,9 @@ import threading
 from collections import OrderedDict
 from concurrent.futures import Future
 from types import TracebackType
+from typing import Any
 
-from sandbox.jobs import CheckJob, CheckResult, Execution, Job, Outcome, Status
+from sandbox.jobs import Execution, Job, Outcome, Request, Status
 from sandbox.judge import Judge, then
 
 _REMEMBERED = (Status.RETURNED, Status.RAISED, Status.NOT_PLAIN_DATA)
@@ -30,9 +31,10 @@ class ReferenceCache(Judge):
         self._outcomes: OrderedDict[_Key, Outcome] = OrderedDict()
         self._lock = threading.Lock()
 
-    def submit(self, job: Job) -> Future[Execution]:
+    def submit(self, job: Request[Any]) -> Future[Any]:
         """Run a reference's calls that are not known yet (nothing at all where every call is), or any other job."""
-        if not job.is_reference or job.together:  # then calls share a process and its time: none is known by itself
+        # Calls together share a process and its time: none is known by itself.
+        if not isinstance(job, Job) or not job.is_reference or job.together:
             return self._judge.submit(job)
         program = dataclasses.replace(job, calls=())
         with self._lock:
@@ -52,10 +54,6 @@ class ReferenceCache(Judge):
             return dataclasses.replace(execution, outcomes=tuple(found[call] for call in job.calls))
 
         return then(self._judge.submit(dataclasses.replace(job, calls=missing)), complete)
-
-    def submit_check(self, job: CheckJob) -> Future[CheckResult]:
-        """Run a check, as the judge behind does."""
-        return self._judge.submit_check(job)
 
     def close(self) -> None:
         """Close the judge behind."""

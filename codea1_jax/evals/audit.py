@@ -10,7 +10,7 @@ from codea1_jax.common.words import audit_line
 from codea1_jax.evals.benchmark import Benchmark
 from codea1_jax.evals.code import check_samples
 from codea1_jax.evals.journal import Progress
-from sandbox import Judge, VerdictStatus
+from sandbox import Judge, Status
 
 _FIRST = "next(iter((*args, *named.values())), None)"
 # What each trivial program does, by what messages call it.
@@ -42,7 +42,7 @@ def audit(benchmark: Benchmark, judge: Judge, progress: Progress) -> dict[str, A
     for done, result in enumerate(check_samples(benchmark, drawn, judge), start=1):
         statuses = zip(TRIVIAL, result.statuses, strict=True)
         audited[result.source] += 1
-        if passing := [name for name, status in statuses if status == VerdictStatus.PASSED]:
+        if passing := [name for name, status in statuses if status == Status.PASSED]:
             passed[result.task_id] = passing
             unsafe[result.source] += 1
         progress(done, len(benchmark.problems))

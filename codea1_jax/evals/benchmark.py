@@ -108,7 +108,7 @@ def submit_check(judge: Judge, problem: Problem, program: str, limits: Limits) -
     """Submits a program to a problem's own check; where there is none, to its golden tests."""
     whole = problem.preamble + with_imports(program, problem)
     job = CheckJob(whole, _check(problem), problem.entry_point, limits, problem.source in _BESIDE)
-    return judge.submit_check(job)
+    return judge.submit(job)
 
 
 def _check(problem: Problem) -> str:

@@ -20,7 +20,7 @@ from codea1_jax.evals.samples import sample_line
 from codea1_jax.game.players import Player, ProgramRequest
 from codea1_jax.hosts.gather import gathered, is_mine
 from data_pipeline import Problem, Refusal
-from sandbox import CheckResult, Judge, VerdictStatus
+from sandbox import CheckResult, Judge, Status
 
 KS = (1, 2, 4, 5, 8, 10, 16, 32, 64, 100)
 SAMPLES_FILE = "samples.jsonl"
@@ -38,7 +38,7 @@ class TaskResult:
     @property
     def counts(self) -> tuple[int, int]:
         """How many samples there are, and how many of them passed the whole check."""
-        return len(self.statuses), self.statuses.count(VerdictStatus.PASSED)
+        return len(self.statuses), self.statuses.count(Status.PASSED)
 
 
 Checks = tuple[Problem, Sequence[str], Mapping[str, Future[CheckResult]]]

@@ -21,7 +21,7 @@ from codea1_jax.game.parsing import suite_in
 from codea1_jax.game.players import Player
 from data_pipeline import Problem
 from data_pipeline.imports import with_imports
-from sandbox import Judge, Outcome, SuiteTest, VerdictStatus
+from sandbox import Judge, Outcome, SuiteTest, Status
 
 SUITES_FILE = "suites.jsonl"
 CHOICES_FILE = "choices.jsonl"
@@ -100,7 +100,7 @@ def evaluate_collaboration(
     statuses = {line["task_id"]: line["statuses"] for line in journal.lines(RESULTS_FILE)}
     for source, found in alone["benchmarks"].items():
         chosen = [statuses[p.id][choices[p.id].chosen] for p in programs if p.source == source]
-        solved = [float(status == VerdictStatus.PASSED) for status in chosen]
+        solved = [float(status == Status.PASSED) for status in chosen]
         found["best_of_n"] = asdict(estimate([*solved, *[0.0] * (benchmark.sizes[source] - len(solved))]))
     return alone
 

@@ -10,17 +10,7 @@ from typing import TypeVar
 
 from codea1_jax.config import SandboxConfig
 from codea1_jax.hosts.stalls import heartbeat
-from sandbox import (
-    CheckJob,
-    CheckResult,
-    Execution,
-    Job,
-    Judge,
-    Limits,
-    ReferenceCache,
-    SandboxPool,
-    SandboxUnavailable,
-)
+from sandbox import Judge, Limits, ReferenceCache, Request, SandboxPool, SandboxUnavailable
 from sandbox.host.doctor import try_out
 from sandbox.remote.bearer import read_token
 from sandbox.remote.client import RemoteJudge
@@ -49,7 +39,7 @@ def _judge(settings: SandboxConfig, preload: Sequence[str]) -> Judge:
     if settings.backend == "http":
         return RemoteJudge(settings.addresses, read_token(), limits, settings.workers)
     if settings.backend == "sandbox_fusion":
-        return FusionJudge(settings.addresses, limits, settings.workers)
+        return FusionJudge(settings.addresses, limits=limits, connections=settings.workers)
     try:
         return SandboxPool(settings.workers, settings.backend, limits, preload)
     except SandboxUnavailable as error:
@@ -66,18 +56,11 @@ class WatchedJudge(Judge):
         self.limits = judge.limits
         self._judge = judge
 
-    def submit(self, job: Job) -> Future[Execution]:
+    def submit(self, job: Request[T]) -> Future[T]:
         """As the judge behind does."""
-        return _watched(self._judge.submit(job))
-
-    def submit_check(self, job: CheckJob) -> Future[CheckResult]:
-        """As the judge behind does."""
-        return _watched(self._judge.submit_check(job))
+        answer = self._judge.submit(job)
+        answer.add_done_callback(lambda _: heartbeat("the judge answered"))
+        return answer
 
     def close(self) -> None:
         """Leaves the judge behind open."""
-
-
-def _watched(answer: Future[T]) -> Future[T]:
-    answer.add_done_callback(lambda _: heartbeat("the judge answered"))
-    return answer

@@ -26,27 +26,23 @@ class Backlog:
     def __init__(self, room: int, threads: int) -> None:
         """`room` for waiting tasks, which this many `threads` take."""
         self._room = room
-        self._threads = self._working = threads
+        self._threads = self.working = threads  # all, and those that take tasks
         self._tasks: deque[Task] = deque()
         self._closed = False
-        self._outage = ""
+        self._stopped: SandboxError | None = None  # the end of all tasks, now and later
+        self._outage: SandboxError | None = None  # the same, as long as no thread works
         lock = threading.Lock()
         self._filled = threading.Condition(lock)  # a task came, or the backlog was closed: for threads
         self._drained = threading.Condition(lock)  # a task left, or no more can come: for callers of `put`
 
-    @property
-    def working(self) -> int:
-        """How many threads take tasks."""
-        return self._working
-
     def put(self, task: Task) -> None:
         """Add a task, waiting for room. Raises SandboxError if no worker will take it."""
         with self._drained:
-            self._drained.wait_for(lambda: len(self._tasks) < self._room or self._closed or not self._working)
+            self._drained.wait_for(lambda: len(self._tasks) < self._room or self._closed or self._outage)
             if self._closed:
                 raise SandboxError("the pool is closed")
-            if not self._working:
-                raise self._no_worker()
+            if self._outage:
+                raise self._outage
             self._tasks.append(task)
             self._filled.notify()
 
@@ -67,41 +63,48 @@ class Backlog:
                 if task.future.running() or task.future.set_running_or_notify_cancel():
                     return task
 
-    def leave(self, tasks: Sequence[Task], outage: str) -> None:
-        """A thread stops taking tasks, for the reason `outage`, and returns those that it had."""
+    def give_back(self, tasks: Sequence[Task]) -> None:
+        """Put tasks that were taken in front of all others."""
         with self._filled:
-            self._working -= 1
-            self._outage = outage
             self._tasks.extendleft(reversed(tasks))
             self._filled.notify(len(tasks))
-        if not self._working:
-            self.fail(self._no_worker())
+        self._fail_where_none_works()
+
+    def leave(self, outage: str) -> None:
+        """A thread takes no more tasks, for the reason `outage`."""
+        with self._filled:
+            self.working -= 1
+            if not self.working:
+                self._outage = SandboxError(f"no worker of the judge can be started: {outage}")
+        self._fail_where_none_works()
 
     def rejoin(self) -> None:
         """A thread that left takes tasks again."""
         with self._filled:
-            self._working += 1
+            self.working += 1
+            self._outage = None
 
-    def fail(self, error: SandboxError) -> None:
-        """Fail all waiting tasks."""
-        with self._drained:
-            tasks, self._tasks = self._tasks, deque()
-            self._drained.notify_all()
-        for task in tasks:
-            if task.future.running() or task.future.set_running_or_notify_cancel():
-                task.future.set_exception(error)
-
-    def close(self) -> None:
-        """Take no further tasks; threads end when the waiting ones are done."""
+    def close(self, error: SandboxError | None = None) -> None:
+        """Take no further tasks. Threads end when the waiting ones are done, or at once where these end by `error`."""
         with self._filled:
             self._closed = True
+            self._stopped = error
             self._filled.notify_all()
             self._drained.notify_all()
+        self._fail_where_none_works()
 
     def wait_closed(self, seconds: float) -> bool:
         """Whether the backlog is closed, or will be within `seconds`."""
         with self._drained:
             return self._drained.wait_for(lambda: self._closed, seconds)
 
-    def _no_worker(self) -> SandboxError:
-        return SandboxError(f"no worker of the judge can be started: {self._outage}")
+    def _fail_where_none_works(self) -> None:
+        with self._drained:
+            error = self._stopped or self._outage
+            if error is None:
+                return
+            tasks, self._tasks = self._tasks, deque()
+            self._drained.notify_all()
+        for task in tasks:
+            if task.future.running() or task.future.set_running_or_notify_cancel():
+                task.future.set_exception(error)

@@ -3,39 +3,12 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from sandbox.inside import (
-    check_code,
-    checker,
-    collisions,
-    encoding,
-    evaluation,
-    expressions,
-    guard,
-    inputs,
-    observation,
-    plain,
-    scratch,
-    transport,
-    watch,
-    zygote,
-)
+from sandbox import inside
 
-_MODULES = (
-    plain,
-    encoding,
-    observation,
-    transport,
-    expressions,
-    collisions,
-    inputs,
-    evaluation,
-    check_code,
-    guard,
-    watch,
-    checker,
-    scratch,
-    zygote,
-)  # each after those that it imports
+_MODULES = (  # each after those that it imports
+    *("plain", "encoding", "observation", "transport", "expressions", "collisions", "inputs", "evaluation"),
+    *("check_code", "guard", "watch", "checker", "scratch", "zygote"),
+)
 _TEXT = """\
 import sys, types
 sys.path += {folders!r}
@@ -51,5 +24,5 @@ for name, text in {modules!r}:
 
 def boot_text(start: str, folders: Sequence[str] = ()) -> str:
     """A program that defines the modules under ``inside``, with `folders` on its import path, and runs `start`."""
-    texts = [(module.__name__.rpartition(".")[2], Path(module.__file__ or "").read_text()) for module in _MODULES]
+    texts = [(name, Path(inside.__path__[0], f"{name}.py").read_text()) for name in _MODULES]
     return _TEXT.format(folders=list(folders), modules=texts, start=start)

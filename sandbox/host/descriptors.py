@@ -28,7 +28,7 @@ def make_room(wanted: int) -> int:
     Returns how many can.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    is_open = _open_descriptors()
+    is_open = len(os.listdir("/dev/fd"))
     target = is_open + wanted + _SPARE
     if hard != resource.RLIM_INFINITY:
         target = min(target, hard)
@@ -36,8 +36,3 @@ def make_room(wanted: int) -> int:
         resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
         soft = target
     return wanted if soft == resource.RLIM_INFINITY else min(wanted, soft - is_open)
-
-
-def _open_descriptors() -> int:
-    """How many this process has open."""
-    return len(os.listdir("/dev/fd"))

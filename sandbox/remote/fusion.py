@@ -6,15 +6,13 @@ there. And slower: each program pays for a whole interpreter, and for another af
 """
 
 import signal
-from collections.abc import Sequence
-from concurrent.futures import Future
 from typing import Any
 
 from sandbox.host.boot import boot_text
-from sandbox.host.protocol import CheckProgress, Progress, Report
+from sandbox.host.protocol import Report, progress_of
 from sandbox.inside.watch import CUT_BY_WALL, NOT_CUT
-from sandbox.jobs import CheckJob, CheckResult, Execution, Job, Limits, SandboxError
-from sandbox.remote.services import ServiceJudge, Services
+from sandbox.jobs import CheckJob, Job, Limits, SandboxError
+from sandbox.remote.client import ServiceJudge
 
 _START = """
 import os
@@ -27,27 +25,19 @@ inside.{module}.run(request, answers)
 
 
 class FusionJudge(ServiceJudge):
-    """Spreads jobs over SandboxFusion services at `addresses` (``http://host:port``)."""
+    """Judges by services of SandboxFusion."""
 
-    def __init__(self, addresses: Sequence[str], limits: Limits | None = None, connections: int | None = None) -> None:
-        super().__init__(Services(addresses, connections=connections))
-        self.limits = limits or Limits()
-
-    def submit(self, job: Job) -> Future[Execution]:
-        """Run one program and its calls."""
-        return self._services.submit(self._run, Progress(job, job.limits or self.limits), "evaluation")
-
-    def submit_check(self, job: CheckJob) -> Future[CheckResult]:
-        """Run a dataset's own check against one program."""
-        return self._services.submit(self._run, CheckProgress(job, job.limits or self.limits), "checker")
-
-    def _run(self, progress: Progress | CheckProgress, module: str) -> Any:
-        seconds = progress.limits.program_seconds * progress.limits.wall_factor
-        while not progress.done:
-            code = boot_text(_START.format(request=progress.request(), module=module))
-            answer = self._services.post("/run_code", {"code": code, "language": "python", "run_timeout": seconds})
-            progress.absorb(*_read(answer))
-        return progress.result()
+    def ask(self, job: Job | CheckJob, limits: Limits) -> Any:
+        """What became of a job, in as many runs as it takes. Raises SandboxError and OutsideLanguage."""
+        progress = progress_of(job, limits)
+        module = "evaluation" if isinstance(job, Job) else "checker"
+        seconds = limits.program_seconds * limits.wall_factor
+        while True:
+            code = boot_text(_START.format(request=progress.request()[0], module=module))
+            ran = self.post("/run_code", {"code": code, "language": "python", "run_timeout": seconds})
+            answer = progress.absorb(*_read(ran))
+            if answer is not None:
+                return answer
 
 
 def _read(answer: dict[str, Any]) -> tuple[Report, bytes]:

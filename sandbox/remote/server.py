@@ -10,14 +10,16 @@ workers work.
 """
 
 import asyncio
+import dataclasses
+import functools
 import json
 import os
 import signal
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 from aiohttp import web
 
@@ -29,11 +31,10 @@ from sandbox.remote.bearer import VARIABLE, authorizes
 from sandbox.remote.connections import allot, held, listening, sent
 
 MAX_REQUEST = 64 << 20  # bytes
+MAX_CALLS = 20_000  # of one job, each of which may be answered by kilobytes
 MAX_REQUESTS = 256 << 20  # bytes of all requests that are being answered
 _MAX_PARTS = 1 << 20  # tens of bytes of memory each, and much time of the garbage collector's
 LOOPBACK = "127.0.0.1"
-
-J = TypeVar("J", Job, CheckJob)
 
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -86,8 +87,8 @@ def make_app(pool: SandboxPool, token: str = "") -> web.Application:
         return await handler(request)
 
     app = web.Application(middlewares=[only_authorized], client_max_size=MAX_REQUEST)
-    app.router.add_post("/execute", service.execute)
-    app.router.add_post("/check", service.check)
+    app.router.add_post("/execute", functools.partial(service.judge, Job))
+    app.router.add_post("/check", functools.partial(service.judge, CheckJob))
     app.router.add_get("/health", service.health)
     app.router.add_get("/metrics", service.metrics)
     return app
@@ -108,12 +109,6 @@ class _Service:
         """Whether the request may ask for work."""
         return authorizes(request.headers.get("Authorization", ""), self._token)
 
-    async def execute(self, request: web.Request) -> web.StreamResponse:
-        return await self._answer(request, "execute", wire.job_from_json, self._pool.submit)
-
-    async def check(self, request: web.Request) -> web.StreamResponse:
-        return await self._answer(request, "check", wire.check_from_json, self._pool.submit_check)
-
     async def health(self, request: web.Request) -> web.Response:
         workers, working = self._pool.workers, self._pool.working
         status = "ok" if working == workers else "degraded" if working else "down"
@@ -127,29 +122,34 @@ class _Service:
         lines += [f"sandbox_workers {self._pool.workers}", f"sandbox_workers_working {self._pool.working}"]
         return web.Response(text="\n".join(lines) + "\n")
 
-    async def _answer(
-        self, request: web.Request, kind: str, read: Callable[[Any], J], submit: Callable[[J], Future[Any]]
-    ) -> web.StreamResponse:
-        def read_job(body: bytearray) -> J:
-            job = read(_parsed(body))
-            _refuse_beyond(self._most, job.limits or self._pool.limits)
-            return job
-
+    async def judge(self, kind: type[Job | CheckJob], request: web.Request) -> web.StreamResponse:
         async with self._arrivals.body(request) as body:
             with self._admitted():
                 try:
                     with held(request):
-                        job = await asyncio.get_running_loop().run_in_executor(self._reader, read_job, body)
+                        job = await asyncio.get_running_loop().run_in_executor(self._reader, self._read, kind, body)
                         # There is room, since no more jobs are admitted than may be pending.
-                        result = await asyncio.wrap_future(submit(job))
+                        result = await asyncio.wrap_future(self._pool.submit(job))
                 except SandboxError as error:
                     raise web.HTTPServiceUnavailable(text=_one_line(error)) from error
                 except (ValueError, RecursionError) as error:
                     raise web.HTTPBadRequest(text=_one_line(error)) from error
-                self._counts[kind] += 1
+                self._counts[request.path.removeprefix("/")] += 1
                 self._cpu_seconds += result.cpu_seconds
-                answer = json.dumps(wire.result_to_json(result)).encode()
-                return await sent(request, web.Response(body=answer, content_type="application/json"))
+                return await sent(request, web.json_response(dataclasses.asdict(result)))
+
+    def _read(self, kind: type[Job | CheckJob], body: bytearray) -> Any:
+        """A job. Raises ValueError or RecursionError for what is not JSON or not a job, or asks for too much."""
+        text = body.decode()
+        if text.count("[") + text.count("{") > _MAX_PARTS:
+            raise ValueError(f"a job has at most {_MAX_PARTS} lists and objects, those in its texts included")
+        job = wire.read(kind, json.loads(text))
+        if isinstance(job, Job) and len(job.calls) > MAX_CALLS:
+            raise ValueError(f"a job has at most {MAX_CALLS} calls")
+        for name, value in vars(job.limits or self._pool.limits).items():
+            if value > getattr(self._most, name):
+                raise ValueError(f"limits.{name} can be at most {getattr(self._most, name)} here, not {value}")
+        return job
 
     @contextmanager
     def _admitted(self) -> Iterator[None]:
@@ -161,21 +161,6 @@ class _Service:
             yield
         finally:
             self._jobs -= 1
-
-
-def _parsed(body: bytearray) -> Any:
-    """Raises ValueError or RecursionError for what is not JSON, or too much of it."""
-    text = body.decode()
-    if text.count("[") + text.count("{") > _MAX_PARTS:
-        raise ValueError(f"a job has at most {_MAX_PARTS} lists and objects, those in its texts included")
-    return json.loads(text)
-
-
-def _refuse_beyond(most: Limits, limits: Limits) -> None:
-    """Raise ValueError where a job asks for more than `most`."""
-    for name, value in vars(limits).items():
-        if value > getattr(most, name):
-            raise ValueError(f"limits.{name} can be at most {getattr(most, name)} here, not {value}")
 
 
 def _one_line(error: Exception) -> str:

@@ -19,7 +19,7 @@ from codea1_jax.training.judges import make_judge
 from data_pipeline import Problem
 from sandbox import Job, Limits, SandboxError, SandboxUnavailable, Status, Test
 from sandbox.host import doctor, jail
-from sandbox.remote import services
+from sandbox.remote import client
 from sandbox.remote.bearer import VARIABLE
 
 TOKEN = "open sesame"
@@ -202,7 +202,7 @@ def test_training_without_its_judge_stops_in_one_line_and_never_falls_back(capsy
 
 
 def test_sandbox_fusion_is_judged_by_when_asked_for(monkeypatch):
-    monkeypatch.setattr(services, "PATIENCE", 0.0)
+    monkeypatch.setattr(client, "PATIENCE", 0.1)
     config = configured("sandbox.backend=sandbox_fusion", f"sandbox.addresses=[{NOBODY}]")
     with pytest.raises(SandboxError, match=NOBODY):
         make_judge(config.sandbox)

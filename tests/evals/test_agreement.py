@@ -9,9 +9,9 @@ from codea1_jax.evals.benchmark import make_benchmark
 from codea1_jax.evals.code import check_samples
 from codea1_jax.evals.mutants import mutate
 from data_pipeline.reading import read
-from sandbox import SandboxPool, VerdictStatus
+from sandbox import SandboxPool, Status
 
-PASSED, TIMED_OUT = VerdictStatus.PASSED, VerdictStatus.TIMED_OUT
+PASSED, TIMED_OUT = Status.PASSED, Status.TIMED_OUT
 
 VARIANTS = 5
 SECONDS = 20

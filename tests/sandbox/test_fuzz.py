@@ -84,14 +84,13 @@ def test_whatever_a_child_writes_is_read_as_one_outcome_per_call(count):
     alphabet = b"=!?mtc\n\n\n0123abc[]\"'\\ \x00\xff\x7f\xe2\x80\xa8"
     calls = ("f(1)", "f(2)", "f(3)")
     for _ in range(count):
-        progress = Progress(Job("", calls), Limits())
-        while not progress.done:
+        progress, execution = Progress(Job("", calls), Limits()), None
+        while execution is None:
             progress.request()
             data = bytes(rng.choices(alphabet, k=rng.randint(0, 60))) + b"x" * rng.choice((0, 0, 0, MAX_LINE)) + b"\n"
-            progress.absorb(Report(rng.choice((0, 9, 256, 27)), 0.1, 0.1, False), data[rng.randint(0, 2) :])
-        outcomes = progress.result().outcomes
-        assert len(outcomes) == len(calls)
-        for outcome in (*outcomes, progress.result().loaded):
+            execution = progress.absorb(Report(rng.choice((0, 9, 256, 27)), 0.1, 0.1, False), data[rng.randint(0, 2) :])
+        assert len(execution.outcomes) == len(calls)
+        for outcome in (*execution.outcomes, execution.loaded):
             text = outcome.value if outcome.status is Status.RETURNED else outcome.detail
             assert text is not None
             assert text.isascii() and (text.isprintable()) and len(text) <= MAX_LINE

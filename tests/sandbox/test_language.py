@@ -179,7 +179,7 @@ def test_an_expression_is_taken_apart_into_call_arguments_and_view():
     assert read_call("[x + 1 for x in f(a=1 + 1)]") == ReadCall(
         "f", "((), {'a': 1 + 1})", f"[x + 1 for x in {RETURNED}]"
     )
-    assert read_call("sum([1])") == ReadCall(None, b"", "sum([1])")
+    assert read_call("sum([1])") == ReadCall(None, "sum([1])", None)
     assert read_call("sum([1])", "sum").function == "sum"
 
 

@@ -87,7 +87,7 @@ def test_a_value_with_a_nan_equals_nothing_not_even_itself(pool, expression):
     (execution,) = pool.execute([Job(program(expression), ("f(1)",))])
     text = execution.outcomes[0].value or ""
     assert text and not same(text, text)
-    (result,) = pool.check([CheckJob(program(expression), f"{IMPORTS}{NUMPY}assert f(1) == {expression}", "f")])
+    (result,) = pool.execute([CheckJob(program(expression), f"{IMPORTS}{NUMPY}assert f(1) == {expression}", "f")])
     assert not result.passed
 
 
@@ -110,7 +110,7 @@ def check(f):
 
 def test_a_check_gets_each_value_as_what_it_is(pool):
     jobs = [CheckJob(program(expression), CHECK.replace("{}", expression, 1), "f") for expression in REFERENCES]
-    for expression, result in zip(REFERENCES, pool.check(jobs), strict=True):
+    for expression, result in zip(REFERENCES, pool.execute(jobs), strict=True):
         assert result.passed, (expression, result.verdict)
 
 
@@ -118,7 +118,7 @@ def test_no_other_value_passes_a_check(pool):
     check = IMPORTS + "def check(f):\n    assert f(1) == {}"
     firsts = [line[0] for line in LINES]
     jobs = [CheckJob(program(other), check.format(own), "f") for own, other in itertools.pairwise(firsts)]
-    assert {result.verdict.status.value for result in pool.check(jobs)} == {"failed"}
+    assert {result.verdict.status.value for result in pool.execute(jobs)} == {"failed"}
 
 
 USES = """
@@ -161,7 +161,7 @@ def check(f):
 
 def test_a_check_uses_what_it_gets_as_in_a_process_of_ones_own(pool):
     evaluator = IMPORTS + NUMPY + "def f(expression):\n    return eval(expression)\n"
-    (result,) = pool.check([CheckJob(evaluator, USES, "f")])
+    (result,) = pool.execute([CheckJob(evaluator, USES, "f")])
     assert result.passed, result.verdict
 
 
@@ -178,7 +178,7 @@ def check(f):
     assert f(*things) is None
     assert things[:4] == ([1], Counter("aab"), deque([2]), bytearray(b"Ay")) and things[4].tolist() == [2, 4]
 """
-    (result,) = pool.check([CheckJob(change, check, "f")])
+    (result,) = pool.execute([CheckJob(change, check, "f")])
     assert result.passed, result.verdict
 
 
@@ -190,7 +190,7 @@ def test_a_long_value_reaches_a_check_and_has_a_text(pool, expression):
     """Each takes more than what was once the longest message, or more parts."""
     check = f"import numpy\ndef check(f):\n    assert numpy.all(f(1) == {expression})"
     job = CheckJob(program(expression), check, "f", Limits(memory_mb=1024, call_seconds=20.0, program_seconds=60.0))
-    (result,) = pool.check([job])
+    (result,) = pool.execute([job])
     assert result.passed, result.verdict
     (execution,) = pool.execute([Job(program(expression), ("f(1)",), job.limits)])
     assert (execution.outcomes[0].value or "").startswith("sha256:"), execution.outcomes[0]
@@ -212,5 +212,5 @@ def test_a_value_with_more_paths_than_parts_runs_out_of_time(pool):
 @pytest.mark.parametrize("in_process", [False, True], ids=["isolated", "in_process"])
 def test_no_array_of_what_equals_anything_passes_a_check(pool, in_process):
     hostile = "import numpy\nclass E:\n    def __eq__(self, o): return True\ndef f(x): return numpy.array([E(), E()])"
-    (result,) = pool.check([CheckJob(hostile, "assert (f(1) == [1, 2]).all()", "f", in_process=in_process)])
+    (result,) = pool.execute([CheckJob(hostile, "assert (f(1) == [1, 2]).all()", "f", in_process=in_process)])
     assert not result.passed

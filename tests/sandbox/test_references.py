@@ -41,7 +41,7 @@ def problems(files: RowFiles, some: bool) -> dict[str, CheckJob]:
 def test_every_reference_passes_its_own_check_but_the_broken_one(some_rows, pool):
     files, some = some_rows
     jobs = problems(files, some)
-    failed = {name for name, result in zip(jobs, pool.check(list(jobs.values())), strict=True) if not result.passed}
+    failed = {name for name, result in zip(jobs, pool.execute(list(jobs.values())), strict=True) if not result.passed}
     assert failed == files.broken
 
 
@@ -49,7 +49,7 @@ def test_every_kodcode_solution_passes_its_own_tests_beside_it(rows, pool):
     """In one module, since one row's tests count on an import of its solution."""
     read = json.loads(rows.kodcode.read_text())
     jobs = [CheckJob(row["solution"], row.get("test_code") or row["test"], "", in_process=True) for row in read]
-    failed = [row["question_id"] for row, result in zip(read, pool.check(jobs), strict=True) if not result.passed]
+    failed = [row["question_id"] for row, result in zip(read, pool.execute(jobs), strict=True) if not result.passed]
     assert failed == []
 
 
@@ -120,7 +120,7 @@ def test_every_reference_with_a_mutation_that_changes_its_behaviour_fails(some_r
         found = zip(tried[name][1:], executions, strict=True)
         changed = (program for program, execution in found if differ(reference, execution))
         mutated[name] = dataclasses.replace(job, program=next(changed, None) or other_values(job))
-    results = zip(mutated, pool.check(list(mutated.values())), strict=True)
+    results = zip(mutated, pool.execute(list(mutated.values())), strict=True)
     assert {name for name, result in results if result.passed} == files.toothless & jobs.keys()
 
 
@@ -140,7 +140,7 @@ def test_no_verdict_changes_in_five_runs_on_a_busy_machine(some_rows, pool, busy
     jobs = problems(files, some)
     right, wrong = list(jobs.values()), [dataclasses.replace(job, program=other_values(job)) for job in jobs.values()]
     for _ in range(5):
-        results = pool.check(right + wrong)
+        results = pool.execute(right + wrong)
         passed = {name for name, result in zip(jobs, results[: len(jobs)], strict=True) if result.passed}
         fooled = {name for name, result in zip(jobs, results[len(jobs) :], strict=True) if result.passed}
         assert (jobs.keys() - passed, fooled) == (files.broken, files.toothless & jobs.keys())

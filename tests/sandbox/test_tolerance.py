@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from plain_values import EXPRESSIONS, IMPORTS
 
-from sandbox import JudgeJob, SandboxPool, Test, Tolerance, VerdictStatus, encode, parse_test
+from sandbox import JudgeJob, SandboxPool, Status, Test, Tolerance, encode, parse_test
 from sandbox.syntax import parse_module
 
 WIDE = Tolerance(atol=0.25, rtol=0.01)
@@ -176,8 +176,8 @@ def test_no_hostile_program_passes_a_test_with_a_tolerance(pool):
     test = Test("f(1)", "0.5", tolerance=WIDE)
     jobs = [JudgeJob(program, (test,)) for program in (*HOSTILE.values(), "def f(x): return 0.74")]
     statuses = [judged.tests[0].status for judged in pool.judge(jobs)]
-    assert statuses[-1] is VerdictStatus.PASSED
-    assert [name for name, status in zip(HOSTILE, statuses, strict=False) if status is VerdictStatus.PASSED] == []
+    assert statuses[-1] is Status.PASSED
+    assert [name for name, status in zip(HOSTILE, statuses, strict=False) if status is Status.PASSED] == []
 
 
 @pytest.mark.parametrize(

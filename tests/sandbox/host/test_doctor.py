@@ -29,9 +29,9 @@ def test_the_report_says_whether_the_hard_limit_of_descriptors_is_enough(monkeyp
 def test_a_forbidding_kernel_setting_is_named_with_its_remedy(tmp_path):
     setting = tmp_path / "max_user_namespaces"
     setting.write_text("0\n")
-    look = doctor.kernel_setting("user namespaces", str(setting), lambda value: value == 0, "sudo sysctl ...")
-    assert (look().works, look().fix) == (False, "sudo sysctl ...")
+    look = ("user namespaces", str(setting), 0, True, "sudo sysctl ...")
+    assert doctor.kernel_setting(*look) == doctor.Finding("user namespaces", False, f"{setting} = 0", "sudo sysctl ...")
     setting.write_text("1000\n")
-    assert look().works
+    assert doctor.kernel_setting(*look).works
     setting.unlink()
-    assert look().works is None
+    assert doctor.kernel_setting(*look).works is None

@@ -45,7 +45,7 @@ def in_process(request):
 
 
 def status(pool: SandboxPool, program: str, check: str, in_process: bool = False) -> str:
-    return pool.check([CheckJob(program, check, "f", in_process=in_process)])[0].verdict.status.value
+    return pool.execute([CheckJob(program, check, "f", in_process=in_process)])[0].verdict.status.value
 
 
 @pytest.mark.parametrize("check", [CHECK, UNITTEST, PYTEST, "assert f(1) == 2"])
@@ -54,7 +54,7 @@ def test_a_right_program_passes_checks_of_every_form(jail, check, in_process):
 
 
 def test_a_wrong_program_fails_and_the_detail_says_why(jail, in_process):
-    (result,) = jail.check([CheckJob(WRONG, CHECK, "f", in_process=in_process)])
+    (result,) = jail.execute([CheckJob(WRONG, CHECK, "f", in_process=in_process)])
     assert not result.passed
     assert result.loaded.status.value == "returned"
     assert (result.verdict.status.value, result.verdict.detail) == ("failed", "two")
@@ -101,7 +101,7 @@ def test_the_function_may_be_called_check(jail, in_process):
     check = "def check(check):\n    assert check(1) == 2"
     for body, expected in (("x + 1", "passed"), ("x", "failed")):
         job = CheckJob(f"def check(x):\n    return {body}", check, "check", in_process=in_process)
-        assert jail.check([job])[0].verdict.status.value == expected
+        assert jail.execute([job])[0].verdict.status.value == expected
 
 
 def test_a_check_may_call_the_programs_other_functions(jail, in_process):
@@ -227,7 +227,7 @@ def f(x): return 7
 def test_no_hostile_program_passes_a_check(jail, name, in_process):
     honest = CheckJob(RIGHT, CHECK, "f")
     short = dataclasses.replace(jail.limits, program_seconds=1.0)
-    hostile, after = jail.check([CheckJob(HOSTILE[name], CHECK, "f", short, in_process), honest])
+    hostile, after = jail.execute([CheckJob(HOSTILE[name], CHECK, "f", short, in_process), honest])
     assert not hostile.passed, hostile
     assert after.passed
     assert jail.restarts == 0

@@ -12,7 +12,7 @@ import pytest
 
 from sandbox.inside.encoding import MAX_DEPTH, encode, same
 from sandbox.inside.plain import NotPlainData
-from sandbox.literals import encode_literal
+from sandbox.language import encode_literal
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_no_program_gains_time_to_load(jail: SandboxPool):
 
 def test_a_checked_program_gains_no_time_for_a_call(jail: SandboxPool):
     program = PROGRAM.format(start="signal.setitimer(signal.ITIMER_PROF, 0)") + SPIN.format("pass").replace("5", "0.8")
-    (result,) = jail.check([CheckJob(program + IS_FILE, "assert f(1) == 2", "f", LIMITS)])
+    (result,) = jail.execute([CheckJob(program + IS_FILE, "assert f(1) == 2", "f", LIMITS)])
     assert (result.verdict.status.value, result.verdict.detail) == ("timed out", "CPU time")
 
 

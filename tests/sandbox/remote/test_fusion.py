@@ -47,9 +47,9 @@ def f(x):
     return x * 2
 """
     limits = Limits(call_seconds=0.2, program_seconds=4)
-    with running(fusion_service()) as address, FusionJudge([address], limits) as judge:
+    with running(fusion_service()) as address, FusionJudge([address], limits=limits) as judge:
         (execution,) = judge.execute([Job(program, tuple(f"f({x})" for x in range(6)))])
-        checks = judge.check([CheckJob(DOUBLE, f"def check(f): assert f(1) == {n}", "f") for n in (2, 3)])
+        checks = judge.execute([CheckJob(DOUBLE, f"def check(f): assert f(1) == {n}", "f") for n in (2, 3)])
     assert [outcome.value for outcome in execution.outcomes] == ["0", "2", None, None, None, "10"]
     statuses = [outcome.status.value for outcome in execution.outcomes]
     assert statuses[2:5] == ["crashed", "timed out", "crashed"]
@@ -59,7 +59,7 @@ def f(x):
 def test_a_program_that_stops_its_timer_has_timed_out_there_as_well():
     program = "import signal\ndef f():\n    signal.setitimer(signal.ITIMER_PROF, 0)\n    while True: pass\n"
     limits = Limits(call_seconds=0.2, program_seconds=0.9)
-    with running(fusion_service()) as address, FusionJudge([address], limits) as judge:
+    with running(fusion_service()) as address, FusionJudge([address], limits=limits) as judge:
         (execution,) = judge.execute([Job(program, ("f()",))])
     assert execution.outcomes[0].status.value == "timed out"
 

@@ -1,6 +1,5 @@
 import asyncio
 import json
-import socket
 import threading
 import urllib.error
 import urllib.request
@@ -11,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from sandbox import CheckJob, Job, JudgeJob, Limits, SandboxError, SandboxPool, SandboxUnavailable, Test
-from sandbox.remote import services
+from sandbox.remote import client
 from sandbox.remote.client import RemoteJudge
 from sandbox.remote.connections import listening
 from sandbox.remote.server import make_app, serve
@@ -54,7 +53,7 @@ def test_a_remote_judge_answers_as_the_pool_does(jail: SandboxPool):
         there, here = remote.execute(jobs), jail.execute(jobs)
         assert [(e.loaded, e.outcomes) for e in there] == [(e.loaded, e.outcomes) for e in here]
         assert [verdict.passed for verdict in remote.judge([JudgeJob(DOUBLE, tests)])[0].tests] == [True, False]
-        assert [result.passed for result in remote.check(checks)] == [True, False]
+        assert [result.passed for result in remote.execute(checks)] == [True, False]
         assert json.loads(get(address + "/health"))["status"] == "ok"
         assert 'sandbox_jobs_total{kind="check"} 2' in get(address + "/metrics")
 
@@ -76,9 +75,10 @@ def test_a_dead_address_is_passed_over_and_no_address_is_an_error(jail: SandboxP
         RemoteJudge(["http://127.0.0.1:9"])
 
 
-def test_an_outage_raises_and_is_no_verdict(jail: SandboxPool):
+def test_an_outage_raises_and_is_no_verdict(jail: SandboxPool, monkeypatch):
     with running(make_app(jail)) as address:
-        remote = RemoteJudge([address], patience=0.5)
+        remote = RemoteJudge([address])
+    monkeypatch.setattr(client, "PATIENCE", 0.4)
     with remote, pytest.raises(SandboxError, match="no judge took the job in 0 s; the last: http"):
         remote.execute([Job(DOUBLE, ("f(1)",))])
 
@@ -131,19 +131,10 @@ def test_connections_are_kept_and_bounded(jail: SandboxPool):
 
 
 def test_submitting_waits_while_too_many_requests_are_pending(jail: SandboxPool, monkeypatch):
-    monkeypatch.setattr(services, "_PENDING", 2)
+    monkeypatch.setattr(client, "_PENDING", 2)
     slow = Job("def f():\n    while True: pass", ("f()",), Limits(call_seconds=0.1))
     with running(make_app(jail)) as address, RemoteJudge([address], connections=1) as remote:
         futures = []
         for _ in range(5):
             futures.append(remote.submit(slow))
             assert sum(not future.done() for future in futures) <= 3
-
-
-def test_a_connection_that_the_service_closed_meanwhile_is_made_anew(jail: SandboxPool):
-    with running(make_app(jail)) as address, RemoteJudge([address], connections=1) as remote:
-        for _ in range(2):
-            assert remote.execute([Job(DOUBLE, ("f(1)",))])[0].outcomes[0].value == "2"
-            for connection in remote._services._idle[address]:
-                assert connection.sock is not None
-                connection.sock.shutdown(socket.SHUT_RDWR)

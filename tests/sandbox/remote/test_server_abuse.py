@@ -1,5 +1,6 @@
 """The service under clients that mean it harm, or know no better: each is refused, and honest jobs are judged on."""
 
+import asyncio
 import contextlib
 import dataclasses
 import json
@@ -16,14 +17,14 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from aiohttp import web
 from test_server import DOUBLE, get, running
 
 from sandbox import Job, Limits, SandboxError, SandboxPool, SandboxUnavailable
 from sandbox.host import worker_thread
-from sandbox.remote import connections, server, services
+from sandbox.remote import client, connections, server
 from sandbox.remote.client import RemoteJudge
 from sandbox.remote.server import make_app
-from sandbox.remote.wire import job_to_json
 
 HONEST = Job(DOUBLE, ("f(1)",), Limits())
 SPIN = Job("def f():\n    while True: pass", ("f()",), Limits(call_seconds=0.4))
@@ -49,7 +50,7 @@ def health(address: str) -> tuple[int, dict]:
 
 
 def as_body(job: Job = HONEST, **changes: object) -> bytes:
-    return json.dumps(job_to_json(job) | changes).encode()
+    return json.dumps(dataclasses.asdict(job) | changes).encode()
 
 
 def judges(address: str, token: str = "") -> bool:
@@ -203,7 +204,7 @@ def test_too_many_jobs_are_told_to_come_back_and_a_judge_does():
         SandboxPool(workers=1, pending=1) as pool,
         running(make_app(pool)) as address,
         ThreadPoolExecutor(8) as threads,
-        RemoteJudge([address], connections=8, patience=0.0) as remote,
+        RemoteJudge([address], connections=8) as remote,
     ):
         answers = list(threads.map(lambda _: post(address, as_body(SPIN)), range(8)))
         assert {status for status, *_ in answers} == {200, 503}
@@ -463,13 +464,24 @@ def test_without_any_worker_jobs_fail_at_once_and_are_judged_again_once_there_is
 
 
 def test_connections_that_a_service_has_closed_cost_no_attempt(jail: SandboxPool, monkeypatch):
-    monkeypatch.setattr(services, "_PAUSE", 1000.0)  # before a second attempt
-    monkeypatch.setattr(services, "_LONGEST_OWN_PAUSE", 1000.0)
-    with running(make_app(jail)) as address, RemoteJudge([address], connections=8) as remote:
-        remote.execute([HONEST] * 40)
-        for connection in remote._services._idle[address]:
-            connection.sock.shutdown(socket.SHUT_RDWR)
-        assert all(execution.valid for execution in remote.execute([HONEST] * 40))
+    monkeypatch.setattr(client, "_PAUSE", 1000.0)  # before a second attempt
+    used: set[tuple[asyncio.AbstractEventLoop, asyncio.Transport]] = set()
+
+    @web.middleware
+    async def note(request: web.Request, handler) -> web.StreamResponse:
+        assert request.transport is not None
+        used.add((asyncio.get_running_loop(), request.transport))
+        return await handler(request)
+
+    app = make_app(jail)
+    app.middlewares.append(note)
+    with running(app) as address, RemoteJudge([address], connections=8) as remote:
+        for _ in range(3):
+            assert all(execution.valid for execution in remote.execute([HONEST] * 40))
+            for loop, transport in used:
+                loop.call_soon_threadsafe(transport.close)
+            wait_for(lambda: all(transport.is_closing() for _, transport in used))
+            time.sleep(0.1)
 
 
 def test_a_judge_that_is_started_again_has_cost_time_and_no_verdict(jail: SandboxPool, caplog):
