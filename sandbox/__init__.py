@@ -1,5 +1,5 @@
-"""A judge for untrusted Python: runs programs in jails and reports what they return. Standard library (and
-nsjail) only.
+"""A judge for untrusted Python: runs programs in jails and reports what they return. It needs the standard library and
+nsjail alone, except over HTTP.
 
     with SandboxPool() as pool:
         (verdicts,) = pool.judge([JudgeJob("def f(x): return x + 1", (Test("f(1)", "2"),))])

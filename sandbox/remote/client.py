@@ -76,9 +76,10 @@ class ServiceJudge(Judge):
                 if response.status_code == 200:
                     self._note(is_out=False)
                     return _object(address, response)
-                problem = f"{address} ({response.status_code}): {response.text[:500]}"
+                text = response.text[:500]
                 if response.status_code < 500:  # asking again would not help
-                    raise SandboxError(f"a judge refuses the job: {problem}")
+                    raise SandboxError(f"{address} refuses the job ({response.status_code}): {text}")
+                problem = f"{address}: {response.status_code} {text}"
             if failures >= len(self.addresses) - 1:
                 if time.monotonic() >= until:
                     raise SandboxError(f"no judge took the job in {PATIENCE:.0f} s; the last: {problem}")

@@ -50,6 +50,16 @@ math.inf | Decimal("Infinity")
 1j | complex(-0.0, 1)
 "" | str()
 "1"
+"nan"
+"None"
+"a'"
+'a"'
+"a\\\\'"
+"\\\\x41"
+"A"
+"\\x00"
+["a", "b"]
+['a", "b']
 "ab" | "".join(["a", "b"])
 b"" | bytearray()
 b"ab" | bytearray(b"ab")

@@ -35,13 +35,13 @@ KEEPS = {
     "typing's cache in a default": "from typing import Literal\ndef f(x, kind=Literal[1]):\n    return str(kind)",
     "the cache of re": "import re\ndef f(x):\n    text = ''.join(['a', 'b'])\n    return re.compile(text).pattern is text",
     "the cache of re by a group": "import re\ndef f(x):\n    name = ''.join(['a', 'b'])\n    return [k is name for k in re.match(f'(?P<{name}>)', '').groupdict()]",
+    "a read-only table": "NUMERALS = {'I': 1, 'V': 5}\nVOWELS = ['a', 'e']\ndef f(x):\n    return NUMERALS[x], NUMERALS.get(x), x in VOWELS",
     "not Python": "def f(x",
 }
 KEEPS_NOTHING = {
     "types": "import typing as t\nfrom typing import List, Literal\ndef f(x: List[int], y: t.Any = None) -> Literal[1]:\n    z: t.Optional[int] = None\n    return x if y is None else z",
     "plain": "def f(x):\n    return x + 1",
     "imports": "import math\nfrom typing import List\nfrom collections import Counter\ndef f(x: List[int]):\n    return math.gcd(*x), Counter(x)",
-    "a read-only table": "NUMERALS = {'I': 1, 'V': 5}\nVOWELS = ['a', 'e']\ndef f(x):\n    return NUMERALS[x], NUMERALS.get(x), x in VOWELS",
     "constants": "LIMIT = 10 ** 9 + 7\nINFINITY = float('inf')\nPAIR = (1, 'a')\ndef f(x):\n    return x % LIMIT",
     "a cache inside": "from functools import lru_cache\ndef f(n):\n    @lru_cache(None)\n    def g(k):\n        return k if k < 2 else g(k - 1) + g(k - 2)\n    return g(n)",
     "local state": "def f(x):\n    seen = []\n    def add(y):\n        nonlocal seen\n        seen = seen + [y]\n    add(x)\n    return seen",

@@ -28,24 +28,9 @@ class Refuses:
     __int__ = __float__ = __index__ = __getitem__ = __contains__ = __reduce_ex__ = __array__ = _refuse  # type: ignore
 
 
-class MyCounter(Refuses, Counter):
-    pass
-
-
-class MyOrdered(Refuses, OrderedDict):
-    pass
-
-
-class MyDefault(Refuses, defaultdict):
-    pass
-
-
-class MyDeque(Refuses, deque):
-    pass
-
-
-class MyDecimal(Refuses, Decimal):
-    pass
+def refusing(kind: type) -> Any:
+    """A subclass of a plain type, with whose values nothing may be done either."""
+    return type(f"My{kind.__name__}", (Refuses, kind), {})
 
 
 class MyFraction(Fraction):
@@ -53,22 +38,6 @@ class MyFraction(Fraction):
         return True
 
     __hash__ = None  # type: ignore[assignment]
-
-
-class MyDate(Refuses, datetime.date):
-    pass
-
-
-class MyBytes(Refuses, bytearray):
-    pass
-
-
-class MyFloat(Refuses, numpy.float64):
-    pass
-
-
-class MyArray(Refuses, numpy.ndarray):
-    pass
 
 
 class Point(namedtuple("Point", "x y")):
@@ -133,16 +102,17 @@ def broken(numerator: object, denominator: object) -> Fraction:
 
 
 NOT_PLAIN = {
-    "Counter": lambda: Counter.__new__(MyCounter),
-    "OrderedDict": MyOrdered,
-    "defaultdict": lambda: MyDefault(int),
-    "deque": lambda: MyDeque([1]),
-    "Decimal": lambda: MyDecimal(1),
+    "Counter": lambda: Counter.__new__(refusing(Counter)),
+    "OrderedDict": refusing(OrderedDict),
+    "defaultdict": lambda: refusing(defaultdict)(int),
+    "deque": lambda: refusing(deque)([1]),
+    "int": lambda: refusing(int)(1),
+    "Decimal": lambda: refusing(Decimal)(1),
     "Fraction": lambda: MyFraction(1),
-    "date": lambda: MyDate(2020, 1, 1),
-    "bytearray": lambda: MyBytes(b"a"),
-    "numpy scalar": lambda: MyFloat(1),
-    "array": lambda: numpy.zeros(2).view(MyArray),
+    "date": lambda: refusing(datetime.date)(2020, 1, 1),
+    "bytearray": lambda: refusing(bytearray)(b"a"),
+    "numpy scalar": lambda: refusing(numpy.float64)(1),
+    "array": lambda: numpy.zeros(2).view(refusing(numpy.ndarray)),
     "matrix": lambda: numpy.zeros((1, 1)).view(numpy.matrix),
     "object in an array": lambda: array_of(Refuses()),
     "namedtuple's subclass": lambda: Point(1, 2),
