@@ -25,16 +25,8 @@ def read(text: str, entry_point: str = "f", **bindings: str) -> SuiteTest | Reje
         ("assert sorted(f(1)['a'], reverse=True) == []", "sorted(f(1)['a'], reverse=True)", "[]"),
         ("assert (f(1) == 2) == True", "f(1)", "2"),
         ("assert (f(1) is None) is True", "f(1)", "None"),
-        (
-            "assert f([i * i for i in range(3) if i]) == sum([1, 2])",
-            "f([i * i for i in range(3) if i])",
-            "sum([1, 2])",
-        ),
-        (
-            "assert f('a b'.split()) == {k: v for k, v in zip('ab', [1, 2])}",
-            "f('a b'.split())",
-            "{k: v for k, v in zip('ab', [1, 2])}",
-        ),
+        ("assert f([i * i for i in range(3) if i]) == 1", "f([i * i for i in range(3) if i])", "1"),
+        ("assert f('a b'.split()) == {k: 1 for k in 'ab'}", "f('a b'.split())", "{k: 1 for k in 'ab'}"),
         ("assert f(*[1], k=2)[0] == 1", "f(*[1], k=2)[0]", "1"),
         ("assert f(list(map(str, [1]))) == 1", "f(list(map(str, [1])))", "1"),
         ("assert f(max(['a'], key=len)) == 1", "f(max(['a'], key=len))", "1"),
@@ -145,32 +137,14 @@ def test_deep_nesting_is_rejected_and_does_not_end_the_host():
         read_call("f(" + "[" * 150 + "]" * 150 + ")" + "+1" * 4000)
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        "f(1",
-        "f(1)); (g(2)",
-        "import os",
-        "f.__globals__",
-        "().__class__",
-        "__import__('os')",
-        "open",
-        "",
-        "f(1)\n+2",
-        "x",
-    ],
-)
-def test_a_job_refuses_calls_outside_the_language(call):
+OUTSIDE = ["f(1", "f(1)); (g(2)", "import os", "f.__globals__", "().__class__", "__import__('os')", "open", "", "x"]
+TWICE = ["f(f(1))", "f(g(1))", "[f(1), f(2)]", "[f(x) for x in [1]]", "f(1)(f)", "f(**{'x': 1})", "f(1)\n+2"]
+
+
+@pytest.mark.parametrize("call", OUTSIDE + TWICE)
+def test_a_job_refuses_calls_outside_the_language_and_more_than_one_of_the_program(call):
     with pytest.raises(OutsideLanguage):
         read_call(call)
-
-
-@pytest.mark.parametrize(
-    "text", ["f(f(1))", "f(g(1))", "[f(1), f(2)]", "[f(x) for x in [1]]", "f(1)(f)", "f(**{'x': 1})"]
-)
-def test_an_expression_of_a_job_calls_the_program_at_most_once(text):
-    with pytest.raises(OutsideLanguage):
-        read_call(text)
 
 
 def test_an_expression_is_taken_apart_into_call_arguments_and_view():

@@ -42,6 +42,7 @@ def test_calls_are_answered_in_order_with_canonical_values(pool):
     (execution,) = pool.execute([Job(DOUBLE, ("f(2)", "f('a')", "len(f([1]))"))])
     assert [outcome.value for outcome in execution.outcomes] == ["4", '"aa"', "2"]
     assert execution.valid
+    assert pool.execute([Job("x = 1")])[0].valid
 
 
 def test_every_way_to_end_a_call_has_its_status_and_costs_only_that_call(pool):
@@ -60,21 +61,8 @@ def f(x):
     return x
 """
     (execution,) = pool.execute([Job(program, tuple(f"f({x})" for x in range(10)))])
-    raised, late, crashed = "raised", "timed out", "crashed"
-    assert statuses(execution) == [
-        *(
-            "returned",
-            raised,
-            late,
-            "out of memory",
-            crashed,
-            "not plain data",
-            raised,
-            late,
-            crashed,
-            "returned",
-        )
-    ]
+    ends = "returned, raised, timed out, out of memory, crashed, not plain data, raised, timed out, crashed, returned"
+    assert ", ".join(statuses(execution)) == ends
     assert execution.outcomes[1].detail == "ZeroDivisionError: division by zero"
 
 
@@ -96,10 +84,6 @@ def test_a_program_that_does_not_execute_fails_all_its_calls(pool, program, stat
     assert execution.loaded.status is status
     assert execution.outcomes == (execution.loaded,) * 2
     assert not execution.valid
-
-
-def test_a_program_without_calls_is_only_loaded(pool):
-    assert pool.execute([Job("x = 1")])[0].valid
 
 
 def test_sleeping_is_ended_by_the_wall_clock():
@@ -136,26 +120,19 @@ def test_verdicts_compare_values_as_python_does(pool):
         Test("f(-0.0)", "[1, 1, {1, 2}, 0]"),
         Test("f((1,))", "[1, 1, {1, 2}, [1]]"),
         Test("f(1, 2)", "1"),
+        Test("f(float('nan'))", "nan in [1, 1, {1, 2}, nan]"),
     )
     (verdicts,) = pool.judge([JudgeJob(program, tests)])
-    assert [verdict.status.value for verdict in verdicts.tests] == ["passed", "failed", "raised"]
-    assert [verdict.passed for verdict in verdicts.tests] == [True, False, False]
+    assert [verdict.status.value for verdict in verdicts.tests] == ["passed", "failed", "raised", "failed"]
+    assert [verdict.passed for verdict in verdicts.tests] == [True, False, False, False]
 
 
-def test_a_nan_never_passes(pool):
-    (verdicts,) = pool.judge([JudgeJob("def f():\n    return float('nan')", (Test("f()", "nan"),))])
-    assert verdicts.tests[0].status.value == "failed"
-
-
-def test_results_come_in_the_order_of_the_jobs(pool):
+def test_results_come_in_the_order_of_the_jobs_and_futures_as_they_complete(pool):
     jobs = [Job(f"def f(x):\n    return x + {index}", ("f(1)",)) for index in range(40)]
     assert [execution.outcomes[0].value for execution in pool.execute(jobs)] == [str(index + 1) for index in range(40)]
-
-
-def test_futures_can_be_taken_as_they_complete(pool):
-    futures = {pool.submit(Job(DOUBLE, (f"f({index})",))): index for index in range(10)}
+    futures = {pool.submit(job): index for index, job in enumerate(jobs)}
     for future in as_completed(futures):
-        assert future.result().outcomes[0].value == str(2 * futures[future])
+        assert future.result().outcomes[0].value == str(1 + futures[future])
 
 
 def test_a_call_outside_the_language_is_refused_and_not_run(pool):
@@ -342,11 +319,6 @@ def test_programs_that_may_use_more_than_the_judge_itself_are_refused_and_not_ju
 def test_a_request_of_which_only_a_part_can_be_written_is_no_request():
     with file_size_limit(1000), pytest.raises(OSError, match="File too large"):
         memory_file(b"x" * 2000)
-
-
-def test_limits_must_be_positive():
-    with pytest.raises(ValueError, match="memory_mb"):
-        Limits(memory_mb=0)
 
 
 def test_a_call_of_a_builtin_alone_is_evaluated(jail: SandboxPool):
