@@ -184,11 +184,6 @@ class Verdicts:
     tests: tuple[Verdict, ...]
     cpu_seconds: float
 
-    @property
-    def valid(self) -> bool:
-        """Whether the program executed."""
-        return self.loaded.status is Status.RETURNED
-
 
 def verdict_on(outcome: Outcome, test: Test) -> Verdict:
     """The verdict of one test: what its call did, against the canonical value that it must return."""

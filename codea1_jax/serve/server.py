@@ -126,12 +126,12 @@ class Server:
                     break
         return batcher
 
-    async def _serve(self, batcher: Batcher, places: tuple[int, int], ready: Callable[[Ports], None]) -> None:
+    async def _serve(self, batcher: Batcher, places: int, ready: Callable[[Ports], None]) -> None:
         address, grace = self._address, self._grace
         app = make_app(self._name, batcher, self._capacity.rows, address.token)
         grpc_server, grpc_port = await start_grpc(batcher, address.host, address.grpc_port, address.token)
         try:
-            async with listening(app, address.host, address.http_port, *places, grace=grace) as (_, http_port):
+            async with listening(app, address.host, address.http_port, places, grace=grace) as (_, http_port):
                 ready(Ports(http_port, grpc_port))
                 await self._stopped.wait()
                 stopping = asyncio.create_task(grpc_server.stop(grace))  # while HTTP's requests have theirs

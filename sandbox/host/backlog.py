@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from sandbox.host.protocol import CheckProgress, Progress
+from sandbox.host.protocol import Progress
 from sandbox.jobs import SandboxError
 
 
@@ -15,7 +15,7 @@ from sandbox.jobs import SandboxError
 class Task:
     """A job on its way through the pool."""
 
-    progress: Progress | CheckProgress
+    progress: Progress
     future: Future[Any]
     attempts: int = 0
 

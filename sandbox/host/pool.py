@@ -2,7 +2,7 @@
 
 import os
 import resource
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
@@ -11,7 +11,7 @@ from typing import Any
 from sandbox.host.backlog import Backlog, Task
 from sandbox.host.descriptors import require
 from sandbox.host.jail import BackendName, plan_launch
-from sandbox.host.protocol import progress_of
+from sandbox.host.protocol import Progress
 from sandbox.host.worker import Worker
 from sandbox.host.worker_thread import WorkerThread
 from sandbox.jobs import CheckJob, Job, Limits, R, Request, SandboxError, SandboxUnavailable
@@ -64,12 +64,24 @@ class SandboxPool(Judge):
         require(count * DESCRIPTORS, f"{count} workers of the judge")
         self._backlog = Backlog(pending, count)
         self._threads: list[WorkerThread] = []
-        self._start(count, lambda: WorkerThread(self._backlog, lambda: Worker(launch, preload)))
+        try:
+            for _ in range(count):
+                self._threads.append(WorkerThread(self._backlog, lambda: Worker(launch, preload)))
+            for thread in self._threads:
+                thread.wait_ready()
+        except (SandboxError, OSError) as error:
+            for thread in self._threads:
+                thread.abandon()
+            if isinstance(error, OSError):
+                raise SandboxUnavailable(f"{count} workers of the judge cannot be started here: {error}") from error
+            raise
+        for thread in self._threads:
+            thread.start()
 
     def submit(self, job: Request[R]) -> Future[R]:
         """Run one program and its calls, or a dataset's own check against one program."""
         assert isinstance(job, Job | CheckJob)
-        progress = progress_of(job, job.limits or self.limits)
+        progress = Progress(job, job.limits or self.limits)
         _refuse_beyond_own(progress.limits)
         future: Future[Any] = Future()
         self._backlog.put(Task(progress, future))
@@ -109,21 +121,6 @@ class SandboxPool(Judge):
             for thread in self._threads:
                 thread.kill_worker()
         self.close()
-
-    def _start(self, count: int, make: Callable[[], WorkerThread]) -> None:
-        try:
-            for _ in range(count):
-                self._threads.append(make())
-            for thread in self._threads:
-                thread.wait_ready()
-        except (SandboxError, OSError) as error:
-            for thread in self._threads:
-                thread.abandon()
-            if isinstance(error, OSError):
-                raise SandboxUnavailable(f"{count} workers of the judge cannot be started here: {error}") from error
-            raise
-        for thread in self._threads:
-            thread.start()
 
 
 def _refuse_beyond_own(limits: Limits) -> None:

@@ -6,25 +6,18 @@ import os
 import resource
 import signal
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from sandbox.bounded import bounded
 from sandbox.host.stateless import keeps_no_state
 from sandbox.inside import checker, evaluation
 from sandbox.inside.watch import CUT_BY_CPU, CUT_BY_WALL, GRANT, NOT_CUT
 from sandbox.inside.zygote import REPORT
-from sandbox.jobs import (
-    CheckJob,
-    CheckResult,
-    Execution,
-    Job,
-    Limits,
-    Outcome,
-    SandboxError,
-    Status,
-    Verdict,
-)
+from sandbox.jobs import CheckJob, CheckResult, Execution, Job, Limits, Outcome, SandboxError, Status, Verdict
 from sandbox.language import MARSHAL_VERSION, ReadCall, read_call
+
+T = TypeVar("T")
 
 MAX_LINE = 8_192  # characters of one answer that is not a value to be looked into; longer ones are malformed
 _MAX_EXACT_LINE = evaluation.MAX_EXACT + MAX_LINE
@@ -34,16 +27,15 @@ _ROOM = evaluation.MAX_EXACT  # characters of computed arguments after which the
 OUT_OF_TIME = Outcome(Status.TIMED_OUT, detail="the program's time as a whole")
 
 _TIME_SIGNALS = (signal.SIGPROF, signal.SIGXCPU, signal.SIGALRM, signal.SIGVTALRM)
-_STATUS_OF_SIGN = {
-    "=": Status.RETURNED,
-    "@": Status.RETURNED,
+_ENDS = {
     checker.RAISED: Status.RAISED,
     checker.NOT_PLAIN_DATA: Status.NOT_PLAIN_DATA,
     checker.OUT_OF_MEMORY: Status.OUT_OF_MEMORY,
     checker.TIMED_OUT: Status.TIMED_OUT,
     checker.CRASHED: Status.CRASHED,
 }
-_VERDICT_OF_SIGN = _STATUS_OF_SIGN | {checker.PASSED: Status.PASSED, checker.FAILED: Status.FAILED}
+_STATUS_OF_SIGN = _ENDS | {"=": Status.RETURNED, "@": Status.RETURNED}
+_VERDICT_OF_SIGN = _ENDS | {checker.PASSED: Status.PASSED, checker.FAILED: Status.FAILED}
 
 # Processes of a job that may take the place of killed ones. The kernel seldom kills for what others did; a program that
 # kills itself could else double its processes.
@@ -80,6 +72,12 @@ class Report:
         if number:
             return Outcome(Status.CRASHED, detail=f"signal {number}")
         return Outcome(Status.CRASHED, detail=f"exit status {self.wait_status >> 8}")
+
+
+def _read(data: bytes, asked: int) -> tuple[list[Outcome], bool]:
+    """The outcomes of a program's loading and of the items asked; whether a fresh process is to answer the rest."""
+    lines = data.decode("ascii", "replace").split("\n", asked + 2)[:-1]
+    return [_outcome(line) for line in lines[: 1 + asked] if line != "~"], lines[-1:] == ["~"]
 
 
 def _outcome(line: str) -> Outcome:
@@ -121,6 +119,13 @@ class Budget:
         seconds = (limits.load_seconds, limits.call_seconds, total, limits.wall_factor, idle)
         return GRANT.pack(*seconds, 1 + asked, False)
 
+    def starts_another(self) -> bool:
+        """Whether a process may take the place of one that was killed; counts it."""
+        if self.is_spent or not self.again:
+            return False
+        self.again -= 1
+        return True
+
     def charge(self, report: Report) -> None:
         """Count what a process has used."""
         self.cpu_seconds += report.cpu_seconds
@@ -128,86 +133,37 @@ class Budget:
         self.idle_load += report.idle_load
 
 
-@dataclass
-class Batch:
-    """Items for processes of one program (of none: ""), one process after another until each item has an outcome.
-
-    A process that dies costs the item at which it died, and nothing else. One that is killed may have been killed for
-    what others did, so that another takes its place once. With `room`, items are left over where the outcomes before
-    them have more characters.
-    """
-
-    program: str
-    items: Sequence[evaluation.Item]
-    budget: Budget
-    alone: bool = False  # a process for each item
-    tells_inputs: bool = False
-    room: int = 0
-    loaded: Outcome | None = None
-    outcomes: list[Outcome] = field(default_factory=list)
-    _killed_at: int = -1  # how many outcomes there were when a process was last killed
-
-    @property
-    def left(self) -> int:
-        """Items that have no outcome yet."""
-        return len(self.items) - len(self.outcomes)
-
-    @property
-    def done(self) -> bool:
-        return self.loaded is not None and (not self.left or self._is_full())
-
-    def request(self) -> tuple[bytes, bytes]:
-        """What the next process reads (the program, its items, and the limits on itself), and what the zygote gets."""
-        limits, cpu_left = self.budget.limits, self.budget.cpu_left
-        load = min(limits.load_seconds, cpu_left)
-        rlimits = _rlimits(limits, cpu_left, limits.processes)
-        done = len(self.outcomes)
-        items = list(self.items[done : done + self._asked()])
-        question = (self.program, items, load, limits.call_seconds, self.tells_inputs)
-        text = marshal.dumps((*question, rlimits, limits.recursion), MARSHAL_VERSION)
-        return text, self.budget.grant(len(items))
-
-    def absorb(self, report: Report, data: bytes) -> None:
-        """Take in the answers of a process that has ended."""
-        self.budget.charge(report)
-        asked = self._asked()
-        lines = data.decode("ascii", "replace").split("\n", asked + 2)[:-1]
-        found = [_outcome(line) for line in lines[: 1 + asked] if line != "~"]
-        if len(found) < 1 + asked and self._tries_again(report, len(found)):
-            self.outcomes += found[1:]
-            return
-        load, *answers = found or [report.death()]
-        gives_up = bool(answers) and lines[-1] == "~"  # a new process answers the rest
-        self.loaded = self.loaded or load
-        if load.status is not Status.RETURNED:
-            self.outcomes += [load] * self.left
-            return
-        self.outcomes += answers
-        out_of_room = bool(answers) and len(data) > self.budget.limits.file_bytes - _MAX_EXACT_LINE
-        if len(answers) < asked and not out_of_room and not gives_up:
-            self.outcomes.append(report.death())
-        if self.budget.is_spent:
-            self.outcomes += [OUT_OF_TIME] * self.left
-
-    def _tries_again(self, report: Report, lines: int) -> bool:
-        """Whether a process was killed where none was before, and there is time for another."""
-        place = len(self.outcomes) + lines
-        if not report.was_killed or place == self._killed_at or self.budget.is_spent or not self.budget.again:
-            return False
-        self.budget.again -= 1
-        self._killed_at = place
-        return True
-
-    def _is_full(self) -> bool:
-        return bool(self.room) and sum(len(outcome.value or "") for outcome in self.outcomes) > self.room
-
-    def _asked(self) -> int:
-        """Items for the next process."""
-        return min(self.left, 1) if self.alone else self.left
+Request = tuple[bytes, bytes]  # what the next process reads, and what the zygote gets about it
+Ran = tuple[Report, bytes]  # what it did, and what it answered
+_Steps = Generator[Request, Ran, T]
 
 
 class Progress:
-    """One job on its way, in three kinds of batches.
+    """A job on its way: processes in the jail, one after another."""
+
+    def __init__(self, job: Job | CheckJob, limits: Limits) -> None:
+        self.job = job
+        self.limits = limits
+        self._steps = _Execution(job, limits).steps() if isinstance(job, Job) else _checked(job, limits)
+        self._next: Request | None = None
+
+    def request(self) -> Request:
+        """What the next process needs; the same until it has ended. Raises OutsideLanguage."""
+        if self._next is None:
+            self._next = next(self._steps)
+        return self._next
+
+    def absorb(self, report: Report, data: bytes) -> Execution | CheckResult | None:
+        """Take in what a process did; None where another must follow. Raises SandboxError."""
+        try:
+            self._next = self._steps.send((report, data))
+        except StopIteration as end:
+            return end.value
+        return None
+
+
+class _Execution:
+    """One job, in three kinds of steps.
 
     First what needs no program: arguments that are not literals, and expressions. Then the program's own calls, on
     values. Last the views of what it returned, again without the program. Large values take turns, so that no process
@@ -215,35 +171,14 @@ class Progress:
     """
 
     def __init__(self, job: Job, limits: Limits) -> None:
-        self.job = job
-        self.limits = limits
+        self._job = job
+        self._of_program, self._of_others = Budget(limits), Budget(limits)
         self._loaded: Outcome | None = None
         self._outcomes: dict[int, Outcome] = {}
-        self._of_program, self._of_others = Budget(limits), Budget(limits)
-        self._batches = self._planned()
-        self._batch: Batch | None = None
 
-    def request(self) -> tuple[bytes, bytes]:
-        """What the next process reads, and what the zygote gets about it. Raises OutsideLanguage."""
-        if self._batch is None:
-            self._batch = next(self._batches)
-        return self._batch.request()
-
-    def absorb(self, report: Report, data: bytes) -> Execution | None:
-        """Take in the answers of a process that has ended; None where another one must follow."""
-        assert self._batch is not None
-        self._batch.absorb(report, data)
-        if self._batch.done:
-            self._batch = next(self._batches, None)
-        if self._batch is not None:
-            return None
-        outcomes = tuple(self._outcomes[i] for i in range(len(self.job.calls)))
-        cpu_seconds = self._of_program.cpu_seconds + self._of_others.cpu_seconds
-        return Execution(self._loaded or Outcome(Status.RETURNED, "None"), outcomes, cpu_seconds)
-
-    def _planned(self) -> Iterator[Batch]:
-        """The batches, each planned by what those before it found."""
-        job = self.job
+    def steps(self) -> _Steps[Execution]:
+        """All of it, each step planned by what those before it found."""
+        job = self._job
         calls = [read_call(call, job.entry_point) for call in job.calls]
         items: dict[int, evaluation.Item] = {}
         clean: dict[int, evaluation.Item] = {}
@@ -264,12 +199,15 @@ class Progress:
                 items = {}
         if items or not calls or (job.program and self._loaded is None):
             yield from self._calls(calls, items)
+        outcomes = tuple(self._outcomes[i] for i in range(len(calls)))
+        cpu_seconds = self._of_program.cpu_seconds + self._of_others.cpu_seconds
+        return Execution(self._loaded or Outcome(Status.RETURNED, "None"), outcomes, cpu_seconds)
 
-    def _calls(self, calls: Sequence[ReadCall], items: dict[int, evaluation.Item]) -> Generator[Batch, None, None]:
+    def _calls(self, calls: Sequence[ReadCall], items: dict[int, evaluation.Item]) -> _Steps[None]:
         """Makes some of the program's calls."""
         items = dict(sorted(items.items()))
-        for group in [items] if self.job.together else _in_groups(items):
-            returned = yield from self._answers(self.job.program, group)
+        for group in [items] if self._job.together else _in_groups(items):
+            returned = yield from self._answers(self._job.program, group)
             self._outcomes |= returned
             views: dict[int, evaluation.Item] = {
                 i: ("view", bounded(view), outcome.value)
@@ -279,20 +217,49 @@ class Progress:
             seen = (yield from self._answers("", views)) if views else {}
             self._outcomes |= {i: replace(outcome, inputs=returned[i].inputs) for i, outcome in seen.items()}
 
-    def _answers(
-        self, program: str, items: Mapping[int, evaluation.Item]
-    ) -> Generator[Batch, None, dict[int, Outcome]]:
-        """What becomes of each item, or of the first ones where they are expressions with large values."""
-        job, budget = self.job, self._of_program if program else self._of_others
+    def _answers(self, program: str, items: Mapping[int, evaluation.Item]) -> _Steps[dict[int, Outcome]]:
+        """What becomes of each item, or without a program of the first ones, where they have large values.
+
+        A process that dies costs the item at which it died, and nothing else. One that is killed may have been killed
+        for what others did, so that another takes its place once.
+        """
+        budget = self._of_program if program else self._of_others
         if budget.is_spent:
             return dict.fromkeys(items, OUT_OF_TIME)
-        alone = bool(program) and not job.together and not keeps_no_state(program)
-        room = 0 if program else _ROOM
-        batch = Batch(program, tuple(items.values()), budget, alone, job.is_reference, room)
-        yield batch
+        alone = bool(program) and not self._job.together and not keeps_no_state(program)
+        every = list(items.values())
+        outcomes: list[Outcome] = []
+        loaded, killed_at = None, -1
+        while loaded is None or (len(outcomes) < len(every) and (program or _size(outcomes) <= _ROOM)):
+            asked = every[len(outcomes) : len(outcomes) + 1 if alone else None]
+            report, data = yield self._request(program, asked, budget)
+            budget.charge(report)
+            found, gives_up = _read(data, len(asked))
+            is_short, place = len(found) < 1 + len(asked), len(outcomes) + len(found)
+            if is_short and report.was_killed and place != killed_at and budget.starts_another():
+                killed_at = place
+                outcomes += found[1:]
+                continue
+            load, *answers = found or [report.death()]
+            loaded = loaded or load
+            if load.status is not Status.RETURNED:
+                answers = [load] * (len(every) - len(outcomes))
+            elif is_short and not (answers and (gives_up or len(data) > budget.limits.file_bytes - _MAX_EXACT_LINE)):
+                answers.append(report.death())
+            outcomes += answers
+            if budget.is_spent:
+                outcomes += [OUT_OF_TIME] * (len(every) - len(outcomes))
         if program:
-            self._loaded = batch.loaded
-        return dict(zip(items, batch.outcomes, strict=not room))
+            self._loaded = loaded
+        return dict(zip(items, outcomes, strict=bool(program)))
+
+    def _request(self, program: str, asked: list[evaluation.Item], budget: Budget) -> Request:
+        """The program, items and the limits on the process itself; and the grant."""
+        limits, cpu_left = budget.limits, budget.cpu_left
+        question = (program, asked, min(limits.load_seconds, cpu_left), limits.call_seconds)
+        rlimits = _rlimits(limits, cpu_left, limits.processes)
+        message = (*question, self._job.is_reference, rlimits, limits.recursion)
+        return marshal.dumps(message, MARSHAL_VERSION), budget.grant(len(asked))
 
 
 def _item(call: ReadCall, arguments: bytes | str) -> evaluation.Item:
@@ -308,52 +275,40 @@ def _in_groups(items: Mapping[int, evaluation.Item]) -> Iterator[dict[int, evalu
         yield {i: items[i] for i in exact[start : start + _VIEWED_AT_ONCE]}
 
 
-@dataclass
-class CheckProgress:
-    """One check on its way; once more where a process of it is killed, as in `Batch`."""
-
-    job: CheckJob
-    limits: Limits
-    _was_killed: bool = False
-
-    def request(self) -> tuple[bytes, bytes]:
-        """What the judge's process in the jail reads, and what the zygote gets about it.
-
-        A check shows no progress between the program's loading and the verdict.
-        """
-        job, limits = self.job, self.limits
-        rlimits = _rlimits(limits, limits.program_seconds, limits.processes + 1)
-        message = (
-            *(job.program, job.check, job.entry_point, job.in_process, rlimits),
-            *(limits.load_seconds, limits.call_seconds, limits.program_seconds),
-        )
-        total, factor = limits.program_seconds, limits.wall_factor
-        grant = GRANT.pack(total, total, total, factor, factor * total, 2, True)
-        return marshal.dumps(message, MARSHAL_VERSION), grant
-
-    def absorb(self, report: Report, data: bytes) -> CheckResult | None:
-        """Take in the two lines of the judge's process; None where another must follow.
-
-        Raises SandboxError where it could start no other.
-        """
-        if os.WIFEXITED(report.wait_status) and os.WEXITSTATUS(report.wait_status) == checker.CANNOT_START:
-            raise SandboxError("a check's program cannot be started: the host has no room for another process")
-        load, *verdicts = data.decode("ascii", "replace").split("\n")[:-1] or [""]
-        loaded = _outcome(load) if load else report.death()
-        if loaded.status is Status.RETURNED and verdicts:
-            verdict = Verdict(_VERDICT_OF_SIGN.get(verdicts[0][:1], Status.CRASHED), None, verdicts[0][1:])
-        else:
-            end = report.death() if loaded.status is Status.RETURNED else loaded
-            verdict = Verdict(end.status, None, end.detail)
-        if verdict == _KILLED and not self._was_killed:
-            self._was_killed = True
-            return None
-        return CheckResult(loaded, verdict, report.cpu_seconds)
+def _size(outcomes: Sequence[Outcome]) -> int:
+    return sum(len(outcome.value or "") for outcome in outcomes)
 
 
-def progress_of(job: Job | CheckJob, limits: Limits) -> Progress | CheckProgress:
-    """A job that nothing has been done about yet."""
-    return Progress(job, limits) if isinstance(job, Job) else CheckProgress(job, limits)
+def _checked(job: CheckJob, limits: Limits) -> _Steps[CheckResult]:
+    """One check; once more where a process of it is killed, as above. Raises SandboxError where none can be started."""
+    message = (
+        *(job.program, job.check, job.entry_point, job.in_process),
+        *(_rlimits(limits, limits.program_seconds, limits.processes + 1), limits.load_seconds),
+        *(limits.call_seconds, limits.program_seconds),
+    )
+    total, factor = limits.program_seconds, limits.wall_factor
+    # A check shows no progress between the program's loading and the verdict.
+    grant = GRANT.pack(total, total, total, factor, factor * total, 2, True)
+    report, data = yield marshal.dumps(message, MARSHAL_VERSION), grant
+    result = _check_result(report, data)
+    if result.verdict == _KILLED:
+        report, data = yield marshal.dumps(message, MARSHAL_VERSION), grant
+        result = _check_result(report, data)
+    return result
+
+
+def _check_result(report: Report, data: bytes) -> CheckResult:
+    """The two lines of the judge's process. Raises SandboxError where it could start no other."""
+    if os.WIFEXITED(report.wait_status) and os.WEXITSTATUS(report.wait_status) == checker.CANNOT_START:
+        raise SandboxError("a check's program cannot be started: the host has no room for another process")
+    load, *verdicts = data.decode("ascii", "replace").split("\n")[:-1] or [""]
+    loaded = _outcome(load) if load else report.death()
+    if loaded.status is Status.RETURNED and verdicts:
+        verdict = Verdict(_VERDICT_OF_SIGN.get(verdicts[0][:1], Status.CRASHED), None, verdicts[0][1:])
+    else:
+        end = report.death() if loaded.status is Status.RETURNED else loaded
+        verdict = Verdict(end.status, None, end.detail)
+    return CheckResult(loaded, verdict, report.cpu_seconds)
 
 
 def _rlimits(limits: Limits, cpu_seconds: float, processes: int) -> tuple[tuple[int, int], ...]:

@@ -18,56 +18,36 @@ The kernel reads only 32 bits of most arguments, so comparisons mask the others,
 
 from collections.abc import Iterable
 
-_FILES = (  # some by the names of the kernel's own functions: newstat is stat
-    *("open", "openat", "creat", "close", "close_range", "read", "write", "readv", "writev"),
-    *("pread64", "pwrite64", "preadv", "pwritev", "lseek", "dup", "dup2", "dup3", "pipe", "pipe2"),
-    *("newstat", "newfstat", "newlstat", "newfstatat", "statx", "statfs", "fstatfs"),
-    *("access", "faccessat", "faccessat2", "readlink", "readlinkat", "getdents", "getdents64"),
-    *("getcwd", "chdir", "fchdir", "mkdir", "mkdirat", "rmdir", "unlink", "unlinkat", "mknod", "mknodat"),
-    *(
-        "rename",
-        "renameat",
-        "renameat2",
-        "link",
-        "linkat",
-        "symlink",
-        "symlinkat",
-        "truncate",
-        "ftruncate",
-        "fallocate",
-    ),
-    *("chmod", "fchmod", "fchmodat", "chown", "fchown", "lchown", "fchownat", "umask"),
-    *("utime", "utimes", "futimesat", "utimensat", "fsync", "fdatasync"),
-    *("sendfile64", "copy_file_range", "splice", "tee"),
-    *("getxattr", "lgetxattr", "fgetxattr", "listxattr", "llistxattr", "flistxattr"),
-    *("poll", "ppoll", "select", "pselect6", "eventfd", "eventfd2", "signalfd", "signalfd4"),
-    *("epoll_create", "epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait", "epoll_pwait2"),
-)
-_MEMORY = (
-    *("brk", "mmap", "munmap", "mprotect", "mremap", "msync"),
-    *("mlock", "mlock2", "munlock", "mlockall", "munlockall"),
-)
-_PROCESSES = (
-    *("fork", "vfork", "execve", "execveat", "exit", "exit_group", "wait4", "waitid", "kill", "tgkill"),
-    *("getpid", "getppid", "gettid", "getpgid", "getpgrp", "setpgid", "getsid", "setsid"),
-    *("getuid", "geteuid", "getgid", "getegid", "getresuid", "getresgid", "getgroups", "capget", "capset"),
-    *("setuid", "setgid", "setreuid", "setregid", "setresuid", "setresgid", "setgroups", "setfsuid", "setfsgid"),
-    *("set_tid_address", "set_robust_list", "rseq", "arch_prctl", "futex", "restart_syscall"),
-    *("getrlimit", "setrlimit", "getrusage", "getpriority", "newuname", "sysinfo", "getcpu", "getrandom"),
-    *("sched_yield", "sched_getaffinity", "sched_getparam", "sched_getscheduler", "sched_getattr"),
-    *("sched_get_priority_min", "sched_get_priority_max", "sched_rr_get_interval"),
-)
-_TIME_AND_SIGNALS = (
-    *("time", "gettimeofday", "times", "clock_getres", "nanosleep", "alarm", "getitimer", "setitimer", "pause"),
-    *("timer_settime", "timer_gettime"),
-    *("timer_getoverrun", "timer_delete", "timerfd_create", "timerfd_settime", "timerfd_gettime"),
-    *("rt_sigaction", "rt_sigprocmask", "rt_sigpending", "rt_sigreturn", "rt_sigsuspend", "rt_sigtimedwait"),
-    "sigaltstack",
-)
-_SOCKETS = (
-    *("bind", "listen", "accept", "accept4", "connect", "shutdown", "getsockname", "getpeername"),
-    *("sendto", "recvfrom", "recvmsg", "recvmmsg"),
-)
+# Calls by the names of the kernel's own functions: newstat is stat.
+_FILES = """
+    open, openat, creat, close, close_range, read, write, readv, writev, pread64, pwrite64, preadv, pwritev, lseek,
+    dup, dup2, dup3, pipe, pipe2, newstat, newfstat, newlstat, newfstatat, statx, statfs, fstatfs, access,
+    faccessat, faccessat2, readlink, readlinkat, getdents, getdents64, getcwd, chdir, fchdir, mkdir, mkdirat, rmdir,
+    unlink, unlinkat, mknod, mknodat, rename, renameat, renameat2, link, linkat, symlink, symlinkat, truncate,
+    ftruncate, fallocate, chmod, fchmod, fchmodat, chown, fchown, lchown, fchownat, umask, utime, utimes, futimesat,
+    utimensat, fsync, fdatasync, sendfile64, copy_file_range, splice, tee, getxattr, lgetxattr, fgetxattr,
+    listxattr, llistxattr, flistxattr, poll, ppoll, select, pselect6, eventfd, eventfd2, signalfd, signalfd4,
+    epoll_create, epoll_create1, epoll_ctl, epoll_wait, epoll_pwait, epoll_pwait2
+"""
+_MEMORY = """
+    brk, mmap, munmap, mprotect, mremap, msync, mlock, mlock2, munlock, mlockall, munlockall
+"""
+_PROCESSES = """
+    fork, vfork, execve, execveat, exit, exit_group, wait4, waitid, kill, tgkill, getpid, getppid, gettid, getpgid,
+    getpgrp, setpgid, getsid, setsid, getuid, geteuid, getgid, getegid, getresuid, getresgid, getgroups, capget,
+    capset, setuid, setgid, setreuid, setregid, setresuid, setresgid, setgroups, setfsuid, setfsgid,
+    set_tid_address, set_robust_list, rseq, arch_prctl, futex, restart_syscall, getrlimit, setrlimit, getrusage,
+    getpriority, newuname, sysinfo, getcpu, getrandom, sched_yield, sched_getaffinity, sched_getparam,
+    sched_getscheduler, sched_getattr, sched_get_priority_min, sched_get_priority_max, sched_rr_get_interval
+"""
+_TIME_AND_SIGNALS = """
+    time, gettimeofday, times, clock_getres, nanosleep, alarm, getitimer, setitimer, pause, timer_settime,
+    timer_gettime, timer_getoverrun, timer_delete, timerfd_create, timerfd_settime, timerfd_gettime, rt_sigaction,
+    rt_sigprocmask, rt_sigpending, rt_sigreturn, rt_sigsuspend, rt_sigtimedwait, sigaltstack
+"""
+_SOCKETS = """
+    bind, listen, accept, accept4, connect, shutdown, getsockname, getpeername, sendto, recvfrom, recvmsg, recvmmsg
+"""
 
 
 def _one_of(name: str, values: Iterable[int]) -> str:
@@ -128,20 +108,23 @@ _DO_NOTHING = (
 )
 
 # Programs know these calls, and handle the lack of permission (EPERM).
-_FORBIDDEN = (
-    *("setxattr", "lsetxattr", "fsetxattr", "clone", "prlimit64", "unshare", "mount", "chroot", "ptrace"),
-    *("setpriority", "ioprio_set", "sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr"),
-    *("sendmsg", "sendmmsg", "vmsplice", "memfd_create"),
-    *("inotify_init", "inotify_init1", "shmget", "msgget", "semget", "mq_open"),
-)
+_FORBIDDEN = """
+    setxattr, lsetxattr, fsetxattr, clone, prlimit64, unshare, mount, chroot, ptrace, setpriority, ioprio_set,
+    sched_setaffinity, sched_setscheduler, sched_setparam, sched_setattr, sendmsg, sendmmsg, vmsplice, memfd_create,
+    inotify_init, inotify_init1, shmget, msgget, semget, mq_open
+"""
 
 # How what is not allowed above fails: EPERM; EINVAL; ENOTTY; ENOPROTOOPT; EOPNOTSUPP; EAFNOSUPPORT.
-_REFUSED = {1: _FORBIDDEN, 22: ("fcntl", "prctl", "madvise", *_CLOCKED), 25: ("ioctl",)}
-_REFUSED |= {92: ("setsockopt", "getsockopt")}
-_REFUSED |= {95: ("preadv2", "pwritev2"), 97: ("socket", "socketpair")}
+_REFUSED = {
+    1: _FORBIDDEN,
+    22: ", ".join(("fcntl", "prctl", "madvise", *_CLOCKED)),
+    25: "ioctl",
+    92: "setsockopt, getsockopt",
+    95: "preadv2, pwritev2",
+    97: "socket, socketpair",
+}
+_ALLOWED = ", ".join((_FILES, _MEMORY, _PROCESSES, _TIME_AND_SIGNALS, _SOCKETS, *_RESTRICTED))
 
-_ALLOWED = (*_FILES, *_MEMORY, *_PROCESSES, *_TIME_AND_SIGNALS, *_SOCKETS, *_RESTRICTED)
-
-POLICY = f"POLICY judge {{ ALLOW {{ {', '.join(_ALLOWED)} }}, ERRNO(0) {{ {', '.join(_DO_NOTHING)} }}"
-POLICY += "".join(f", ERRNO({number}) {{ {', '.join(calls)} }}" for number, calls in _REFUSED.items())
+POLICY = f"POLICY judge {{ ALLOW {{ {_ALLOWED} }}, ERRNO(0) {{ {', '.join(_DO_NOTHING)} }}"
+POLICY += "".join(f", ERRNO({number}) {{ {calls} }}" for number, calls in _REFUSED.items())
 POLICY += " } USE judge DEFAULT ERRNO(38)"

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 
 from aiohttp import web
 
@@ -33,10 +34,10 @@ class Arrivals:
             raise web.HTTPLengthRequired
         if size > self._largest:
             raise web.HTTPRequestEntityTooLarge(self._largest, size)
-        arrival = _Arrival()
+        arrival = _Arrival(asyncio.timeout(connections.TRANSFER_SECONDS))
         try:
             try:
-                async with asyncio.timeout(connections.TRANSFER_SECONDS) as arrival.deadline:
+                async with arrival.deadline:
                     self._coming[arrival] = None
                     async for part in request.content.iter_any():
                         arrival.body += part
@@ -61,17 +62,16 @@ class Arrivals:
         del self._coming[arrival]
         self._size -= len(arrival.body)
         arrival.is_refused, arrival.body = True, bytearray()
-        assert arrival.deadline is not None
         arrival.deadline.reschedule(0.0)
 
 
+@dataclass(eq=False)
 class _Arrival:
     """One request that is coming in."""
 
-    def __init__(self) -> None:
-        self.body = bytearray()
-        self.deadline: asyncio.Timeout | None = None
-        self.is_refused = False
+    deadline: asyncio.Timeout
+    body: bytearray = field(default_factory=bytearray)
+    is_refused: bool = False
 
 
 def _late() -> web.HTTPRequestTimeout:

@@ -26,31 +26,23 @@ RETRY_SECONDS = 1
 
 _LOGGER = logging.getLogger(__name__)
 _HELD: web.AppKey[set[web.RequestHandler]] = web.AppKey("held")
+_AT_ONCE = 8  # connections that are taken in at once, while those that were hung up on keep their descriptors
 _WAITING = 1_024  # connections that the kernel keeps until they are taken in
 _LINGER_SECONDS = 5.0  # for the rest of a request that was answered before it was read
 _REFUSAL = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: {}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
-def allot(reserved: int = 0) -> tuple[int, int]:
-    """How many connections this process can have and take in at once, with `reserved` more descriptors for its own use.
+def allot(reserved: int = 0) -> int:
+    """How many connections this process can have, with `reserved` more descriptors for its own use.
 
     Raises the soft limit. Raises SandboxUnavailable where none are left for connections.
     """
-    most, at_once = affordable(make_room(reserved + 2 * MOST) - reserved)
+    most = min(MOST, make_room(reserved + 2 * MOST) - reserved - 4 * _AT_ONCE)
     if most < 1:
         raise SandboxUnavailable(
             "no file descriptors are left for connections: raise the hard limit (`ulimit -n 65536`)"
         )
-    return most, at_once
-
-
-def affordable(room: int) -> tuple[int, int]:
-    """How many connections to have at once, and how many to take in at once, where there is `room` for descriptors.
-
-    Those that were hung up on keep theirs for a moment while others are taken in.
-    """
-    at_once = max(8, min(128, room // 32))
-    return min(MOST, room - 4 * at_once), at_once
+    return most
 
 
 @contextmanager
@@ -85,7 +77,7 @@ async def sent(request: web.Request, response: web.Response) -> web.Response:
 
 @asynccontextmanager
 async def listening(
-    app: web.Application, host: str, port: int, most: int = MOST, at_once: int = 128, grace: float = 60.0
+    app: web.Application, host: str, port: int, most: int = MOST, grace: float = 60.0
 ) -> AsyncIterator[tuple[str, int]]:
     """Serve `app` while the block lasts; its address and port. Raises OSError where they are taken.
 
@@ -116,7 +108,7 @@ async def listening(
         return server()
 
     try:
-        listener = await asyncio.get_running_loop().create_server(take, host, port, backlog=at_once)
+        listener = await asyncio.get_running_loop().create_server(take, host, port, backlog=_AT_ONCE)
         for bound in listener.sockets:  # asyncio takes in at once as many as it lets wait, which may be too few
             with socket.socket(fileno=os.dup(bound.fileno())) as same:
                 same.listen(_WAITING)

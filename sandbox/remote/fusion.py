@@ -9,7 +9,7 @@ import signal
 from typing import Any
 
 from sandbox.host.boot import boot_text
-from sandbox.host.protocol import Report, progress_of
+from sandbox.host.protocol import Progress, Report
 from sandbox.inside.watch import CUT_BY_WALL, NOT_CUT
 from sandbox.jobs import CheckJob, Job, Limits, SandboxError
 from sandbox.remote.client import ServiceJudge
@@ -29,7 +29,7 @@ class FusionJudge(ServiceJudge):
 
     def ask(self, job: Job | CheckJob, limits: Limits) -> Any:
         """What became of a job, in as many runs as it takes. Raises SandboxError and OutsideLanguage."""
-        progress = progress_of(job, limits)
+        progress = Progress(job, limits)
         module = "evaluation" if isinstance(job, Job) else "checker"
         seconds = limits.program_seconds * limits.wall_factor
         while True:

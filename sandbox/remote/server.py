@@ -63,13 +63,13 @@ def serve(
             f"listening on {host or 'every address'} needs a token, or all who reach it could run programs here: "
             f"set {VARIABLE} or give --token-file"
         )
-    most, at_once = allot(pool.workers * DESCRIPTORS)
+    most = allot(pool.workers * DESCRIPTORS)
 
     async def until_stopped() -> None:
         stop = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        async with listening(make_app(pool, token), host, port, most, at_once):
+        async with listening(make_app(pool, token), host, port, most):
             ready()
             await stop.wait()
 

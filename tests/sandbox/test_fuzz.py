@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandbox import Job, Limits, Rejected, Status, SuiteTest, encode, parse_test
+from sandbox import Execution, Job, Limits, Rejected, Status, SuiteTest, encode, parse_test
 from sandbox.grammar import PURE_BUILTINS, PURE_METHODS
-from sandbox.host.protocol import MAX_LINE, Batch, Budget, Progress, Report
+from sandbox.host.protocol import MAX_LINE, Progress, Report
 from sandbox.inside.plain import NotPlainData
 from sandbox.inside.transport import _MAKERS, Malformed, pack, unpack
 from sandbox.language import OutsideLanguage, read_call
@@ -85,7 +85,7 @@ def test_whatever_a_child_writes_is_read_as_one_outcome_per_call(count):
     calls = ("f(1)", "f(2)", "f(3)")
     for _ in range(count):
         progress, execution = Progress(Job("", calls), Limits()), None
-        while execution is None:
+        while not isinstance(execution, Execution):
             progress.request()
             data = bytes(rng.choices(alphabet, k=rng.randint(0, 60))) + b"x" * rng.choice((0, 0, 0, MAX_LINE)) + b"\n"
             execution = progress.absorb(Report(rng.choice((0, 9, 256, 27)), 0.1, 0.1, False), data[rng.randint(0, 2) :])
@@ -99,10 +99,12 @@ def test_whatever_a_child_writes_is_read_as_one_outcome_per_call(count):
 @given(st.binary())
 @settings(deadline=None, max_examples=300)
 def test_any_bytes_are_read_as_answers(data):
-    batch = Batch("", [("expression", "1", False)] * 60, Budget(Limits()))
-    batch.absorb(Report(11, 0.0, 0.0, False), data)
-    assert batch.loaded is not None
-    assert 0 <= batch.left <= 60
+    progress, execution = Progress(Job("", ("1",) * 60), Limits()), None
+    for _ in range(61):
+        progress.request()
+        execution = execution or progress.absorb(Report(11, 0.0, 0.0, False), data)
+    assert isinstance(execution, Execution)
+    assert len(execution.outcomes) == 60
 
 
 @given(st.text(max_size=60))

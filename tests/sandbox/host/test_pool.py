@@ -26,7 +26,7 @@ from sandbox import (
     Test,
 )
 from sandbox.host import jail
-from sandbox.host.protocol import CheckProgress, Progress, Report
+from sandbox.host.protocol import Progress, Report
 from sandbox.host.worker import memory_file
 from sandbox.inside.watch import NOT_CUT
 from sandbox.judge import then
@@ -176,7 +176,8 @@ checker.os.fork = refuse
 checker.run(os.memfd_create("request"), os.memfd_create("result"))
 """
     ended = subprocess.run([sys.executable, "-c", script], check=False)
-    progress = CheckProgress(CheckJob(DOUBLE, "assert f(1) == 2", "f"), Limits())
+    progress = Progress(CheckJob(DOUBLE, "assert f(1) == 2", "f"), Limits())
+    progress.request()
     with pytest.raises(SandboxError, match="no room for another process"):
         progress.absorb(Report(ended.returncode << 8, 0.0, 0.0, NOT_CUT), b"")
 
