@@ -21,7 +21,7 @@ from codea1_jax.game.parsing import suite_in
 from codea1_jax.game.players import Player
 from data_pipeline import Problem
 from data_pipeline.imports import with_imports
-from sandbox import Judge, Outcome, SuiteTest, Status
+from sandbox import Judge, Outcome, Status, SuiteTest
 
 SUITES_FILE = "suites.jsonl"
 CHOICES_FILE = "choices.jsonl"
