@@ -25,7 +25,7 @@ def small() -> Iterator[Running]:
     """A server for four HTTP connections."""
     with contextlib.ExitStack() as stack:
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(module, "allot", lambda reserved: (4, 4))
+            patched.setattr(module, "allot", lambda reserved: 4)
             found, _ = stack.enter_context(running(*tiny_policy(), SMALL))
         yield found
 
