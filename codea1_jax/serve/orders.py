@@ -65,8 +65,9 @@ class Limits:
             raise BadRequest(f"token {foreign[0]} is not in the vocabulary of {self.vocabulary}", "prompt")
         max_tokens = order.sampling.max_new_tokens
         if max_tokens > self.response:
-            message = f"max_tokens={max_tokens} is more than the {self.response} tokens this server gives"
-            raise BadRequest(message, "max_tokens")
+            raise BadRequest(
+                f"max_tokens={max_tokens} is more than the {self.response} tokens this server gives", "max_tokens"
+            )
 
 
 def sampling_of(max_new_tokens: int, temperature: float, top_p: float = 1.0, top_k: int = 0) -> Sampling:
