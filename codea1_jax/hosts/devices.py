@@ -1,4 +1,4 @@
-"""The devices that JAX is to use here; one that is missing, busy or not supported is named in one line with a fix."""
+"""The devices that JAX is to use here; what is missing, busy, unsupported or too small is one line with a fix."""
 
 from __future__ import annotations
 
@@ -22,6 +22,10 @@ _ABSENT = r"known backends|No jellyfish device|no devices|supported devices|No v
 
 class DeviceUnavailable(OSError):
     """A device is here, but it does not start, as when another process holds it."""
+
+
+class DeviceMemoryError(OSError):
+    """An array, or a program's temporaries, did not fit."""
 
 
 Fault = UserError | DeviceUnavailable
@@ -57,6 +61,26 @@ def faults_named() -> Iterator[None]:
         if (fault := fault_of(error)) is None:
             raise
         raise fault from error
+
+
+@contextmanager
+def shortage_named() -> Iterator[None]:
+    """Turns XLA's error into DeviceMemoryError; all others pass as they are."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not is_shortage(error):
+            raise
+        raise DeviceMemoryError(
+            f"out of device memory ({str(error).splitlines()[0]}); make rollout.cache_tokens or "
+            "packing.micro_batch_tokens smaller, or spread the models over more devices with mesh.fsdp; `codea1 plan` "
+            "shows what a run needs"
+        ) from error
+
+
+def is_shortage(error: RuntimeError) -> bool:
+    """Whether XLA could not allocate; only the text of a jax.errors.JaxRuntimeError shows it."""
+    return type(error).__name__ == "JaxRuntimeError" and str(error).startswith("RESOURCE_EXHAUSTED")
 
 
 def fault_of(error: BaseException) -> Fault | None:

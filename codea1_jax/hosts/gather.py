@@ -23,7 +23,6 @@ from codea1_jax.hosts.agreement import agreement
 T = TypeVar("T")
 
 _LEAST_ROW = 1024  # bytes
-_LINE_BYTES = 1024
 
 
 def is_writer() -> bool:
@@ -40,17 +39,15 @@ def on_all(check: Callable[[], T]) -> T:
         if jax.process_count() == 1:
             raise
         line = str(error)
-    refusal = next(filter(None, _lines_of_all(line)), None)
-    if refusal is not None:
-        raise UserError(refusal)
+    refusals = list(filter(None, _of_all(line)))
+    if refusals:
+        raise UserError(refusals[0])
     return value  # pyright: ignore[reportReturnType]
 
 
 def any_host(here: bool) -> bool:
     """Whether it is so on any host. All must ask at the same point of the program."""
-    if jax.process_count() == 1:
-        return here
-    return bool(np.any(multihost_utils.process_allgather(np.array(here))))
+    return any(_of_all(here))
 
 
 def is_mine(index: int) -> bool:
@@ -66,8 +63,7 @@ def gathered(judge: Callable[[], Mapping[int, T]]) -> dict[int, T]:
     """
     together = agreement()
     mine = judge() if together is None else together.work(judge)
-    shares = [mine] if jax.process_count() == 1 else [pickle.loads(part) for part in _bytes_of_all(pickle.dumps(mine))]
-    outcomes = {index: outcome for share in shares for index, outcome in share.items()}
+    outcomes = {index: outcome for share in _of_all(mine) for index, outcome in share.items()}
     return {index: outcomes[index] for index in sorted(outcomes)}
 
 
@@ -76,24 +72,16 @@ def from_first(make: Callable[[], T]) -> T:
     return gathered(lambda: {0: make()} if is_mine(0) else {})[0]
 
 
-def _bytes_of_all(own: bytes) -> list[bytes]:
+def _of_all(value: T) -> list[T]:
     """What each host has, in the order of the hosts.
 
-    Rows are as long as the longest, rounded up to a power of two: every new length is a new program to compile.
+    Rows of bytes are as long as the longest, rounded up to a power of two: every new length is a program to compile.
     """
-    sizes = np.asarray(multihost_utils.process_allgather(np.array(len(own), np.int32)))
-    length = max(_LEAST_ROW, 1 << (int(sizes.max()) - 1).bit_length())
-    row = np.zeros(length, np.uint8)
-    row[: len(own)] = np.frombuffer(own, np.uint8)
-    rows = np.asarray(multihost_utils.process_allgather(row))
-    return [line[:size].tobytes() for line, size in zip(rows, sizes, strict=True)]
-
-
-def _lines_of_all(line: str) -> list[str]:
     if jax.process_count() == 1:
-        return [line]
-    own = np.zeros(_LINE_BYTES, np.uint8)
-    encoded = np.frombuffer(line.encode()[:_LINE_BYTES], np.uint8)
-    own[: len(encoded)] = encoded
-    lines = np.asarray(multihost_utils.process_allgather(own))
-    return [bytes(each).rstrip(b"\0").decode(errors="replace") for each in lines]
+        return [value]
+    own = np.frombuffer(pickle.dumps(value), np.uint8)
+    sizes = np.asarray(multihost_utils.process_allgather(np.array(len(own), np.int32)))
+    row = np.zeros(max(_LEAST_ROW, 1 << (int(sizes.max()) - 1).bit_length()), np.uint8)
+    row[: len(own)] = own
+    rows = np.asarray(multihost_utils.process_allgather(row))
+    return [pickle.loads(line[:size].tobytes()) for line, size in zip(rows, sizes, strict=True)]

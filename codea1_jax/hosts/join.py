@@ -27,8 +27,7 @@ from codea1_jax.config import HostsConfig
 from codea1_jax.devices.xla_flags import known_flags
 from codea1_jax.hosts.agreement import agreeing
 from codea1_jax.hosts.death_notice import DeathNotice
-from codea1_jax.hosts.device_memory import is_shortage
-from codea1_jax.hosts.devices import tpus
+from codea1_jax.hosts.devices import is_shortage, tpus
 from codea1_jax.hosts.gather import is_writer
 
 logger = logging.getLogger(__name__)

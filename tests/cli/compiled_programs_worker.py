@@ -1,8 +1,7 @@
 """Run by test_compiled_programs.py in separate processes, which share a folder of compiled programs.
 
 Arguments: the folder, and those of `codea1 train`; or the folder, a coordinator's address, the number of processes and
-this one's index: then two small programs run, one on all devices and one on this process's own. With --keep-nothing no
-program takes long enough to be kept.
+this one's index: then two small programs run, one on all devices and one on this process's own.
 Prints one JSON line {"programs": how many were wanted, "found": how many of them were in the folder}.
 """
 
@@ -13,9 +12,6 @@ from collections import Counter
 
 os.environ["JAX_COMPILATION_CACHE_DIR"] = sys.argv[1]
 os.environ.pop("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", None)
-if "--keep-nothing" in sys.argv:
-    sys.argv.remove("--keep-nothing")
-    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "1000"
 
 import jax
 import jax.numpy as jnp

@@ -6,6 +6,7 @@ import sys
 from types import SimpleNamespace
 
 import jax
+import jax.numpy as jnp
 import pytest
 from jax._src import hardware_utils
 
@@ -13,7 +14,15 @@ from codea1_jax import cli
 from codea1_jax.common.errors import UserError
 from codea1_jax.devices.chips import check_fp8
 from codea1_jax.hosts import devices
-from codea1_jax.hosts.devices import DeviceUnavailable, fault_of, faults_named, overlooked, start_devices, unsupported
+from codea1_jax.hosts.devices import (
+    DeviceUnavailable,
+    fault_of,
+    faults_named,
+    overlooked,
+    shortage_named,
+    start_devices,
+    unsupported,
+)
 
 # What JAX has been seen to raise, after the name of the backend, and whether the device is merely busy.
 SEEN = [
@@ -117,3 +126,23 @@ def test_a_card_without_kernels_is_refused_at_the_start(capability, refused, mon
 def test_a_cpu_and_a_tpu_have_no_compute_capability(monkeypatch):
     assert unsupported(jax.devices()[0]) is None
     check_fp8(jax.devices()[0])
+
+
+TOO_MUCH = 1 << 58  # bytes
+
+
+def allocate(*_: object) -> int:
+    return int(jnp.ones(TOO_MUCH, jnp.uint8)[0])
+
+
+def test_a_shortage_is_one_line_with_its_cure(capsys, monkeypatch):
+    monkeypatch.setattr("codea1_jax.cli.presets._run", allocate)
+    assert cli.main(["presets"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("codea1: out of device memory (RESOURCE_EXHAUSTED: ") and str(TOO_MUCH) in line
+    assert "packing.micro_batch_tokens" in line
+
+
+def test_another_error_that_speaks_of_one_passes():
+    with pytest.raises(jax.errors.JaxRuntimeError, match="INTERNAL"), shortage_named():
+        raise jax.errors.JaxRuntimeError("INTERNAL: after RESOURCE_EXHAUSTED elsewhere")
