@@ -96,8 +96,8 @@ def read_architecture(config: Mapping[str, Any]) -> Architecture:
     family = FAMILIES[name]
     _refuse_unknown(config, family)
     rope = (config.get("rope_scaling") or {}) | (config.get("rope_parameters") or {})
-    longest = int(config["max_position_embeddings"])
     heads, layers = int(config["num_attention_heads"]), int(config["num_hidden_layers"])
+    longest = int(config["max_position_embeddings"])
     return _architecture(
         name,
         vocab_size=int(config["vocab_size"]),
