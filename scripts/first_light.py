@@ -73,8 +73,8 @@ def write_model(directory: Path) -> None:
     import jax.numpy as jnp  # noqa: PLC0415  not there where wheels are chosen
     from qwen_vocabulary import make_tokenizer, read_ranks  # noqa: PLC0415  packed next to this file
 
+    from codea1_jax.models.policy import write_random_model  # noqa: PLC0415  same
     from codea1_jax.models.published import QWEN25  # noqa: PLC0415  same
-    from codea1_jax.models.random_model import write_random_model  # noqa: PLC0415  same
 
     write_random_model(directory, QWEN25["1.5b"], make_tokenizer(read_ranks()), jnp.bfloat16)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +12,8 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 
 from codea1_jax.common.errors import UserError
-from codea1_jax.models.decoder import Params, Transformer
+from codea1_jax.models.architecture import Architecture
+from codea1_jax.models.decoder import Params, Transformer, init_params
 from codea1_jax.models.stored import save_stored
 from codea1_jax.models.tokenizer import Tokenizer, load_tokenizer
 from codea1_jax.models.weights import FILE_BYTES, read_config, save_params, write_config
@@ -52,6 +55,19 @@ def save_policy(directory: Path, policy: Policy, params: Params, file_bytes: int
     save_params(directory, params, policy.model.architecture, file_bytes, policy.tokenizer.special_ids)
     if jax.process_index() == 0:
         policy.tokenizer.save(directory)
+
+
+def write_random_model(
+    directory: Path, architecture: Architecture, tokenizer: Tokenizer, dtype: DTypeLike = jnp.float32
+) -> None:
+    """Writes a Hugging Face directory of random weights of this type, as a whole or not at all: for rehearsals."""
+    model = Transformer(architecture, param_dtype=jnp.dtype(dtype))
+    unfinished = directory.with_name(f".{directory.name}.{os.getpid()}.tmp")
+    try:
+        save_policy(unfinished, Policy(model, tokenizer), init_params(model, jax.random.key(0)))
+        unfinished.replace(directory)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def save_flax_policy(directory: Path, policy: Policy, params: Params) -> None:

@@ -23,7 +23,7 @@ from codea1_jax.common.files import read_lines, write_atomically
 from codea1_jax.config import METHODS, Config, dump
 from codea1_jax.devices.layout import MESH_AXES
 from codea1_jax.models.architecture import Architecture
-from codea1_jax.models.random_model import write_random_model
+from codea1_jax.models.policy import write_random_model
 from codea1_jax.models.sharding import check_divisible
 from codea1_jax.models.tokenizer import FILES, Tokenizer, load_tokenizer
 from codea1_jax.plan.arithmetic.planned_run import model_shape

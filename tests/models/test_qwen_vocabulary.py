@@ -5,7 +5,7 @@ from dataclasses import replace
 from qwen_vocabulary import find_merges, make_tokenizer
 from tiny_model import SHAPE
 
-from codea1_jax.models.random_model import write_random_model
+from codea1_jax.models.policy import write_random_model
 from codea1_jax.models.tokenizer import load_tokenizer
 
 BYTES = {bytes([byte]): byte for byte in range(256)}

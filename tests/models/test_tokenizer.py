@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from codea1_jax.common.errors import UserError
 from codea1_jax.models.tokenizer import END, SEPARATOR, load_tokenizer, micro_tokenizer
 
 WORDS = ("return", "def ", "\n    ", " + ", "assert f(", " ", "re", ") == ")
@@ -87,6 +88,21 @@ def test_a_loaded_tokenizer_is_saved_by_copying_its_files(tmp_path):
     written = sorted(path.name for path in first.iterdir())
     assert written == sorted(path.name for path in second.iterdir())
     assert all((first / name).read_bytes() == (second / name).read_bytes() for name in written)
+
+
+def test_a_chat_template_that_asks_is_told_whether_to_think(tmp_path):
+    TOKENIZER.save(tmp_path)
+    chat = [{"role": "user", "content": "return"}]
+    with pytest.raises(UserError, match="its chat template does not ask for enable_thinking; leave that out"):
+        load_tokenizer(tmp_path, enable_thinking=False)
+    template = "{{ messages[0]['content'] }}{% if enable_thinking is defined and not enable_thinking %} + {% endif %}"
+    for file in ("chat_template.jinja", "tokenizer_config.json"):
+        (tmp_path / file).unlink(missing_ok=True)
+    (tmp_path / "chat_template.jinja").write_text(template)
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
+    for thinks, expected in ((None, "return"), (True, "return"), (False, "return + ")):
+        tokenizer = load_tokenizer(tmp_path, enable_thinking=thinks)
+        assert tokenizer.decode(tokenizer.encode_chat(chat)) == expected
 
 
 def test_all_declared_ends_are_read(tmp_path):

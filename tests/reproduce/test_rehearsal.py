@@ -15,7 +15,7 @@ from qwen_vocabulary import make_tokenizer
 from tiny_model import SHAPE
 from tiny_run import ROOT, start_script
 
-from codea1_jax.models.random_model import write_random_model
+from codea1_jax.models.policy import write_random_model
 from codea1_jax.models.tokenizer import load_tokenizer
 from codea1_jax.reproduce.published import published
 

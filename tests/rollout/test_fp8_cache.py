@@ -121,6 +121,28 @@ def test_equalized_channels_are_of_one_size_and_bounded_whatever_comes_in(model,
             assert np.all(worst < np.sqrt(24 + 1) / 4)
 
 
+def test_keys_that_are_normalized_are_equalized_by_the_norms_weights(model, uneven):
+    normed = model.clone(architecture=dataclasses.replace(model.architecture, qk_norm=True, rope_theta=1e4))
+    random = np.random.default_rng(2)
+    sizes = np.tile(10.0 ** random.uniform(-3, 2, (2, 3)), (1, 2))
+    norms = {
+        "q_norm": {"weight": jnp.asarray(1 / sizes, "float32")},
+        "k_norm": {"weight": jnp.asarray(sizes, "float32")},
+    }
+    layers = uneven["layers"] | {"self_attn": uneven["layers"]["self_attn"] | norms}
+    equalized = equalize(layers, normed.architecture)
+    tokens = jnp.arange(3, 30)[None]
+    attend = training_attention(Sight.within(jnp.ones_like(tokens)))
+    before, after = (
+        normed.apply({"params": uneven | {"layers": each}}, tokens, jnp.arange(27)[None], attend)[0]
+        for each in (layers, equalized)
+    )
+    np.testing.assert_array_equal(before, after)
+    pairs = np.asarray(equalized["self_attn"]["k_norm"]["weight"]).reshape(2, 2, 3)
+    lengths = np.sqrt(np.sum(pairs**2, axis=1))
+    assert np.all(lengths >= SIZE / 2) and np.all(lengths <= SIZE)
+
+
 def test_no_real_size_can_overflow():
     for hidden_size in (1536, 2048, 3584, 5120, 8192):  # Qwen2.5's
         assert SIZE * np.sqrt(hidden_size + 1) < min(float(jnp.finfo(reader_for(x).fp8).max) for x in ("tpu", "gpu"))

@@ -14,8 +14,8 @@ from qwen_vocabulary import make_tokenizer, read_ranks
 
 from codea1_jax.cli import _lab
 from codea1_jax.models.architecture import Architecture
+from codea1_jax.models.policy import write_random_model
 from codea1_jax.models.published import QWEN25
-from codea1_jax.models.random_model import write_random_model
 from codea1_jax.reproduce.commands import Command
 
 SHAPE = Architecture(
