@@ -55,7 +55,7 @@ FAMILIES = {
     "llama": Family("LlamaForCausalLM", _NO_BIAS),
     "smollm3": Family(
         "SmolLM3ForCausalLM",
-        {**_NO_BIAS, "use_sliding_window": False},
+        {**_NO_BIAS, "use_sliding_window": False, "no_rope_layer_interval": 4},
         rope_interval=4,
         rope_theta=2_000_000.0,
         tied=True,
@@ -63,10 +63,19 @@ FAMILIES = {
 }
 
 _EVERYWHERE = {"hidden_act": "silu"}
+# Sizes of `Architecture` that every config.json states, by their names there.
+_SIZES = {
+    "vocab_size": "vocab_size",
+    "hidden_size": "hidden_size",
+    "intermediate_size": "intermediate_size",
+    "num_layers": "num_hidden_layers",
+    "num_heads": "num_attention_heads",
+    "max_position_embeddings": "max_position_embeddings",
+}
 _READ = {
-    *("model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"),
-    *("num_key_value_heads", "head_dim", "rope_theta", "rope_scaling", "rope_parameters", "rms_norm_eps"),
-    *("tie_word_embeddings", "max_position_embeddings", "layer_types", "no_rope_layers", "no_rope_layer_interval"),
+    *_SIZES.values(),
+    *("model_type", "num_key_value_heads", "head_dim", "rope_theta", "rope_scaling", "rope_parameters"),
+    *("rms_norm_eps", "tie_word_embeddings", "layer_types"),
 }
 # Fields that change nothing of what a model computes here.
 _INERT = {
@@ -96,23 +105,19 @@ def read_architecture(config: Mapping[str, Any]) -> Architecture:
     family = FAMILIES[name]
     _refuse_unknown(config, family)
     rope = (config.get("rope_scaling") or {}) | (config.get("rope_parameters") or {})
-    heads, layers = int(config["num_attention_heads"]), int(config["num_hidden_layers"])
-    longest = int(config["max_position_embeddings"])
+    sizes = {ours: int(config[theirs]) for ours, theirs in _SIZES.items()}
+    heads, rotating = sizes["num_heads"], config.get("no_rope_layers")
+    if rotating is not None:  # 1 for each layer with RoPE
+        sizes["layers_without_rope"] = tuple(layer for layer in range(sizes["num_layers"]) if not rotating[layer])
     return _architecture(
         name,
-        vocab_size=int(config["vocab_size"]),
-        hidden_size=int(config["hidden_size"]),
-        intermediate_size=int(config["intermediate_size"]),
-        num_layers=layers,
-        num_heads=heads,
+        **sizes,
         num_kv_heads=int(config.get("num_key_value_heads") or heads),
-        head_dim=int(config.get("head_dim") or family.head_dim or config["hidden_size"] // heads),
+        head_dim=int(config.get("head_dim") or family.head_dim or sizes["hidden_size"] // heads),
         rope_theta=float(rope.get("rope_theta") or config.get("rope_theta") or family.rope_theta),
-        rope_scaling=_read_scaling(rope, longest),
-        layers_without_rope=_read_layers_without_rope(config, family, layers),
+        rope_scaling=_read_scaling(rope, sizes["max_position_embeddings"]),
         rms_norm_eps=float(config["rms_norm_eps"]),
         tie_embeddings=bool(config.get("tie_word_embeddings", family.tied)),
-        max_position_embeddings=longest,
     )
 
 
@@ -122,17 +127,12 @@ def write_architecture(architecture: Architecture, dtype: str) -> dict[str, Any]
     config = {
         "architectures": [family.causal_lm],
         "model_type": a.family,
-        "vocab_size": a.vocab_size,
-        "hidden_size": a.hidden_size,
-        "intermediate_size": a.intermediate_size,
-        "num_hidden_layers": a.num_layers,
-        "num_attention_heads": a.num_heads,
+        **{theirs: getattr(a, ours) for ours, theirs in _SIZES.items()},
         "num_key_value_heads": a.num_kv_heads,
         "head_dim": a.head_dim,
         "rope_theta": a.rope_theta,
         "rms_norm_eps": a.rms_norm_eps,
         "tie_word_embeddings": a.tie_embeddings,
-        "max_position_embeddings": a.max_position_embeddings,
         "torch_dtype": dtype,
         **_EVERYWHERE,
         **family.fixed,
@@ -142,7 +142,6 @@ def write_architecture(architecture: Architecture, dtype: str) -> dict[str, Any]
         config["rope_scaling"] = {"rope_type": kind} | _settings(a.rope_scaling)
     if family.rope_interval:
         config["no_rope_layers"] = [int(layer not in a.layers_without_rope) for layer in range(a.num_layers)]
-        config["no_rope_layer_interval"] = family.rope_interval
     return config
 
 
@@ -164,7 +163,8 @@ def _refuse_unknown(config: Mapping[str, Any], family: Family) -> None:
     layer_types = set(config.get("layer_types") or ()) - {"full_attention"}
     if layer_types:
         raise ValueError(f"layer_types of {', '.join(sorted(layer_types))} are not supported")
-    for name in sorted(config.keys() - _READ - _INERT):
+    known = _READ | _INERT | ({"no_rope_layers"} if family.rope_interval else set())
+    for name in sorted(config.keys() - known):
         value, wanted = config[name], fixed.get(name)
         if value not in (wanted, None, False):
             only = f"only {wanted!r} is" if name in fixed else "remove it if it does not change what the model computes"
@@ -195,14 +195,3 @@ def _settings(scaling: RopeScaling) -> dict[str, float]:
     """What differs from the defaults, which older servers do not know."""
     values = {each.name: (getattr(scaling, each.name), each.default) for each in dataclasses.fields(scaling)}
     return {name: value for name, (value, default) in values.items() if value != default}
-
-
-def _read_layers_without_rope(config: Mapping[str, Any], family: Family, layers: int) -> tuple[int, ...]:
-    stated, interval = config.get("no_rope_layers"), config.get("no_rope_layer_interval")
-    if not family.rope_interval:
-        if stated or interval:
-            raise ValueError(f"no_rope_layers is not supported for {config['model_type']}")
-        return ()
-    if stated is not None:
-        return tuple(layer for layer in range(layers) if not stated[layer])
-    return dataclasses.replace(family, rope_interval=interval or family.rope_interval).without_rope(layers)

@@ -76,7 +76,7 @@ def test_a_file_that_is_not_whole_is_named(directory, file, fault):
     ("file", "content", "complaint"),
     [
         ("config.json", "[]", "not a JSON object"),
-        ("config.json", '{"model_type": "qwen2"}', "no 'num_attention_heads'"),
+        ("config.json", '{"model_type": "qwen2"}', "no 'vocab_size'"),
         ("model.safetensors.index.json", '{"weight_map": []}', "no weight_map"),
         ("tokenizer.json", "{}", "not a tokenizer that can be read"),
         ("generation_config.json", '{"eos_token_id": "256"}', "must be a token's number"),
