@@ -28,7 +28,7 @@ from codea1_jax.models.stored import flatten
 
 
 def logical_adapters(model: Transformer, lora: LoRAConfig) -> Params:
-    """The adapters' shapes and dtypes in boxes that name their axes, as `qwen2.logical_params`."""
+    """The adapters' shapes and dtypes in boxes that name their axes, as `decoder.logical_params`."""
     boxes = {}
     for path, box in flatten(logical_params(model)).items():
         if path[-1] == "kernel" and path[-2] in lora.targets:

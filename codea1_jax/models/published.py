@@ -70,20 +70,18 @@ _SMOLLM3 = _llama(
     max_position_embeddings=65_536,
 )
 
+_NAMES = (
+    ("Qwen/Qwen2.5-{}", {size.upper(): shape for size, shape in QWEN25.items()}, ("", "-Instruct")),
+    ("Qwen/Qwen2.5-Coder-{}", {size.upper(): shape for size, shape in QWEN25.items()}, ("", "-Instruct")),
+    ("Qwen/Qwen3-{}", _QWEN3, ("", "-Base")),
+    ("meta-llama/Llama-{}", _LLAMA3, ("", "-Instruct")),
+    ("HuggingFaceTB/SmolLM2-{}", _SMOLLM2, ("", "-Instruct")),
+    ("HuggingFaceTB/SmolLM3-{}", {"3B": _SMOLLM3}, ("",)),
+    ("deepseek-ai/deepseek-coder-{}", _DEEPSEEK_CODER, ("-base", "-instruct")),
+)
 HUB_SHAPES = {
-    **{
-        f"Qwen/Qwen2.5{kind}-{size.upper()}{tuning}": shape
-        for size, shape in QWEN25.items()
-        for kind in ("", "-Coder")
-        for tuning in ("", "-Instruct")
-    },
-    **{f"Qwen/Qwen3-{size}{tuning}": shape for size, shape in _QWEN3.items() for tuning in ("", "-Base")},
-    **{f"meta-llama/Llama-{size}{tuning}": shape for size, shape in _LLAMA3.items() for tuning in ("", "-Instruct")},
-    **{f"HuggingFaceTB/SmolLM2-{n}{tuning}": shape for n, shape in _SMOLLM2.items() for tuning in ("", "-Instruct")},
-    **{
-        f"deepseek-ai/deepseek-coder-{size}-{tuning}": shape
-        for size, shape in _DEEPSEEK_CODER.items()
-        for tuning in ("base", "instruct")
-    },
-    "HuggingFaceTB/SmolLM3-3B": _SMOLLM3,
+    name.format(size) + tuning: shape
+    for name, shapes, tunings in _NAMES
+    for size, shape in shapes.items()
+    for tuning in tunings
 }

@@ -31,15 +31,6 @@ from codea1_jax.models.weights import (
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "families"
 MODELS = sorted(path.parent.name for path in FIXTURES.glob("*/config.json"))
-# Published counts: the totals of the Hub's safetensors metadata.
-PARAMETERS = {
-    "0.5b": 494_032_768,
-    "1.5b": 1_543_714_304,
-    "3b": 3_085_938_688,
-    "7b": 7_615_616_512,
-    "14b": 14_770_033_664,
-    "32b": 32_763_876_352,
-}
 
 
 def tensors_of(directory):
@@ -53,13 +44,7 @@ def as_bits(tensors):
     return {name: (value.dtype.name, value.shape, value.tobytes()) for name, value in tensors.items()}
 
 
-@pytest.mark.parametrize("size", PARAMETERS)
-def test_parameter_counts_are_the_published_ones(size):
-    leaves = jax.tree.leaves(abstract_params(Transformer(QWEN25[size])))
-    assert sum(leaf.size for leaf in leaves) == PARAMETERS[size]
-
-
-@pytest.mark.parametrize("size", PARAMETERS)
+@pytest.mark.parametrize("size", QWEN25)
 def test_tensor_names_and_shapes_are_those_of_the_published_checkpoints(size):
     published = json.loads((FIXTURES / "tensors.json").read_text())[size]
     expected = {}
