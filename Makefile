@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: demo selftest first-light test test-all test-rows test-cuda test-cuda-all drills images lock bench-sandbox bench-rollout bench-host rehearse-all lint venv docs docs-links notices screenshot lab-pictures wheel clean
+.PHONY: demo selftest first-light test test-all test-rows test-cuda test-cuda-all drills images lock bench-sandbox bench-rollout rehearse-all lint venv docs docs-links notices screenshot lab-pictures wheel clean
 
 # --- environments: .venv/base is a marker of what is installed ------------------------------------
 
@@ -88,9 +88,6 @@ bench-rollout: .venv/base
 bench-serve: .venv/dev
 	$(BIN)/python benches/bench_serve.py
 
-bench-host: .venv/dev
-	PYTHONPATH=tests/support $(BIN)/python benches/bench_host.py
-
 # Compiles every hardware preset for its TPUs or GPUs, minutes each, and writes docs/plan.md; or those in PRESETS.
 plan-all: .venv/dev .venv-cuda/compiler
 	PYTHONPATH=.venv-cuda $(BIN)/python benches/plan_all.py $(PRESETS)
@@ -108,10 +105,6 @@ rehearse-all: .venv/base
 # Packs what a first run on a GPU takes where there is no network; docs/gpu.md says how it is run.
 first-light: .venv/base
 	scripts/first_light.sh pack $(TO)
-
-# The forecast of this machine's own training against what it takes.
-bench-plan: .venv/base
-	$(BIN)/python benches/bench_plan.py
 
 bench-model: .venv/base
 	$(BIN)/python benches/bench_model.py

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
 import os
 import re
 import shutil
@@ -18,20 +19,20 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import orbax.checkpoint as ocp
+from orbax.checkpoint.checkpoint_managers import AnyPreservationPolicy, BestN, EveryNSteps, LatestN
 
-from codea1_jax.checkpoint.abandoned import ignore_abandoned
-from codea1_jax.checkpoint.data_files import first_damaged_file
 from codea1_jax.checkpoint.fingerprint import describe, shapes
-from codea1_jax.checkpoint.retention import Keep, Score
 from codea1_jax.checkpoint.storage import locate
 from codea1_jax.common.errors import UserError
 
 ARRAYS = "arrays"
 DOCUMENT = "document"
+_SCORE = "score"
 
 _TEMPORARY = "*.orbax-checkpoint-tmp*"
 _LEAVE_SECONDS = 5.0
@@ -53,7 +54,8 @@ class _Unreadable(Exception):
 class Checkpoints:
     """The checkpoints of one run, in a directory or at gs://bucket/path. A context manager.
 
-    The newest `keep_last` stay, the `keep_best` with the highest `score`, and one every `keep_every` steps. What an
+    The newest `keep_last` stay, the `keep_best` of the highest score (of equals the newer), and one every `keep_every`
+    steps (0: none). What an
     interrupted save has left is removed in the background after opening, and the next save waits for that; with
     `read_only` nothing is touched.
     """
@@ -63,15 +65,16 @@ class Checkpoints:
         directory: str | Path,
         keep_last: int = 2,
         keep_best: int = 0,
-        score: Score = lambda step: None,
         keep_every: int = 0,
         *,
         read_only: bool = False,
     ) -> None:
-        ignore_abandoned()
         self._directory = locate(str(directory))
+        best = BestN(n=keep_best, get_metric_fn=itemgetter(_SCORE), keep_checkpoints_without_metrics=False)
+        regular = [EveryNSteps(keep_every)] if keep_every else []
         options = ocp.CheckpointManagerOptions(
-            preservation_policy=Keep(keep_last, keep_best, score, keep_every),
+            preservation_policy=AnyPreservationPolicy([LatestN(keep_last), best, *regular]),
+            best_fn=itemgetter(_SCORE) if keep_best else None,  # without it Orbax records no scores
             cleanup_tmp_directories=not read_only,
             read_only=read_only,
         )
@@ -87,10 +90,10 @@ class Checkpoints:
         """The newest saved step, or None."""
         return max(self.steps(), default=None)
 
-    def save(self, step: int, arrays: Any, document: Mapping[str, Any]) -> None:
+    def save(self, step: int, arrays: Any, document: Mapping[str, Any], score: float = -math.inf) -> None:
         """Starts saving; returns when `arrays` may be overwritten, while `wait` returns when all is on disk.
 
-        `arrays` is a pytree of JAX arrays, `document` what JSON can hold.
+        `arrays` is a pytree of JAX arrays, `document` what JSON can hold, `score` how good the step is, if measured.
 
         Raises:
             CheckpointError: this save or the one before failed (for example on a full disk). Earlier steps are intact.
@@ -99,7 +102,7 @@ class Checkpoints:
         content = {"arrays": describe(arrays), "document": document, "digest": _digest(document)}
         items = {ARRAYS: ocp.args.StandardSave(arrays), DOCUMENT: ocp.args.JsonSave(content)}
         with self._naming_failed_saves():
-            self._manager.save(step, args=ocp.args.Composite(**items), force=True)
+            self._manager.save(step, args=ocp.args.Composite(**items), metrics={_SCORE: score}, force=True)
         self._watcher = threading.Thread(target=self._watch, args=(step,), daemon=True)
         self._watcher.start()
 
@@ -151,12 +154,11 @@ class Checkpoints:
     def look(self, step: int) -> tuple[dict[str, list[Any]], dict[str, Any]]:
         """Type, shape and fingerprint of a step's arrays by path, and its document, without reading the arrays.
 
-        Raises UserError for a step that was not saved, CheckpointError for a file that is missing or too short.
+        Raises UserError for a step that was not saved, CheckpointError for a document that is damaged.
         """
         self._refuse_missing(step)
         try:
             content = self._content(step)
-            self._refuse_short_files(step)
         except _Unreadable as error:
             raise CheckpointError(f"step {step} in {self._directory} is damaged: {error}") from error
         return content["arrays"], content["document"]
@@ -203,7 +205,6 @@ class Checkpoints:
 
     def _read(self, step: int, like: Any, *, whole: bool = True) -> tuple[Any, dict[str, Any]]:
         content, wanted = self._content(step), shapes(like)
-        self._refuse_short_files(step)
         saved: dict[str, Any] = content["arrays"]
         if not whole:
             saved = {name: description for name, description in saved.items() if name in wanted}
@@ -223,14 +224,6 @@ class Checkpoints:
             return self._manager.restore(step, args=ocp.args.Composite(**{item: args}))[item]
         except Exception as error:  # Orbax raises a bare Exception for a chunk that cannot be read
             raise _Unreadable(f"'{item}' cannot be read ({_reason(error)})") from error
-
-    def _refuse_short_files(self, step: int) -> None:
-        try:
-            damaged = first_damaged_file(self._directory / str(step) / ARRAYS)
-        except (OSError, ValueError, IndexError, NotImplementedError) as error:  # tensorstore has no errors of its own
-            raise _Unreadable(f"'{ARRAYS}' cannot be read ({_reason(error)})") from error
-        if damaged is not None:
-            raise _Unreadable(f"'{ARRAYS}' cannot be read ({damaged} is missing or too short)")
 
     def _advice(self, step: int, like: Any) -> str:
         for earlier in reversed([saved for saved in self.steps() if saved < step]):

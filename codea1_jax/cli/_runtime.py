@@ -79,8 +79,7 @@ def ctrl_c_again_if_dropped() -> Iterator[None]:
     try:
         yield
     finally:
-        if sys.unraisablehook is repeat:  # else something stands on it that is to stay, such as `ignore_abandoned`
-            sys.unraisablehook = report
+        sys.unraisablehook = report
 
 
 def use_gpus_as_planned() -> None:

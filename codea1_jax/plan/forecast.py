@@ -34,8 +34,8 @@ from codea1_jax.rollout.readers import reader_for
 
 WORTH_COMPILING = 0.05
 # The host's part of a call: it dispatches and reads back, which is assumed; and after a block it decides who is next.
-# That, for each row, scoring and recording, for each token drawn, and packing, for each token learned, take what `make
-# bench-host` took on one core of a laptop.
+# That, for each row, scoring and recording, for each token drawn, and packing, for each token learned, take what
+# one core of a laptop took (BENCHMARKS.md).
 HOST_SECONDS = 1e-3
 ROW_SECONDS = 2e-6
 SCORED_SECONDS = 7e-8

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -76,9 +77,7 @@ class RunDir:
     def _open(self, checkpoints: str, settings: CheckpointConfig, resume: bool) -> None:
         if checkpoints.startswith(REMOTE):  # which the lock of the run's directory does not reach
             self._bucket_lock = on_all(lambda: BucketLock(checkpoints) if self.writes else None)
-        self._checkpoints = Checkpoints(
-            checkpoints, settings.keep_last, settings.keep_best, self._score, settings.keep_every
-        )
+        self._checkpoints = Checkpoints(checkpoints, settings.keep_last, settings.keep_best, settings.keep_every)
         on_all(lambda: check_shared(checkpoints))
         self.resume_step = self._checkpoints.latest()
         if self.resume_step is not None and not resume:
@@ -138,7 +137,7 @@ class RunDir:
     def save(self, step: int, arrays: Any, document: Mapping[str, Any]) -> None:
         """Starts saving all training state. Raises CheckpointError; earlier checkpoints stay good."""
         content = {"state": document, "config": self._config.model_dump(mode="json"), "metrics": [*self._lines]}
-        self._checkpoints.save(step, arrays, content)
+        self._checkpoints.save(step, arrays, content, self._score(step))
 
     def check_saving(self) -> None:
         """Raises CheckpointError if the save in progress has failed already, LockLost if another run saves there."""
@@ -172,10 +171,10 @@ class RunDir:
         write_atomically(self.path / telemetry.METRICS_FILE, lines)
         self._metrics = telemetry.Metrics(self.path, self.resume_step, wandb_project=self._wandb)
 
-    def _score(self, step: int) -> float | None:
-        """How good the models of a step were, by its evaluation."""
-        line = next((line for line in self.figures("eval") if line["step"] == step), {})
-        return line.get(self._best_metric)
+    def _score(self, step: int) -> float:
+        """How good the models of a step were, by its evaluation; the least of all where there was none."""
+        scores = [line.get(self._best_metric) for line in self.figures("eval") if line["step"] == step]
+        return next((score for score in scores if score is not None), -math.inf)
 
     def __enter__(self) -> RunDir:
         return self
