@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: demo selftest first-light test test-all test-rows test-cuda test-cuda-all drills images lock bench-sandbox bench-rollout rehearse-all lint venv docs docs-links notices screenshot lab-pictures wheel clean
+.PHONY: demo selftest first-light test test-all test-rows test-cuda test-cuda-all drills lock bench-sandbox bench-rollout rehearse-all lint venv docs docs-links notices screenshot lab-pictures wheel clean
 
 # --- environments: .venv/base is a marker of what is installed ------------------------------------
 
@@ -50,7 +50,7 @@ lint: .venv/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
-	$(BIN)/shellcheck .ci/run launch/worker.sh launch/slurm.sbatch scripts/try_images.sh scripts/first_light.sh
+	$(BIN)/shellcheck .ci/run launch/worker.sh launch/slurm.sbatch scripts/first_light.sh
 
 test: lint
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long and not gpu" $(addprefix tests/,$(ROOM))
@@ -73,11 +73,6 @@ test-cuda-all: .venv/dev .venv-cuda/compiler
 # Kills, stops and starves hosts, storage and judges of small runs, and prints what that costs. About ten minutes.
 drills: .venv/dev
 	$(BIN)/pytest tests/drills
-
-# Builds the images of launch/, as root with buildah, debootstrap and bubblewrap, and trains in each: minutes and gigabytes.
-IMAGES ?= tpu cuda12 cuda13
-images:
-	scripts/try_images.sh $(IMAGES)
 
 bench-sandbox: .venv/base
 	$(BIN)/python benches/bench_sandbox.py

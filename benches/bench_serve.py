@@ -3,9 +3,8 @@
 `codea1 serve` against `transformers serve`, with its continuous batching and without, on the same weights (98M
 parameters, float32): 256 clients at once, each with a prompt of 32 to 128 tokens and a response of 12 to 120, streamed.
 Tokens per second are those of the responses, until the last has ended; the first token's time is what a client waits
-for it. In another round a quarter of our clients leave in the middle of their answer: the others must get theirs whole.
-One server at a time, each asked before for what it compiles or loads. A server that fails is reported with its words.
-Ends with one line of JSON.
+for it. One server at a time, each asked before for what it compiles or loads. A server that fails is reported with its
+words. Ends with one line of JSON.
 """
 
 from __future__ import annotations
@@ -48,30 +47,27 @@ class ServerError(Exception):
 
 @dataclass(frozen=True)
 class Order:
-    """What a client asks for. leaves_after: pieces of the answer after which it hangs up; None if it stays."""
+    """What a client asks for."""
 
     prompt: str
     tokens: int
-    leaves_after: int | None = None
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a client got: seconds until the first piece and until the end, and tokens as the server counts them."""
+    """What a client got: seconds until the first piece, and tokens as the server counts them."""
 
     first: float
-    seconds: float
     tokens: int
 
 
-def make_orders(leaving: float = 0.0) -> list[Order]:
-    """The clients of a round; a share of them leaves."""
+def make_orders() -> list[Order]:
+    """The clients of a round."""
     chance = random.Random(0)
 
     def order() -> Order:
         prompt = "".join(chance.choices(ascii_letters, k=chance.randint(32, 128)))
-        stays = chance.random() >= leaving
-        return Order(prompt, chance.randint(12, 120), None if stays else chance.randint(1, 4))
+        return Order(prompt, chance.randint(12, 120))
 
     return [order() for _ in range(CLIENTS)]
 
@@ -115,8 +111,8 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-async def load(address: str, model: str, orders: Sequence[Order]) -> tuple[float, list[Answer | None]]:
-    """All clients at once: seconds until the last has ended, and their answers, None for those that left."""
+async def load(address: str, model: str, orders: Sequence[Order]) -> tuple[float, list[Answer]]:
+    """All clients at once: seconds until the last has ended, and their answers."""
     limits = aiohttp.ClientTimeout(total=ANSWERED_WITHIN)
     async with aiohttp.ClientSession(timeout=limits, connector=aiohttp.TCPConnector(limit=0)) as session:
         started = time.perf_counter()
@@ -124,10 +120,10 @@ async def load(address: str, model: str, orders: Sequence[Order]) -> tuple[float
         return time.perf_counter() - started, answers
 
 
-async def _ask(session: aiohttp.ClientSession, address: str, model: str, order: Order) -> Answer | None:
+async def _ask(session: aiohttp.ClientSession, address: str, model: str, order: Order) -> Answer:
     asked = {"model": model, "prompt": order.prompt, "max_tokens": order.tokens, "temperature": 1.0, "stream": True}
     asked |= {"stream_options": {"include_usage": True}}
-    started, first, pieces, tokens = time.perf_counter(), None, 0, None
+    started, first, tokens = time.perf_counter(), None, None
     async with session.post(f"{address}/v1/completions", json=asked) as got:
         if got.status != 200:
             raise ServerError(f"status {got.status}: {await got.text()}")
@@ -138,14 +134,12 @@ async def _ask(session: aiohttp.ClientSession, address: str, model: str, order: 
             if "error" in piece:
                 raise ServerError(piece["error"])
             if any(choice.get("text") for choice in piece.get("choices", ())):
-                first, pieces = first or time.perf_counter() - started, pieces + 1
-                if pieces == order.leaves_after:
-                    return None
+                first = first or time.perf_counter() - started
             if piece.get("usage"):
                 tokens = piece["usage"]["completion_tokens"]
     if first is None or tokens is None:
         raise ServerError("an answer ended without text or without usage")
-    return Answer(first, time.perf_counter() - started, tokens)
+    return Answer(first, tokens)
 
 
 def play(address: str, model: str) -> dict[str, Any]:
@@ -153,22 +147,12 @@ def play(address: str, model: str) -> dict[str, Any]:
     orders = make_orders()
     asyncio.run(load(address, model, orders[:4]))
     seconds, answers = asyncio.run(load(address, model, orders))
-    whole = [answer for answer in answers if answer is not None]
-    firsts = sorted(answer.first for answer in whole)
+    firsts = sorted(answer.first for answer in answers)
     return {
-        "tokens_per_second": sum(answer.tokens for answer in whole) / seconds,
+        "tokens_per_second": sum(answer.tokens for answer in answers) / seconds,
         "first_token_median": statistics.median(firsts),
         "first_token_p95": firsts[int(0.95 * len(firsts))],
     }
-
-
-def play_with_leavers(address: str, model: str) -> dict[str, int]:
-    """How many clients left, and of how many others the answer is shorter than asked for."""
-    orders = make_orders(leaving=0.25)
-    _, answers = asyncio.run(load(address, model, orders))
-    stayed = [(order, answer) for order, answer in zip(orders, answers, strict=True) if answer is not None]
-    # A response may end by itself, by one token in 32,000.
-    return {"left": CLIENTS - len(stayed), "short": sum(answer.tokens < order.tokens for order, answer in stayed)}
 
 
 def main() -> None:
@@ -181,7 +165,7 @@ def main() -> None:
         sizes = ("--slots", SLOTS, "--prompt-tokens", 128, "--response-tokens", 120)
         with serving((program, "serve", model, *sizes, "--port", port, "--grpc-port", free_port()), port) as address:
             play(address, model.name)  # compiles for every number of prompts and rows
-            figures["ours"] = play(address, model.name) | play_with_leavers(address, model.name)
+            figures["ours"] = play(address, model.name)
         theirs = environment("transformers", SERVING).with_name("transformers")
         for way, option in {"transformers": (), "continuous batching": ("--continuous-batching",)}.items():
             port = free_port()
@@ -199,8 +183,6 @@ def main() -> None:
         first = f"{found['first_token_median']:24.1f}{found['first_token_p95']:8.1f}"
         print(f"{way:24}{found['tokens_per_second']:10.0f}{first}")
     ours = figures["ours"]
-    left, short = ours["left"], ours["short"]
-    print(f"{left} of {CLIENTS} clients left; {short} of the answers to others are shorter than asked for")
     speeds = {way: found["tokens_per_second"] for way, found in figures.items() if "failed" not in found}
     ratios = {way: ours["tokens_per_second"] / speed for way, speed in speeds.items() if way != "ours"}
     finish("serve", ratios, **figures)

@@ -5,8 +5,7 @@ The problem's `check` is the benchmark's own unittest class, to be executed in o
 
 from data_pipeline.dataset import Dataset, Format
 from data_pipeline.problem import Problem
-from data_pipeline.row import Row
-from data_pipeline.rows import identifier, text
+from data_pipeline.rows import Row, identifier, text
 from data_pipeline.source_code import entry_function, parse
 
 

@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from data_pipeline.problem import Loaded, Problem
-from data_pipeline.row import BadRow, Row
-from data_pipeline.rows import collect
+from data_pipeline.rows import BadRow, Row, collect
 
 Splits = Mapping[str, Sequence[Problem]]
 

@@ -15,8 +15,7 @@ from dataclasses import replace
 from data_pipeline import evalplus_release
 from data_pipeline.dataset import Dataset, Format
 from data_pipeline.problem import Problem
-from data_pipeline.row import BadRow, Row
-from data_pipeline.rows import identifier, text, texts
+from data_pipeline.rows import BadRow, Row, identifier, text, texts
 from data_pipeline.source_code import entry_function, functions, parse, with_declaration
 
 

@@ -13,8 +13,7 @@ from typing import Any
 
 from data_pipeline.dataset import Format
 from data_pipeline.problem import Problem
-from data_pipeline.row import BadRow, Row
-from data_pipeline.rows import identifier, text
+from data_pipeline.rows import BadRow, Row, identifier, text
 from data_pipeline.source_code import entry_function, parse, with_declaration
 
 Kinds = dict[tuple[int, int], set[type]]  # of the values at (argument, depth within it)

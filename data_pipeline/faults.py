@@ -5,7 +5,6 @@ from pathlib import Path
 
 from data_pipeline import problem_files
 from data_pipeline.problem import Problem
-from data_pipeline.row import BadRow
 from data_pipeline.rows import numbered_rows
 from data_pipeline.sources import find_format
 from data_pipeline.validate import failures
@@ -40,27 +39,20 @@ def find_faults(path: str | Path, judge: Judge) -> Report:
     """
     rows = numbered_rows(path)
     row_format = find_format([row for _, row in rows]) or problem_files.FORMAT
-    problems: dict[int, Problem] = {}
-    first_line: dict[str, int] = {}
-    faults = []
+    first: dict[str, tuple[int, Problem]] = {}
+    faults: list[Fault] = []
     dropped: list[Fault] = []
     for line, row in rows:
         loaded = row_format.read([row])
-        if loaded.refused:
-            refusal = loaded.refused[0]
-            name = "" if isinstance(row, BadRow) or refusal.id == "row 1" else refusal.id
-            faults.append(Fault(line, name, refusal.reason))
-            continue
-        (problem,) = loaded.problems
-        if problem.id in first_line:
-            faults.append(Fault(line, problem.id, f"the same id as line {first_line[problem.id]}"))
-            continue
-        first_line[problem.id] = line
-        problems[line] = problem
-        dropped += [Fault(line, problem.id, test.reason) for test in loaded.dropped]
-    reasons = zip(problems.items(), failures(tuple(problems.values()), judge), strict=True)
-    failed = [Fault(line, problem.id, reason) for (line, problem), reason in reasons if reason is not None]
-    faults = sorted([*faults, *failed], key=lambda fault: fault.line)
-    refused = {fault.line for fault in failed}
-    left_out = tuple(fault for fault in dropped if fault.line not in refused)
-    return Report(len(problems) - len(failed), tuple(faults), left_out)
+        faults += [Fault(line, "" if each.id == "row 1" else each.id, each.reason) for each in loaded.refused]
+        for problem in loaded.problems:
+            earlier, _ = first.setdefault(problem.id, (line, problem))
+            if earlier != line:
+                faults.append(Fault(line, problem.id, f"the same id as line {earlier}"))
+            else:
+                dropped += [Fault(line, problem.id, test.reason) for test in loaded.dropped]
+    reasons = zip(first.values(), failures([problem for _, problem in first.values()], judge), strict=True)
+    failed = {line: Fault(line, problem.id, reason) for (line, problem), reason in reasons if reason is not None}
+    faults = sorted([*faults, *failed.values()], key=lambda fault: fault.line)
+    left_out = tuple(fault for fault in dropped if fault.line not in failed)
+    return Report(len(first) - len(failed), tuple(faults), left_out)

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from data_pipeline.dataset import Dataset, Format
 from data_pipeline.golden import golden_tests
 from data_pipeline.problem import Problem
-from data_pipeline.row import BadRow, Row
-from data_pipeline.rows import conversation, identifier, text, texts
+from data_pipeline.rows import BadRow, Row, conversation, identifier, text, texts
 from data_pipeline.source_code import functions, with_declaration
 
 

@@ -50,15 +50,6 @@ class Recipe:
     """evaluation sets that a training set may not overlap, as sources"""
 
 
-def default_recipe(name: str) -> Recipe:
-    """How a dataset is prepared by default, with an empty source where the user has to name the files.
-
-    Raises ValueError for an unknown name.
-    """
-    dataset = find_dataset(name)
-    return Recipe(name, dataset.download or "", dataset.difficulties, dataset.against)
-
-
 @dataclass(frozen=True)
 class Manifest:
     """Accounts for every row.

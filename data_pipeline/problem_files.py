@@ -12,8 +12,7 @@ from pathlib import Path
 from data_pipeline.dataset import Dataset, Format
 from data_pipeline.golden import golden_line, read_golden_test
 from data_pipeline.problem import Problem
-from data_pipeline.row import BadRow, Row
-from data_pipeline.rows import conversation, identifier, number, text
+from data_pipeline.rows import BadRow, Row, conversation, identifier, number, text
 from data_pipeline.source_code import entry_function, parse
 from sandbox import EXACT, Rejected, SuiteTest, Tolerance
 

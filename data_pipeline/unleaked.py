@@ -9,8 +9,7 @@ from collections.abc import Sequence
 
 from data_pipeline.dataset import Dataset, Format
 from data_pipeline.problem import Problem
-from data_pipeline.row import Row
-from data_pipeline.rows import identifier, text, texts
+from data_pipeline.rows import Row, identifier, text, texts
 from data_pipeline.source_code import entry_function, parse, with_declaration
 from sandbox.language import SuiteTest, parse_test
 

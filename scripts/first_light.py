@@ -71,7 +71,7 @@ def _name(name: str) -> str:
 def write_model(directory: Path) -> None:
     """Weights in bfloat16: 3 GB."""
     import jax.numpy as jnp  # noqa: PLC0415  not there where wheels are chosen
-    from qwen_vocabulary import make_tokenizer, read_ranks  # noqa: PLC0415  packed next to this file
+    from qwen_vocabulary import make_tokenizer, read_ranks  # noqa: PLC0415  # pyright: ignore[reportMissingImports]
 
     from codea1_jax.models.policy import write_random_model  # noqa: PLC0415  same
     from codea1_jax.models.published import QWEN25  # noqa: PLC0415  same

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -119,7 +118,7 @@ def _prepare(options: argparse.Namespace) -> int:
 
 def _recipe(options: argparse.Namespace) -> Recipe:
     """What is asked for. Raises UserError if nothing names where its rows come from."""
-    from data_pipeline.prepare import default_recipe
+    from data_pipeline.prepare import Recipe
     from data_pipeline.sources import find_dataset
 
     try:
@@ -128,13 +127,12 @@ def _recipe(options: argparse.Namespace) -> Recipe:
         raise UserError(str(error)) from error
     if options.source is None and dataset.download is None and dataset.generate is None:
         raise UserError(f"--source: {options.dataset} is made from files; name them, or a dataset of the Hub")
-    default = default_recipe(options.dataset)
-    if options.source is not None:
-        default = replace(default, source=options.source, against=())
-    return replace(
-        default,
-        difficulties=default.difficulties if options.difficulty is None else tuple(options.difficulty),
-        against=default.against if options.against is None else tuple(options.against),
+    against = dataset.against if options.source is None else ()
+    return Recipe(
+        dataset.name,
+        options.source or dataset.download or "",
+        dataset.difficulties if options.difficulty is None else tuple(options.difficulty),
+        against if options.against is None else tuple(options.against),
     )
 
 
@@ -150,13 +148,9 @@ def _validate(options: argparse.Namespace) -> int:
     if not (report.problems or report.faults):
         raise UserError(f"{options.file}: the file is empty")
     if options.json:
-        faults = [vars(fault) for fault in report.faults]
+        document = {"problems": report.problems, "faults": [vars(fault) for fault in report.faults]}
         dropped = [vars(test) for test in report.dropped]
-        print(
-            json.dumps(
-                {"file": str(options.file), "problems": report.problems, "faults": faults, "dropped_tests": dropped}
-            )
-        )
+        print(json.dumps({"file": str(options.file), **document, "dropped_tests": dropped}))
     else:
         for fault in sorted((*report.faults, *report.dropped), key=lambda fault: fault.line):
             print(f"{options.file}:{fault.line}: {f'{fault.id}: ' if fault.id else ''}{fault.reason}")

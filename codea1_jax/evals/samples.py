@@ -18,8 +18,7 @@ from codea1_jax.game.players import ConversationRequest, ProgramRequest, SuiteRe
 from codea1_jax.game.rollouts import Candidate, Response, WrittenSuite
 from data_pipeline import Problem
 from data_pipeline.golden import plain_golden_tests
-from data_pipeline.row import BadRow, Row
-from data_pipeline.rows import read_rows, text, texts
+from data_pipeline.rows import BadRow, Row, read_rows, text, texts
 
 
 @dataclass(frozen=True)

@@ -167,9 +167,7 @@ class RunDir:
             return
         write_atomically(self.path / CONFIG_FILE, dump(self._config))
         telemetry.write_versions(self.path)
-        lines = "".join(json.dumps(line) + "\n" for line in self._lines)
-        write_atomically(self.path / telemetry.METRICS_FILE, lines)
-        self._metrics = telemetry.Metrics(self.path, self.resume_step, wandb_project=self._wandb)
+        self._metrics = telemetry.Metrics(self.path, self.resume_step, self._lines, wandb_project=self._wandb)
 
     def _score(self, step: int) -> float:
         """How good the models of a step were, by its evaluation; the least of all where there was none."""

@@ -17,14 +17,14 @@ import secrets
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, SupportsFloat
 
 import jax
 
-from codea1_jax.common.files import naming, read_lines, write_atomically
+from codea1_jax.common.files import naming, write_atomically
 from codea1_jax.run.tensorboard import EventFile
 
 METRICS_FILE = "metrics.jsonl"
@@ -73,12 +73,8 @@ def write_rollouts(run_dir: Path, step: int, lines: str) -> Path:
     return path
 
 
-def rewind(run_dir: Path, step: int) -> None:
-    """Forgets what was logged after `step`, so that the run can resume from that step's checkpoint."""
-    path = run_dir / METRICS_FILE
-    if path.exists():
-        kept = [line for line in read_lines(path) if line["step"] <= step]
-        write_atomically(path, "".join(json.dumps(line) + "\n" for line in kept))
+def forget_rollouts(run_dir: Path, step: int) -> None:
+    """Removes the rollouts after `step`, so that the run can resume from that step's checkpoint."""
     for later in rollout_steps(run_dir):
         if later > step:
             rollouts_path(run_dir, later).unlink()
@@ -100,19 +96,26 @@ def as_line(kind: str, step: int, values: Mapping[str, SupportsFloat]) -> dict[s
 class Metrics:
     """Writes a run's figures to `metrics.jsonl`, to TensorBoard events and, if a project is named, to wandb.
 
-    `resume_step=None` starts the run's records afresh; a number continues after that step and forgets what
-    was logged later. Use as a context manager. `wandb_project` needs the `wandb` extra (else ImportError).
+    `resume_step=None` starts the run's records afresh; a number continues after that step, whose figures so far are
+    `lines`, and forgets what was logged later. Use as a context manager. `wandb_project` needs the `wandb` extra (else
+    ImportError).
     """
 
-    def __init__(self, run_dir: Path, resume_step: int | None = None, *, wandb_project: str | None = None) -> None:
-        run_dir.mkdir(parents=True, exist_ok=True)
-        board_dir = run_dir / TENSORBOARD_FOLDER
-        if resume_step is None:
+    def __init__(
+        self,
+        run_dir: Path,
+        resume_step: int | None = None,
+        lines: Sequence[Mapping[str, Any]] = (),
+        *,
+        wandb_project: str | None = None,
+    ) -> None:
+        board_dir, resumed = run_dir / TENSORBOARD_FOLDER, resume_step is not None
+        if not resumed:
             shutil.rmtree(board_dir, ignore_errors=True)
-        rewind(run_dir, -1 if resume_step is None else resume_step)
+        forget_rollouts(run_dir, -1 if resume_step is None else resume_step)
+        write_atomically(run_dir / METRICS_FILE, "".join(json.dumps(line) + "\n" for line in lines))
         self._file = (run_dir / METRICS_FILE).open("a", encoding="utf-8", newline="\n")
         self._board = EventFile(board_dir, purge_step=None if resume_step is None else resume_step + 1)
-        resumed = resume_step is not None
         self._wandb = None if wandb_project is None else _start_wandb(run_dir, wandb_project, resumed=resumed)
 
     def log(self, kind: str, step: int, values: Mapping[str, SupportsFloat]) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from data_pipeline.golden import golden_tests
-from data_pipeline.row import BadRow
+from data_pipeline.rows import BadRow
 
 
 def test_plain_asserts_of_functions_and_methods_are_kept_in_order_and_once():

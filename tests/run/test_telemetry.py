@@ -53,19 +53,6 @@ def test_a_line_holds_kind_step_time_and_exact_values(tmp_path: Path) -> None:
     assert line == {"kind": "train", "step": 3, "code/reward": 0.1, "book/tests": 4.0, "code/loss": 0.5}
 
 
-def test_a_resumed_file_equals_an_uninterrupted_one(tmp_path: Path) -> None:
-    with Metrics(tmp_path / "straight") as metrics:
-        log_steps(metrics, range(6))
-    with Metrics(tmp_path / "killed") as metrics:
-        log_steps(metrics, range(5))
-    with (tmp_path / "killed" / "metrics.jsonl").open("a") as file:
-        file.write('{"kind": "train", "step": 5, "code/re')  # killed while writing
-    with Metrics(tmp_path / "killed", resume_step=2) as metrics:
-        assert [line["step"] for line in without_times(tmp_path / "killed")] == [0, 0, 1, 2, 2]
-        log_steps(metrics, range(3, 6))
-    assert without_times(tmp_path / "killed") == without_times(tmp_path / "straight")
-
-
 def test_a_fresh_run_forgets_an_earlier_one(tmp_path: Path) -> None:
     with Metrics(tmp_path) as metrics:
         log_steps(metrics, range(3))

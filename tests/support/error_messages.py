@@ -12,7 +12,7 @@ from pathlib import Path
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Section
 from codea1_jax.serve.orders import BadRequest, Busy
-from data_pipeline.row import BadRow
+from data_pipeline.rows import BadRow
 from launch.shell import LaunchError
 from sandbox import SandboxError
 
