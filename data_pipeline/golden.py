@@ -187,14 +187,10 @@ def _asserts(body: Sequence[ast.stmt], bindings: Bindings) -> Iterator[ast.Asser
 
 def _assign(statement: ast.Assign, bindings: Bindings) -> None:
     value = _substituted(statement.value, bindings)
-    _forget_targets(statement, bindings)
-    if len(statement.targets) == 1:
-        bindings.update(_matched(statement.targets[0], value) or {})
-
-
-def _forget_targets(statement: ast.Assign, bindings: Bindings) -> None:
     for target in statement.targets:
         _forget(target, bindings)
+    if len(statement.targets) == 1:
+        bindings.update(_matched(statement.targets[0], value) or {})
 
 
 def _forget(node: ast.AST, bindings: Bindings) -> None:

@@ -52,21 +52,9 @@ def constants_of(problem: Problem) -> dict[str, ast.expr]:
 
 def packages_of(program: str) -> frozenset[str]:
     """The top-level modules outside of the standard library that a program imports, wherever in it."""
-    try:
-        nodes = ast.walk(parse_module(program))
-        names = [
-            name
-            for node in nodes
-            for name in (
-                [alias.name for alias in node.names]
-                if isinstance(node, ast.Import)
-                else [node.module or ""]
-                if isinstance(node, ast.ImportFrom) and not node.level
-                else []
-            )
-        ]
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return frozenset()
+    nodes = [node for statement in _statements_of(program) for node in ast.walk(statement)]
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
     return frozenset(name.partition(".")[0] for name in names) - sys.stdlib_module_names - {""}
 
 
@@ -117,6 +105,7 @@ def _helpers(solution: str, entry_point: str) -> tuple[str, ...]:
 
 
 def _statements_of(source: str) -> list[ast.stmt]:
+    """The statements of a module; none if it does not parse."""
     try:
         return parse_module(source).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -124,18 +113,10 @@ def _statements_of(source: str) -> list[ast.stmt]:
 
 
 def _import_statements(source: str) -> list[ast.stmt]:
-    try:
-        statements = parse_module(source).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        statements = [s for line in _IMPORT_LINE.findall(source) for s in _parsed_line(line)]
+    # Lines of prose that begin like an import, such as "from the left to the right", do not parse.
+    lines = _IMPORT_LINE.findall(source)
+    statements = _statements_of(source) or [each for line in lines for each in _statements_of(line)]
     return [statement for statement in statements if isinstance(statement, ast.Import | ast.ImportFrom)]
-
-
-def _parsed_line(line: str) -> list[ast.stmt]:
-    try:
-        return parse_module(line).body
-    except (SyntaxError, ValueError):  # prose: "from the left to the right"
-        return []
 
 
 def _is_future(statement: ast.stmt) -> bool:

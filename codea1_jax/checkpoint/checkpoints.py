@@ -21,6 +21,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from operator import itemgetter
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any
 
 import orbax.checkpoint as ocp
@@ -41,6 +42,15 @@ _ANNOTATION = re.compile(r" \[\w+(\[\d+\])?='")
 _OS_ERROR = re.compile(r"\[os_error_code='(\d+)'\]")
 
 logger = logging.getLogger(__name__)
+
+
+def _is_not_orbaxs(record: logging.LogRecord) -> bool:
+    """Whether a lost failure of a task is worth reporting: Orbax raises those of its own as well."""
+    traceback = record.exc_info[2] if record.exc_info else None
+    return not any("orbax" in frame.f_code.co_filename for frame, _ in walk_tb(traceback))
+
+
+logging.getLogger("asyncio").addFilter(_is_not_orbaxs)
 
 
 class CheckpointError(OSError):
