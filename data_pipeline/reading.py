@@ -1,5 +1,6 @@
-"""Reads problems: of the micro world by name, or from a file whose format its fields show."""
+"""Reads problems: of the micro world by name, or from a file whose format its fields show; and splits them."""
 
+import hashlib
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,8 +8,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from data_pipeline import micro, storage
-from data_pipeline.heldout import hold_out
-from data_pipeline.problem import Loaded
+from data_pipeline.problem import Loaded, Problem
 from data_pipeline.rows import read_rows
 from data_pipeline.sources import FORMATS, find_format
 
@@ -54,6 +54,24 @@ def read(path: str | Path, difficulties: Sequence[str] = ()) -> Loaded:
     if difficulties and not found.rated:
         raise ValueError(f"{path}: {found.name} has no difficulties to choose from")
     return found.read(rows, difficulties)
+
+
+def hold_out(
+    problems: Sequence[Problem], share: float, at_most: int | None = None
+) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
+    """Training problems, and those held out: a share of all solutions, chosen by a hash, `at_most` that many.
+
+    Two wordings of a problem share one solution, so they are never on different sides.
+    """
+    positions = {problem: _position(problem.solution) for problem in problems}
+    chosen = frozenset(sorted({position for position in positions.values() if position < share})[:at_most])
+    train = tuple(problem for problem in problems if positions[problem] not in chosen)
+    return train, tuple(problem for problem in problems if positions[problem] in chosen)
+
+
+def _position(solution: str) -> float:
+    """Where in [0, 1) a hash puts a solution."""
+    return int.from_bytes(hashlib.sha256(solution.strip().encode()).digest()[:6]) / 2**48
 
 
 def _micro(split: Split, count: int | None, seed: int) -> Loaded:

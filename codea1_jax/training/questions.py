@@ -18,8 +18,8 @@ from codea1_jax.game.players import program_prompt
 from codea1_jax.game.prompts import Prompts
 from codea1_jax.hosts.gather import gathered, is_mine
 from data_pipeline import Loaded, Problem, Refusal, micro
-from data_pipeline.heldout import hold_out
 from data_pipeline.hub import local_path
+from data_pipeline.reading import hold_out
 from data_pipeline.validate import failures
 from sandbox import Judge
 

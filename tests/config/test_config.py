@@ -10,7 +10,7 @@ from codea1_jax.common.errors import UserError
 from codea1_jax.config import METHODS, Config, Section, dump, load, preset_names
 from configs import PRESETS
 from data_pipeline import Problem
-from data_pipeline.heldout import hold_out
+from data_pipeline.reading import hold_out
 
 
 class Inner(Section):

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable
 
 import pytest
+from own_checks import passes
 
 import data_pipeline
 from data_pipeline import Problem, bigcodebench, evalplus, unleaked
@@ -61,19 +62,6 @@ UNLEAKED_ROW = {
     "prompt": "Adds one.",
     "test_list": ["assert grow(1) == 2", "assert grow(P(1).x) == 2", "assert grow(2.5)==3.5"],
 }
-
-
-def passes(problem: Problem, program: str) -> bool:
-    """Whether the problem's own check accepts the program, each in its own namespace."""
-    candidate: dict = {}
-    checker: dict = {}
-    exec(program, candidate)
-    exec(problem.check, checker)
-    try:
-        checker["check"](candidate[problem.entry_point])
-    except AssertionError:
-        return False
-    return True
 
 
 @pytest.mark.parametrize("row", [HUMANEVAL_ROW, MBPP_ROW, TRAINING_ROW], ids=["humaneval", "mbpp", "training"])
@@ -165,6 +153,7 @@ def test_an_unleaked_row_keeps_its_tests_and_gives_the_plain_ones_as_golden():
         (TRAINING_ROW, "mbppplus"),
         (BIGCODE_ROW, "bigcodebench"),
         (UNLEAKED_ROW, "ult"),
+        (HUMANEVAL_ROW | {"base_input": [[1]], "plus_input": [], "atol": 0}, "humanevalplus"),
     ],
 )
 def test_load_recognises_each_benchmark(tmp_path, row, source):

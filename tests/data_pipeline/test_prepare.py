@@ -220,8 +220,8 @@ def test_a_dataset_that_an_earlier_version_wrote_is_read_with_what_it_lacks_by_d
 
 
 def test_the_micro_world_can_be_written(tmp_path, judge, monkeypatch):
-    monkeypatch.setattr("data_pipeline.micro.dataset.TRAIN", 8)
-    monkeypatch.setattr("data_pipeline.micro.dataset.HELDOUT", 4)
+    monkeypatch.setattr("data_pipeline.micro.generate.TRAIN", 8)
+    monkeypatch.setattr("data_pipeline.micro.generate.HELDOUT", 4)
     path, manifest = prepare(Recipe("micro", ""), tmp_path, judge)
     assert manifest.kept == {"train": 8, "heldout": 4}
     assert set(data_pipeline.load(str(path), "heldout").problems) == set(micro.problems("heldout", 4, seed=0))

@@ -14,8 +14,7 @@ from gcs_emulator import running_emulator
 import data_pipeline
 from data_pipeline import Loaded, Problem, kodcode, micro, problem_files, tfds_files
 from data_pipeline.golden import plain_golden_tests, read_golden_tests
-from data_pipeline.heldout import hold_out
-from data_pipeline.reading import read
+from data_pipeline.reading import hold_out, read
 from data_pipeline.sources import DATASETS, FORMATS, find_format
 from sandbox import FEW_ULPS, Tolerance
 

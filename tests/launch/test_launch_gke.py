@@ -74,25 +74,6 @@ def unknown_to(known, stated, path: str = "") -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        ("/spec/failurePolicy/maxRestart", 3),
-        ("/spec/replicatedJobs/0/template/spec/backoffLimits", 0),
-        ("/spec/replicatedJobs/0/template/spec/template/spec/containers/0/envs", []),
-    ],
-)
-def test_the_published_types_know_nothing_of_a_misspelt_field(cloud, capsys, path, value):
-    assert cloud.launch("gke", "manifest", *RUN) == 0
-    document = yaml.safe_load(capsys.readouterr().out)
-    *parents, name = path.strip("/").split("/")
-    part = document
-    for parent in parents:
-        part = part[int(parent)] if parent.isdigit() else part[parent]
-    part[name] = value
-    assert unknown_to(JobsetV1alpha2JobSet.from_dict(document).to_dict(), document) == [path]
-
-
-@pytest.mark.parametrize(
     ("tpu", "hosts", "chips"),
     [("v5e:2x4", 1, 8), ("v6e:1x1", 1, 1), ("v6e:8x8", 16, 4), ("v5p:2x2x1", 1, 4), ("tpu7x:2x2x4", 4, 4)],
 )
