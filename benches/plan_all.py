@@ -18,20 +18,17 @@ from rich.console import Console
 from codea1_jax.cli.plan import progress
 from codea1_jax.config import Config, load, preset_names
 from codea1_jax.devices.chips import find_hardware
-from codea1_jax.plan.arithmetic.planned_run import make_planned_run
-from codea1_jax.plan.arithmetic.workload import PlannedRun, is_sampling, phases
+from codea1_jax.plan.arithmetic.phases import layout_table
+from codea1_jax.plan.arithmetic.planned_run import PlannedRun, make_planned_run
 from codea1_jax.plan.compiled.kept import compilers
 from codea1_jax.plan.forecast import StepCalls, judging_seconds, scoring_seconds, step_calls
-from codea1_jax.plan.limit import limit_seconds
-from codea1_jax.plan.pictures import steps_picture
-from codea1_jax.plan.plan import make_plan
-from codea1_jax.plan.planned import Planned, Plans, markdown, markdown_phases, read_plans, write_plans
-from codea1_jax.plan.table import conclusion, planned, rich_table
+from codea1_jax.plan.plan import limit_seconds, make_plan
+from codea1_jax.plan.planned import Planned, Plans, read_plans, write_plans
+from codea1_jax.plan.table import conclusion, markdown, plan_table, planned
 from codea1_jax.plan.whole_run import whole_run
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "plan.md"
-PICTURE = ROOT / "docs" / "images" / "step-times.svg"
 DONE = ROOT / ".cache" / "plan_all_done"  # names of the presets that a stopped run had planned
 FILL = 0.25  # mean length of prompts and responses, as a share of the longest allowed
 HEAD = f"""# Hardware presets, planned
@@ -42,16 +39,14 @@ optimizers stay in memory throughout, with the frozen reference that both polici
 
 Three times are given, for prompts and responses at {FILL:.0%} of the longest on average. The *limit* is what no
 layout and no program can beat on this hardware: every byte that must move moves once at the published bandwidth, only
-useful FLOPs are computed, at the peak, and as many samples are decoded at once as fit (`codea1_jax/plan/limit.py`).
-The *least* is the best that the chips could do with this layout and its padding. Judging is left out of both. The
+useful FLOPs are computed, at the peak, and as many samples are decoded at once as fit. The *least* is the best that the
+chips could do with this layout and its padding (both: `codea1_jax/plan/arithmetic/phases.py`). Judging is left out. The
 *expected* time runs the project's own schedule and packer over log-normal lengths (spread 0.6, prompts 0.4) and takes
 for each call what the compiler's program should take: libtpu's own estimate of its cycles; on GPUs what each kernel's
-bytes and FLOPs take at the share of the card's figures that `codea1_jax/plan/compiled/duration.py` assumes; and for
-the pages of the cache, which the kernels read as far as each sample has come, the bytes in use. *mostly* is what a
-phase spends most of that time on. No figure here has been measured on a device. The hours of a run (`codea1 presets`)
-include its evaluations, the saves that steps wait for and the first start (`codea1_jax/plan/whole_run.py`).
-
-![Where the expected time of a step goes, by preset](images/{PICTURE.name})
+bytes and FLOPs take at the share of the card's figures that `codea1_jax/plan/assumptions.py` states; and for the pages
+of the cache, which the kernels read as far as each sample has come, the bytes in use. No figure here has been measured
+on a device. The hours of a run (`codea1 presets`) include its evaluations, the saves that steps wait for and the first
+start (`codea1_jax/plan/whole_run.py`). `codea1 plan PRESET` shows a plan phase by phase.
 
 """
 
@@ -68,7 +63,7 @@ def main(names: list[str]) -> int:
         with progress() as watch:
             plan = make_plan(config, find_hardware(config.hardware), FILL, watch)
         fits = fits and plan.fits
-        console.print(rich_table(plan, f"{name} on {config.hardware}"), *conclusion(plan), sep="\n")
+        console.print(plan_table(plan, f"{name} on {config.hardware}"), *conclusion(plan), sep="\n")
         console.print(f"planned in {time.monotonic() - started:.0f} s")
         shipped = read_plans()
         write({**shipped.plans, name: planned(plan)}, shipped.hours)
@@ -86,9 +81,7 @@ def write(plans: Mapping[str, Planned], hours: Mapping[str, tuple[float, float]]
     """Writes both documents, with all plans so far."""
     plans = {name: plans[name] for name in sorted(plans)}
     write_plans(Plans(plans, hours, compilers()))
-    sections = "\n".join(f"## {name}\n\n{markdown_phases(plan)}" for name, plan in plans.items())
-    PICTURE.write_text(steps_picture(plans))
-    DOCUMENT.write_text(f"{HEAD}Compiled by {compilers()}.\n\n{markdown(plans)}\n{sections}")
+    DOCUMENT.write_text(f"{HEAD}Compiled by {compilers()}.\n\n{markdown(plans)}")
 
 
 def hours(plans: Mapping[str, Planned]) -> dict[str, tuple[float, float]]:
@@ -103,8 +96,8 @@ def hours(plans: Mapping[str, Planned]) -> dict[str, tuple[float, float]]:
         run = make_planned_run(config, hardware)
         step = step_calls(run, FILL)
         least, expected = step_seconds(run, step, plan)
-        least = max(least, sum(limit_seconds(run, hardware, step).values()))
-        calls = {phase: seconds for phase, (_, seconds) in plan.call_seconds.items()}
+        least = max(least, limit_seconds(run, hardware, step))
+        calls = {phase: plan.call_seconds[str(phase)][1] for phase in layout_table(run)}
         whole = whole_run(run, hardware, FILL, expected, calls)
         found[name] = round(whole.num_steps * least / 3600, 2), round(whole.seconds / 3600, 2)
     return {name: found[name] for name in sorted(found)}
@@ -119,9 +112,9 @@ def _planned_like(name: str) -> str:
 
 def step_seconds(run: PlannedRun, step: StepCalls, plan: Planned) -> tuple[float, float]:
     """A step's seconds, least and expected."""
-    least = sum(phase.calls * plan.call_seconds[phase.name][0] for phase in phases(run, FILL))
-    expected = {phase: sum(calls.values()) * plan.call_seconds[phase][1] for phase, calls in step.calls.items()}
-    learning = sum(seconds for phase, seconds in expected.items() if not is_sampling(phase))
+    least = sum(work.calls * plan.call_seconds[str(phase)][0] for phase, work in layout_table(run, FILL).items())
+    expected = {phase: calls.count * plan.call_seconds[str(phase)][1] for phase, calls in step.calls.items()}
+    learning = sum(seconds for phase, seconds in expected.items() if not phase.is_sampling)
     judging = judging_seconds(run.config, find_hardware(plan.hardware), learning) + scoring_seconds(step)
     return least, sum(expected.values()) + judging
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from codea1_jax.config import Config
     from codea1_jax.devices.chips import Hardware
     from codea1_jax.plan.arithmetic.lengths import Lengths
-    from codea1_jax.plan.calibration import Ratios
+    from codea1_jax.plan.calibrate import Ratios
     from codea1_jax.plan.compiled.compiler import Watch
 
 
@@ -55,7 +55,6 @@ def add(commands: Commands) -> None:
         action="store_true",
         help="run the programs of a step on the devices of this machine, and forecast its time from what they take",
     )
-    parser.add_argument("--picture", type=Path, metavar="SVG", help="draw the expected step into this file")
     parser.add_argument("--json", action="store_true", help="print one JSON document on one line")
     parser.set_defaults(run=_run)
 
@@ -69,55 +68,51 @@ def _share(text: str) -> float:
 
 def _run(options: argparse.Namespace) -> int:
     from codea1_jax.common.console import print_table
-    from codea1_jax.common.files import write_atomically
     from codea1_jax.config import Config, load
     from codea1_jax.devices.chips import find_hardware
-    from codea1_jax.plan.arithmetic.lengths import read_lengths
-    from codea1_jax.plan.calibration import read_calibration
+    from codea1_jax.plan.calibrate import read_calibration
     from codea1_jax.plan.compiled.compiler import check_compiler
-    from codea1_jax.plan.pictures import timeline_picture
     from codea1_jax.plan.plan import as_document, make_plan
-    from codea1_jax.plan.table import conclusion, rich_table
+    from codea1_jax.plan.table import conclusion, plan_table
 
-    if options.picture is not None and (options.search or options.calibrate):
-        raise UserError("--picture draws a plan: drop --search and --calibrate")
     config = load(Config, options.preset, options.overrides)
     if options.calibrate:
         return _calibrate(options, config)
     name = options.topology or config.hardware
     if name is None:
         raise UserError(f"{options.preset} is not made for particular hardware: pass --topology, for example v5e:4x4")
-    hardware = find_hardware(name)
-    lengths = None if options.lengths is None else read_lengths(options.lengths)
+    hardware, lengths = find_hardware(name), _lengths(options)
     ratios = None if options.calibration is None else read_calibration(options.calibration)
     check_compiler(hardware)
     if options.search:
         return _search(options, hardware, lengths, ratios)
     with progress() as watch:
         plan = make_plan(config, hardware, options.fill, watch, lengths, ratios)
-    title = f"{options.preset} on {name}"
-    if options.picture is not None and plan.fits:
-        write_atomically(options.picture, timeline_picture(plan, title))
     if options.json:
         print(json.dumps(as_document(plan)))
-        return DONE if plan.fits else FAILED
-    print_table(rich_table(plan, title))
-    print("\n".join(conclusion(plan)))
+    else:
+        print_table(plan_table(plan, f"{options.preset} on {name}"))
+        print("\n".join(conclusion(plan)))
     return DONE if plan.fits else FAILED
+
+
+def _lengths(options: argparse.Namespace) -> Lengths | None:
+    from codea1_jax.plan.arithmetic.lengths import read_lengths
+
+    return None if options.lengths is None else read_lengths(options.lengths)
 
 
 def _calibrate(options: argparse.Namespace, config: Config) -> int:
     from codea1_jax.common.console import print_table
     from codea1_jax.hosts.devices import start_devices
-    from codea1_jax.plan.arithmetic.lengths import read_lengths
-    from codea1_jax.plan.calibrate import calibrate
-    from codea1_jax.plan.table import calibrated_document, calibrated_table
+    from codea1_jax.plan.calibrate import calibrate, calibrated_document
+    from codea1_jax.plan.table import calibrated_table
 
     if options.topology is not None:
         raise UserError("--calibrate measures the devices of this machine: drop --topology")
     if options.calibration is not None:
         raise UserError("--calibrate measures what --calibration reads: pass one of them")
-    lengths = None if options.lengths is None else read_lengths(options.lengths)
+    lengths = _lengths(options)
     start_devices()
     with progress() as watch:
         phases = calibrate(config, options.fill, watch, lengths)

@@ -27,11 +27,6 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--directory", type=Path, help="where everything is written; default: rehearsals/ and the preset's name"
     )
-    parser.add_argument(
-        "--full-width",
-        action="store_true",
-        help="keep the model's width and layers, and train adapters of it for one step, on one device",
-    )
     parser.add_argument("--json", action="store_true", help="print one JSON document on one line")
     parser.set_defaults(run=_run)
 
@@ -58,7 +53,6 @@ def _run(options: argparse.Namespace) -> int:
         devices=1 if hardware is None else hardware.devices,
         hosts=1 if hardware is None else hardware.hosts,
         directory=directory,
-        full_width=options.full_width,
     )
     print(f"rehearsing {options.preset} on {name or 'one device'}, in {directory}", file=sys.stderr, flush=True)
     stages: list[Stage] = []

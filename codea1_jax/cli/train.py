@@ -44,14 +44,17 @@ def _run(options: argparse.Namespace) -> int:
 def _train(config: Config, trained: str, *, resume: bool) -> None:
     from codea1_jax.common.console import log_to_stderr, print_table
     from codea1_jax.hosts.devices import start_devices
-    from codea1_jax.hosts.gather import is_writer
+    from codea1_jax.hosts.gather import is_writer, on_all
+    from codea1_jax.plan.comparison import find_forecast
+    from codea1_jax.plan.fit import check_fits_here
     from codea1_jax.run.summary import table
     from codea1_jax.training.trainer import Trainer
 
     log_to_stderr(logging.INFO if is_writer() else logging.WARNING)
     start_devices()
     keep_compiled_programs()
-    with Trainer(config, resume=resume) as trainer:
+    on_all(lambda: check_fits_here(config))
+    with Trainer(config, resume=resume, forecast=find_forecast(config)) as trainer:
         results = trainer.train()
     if is_writer():
         if "base" in results.summary:

@@ -1,15 +1,17 @@
 """What a step takes on the devices at hand: a handful of its programs, measured, times the calls that it makes.
 
 The same functions, shapes and schedule as in a run, without weights, data or judge: parameters and caches are filled
-with random numbers.
+with random numbers. What was measured on a device whose figures are known corrects later plans for such devices.
 """
 
 from __future__ import annotations
 
+import json
 import statistics
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -18,26 +20,31 @@ import numpy as np
 from jax.sharding import Mesh
 from jax.stages import Compiled
 
+from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config
 from codea1_jax.devices.chips import CHIPS, Hardware
 from codea1_jax.models.flops import Number
 from codea1_jax.models.sharding import make_mesh
 from codea1_jax.plan.arithmetic.lengths import Lengths
-from codea1_jax.plan.arithmetic.planned_run import planned_run_on
+from codea1_jax.plan.arithmetic.planned_run import PlannedRun, planned_run_on
 from codea1_jax.plan.arithmetic.simulation import sample_batches
-from codea1_jax.plan.arithmetic.workload import PlannedRun
-from codea1_jax.plan.compiled.compiler import ProgramName, Watch
+from codea1_jax.plan.arithmetic.workload import Phase, updates_of
+from codea1_jax.plan.compiled.compiler import ProgramName, Shape, Watch
 from codea1_jax.plan.compiled.duration import expected_seconds
 from codea1_jax.plan.compiled.programs import Program, Value, device_bytes, make_programs
 from codea1_jax.plan.forecast import (
+    Calls,
     StepCalls,
     attention_seconds,
     cache_seconds,
     holds,
-    host_seconds,
     largest_shape,
+    smallest_that_holds,
     step_calls,
 )
+
+Ratios = Mapping[Phase, float]
+"""Measured to expected seconds of the calls of a phase."""
 
 REPEATS = 5  # runs of a program, of which the median counts; the first one, besides, does not
 WORTH_MEASURING = 0.02  # of a phase's calls
@@ -62,10 +69,41 @@ class Calibrated:
     ratio: measured to expected, of its calls; None if the device's figures are not known.
     """
 
-    phase: str
+    phase: Phase
     calls: Number
     seconds: float
     ratio: float | None
+
+
+def read_calibration(file: Path) -> Ratios:
+    """Reads what `calibrated_document` said of a device. Raises UserError if the file holds something else."""
+    try:
+        phases = json.loads(file.read_text(encoding="utf-8"))["phases"]
+        ratios = {Phase.named(phase): measured["measured_to_expected"] for phase, measured in phases.items()}
+    except OSError as error:
+        raise UserError(f"{file}: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{file}: not the JSON document of a calibration") from error
+    if not ratios or not all(isinstance(ratio, float) and ratio > 0 for ratio in ratios.values()):
+        raise UserError(f"{file}: measured on devices without published figures, such as a CPU")
+    return ratios
+
+
+def ratio_of(phase: Phase, ratios: Ratios) -> float:
+    """By what a phase's forecast is multiplied: its own ratio, or the mean one of its kind, or 1."""
+    alike = [ratio for each, ratio in ratios.items() if each.kind == phase.kind]
+    return ratios.get(phase) or (statistics.mean(alike) if alike else 1.0)
+
+
+def calibrated_document(phases: Sequence[Calibrated]) -> dict[str, Any]:
+    """A calibration for machines, and for later plans."""
+    return {
+        "expected_seconds": sum(each.seconds for each in phases),
+        "phases": {
+            str(each.phase): {"calls": each.calls, "step_seconds": each.seconds, "measured_to_expected": each.ratio}
+            for each in phases
+        },
+    }
 
 
 def calibrate(config: Config, fill: float, watch: Watch, lengths: Lengths | None = None) -> list[Calibrated]:
@@ -77,7 +115,7 @@ def calibrate(config: Config, fill: float, watch: Watch, lengths: Lengths | None
     run = planned_run_on(config if lengths is None else _as_long_as(config, lengths), devices[0].platform, len(devices))
     step = step_calls(run, fill, lengths)
     measured = measure(run, make_mesh(config.mesh, devices), step, watch, hardware_of(devices))
-    return [phase_forecast(run, step, phase, measured) for phase in step.calls]
+    return [phase_forecast(phase, calls, measured) for phase, calls in step.calls.items()]
 
 
 def _as_long_as(config: Config, lengths: Lengths) -> Config:
@@ -104,38 +142,31 @@ def measure(
         for phase, calls in step.calls.items()
         for shape in _worth_measuring(calls)
     ]
-    smaller: dict[str, list[tuple[int, ...]]] = {}
-    for name in wanted:
-        if name.shape:
-            smaller.setdefault(name.phase, []).append(name.shape)
-    batches = {policy: list(_batches(run, policy, step).values()) for policy in step.learned}
+    batches = {
+        policy: sample_batches(
+            groups, updates_of(run.config, policy), run.config.learners[policy].packing, run.batch_shards
+        )
+        for policy, groups in step.learned.items()
+    }
     found: dict[ProgramName, Measured] = {}
     known: dict[str, Measured] = {}
-    for program in make_programs(run, mesh, smaller, batches):
-        name = ProgramName(program.name, program.shape)
-        if name in wanted:
-            watch(len(found), len(wanted), str(name), None)
-            text = program.lower().as_text()  # both policies' updates, for example, are one program
-            if text not in known:
-                known[text] = _measured(run, program, hardware)
-            found[name] = known[text]
-            watch(len(found), len(wanted), str(name), f"{found[name].seconds:.3g} s")
+    for program in make_programs(run, mesh, wanted, batches):
+        watch(len(found), len(wanted), str(program.name), None)
+        text = program.lower().as_text()  # both policies' updates, for example, are one program
+        if text not in known:
+            known[text] = _measured(run, program, hardware)
+        found[program.name] = known[text]
+        watch(len(found), len(wanted), str(program.name), f"{known[text].seconds:.3g} s")
     return found
 
 
-def _worth_measuring(calls: Mapping[tuple[int, ...], Number]) -> set[tuple[int, ...]]:
+def _worth_measuring(calls: Calls) -> set[Shape]:
     """Shapes that are called often; each other one is held by one of these."""
-    total = sum(calls.values())
-    often = {shape for shape, count in calls.items() if count >= WORTH_MEASURING * total}
-    for shape in sorted(calls, reverse=True):
+    often = {shape for shape, count in calls.shapes.items() if count >= WORTH_MEASURING * calls.count}
+    for shape in sorted(calls.shapes, reverse=True):
         if not any(holds(larger, shape) for larger in often):
             often.add(shape)
     return often
-
-
-def _batches(run: PlannedRun, policy: str, step: StepCalls) -> Mapping[tuple[int, ...], Any]:
-    learned, packing = step.learned[policy], run.config.learners[policy].packing
-    return sample_batches(learned.groups, learned.updates, packing, run.batch_shards)
 
 
 def _measured(run: PlannedRun, program: Program, hardware: Hardware | None) -> Measured:
@@ -167,7 +198,7 @@ def _expected(run: PlannedRun, program: Program, compiled: Compiled, hardware: H
     if hardware is None or text is None:
         return None
     told = sum(expected_seconds(text, hardware).values())
-    attention = attention_seconds(run, hardware, program.name, program.pairs)
+    attention = attention_seconds(run, hardware, program.name.phase, program.pairs)
     return told + cache_seconds(run, hardware, program.read) + attention
 
 
@@ -188,15 +219,12 @@ def filled(arguments: Any) -> Any:
     return jax.tree.map(fill, arguments)
 
 
-def phase_forecast(
-    run: PlannedRun, step: StepCalls, phase: str, measured: Mapping[ProgramName, Measured]
-) -> Calibrated:
+def phase_forecast(phase: Phase, calls: Calls, measured: Mapping[ProgramName, Measured]) -> Calibrated:
     """What a phase takes in a step, by what its programs took."""
     device, expected = 0.0, 0.0
-    for shape, count in step.calls[phase].items():
-        fitting = [one for name, one in measured.items() if name.phase == phase and holds(name.shape, shape)]
-        program = min(fitting, key=lambda one: one.seconds)
-        device += count * program.seconds
-        expected += count * (program.expected or 0.0)
-    seconds = device + host_seconds(run, step, phase)
-    return Calibrated(phase, sum(step.calls[phase].values()), seconds, device / expected if expected else None)
+    for shape, count in calls.shapes.items():
+        name = smallest_that_holds(phase, shape, {name: program.seconds for name, program in measured.items()})
+        assert name is not None  # `_worth_measuring` leaves none without
+        device += count * measured[name].seconds
+        expected += count * (measured[name].expected or 0.0)
+    return Calibrated(phase, calls.count, device + calls.host, device / expected if expected else None)

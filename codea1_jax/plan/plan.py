@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from codea1_jax.config import Config
-from codea1_jax.devices.chips import GIB, Hardware
+from codea1_jax.devices.chips import Hardware
 from codea1_jax.models.flops import Number
 from codea1_jax.plan.arithmetic.lengths import Lengths
 from codea1_jax.plan.arithmetic.memory import refuse_what_cannot_fit, resident, suggested_fix
-from codea1_jax.plan.arithmetic.planned_run import make_planned_run
-from codea1_jax.plan.arithmetic.simulation import Sampled
-from codea1_jax.plan.arithmetic.workload import Phase, PlannedRun, is_sampling, phases, sampled_tokens
-from codea1_jax.plan.calibration import Ratios, ratio_of
-from codea1_jax.plan.compiled.compiler import Compiled, Failed, Outcome, ProgramName, Refused, Watch, compile_programs
-from codea1_jax.plan.forecast import StepCalls, expected_seconds, judging_seconds, scoring_seconds, step_calls
-from codea1_jax.plan.limit import limit_seconds
+from codea1_jax.plan.arithmetic.phases import Work, ideal_table, layout_table, step_seconds
+from codea1_jax.plan.arithmetic.planned_run import PlannedRun, make_planned_run
+from codea1_jax.plan.arithmetic.workload import Phase
+from codea1_jax.plan.calibrate import Ratios, ratio_of
+from codea1_jax.plan.compiled.compiler import Compiled, Outcome, ProgramName, Refused, Watch, compile_programs
+from codea1_jax.plan.forecast import Calls, StepCalls, expected_seconds, judging_seconds, scoring_seconds, step_calls
 from codea1_jax.plan.whole_run import WholeRun, whole_run
 
 
@@ -25,11 +24,13 @@ from codea1_jax.plan.whole_run import WholeRun, whole_run
 class Row:
     """One phase of the plan.
 
-    seconds: of one call by resource, none of which can be undercut. compiled: its largest program. calls: expected in a
-    step. expected: seconds of these calls, by what they are spent on; none if the compiler refused the phase.
+    work: at its largest. seconds: of one call by resource, none of which can be undercut. compiled: its largest
+    program. calls: expected in a step. expected: seconds of these calls, by what they are spent on; empty if the
+    compiler refused the phase. fix: what to change if it does not fit.
     """
 
     phase: Phase
+    work: Work
     seconds: Mapping[str, float]
     compiled: Outcome
     calls: Number
@@ -44,7 +45,7 @@ class Row:
     @property
     def step_seconds(self) -> float:
         """The least seconds of all the phase's calls in a step."""
-        return self.phase.calls * self.seconds[self.bound]
+        return self.work.calls * self.seconds[self.bound]
 
     @property
     def expected_seconds(self) -> float:
@@ -67,10 +68,10 @@ class Plan:
     """All phases of a step.
 
     fill: mean length of prompts and responses, as a share of the longest allowed; by it the floor is counted, and the
-    expected lengths are drawn unless they come from a file. limit: seconds of a step at least, whatever the programs,
-    by what is done (`limit`). floor_limit: such seconds in all, for lengths drawn by `fill`. judging: seconds that a
-    step waits for verdicts and scores (`judging_seconds`, `scoring_seconds`). compiled: every program, smaller ones
-    too. ratios: what was measured of the phases on a device, if anything.
+    expected lengths are drawn unless they come from a file. limit: seconds of a step at least, whatever the layout and
+    the programs. floor_limit: the same for lengths drawn by `fill`. judging: seconds that a step waits for verdicts and
+    scores (`judging_seconds`, `scoring_seconds`). compiled: every program, smaller ones too. ratios: what was measured
+    of the phases on a device, if anything.
     """
 
     run: PlannedRun
@@ -78,7 +79,7 @@ class Plan:
     rows: tuple[Row, ...]
     fill: float
     step: StepCalls
-    limit: Mapping[str, float]
+    limit: float
     floor_limit: float
     judging: float
     compiled: Mapping[ProgramName, Outcome]
@@ -90,12 +91,7 @@ class Plan:
         return all(row.fix is None for row in self.rows)
 
     @property
-    def failed(self) -> dict[ProgramName, Failed]:
-        """Smaller programs that the compiler cannot make; their calls count as those of larger ones."""
-        return {name: outcome for name, outcome in self.compiled.items() if isinstance(outcome, Failed)}
-
-    @property
-    def seconds(self) -> float:
+    def floor(self) -> float:
         """The least that a step takes, by this layout's arithmetic or by the hardware's limit, judging left out."""
         return max(sum(row.step_seconds for row in self.rows), self.floor_limit)
 
@@ -110,33 +106,18 @@ class Plan:
         return whole_run(self.run, self.hardware, self.fill, self.expected_seconds, self.call_seconds)
 
     @property
-    def call_seconds(self) -> dict[str, float]:
+    def call_seconds(self) -> dict[Phase, float]:
         """Expected seconds of a call of each phase, averaged over those of a step.
 
         A block of an evaluation takes what one of a step does, and what its program takes longer.
         """
-        found = {row.phase.name: row.expected_seconds / row.calls for row in self.rows if row.calls}
-        largest = {row.phase.name: row.compiled.seconds for row in self.rows if isinstance(row.compiled, Compiled)}
-        for row in self.rows:
-            kind, role = row.phase.name.split()
-            if kind == "evaluate" and {row.phase.name, f"decode {role}"} <= largest.keys():
-                found[row.phase.name] = found[f"decode {role}"] + largest[row.phase.name] - largest[f"decode {role}"]
+        found = {row.phase: row.expected_seconds / row.calls for row in self.rows if row.calls}
+        largest = {row.phase: row.compiled.seconds for row in self.rows if isinstance(row.compiled, Compiled)}
+        for phase, seconds in largest.items():
+            decode = Phase("decode", phase.owner)
+            if phase.kind == "evaluate" and decode in largest:
+                found[phase] = found[decode] + seconds - largest[decode]
         return found
-
-    @property
-    def limit_seconds(self) -> float:
-        """What the published figures of the hardware allow, judging left out."""
-        return sum(self.limit.values())
-
-    @property
-    def tokens_per_second(self) -> float:
-        """Tokens drawn in a step, by the step's least seconds."""
-        return sampled_tokens(self.run.config, self.fill) / self.seconds
-
-    @property
-    def utilization(self) -> float:
-        """The bound of the model FLOPs utilization: useful FLOPs by those that the devices could do in the time."""
-        return self._share_of_peak(self.rows, self.seconds)
 
     @property
     def learning_utilization(self) -> float:
@@ -144,12 +125,14 @@ class Plan:
 
         Recomputed and padded places are not counted among the useful FLOPs; what the host does is in the seconds.
         """
-        learning = [row for row in self.rows if not is_sampling(row.phase.name)]
-        return self._share_of_peak(learning, sum(row.expected_seconds for row in learning))
-
-    def _share_of_peak(self, rows: Sequence[Row], seconds: float) -> float:
-        useful = sum(row.phase.useful for row in rows)
+        learning = [row for row in self.rows if not row.phase.is_sampling]
+        useful, seconds = sum(row.work.useful for row in learning), sum(row.expected_seconds for row in learning)
         return useful / (seconds * self.hardware.chip.flops * self.hardware.devices)
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Tokens drawn in a step, by its expected seconds."""
+        return self.step.drawn / self.expected_seconds
 
 
 def make_plan(
@@ -171,69 +154,62 @@ def make_plan(
     """
     run = make_planned_run(config, hardware)
     refuse_what_cannot_fit(run, hardware)
-    planned, step = phases(run, fill), step_calls(run, fill, lengths)
-    wanted = [*(ProgramName(phase.name) for phase in planned), *step.smaller_programs(run)]
-    compiled = compile_programs(config, hardware, wanted, watch)
-    ratios = {} if ratios is None else ratios
-    rows = tuple(_row(run, hardware, phase, step, compiled, ratio_of(phase.name, ratios)) for phase in planned)
+    table, step, ratios = layout_table(run, fill), step_calls(run, fill, lengths), ratios or {}
+    compiled = compile_programs(config, hardware, [*map(ProgramName, table), *step.smaller_programs(run)], watch)
+    rows = []
+    for phase, work in table.items():
+        calls, largest = step.calls.get(phase, Calls({}, 0.0)), compiled[ProgramName(phase)]
+        rows.append(
+            Row(
+                phase=phase,
+                work=work,
+                seconds=replace(work, received=_received(largest)).seconds(hardware),
+                compiled=largest,
+                calls=calls.count,
+                expected=expected_seconds(run, hardware, phase, calls, compiled, ratio_of(phase, ratios)),
+                fix=None if _fits(largest, hardware) else suggested_fix(run, phase, hardware.chip.memory),
+            )
+        )
     limit = limit_seconds(run, hardware, step)
-    learning = sum(row.expected_seconds for row in rows if not is_sampling(row.phase.name))
+    floor_limit = limit if lengths is None else limit_seconds(run, hardware, step_calls(run, fill))
+    learning = sum(row.expected_seconds for row in rows if not row.phase.is_sampling)
     judging = judging_seconds(config, hardware, learning) + scoring_seconds(step)
-    floor = limit if lengths is None else limit_seconds(run, hardware, step_calls(run, fill))
-    return Plan(run, hardware, rows, fill, step, limit, sum(floor.values()), judging, compiled, ratios)
+    return Plan(run, hardware, tuple(rows), fill, step, limit, floor_limit, judging, compiled, ratios)
 
 
-def _seconds(phase: Phase, hardware: Hardware) -> dict[str, float]:
-    """Seconds of one call by resource, as far as arithmetic knows them."""
-    chip = hardware.chip
-    return {"compute": phase.flops / (chip.flops * hardware.devices), "memory": phase.traffic / chip.bandwidth}
+def limit_seconds(run: PlannedRun, hardware: Hardware, step: StepCalls) -> float:
+    """Seconds of a step that no layout and no program can undercut; judging is left out."""
+    return step_seconds(ideal_table(run, hardware, step.sampled, step.learned), hardware)
 
 
-def _row(
-    run: PlannedRun,
-    hardware: Hardware,
-    phase: Phase,
-    step: StepCalls,
-    compiled: Mapping[ProgramName, Outcome],
-    ratio: float,
-) -> Row:
-    chip, seconds, largest = hardware.chip, _seconds(phase, hardware), compiled[ProgramName(phase.name)]
-    fits = isinstance(largest, Compiled) and largest.memory <= chip.memory
-    if isinstance(largest, Compiled):
-        seconds["interconnect"] = sum(largest.received.values()) / chip.interconnect
-    return Row(
-        phase=phase,
-        seconds=seconds,
-        compiled=largest,
-        calls=sum(step.calls.get(phase.name, {}).values()),
-        expected=expected_seconds(phase.name, step, compiled, run, hardware, ratio) or {},
-        fix=None if fits else suggested_fix(run, phase.name, chip.memory),
-    )
+def _received(largest: Outcome) -> Number:
+    """Bytes that a call exchanges, which the compiler alone knows."""
+    return sum(largest.received.values()) if isinstance(largest, Compiled) else 0
+
+
+def _fits(largest: Outcome, hardware: Hardware) -> bool:
+    return isinstance(largest, Compiled) and largest.memory <= hardware.chip.memory
 
 
 def as_document(plan: Plan) -> dict[str, Any]:
     """The plan for machines. Bytes are of one device, seconds and FLOPs of one call, FLOPs of all devices together."""
     return {
         "fits": plan.fits,
-        "compiled": not plan.failed and all(isinstance(row.compiled, Compiled) for row in plan.rows),
+        "compiled": all(isinstance(row.compiled, Compiled) for row in plan.rows),
         "topology": plan.hardware.name,
         "devices": plan.hardware.devices,
         "memory_per_device": plan.hardware.chip.memory,
         "resident": resident(plan.run),
         "fill": plan.fill,
-        "calibration": dict(plan.ratios),
-        "floor_seconds": plan.seconds,
+        "calibration": {str(phase): ratio for phase, ratio in plan.ratios.items()},
+        "floor_seconds": plan.floor,
         "expected_seconds": plan.expected_seconds,
-        "limit_seconds": plan.limit_seconds,
-        "limit_seconds_by_part": dict(plan.limit),
+        "limit_seconds": plan.limit,
         "judging_seconds_expected": plan.judging,
         "run_seconds_expected": asdict(plan.whole) if plan.fits else None,
-        "tokens_per_second_at_most": plan.tokens_per_second,
-        "mfu_at_most": plan.utilization,
+        "tokens_per_second_expected": plan.tokens_per_second if plan.fits else None,
         "learning_mfu_expected": plan.learning_utilization if plan.fits else None,
-        "failed": {str(name): outcome.reason for name, outcome in plan.failed.items()},
-        "sampling": {role: _sampling_entry(sampled) for role, sampled in plan.step.sampled.items()},
-        "phases": {row.phase.name: _entry(row) for row in plan.rows},
+        "phases": {str(row.phase): _entry(row) for row in plan.rows},
     }
 
 
@@ -241,8 +217,8 @@ def _entry(row: Row) -> dict[str, Any]:
     entry = {
         "fits": row.fix is None,
         "memory": row.memory,
-        "calls": row.phase.calls,
-        "flops": row.phase.flops,
+        "calls": row.work.calls,
+        "flops": row.work.flops,
         "seconds": dict(row.seconds),
         "bound": row.bound,
         "step_seconds": row.step_seconds,
@@ -251,26 +227,6 @@ def _entry(row: Row) -> dict[str, Any]:
     }
     if row.fix is not None:
         entry["fix"] = row.fix
-    if isinstance(row.compiled, Compiled):
-        entry |= asdict(row.compiled)
     if isinstance(row.compiled, Refused):
-        entry["refused"] = row.compiled.reason
-    return entry
-
-
-def _sampling_entry(sampled: Sampled) -> dict[str, Any]:
-    return {
-        "blocks": sampled.blocks,
-        "occupancy": sampled.occupancy,
-        "prefills": sum(sampled.prefills.values()),
-        "prompt_tokens": sampled.prompts,
-        "prompt_tokens_computed": sampled.prefilled,
-        "response_tokens": sampled.drawn,
-        "cache_tokens_read": sampled.read,
-        "preempted": sampled.preempted,
-    }
-
-
-def gib(size: int | float) -> str:
-    """Bytes as people read them."""
-    return f"{size / GIB:.2f}"
+        return entry | {"refused": row.compiled.reason}
+    return entry | asdict(row.compiled)

@@ -18,22 +18,20 @@ from codea1_jax.config import Config
 from codea1_jax.devices.chips import GIB, Hardware
 from codea1_jax.plan.arithmetic.lengths import Lengths
 from codea1_jax.plan.arithmetic.memory import least_memory, resident
-from codea1_jax.plan.arithmetic.planned_run import make_planned_run, model_shape
+from codea1_jax.plan.arithmetic.phases import Work, layout_table
+from codea1_jax.plan.arithmetic.planned_run import PlannedRun, make_planned_run, model_shape
 from codea1_jax.plan.arithmetic.workload import (
+    Load,
     Phase,
-    PlannedRun,
-    SamplingLoad,
     fullest_batch,
-    is_sampling,
     load_capacity,
-    phases,
     sampling_loads,
     training_loads,
 )
-from codea1_jax.plan.calibration import Ratios
+from codea1_jax.plan.assumptions import HOST_SECONDS, ROW_SECONDS, efficiency_of
+from codea1_jax.plan.calibrate import Ratios
 from codea1_jax.plan.compiled.compiler import CompilerError
-from codea1_jax.plan.compiled.duration import efficiency_of
-from codea1_jax.plan.forecast import HOST_SECONDS, ROW_SECONDS, cache_seconds
+from codea1_jax.plan.forecast import cache_seconds
 from codea1_jax.plan.plan import Plan, make_plan
 
 ROWS_PER_SHARD = (32, 64, 128, 256, 512, 1024)
@@ -44,7 +42,9 @@ HOP = 5e-6  # seconds that the devices of a tensor axis wait for each other, apa
 LOGITS = 2.5  # copies of a token step's float32 logits; those of the shipped plans, about
 SPARE = 0.6 * GIB
 USED = 0.97  # of the memory: what the compiler adds is not known before
+PASSES = {"score-old": 1, "score-ref": 1, "gradient": 3}  # over the layers, whose parameters are gathered in each
 Report = Callable[[str], None]
+Reload = Callable[[Sequence[str]], Config]
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def search(
     config: Config,
     hardware: Hardware,
     fill: float,
-    reload: Callable[[Sequence[str]], Config],
+    reload: Reload,
     report: Report,
     lengths: Lengths | None = None,
     ratios: Ratios | None = None,
@@ -113,14 +113,24 @@ def search(
     if not ranked:
         raise UserError(f"no layout fits {hardware.name}: take more chips, adapters (lora) or a smaller model")
 
-    def plan(layout: Layout | None) -> Candidate:
-        found = _compiled(config, hardware, fill, reload, layout, lengths, ratios)
+    def planned(layout: Layout | None) -> Candidate:
+        overrides = () if layout is None else tuple(layout.overrides(config))
+        try:
+            return Candidate(overrides, make_plan(reload(overrides), hardware, fill, _unwatched, lengths, ratios))
+        except (UserError, CompilerError) as error:
+            return Candidate(overrides, None, str(error))
+
+    def tried(layout: Layout | None) -> Candidate:
+        """Its plan; one that the compiler finds a little too large is tried once more, smaller."""
+        found = planned(layout)
+        if layout is not None and found.plan is not None and not found.fits and (less := _smaller(layout, found.plan)):
+            found = planned(less)
         report(f"{' '.join(found.overrides) or 'as given'}: {found}")
         return found
 
     candidates = [None, *_with_recomputation(ranked[:COMPILED])]
     with ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // 2)) as pool:
-        return sorted(pool.map(plan, candidates), key=lambda candidate: candidate.seconds)
+        return sorted(pool.map(tried, candidates), key=lambda candidate: candidate.seconds)
 
 
 def _with_recomputation(ranked: Sequence[Layout]) -> list[Layout]:
@@ -133,7 +143,7 @@ def _with_recomputation(ranked: Sequence[Layout]) -> list[Layout]:
     return [*ranked, *([] if again in ranked else [again])]
 
 
-def rank(config: Config, hardware: Hardware, fill: float, reload: Callable[[Sequence[str]], Config]) -> list[Layout]:
+def rank(config: Config, hardware: Hardware, fill: float, reload: Reload) -> list[Layout]:
     """Layouts that fit by arithmetic, the shortest estimate first."""
 
     def estimate(layout: Layout) -> float:
@@ -142,7 +152,7 @@ def rank(config: Config, hardware: Hardware, fill: float, reload: Callable[[Sequ
     return sorted(layouts(config, hardware, reload), key=estimate)
 
 
-def layouts(config: Config, hardware: Hardware, reload: Callable[[Sequence[str]], Config]) -> Iterator[Layout]:
+def layouts(config: Config, hardware: Hardware, reload: Reload) -> Iterator[Layout]:
     """Every layout that arithmetic finds room for, with as many pages of rollouts as fit.
 
     It keeps only the cheapest micro-batches, recomputation and offloading that fit together: the largest
@@ -177,19 +187,15 @@ def _with_rows(config: Config, run: PlannedRun, hardware: Hardware, layout: Layo
         yield layout
         return
     most = max(load.prompts * load.samples for load in loads)
+    capacities = [load_capacity(run, load) for load in loads]
+    longest = max(capacity.most_pages * capacity.block for capacity in capacities)  # tokens of a sample
     shards, most = run.batch_shards // run.replicas, -(-most // run.replicas)  # of a replica
     for each in ROWS_PER_SHARD:
         logits = LOGITS * 4 * each * run.model.vocab_size / run.tensor
         free = USED * hardware.chip.memory - resident(run) - run.decode_params_bytes - logits - SPARE
         held = int(free / run.token_bytes) * shards // 100_000 * 100_000
-        if each * shards < 2 * most and held >= shards * max(_least_tokens(run, load) for load in loads):
+        if each * shards < 2 * most and held >= shards * longest:
             yield replace(layout, rows=min(each * shards, most), cache_tokens=held)
-
-
-def _least_tokens(run: PlannedRun, load: SamplingLoad) -> int:
-    """Tokens of one longest prompt and response."""
-    capacity = load_capacity(run, load)
-    return capacity.most_pages * capacity.block
 
 
 def learning_memory(run: PlannedRun) -> float:
@@ -205,49 +211,41 @@ def learning_memory(run: PlannedRun) -> float:
         # Attention is never recomputed: what every layer's has mixed, and a number of each head and token, are kept.
         mixed = tokens * model.num_heads * (model.head_dim * run.itemsize + 4) / run.tensor
         kept += model.num_layers * mixed if run.config.model.remat == "full" else 0
-        found = max(found, least_memory(run)[f"gradient {policy}"] + run.gathered / model.num_layers + kept + SPARE)
+        found = max(
+            found, least_memory(run)[Phase("gradient", policy)] + run.gathered / model.num_layers + kept + SPARE
+        )
     return found
 
 
 def estimated_seconds(run: PlannedRun, hardware: Hardware, fill: float) -> float:
-    """A step's seconds before anything is compiled: mean lengths, and the work of each call at assumed efficiencies."""
-    by_name = {phase.name: phase for phase in phases(run, fill)}
+    """A step's seconds before anything is compiled: the layout's own table, at assumed efficiencies."""
+    reached, table = efficiency_of(hardware), layout_table(run, fill)
     loads = sampling_loads(run.config)
-    decoding = sum(_decoding(run, hardware, load, by_name.pop(f"decode {load.role}"), fill) for load in loads)
-    others = by_name.values()
-    return decoding + sum(phase.calls * (_call_seconds(run, hardware, phase) + HOST_SECONDS) for phase in others)
+    total = sum(_decoding(run, hardware, load, table.pop(Phase("decode", load.role)), fill) for load in loads)
+    for phase, work in table.items():
+        passes, sums = PASSES.get(phase.kind, 0), 0.0
+        gathering = replace(work, received=passes * run.gathered * (1 - run.tensor / run.shards))
+        if passes:
+            tokens = fullest_batch(run, phase.owner).tokens.size / run.batch_shards
+            sums = passes * _sums(run, hardware, tokens, times=1)
+        total += work.calls * (max(gathering.seconds(hardware, reached).values()) + sums + HOST_SECONDS)
+    return total
 
 
-def _decoding(run: PlannedRun, hardware: Hardware, load: SamplingLoad, phase: Phase, fill: float) -> float:
-    capacity, chip, reached = load_capacity(run, load), hardware.chip, efficiency_of(hardware)
+def _decoding(run: PlannedRun, hardware: Hardware, load: Load, work: Work, fill: float) -> float:
+    """All blocks: as many rows as there are pages for, and apart from the rest what they read of the cache."""
+    capacity = load_capacity(run, load)
     block, shards = capacity.block, capacity.batch_shards
     prompt, response = fill * load.prompt, fill * load.response
     kept = prompt / capacity.width + response / 2 + block  # tokens of a row, on average
     rows = min(capacity.rows, capacity.pages * block / kept)
     # All samples one after another, and a tail in which the rows empty.
     blocks = load.prompts * load.samples * response / (rows * block) + load.response / block / 2
-    compute = phase.flops / (chip.flops * hardware.devices * reached.matrix)
-    moved = block * run.decode_params_bytes / (chip.bandwidth * reached.memory)
-    call = max(compute, moved) + _sums(run, hardware, block * capacity.rows / shards, times=block)
+    moving = replace(work, traffic=block * run.decode_params_bytes)
+    call = max(moving.seconds(hardware, efficiency_of(hardware)).values())
+    call += _sums(run, hardware, block * capacity.rows / shards, times=block)
     read = cache_seconds(run, hardware, int(blocks * block * rows * (kept - block) / shards))
     return blocks * (call + HOST_SECONDS + ROW_SECONDS * capacity.rows) + read
-
-
-def _call_seconds(run: PlannedRun, hardware: Hardware, phase: Phase) -> float:
-    """One call of a prefill, or of learning."""
-    chip, reached = hardware.chip, efficiency_of(hardware)
-    kind, owner = phase.name.split()
-    work = max(
-        phase.flops / (chip.flops * hardware.devices * reached.matrix),
-        phase.traffic / (chip.bandwidth * reached.memory),
-    )
-    if kind not in ("score-old", "score-ref", "gradient"):
-        return work
-    passes = 3 if kind == "gradient" else 1
-    parts = run.shards // run.tensor  # of the parameters, which are gathered in each pass
-    gathered = passes * run.gathered * (1 - 1 / parts) / (chip.interconnect * reached.interconnect)
-    tokens = fullest_batch(run, owner).tokens.size / run.batch_shards
-    return max(work, gathered) + passes * _sums(run, hardware, tokens, times=1)
 
 
 def _sums(run: PlannedRun, hardware: Hardware, tokens: float, times: int) -> float:
@@ -259,33 +257,9 @@ def _sums(run: PlannedRun, hardware: Hardware, tokens: float, times: int) -> flo
     return 2 * run.model.num_layers * (sent / bandwidth + times * HOP)
 
 
-def _compiled(
-    config: Config,
-    hardware: Hardware,
-    fill: float,
-    reload: Callable[[Sequence[str]], Config],
-    layout: Layout | None,
-    lengths: Lengths | None,
-    ratios: Ratios | None,
-) -> Candidate:
-    """A layout's plan; one that the compiler finds a little too large is tried once more, smaller."""
-
-    def planned(layout: Layout | None) -> Candidate:
-        overrides = () if layout is None else tuple(layout.overrides(config))
-        try:
-            return Candidate(overrides, make_plan(reload(overrides), hardware, fill, _unwatched, lengths, ratios))
-        except (UserError, CompilerError) as error:
-            return Candidate(overrides, None, str(error))
-
-    found = planned(layout)
-    if layout is None or found.plan is None or found.plan.fits or (smaller := _smaller(layout, found.plan)) is None:
-        return found
-    return planned(smaller)
-
-
 def _smaller(layout: Layout, plan: Plan) -> Layout | None:
     """Less of what did not fit; None if nothing is left to take."""
-    if any(row.fix is not None and not is_sampling(row.phase.name) for row in plan.rows):
+    if any(row.fix is not None and not row.phase.is_sampling for row in plan.rows):
         if layout.micro_batch > 1:
             return replace(layout, micro_batch=max(size for size in MICRO_BATCHES if size < layout.micro_batch))
         return replace(layout, remat="full") if layout.remat != "full" else None

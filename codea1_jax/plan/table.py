@@ -1,34 +1,46 @@
-"""A plan as people read it: a table for the terminal; and as it is kept."""
+"""Plans as people read them: tables for the terminal and the documents."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from codea1_jax.devices.chips import GIB
-from codea1_jax.plan.arithmetic.workload import is_sampling
 from codea1_jax.plan.calibrate import Calibrated
 from codea1_jax.plan.compiled.compiler import Compiled
-from codea1_jax.plan.plan import Plan, Row, gib
-from codea1_jax.plan.planned import PHASE_COLUMNS, Planned
+from codea1_jax.plan.plan import Plan, Row
+from codea1_jax.plan.planned import Planned
 from codea1_jax.plan.search import Candidate
 
-WORTH_A_LINE = 0.1  # temporaries, as a share of parameters and cache
+COLUMNS = (
+    *("preset", "hardware", "fits", "GiB/chip", "of", "fullest phase"),
+    *("limit s", "step s ≥", "step s expected", "tokens/s", "MFU of learning"),
+)
 
 
-def cells(row: Row) -> tuple[str, ...]:
-    """One phase in words, as `PHASE_COLUMNS` has it."""
+def plan_table(plan: Plan, title: str) -> Table:
+    """A line for each phase."""
+    table = _table(
+        title,
+        *("phase", "GiB/chip", "temporaries", "calls", "TFLOP", "GB recv."),
+        *("bound by", "s/step ≥", "s/step expected", "mostly"),
+    )
+    for row in plan.rows:
+        table.add_row(*_cells(row), style=None if row.fix is None else "red")
+    return table
+
+
+def _cells(row: Row) -> tuple[str, ...]:
     received = sum(row.compiled.received.values()) if isinstance(row.compiled, Compiled) else 0.0
     return (
-        row.phase.name,
-        gib(row.memory) if row.memory is not None else str(row.compiled),
-        gib(row.temporaries),
+        str(row.phase),
+        _gib(row.memory) if row.memory is not None else str(row.compiled),
+        _gib(row.temporaries),
         f"{row.calls:.0f}",
-        f"{row.phase.flops / 1e12:.3g}",
+        f"{row.work.flops / 1e12:.3g}",
         f"{received / 1e9:.3g}",
         row.bound,
         f"{row.step_seconds:.3g}",
@@ -37,144 +49,108 @@ def cells(row: Row) -> tuple[str, ...]:
     )
 
 
-def rich_table(plan: Plan, title: str) -> Table:
-    """For the terminal."""
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for name in PHASE_COLUMNS:
-        table.add_column(name, justify="left" if name in ("phase", "bound by", "mostly") else "right", no_wrap=True)
-    for row in plan.rows:
-        table.add_row(*cells(row), style=None if row.fix is None else "red")
-    return table
-
-
 def conclusion(plan: Plan) -> list[str]:
     """What the table comes to, line by line."""
-    hardware = plan.hardware
-    lines = [f"{row.phase.name} does not fit: {row.fix}" for row in plan.rows if row.fix is not None]
-    if plan.fits:
-        lines.append(f"fits {hardware.name}: at most {peak(plan)} of {gib(hardware.chip.memory)} GiB per chip in use")
-    lines += failures(plan)
-    lines += [
-        f"{row.phase.name} takes {gib(row.temporaries)} GiB for temporaries, "
-        f"{row.temporaries / least:.0%} of its parameters and cache"
-        for row in plan.rows
-        if (least := _arguments(row)) and row.temporaries > WORTH_A_LINE * least
-    ]
-    lines += [
-        f"{role}: {sampled.blocks} blocks with {sampled.occupancy:.0%} of the rows in use; prefill computes "
-        f"{sampled.prefilled / 1e6:.3g} M tokens for {sampled.prompts / 1e6:.3g} M; {sampled.preempted} samples drawn "
-        "again for want of pages"
-        for role, sampled in plan.step.sampled.items()
-    ]
+    lines = [f"{row.phase} does not fit: {row.fix}" for row in plan.rows if row.fix is not None]
     share = "their longest" if plan.fill == 1 else f"{plan.fill:.0%} of their longest on average"
-    lines.append(
-        f"a step with prompts and responses at {share}: no less than {plan.seconds:.4g} s, no more than "
-        f"{plan.tokens_per_second:.4g} tokens/s, MFU no higher than {plan.utilization:.1%} (judging left out)"
-    )
-    if plan.fits:
-        source = "estimates and assumed efficiencies, never measured on a device"
-        source = "estimates, corrected by what was measured on a device" if plan.ratios else source
-        lines.append(
-            f"expected: {plan.expected_seconds:.4g} s, {plan.judging:.2g} s of them for judging; "
-            f"by the compiler's {source}; MFU of learning {plan.learning_utilization:.1%}"
-        )
-        whole = plan.whole
-        hours = {name: f"{seconds / 3600:.1f}" for name, seconds in asdict(whole).items() if isinstance(seconds, float)}
-        lines.append(
-            f"a run of {whole.num_steps} steps: {whole.seconds / 3600:.1f} h expected, of which "
-            f"{whole.num_evaluations} evaluations {hours['evaluations']}, waiting for saves {hours['saving']}, "
-            f"the first start {hours['start']}"
-        )
-        lines.append(
-            f"physical limit: {plan.limit_seconds:.4g} s, if every byte that must move moved once at the published "
-            f"bandwidth; the expected step takes {plan.expected_seconds / plan.limit_seconds:.2g} times that"
-        )
-    return lines
+    least = f"a step with prompts and responses at {share}: no less than {plan.floor:.4g} s (judging left out)"
+    if not plan.fits:
+        return [*lines, least]
+    source = "corrected by what was measured on a device" if plan.ratios else "never measured on a device"
+    whole = plan.whole
+    hours = {name: f"{seconds / 3600:.1f}" for name, seconds in asdict(whole).items() if isinstance(seconds, float)}
+    return [
+        f"fits {plan.hardware.name}: at most {_peak(plan)} of {_gib(plan.hardware.chip.memory)} GiB per chip in use",
+        least,
+        f"expected: {plan.expected_seconds:.4g} s, {plan.judging:.2g} s of them for judging; by the compiler's "
+        f"estimates and assumed efficiencies, {source}; MFU of learning {plan.learning_utilization:.1%}",
+        f"a run of {whole.num_steps} steps: {whole.seconds / 3600:.1f} h expected, of which "
+        f"{whole.num_evaluations} evaluations {hours['evaluations']}, waiting for saves {hours['saving']}, "
+        f"the first start {hours['start']}",
+        f"physical limit: {plan.limit:.4g} s, if every byte that must move moved once at the published bandwidth; the "
+        f"expected step takes {plan.expected_seconds / plan.limit:.2g} times that",
+    ]
 
 
 def calibrated_table(phases: Sequence[Calibrated], title: str) -> Table:
-    """For the terminal."""
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    known = any(phase.ratio is not None for phase in phases)
-    for name in ("phase", "calls", "s/call", "s/step", *(["measured : expected"] if known else [])):
-        table.add_column(name, justify="left" if name == "phase" else "right", no_wrap=True)
-    for phase in phases:
-        per_call = f"{phase.seconds / phase.calls:.3g}" if phase.calls else ""
-        cells = (phase.phase, f"{phase.calls:.3g}", per_call, f"{phase.seconds:.3g}")
-        table.add_row(*cells, *([] if phase.ratio is None else [f"{phase.ratio:.2f}"]))
+    """What was measured of each phase."""
+    known = any(each.ratio is not None for each in phases)
+    table = _table(title, "phase", "calls", "s/call", "s/step", *(["measured : expected"] if known else []))
+    for each in phases:
+        per_call = f"{each.seconds / each.calls:.3g}" if each.calls else ""
+        cells = (str(each.phase), f"{each.calls:.3g}", per_call, f"{each.seconds:.3g}")
+        table.add_row(*cells, *([] if each.ratio is None else [f"{each.ratio:.2f}"]))
     return table
-
-
-def calibrated_document(phases: Sequence[Calibrated]) -> dict[str, Any]:
-    """The same for machines."""
-    return {
-        "expected_seconds": sum(phase.seconds for phase in phases),
-        "phases": {
-            phase.phase: {"calls": phase.calls, "step_seconds": phase.seconds, "measured_to_expected": phase.ratio}
-            for phase in phases
-        },
-    }
 
 
 def search_table(candidates: Sequence[Candidate], title: str) -> Table:
     """Layouts that were compiled, best first."""
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for name in ("layout", "GiB/chip", "s/step expected", "of it sampling", "temporaries"):
-        table.add_column(name, justify="left" if name == "layout" else "right", no_wrap=name != "layout")
+    table = _table(title, "layout", "GiB/chip", "s/step expected", "of it sampling", "temporaries")
+    table.columns[0].no_wrap = False
     for candidate in candidates:
-        layout = " ".join(candidate.overrides) or "as given"
-        if (plan := candidate.plan) is None:
+        layout, plan = " ".join(candidate.overrides) or "as given", candidate.plan
+        if plan is None:
             table.add_row(layout, "", str(candidate), "", "")
             continue
-        sampling = sum(row.expected_seconds for row in plan.rows if is_sampling(row.phase.name))
-        temporaries = gib(max(row.temporaries for row in plan.rows))
-        table.add_row(layout, peak(plan), str(candidate), f"{sampling:.4g}", temporaries)
+        sampling = sum(row.expected_seconds for row in plan.rows if row.phase.is_sampling)
+        temporaries = _gib(max(row.temporaries for row in plan.rows))
+        table.add_row(layout, _peak(plan), str(candidate), f"{sampling:.4g}", temporaries)
     return table
 
 
-def _arguments(row: Row) -> int:
-    """Bytes that a sampling phase is given: parameters and cache."""
-    return row.compiled.arguments if is_sampling(row.phase.name) and isinstance(row.compiled, Compiled) else 0
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for name in columns:
+        words = name in ("phase", "layout", "bound by", "mostly")
+        table.add_column(name, justify="left" if words else "right", no_wrap=True)
+    return table
 
 
-def peak(plan: Plan) -> str:
+def _peak(plan: Plan) -> str:
     """GiB of the phase that needs most."""
-    return gib(max(row.memory or 0 for row in plan.rows))
+    return _gib(max(row.memory or 0 for row in plan.rows))
+
+
+def _gib(size: int | float) -> str:
+    return f"{size / GIB:.2f}"
 
 
 def planned(plan: Plan) -> Planned:
     """The plan in the figures that are kept."""
     fullest = max(plan.rows, key=lambda row: row.memory or float("inf"))
+    expected = plan.call_seconds
     return Planned(
         hardware=plan.hardware.name,
         fits=plan.fits,
         memory=round(max(row.memory or 0 for row in plan.rows) / GIB, 2),
         available=round(plan.hardware.chip.memory / GIB, 2),
-        fullest=fullest.phase.name,
-        seconds=round(plan.seconds, 1),
+        fullest=str(fullest.phase),
+        seconds=round(plan.floor, 1),
         expected=round(plan.expected_seconds, 1),
-        limit=round(plan.limit_seconds, 1),
+        limit=round(plan.limit, 1),
         learning_mfu=round(plan.learning_utilization, 3) if plan.fits else 0.0,
-        tokens_per_second=round(
-            sum(sampled.drawn for sampled in plan.step.sampled.values()) / plan.expected_seconds, 0
-        ),
+        tokens_per_second=round(plan.tokens_per_second, 0),
         call_seconds={
-            row.phase.name: (_rounded(row.seconds[row.bound]), _rounded(plan.call_seconds.get(row.phase.name, 0.0)))
+            str(row.phase): (_rounded(row.seconds[row.bound]), _rounded(expected.get(row.phase, 0.0)))
             for row in plan.rows
         },
-        phases=tuple(cells(row) for row in plan.rows),
-        failed=tuple(failures(plan)),
     )
-
-
-def failures(plan: Plan) -> list[str]:
-    """A line for each smaller program that the compiler could not make."""
-    return [
-        f"{name}: {outcome.reason}. Its calls count as those of a larger program; a device's autotuning may do better."
-        for name, outcome in plan.failed.items()
-    ]
 
 
 def _rounded(seconds: float) -> float:
     """To four figures."""
     return float(f"{seconds:.4g}")
+
+
+def markdown(plans: Mapping[str, Planned]) -> str:
+    """A line a plan."""
+    rows = [
+        (
+            *(name, plan.hardware, "yes" if plan.fits else "no"),
+            *(f"{plan.memory:.2f}", f"{plan.available:.2f}", plan.fullest),
+            *(f"{plan.limit:.4g}", f"{plan.seconds:.4g}", f"{plan.expected:.4g}", f"{plan.tokens_per_second:.0f}"),
+            f"{plan.learning_mfu:.1%}",
+        )
+        for name, plan in plans.items()
+    ]
+    return "".join(f"| {' | '.join(line)} |\n" for line in (COLUMNS, ["---"] * len(COLUMNS), *rows))

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from codea1_jax.config import Config
 from codea1_jax.devices.chips import Hardware
 from codea1_jax.plan.arithmetic.lengths import draw_groups
 from codea1_jax.plan.arithmetic.memory import saved
-from codea1_jax.plan.arithmetic.workload import QUESTIONS, PlannedRun, evaluation_loads
-from codea1_jax.plan.forecast import JUDGED_PER_CORE, sampling_calls
-
-# Assumed: a device's copy to its host over PCIe, a host's upload to a bucket, and what a first start takes to read
-# weights and to compile (libtpu takes 3 to 10 minutes for a preset on two cores of a laptop).
-COPIED_PER_SECOND = 10e9
-WRITTEN_PER_SECOND = 1e9
-START_SECONDS = 600.0
+from codea1_jax.plan.arithmetic.planned_run import PlannedRun
+from codea1_jax.plan.arithmetic.workload import QUESTIONS, Phase, evaluation_loads
+from codea1_jax.plan.assumptions import COPIED_PER_SECOND, JUDGED_PER_CORE, START_SECONDS, WRITTEN_PER_SECOND
+from codea1_jax.plan.forecast import sampling_calls
 
 
 @dataclass(frozen=True)
@@ -37,7 +33,7 @@ class WholeRun:
 
 
 def whole_run(
-    run: PlannedRun, hardware: Hardware, fill: float, step_seconds: float, call_seconds: Mapping[str, float]
+    run: PlannedRun, hardware: Hardware, fill: float, step_seconds: float, call_seconds: Mapping[Phase, float]
 ) -> WholeRun:
     """What a run takes if a step takes `step_seconds`. It trains on the paper's questions, or on `data.limit` of them.
 
@@ -63,21 +59,16 @@ def count_evaluations(config: Config, steps: int) -> int:
     return len({0, steps, *range(0, steps, every)}) if every else 0
 
 
-def evaluation_seconds(run: PlannedRun, hardware: Hardware, fill: float, call_seconds: Mapping[str, float]) -> float:
+def evaluation_seconds(run: PlannedRun, hardware: Hardware, fill: float, call_seconds: Mapping[Phase, float]) -> float:
     """Seconds of an evaluation: its samples go through a step's programs, or its own ("evaluate"), and are judged."""
-    loads = {
-        load: tuple(draw_groups(replace(load, prompts=prompts, samples=samples), fill))
-        for load, prompts, samples in evaluation_loads(run.config)
-    }
-    each = {**call_seconds, **{f"decode {load.role}": _decoding_seconds(load.role, call_seconds) for load in loads}}
-    calls = sampling_calls(run, loads).calls
-    sampling = sum(sum(by_shape.values()) * each[phase] for phase, by_shape in calls.items())
-    judged = sum(prompts * samples for _, prompts, samples in evaluation_loads(run.config))
-    return sampling + judged / (JUDGED_PER_CORE * hardware.chip.host_cores * hardware.devices)
-
-
-def _decoding_seconds(role: str, call_seconds: Mapping[str, float]) -> float:
-    return call_seconds.get(f"evaluate {role}", call_seconds[f"decode {role}"])
+    loads = {load: tuple(draw_groups(load, fill)) for load in evaluation_loads(run.config)}
+    seconds = sum(len(groups) * load.samples for load, groups in loads.items()) / (
+        JUDGED_PER_CORE * hardware.chip.host_cores * hardware.devices
+    )
+    for phase, calls in sampling_calls(run, loads).items():
+        own = Phase("evaluate", phase.owner) if phase.kind == "decode" else phase
+        seconds += calls.count * call_seconds.get(own, call_seconds[phase])
+    return seconds
 
 
 def saving_seconds(run: PlannedRun, hardware: Hardware, step_seconds: float) -> float:

@@ -28,7 +28,7 @@ from codea1_jax.models.sharding import check_divisible
 from codea1_jax.models.tokenizer import FILES, Tokenizer, load_tokenizer
 from codea1_jax.plan.arithmetic.planned_run import model_shape
 from codea1_jax.rehearse.pod import MOST_PROCESSES, Pod, Running, StageFailed, steps_logged
-from codea1_jax.rehearse.shrink import STEPS, differences, own_starts, shrink, shrink_to_one_step, shrunk_shape
+from codea1_jax.rehearse.shrink import STEPS, differences, own_starts, shrink, shrunk_shape
 from codea1_jax.training.sources import check_sources
 
 RESULT = "rehearsal.json"
@@ -36,12 +36,6 @@ STAGE_SECONDS = 1800.0
 DONE, STOPPED = 0, 130  # exit codes of a run that ended, and of one that was stopped and can go on
 # A rehearsal compiles more than it computes: with XLA's older generator of fused kernels it takes a sixth less time.
 QUICK_COMPILER_FLAGS = ("--xla_cpu_use_fusion_emitters=false",)
-# On CPUs XLA converts bfloat16 kernels to float32 to multiply them: with these flags one at a time, otherwise all of
-# them before the loop that decodes, which takes twice the memory of the model itself.
-LOW_MEMORY_FLAGS = (
-    "--xla_disable_hlo_passes=while-loop-invariant-code-motion",
-    "--xla_cpu_enable_concurrency_optimized_scheduler=false",
-)
 # What no rehearsal can show, and what shows it instead.
 NOT_REHEARSED = (
     "the accelerator's own kernels, its memory and its speed: codea1 plan",
@@ -66,7 +60,6 @@ class Rehearsal:
     """A configuration's rehearsal in a directory of its own.
 
     reload: the same configuration with these overrides. hosts: of the run; at most MOST_PROCESSES are played here.
-    full_width: the model keeps its width and layers, and one step trains adapters of it on one device.
     """
 
     config: Config
@@ -74,7 +67,6 @@ class Rehearsal:
     devices: int
     hosts: int
     directory: Path
-    full_width: bool = False
     smaller: list[tuple[str, Any, Any]] = field(default_factory=list)
     peak: int = 0  # bytes of memory that the processes of a stage had together, at most
 
@@ -97,13 +89,6 @@ class Rehearsal:
 
     def _plan(self) -> list[tuple[str, Callable[[], str]]]:
         policies = METHODS[self.config.method.name].policies
-        if self.full_width:
-            return [
-                ("data", self._data),
-                ("model", self._model),
-                ("settings", self._settings),
-                ("a step at full width, saved", self._to_the_end),
-            ]
         return [
             ("data", self._data),
             ("mesh", self._mesh),
@@ -138,11 +123,10 @@ class Rehearsal:
         if self.config.model.pretrained is None:
             return "trained from scratch, at its own size"
         tokenizer = find_tokenizer(self.config.model.pretrained)
-        shape = self._shape if self.full_width else shrunk_shape(self._shape, self.config.mesh.shape(self.devices))
+        shape = shrunk_shape(self._shape, self.config.mesh.shape(self.devices))
         if tokenizer.vocab_size > shape.vocab_size:
             raise StageFailed(f"the tokenizer uses {tokenizer.vocab_size} ids, the model has {shape.vocab_size}")
-        dtype = jnp.bfloat16 if self.full_width else jnp.float32
-        write_random_model(self._model_directory, shape, tokenizer, dtype)
+        write_random_model(self._model_directory, shape, tokenizer, jnp.float32)
         self.smaller += [
             (f"model: {name}", real, getattr(shape, name))
             for name, real in asdict(self._shape).items()
@@ -153,19 +137,13 @@ class Rehearsal:
     def _settings(self) -> str:
         places = {"run.directory": self._run, "checkpoint.directory": self._checkpoint_directory}
         if self.config.model.pretrained is not None:
-            starts = () if self.full_width else own_starts(self.config)
-            places |= dict.fromkeys(("model.pretrained", *starts), self._model_directory)
+            places |= dict.fromkeys(("model.pretrained", *own_starts(self.config)), self._model_directory)
         stated = [f"{key}={place}" for key, place in places.items() if place is not None]
-        rehearsed = self.reload([*self._shrink(), *stated])
+        replica, fsdp, _ = self.config.mesh.shape(self.devices)
+        rehearsed = self.reload([*shrink(self.config, replica * fsdp), *stated])
         self.smaller += [row for row in differences(self.config, rehearsed) if row[0] not in places]
         write_atomically(self._preset, dump(rehearsed))
         return str(self._preset)
-
-    def _shrink(self) -> list[str]:
-        if self.full_width:
-            return shrink_to_one_step(self.config)
-        replica, fsdp, _ = self.config.mesh.shape(self.devices)
-        return shrink(self.config, replica * fsdp)
 
     def _checkpoints(self) -> str:
         place = self._checkpoint_directory
@@ -201,11 +179,10 @@ class Rehearsal:
             running.finish(DONE)
         lines = read_lines(self._run / "metrics.jsonl")
         done = max(line["step"] for line in lines if line["kind"] == "train")
-        steps = 1 if self.full_width else STEPS
-        if done != steps:
-            raise StageFailed(f"the run ended after step {done} of {steps}")
+        if done != STEPS:
+            raise StageFailed(f"the run ended after step {done} of {STEPS}")
         evaluated = [str(line["step"]) for line in lines if line["kind"] == "eval"]
-        return f"{steps} steps" + (f"; evaluated after steps {' and '.join(evaluated)}" if evaluated else "")
+        return f"{STEPS} steps" + (f"; evaluated after steps {' and '.join(evaluated)}" if evaluated else "")
 
     def _export(self, name: str) -> str:
         """To Hugging Face's form, and from there to the Flax form, which reads what was written."""
@@ -245,8 +222,6 @@ class Rehearsal:
 
     @property
     def _pod(self) -> Pod:
-        if self.full_width:
-            return Pod(1, 1, self.directory / "logs", self.directory / "compiled", LOW_MEMORY_FLAGS)
         most = min(self.hosts, MOST_PROCESSES, self.devices)
         processes = max(count for count in range(1, most + 1) if self.devices % count == 0)
         return Pod(processes, self.devices, self.directory / "logs", self.directory / "compiled", QUICK_COMPILER_FLAGS)
@@ -295,7 +270,7 @@ def prepare(directory: Path) -> None:
     """Makes the directory, anew if it holds an earlier rehearsal. Raises UserError if it holds anything else."""
     if directory.exists():
         if not (directory / RESULT).exists():
-            raise UserError(f"--directory {directory}: already exists and holds no rehearsal; choose another")
+            raise UserError(f"{directory}: already exists and holds no rehearsal; choose another")
         shutil.rmtree(directory)
     directory.mkdir(parents=True)
     write_atomically(directory / RESULT, "{}\n")

@@ -64,17 +64,6 @@ def shrink(config: Config, shards: int) -> list[str]:
     return [f"{key}={value}" for key, value in {**smaller, **often}.items()]
 
 
-def shrink_to_one_step(config: Config) -> list[str]:
-    """Overrides under which a run of this configuration is a step of adapters on one device, of the model as it is."""
-    one = {
-        **{"train.steps": 1, "train.questions": 1, "rollout.samples": 2, "rollout.suites": 2, "rollout.rows": 4},
-        **{"code.grpo.mini_batch_questions": 1, "test.grpo.mini_batch_questions": 1, "eval.every": 0},
-        **{"lora": "{}", "code.start": "null", "test.start": "null", "offload": "{}"},
-        "mesh": "{replica: 1, fsdp: 1, tensor: 1}",
-    }
-    return [*shrink(config, 1), *(f"{key}={value}" for key, value in one.items())]
-
-
 def differences(real: Config, rehearsed: Config) -> list[tuple[str, Any, Any]]:
     """Every key whose value differs, with both values."""
     before, after = (dict(leaves(config.model_dump(mode="json"))) for config in (real, rehearsed))

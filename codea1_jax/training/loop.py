@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import grain
@@ -22,7 +23,6 @@ from codea1_jax.hosts.agreement import agreement, in_thread
 from codea1_jax.hosts.interrupts import Interrupts
 from codea1_jax.hosts.stalls import heartbeat
 from codea1_jax.learn import Wait
-from codea1_jax.plan.comparison import StepForecast
 from codea1_jax.run.rundir import PROFILE_FOLDER, RunDir
 from codea1_jax.run.telemetry import rollout_lines, rollouts_path
 from codea1_jax.training.parts import Training
@@ -35,8 +35,11 @@ logger = logging.getLogger(__name__)
 
 COMPARED = 2  # which step of a process is compared with its forecast: the first one compiles
 
+Forecast = Callable[[Mapping[str, float], Path], str]
+"""Compares a step's figures (`seconds/...`) with what was forecast for the lengths in the file of its rollouts."""
 
-def train(training: Training, state: State, run: RunDir, forecast: StepForecast | None = None) -> State:
+
+def train(training: Training, state: State, run: RunDir, forecast: Forecast | None = None) -> State:
     """Trains to the last step, logging, evaluating and saving on the way; also how far a step is from its forecast.
 
     Raises Interrupted, after saving, when the process is asked to stop. Whatever else is raised (SandboxError,
@@ -174,9 +177,9 @@ def _evaluate_if_due(training: Training, state: State, run: RunDir) -> None:
         heartbeat("an evaluation ended")
 
 
-def _compare(forecast: StepForecast, step: int, metrics: Mapping[str, float], run: RunDir) -> None:
+def _compare(forecast: Forecast, step: int, metrics: Mapping[str, float], run: RunDir) -> None:
     try:
-        logger.info("step %d took %s", step, forecast.compared(metrics, rollouts_path(run.path, step)))
+        logger.info("step %d took %s", step, forecast(metrics, rollouts_path(run.path, step)))
     except UserError as error:  # a step without suites has no lengths to forecast from
         logger.info("step %d cannot be compared with its forecast: %s", step, error)
 

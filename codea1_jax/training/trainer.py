@@ -18,8 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jax
-
 from codea1_jax.checkpoint.storage import check_writable
 from codea1_jax.common.files import read_lines
 from codea1_jax.common.words import counted
@@ -30,14 +28,12 @@ from codea1_jax.hosts.agreement import agreement
 from codea1_jax.hosts.gather import on_all
 from codea1_jax.hosts.interrupts import Interrupts
 from codea1_jax.hosts.stalls import StallWatch
-from codea1_jax.plan.comparison import find_forecast
-from codea1_jax.plan.fit import check_fits_here
 from codea1_jax.report import build_report
 from codea1_jax.run.rundir import REFUSED_FILE, SUMMARY_FILE, RunDir, check_same_run, checkpoints_of
 from codea1_jax.run.summary import summarize
 from codea1_jax.run.telemetry import METRICS_FILE, rollouts_path
 from codea1_jax.training.judges import WatchedJudge, make_judge
-from codea1_jax.training.loop import check_best_metric, evaluate, train
+from codea1_jax.training.loop import Forecast, check_best_metric, evaluate, train
 from codea1_jax.training.parts import make_training
 from codea1_jax.training.questions import GivenQuestions
 from codea1_jax.training.start import own_starts, resume, start
@@ -86,6 +82,7 @@ class Trainer:
     code_reward, test_reward: instead of the paper's; each is given the paper's reward as well. The same call on the
     same arguments must give the same number, or a resumed run differs and several hosts disagree.
     resume: continue the run in `run.directory`, with the same arguments.
+    forecast: what an early step is compared with; `codea1 train` passes that of the shipped plan.
 
     On several hosts, enter `codea1_jax.hosts.join.joined(config.hosts)` first.
     """
@@ -100,6 +97,7 @@ class Trainer:
         code_reward: CodeReward | None = None,
         test_reward: TestReward | None = None,
         resume: bool = False,
+        forecast: Forecast | None = None,
     ) -> None:
         if questions is not None:
             config = config.model_copy(update={"data": config.data.model_copy(update={"source": GIVEN})})
@@ -108,6 +106,7 @@ class Trainer:
         self._judge = judge
         self._rewards = RewardFunctions(code_reward, test_reward)
         self._resume = resume
+        self._forecast = forecast
         self._directory = Path(config.run.directory)
         self._stack = ExitStack()
         self._state: State | None = None
@@ -117,7 +116,6 @@ class Trainer:
         self._started = time.perf_counter()
         config, directory = self.config, self._directory
         check_same_run(directory, config, self._resume)  # before anything that takes time
-        on_all(lambda: check_fits_here(config))
         on_all(lambda: check_writable(checkpoints_of(directory, config.checkpoint)))
         logger.info("%s: starting the judge and checking the questions", directory)
         with ExitStack() as stack:
@@ -154,7 +152,7 @@ class Trainer:
             ready = time.perf_counter()
             if not run.figures("start"):  # else a run that is resumed
                 run.log("start", 0, {BEFORE_TRAINING: ready - self._started})
-            self._state = train(training, state, run, find_forecast(config, jax.devices()))
+            self._state = train(training, state, run, self._forecast)
             took = time.perf_counter() - ready + _seconds_until(run, run.resume_step)
             before = run.figures("start")[0][BEFORE_TRAINING]
             seconds = {"before_training": before, "training": took, "total": before + took}

@@ -17,7 +17,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from paged_programs import PAGE
 
 from codea1_jax.config import Config, MeshConfig, load
-from codea1_jax.devices.chips import find_hardware
+from codea1_jax.devices.chips import CHIPS, find_hardware
 from codea1_jax.devices.layout import using
 from codea1_jax.models.sharding import make_mesh
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run
@@ -33,7 +33,7 @@ SPILLED_BY_GRADIENTS = {"sm_120": 1616}
 ATOMIC = re.compile(r"\b(?:atom|red)\.[\w.]*\.(?:f16|f32|f64|bf16)\w*|\batom\.[\w.]*cas\.\w+")
 OWN = re.compile(r"\.entry (paged_attention|flash_\w+)\(")
 # Of each architecture, the card that plans know last.
-CARD_OF = {"sm_{}{}".format(*card.architecture.capability): f"{kind}:1" for kind, card in CARDS.items()}
+CARD_OF = {"sm_{}{}".format(*CHIPS[kind].capability): f"{kind}:1" for kind in CARDS}
 QUICK = "sm_86"  # has least shared memory, as sm_89 and sm_120 have; the others take minutes
 ON_EACH = pytest.mark.parametrize(
     "architecture", [pytest.param(each, marks=[] if each == QUICK else pytest.mark.long) for each in CARD_OF]
@@ -113,7 +113,7 @@ def programs(architecture, preset, *settings):
     config = load(Config, preset, settings)
     run = make_planned_run(config, find_hardware("h100:1"))
     run = replace(run, model=replace(run.model, num_layers=FEW_LAYERS))
-    return {program.name: program for program in make_programs(run, mesh_of(architecture))}
+    return {str(program.name): program for program in make_programs(run, mesh_of(architecture))}
 
 
 @ON_EACH

@@ -18,9 +18,9 @@ def test_no_device_filters_the_rows_of_another():
     config = load(Config, "1.5b/a1_h100", [*SMALL, f"model.architecture={SHAPE}", "rollout.rows=512"])
     run = make_planned_run(config, hardware)
     compiled = {
-        program.name: program.lower().compile()
+        str(program.name): program.lower().compile()
         for program in make_programs(run, make_mesh(config.mesh, absent_gpus(hardware)))
-        if program.name in ("decode code", "evaluate code")
+        if str(program.name) in ("decode code", "evaluate code")
     }
     received = {name: sum(received_bytes(each.as_text()).values()) for name, each in compiled.items()}
     temporaries = {name: each.memory_analysis().temp_size_in_bytes for name, each in compiled.items()}

@@ -28,7 +28,7 @@ def decoding(*settings):
     config = load(Config, "1.5b/a1_h100x1", [*SETTINGS, *settings])
     run = make_planned_run(config, hardware)
     programs = make_programs(run, make_mesh(config.mesh, absent_gpus(hardware)))
-    (found,) = (program for program in programs if program.name == "decode code")
+    (found,) = (program for program in programs if str(program.name) == "decode code")
     return run, found.lower().compile()
 
 

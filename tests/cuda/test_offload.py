@@ -20,7 +20,7 @@ def test_moments_and_the_reference_that_wait_elsewhere_are_not_resident():
         run = make_planned_run(config, hardware)
         devices = absent_gpus(hardware)
         programs = make_programs(run, make_mesh(config.mesh, devices))
-        resident[offloaded] = {program.name: program.resident for program in programs}
+        resident[offloaded] = {str(program.name): program.resident for program in programs}
     moments, reference = 8 * parameters(run.model), 2 * parameters(run.model)
 
     def freed(phase: str) -> int:

@@ -48,7 +48,7 @@ def lowered(name):
     config, hardware = load(Config, preset), find_hardware(one)
     mesh = make_mesh(config.mesh, devices[: hardware.devices])
     programs = make_programs(make_planned_run(config, hardware), mesh)
-    return next(program for program in programs if program.name == phase).lower()
+    return next(program for program in programs if str(program.name) == phase).lower()
 
 
 def scatters(text):

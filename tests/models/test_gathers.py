@@ -93,6 +93,6 @@ def test_no_gradient_of_a_run_adds_what_may_meet_in_one_place():
     assert SCATTER.findall(own.as_text()) == [("false", "stablehlo.add")]
     config = load(Config, "micro/a1", ["model.compute_dtype=bfloat16"])
     run = make_planned_run(config, find_hardware("h100:1"))
-    programs = {program.name: program for program in make_programs(run, one_device_mesh())}
+    programs = {str(program.name): program for program in make_programs(run, one_device_mesh())}
     found = SCATTER.findall(programs["gradient code"].lower().as_text())
     assert found and all(unique == "true" for unique, _ in found)

@@ -9,18 +9,17 @@ from tiny_policy import tiny_policy
 from codea1_jax.cli import main
 from codea1_jax.config import Config, load
 from codea1_jax.models.sharding import one_device_mesh
-from codea1_jax.plan.arithmetic.lengths import Group, choose_groups
+from codea1_jax.plan.arithmetic.lengths import choose_groups
 from codea1_jax.plan.arithmetic.planned_run import planned_run_on
-from codea1_jax.plan.arithmetic.simulation import batch_shape, sample_batches, simulate_sampling
-from codea1_jax.plan.arithmetic.workload import load_capacity, sampling_loads
+from codea1_jax.plan.arithmetic.simulation import batch_shape, sample_batches
+from codea1_jax.plan.arithmetic.workload import Group, Phase, load_capacity, sampling_loads
 from codea1_jax.plan.calibrate import Measured, filled, phase_forecast
 from codea1_jax.plan.compiled.compiler import ProgramName
 from codea1_jax.plan.compiled.programs import make_programs
-from codea1_jax.plan.forecast import StepCalls, host_seconds, step_calls
-from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
+from codea1_jax.plan.forecast import Calls, step_calls
+from codea1_jax.rollout import Request, Sampler, Sampling
 from codea1_jax.rollout.decode import Decoder
 
-CAPACITY = Capacity.for_slots(3, 2, (256,), (256,), block=8, prefill_tokens=256)
 SMALL = (
     "model.architecture={hidden_size: 24, intermediate_size: 40, num_layers: 1, head_dim: 6}",
     "rollout={samples: 3, rows: 6, block: 8, code_prompt_tokens: 256, code_tokens: 256, prefill_tokens: 512}",
@@ -58,39 +57,38 @@ def test_sampling_calls_the_programs_of_a_real_rollout(run, step):
     list(sampler.generate(params, requests, Sampling(256)))
     decoders = {(program[1], *program[0].columns) for program in sampler._programs if isinstance(program[0], Decoder)}
     prefills = {program[1:] for program in sampler._programs if not isinstance(program[0], Decoder)}
-    assert set(step.calls["decode code"]) == decoders and len(decoders) > 1
-    assert set(step.calls["prefill code"]) == prefills
+    assert set(step.calls["decode", "code"].shapes) == decoders and len(decoders) > 1
+    assert set(step.calls["prefill", "code"].shapes) == prefills
     # A block's part is its steps by those of a whole one.
-    assert sum(step.calls["decode code"].values()) == pytest.approx(sampler.counters.steps / 8)
+    assert step.calls["decode", "code"].count == pytest.approx(sampler.counters.steps / 8)
 
 
 def test_learning_calls_the_programs_of_the_batches_that_are_made(run, step):
-    groups = step.learned["code"].groups
+    groups = step.learned["code"]
     assert sorted(groups, key=lambda g: g.prompt) == sorted(LENGTHS["code"], key=lambda g: g.prompt)
     packing = run.config.code.packing
     batches = sample_batches(groups, 2, packing, 1)
-    assert set(step.calls["gradient code"]) == set(step.calls["score-ref code"]) == set(batches)
+    assert set(step.calls["gradient", "code"].shapes) == set(step.calls["score-ref", "code"].shapes) == set(batches)
     assert all(batch_shape(batch) == shape and (batch.segment_ids > 0).any() for shape, batch in batches.items())
-    assert step.calls["update code"] == {(): 2}
+    assert step.calls["update", "code"].shapes == {(): 2}
 
 
 def test_a_block_that_is_measured_runs_all_of_its_steps_and_every_row_is_active(run):
-    program = next(p for p in make_programs(run, one_device_mesh()) if p.name == "decode code")
+    program = next(p for p in make_programs(run, one_device_mesh()) if str(p.name) == "decode code")
     compiled = program.lower().compile()
     _, block = compiled(*filled(program.arguments()))
     assert block.steps == 8 and np.array_equal(block.count, [8] * 6) and np.isfinite(block.logprobs).all()
 
 
-def test_a_phase_takes_its_calls_times_what_the_smallest_program_takes_that_holds_them(run):
-    calls = {"decode code": {(6, 4, 3): 2, (6, 2, 3): 0.5, (6, 2, 1): 4}}
-    step = StepCalls(calls, {"code": simulate_sampling(tuple(LENGTHS["code"]), CAPACITY)})
+def test_a_phase_takes_its_calls_times_what_the_smallest_program_takes_that_holds_them():
+    phase, calls = Phase("decode", "code"), Calls({(6, 4, 3): 2, (6, 2, 3): 0.5, (6, 2, 1): 4}, host=0.125)
     measured = {
-        ProgramName("decode code"): Measured(1.0, 0.5, 0),
-        ProgramName("decode code", (6, 2, 1)): Measured(0.25, 0.25, 0),
+        ProgramName(phase): Measured(1.0, 0.5, 0),
+        ProgramName(phase, (6, 2, 1)): Measured(0.25, 0.25, 0),
     }
-    found = phase_forecast(run, step, "decode code", measured)
+    found = phase_forecast(phase, calls, measured)
     assert found.calls == 6.5
-    assert found.seconds == pytest.approx(2.5 * 1.0 + 4 * 0.25 + host_seconds(run, step, "decode code"))
+    assert found.seconds == pytest.approx(2.5 * 1.0 + 4 * 0.25 + 0.125)
     assert found.ratio == pytest.approx(3.5 / (2.5 * 0.5 + 4 * 0.25))
 
 

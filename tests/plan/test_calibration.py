@@ -8,11 +8,10 @@ from codea1_jax import cli
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, load
 from codea1_jax.devices.chips import find_hardware
-from codea1_jax.plan.calibrate import Calibrated
-from codea1_jax.plan.calibration import read_calibration
+from codea1_jax.plan.arithmetic.workload import Phase
+from codea1_jax.plan.calibrate import Calibrated, calibrated_document, read_calibration
 from codea1_jax.plan.compiled.compiler import Compiled
 from codea1_jax.plan.plan import make_plan
-from codea1_jax.plan.table import calibrated_document
 
 SETTINGS = ("rollout.block=128", "train.questions=32", "code.grpo.mini_batch_questions=32")
 
@@ -32,7 +31,7 @@ def compiled(monkeypatch):
 def file(tmp_path):
     """What a run without suites measured: its code phases alone."""
     measured = {"prefill code": 2.0, "decode code": 3.0, "gradient code": 0.5}
-    document = calibrated_document([Calibrated(phase, 1, 1.0, ratio) for phase, ratio in measured.items()])
+    document = calibrated_document([Calibrated(Phase.named(phase), 1, 1.0, ratio) for phase, ratio in measured.items()])
     written = tmp_path / "measured.json"
     written.write_text(json.dumps(document))
     return written
@@ -47,11 +46,11 @@ def test_what_devices_do_is_corrected_by_phase_or_by_kind_and_the_host_is_not(fi
     plain, corrected = planned(), planned(read_calibration(file))
     expected = {"prefill": 2.0, "decode": 3.0, "gradient": 0.5}
     for before, after in zip(plain.rows, corrected.rows, strict=True):
-        ratio = expected.get(before.phase.name.split()[0], 1.0)
+        ratio = expected.get(before.phase.kind, 1.0)
         for resource, seconds in before.expected.items():
             assert after.expected[resource] == pytest.approx(seconds * (1 if resource == "host" else ratio))
     # Nothing can be measured that undercuts what the hardware allows.
-    assert corrected.limit_seconds == plain.limit_seconds and corrected.seconds == plain.seconds
+    assert corrected.limit == plain.limit and corrected.floor == plain.floor
 
 
 def test_the_command_reads_what_the_command_wrote(file, capsys):
@@ -62,9 +61,9 @@ def test_the_command_reads_what_the_command_wrote(file, capsys):
     plan = planned(read_calibration(file))
     assert document["fits"] is document["compiled"] is True
     assert document["expected_seconds"] == pytest.approx(plan.expected_seconds)
-    assert document["floor_seconds"] == pytest.approx(plan.seconds)
-    assert document["limit_seconds"] == pytest.approx(sum(document["limit_seconds_by_part"].values()))
-    assert document["phases"].keys() == {row.phase.name for row in plan.rows}
+    assert document["floor_seconds"] == pytest.approx(plan.floor)
+    assert document["limit_seconds"] == pytest.approx(plan.limit)
+    assert document["phases"].keys() == {str(row.phase) for row in plan.rows}
     assert cli.main([*command, "--calibration", str(file)]) == 0
     assert "corrected by what was measured on a device" in capsys.readouterr().out.replace("\n", " ")
     assert cli.main(["plan", "micro/a1", "--calibrate", "--calibration", str(file)]) == 2
@@ -76,8 +75,8 @@ def test_the_command_reads_what_the_command_wrote(file, capsys):
     [
         ('{"phases": {"decode code": {"measured_to_expected": null}}}', "without published figures"),
         ('{"phases": {}}', "without published figures"),
-        ('{"phases": ["decode code"]}', "not what codea1 plan --calibrate --json prints"),
-        ("decode code 1.2", "not what codea1 plan --calibrate --json prints"),
+        ('{"phases": ["decode code"]}', "not the JSON document of a calibration"),
+        ("decode code 1.2", "not the JSON document of a calibration"),
     ],
 )
 def test_another_file_is_refused(tmp_path, text, problem):

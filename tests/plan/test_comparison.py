@@ -4,20 +4,22 @@ import json
 from dataclasses import replace
 from types import SimpleNamespace
 
+import jax
 import pytest
 
 from codea1_jax.config import Config, load
-from codea1_jax.plan.comparison import StepForecast, find_forecast
+from codea1_jax.plan.comparison import compare, find_forecast, forecast_of
 from codea1_jax.plan.planned import read_plans
 
 H100 = SimpleNamespace(device_kind="NVIDIA H100 80GB HBM3")
 
 
-def test_a_run_finds_the_plan_of_its_layout_whatever_it_trains_on_and_how_long():
+def test_a_run_finds_the_plan_of_its_layout_whatever_it_trains_on_and_how_long(monkeypatch):
+    monkeypatch.setattr(jax, "devices", lambda: [H100] * 8)
     config = load(Config, "1.5b/golden_h100", ["train.steps=3", "data.source=elsewhere", "code.grpo.kl_coef=0.01"])
-    found = find_forecast(config, [H100] * 8)
+    found = find_forecast(config)
     assert found is not None
-    assert found.plan == read_plans().plans["1.5b/a1_h100"]
+    assert found.args == (config, read_plans().plans["1.5b/a1_h100"])
 
 
 @pytest.mark.parametrize(
@@ -32,8 +34,11 @@ def test_a_run_finds_the_plan_of_its_layout_whatever_it_trains_on_and_how_long()
         ("micro/a1", [], [SimpleNamespace(device_kind="cpu")]),
     ],
 )
-def test_another_layout_other_devices_or_a_method_without_lengths_have_no_forecast(preset, overrides, devices):
-    assert find_forecast(load(Config, preset, overrides), devices) is None
+def test_another_layout_other_devices_or_a_method_without_lengths_have_no_forecast(
+    preset, overrides, devices, monkeypatch
+):
+    monkeypatch.setattr(jax, "devices", lambda: devices)
+    assert find_forecast(load(Config, preset, overrides)) is None
 
 
 def test_a_step_is_compared_by_its_own_lengths_and_the_part_that_is_furthest_off_is_named(tmp_path):
@@ -48,8 +53,8 @@ def test_a_step_is_compared_by_its_own_lengths_and_the_part_that_is_furthest_off
     rollouts = tmp_path / "step_000002.jsonl"
     rollouts.write_text(2 * (json.dumps({"programs": programs}) + "\n"))
     a_second = {phase: (0.5, 1.0) for phase in read_plans().plans["1.5b/a1_h100"].call_seconds}
-    forecast = StepForecast(config, replace(read_plans().plans["1.5b/a1_h100"], call_seconds=a_second))
-    seconds = forecast.seconds(rollouts)
+    plan = replace(read_plans().plans["1.5b/a1_h100"], call_seconds=a_second)
+    seconds = forecast_of(config, plan, rollouts)
     # The weights, one prefill and the blocks; the KL term's reference, the gradient, its zeros and the update.
     assert seconds == {
         "generate_code": pytest.approx(1 + 1 + 40 / 32),
@@ -59,6 +64,6 @@ def test_a_step_is_compared_by_its_own_lengths_and_the_part_that_is_furthest_off
     }
     measured = {f"seconds/{part}": 2 * expected for part, expected in seconds.items()}
     measured["seconds/update_test"] = 1.0
-    line = forecast.compared(measured, rollouts)
+    line = compare(config, plan, measured, rollouts)
     assert line.startswith("23.9 s without judging, where 15.4 are forecast: generate code 6.5 (3.2), ")
     assert line.endswith("furthest from its forecast: update test, 0.25 times")

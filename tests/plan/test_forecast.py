@@ -1,6 +1,7 @@
 """The calls of a step, against the sampler and the packer at work, and what they are expected to take."""
 
 import json
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -11,23 +12,13 @@ from codea1_jax.config import Config, PackingConfig, load
 from codea1_jax.devices.chips import find_hardware
 from codea1_jax.models.attention import flash_tpu
 from codea1_jax.plan.arithmetic.attention import attention_flops
-from codea1_jax.plan.arithmetic.lengths import Group, choose_groups, draw_groups, read_lengths
+from codea1_jax.plan.arithmetic.lengths import choose_groups, draw_groups, read_lengths
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run
 from codea1_jax.plan.arithmetic.simulation import MiniBatch, simulate_packing, simulate_sampling
-from codea1_jax.plan.arithmetic.workload import SamplingLoad
+from codea1_jax.plan.arithmetic.workload import Group, Load, Phase
+from codea1_jax.plan.assumptions import HOST_SECONDS, PACKED_SECONDS, SCORED_SECONDS, efficiency_of
 from codea1_jax.plan.compiled.compiler import Compiled, ProgramName, Refused
-from codea1_jax.plan.compiled.duration import efficiency_of
-from codea1_jax.plan.forecast import (
-    HOST_SECONDS,
-    PACKED_SECONDS,
-    SCORED_SECONDS,
-    StepCalls,
-    expected_seconds,
-    host_seconds,
-    judging_seconds,
-    scoring_seconds,
-    step_calls,
-)
+from codea1_jax.plan.forecast import Calls, expected_seconds, judging_seconds, scoring_seconds, step_calls
 from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
 from codea1_jax.rollout.schedule import Schedule
 
@@ -43,7 +34,7 @@ GROUPS = tuple(
         (12, (3, 9)),
     ]
 )
-LOAD = SamplingLoad("test", "test", prompts=2000, samples=8, prompt=8192, response=4096)
+LOAD = Load("test", "test", prompts=2000, samples=8, prompt=8192, response=4096)
 
 
 def test_a_simulated_rollout_makes_the_calls_of_a_real_one(monkeypatch):
@@ -56,29 +47,26 @@ def test_a_simulated_rollout_makes_the_calls_of_a_real_one(monkeypatch):
     list(sampler.generate(params, requests, Sampling(16)))
     monkeypatch.undo()
     found = simulate_sampling(GROUPS, CAPACITY)
-    assert found.blocks == sampler.counters.blocks
-    assert found.drawn == sampler.counters.drawn == sum(sum(group.responses) for group in GROUPS)
-    assert found.prompts == sampler.counters.prefilled
-    assert found.prefilled == sum(pack.tokens.size for pack in prefills)
-    assert sum(found.prefills.values()) == len(prefills)
+    assert sum(found.steps.values()) == sampler.counters.steps
+    assert found.prefills == Counter(pack.tokens.shape[1] for pack in prefills)
 
 
 def test_one_row_decodes_its_samples_one_after_another_and_reads_what_each_has_so_far():
     lengths = (1, 16, 5, 9)
     one = simulate_sampling((Group(4, lengths),), Capacity.for_slots(1, 1, (8,), (16,), block=4, prefill_tokens=8))
-    assert one.blocks == sum(-(-length // 4) for length in lengths) and one.occupancy == 1
+    assert sum(one.steps.values()) == sum(lengths)
     # At every step three tokens of the prompt, and as many of its own as the row had before the block.
     assert one.read == sum(3 + token // 4 * 4 for length in lengths for token in range(length))
 
 
-def test_rows_are_occupied_until_the_last_sample_has_begun_and_share_their_prompt():
+def test_rows_are_decoded_together_and_share_their_prompt():
     capacity = Capacity.for_slots(1, 4, (8,), (16,), block=4, prefill_tokens=8)
     found = simulate_sampling((Group(4, (1, 16, 5, 9)),), capacity)
-    assert (found.blocks, found.occupancy) == (4, 1)
+    assert sum(found.steps.values()) == 16
     own = 4 * (0 + (4 + 4 + 4) + (8 + 8) + 12)  # four steps of each block, those that still run
     assert found.read == 16 * 3 + own
     more = simulate_sampling((Group(4, (1, 16, 5, 9, 8)),), capacity)
-    assert (more.blocks, more.occupancy) == (4, 1)  # the fifth begins in the second block
+    assert sum(more.steps.values()) == 16  # the fifth begins in the second block
 
 
 def test_blocks_count_by_the_rows_that_they_decode():
@@ -112,8 +100,8 @@ def test_attention_is_of_the_blocks_in_which_something_is_seen():
     run = make_planned_run(load(Config, "7b/a1_v5e"), find_hardware("v5e:8x8"))
     # 28 layers, 28 heads of 128 that 4 devices share; two products forwards and seven backwards.
     heads = 28 * 28 / run.tensor * 128
-    assert attention_flops(run, "gradient test", 1000) == 2 * (2 + 7) * 1000 * heads
-    assert attention_flops(run, "score-ref test", 1000) == 2 * 2 * 1000 * heads
+    assert attention_flops(run, Phase("gradient", "test"), 1000) == 2 * (2 + 7) * 1000 * heads
+    assert attention_flops(run, Phase("score-ref", "test"), 1000) == 2 * 2 * 1000 * heads
 
 
 # --- lengths ------------------------------------------------------------------------------------------
@@ -140,8 +128,8 @@ def test_lengths_of_a_file_are_those_that_are_expected(tmp_path):
     lengths = read_lengths(file)
     assert set(choose_groups(LOAD, lengths)) == {Group(900, (310, 4096) * 4)}
     file.write_text(f"{json.dumps(lines[0])}\n")
-    with pytest.raises(UserError, match="no line with role code"):
-        choose_groups(SamplingLoad("code", "code", 1, 1, 10, 10), read_lengths(file))
+    with pytest.raises(UserError, match="no lengths of role code"):
+        choose_groups(Load("code", "code", 1, 1, 10, 10), read_lengths(file))
 
 
 def test_suites_that_equal_programs_share_are_read_from_a_record_once(tmp_path):
@@ -164,7 +152,7 @@ def test_programs_without_suites_of_their_own_keep_their_share_of_the_groups():
     nothing = Group(1, (), learned=False)
     chosen = choose_groups(LOAD, {"test": [nothing, Group(900, (310,)), nothing, nothing]})
     assert chosen == [Group(900, (310,) * 8)] * 500
-    with pytest.raises(UserError, match="no line with role test"):
+    with pytest.raises(UserError, match="no lengths of role test"):
         choose_groups(LOAD, {"test": [nothing]})
 
 
@@ -172,7 +160,7 @@ def test_supervised_examples_do_not_depend_on_how_many_programs_had_suites():
     config = load(Config, "1.5b/sft_h100", ["train.questions=32"])
     given = {"test": [Group(1, (), learned=False), Group(900, (310,))]}
     step = step_calls(make_planned_run(config, find_hardware(config.hardware)), 1.0, given)
-    assert step.learned["test"].groups == (Group(900, (310,)),) * 32
+    assert step.learned["test"] == (Group(900, (310,)),) * 32
 
 
 def test_a_step_in_which_nothing_is_learned_has_no_micro_batch():
@@ -180,7 +168,7 @@ def test_a_step_in_which_nothing_is_learned_has_no_micro_batch():
     config = config.model_copy(update={"test": config.test.model_copy(update={"grpo": config.code.grpo})})
     given = {"code": [Group(90, (5, 6))], "test": [Group(900, (310,), learned=False)]}
     step = step_calls(make_planned_run(config, find_hardware(config.hardware)), 1.0, given)
-    assert sum(step.calls["gradient test"].values()) == 0 < sum(step.calls["gradient code"].values())
+    assert step.calls["gradient", "test"].count == 0 < step.calls["gradient", "code"].count
 
 
 @pytest.mark.parametrize(
@@ -202,17 +190,13 @@ def program(seconds):
 
 
 def test_a_call_takes_what_the_smallest_program_takes_that_holds_it():
-    calls = {"prefill code": {(64,): 10, (16,): 100, (32,): 1000}}
-    step = StepCalls(calls, {})
-    compiled = {ProgramName("prefill code"): program(1.0), ProgramName("prefill code", (16,)): program(0.5)}
+    phase, calls = Phase("prefill", "code"), Calls({(64,): 10, (16,): 100, (32,): 1000}, host=1.25)
+    compiled = {ProgramName(phase): program(1.0), ProgramName(phase, (16,)): program(0.5)}
     config = load(Config, "1.5b/a1_v5e")
     hardware = find_hardware(config.hardware)
     run = make_planned_run(config, hardware)
-    spent = expected_seconds("prefill code", step, compiled, run, hardware)
-    assert spent["memory"] == 10 + 50 + 1000
-    assert spent["host"] == pytest.approx(1.11)
-    refused = {ProgramName("prefill code"): Refused("needs 2 of 1")}
-    assert expected_seconds("prefill code", step, refused, run, hardware) is None
+    assert expected_seconds(run, hardware, phase, calls, compiled) == {"host": 1.25, "memory": 10 + 50 + 1000}
+    assert expected_seconds(run, hardware, phase, calls, {ProgramName(phase): Refused("needs 2 of 1")}) == {}
 
 
 def test_reading_the_cache_takes_what_its_bytes_take():
@@ -220,11 +204,12 @@ def test_reading_the_cache_takes_what_its_bytes_take():
     hardware = find_hardware(config.hardware)
     run = make_planned_run(config, hardware)
     step = step_calls(run, 0.25)
-    spent = expected_seconds("decode test", step, {ProgramName("decode test"): program(1.0)}, run, hardware)
+    phase = Phase("decode", "test")
+    spent = expected_seconds(run, hardware, phase, step.calls[phase], {ProgramName(phase): program(1.0)})
     token = 2 * 28 * 2 * 128 * 2  # keys and values, layers, heads, dimensions, two bytes
     reached = efficiency_of(hardware).cache * 819e9
-    assert spent["cache"] == pytest.approx(step.sampled["test"].read * token / reached, rel=0.01)
-    assert spent["memory"] == step.sampled["test"].blocks
+    assert spent["cache"] == pytest.approx(step.calls[phase].read * token / reached, rel=0.01)
+    assert spent["memory"] == step.calls[phase].count
 
 
 def test_a_step_s_learning_follows_from_its_mini_batches():
@@ -234,16 +219,16 @@ def test_a_step_s_learning_follows_from_its_mini_batches():
     run = make_planned_run(config, hardware)
     step = step_calls(run, 0.25)
     policies = ("code", "test")
-    assert {policy: step.calls[f"update {policy}"][()] for policy in policies} == {"code": 2, "test": 2}
+    assert [step.calls["update", policy].shapes for policy in policies] == [{(): 2}] * 2
     for policy in policies:
-        gradients, old = (sum(step.calls[f"{kind} {policy}"].values()) for kind in ("gradient", "score-old"))
-        assert step.calls[f"gradient {policy}"] == step.calls[f"score-ref {policy}"]
+        gradients, old = (step.calls[kind, policy].count for kind in ("gradient", "score-old"))
+        assert step.calls["gradient", policy] == step.calls["score-ref", policy]
         assert old == pytest.approx(gradients / 2, abs=2)  # all but the first of two mini-batches
-        packed = PACKED_SECONDS * sum(sum(group.responses) for group in step.learned[policy].groups)
-        assert host_seconds(run, step, f"update {policy}") == pytest.approx(2 * HOST_SECONDS + packed)
+        packed = PACKED_SECONDS * sum(sum(group.responses) for group in step.learned[policy])
+        assert step.calls["update", policy].host == pytest.approx(2 * HOST_SECONDS + packed)
     # 256 programs on golden tests; 2,048 suites on their program and on the reference; 16 chips with 14 cores each.
     judged = (256 + 2 * 2048) / (330 * 16 * 14)
-    drawn = sum(sum(group.responses) for groups in step.groups.values() for group in groups)
+    drawn = sum(sum(group.responses) for groups in step.sampled.values() for group in groups)
     assert scoring_seconds(step) == pytest.approx(SCORED_SECONDS * drawn)
     assert judging_seconds(config, hardware, learning=1.0) == pytest.approx(judged)
     caps = (f"{policy}.grpo.importance_cap=2" for policy in policies)
@@ -265,7 +250,7 @@ def test_responses_that_an_update_skips_are_not_counted():
     def learned(*overrides):
         config = load(Config, "1.5b/a1_v5e", ["train.questions=32", *overrides])
         found = step_calls(make_planned_run(config, find_hardware(config.hardware)), 1.0, given).learned
-        return {policy: found[policy].groups for policy in names}
+        return {policy: found[policy] for policy in names}
 
     assert {group.responses for group in learned()["code"]} == {
         (5, 7, 6, 5, 7, 6, 5, 7)

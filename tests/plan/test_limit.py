@@ -7,11 +7,12 @@ import pytest
 from codea1_jax.config import Config, load
 from codea1_jax.devices.chips import find_hardware
 from codea1_jax.models.flops import cache_bytes, parameters
-from codea1_jax.plan.arithmetic.lengths import Group
 from codea1_jax.plan.arithmetic.memory import resident
+from codea1_jax.plan.arithmetic.phases import forward_flops, ideal_table, step_seconds
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run
-from codea1_jax.plan.forecast import Learned, StepCalls, step_calls
-from codea1_jax.plan.limit import forward_flops, limit_seconds
+from codea1_jax.plan.arithmetic.workload import Group
+from codea1_jax.plan.forecast import step_calls
+from codea1_jax.plan.plan import limit_seconds
 
 PRESET = "1.5b/a1_h100"
 
@@ -22,7 +23,7 @@ def planned(topology="h100:8", *overrides):
 
 
 def sampling_seconds(run, hardware, *groups):
-    return limit_seconds(run, hardware, StepCalls({}, {}, {"code": groups}))["sample code"]
+    return step_seconds(ideal_table(run, hardware, {"code": groups}, {}), hardware)
 
 
 def test_a_few_samples_take_as_many_readings_of_the_weights_as_the_longest_has_tokens():
@@ -55,11 +56,9 @@ def test_the_limit_is_of_the_hardware_and_the_lengths_not_of_the_layout():
     step = step_calls(run, 0.25)
     laid_otherwise = replace(run, config=load(Config, PRESET, ["train.questions=8", "rollout.rows=64"]))
     limit = limit_seconds(run, hardware, step)
-    assert limit.keys() == {"sample code", "sample test", "learn code", "learn test"}
     assert limit == limit_seconds(laid_otherwise, hardware, step_calls(laid_otherwise, 0.25))
     twice = replace(hardware.chip, flops=2 * hardware.chip.flops, bandwidth=2 * hardware.chip.bandwidth)
-    faster = limit_seconds(run, replace(hardware, chip=twice), step)
-    assert faster == pytest.approx({name: seconds / 2 for name, seconds in limit.items()})
+    assert limit_seconds(run, replace(hardware, chip=twice), step) == pytest.approx(limit / 2)
 
 
 def test_learning_computes_a_prompt_once_and_three_forward_passes_besides_scoring():
@@ -70,9 +69,8 @@ def test_learning_computes_a_prompt_once_and_three_forward_passes_besides_scorin
     looked_at = sum(range(1, 6)) + (6 + 7 + 8) + (6 + 7)
     attention = 4 * model.num_layers * model.num_heads * model.head_dim * looked_at
     flops = 10 * matrices + attention + 5 * 2 * model.vocab_size * model.hidden_size
-    assert forward_flops(model, group) == pytest.approx(flops, rel=1e-3)  # except for norms and biases
-    step = StepCalls({}, {}, {}, {"code": Learned((group,) * 10, updates=2)})
+    assert forward_flops(model, [group]) == pytest.approx(flops, rel=1e-3)  # except for norms and biases
     passes = 3 + 1 / 2 + 1  # the second mini-batch is scored by the old policy, all by the reference
     moved = 2 * 28 * parameters(model) / hardware.chip.bandwidth / 8
-    seconds = limit_seconds(run, hardware, step)["learn code"]
-    assert seconds - moved == pytest.approx(passes * 10 * forward_flops(model, group) / (8 * hardware.chip.flops))
+    seconds = step_seconds(ideal_table(run, hardware, {}, {"code": (group,) * 10}), hardware)
+    assert seconds - moved == pytest.approx(passes * 10 * forward_flops(model, [group]) / (8 * hardware.chip.flops))

@@ -7,8 +7,9 @@ from codea1_jax.config import Config, load
 from codea1_jax.devices.chips import find_hardware
 from codea1_jax.plan import search as searching
 from codea1_jax.plan.arithmetic.memory import least_memory
+from codea1_jax.plan.arithmetic.phases import layout_table
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run
-from codea1_jax.plan.arithmetic.workload import load_capacity, phases, sampling_loads
+from codea1_jax.plan.arithmetic.workload import Phase, load_capacity, sampling_loads
 from codea1_jax.plan.compiled.compiler import CompilerError, Refused
 from codea1_jax.plan.forecast import StepCalls
 from codea1_jax.plan.plan import Plan, Row
@@ -60,10 +61,12 @@ def test_a_tensor_axis_divides_the_heads():
 
 def plan_of(run, seconds, fits):
     """A plan of one phase that takes that long."""
-    (phase,) = (phase for phase in phases(run) if phase.name == "decode test")
+    phase = Phase("decode", "test")
     fix = None if fits else "lower rollout.cache_tokens"
-    row = Row(phase, {"memory": 1.0}, Refused("needs 2 of 1"), 1, {"memory": float(seconds)}, fix)
-    return Plan(run, HARDWARE, (row,), 0.25, StepCalls({}, {}), {}, 0.0, 0.0, {}, {})
+    row = Row(
+        phase, layout_table(run)[phase], {"memory": 1.0}, Refused("needs 2 of 1"), 1, {"memory": float(seconds)}, fix
+    )
+    return Plan(run, HARDWARE, (row,), 0.25, StepCalls({}), 1.0, 1.0, 0.0, {}, {})
 
 
 def test_the_compilers_figures_choose_and_what_is_too_large_is_tried_smaller(monkeypatch, ranked):

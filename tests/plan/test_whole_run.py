@@ -4,18 +4,15 @@ import pytest
 
 from codea1_jax.config import Config, load
 from codea1_jax.devices.chips import find_hardware
+from codea1_jax.plan.arithmetic.phases import layout_table
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run
-from codea1_jax.plan.arithmetic.workload import phases
-from codea1_jax.plan.whole_run import (
-    START_SECONDS,
-    count_evaluations,
-    evaluation_seconds,
-    saving_seconds,
-    whole_run,
-)
+from codea1_jax.plan.arithmetic.workload import Phase
+from codea1_jax.plan.assumptions import START_SECONDS
+from codea1_jax.plan.whole_run import count_evaluations, evaluation_seconds, saving_seconds, whole_run
 
-PHASES = [f"{kind} {role}" for kind in ("weights", "prefill", "insert", "decode") for role in ("code", "test")]
+PHASES = [Phase(kind, role) for kind in ("weights", "prefill", "insert", "decode") for role in ("code", "test")]
 NOTHING = dict.fromkeys(PHASES, 0.0)
+A_BLOCK = {Phase("decode", "code"): 128.0}  # a second for every position
 COARSE = "rollout.block=128"  # fewer blocks to simulate
 
 
@@ -35,38 +32,39 @@ def test_a_run_is_evaluated_before_its_first_step_on_the_way_and_after_its_last(
 
 def test_an_evaluation_draws_eight_programs_for_each_problem_of_both_benchmarks():
     run, hardware = planned("1.5b/a1_v5e", COARSE)
-    seconds = evaluation_seconds(run, hardware, 0.25, NOTHING | {"decode code": 128.0})  # a second for every position
+    seconds = evaluation_seconds(run, hardware, 0.25, NOTHING | A_BLOCK)  # a second for every position
     # A step's 256 questions with 8 samples have 2,048 rows, and 256 prompts are resident at once: 542 problems are at
     # most three waves of the longest, 4,096; and at least their tokens, 1,024 a sample except for what is cut.
     assert 0.9 * 542 * 8 * 1024 / 2048 < seconds < 3 * 4096
     judging = evaluation_seconds(run, hardware, 0.25, NOTHING)
     assert judging == pytest.approx(542 * 8 / (330 * 14 * 16))
     # Weights are brought to where they are sampled from once for all problems.
-    assert evaluation_seconds(run, hardware, 0.25, NOTHING | {"weights code": 5.0}) == pytest.approx(judging + 5)
-    assert evaluation_seconds(run, hardware, 0.25, NOTHING | {"decode test": 1.0}) == judging  # none is held out
+    brought = {Phase("weights", "code"): 5.0}
+    assert evaluation_seconds(run, hardware, 0.25, NOTHING | brought) == pytest.approx(judging + 5)
+    assert (
+        evaluation_seconds(run, hardware, 0.25, NOTHING | {Phase("decode", "test"): 1.0}) == judging
+    )  # none is held out
 
 
 def test_an_evaluation_decodes_by_its_own_program_where_it_samples_in_another_way():
-    own = {"evaluate code": 256.0}
+    own = {Phase("evaluate", "code"): 256.0}
     run, hardware = planned("1.5b/a1_v5e", COARSE)
-    as_steps, other = (
-        evaluation_seconds(run, hardware, 0.25, NOTHING | {"decode code": 128.0} | more) for more in ({}, own)
-    )
+    as_steps, other = (evaluation_seconds(run, hardware, 0.25, NOTHING | A_BLOCK | more) for more in ({}, own))
     judging = evaluation_seconds(run, hardware, 0.25, NOTHING)
     assert other - judging == pytest.approx(2 * (as_steps - judging))
-    kinds = {phase.name.split()[0] for phase in phases(run)}
-    assert "evaluate" in kinds  # by top-p, which steps do not
+    own_program = Phase("evaluate", "code")
+    assert own_program in layout_table(run)  # by top-p, which steps do not
     alike, _ = planned("1.5b/a1_v5e", "eval.top_p=1.0")
     never, _ = planned("1.5b/a1_v5e", "eval.every=0")
-    assert {phase.name for phase in phases(run)} - {"evaluate code"} == {phase.name for phase in phases(alike)}
-    assert phases(alike) == phases(never)
+    assert layout_table(run).keys() - {own_program} == layout_table(alike).keys()
+    assert layout_table(alike) == layout_table(never)
 
 
 def test_held_out_questions_are_answered_by_both_models():
     run, hardware = planned("1.5b/a1_v5e", COARSE, "data.heldout_share=0.1", "data.heldout_problems=100")
     judging = evaluation_seconds(run, hardware, 0.25, NOTHING)
     assert judging == pytest.approx((642 * 8 + 100 * 2) / (330 * 14 * 16))
-    assert evaluation_seconds(run, hardware, 0.25, NOTHING | {"decode test": 128.0}) > judging + 1024
+    assert evaluation_seconds(run, hardware, 0.25, NOTHING | {Phase("decode", "test"): 128.0}) > judging + 1024
 
 
 def test_a_step_waits_for_a_save_that_its_upload_outlasts():

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +19,7 @@ from codea1_jax.common.files import read_lines
 from codea1_jax.config import Config, load
 from codea1_jax.devices.chips import find_hardware
 from codea1_jax.rehearse.pod import Pod
-from codea1_jax.rehearse.rehearsal import LOW_MEMORY_FLAGS, Rehearsal, Stage, prepare
+from codea1_jax.rehearse.rehearsal import Rehearsal, Stage, prepare
 
 STAGES = (
     *("data", "mesh", "model", "settings", "checkpoints"),
@@ -71,19 +70,6 @@ def test_a_run_on_two_hosts_is_rehearsed_from_its_first_step_to_its_export(tmp_p
     check_what_is_left(tmp_path / "rehearsal", "code", "test")
     assert {path.name for path in (tmp_path / "rehearsal" / "logs").glob("moved*")} == {"moved-0.log", "moved-1.log"}
     assert 2**28 < rehearsal.peak < 2**34  # two processes with JAX
-
-
-@pytest.mark.long
-def test_at_full_width_one_step_trains_adapters_of_the_model_as_it_is(tmp_path):
-    rehearsal = rehearsal_of("micro/a1_paper", tmp_path / "rehearsal", *SETTINGS)
-    rehearsal.full_width = True
-    stages = list(rehearsal.stages())
-    assert [(stage.name, stage.works) for stage in stages] == [
-        *(("data", True), ("model", True), ("settings", True), ("a step at full width, saved", True))
-    ], stages[-1]
-    metrics = read_lines(tmp_path / "rehearsal" / "run" / "metrics.jsonl")
-    assert [(line["kind"], line["step"]) for line in metrics] == [("start", 0), ("train", 1)]
-    assert not any(what.startswith("model: ") for what, *_ in rehearsal.smaller)
 
 
 # --- planted faults ---------------------------------------------------------------------------------------
@@ -282,30 +268,3 @@ def test_a_preset_of_a_pod_is_rehearsed_on_real_rows_with_qwens_vocabulary(real_
     smaller = {row["what"]: (row["in the run"], row["here"]) for row in document["smaller"]}
     assert smaller["model: num_layers"] == (28, 2) and smaller["train.questions"] == (256, 2)
     assert "model: vocab_size" not in smaller and "model: num_heads" not in smaller
-
-
-CHAIN = """
-import jax, jax.numpy as jnp
-
-def chain(kernels, x):
-    def turn(carry):
-        i, x = carry
-        for kernel in kernels:
-            x = jnp.einsum("bi,oi->bo", x, kernel)
-        return i + 1, x
-    return jax.lax.while_loop(lambda carry: carry[0] < 8, turn, (0, x))
-
-kernels = [jax.ShapeDtypeStruct((512, 512), jnp.bfloat16)] * 8
-x = jax.ShapeDtypeStruct((4, 512), jnp.bfloat16)
-print(jax.jit(chain).lower(kernels, x).compile().memory_analysis().temp_size_in_bytes)
-"""
-
-
-def test_at_full_width_a_loop_converts_one_kernel_at_a_time(tmp_path):
-    """The compiler reports its temporary buffers; with all kernels converted at once they would hold eight."""
-    pod = Pod(1, 1, tmp_path, tmp_path / "compiled", LOW_MEMORY_FLAGS)
-    made = subprocess.run(
-        [sys.executable, "-c", CHAIN], env=pod.environment, stdout=subprocess.PIPE, text=True, check=True, timeout=120
-    )
-    one = 512 * 512 * 4
-    assert int(made.stdout) < 1.5 * one

@@ -16,8 +16,9 @@ from codea1_jax.config import Config
 from codea1_jax.doctor.selftest.checks import Check, Row
 from codea1_jax.models.sharding import make_mesh
 from codea1_jax.plan.arithmetic.planned_run import planned_run_on
+from codea1_jax.plan.assumptions import JUDGED_PER_CORE
 from codea1_jax.plan.calibrate import hardware_of, measure, phase_forecast
-from codea1_jax.plan.forecast import JUDGED_PER_CORE, step_calls
+from codea1_jax.plan.forecast import step_calls
 from codea1_jax.training.judges import make_judge
 from sandbox import Job
 from sandbox.host.pool import default_workers
@@ -95,14 +96,14 @@ def _phases(config: Config, fill: float) -> Iterator[Row]:
     run = planned_run_on(config, devices[0].platform, len(devices))
     step = step_calls(run, fill)
     measured = measure(run, make_mesh(config.mesh, devices), step, _quiet, hardware_of(devices))
-    for phase in step.calls:
-        taken = phase_forecast(run, step, phase, measured)
-        shown = f"{taken.seconds:.3g} s a step"
+    for phase, calls in step.calls.items():
+        taken = phase_forecast(phase, calls, measured)
+        name, shown = str(phase), f"{taken.seconds:.3g} s a step"
         if taken.ratio is None:
-            yield Row(phase, None, "no forecast for such devices", shown, taken.seconds)
+            yield Row(name, None, "no forecast for such devices", shown, taken.seconds)
         else:
             expected = f"{taken.seconds / taken.ratio:.3g} s a step, at most {SLOWER:g} times that"
-            yield Row(phase, taken.ratio <= SLOWER, expected, f"{shown}, {taken.ratio:.2f} times", taken.seconds)
+            yield Row(name, taken.ratio <= SLOWER, expected, f"{shown}, {taken.ratio:.2f} times", taken.seconds)
     yield _memory(max(program.planned_bytes for program in measured.values()))
 
 

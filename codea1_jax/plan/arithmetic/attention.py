@@ -9,7 +9,8 @@ from codea1_jax.models.attention import choose_kernel
 from codea1_jax.models.attention.flash import Kernels, kernels_for, tiled
 from codea1_jax.models.attention.sight import Sight
 from codea1_jax.models.flops import Number
-from codea1_jax.plan.arithmetic.workload import PlannedRun
+from codea1_jax.plan.arithmetic.planned_run import PlannedRun
+from codea1_jax.plan.arithmetic.workload import Phase
 
 # Matrix products over all pairs of places that a kernel computes: forward, for the queries' gradient, and for that of
 # keys and values. Both backward kernels compute scores and weights again.
@@ -31,10 +32,10 @@ def computed_pairs(sight: Sight, kernels: Kernels, batch_shards: int) -> int:
     return max(kernels.computed(tiled(shard, kernels).tiles) for shard in in_use) * block**2
 
 
-def attention_flops(run: PlannedRun, phase: str, pairs: Number) -> Number:
+def attention_flops(run: PlannedRun, phase: Phase, pairs: Number) -> Number:
     """FLOPs of one device in the flash kernels of all layers; `pairs` are those of a forward pass, for one head."""
     model = run.model
-    products = FORWARD + BACKWARD if phase.startswith("gradient") else FORWARD
+    products = FORWARD + BACKWARD if phase.kind == "gradient" else FORWARD
     return 2 * products * pairs * model.head_dim * heads_of_device(run) * model.num_layers
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -13,32 +12,18 @@ import numpy as np
 
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Role
-from codea1_jax.plan.arithmetic.workload import SamplingLoad
+from codea1_jax.plan.arithmetic.workload import Group, Load
 
 # Of log-normal distributions; real responses to KodCode's questions are about as ragged, their prompts less so.
 RESPONSE_SPREAD = 0.6
 PROMPT_SPREAD = 0.4
 
 
-@dataclass(frozen=True)
-class Group:
-    """The tokens of a prompt and of each of its responses.
-
-    learned: whether a policy may learn from them. weighted: which responses have an advantage; None: not known.
-    Without responses it stands for one that could have been sampled and was not.
-    """
-
-    prompt: int
-    responses: tuple[int, ...]
-    learned: bool = True
-    weighted: tuple[bool, ...] | None = None
-
-
 Lengths = Mapping[Role, Sequence[Group]]
 """Groups to choose from, by role."""
 
 
-def draw_groups(load: SamplingLoad, fill: float, seed: int = 0) -> list[Group]:
+def draw_groups(load: Load, fill: float, seed: int = 0) -> list[Group]:
     """Log-normal lengths whose mean is `fill` of the longest allowed before they are cut to that."""
     chance = np.random.default_rng((seed, len(load.role)))
     prompts = _log_normal(chance, fill * load.prompt, PROMPT_SPREAD, (load.prompts,), load.prompt)
@@ -47,7 +32,7 @@ def draw_groups(load: SamplingLoad, fill: float, seed: int = 0) -> list[Group]:
     return [Group(int(prompt), tuple(map(int, row))) for prompt, row in zip(prompts, responses, strict=True)]
 
 
-def choose_groups(load: SamplingLoad, lengths: Lengths, seed: int = 0) -> list[Group]:
+def choose_groups(load: Load, lengths: Lengths, seed: int = 0) -> list[Group]:
     """The load's share of the groups with responses, in random order, repeated if there are fewer.
 
     Raises UserError if there are none of the role.
@@ -55,7 +40,7 @@ def choose_groups(load: SamplingLoad, lengths: Lengths, seed: int = 0) -> list[G
     known = lengths.get(load.role, ())
     sampled = [group for group in known if group.responses]
     if not sampled:
-        raise UserError(f"--lengths has no line with role {load.role}")
+        raise UserError(f"no lengths of role {load.role} are given")
     count = max(1, round(load.prompts * len(sampled) / len(known)))
     chance = np.random.default_rng((seed, len(load.role)))
     rounds = -(-count // len(sampled))
@@ -63,7 +48,7 @@ def choose_groups(load: SamplingLoad, lengths: Lengths, seed: int = 0) -> list[G
     return [_fitted(group, load) for group in chosen]
 
 
-def _fitted(group: Group, load: SamplingLoad) -> Group:
+def _fitted(group: Group, load: Load) -> Group:
     """The group with as many responses as the load has, repeated if there are fewer, and cut to the longest allowed."""
     responses = tuple(min(length, load.response) for length in islice(cycle(group.responses), load.samples))
     weighted = None if group.weighted is None else tuple(islice(cycle(group.weighted), load.samples))
@@ -81,14 +66,14 @@ def read_lengths(file: Path) -> Lengths:
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except OSError as error:
-        raise UserError(f"--lengths {file}: {error.strerror}") from error
+        raise UserError(f"{file}: {error.strerror}") from error
     for number, line in enumerate(lines, start=1):
         try:
             tree = json.loads(line)
             groups = list(_recorded(tree) if "programs" in tree else [_stated(tree)])
         except (ValueError, KeyError, TypeError) as error:
             example = '{"role": "test", "prompt": 900, "responses": [310, 87]}'
-            raise UserError(f"--lengths {file}: line {number} is not like {example}") from error
+            raise UserError(f"{file}: line {number} is not like {example}") from error
         for role, group in groups:
             found.setdefault(role, []).append(group)
     return found

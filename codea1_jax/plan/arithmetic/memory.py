@@ -13,14 +13,8 @@ from codea1_jax.devices.chips import GIB, Hardware
 from codea1_jax.learn.learning import Learning
 from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.flops import adapter_parameters, parameters
-from codea1_jax.plan.arithmetic.workload import (
-    PlannedRun,
-    fullest_batch,
-    is_sampling,
-    load_capacity,
-    sampling_loads,
-    training_loads,
-)
+from codea1_jax.plan.arithmetic.planned_run import PlannedRun
+from codea1_jax.plan.arithmetic.workload import Phase, fullest_batch, load_capacity, sampling_loads, training_loads
 
 
 @dataclass(frozen=True)
@@ -67,26 +61,27 @@ def resident(run: PlannedRun) -> float:
     return (all_.policies + moments + references) / run.shards
 
 
-def least_memory(run: PlannedRun, *, cache: bool = True) -> Mapping[str, float]:
+def least_memory(run: PlannedRun, *, cache: bool = True) -> Mapping[Phase, float]:
     """The bytes on a device that nothing can spare, by what is done at the time.
 
     Sampling adds a copy of the parameters to compute with, and the cache; learning a gradient, what a fully
     recomputing backward pass keeps of every layer, and one chunk of logits; an update, the gradient and moments that
     wait elsewhere. cache: whether to count the cache, which is smaller where prompts turn out to be shorter.
     """
-    found, always = {}, resident(run)
+    found: dict[Phase, float] = {}
+    always = resident(run)
     for load in sampling_loads(run.config):
         pages = run.cache(load_capacity(run, load)) if cache else 0
-        found[f"decode {load.role}"] = always + run.decode_params_bytes + pages
+        found[Phase("decode", load.role)] = always + run.decode_params_bytes + pages
     for policy in training_loads(run.config):
         tokens = fullest_batch(run, policy).tokens.size / run.batch_shards
         carried = tokens * run.model.num_layers * run.model.hidden_size * run.itemsize
         chunk = run.config.learners[policy].packing.logit_chunk
         logits = min(chunk, tokens) * run.model.vocab_size * 4 / run.tensor
-        found[f"gradient {policy}"] = always + run.kept + carried + logits
+        found[Phase("gradient", policy)] = always + run.kept + carried + logits
         if run.config.offload.optimizer:
             moments = 4 + jnp.dtype(run.config.learners[policy].optimizer.first_moment_dtype).itemsize
-            found[f"update {policy}"] = always + run.kept + moments * run.trained / run.shards
+            found[Phase("update", policy)] = always + run.kept + moments * run.trained / run.shards
     return found
 
 
@@ -97,7 +92,7 @@ def refuse_what_cannot_fit(run: PlannedRun, hardware: Hardware) -> None:
     check_fits(run, least_memory(run), hardware.chip.memory, hardware.name)
 
 
-def check_fits(run: PlannedRun, phases: Mapping[str, float], available: int, where: str) -> None:
+def check_fits(run: PlannedRun, phases: Mapping[Phase, float], available: int, where: str) -> None:
     """Raises UserError, saying what to change, if a phase needs more than `available` bytes of a device.
 
     phases: the bytes that each needs at least. where: the devices, in words.
@@ -111,24 +106,21 @@ def check_fits(run: PlannedRun, phases: Mapping[str, float], available: int, whe
             )
 
 
-def suggested_fix(run: PlannedRun, phase: str, available: int) -> str:
+def suggested_fix(run: PlannedRun, phase: Phase, available: int) -> str:
     """What to change where a phase does not fit."""
     if resident(run) + run.kept > available:
         if run.shards < run.batch_shards * run.tensor:
             return "set mesh.replica=1, so that all chips split the parameters, or take more chips"
         return "take more chips: mesh.fsdp and mesh.tensor split the parameters over all of them"
-    kind, policy = phase.split()
-    if is_sampling(phase):
-        return _fix_of_sampling(run, kind, available)
-    if kind in ("clear", "update"):
+    if phase.is_sampling:
+        if phase.kind == "weights" or resident(run) + run.decode_params_bytes > 0.9 * available:
+            return "raise mesh.tensor, which splits the copy that is sampled from, or take more chips"
+        smaller = "rollout.cache_tokens" if phase.kind in ("decode", "evaluate") else "rollout.prefill_tokens"
+        return f"lower {smaller}, or take more chips"
+    if phase.kind in ("clear", "update"):
         return "take more chips, or train adapters (lora)"
-    if run.config.model.remat != "full":
-        return "set model.remat=full"
-    return f"lower {policy}.packing.micro_batch_tokens or logit_chunk, raise mesh.tensor, or take more chips"
-
-
-def _fix_of_sampling(run: PlannedRun, kind: str, available: int) -> str:
-    if kind == "weights" or resident(run) + run.decode_params_bytes > 0.9 * available:
-        return "raise mesh.tensor, which splits the copy that is sampled from, or take more chips"
-    smaller = "rollout.cache_tokens" if kind in ("decode", "evaluate") else "rollout.prefill_tokens"
-    return f"lower {smaller}, or take more chips"
+    return (
+        "set model.remat=full"
+        if run.config.model.remat != "full"
+        else (f"lower {phase.owner}.packing.micro_batch_tokens or logit_chunk, raise mesh.tensor, or take more chips")
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from huggingface_hub import hf_hub_download
@@ -12,11 +13,78 @@ from codea1_jax.config import Config, ModelConfig
 from codea1_jax.devices.chips import Hardware
 from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.families import from_scratch
+from codea1_jax.models.flops import adapter_parameters, cache_bytes, parameters
 from codea1_jax.models.published import HUB_SHAPES
 from codea1_jax.models.tokenizer import micro_tokenizer
 from codea1_jax.models.weights import read_config
-from codea1_jax.plan.arithmetic.workload import PlannedRun
+from codea1_jax.rollout import Capacity
+from codea1_jax.rollout.quantize import rounded_numbers
+from codea1_jax.rollout.readers import reader_for
 from data_pipeline import micro
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A configuration, the shape of its model, and how the mesh splits them.
+
+    platform: as JAX names it ("cpu", "gpu", "tpu"). batch_shards: of a batch. shards: of parameters where they are
+    kept. tensor: of the copy that is sampled from.
+    """
+
+    config: Config
+    model: Architecture
+    platform: str
+    batch_shards: int
+    shards: int
+    tensor: int
+
+    @property
+    def replicas(self) -> int:
+        """Copies of the model."""
+        return self.batch_shards * self.tensor // self.shards
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a number that is computed with."""
+        return 2 if self.config.model.compute_dtype == "bfloat16" else 4
+
+    @property
+    def cache_itemsize(self) -> int:
+        """Bytes of a number in the cache."""
+        return 1 if self.config.rollout.kv_cache_dtype == "fp8" else self.itemsize
+
+    @property
+    def trained(self) -> int:
+        """What is trained of a policy: all parameters, or adapters."""
+        lora = self.config.lora
+        return parameters(self.model) if lora is None else adapter_parameters(self.model, lora)
+
+    @property
+    def kept(self) -> float:
+        """Bytes of what is trained of a policy, in float32, on a device."""
+        return 4 * self.trained / self.shards
+
+    @property
+    def gathered(self) -> float:
+        """Bytes of a policy's parameters on a device, as computed with: split over `tensor` alone."""
+        return self.itemsize * parameters(self.model) / self.tensor
+
+    @property
+    def decode_params_bytes(self) -> float:
+        """Bytes of the copy that is sampled from, on a device; scales are not counted."""
+        saved = self.itemsize - 1 if self.config.rollout.weight_dtype == "int8" else 0
+        return self.gathered - saved * self.model.num_layers * rounded_numbers(self.model) / self.tensor
+
+    @property
+    def token_bytes(self) -> float:
+        """Bytes of a token's keys and values on a device that has it, as wide as its pages."""
+        padded = replace(self.model, head_dim=reader_for(self.platform).width(self.model.head_dim))
+        parts = self.tensor if self.model.num_kv_heads % self.tensor == 0 else 1  # that the heads are split into
+        return cache_bytes(padded, self.cache_itemsize) / parts
+
+    def cache(self, capacity: Capacity) -> float:
+        """Bytes of a rollout's pages on a device."""
+        return capacity.pages // self.batch_shards * capacity.block * self.token_bytes
 
 
 def make_planned_run(config: Config, hardware: Hardware) -> PlannedRun:

@@ -16,8 +16,7 @@ from codea1_jax.learn.packing import pack
 from codea1_jax.models.attention.flash import Kernels
 from codea1_jax.models.attention.sight import Sight
 from codea1_jax.plan.arithmetic.attention import computed_pairs
-from codea1_jax.plan.arithmetic.lengths import Group
-from codea1_jax.plan.arithmetic.workload import example_of
+from codea1_jax.plan.arithmetic.workload import Group, example_of
 from codea1_jax.rollout.capacity import Capacity
 from codea1_jax.rollout.decode import DecodedBlock
 from codea1_jax.rollout.requests import Request
@@ -34,24 +33,14 @@ BlockShape = tuple[int, int, int]
 class Sampled:
     """What it takes to sample some groups.
 
-    prefills: calls by tokens of a shard's row. blocks: of decoding. steps: of these blocks, by what they need to look
-    at. read: tokens whose keys and values are read, by the shard that reads most, over the steps of all blocks.
-    occupancy: share of the rows, over all blocks until the last sample began, in which a sample was decoded; after that
-    rows empty one by one. drawn: tokens of completions.
-    prefilled: prompt tokens that were computed, padding included, of which `prompts` had to be. preempted: samples that
-    lost their row for want of pages. pairs: of places that the flash kernels compute in all prefills for one head, in
-    each prefill by the shard that has most; 0 without such kernels.
+    prefills: calls by tokens of a shard's row. steps: of blocks of decoding, by what they need to look at. read: tokens
+    whose keys and values are read, by the shard that reads most, over all steps. pairs: of places that the flash
+    kernels compute in all prefills for one head, in each prefill by the shard that has most; 0 without such kernels.
     """
 
     prefills: Mapping[int, int]
-    blocks: int
     steps: Mapping[BlockShape, int]
     read: int
-    occupancy: float
-    drawn: int
-    prefilled: int
-    prompts: int
-    preempted: int
     pairs: int
 
 
@@ -59,45 +48,27 @@ class Sampled:
 def simulate_sampling(groups: tuple[Group, ...], capacity: Capacity, kernels: Kernels | None = None) -> Sampled:
     """Each sample ends at its limit, which is the length that it is to have. kernels: those of prefills, if any."""
     requests = [
-        Request((0,) * group.prompt, (index,), len(group.responses), group.responses)
+        Request((0,) * int(group.prompt), (index,), len(group.responses), tuple(map(int, group.responses)))
         for index, group in enumerate(groups)
     ]
     longest = capacity.response_buckets[-1]
     schedule = Schedule(requests, capacity, longest=longest, eos_ids=(1,), pad_id=0, seed=0)
-    prefills, blocks, begun, prefilled, read, pairs = Counter[int](), 0, 0, 0, 0, 0
-    steps = Counter[BlockShape]()
-    busy: list[int] = []
+    prefills, steps, read, pairs = Counter[int](), Counter[BlockShape](), 0, 0
     while True:
         for admitted in schedule.admit():
             prefills[admitted.tokens.shape[1]] += 1
-            prefilled += admitted.tokens.size
             if kernels is not None:
                 pairs += computed_pairs(Sight.within(np.asarray(admitted.segments)), kernels, capacity.batch_shards)
         if not schedule.busy:
-            break
+            return Sampled(prefills, steps, read, pairs)
         rows = schedule.rows()
         left = np.where(rows.active, schedule.limits() - rows.num_generated, 0)
         ran = min(int(left.max()), capacity.block)
         steps[len(left) // capacity.batch_shards, *schedule.columns()] += ran
-        blocks += 1
-        busy.append(int((left > 0).sum()))
-        begun = blocks if schedule.waiting else begun
         read += ran * _read_by_fullest_shard(schedule, capacity)
         tokens = np.zeros((capacity.block, len(left)), np.int32)
         drawn: Any = (tokens, tokens * 0.0, np.minimum(left, capacity.block), left > capacity.block, ran)
         schedule.record(DecodedBlock(*drawn))
-    return Sampled(
-        prefills=prefills,
-        blocks=blocks,
-        steps=steps,
-        read=read,
-        occupancy=sum(busy[: begun + 1]) / (max(1, len(busy[: begun + 1])) * capacity.rows),
-        drawn=sum(sum(group.responses) for group in groups),
-        prefilled=prefilled,
-        prompts=sum(group.prompt - 1 for group in groups),
-        preempted=schedule.preempted,
-        pairs=pairs,
-    )
 
 
 def _read_by_fullest_shard(schedule: Schedule, capacity: Capacity) -> int:
@@ -162,9 +133,9 @@ def _parts(groups: tuple[Group, ...], count: int) -> list[tuple[Group, ...]]:
 
 def _examples(groups: Sequence[Group]) -> list[Example]:
     # A prompt of its own for each group: the packer shares equal ones.
-    prompts = [range(number, number + group.prompt) for number, group in enumerate(groups)]
+    prompts = [range(number, number + int(group.prompt)) for number, group in enumerate(groups)]
     return [
-        example_of(prompt, response)
+        example_of(prompt, int(response))
         for prompt, group in zip(prompts, groups, strict=True)
         for response in group.responses
     ]

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config
 from codea1_jax.devices.chips import GIB, Hardware, unknown_hardware
+from codea1_jax.plan.arithmetic.workload import Phase
 
 # libtpu looks for a TPU's metadata server unless all of this is set; the type need not be that of the topology.
 ENVIRONMENT = {
@@ -38,11 +39,16 @@ Watch = Callable[[int, int, str, str | None], None]
 """Called twice for every program, with how many of how many are done: as it begins, with None, and with its outcome."""
 
 
-class ProgramName(NamedTuple):
-    """A phase of a step, and the shape of the program: none for the largest (`programs.Shape`)."""
+Shape = tuple[int, ...]
+"""Of a smaller program of a phase: the tokens of a prefill; the rows of a shard, and the pages of prompts and of
+responses, that a block of decoding looks at; or the rows, places and targets of a micro-batch."""
 
-    phase: str
-    shape: tuple[int, ...] = ()
+
+class ProgramName(NamedTuple):
+    """A phase of a step, and the shape of the program: none for the largest."""
+
+    phase: Phase
+    shape: Shape = ()
 
     def __str__(self) -> str:
         return f"{self.phase} {'+'.join(map(str, self.shape))}".strip()
@@ -93,17 +99,7 @@ class Refused:
         return self.reason
 
 
-@dataclass(frozen=True)
-class Failed:
-    """A program that the compiler cannot make, for another reason than memory: the first line of its message."""
-
-    reason: str
-
-    def __str__(self) -> str:
-        return f"the compiler failed: {self.reason}"
-
-
-Outcome = Compiled | Refused | Failed
+Outcome = Compiled | Refused
 
 
 def check_compiler(hardware: Hardware) -> None:
@@ -122,7 +118,7 @@ def compile_programs(
 
     Raises:
         UserError: libtpu knows no such topology.
-        CompilerError: the compiler ended for another reason than memory, or failed on a phase's largest program.
+        CompilerError: the compiler failed for another reason than memory.
     """
     results: dict[ProgramName, Outcome] = {}
     while len(results) < len(wanted):
@@ -133,13 +129,12 @@ def compile_programs(
             for answer in answers:
                 if "unknown" in answer:
                     raise unknown_hardware(hardware.name)
-                name, result = ProgramName(answer["phase"], tuple(answer["shape"])), _result(answer)
-                at_work = name if result is None else None
-                if result is not None:
-                    results[name] = result
-                if isinstance(result, Failed) and not name.shape:
-                    raise CompilerError(f"{name}: {result}")
-                watch(len(results), len(wanted), str(name), None if result is None else str(result))
+                (phase, shape), figures = answer["program"], answer.get("figures")
+                name = ProgramName(Phase(*phase), tuple(shape))
+                at_work = name if figures is None else None
+                if figures is not None:
+                    results[name] = _outcome(name, figures)
+                watch(len(results), len(wanted), str(name), None if figures is None else str(results[name]))
             if at_work is not None:  # the compiler ended its process
                 results[at_work] = _post_mortem(log())
                 watch(len(results), len(wanted), str(at_work), str(results[at_work]))
@@ -171,13 +166,13 @@ def _worker(job: Mapping[str, Any]) -> Iterator[tuple[Iterator[dict[str, Any]], 
             process.stdout.close()
 
 
-def _result(answer: dict[str, Any]) -> Outcome | None:
-    if "refused" in answer:
-        return Refused(_shortened(answer["refused"]))
-    if "failed" in answer:
-        return Failed(answer["failed"].splitlines()[0][:200])
-    figures = {name: value for name, value in answer.items() if name not in ("phase", "shape")}
-    return Compiled(**figures) if figures else None
+def _outcome(name: ProgramName, figures: dict[str, Any]) -> Outcome:
+    """Raises CompilerError if the program could not be made for another reason than memory."""
+    if "error" not in figures:
+        return Compiled(**figures)
+    if "RESOURCE_EXHAUSTED" in figures["error"]:
+        return Refused(_shortened(figures["error"]))
+    raise CompilerError(f"{name}: the compiler failed: {figures['error'].splitlines()[0][:200]}")
 
 
 def _post_mortem(log: str) -> Refused:

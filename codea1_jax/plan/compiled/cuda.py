@@ -21,53 +21,50 @@ GPUS_PER_NODE = 8
 
 @dataclass(frozen=True)
 class Architecture:
-    """What all GPUs of one compute capability share. shared, optin: bytes of shared memory, of a multiprocessor and the
-    most that a block may ask for. threads: resident on a multiprocessor. features: whether XLA may use what later
-    capabilities lack (`sm_90a`).
+    """What all GPUs of one compute capability share.
+
+    shared: KiB of shared memory of a multiprocessor; a block may ask for one less. threads: resident on it.
     """
 
-    capability: tuple[int, int]
     shared: int
-    optin: int
     fpus: int
-    features: bool
     threads: int = 2048
 
 
 @dataclass(frozen=True)
 class Card:
-    """A GPU as its data sheet has it. memory: bytes. l2: bytes of cache. clock: GHz, boosted."""
+    """A GPU as its data sheet has it, besides what `CHIPS` says. l2: MiB of cache. clock: GHz, boosted."""
 
-    architecture: Architecture
     multiprocessors: int
-    memory: int
     l2: int
     clock: float
 
 
 # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
-_SMALL = {"shared": 100 * 1024, "optin": 99 * 1024, "fpus": 128, "threads": 1536}
-AMPERE = Architecture((8, 0), shared=164 * 1024, optin=163 * 1024, fpus=64, features=False)
-AMPERE_RTX = Architecture((8, 6), **_SMALL, features=False)
-ADA = Architecture((8, 9), **_SMALL, features=False)
-HOPPER = Architecture((9, 0), shared=228 * 1024, optin=227 * 1024, fpus=128, features=True)
-BLACKWELL = Architecture((10, 0), shared=228 * 1024, optin=227 * 1024, fpus=128, features=True)
-BLACKWELL_RTX = Architecture((12, 0), **_SMALL, features=True)
+ARCHITECTURES = {
+    (8, 0): Architecture(shared=164, fpus=64),
+    (8, 6): Architecture(shared=100, fpus=128, threads=1536),
+    (8, 9): Architecture(shared=100, fpus=128, threads=1536),
+    (9, 0): Architecture(shared=228, fpus=128),
+    (10, 0): Architecture(shared=228, fpus=128),
+    (12, 0): Architecture(shared=100, fpus=128, threads=1536),
+}
+ACCELERATED = (9, 0)  # the capability from which on XLA may use what later ones lack (`sm_90a`)
 
 # NVIDIA's white papers on the A100, H100 (SXM5), GA102, Ada and Blackwell, and the cards' data sheets.
 CARDS = {
-    "a100-40": Card(AMPERE, multiprocessors=108, memory=40 * 10**9, l2=40 * 2**20, clock=1.41),
-    "a100-80": Card(AMPERE, multiprocessors=108, memory=80 * 10**9, l2=40 * 2**20, clock=1.41),
-    "h100": Card(HOPPER, multiprocessors=132, memory=80 * 10**9, l2=50 * 2**20, clock=1.98),
-    "h200": Card(HOPPER, multiprocessors=132, memory=141 * 10**9, l2=50 * 2**20, clock=1.98),
-    "b200": Card(BLACKWELL, multiprocessors=148, memory=180 * 10**9, l2=126 * 2**20, clock=1.965),
-    "rtx-3090": Card(AMPERE_RTX, multiprocessors=82, memory=24 * 10**9, l2=6 * 2**20, clock=1.695),
-    "rtx-4090": Card(ADA, multiprocessors=128, memory=24 * 10**9, l2=72 * 2**20, clock=2.52),
-    "rtx-5090": Card(BLACKWELL_RTX, multiprocessors=170, memory=32 * 10**9, l2=96 * 2**20, clock=2.407),
-    "a10": Card(AMPERE_RTX, multiprocessors=72, memory=24 * 10**9, l2=6 * 2**20, clock=1.695),
-    "a6000": Card(AMPERE_RTX, multiprocessors=84, memory=48 * 10**9, l2=6 * 2**20, clock=1.8),
-    "l4": Card(ADA, multiprocessors=58, memory=24 * 10**9, l2=48 * 2**20, clock=2.04),
-    "l40s": Card(ADA, multiprocessors=142, memory=48 * 10**9, l2=96 * 2**20, clock=2.52),
+    "a100-40": Card(multiprocessors=108, l2=40, clock=1.41),
+    "a100-80": Card(multiprocessors=108, l2=40, clock=1.41),
+    "h100": Card(multiprocessors=132, l2=50, clock=1.98),
+    "h200": Card(multiprocessors=132, l2=50, clock=1.98),
+    "b200": Card(multiprocessors=148, l2=126, clock=1.965),
+    "rtx-3090": Card(multiprocessors=82, l2=6, clock=1.695),
+    "rtx-4090": Card(multiprocessors=128, l2=72, clock=2.52),
+    "rtx-5090": Card(multiprocessors=170, l2=96, clock=2.407),
+    "a10": Card(multiprocessors=72, l2=6, clock=1.695),
+    "a6000": Card(multiprocessors=84, l2=6, clock=1.8),
+    "l4": Card(multiprocessors=58, l2=48, clock=2.04),
+    "l40s": Card(multiprocessors=142, l2=96, clock=2.52),
 }
 
 # A GpuTargetConfigProto (xla/stream_executor/device_description.proto).
@@ -85,14 +82,14 @@ gpu_device_info {{
   block_dim_limit_z: 65535
   registers_per_core_limit: 65536
   registers_per_block_limit: 65536
-  shared_memory_per_core: {architecture.shared}
+  shared_memory_per_core: {shared}
   shared_memory_per_block: 49152
-  shared_memory_per_block_optin: {architecture.optin}
+  shared_memory_per_block_optin: {optin}
   fpus_per_core: {architecture.fpus}
   core_count: {card.multiprocessors}
   clock_rate_ghz: {card.clock}
-  l2_cache_size: {card.l2}
-  device_memory_size: {card.memory}
+  l2_cache_size: {l2}
+  device_memory_size: {memory}
   memory_bandwidth: {bandwidth}
 }}
 platform_name: "CUDA"
@@ -103,13 +100,18 @@ device_description_str: "{name}"
 
 def target_config(hardware: Hardware) -> str:
     """XLA's description of one of the GPUs, in protobuf's text form."""
-    card = CARDS[hardware.kind]
-    features = "feature_extension: ACCELERATED_FEATURES" if card.architecture.features else ""
+    card, capability = CARDS[hardware.kind], hardware.chip.capability
+    assert capability is not None  # every GPU has one
+    architecture = ARCHITECTURES[capability]
     return TARGET.format(
         card=card,
-        architecture=card.architecture,
-        capability=card.architecture.capability,
-        features=features,
+        architecture=architecture,
+        capability=capability,
+        features="feature_extension: ACCELERATED_FEATURES" if capability >= ACCELERATED else "",
+        shared=architecture.shared * 1024,
+        optin=(architecture.shared - 1) * 1024,
+        l2=card.l2 * 2**20,
+        memory=hardware.chip.memory * 10 // 9,  # JAX may use nine tenths
         bandwidth=int(hardware.chip.bandwidth),
         cudnn=CUDNN,
         name=hardware.chip.kinds[0],

@@ -20,7 +20,7 @@ from jax.stages import Lowered
 from codea1_jax.config import METHODS, OffloadConfig
 from codea1_jax.devices.offload import in_device_memory, in_host_memory
 from codea1_jax.learn import Learner, PolicyState
-from codea1_jax.learn.batch import PackedBatch
+from codea1_jax.learn.batch import BatchWriter, PackedBatch
 from codea1_jax.learn.learning import Learning
 from codea1_jax.models.attention.sight import Sight
 from codea1_jax.models.decoder import Params, Transformer
@@ -28,17 +28,20 @@ from codea1_jax.models.lora import with_adapters
 from codea1_jax.models.sharding import abstract_sharded, batch_sharding, with_shardings
 from codea1_jax.models.stored import flatten
 from codea1_jax.plan.arithmetic.attention import computed_pairs, kernels_of
-from codea1_jax.plan.arithmetic.simulation import batch_shape, batch_sight
+from codea1_jax.plan.arithmetic.phases import layout_table
+from codea1_jax.plan.arithmetic.planned_run import PlannedRun
+from codea1_jax.plan.arithmetic.simulation import batch_sight
 from codea1_jax.plan.arithmetic.workload import (
-    PlannedRun,
-    SamplingLoad,
+    Kind,
+    Load,
+    Phase,
     fullest_batch,
     kind_in_evaluations,
     kind_in_steps,
     load_capacity,
-    phases,
     sampling_loads,
 )
+from codea1_jax.plan.compiled.compiler import ProgramName, Shape
 from codea1_jax.rollout.capacity import Capacity
 from codea1_jax.rollout.decode import (
     Decoder,
@@ -55,11 +58,7 @@ from codea1_jax.rollout.decode_params import abstract_decode_params, mover, part
 from codea1_jax.rollout.sampling import Controls, SamplingKind
 
 EOS = (-1,)  # no token: a block that is measured ends with its last step
-
-
-Shape = tuple[int, ...]
-"""Of a smaller program of a phase: the tokens of a prefill; the rows of a shard, and the pages of prompts and of
-responses, that a block of decoding looks at; or the rows, places and targets of a micro-batch."""
+SCORERS: dict[str, Kind] = {"old": "score-old", "ref": "score-ref"}
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Program:
-    """One phase, at its largest, or at a smaller shape.
+    """One phase, at its largest or at a smaller shape.
 
     lower_with: lowers it for such arguments. arguments: placed shapes; but numpy arrays and `Value`s where the numbers
     decide how much is computed, those of a rollout half done. resident: bytes that lie on every device meanwhile and
@@ -90,11 +89,10 @@ class Program:
     places that flash kernels then compute in a forward pass for one head.
     """
 
-    name: str
+    name: ProgramName
     lower_with: Callable[..., Lowered]
     arguments: Callable[[], tuple[Any, ...]]
     resident: int
-    shape: Shape = ()
     read: int = 0
     pairs: int = 0
 
@@ -127,17 +125,36 @@ def outputs(function: Any, *arguments: Any) -> Any:
     return with_shardings(compiled.out_info, compiled.output_shardings)
 
 
+@dataclass(frozen=True)
+class _Wanted:
+    """The programs that are asked for; None: the largest of every phase. batches: real ones of their shapes."""
+
+    names: Sequence[ProgramName] | None
+    batches: Mapping[str, Mapping[Shape, PackedBatch]]
+
+    def of(self, phase: Phase) -> list[ProgramName]:
+        """Those of a phase."""
+        return [ProgramName(phase)] if self.names is None else [name for name in self.names if name.phase == phase]
+
+    def batch(self, run: PlannedRun, name: ProgramName) -> PackedBatch:
+        """A micro-batch for this program; an empty one unless a real one is known."""
+        if not name.shape:
+            return fullest_batch(run, name.phase.owner)
+        known = self.batches.get(name.phase.owner, {})
+        return known[name.shape] if name.shape in known else BatchWriter(*name.shape).batch
+
+
 def make_programs(
     run: PlannedRun,
     mesh: Mesh,
-    smaller: Mapping[str, Sequence[Shape]] | None = None,
-    batches: Mapping[str, Sequence[PackedBatch]] | None = None,
-) -> list[Program]:
-    """Every phase of a step, in its order, at its largest.
+    names: Sequence[ProgramName] | None = None,
+    batches: Mapping[str, Mapping[Shape, PackedBatch]] | None = None,
+) -> Iterator[Program]:
+    """These programs of a step, phase by phase; without `names` every phase at its largest.
 
-    And sampling with the smaller shapes that are given, by phase, and learning with smaller batches, by policy.
+    batches: by policy and shape, where the numbers in a smaller micro-batch matter.
     """
-    config = run.config
+    config, wanted = run.config, _Wanted(names, batches or {})
     dtype = jnp.dtype(config.model.compute_dtype)
     model = Transformer(run.model, dtype, jnp.dtype("float32"), config.model.remat, config.model.attention)
     params = abstract_sharded(model, mesh)
@@ -152,25 +169,14 @@ def make_programs(
         name: state.params if config.lora is None else with_adapters(shared, flatten(state.params))
         for name, state in states.items()
     }
-    programs = [
-        program
-        for load in sampling_loads(config)
-        for program in _sampling(run, load, model, held[load.policy], mesh, always, smaller or {})
-    ]
+    for load in sampling_loads(config):
+        yield from _sampling(run, load, model, held[load.policy], mesh, always, wanted)
     for name, learner in learners.items():
-        given = [fullest_batch(run, name), *(batches or {}).get(name, ())]
-        programs += _learning(run, name, learner, states[name], shared, mesh, always, given)
-    return programs
+        yield from _learning(run, name, learner, states[name], shared, mesh, always, wanted)
 
 
 def _sampling(
-    run: PlannedRun,
-    load: SamplingLoad,
-    model: Transformer,
-    params: Params,
-    mesh: Mesh,
-    always: int,
-    smaller: Mapping[str, Sequence[Shape]],
+    run: PlannedRun, load: Load, model: Transformer, params: Params, mesh: Mesh, always: int, wanted: _Wanted
 ) -> Iterator[Program]:
     """`params`: of the policy that speaks, adapted ones too."""
     rollout, capacity = run.config.rollout, load_capacity(run, load)
@@ -178,47 +184,41 @@ def _sampling(
     copied = abstract_decode_params(model, mesh, int8=int8)
     cache = abstract_cache(model, capacity, mesh)
     apart, kernels = rollout.engine == "jetstream", kernels_of(run)  # prompts are prefilled apart from the cache
+    largest = capacity.rows // capacity.batch_shards, capacity.prompt_pages, capacity.response_pages
 
-    def prefilling(tokens: int, shape: Shape) -> Program:
-        packed, name = _full_prefill(capacity, tokens), f"prefill {load.role}"
+    def of(kind: Kind) -> list[ProgramName]:
+        return wanted.of(Phase(kind, load.role))
+
+    def prefilling(name: ProgramName) -> Program:
+        packed = _full_prefill(capacity, *(name.shape or capacity.prefill_buckets[-1:]))
         sight = Sight.within(np.asarray(packed.segments))
         pairs = 0 if kernels is None else computed_pairs(sight, kernels, capacity.batch_shards)
         if apart:
             resident, lower = always + device_bytes(cache), partial(prompt_pages.lower, model, mesh)
-            return Program(name, lower, lambda: (copied, packed), resident, shape, pairs=pairs)
-        lower = partial(prefill.lower, model, mesh)
-        return Program(name, lower, lambda: (copied, cache, packed), always, shape, pairs=pairs)
+            return Program(name, lower, lambda: (copied, packed), resident, pairs=pairs)
+        return Program(name, partial(prefill.lower, model, mesh), lambda: (copied, cache, packed), always, pairs=pairs)
 
     def inserted() -> tuple[Any, ...]:
         packed = _full_prefill(capacity, capacity.prefill_buckets[-1])
-        shapes = jax.tree.map(lambda x: _shape(x.shape, x.dtype), packed)
+        shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), packed)
         return cache, outputs(prompt_pages, model, mesh, copied, shapes), packed.pages.reshape(-1)
 
-    def decoding(name: str, kind: SamplingKind, rows: int, columns: tuple[int, int], shape: Shape = ()) -> Program:
-        decoder = make_decoder(model, mesh, capacity, EOS, kind, columns)
+    def decoding(name: ProgramName, kind: SamplingKind) -> Program:
+        rows, *columns = name.shape or largest
+        decoder = make_decoder(model, mesh, capacity, EOS, kind, (columns[0], columns[1]))
         lower, state = partial(Decoder.__call__.lower, decoder), _half_full(capacity, rows, columns)
         read = capacity.block * _tokens_read(capacity, *state[:2])
-        return Program(f"{name} {load.role}", lower, lambda: (copied, cache, *state), always, shape, read)
+        return Program(name, lower, lambda: (copied, cache, *state), always, read)
 
     moved = parts_to_move(model, mesh, params)
     bring = mover(model, mesh, tuple(moved), fp8=capacity.fp8, int8=int8)
-    yield Program(f"weights {load.role}", bring.lower, lambda: (moved,), always - device_bytes(moved))
-    yield prefilling(capacity.prefill_buckets[-1], ())
-    for shape in smaller.get(f"prefill {load.role}", ()):
-        yield prefilling(shape[0], shape)
+    yield from (Program(name, bring.lower, lambda: (moved,), always - device_bytes(moved)) for name in of("weights"))
+    yield from map(prefilling, of("prefill"))
     if apart:
-        yield Program(f"insert {load.role}", partial(insert.lower, mesh), inserted, always + device_bytes(copied))
-    largest = capacity.rows // capacity.batch_shards, (capacity.prompt_pages, capacity.response_pages)
-    in_steps = kind_in_steps(run.config)
-    yield decoding("decode", in_steps, *largest)
-    for shape in smaller.get(f"decode {load.role}", ()):
-        yield decoding("decode", in_steps, shape[0], (shape[1], shape[2]), shape)
-    yield decoding("evaluate", kind_in_evaluations(run.config), *largest)
-
-
-def _shape(shape: tuple[int, ...], dtype: Any) -> Any:
-    """The shape of an array that comes from the host."""
-    return jax.ShapeDtypeStruct(shape, dtype)
+        resident, lower = always + device_bytes(copied), partial(insert.lower, mesh)
+        yield from (Program(name, lower, inserted, resident) for name in of("insert"))
+    yield from (decoding(name, kind_in_steps(run.config)) for name in of("decode"))
+    yield from (decoding(name, kind_in_evaluations(run.config)) for name in of("evaluate"))
 
 
 def _full_prefill(capacity: Capacity, tokens: int) -> PackedPrompts:
@@ -233,7 +233,7 @@ def _full_prefill(capacity: Capacity, tokens: int) -> PackedPrompts:
 
 
 def _half_full(
-    capacity: Capacity, rows_per_shard: int, columns: tuple[int, int]
+    capacity: Capacity, rows_per_shard: int, columns: Sequence[int]
 ) -> tuple[ResidentPrompts, Rows, Controls]:
     """The state before a block of that many rows, with half of these pages full.
 
@@ -277,44 +277,50 @@ def _given(array: np.ndarray, dtype: Any = np.int32) -> Any:
 
 def _learning(
     run: PlannedRun,
-    name: str,
+    policy: str,
     learner: Learner,
     state: PolicyState,
     shared: Params | None,
     mesh: Mesh,
     always: int,
-    given: Sequence[PackedBatch],
+    wanted: _Wanted,
 ) -> Iterator[Program]:
-    """`given`: the fullest batch, then smaller ones."""
-    jitted, lora, offload = learner.phases, run.config.lora, run.config.offload
-    planned = {phase.name: phase for phase in phases(run)}
-    scored = {which: f"score-{which} {name}" in planned for which in ("old", "ref")}
-    placed = [_placed(batch, mesh, **scored) for batch in given]
+    jitted, lora, offload, table = learner.phases, run.config.lora, run.config.offload, layout_table(run)
+    scored = {which: Phase(kind, policy) in table for which, kind in SCORERS.items()}
     # A step's batches are all on the devices before the first is learned from.
-    batches = math.ceil(planned[f"gradient {name}"].calls) * device_bytes(jax.tree.map(_shape_of, placed[0]))
+    fullest = jax.tree.map(_shape_of, _placed(fullest_batch(run, policy), mesh, **scored))
+    batches = math.ceil(table[Phase("gradient", policy)].calls) * device_bytes(fullest)
     own, state = state.reference, replace(state, reference=None)
-    shapes, kernels = [(), *map(batch_shape, given[1:])], kernels_of(run)
-    pairs = [0 if kernels is None else computed_pairs(batch_sight(batch), kernels, run.batch_shards) for batch in given]
+    kernels = kernels_of(run)
 
     def adapted(trained: Params | None) -> Params:
         return trained if lora is None else with_adapters(shared, flatten(trained))
 
+    def of(kind: Kind) -> Iterator[tuple[ProgramName, Any, int]]:
+        """The programs of a phase, each with a micro-batch and the pairs of places that it computes."""
+        for name in wanted.of(Phase(kind, policy)):
+            batch = wanted.batch(run, name)
+            pairs = 0 if kernels is None else computed_pairs(batch_sight(batch), kernels, run.batch_shards)
+            yield name, _placed(batch, mesh, **scored), pairs
+
     scorers = {"old": adapted(state.params), "ref": shared if own is None else adapted(own)}
-    for which in (which for which, wanted in scored.items() if wanted):
+    for which in (which for which, is_scored in scored.items() if is_scored):
         waits = which == "ref" and offload.reference
         resident = always - (0 if waits else device_bytes(scorers[which])) + batches
-        for batch, shape, computed in zip(placed, shapes, pairs, strict=True):
+        for name, batch, pairs in of(SCORERS[which]):
             arguments = partial(_tuple, in_device_memory(scorers[which]), batch)
-            yield Program(f"score-{which} {name}", jitted.logprobs.lower, arguments, resident, shape, pairs=computed)
+            yield Program(name, jitted.logprobs.lower, arguments, resident, pairs=pairs)
     base = None if lora is None else shared
     total = outputs(jitted.empty, state.params)
     resident = always - device_bytes((state.params, base)) + batches
-    for batch, shape, computed in zip(placed, shapes, pairs, strict=True):
+    for name, batch, pairs in of("gradient"):
         arguments = partial(_tuple, total, state.params, batch, np.float32(1), base)
-        yield Program(f"gradient {name}", jitted.accumulate.lower, arguments, resident, shape, pairs=computed)
-    yield Program(f"clear {name}", jitted.empty.lower, partial(_tuple, state.params), always + batches)
+        yield Program(name, jitted.accumulate.lower, arguments, resident, pairs=pairs)
+    for name in wanted.of(Phase("clear", policy)):
+        yield Program(name, jitted.empty.lower, partial(_tuple, state.params), always + batches)
     arguments = partial(_tuple, in_device_memory(state), total.gradient)
-    yield Program(f"update {name}", jitted.apply.lower, arguments, always - bytes_at_rest(state, offload))
+    for name in wanted.of(Phase("update", policy)):
+        yield Program(name, jitted.apply.lower, arguments, always - bytes_at_rest(state, offload))
 
 
 def _tuple(*arguments: Any) -> tuple[Any, ...]:

@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -20,12 +20,10 @@ from jax.stages import Lowered
 
 from codea1_jax.config import Config
 from codea1_jax.devices.chips import Hardware, find_hardware
-from codea1_jax.learn.batch import BatchWriter, PackedBatch
 from codea1_jax.models.compiling import gradient_options
 from codea1_jax.models.sharding import make_mesh
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run
-from codea1_jax.plan.arithmetic.simulation import BatchShape
-from codea1_jax.plan.arithmetic.workload import is_sampling
+from codea1_jax.plan.arithmetic.workload import Phase
 from codea1_jax.plan.compiled.collectives import received_bytes
 from codea1_jax.plan.compiled.compiler import ProgramName
 from codea1_jax.plan.compiled.cuda import absent_gpus
@@ -35,7 +33,10 @@ from codea1_jax.plan.compiled.programs import make_programs
 
 
 def main() -> None:
-    """Works off the job on standard input: {"config": ..., "topology": ..., "programs": [[phase, shape], ...]}."""
+    """Works off the job on standard input: {"config": ..., "topology": ..., "programs": [[[kind, owner], shape], ...]}.
+
+    Answers {"program": name} as a program begins, and once more with its "figures", or its "error", as it ends.
+    """
     answers = os.fdopen(os.dup(1), "w", buffering=1)  # libtpu may write to standard output; it gets standard error
     os.dup2(2, 1)
     job = json.load(sys.stdin)
@@ -45,12 +46,20 @@ def main() -> None:
 
     forget_lines()
     config, hardware = Config.model_validate(job["config"]), find_hardware(job["topology"])
-    wanted = [ProgramName(phase, tuple(shape)) for phase, shape in job["programs"]]
+    wanted = [ProgramName(Phase(*phase), tuple(shape)) for phase, shape in job["programs"]]
     try:
-        devices = devices_of(hardware)
-        _compile_all(config, hardware, devices, wanted, say)
+        mesh = make_mesh(config.mesh, devices_of(hardware))
     except UnknownTopology as error:
         say(unknown=str(error))
+        return
+    known: dict[str, dict[str, Any]] = {}
+    for program in make_programs(make_planned_run(config, hardware), mesh, wanted):
+        say(program=program.name)
+        lowered = program.lower()
+        text = lowered.as_text()  # both policies' updates, for example, are one program
+        if text not in known:
+            known[text] = _figures(lowered, text, mesh, hardware)
+        say(program=program.name, figures=known[text] | {"resident": program.resident})
 
 
 def forget_lines() -> None:
@@ -73,40 +82,12 @@ def devices_of(hardware: Hardware) -> Sequence[Any]:
     return described.devices
 
 
-def _compile_all(
-    config: Config,
-    hardware: Hardware,
-    devices: Sequence[Any],
-    wanted: Sequence[ProgramName],
-    say: Callable[..., None],
-) -> None:
-    smaller: dict[str, list[tuple[int, ...]]] = {}
-    batches: dict[str, dict[BatchShape, PackedBatch]] = {}
-    for phase, shape in wanted:
-        if shape and is_sampling(phase):
-            smaller.setdefault(phase, []).append(shape)
-        elif shape:
-            rows, places, targets = shape
-            batches.setdefault(phase.split()[1], {})[rows, places, targets] = BatchWriter(*shape).batch
-    known: dict[str, dict[str, Any]] = {}
-    mesh = make_mesh(config.mesh, devices)
-    given = {policy: list(by_shape.values()) for policy, by_shape in batches.items()}
-    for program in make_programs(make_planned_run(config, hardware), mesh, smaller, given):
-        if ProgramName(program.name, program.shape) in wanted:
-            say(phase=program.name, shape=program.shape)
-            lowered = program.lower()
-            text = lowered.as_text()  # both policies' updates, for example, are one program
-            if text not in known:
-                known[text] = _figures(lowered, text, mesh, hardware)
-            say(phase=program.name, shape=program.shape, resident=program.resident, **known[text])
-
-
 def _figures(lowered: Lowered, text: str, mesh: Mesh, hardware: Hardware) -> dict[str, Any]:
     """What is said of a program; `text` is the lowered one's."""
     try:
         made = made_once(text, _compiled_for(mesh, hardware), lambda: _compiled(lowered))
     except jax.errors.JaxRuntimeError as error:
-        return {"refused" if "RESOURCE_EXHAUSTED" in str(error) else "failed": str(error)}
+        return {"error": str(error)}
     return {
         "compile_seconds": made.seconds,
         **made.memory,

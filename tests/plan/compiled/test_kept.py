@@ -6,6 +6,7 @@ import pytest
 
 from codea1_jax.config import Config, load
 from codea1_jax.devices.chips import find_hardware
+from codea1_jax.plan.arithmetic.workload import Phase
 from codea1_jax.plan.compiled import kept
 from codea1_jax.plan.compiled.compiler import ProgramName, compile_programs
 from codea1_jax.plan.compiled.kept import FOLDER, Made, made_once
@@ -76,7 +77,7 @@ def test_a_compiler_that_fails_leaves_nothing():
 
 def test_a_second_plan_is_of_the_programs_that_the_first_has_compiled():
     """By libtpu, a smaller micro-batch too; the seconds that compiling took are never the same twice."""
-    wanted = [ProgramName("clear code"), ProgramName("score-old code", (2, 128, 32))]
+    wanted = [ProgramName(Phase("clear", "code")), ProgramName(Phase("score-old", "code"), (2, 128, 32))]
     settings = ["mesh={fsdp: 2, tensor: 2}", "train.questions=4", "code.grpo.mini_batch_questions=2"]
     config, hardware = load(Config, "micro/golden", settings), find_hardware("v5e:2x2")
     first, second = (compile_programs(config, hardware, wanted, lambda *_: None) for _ in range(2))
