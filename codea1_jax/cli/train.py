@@ -45,8 +45,8 @@ def _train(config: Config, trained: str, *, resume: bool) -> None:
     from codea1_jax.common.console import log_to_stderr, print_table
     from codea1_jax.hosts.devices import start_devices
     from codea1_jax.hosts.gather import is_writer, on_all
+    from codea1_jax.plan.arithmetic.memory import check_fits_here
     from codea1_jax.plan.comparison import find_forecast
-    from codea1_jax.plan.fit import check_fits_here
     from codea1_jax.run.summary import table
     from codea1_jax.training.trainer import Trainer
 

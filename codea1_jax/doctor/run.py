@@ -19,9 +19,8 @@ from codea1_jax.models.compiling import gradient_options
 from codea1_jax.models.flops import parameters
 from codea1_jax.models.stored import PARAMS
 from codea1_jax.models.weights import HUB_FILES, INDEX, SINGLE
-from codea1_jax.plan.arithmetic.memory import saved
+from codea1_jax.plan.arithmetic.memory import check_fits_here, saved
 from codea1_jax.plan.arithmetic.planned_run import model_shape
-from codea1_jax.plan.fit import check_fits_here
 from codea1_jax.run.rundir import check_same_run, checkpoints_of
 from codea1_jax.training.judges import make_judge
 from codea1_jax.training.sources import Source, sources_of
@@ -34,9 +33,21 @@ _VALIDATE = "codea1 data validate FILE"
 
 def find_needs(config: Config, devices: Devices | None) -> list[Finding]:
     """Everything a run of this configuration asks for; what it asks of devices only where there are any."""
-    of_devices = [find(config, devices) for find in (_hardware, _mesh, _compiler, _memory)] if devices else []
-    asked_for = filter(None, (*of_devices, _engine(config), _wandb(config)))
-    return [*asked_for, _model(config), *_data(config), _directory(config), _saving(config)]
+    found: list[Finding | None] = []
+    if devices is not None:
+        mesh = _mesh(config, devices)
+        fitting = (_compiler(config, devices), _memory(config)) if mesh.works else ()
+        found = [_hardware(config, devices), mesh, *fitting]
+    needs = [
+        *found,
+        _engine(config),
+        _wandb(config),
+        _model(config),
+        *_data(config),
+        _directory(config),
+        _saving(config),
+    ]
+    return [finding for finding in needs if finding is not None]
 
 
 def find_judge(settings: SandboxConfig, preload: tuple[str, ...] = ()) -> list[Finding]:
@@ -83,7 +94,7 @@ def _mesh(config: Config, devices: Devices) -> Finding:
 
 def _compiler(config: Config, devices: Devices) -> Finding | None:
     """The options that gradients are compiled with on the hardware that the run is made for."""
-    if config.hardware is None or _mesh(config, devices).works is False:
+    if config.hardware is None:
         return None
     _, _, tensor = config.mesh.shape(devices.count)
     options = gradient_options(find_hardware(config.hardware).chip.kinds[0], tensor)
@@ -91,10 +102,8 @@ def _compiler(config: Config, devices: Devices) -> Finding | None:
     return Finding("compiler", True, f"gradients with {shown}; LIBTPU_INIT_ARGS overrides it") if options else None
 
 
-def _memory(config: Config, devices: Devices) -> Finding | None:
+def _memory(config: Config) -> Finding | None:
     """Whether what nothing can spare fits the devices, where they report what they have."""
-    if _mesh(config, devices).works is False:
-        return None
     try:
         held = check_fits_here(config)
     except UserError as error:
@@ -190,7 +199,7 @@ def _directory(config: Config) -> Finding:
     except UserError as error:
         return Finding("run directory", False, str(error))
     if path.exists() and any(path.iterdir()):
-        return Finding("run directory", None, f"{path} holds this run already: continue it with --resume")
+        return Finding("run directory", None, f"{path} holds this run already, which can be resumed")
     return find_disk(path, "run directory")
 
 

@@ -30,7 +30,7 @@ from codea1_jax.plan.arithmetic.planned_run import PlannedRun, planned_run_on
 from codea1_jax.plan.arithmetic.simulation import sample_batches
 from codea1_jax.plan.arithmetic.workload import Phase, updates_of
 from codea1_jax.plan.compiled.compiler import ProgramName, Shape, Watch
-from codea1_jax.plan.compiled.duration import expected_seconds
+from codea1_jax.plan.compiled.kernels import expected_seconds
 from codea1_jax.plan.compiled.programs import Program, Value, device_bytes, make_programs
 from codea1_jax.plan.forecast import (
     Calls,

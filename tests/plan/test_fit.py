@@ -10,10 +10,9 @@ from codea1_jax.config import Config, load
 from codea1_jax.devices.chips import CHIPS, GIB, check_fp8, find_hardware
 from codea1_jax.doctor.host import Devices
 from codea1_jax.doctor.run import find_needs
-from codea1_jax.plan.arithmetic.memory import least_memory, refuse_what_cannot_fit
+from codea1_jax.plan.arithmetic.memory import check_fits_here, least_memory, refuse_what_cannot_fit
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run, planned_run_on
 from codea1_jax.plan.compiled.cuda import CARDS, target_config
-from codea1_jax.plan.fit import check_fits_here
 
 GPUS = {kind: chip for kind, chip in CHIPS.items() if not chip.dimensions}
 ADAPTERS = ("lora={rank: 32}", "rollout.rows=128", "rollout.cache_tokens=131072")

@@ -1,5 +1,5 @@
 """What a step does, and the least that it needs, by arithmetic: no compiler is asked.
 
-`workload` says what a step computes, `memory` what a device must hold at least; `simulation` counts the calls of a step
-over drawn or measured `lengths`.
+`workload` says what a step is asked for, `phases` what that computes and moves, `memory` what a device must hold at
+least; `simulation` counts the calls of a step over drawn or measured `lengths`.
 """

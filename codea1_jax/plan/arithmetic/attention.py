@@ -24,8 +24,13 @@ def kernels_of(run: PlannedRun) -> Kernels | None:
     return kernels_for(run.platform) if chosen == "flash" else None
 
 
-def computed_pairs(sight: Sight, kernels: Kernels, batch_shards: int) -> int:
-    """Pairs of places that a forward pass computes for one head, in the shard of the batch that has most of them."""
+def computed_pairs(sight: Sight, kernels: Kernels | None, batch_shards: int) -> int:
+    """Pairs of places that a forward pass computes for one head, in the shard of the batch that has most of them.
+
+    0 without flash kernels: plain XLA's programs say what they compute.
+    """
+    if kernels is None:
+        return 0
     shards = [Sight(*one) for one in zip(*(np.split(np.asarray(ids), batch_shards) for ids in sight), strict=True)]
     block, _ = kernels.cut(sight.segments.shape[1])
     in_use = [shard for shard in shards if shard.segments.any()] or shards[:1]  # the others have fewest

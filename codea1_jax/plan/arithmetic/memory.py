@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import jax
 import jax.numpy as jnp
 
 from codea1_jax.common.errors import UserError
@@ -13,7 +14,7 @@ from codea1_jax.devices.chips import GIB, Hardware
 from codea1_jax.learn.learning import Learning
 from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.flops import adapter_parameters, parameters
-from codea1_jax.plan.arithmetic.planned_run import PlannedRun
+from codea1_jax.plan.arithmetic.planned_run import PlannedRun, planned_run_on
 from codea1_jax.plan.arithmetic.workload import Phase, fullest_batch, load_capacity, sampling_loads, training_loads
 
 
@@ -104,6 +105,23 @@ def check_fits(run: PlannedRun, phases: Mapping[Phase, float], available: int, w
                 f"per chip, {resident(run) / GIB:.1f} of them for what always stays; "
                 f"{suggested_fix(run, phase, available)}"
             )
+
+
+def check_fits_here(config: Config) -> str | None:
+    """What a run needs and the devices at hand have, in words; None where they do not report it, as CPUs do not.
+
+    Raises UserError if a phase needs more than one of them has.
+    """
+    stats = [device.memory_stats() for device in jax.local_devices()]
+    limits = [each["bytes_limit"] for each in stats if each]
+    if not limits:
+        return None
+    devices, available = jax.devices(), min(limits)
+    run = planned_run_on(config, devices[0].platform, len(devices))
+    phases = least_memory(run, cache=False)
+    check_fits(run, phases, available, f"{len(devices)} x {devices[0].device_kind}")
+    fullest = max(phases, key=phases.__getitem__)
+    return f"{fullest} needs at least {phases[fullest] / GIB:.1f} of {available / GIB:.2f} GiB per chip"
 
 
 def suggested_fix(run: PlannedRun, phase: Phase, available: int) -> str:

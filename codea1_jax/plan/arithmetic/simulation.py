@@ -57,8 +57,7 @@ def simulate_sampling(groups: tuple[Group, ...], capacity: Capacity, kernels: Ke
     while True:
         for admitted in schedule.admit():
             prefills[admitted.tokens.shape[1]] += 1
-            if kernels is not None:
-                pairs += computed_pairs(Sight.within(np.asarray(admitted.segments)), kernels, capacity.batch_shards)
+            pairs += computed_pairs(Sight.within(np.asarray(admitted.segments)), kernels, capacity.batch_shards)
         if not schedule.busy:
             return Sampled(prefills, steps, read, pairs)
         rows = schedule.rows()
@@ -102,7 +101,7 @@ def simulate_packing(
     return tuple(
         MiniBatch(
             Counter(map(batch_shape, batches)),
-            0 if kernels is None else sum(computed_pairs(batch_sight(batch), kernels, shards) for batch in batches),
+            sum(computed_pairs(batch_sight(batch), kernels, shards) for batch in batches),
         )
         for batches in packed
     )

@@ -1,4 +1,4 @@
-"""What a compiled program runs on a device, kernel by kernel, and what each costs by what the compiler emitted.
+"""What a compiled program runs on a device, kernel by kernel, and the seconds that each takes by what was emitted.
 
 Bytes are those that a kernel reads and writes: of an array that it only slices or updates in place, the slice. FLOPs
 are those of its matrix products, and of attention those under a causal mask. On TPUs libtpu states its estimate of a
@@ -10,10 +10,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from codea1_jax.devices.chips import Chip, Hardware
+from codea1_jax.plan.assumptions import Efficiency, efficiency_of
+from codea1_jax.plan.compiled.collectives import find_collectives
 from codea1_jax.plan.compiled.hlo import Instruction, Program, array_bytes, arrays, executions, parse
 
 Kind = Literal["matrix", "attention", "cache", "memory"]
@@ -47,6 +51,31 @@ class Kernel:
     flops: int
     cycles: int | None
     times: int
+
+
+def expected_seconds(program: str, hardware: Hardware) -> dict[str, float]:
+    """Seconds of one call of a compiled program (`Compiled.as_text()`), by what they are spent on.
+
+    exchange: what devices wait for each other beyond what they compute meanwhile. Raises UnreadableProgram.
+    """
+    chip, efficiency = hardware.chip, efficiency_of(hardware)
+    spent: defaultdict[str, float] = defaultdict(float)
+    for kernel in find_kernels(program):
+        spent[kernel.kind] += kernel.times * _kernel_seconds(kernel, chip, efficiency)
+        spent["launch"] += kernel.times * efficiency.launch
+    computing = sum(spent.values())
+    waiting = {True: 0.0, False: 0.0}  # by whether something is computed meanwhile
+    for collective in find_collectives(program):
+        waiting[collective.hidden] += collective.received / (chip.interconnect * efficiency.interconnect)
+    spent["exchange"] = waiting[False] + max(0.0, waiting[True] - computing)
+    return dict(spent)
+
+
+def _kernel_seconds(kernel: Kernel, chip: Chip, efficiency: Efficiency) -> float:
+    """One run: as many cycles as the compiler estimates, or what its FLOPs or its bytes take, whichever is longer."""
+    if kernel.cycles is not None:
+        return kernel.cycles / chip.clock
+    return max(kernel.flops / (chip.flops * efficiency.matrix), kernel.bytes / (chip.bandwidth * efficiency.memory))
 
 
 def find_kernels(text: str) -> list[Kernel]:

@@ -192,7 +192,7 @@ def _sampling(
     def prefilling(name: ProgramName) -> Program:
         packed = _full_prefill(capacity, *(name.shape or capacity.prefill_buckets[-1:]))
         sight = Sight.within(np.asarray(packed.segments))
-        pairs = 0 if kernels is None else computed_pairs(sight, kernels, capacity.batch_shards)
+        pairs = computed_pairs(sight, kernels, capacity.batch_shards)
         if apart:
             resident, lower = always + device_bytes(cache), partial(prompt_pages.lower, model, mesh)
             return Program(name, lower, lambda: (copied, packed), resident, pairs=pairs)
@@ -300,8 +300,7 @@ def _learning(
         """The programs of a phase, each with a micro-batch and the pairs of places that it computes."""
         for name in wanted.of(Phase(kind, policy)):
             batch = wanted.batch(run, name)
-            pairs = 0 if kernels is None else computed_pairs(batch_sight(batch), kernels, run.batch_shards)
-            yield name, _placed(batch, mesh, **scored), pairs
+            yield name, _placed(batch, mesh, **scored), computed_pairs(batch_sight(batch), kernels, run.batch_shards)
 
     scorers = {"old": adapted(state.params), "ref": shared if own is None else adapted(own)}
     for which in (which for which, is_scored in scored.items() if is_scored):

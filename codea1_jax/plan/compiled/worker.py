@@ -27,8 +27,8 @@ from codea1_jax.plan.arithmetic.workload import Phase
 from codea1_jax.plan.compiled.collectives import received_bytes
 from codea1_jax.plan.compiled.compiler import ProgramName
 from codea1_jax.plan.compiled.cuda import absent_gpus
-from codea1_jax.plan.compiled.duration import expected_seconds
 from codea1_jax.plan.compiled.kept import Made, made_once
+from codea1_jax.plan.compiled.kernels import expected_seconds
 from codea1_jax.plan.compiled.programs import make_programs
 
 

@@ -7,8 +7,7 @@ import pytest
 from codea1_jax.devices.chips import find_hardware
 from codea1_jax.devices.xla_flags import known_flags
 from codea1_jax.plan.assumptions import EFFICIENCY
-from codea1_jax.plan.compiled.duration import expected_seconds
-from codea1_jax.plan.compiled.kernels import Kernel, find_kernels
+from codea1_jax.plan.compiled.kernels import Kernel, expected_seconds, find_kernels
 
 
 def shape(*sizes):
