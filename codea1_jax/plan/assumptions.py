@@ -40,8 +40,8 @@ TILE_HEAD_DIM = 128
 TILE_CYCLES = {"v5e": (1848, 1827, 2203), "v5p": (959, 937, 1179), "v6e": (1538, 1305, 1527)}
 
 # The host's part of a call: it dispatches and reads back, which is assumed; and after a block it decides who is next.
-# That, for each row, scoring and recording, for each token drawn, and packing, for each token learned, take what one core
-# of a laptop took (BENCHMARKS.md).
+# That, for each row, scoring and recording, for each token drawn, and packing, for each token learned, take what one
+# core of a laptop took (BENCHMARKS.md).
 HOST_SECONDS = 1e-3
 ROW_SECONDS = 2e-6
 SCORED_SECONDS = 7e-8
