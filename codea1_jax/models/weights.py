@@ -17,7 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 from flax import traverse_util
-from huggingface_hub import snapshot_download
+from huggingface_hub import snapshot_download, split_state_dict_into_shards_factory
 from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 from jax.experimental import multihost_utils
 from safetensors import SafetensorError, safe_open
@@ -184,12 +184,14 @@ def save_params(
     """
     directory.mkdir(parents=True, exist_ok=True)
     tensors = _tensors_in_order(params, architecture)
-    files = _group_by_size({name: nbytes for name, (_, nbytes) in tensors.items()}, file_bytes)
+    split = split_state_dict_into_shards_factory(
+        {name: nbytes for name, (_, nbytes) in tensors.items()},
+        get_storage_size=int,
+        filename_pattern="model{suffix}.safetensors",
+        max_shard_size=file_bytes,
+    )
     writes = jax.process_index() == 0
-    weight_map = {}
-    for number, names in enumerate(files, start=1):
-        file = SINGLE if len(files) == 1 else f"model-{number:05}-of-{len(files):05}.safetensors"
-        weight_map |= dict.fromkeys(names, file)
+    for file, names in split.filename_to_tensors.items():
         held = {name: tensors[name][0]() for name in names}
         if writes:
             _save_file(held, directory / file)
@@ -197,9 +199,8 @@ def save_params(
             (directory / file).chmod(directory.stat().st_mode & 0o666)
     if not writes:
         return
-    if len(files) > 1:
-        total = sum(nbytes for _, nbytes in tensors.values())
-        index = {"metadata": {"total_size": total}, "weight_map": weight_map}
+    if split.is_sharded:
+        index = {"metadata": split.metadata, "weight_map": split.tensor_to_filename}
         (directory / INDEX).write_text(json.dumps(index, indent=2) + "\n")
     dtype = jax.tree.leaves(params)[0].dtype.name
     write_config(directory, architecture, dtype, special_ids)
@@ -284,19 +285,6 @@ def _fetch(leaf: jax.Array, layer: int | None, transposed: bool) -> np.ndarray:
     one = leaf if layer is None else leaf[layer]
     host = np.asarray(one) if one.is_fully_addressable else multihost_utils.process_allgather(one, tiled=True)
     return np.ascontiguousarray(host.T if transposed else host)
-
-
-def _group_by_size(sizes: Mapping[str, int], limit: int) -> list[list[str]]:
-    """Names in order, in groups of at most `limit` bytes (a larger tensor has its own group)."""
-    groups: list[list[str]] = [[]]
-    filled = 0
-    for name, size in sizes.items():
-        if groups[-1] and filled + size > limit:
-            groups.append([])
-            filled = 0
-        groups[-1].append(name)
-        filled += size
-    return groups
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
