@@ -74,6 +74,11 @@ class Tokenizer:
         """The tokens of plain text: nothing added, and no special token, whatever the text contains."""
         return tuple(self.hf(text, add_special_tokens=False, split_special_tokens=True)["input_ids"])
 
+    def encode_prompt(self, text: str) -> tuple[int, ...]:
+        """The tokens of a text to continue, after what the model's tokenizer begins with (Llama and DeepSeek have such
+        a token)."""
+        return (*self.hf("")["input_ids"], *self.encode(text))
+
     def encode_chat(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """The tokens of a conversation under the chat template, ready for the assistant's reply."""
         safe = [{**message, "content": self._disarmed(message["content"])} for message in messages]

@@ -115,7 +115,9 @@ class CompletionRequest(GenerationRequest):
 
     def prompts(self, tokenizer: Tokenizer) -> list[tuple[int, ...]]:
         """Every prompt in tokens."""
-        return [tokenizer.encode(prompt) if isinstance(prompt, str) else tuple(prompt) for prompt in self._many()]
+        return [
+            tokenizer.encode_prompt(prompt) if isinstance(prompt, str) else tuple(prompt) for prompt in self._many()
+        ]
 
     def echoed(self, tokenizer: Tokenizer) -> list[str]:
         """What the answers to each prompt begin with."""

@@ -5,6 +5,7 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers.processors import TemplateProcessing
 
 from codea1_jax.common.errors import UserError
 from codea1_jax.models.tokenizer import END, SEPARATOR, load_tokenizer, micro_tokenizer
@@ -103,6 +104,15 @@ def test_a_chat_template_that_asks_is_told_whether_to_think(tmp_path):
     for thinks, expected in ((None, "return"), (True, "return"), (False, "return + ")):
         tokenizer = load_tokenizer(tmp_path, enable_thinking=thinks)
         assert tokenizer.decode(tokenizer.encode_chat(chat)) == expected
+
+
+def test_a_prompt_begins_with_what_the_tokenizer_puts_there():
+    assert TOKENIZER.encode_prompt("return") == TOKENIZER.encode("return")
+    begun = micro_tokenizer(["return"])
+    template = TemplateProcessing(single=f"{SEPARATOR} $A", special_tokens=[(SEPARATOR, 257)])
+    begun.hf.backend_tokenizer.post_processor = template
+    assert begun.encode_prompt("return") == (257, *begun.encode("return"))
+    assert 257 not in begun.encode("return")
 
 
 def test_all_declared_ends_are_read(tmp_path):
