@@ -1,8 +1,8 @@
 """How fast the judge is, next to the two obvious ways to run an untrusted program: `make bench-sandbox`.
 
 Every program is new, has 23 lines and is called 64 times. All ways run such programs on the same number of processes
-at a time, in turns, so that a busy machine slows all of them. Takes about half a minute on 2 idle cores. Prints how
-the speed grows with workers and tests, and ends with one line of JSON.
+at a time, in turns, so that a busy machine slows all of them. Takes less than half a minute on 2 idle cores. Ends with
+one line of JSON.
 """
 
 import argparse
@@ -113,18 +113,6 @@ def worker_megabytes(pool: SandboxPool) -> float:
     return total / 1024 / len(pool.worker_pids)
 
 
-def growth(workers: int) -> dict[str, dict[int, float]]:
-    """Programs per second by workers, and by tests per program."""
-    by_workers, by_tests = {}, {}
-    for count in sorted({1, 2, workers, 2 * workers}):
-        with SandboxPool(workers=count, backend="nsjail") as pool:
-            by_workers[count] = 200 / seconds(lambda pool=pool: pool.execute(jobs(200)))
-            if count == workers:
-                for tests in (1, 4, 16, 64):
-                    by_tests[tests] = 200 / seconds(lambda t=tests, pool=pool: pool.execute(jobs(200, CALLS[:t])))
-    return {"workers": by_workers, "tests per program": by_tests}
-
-
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--workers", type=int, default=os.cpu_count() or 1)
@@ -146,8 +134,6 @@ def main() -> None:
     percentiles = {f"p{share}": waits[len(waits) * share // 100] for share in (50, 90, 99)}
     print("latency of one program, ms:", ", ".join(f"{name} {value:.1f}" for name, value in percentiles.items()))
     print(f"memory: {memory:.0f} MB per worker")
-    for title, curve in growth(chosen.workers).items():
-        print(f"programs/s by {title}:", ", ".join(f"{key}: {speed:.0f}" for key, speed in curve.items()))
     others = [way for way in speeds if way != "judge"]
     rounds = {way: zip(speeds["judge"], speeds[way], strict=True) for way in others}
     ratios = {way: statistics.median([ours / theirs for ours, theirs in pairs]) for way, pairs in rounds.items()}

@@ -17,14 +17,12 @@ over HTTP. On top is what they share: the language of jobs, calls and verdicts.
 What fails because of the program is a verdict. What fails because of the judge raises: SandboxUnavailable where it
 cannot start, SandboxError where it broke down, OutsideLanguage for a call that the suite language does not have.
 
-Not protected against:
+Not protected against (docs/sandbox.md says more, and in bits):
 - flaws of the kernel. Programs run native code on it, behind namespaces and a filter of system calls.
-- what can be measured rather than read, by which two programs could whisper to each other: the time things take,
-  numbers of files, pipes and sockets (inodes), which the kernel counts up, and what programs share that run at the same
-  time (caches, load, free memory). docs/sandbox.md lists the bits.
+- what can be measured rather than read, by which two programs could whisper to each other: times, numbers that the
+  kernel counts up (files, pipes, sockets), and what programs share that run at the same time.
 - files as locks: advisory locks succeed and lock nothing.
-- use of the whole machine up to the limits: a program may have `processes` processes of `memory_mb` each, and their CPU
-  time counts for the program's only when they end (until then the wall clock bounds them: `wall_factor`).
+- use of the whole machine up to the limits, which hold for each of a program's processes.
 - checks that run in the program's process (`CheckJob.in_process`): a program can find and change what judges it there.
 - the backend "process", which has limits but no jail, and services run by others (`sandbox.remote.fusion`), whose jails
   are theirs.

@@ -5,8 +5,10 @@ Everything here works on syntax alone: nothing is executed.
 """
 
 import ast
+from functools import lru_cache
+from typing import Any
 
-from sandbox.bounded import HELPERS
+from sandbox.syntax import parse_expression
 
 MAX_TEXT = 10_000  # characters of one normalized call or stated answer
 _MAX_SIZE = 2 * MAX_TEXT  # nodes and characters of texts: no shorter text has as many, and they are cheaper to count
@@ -28,6 +30,7 @@ PURE_METHODS = frozenset((
 ))
 # fmt: on
 
+HELPERS = frozenset(("_run_", "_each_", "_made_", "_times_", "_power_", "_shift_"))  # of `bounded`
 RETURNED = "_returned_"  # stands for the call's value in a view
 
 _PLAIN_NODES = (
@@ -57,7 +60,8 @@ class Walk:
         self.size = 0
 
     def visit(self, node: ast.AST, bound: frozenset[str]) -> None:
-        self.size += _size(node)
+        text = node.value if isinstance(node, ast.Constant) else None
+        self.size += 1 + (len(text) if isinstance(text, str | bytes) else 0)
         if self.size > _MAX_SIZE:
             raise OutsideLanguage(TOO_LONG)
         match node:
@@ -89,7 +93,8 @@ class Walk:
             case ast.Name(id=name) if self._is_program_function(name, bound):
                 self.entry_calls += 1
                 self.call = node
-                self._check_spreading(node)
+                if any(keyword.arg is None for keyword in node.keywords):
+                    raise OutsideLanguage(f"** in the arguments of {self.entry_point or 'the call'}")
             case ast.Attribute(value=receiver, attr=method) if method in PURE_METHODS:
                 if not self._is_function(receiver, bound):
                     self.visit(receiver, bound)
@@ -116,10 +121,6 @@ class Walk:
             case _:
                 return False
 
-    def _check_spreading(self, call: ast.Call) -> None:
-        if any(keyword.arg is None for keyword in call.keywords):
-            raise OutsideLanguage(f"** in the arguments of {self.entry_point or 'the call'}")
-
     def _is_program_function(self, name: str, bound: frozenset[str]) -> bool:
         if name in bound or name.startswith("__"):
             return False
@@ -140,14 +141,12 @@ class Walk:
             raise OutsideLanguage(f"calls {self.entry_point or 'the program'} inside a comprehension")
 
     def _targets(self, target: ast.expr) -> frozenset[str]:
-        names = [
-            node
-            for node in ast.walk(target)
-            if not isinstance(node, ast.Tuple | ast.List | ast.Starred | ast.expr_context)
-        ]
-        if not all(isinstance(name, ast.Name) for name in names):
+        nodes = list(ast.walk(target))
+        if not all(
+            isinstance(node, ast.Name | ast.Tuple | ast.List | ast.Starred | ast.expr_context) for node in nodes
+        ):
             raise OutsideLanguage("a comprehension over something else than names")
-        found = frozenset(name.id for name in names if isinstance(name, ast.Name))
+        found = frozenset(node.id for node in nodes if isinstance(node, ast.Name))
         if taken := found & (PURE_BUILTINS | HELPERS | {self.entry_point, RETURNED}):
             raise OutsideLanguage(f"a comprehension that rebinds {min(taken)}")
         return found
@@ -171,14 +170,6 @@ def _may_format(left: ast.expr, right: ast.expr) -> bool:
     return not is_number and any(isinstance(node, ast.Name | ast.Call) for node in ast.walk(right))
 
 
-def _size(node: ast.AST) -> int:
-    match node:
-        case ast.Constant(value=str() | bytes() as text):
-            return 1 + len(text)
-        case _:
-            return 1
-
-
 def described(node: ast.AST) -> str:
     match node:
         case ast.Attribute(attr=attribute):
@@ -191,3 +182,54 @@ def described(node: ast.AST) -> str:
             return "an assignment expression"
         case _:
             return f"the syntax {type(node).__name__}"
+
+
+_OPERATORS: dict[type, str] = {ast.Mult: "_times_", ast.Pow: "_power_", ast.LShift: "_shift_"}
+
+
+@lru_cache(maxsize=4_096)
+def bounded(expression: str) -> str:
+    """The expression, which must be in the language, with `HELPERS` around all that may take long or grow: so it is
+    computed within the bounds of `sandbox.inside.expressions`.
+
+    Raises what `ast.parse` does where that is nested too deeply.
+    """
+    text = ast.unparse(_Bounded().visit(parse_expression(expression)))
+    parse_expression(text)
+    return text
+
+
+class _Bounded(ast.NodeTransformer):
+    def visit_Call(self, node: ast.Call) -> Any:
+        self.generic_visit(node)
+        return ast.Call(_name("_run_"), [node.func, *node.args], node.keywords)
+
+    def visit_BinOp(self, node: ast.BinOp) -> Any:
+        self.generic_visit(node)
+        if isinstance(node.op, ast.BitOr | ast.BitXor):  # which a dict's views take any iterable for
+            return _call("_made_", node)
+        helper = _OPERATORS.get(type(node.op))
+        return _call(helper, node.left, node.right) if helper else node
+
+    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> Any:
+        self.generic_visit(node)
+        return ast.ListComp(node.elt, node.generators)
+
+    def visit_comprehension(self, node: ast.comprehension) -> Any:
+        self.generic_visit(node)
+        node.iter = _call("_each_", node.iter)
+        return node
+
+    def _visit_hash_table(self, node: ast.expr) -> Any:
+        self.generic_visit(node)
+        return _call("_made_", node)
+
+    visit_Set = visit_SetComp = visit_Dict = visit_DictComp = _visit_hash_table
+
+
+def _name(name: str) -> ast.Name:
+    return ast.Name(name, ast.Load())
+
+
+def _call(helper: str, *arguments: ast.expr) -> ast.Call:
+    return ast.Call(_name(helper), list(arguments), [])

@@ -21,8 +21,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeGuard
 
-from sandbox.bounded import bounded
-from sandbox.grammar import MAX_TEXT, RETURNED, TOO_LONG, OutsideLanguage, Walk, described, is_singleton
+from sandbox.grammar import MAX_TEXT, RETURNED, TOO_LONG, OutsideLanguage, Walk, bounded, described, is_singleton
 from sandbox.inside.encoding import encode
 from sandbox.syntax import one_at_a_time, parse_expression
 from sandbox.tolerance import EXACT, Tolerance

@@ -4,7 +4,6 @@ import dataclasses
 import threading
 from collections import OrderedDict
 from concurrent.futures import Future
-from types import TracebackType
 from typing import Any
 
 from sandbox.jobs import Execution, Job, Outcome, Request, Status
@@ -59,9 +58,7 @@ class ReferenceCache(Judge):
         """Close the judge behind."""
         self._judge.close()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._judge.__exit__(kind, error, trace)
 
     def _recall(self, key: _Key) -> Outcome | None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from sandbox.inside.encoding import MAX_TEXT, same
 
-# In the order in which they are tried; linear in the text. Only the first group is compared up to the tolerance.
+# In the order in which they are tried. Only the first group is compared up to the tolerance.
 _TOKEN = re.compile(
     r"(-?\d+(?:\.\d+)?(?:e-\d{1,3})?(?![\w./]))"
     r'|b?"(?:[^"\\]|\\.)*"'
@@ -79,11 +79,5 @@ def _tokens(text: str) -> list[str] | None:
     """A canonical text in parts; None for what is no such text."""
     if len(text) > MAX_TEXT:
         return None
-    found, place = [], 0
-    while place < len(text):
-        match = _TOKEN.match(text, place)
-        if match is None:
-            return None
-        found.append(match[0])
-        place = match.end()
-    return found
+    tokens = [match[0] for match in _TOKEN.finditer(text)]
+    return tokens if sum(map(len, tokens)) == len(text) else None

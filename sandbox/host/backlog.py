@@ -29,7 +29,7 @@ class Backlog:
         self._threads = self.working = threads  # all, and those that take tasks
         self._tasks: deque[Task] = deque()
         self._closed = False
-        self._stopped: SandboxError | None = None  # the end of all tasks, now and later
+        self.stopped: SandboxError | None = None  # the end of all tasks, now and later
         self._outage: SandboxError | None = None  # the same, as long as no thread works
         lock = threading.Lock()
         self._filled = threading.Condition(lock)  # a task came, or the backlog was closed: for threads
@@ -88,7 +88,7 @@ class Backlog:
         """Take no further tasks. Threads end when the waiting ones are done, or at once where these end by `error`."""
         with self._filled:
             self._closed = True
-            self._stopped = error
+            self.stopped = self.stopped or error
             self._filled.notify_all()
             self._drained.notify_all()
         self._fail_where_none_works()
@@ -100,7 +100,7 @@ class Backlog:
 
     def _fail_where_none_works(self) -> None:
         with self._drained:
-            error = self._stopped or self._outage
+            error = self.stopped or self._outage
             if error is None:
                 return
             tasks, self._tasks = self._tasks, deque()

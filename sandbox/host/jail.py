@@ -110,15 +110,10 @@ def _jail_flags(mounts: Sequence[Mount]) -> list[str]:
     # As root, mapping the user alone would leave outer uid 0 and lift the process limit; others may map
     # only themselves.
     identity = f"{_NOBODY}:{_NOBODY}" if os.geteuid() == 0 else str(_NOBODY)
-    flags = ["-Mo", "-q", "--user", identity, "--group", identity, "--disable_proc", "--time_limit", "0"]
-    flags += [
-        "--pass_fd",
-        "{control}",
-        "--nice_level",
-        str(os.getpriority(os.PRIO_PROCESS, 0)),
-        "--iface_no_lo",
-        "--persona_addr_no_randomize",  # what is hashed by its address has one order in all jails
-    ]
+    flags = ["-Mo", "-q", "--user", identity, "--group", identity, "--disable_proc", "--iface_no_lo"]
+    flags += ["--time_limit", "0", "--pass_fd", "{control}"]
+    flags += ["--nice_level", str(os.getpriority(os.PRIO_PROCESS, 0))]
+    flags += ["--persona_addr_no_randomize"]  # what is hashed by its address has one order in all jails
     flags += ["--rlimit_as", "hard", "--rlimit_cpu", "hard", "--rlimit_fsize", "hard"]
     flags += ["--rlimit_nproc", "256", "--rlimit_nofile", "64", "--rlimit_core", "0"]
     flags += ["--seccomp_string", POLICY]

@@ -5,7 +5,6 @@ import resource
 from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from sandbox.host.backlog import Backlog, Task
@@ -113,9 +112,7 @@ class SandboxPool(Judge):
         for thread in self._threads:
             thread.join()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is not None:  # nobody will read the results
             self._backlog.close(SandboxError("the pool was closed"))
             for thread in self._threads:

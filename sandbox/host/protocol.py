@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from sandbox.bounded import bounded
+from sandbox.grammar import bounded
 from sandbox.host.stateless import keeps_no_state
 from sandbox.inside import checker, evaluation
 from sandbox.inside.watch import CUT_BY_CPU, CUT_BY_WALL, GRANT, NOT_CUT
@@ -133,9 +133,9 @@ class Budget:
         self.idle_load += report.idle_load
 
 
-Request = tuple[bytes, bytes]  # what the next process reads, and what the zygote gets about it
+Sent = tuple[bytes, bytes]  # what the next process reads, and what the zygote gets about it
 Ran = tuple[Report, bytes]  # what it did, and what it answered
-_Steps = Generator[Request, Ran, T]
+_Steps = Generator[Sent, Ran, T]
 
 
 class Progress:
@@ -145,9 +145,9 @@ class Progress:
         self.job = job
         self.limits = limits
         self._steps = _Execution(job, limits).steps() if isinstance(job, Job) else _checked(job, limits)
-        self._next: Request | None = None
+        self._next: Sent | None = None
 
-    def request(self) -> Request:
+    def request(self) -> Sent:
         """What the next process needs; the same until it has ended. Raises OutsideLanguage."""
         if self._next is None:
             self._next = next(self._steps)
@@ -253,7 +253,7 @@ class _Execution:
             self._loaded = loaded
         return dict(zip(items, outcomes, strict=bool(program)))
 
-    def _request(self, program: str, asked: list[evaluation.Item], budget: Budget) -> Request:
+    def _request(self, program: str, asked: list[evaluation.Item], budget: Budget) -> Sent:
         """The program, items and the limits on the process itself; and the grant."""
         limits, cpu_left = budget.limits, budget.cpu_left
         question = (program, asked, min(limits.load_seconds, cpu_left), limits.call_seconds)

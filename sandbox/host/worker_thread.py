@@ -118,26 +118,22 @@ class WorkerThread(threading.Thread):
 
     def _another_worker(self) -> Worker | None:
         """Start a zygote as soon as the host allows it; None where it has not when the backlog is closed."""
-        pause = _PAUSE
-        has_left = False
-        while True:
+        pause = 0.0
+        while not self._backlog.stopped and not (pause and self._backlog.wait_closed(pause)):
             try:
                 worker = self._start_worker()
                 worker.wait_ready()
             except (SandboxError, OSError) as error:
-                if not has_left:
+                if not pause:
                     self._backlog.leave(str(error))
-                has_left = True
-                if self._backlog.wait_closed(pause):
-                    return None
-                pause = min(2 * pause, _LONGEST_PAUSE)
+                pause = min(2 * pause or _PAUSE, _LONGEST_PAUSE)
             else:
-                break
-        if has_left:
-            self._backlog.rejoin()
-        self.restarts += 1
-        self._worker = worker
-        return worker
+                if pause:
+                    self._backlog.rejoin()
+                self.restarts += 1
+                self._worker = worker
+                return worker
+        return None
 
     def _take_back(self) -> list[Task]:
         """The tasks that the zygote had."""

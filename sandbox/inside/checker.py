@@ -138,29 +138,26 @@ class _Program:
         return call
 
     def _call(self, name: str, args: tuple, kwargs: dict) -> Any:
-        raised, content = self._exchange(name, args, kwargs)
-        if raised:
-            raise _exception(*content)
-        return content
-
-    def _exchange(self, name: str, args: tuple, kwargs: dict) -> tuple[bool, Any]:
-        """Make one call: whether it raised, and what it returned, or the exception's name, base and text."""
+        """Make one call: what it returned; raises an exception like the one that it raised."""
         reply = self._ask(["call", name, list(args), kwargs], self._call_seconds)
+        error = None
         try:
             kind, content, changed = reply
-            if kind == "raised":
-                error_name, base, text = content
-                return True, (str(error_name), str(base), str(text))
             if kind == "value":
                 for old, new in zip(args, changed, strict=False):
                     _change(old, new)
-                return False, content
+                return content
             if kind == "opaque":
                 type_name, truth = content
                 self._opaque = str(type_name)
-                return False, _Opaque(self._opaque, bool(truth))
-        except (ValueError, TypeError) as error:
-            self._stop(f"{CRASHED}malformed answer: {error}")
+                return _Opaque(self._opaque, bool(truth))
+            if kind == "raised":
+                error_name, base, text = map(str, content)
+                error = _exception(error_name, base, text)
+        except (ValueError, TypeError) as malformed:
+            self._stop(f"{CRASHED}malformed answer: {malformed}")
+        if error is not None:
+            raise error
         self._stop(OUT_OF_MEMORY if kind == "out of memory" else f"{CRASHED}malformed answer")
 
     def _ask(self, message: list, seconds: float) -> Any:

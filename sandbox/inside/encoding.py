@@ -32,10 +32,7 @@ _FEW = 20  # items that are sooner written than counted by type
 _SLICE = 1 << 16  # characters of a text that are quoted at once
 _INT_BITS = 4_096  # of those written in decimal: Python refuses to print integers over 4300 digits
 _LARGEST = (1 << _INT_BITS) - 1
-_FLOAT_DIGITS, _FLOAT_EXPONENTS = (
-    53,
-    1_075,
-)  # bits of the largest numerator and denominator of a float that is not an integer
+_FLOAT_DIGITS, _FLOAT_EXPONENTS = 53, 1_075  # most bits of the two parts of a float that is not an integer
 _DECIMAL_DIGITS = 100_000  # before or after the point, up to which a Decimal is compared with other numbers
 _ARRAY_ITEMS = frozenset("biufcSUO")  # kinds of dtype whose items have Python values
 
@@ -155,8 +152,7 @@ class _Encoder:
 
     def _in_order(self, opening: str, value: Any, closing: str, depth: int) -> str:
         if len(value) <= _BLOCK:
-            text = opening + self._items(value, depth) + closing
-            return text if len(text) <= MAX_TEXT else _digest([text])
+            return _short(opening + self._items(value, depth) + closing)
         return self._written(opening, _blocks(value), closing, len(value), depth)
 
     def _written(self, opening: str, blocks: Iterable[Any], closing: str, size: int, depth: int) -> str:

@@ -1,8 +1,8 @@
 """Inside the jail: what an expression may do while it is computed, within bounds that are the same on every machine.
 
-The host writes an expression's calls, loops, products and hash tables as calls of the names here (`sandbox.bounded`).
-Each is charged for the items that it goes through before it does so, and nothing may grow over a size that no argument
-could have. Iterators become lists, so that it does not matter how often something is read.
+The host writes an expression's calls, loops, products and hash tables as calls of the names here (see `bounded` in
+`sandbox.grammar`). Each is charged for the items that it goes through before it does so, and nothing may grow over a
+size that no argument could have. Iterators become lists, so that it does not matter how often something is read.
 
 A set or a dict of an argument holds nothing that is hashed by its address, whose order would differ between processes.
 Sets have the order of their content, because ``==`` ignores how they came about; so do dicts in a *view* (what a test

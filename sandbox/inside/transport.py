@@ -28,7 +28,7 @@ _ITERATORS = (iter([]), iter(()), reversed([]), map(int, ()), zip(), filter(None
 DRAINED = frozenset([type(iterator) for iterator in (*_ITERATORS, iter(set()), iter({}), (_ for _ in ()))])
 
 # What the makers below raise for parts that no honest process sends.
-_CAUSES = (
+_FLAWS = (
     ValueError,
     TypeError,
     LookupError,
@@ -68,7 +68,7 @@ def unpack(packed: Any) -> Any:
     """The value that was packed. Raises Malformed."""
     try:
         return _unpack(packed)
-    except _CAUSES as error:
+    except _FLAWS as error:
         raise Malformed(f"{type(error).__name__}: {error}") from None
 
 

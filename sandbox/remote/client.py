@@ -9,7 +9,6 @@ import time
 from abc import abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from types import TracebackType
 from typing import Any
 
 import httpx2
@@ -65,7 +64,7 @@ class ServiceJudge(Judge):
         """The JSON object that one of the services answers. Raises SandboxError."""
         body, until = json.dumps(fields).encode(), time.monotonic() + PATIENCE
         for failures in itertools.count():
-            if self._stopped.wait(_PAUSE * 2 ** min(failures - 1, 4) if failures else 0.0):
+            if self._stopped.wait(_PAUSE * 2 ** min(failures - 1, 3) if failures else 0.0):
                 break
             address = next(self._turns)
             try:
@@ -98,9 +97,7 @@ class ServiceJudge(Judge):
         self._threads.shutdown()
         self._client.close()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is not None:  # nobody will read the results
             self._stopped.set()
         self.close()

@@ -16,9 +16,8 @@ import json
 import os
 import signal
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any
 
 from aiohttp import web
@@ -35,8 +34,6 @@ MAX_CALLS = 20_000  # of one job, each of which may be answered by kilobytes
 MAX_REQUESTS = 256 << 20  # bytes of all requests that are being answered
 _MAX_PARTS = 1 << 20  # tens of bytes of memory each, and much time of the garbage collector's
 LOOPBACK = "127.0.0.1"
-
-_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def most_limits() -> Limits:
@@ -79,14 +76,7 @@ def serve(
 def make_app(pool: SandboxPool, token: str = "") -> web.Application:
     """The service around a pool. With a token, requests for work must carry ``Authorization: Bearer TOKEN``."""
     service = _Service(pool, token)
-
-    @web.middleware
-    async def only_authorized(request: web.Request, handler: _Handler) -> web.StreamResponse:
-        if request.method == "POST" and not service.authorizes(request):
-            raise web.HTTPUnauthorized(text="a bearer token is needed")
-        return await handler(request)
-
-    app = web.Application(middlewares=[only_authorized], client_max_size=MAX_REQUEST)
+    app = web.Application()
     app.router.add_post("/execute", functools.partial(service.judge, Job))
     app.router.add_post("/check", functools.partial(service.judge, CheckJob))
     app.router.add_get("/health", service.health)
@@ -105,15 +95,14 @@ class _Service:
         self._arrivals = Arrivals(MAX_REQUESTS, MAX_REQUEST)
         self._reader = ThreadPoolExecutor(1, "read")  # one, so that jobs take their turns to be parsed: it takes memory
 
-    def authorizes(self, request: web.Request) -> bool:
-        """Whether the request may ask for work."""
+    def _authorizes(self, request: web.Request) -> bool:
         return authorizes(request.headers.get("Authorization", ""), self._token)
 
     async def health(self, request: web.Request) -> web.Response:
         workers, working = self._pool.workers, self._pool.working
         status = "ok" if working == workers else "degraded" if working else "down"
         health = {"status": status, "backend": self._pool.backend, "workers": workers, "working": working}
-        health["authorized"] = self.authorizes(request)
+        health["authorized"] = self._authorizes(request)
         return web.json_response(health, status=200 if status == "ok" else 503)
 
     async def metrics(self, _request: web.Request) -> web.Response:
@@ -123,20 +112,26 @@ class _Service:
         return web.Response(text="\n".join(lines) + "\n")
 
     async def judge(self, kind: type[Job | CheckJob], request: web.Request) -> web.StreamResponse:
+        if not self._authorizes(request):
+            raise web.HTTPUnauthorized(text="a bearer token is needed")
         async with self._arrivals.body(request) as body:
-            with self._admitted():
-                try:
-                    with held(request):
-                        job = await asyncio.get_running_loop().run_in_executor(self._reader, self._read, kind, body)
-                        # There is room, since no more jobs are admitted than may be pending.
-                        result = await asyncio.wrap_future(self._pool.submit(job))
-                except SandboxError as error:
-                    raise web.HTTPServiceUnavailable(text=_one_line(error)) from error
-                except (ValueError, RecursionError) as error:
-                    raise web.HTTPBadRequest(text=_one_line(error)) from error
+            if self._jobs >= self._pool.pending:
+                raise busy()
+            self._jobs += 1
+            try:
+                with held(request):
+                    job = await asyncio.get_running_loop().run_in_executor(self._reader, self._read, kind, body)
+                    # There is room, since no more jobs are admitted than may be pending.
+                    result = await asyncio.wrap_future(self._pool.submit(job))
                 self._counts[request.path.removeprefix("/")] += 1
                 self._cpu_seconds += result.cpu_seconds
                 return await sent(request, web.json_response(dataclasses.asdict(result)))
+            except SandboxError as error:
+                raise web.HTTPServiceUnavailable(text=_one_line(error)) from error
+            except (ValueError, RecursionError) as error:
+                raise web.HTTPBadRequest(text=_one_line(error)) from error
+            finally:
+                self._jobs -= 1
 
     def _read(self, kind: type[Job | CheckJob], body: bytearray) -> Any:
         """A job. Raises ValueError or RecursionError for what is not JSON or not a job, or asks for too much."""
@@ -150,17 +145,6 @@ class _Service:
             if value > getattr(self._most, name):
                 raise ValueError(f"limits.{name} can be at most {getattr(self._most, name)} here, not {value}")
         return job
-
-    @contextmanager
-    def _admitted(self) -> Iterator[None]:
-        """Count a job that has come in. Raises HTTPServiceUnavailable where there are too many."""
-        if self._jobs >= self._pool.pending:
-            raise busy()
-        self._jobs += 1
-        try:
-            yield
-        finally:
-            self._jobs -= 1
 
 
 def _one_line(error: Exception) -> str:

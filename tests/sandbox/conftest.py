@@ -1,3 +1,6 @@
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -22,3 +25,22 @@ def pool(request: pytest.FixtureRequest, jail: SandboxPool) -> Iterator[SandboxP
     else:
         with SandboxPool(workers=2, backend="process", limits=FAST) as plain:
             yield plain
+
+
+@pytest.fixture(scope="session")
+def numpy_jail() -> Iterator[SandboxPool]:
+    """Two jailed workers with numpy and patience."""
+    limits = Limits(call_seconds=5.0, program_seconds=60.0, memory_mb=1024)
+    with SandboxPool(workers=2, backend="nsjail", preload=("numpy",), limits=limits) as pool:
+        yield pool
+
+
+@pytest.fixture
+def busy() -> Iterator[None]:
+    """Far more work for this machine than it has cores."""
+    spin = [sys.executable, "-S", "-c", "while True: pass"]
+    neighbours = [subprocess.Popen(spin) for _ in range(12 * (os.cpu_count() or 1))]
+    yield
+    for neighbour in neighbours:
+        neighbour.kill()
+        neighbour.wait()

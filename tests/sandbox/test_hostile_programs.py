@@ -1,10 +1,9 @@
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from sandbox import JudgeJob, SandboxPool, Test
+from sandbox import JudgeJob, Limits, SandboxPool, Test
 
 
 def programs(file: str) -> dict[str, tuple[str, list[str]]]:
@@ -18,12 +17,6 @@ PROGRAMS = programs("hostile_programs.txt")
 ARRAYS = programs("hostile_arrays.txt")
 HONEST = "def f(x):\n    return x + 1\n"
 TESTS = (Test("f(1)", "2"), Test("f(2)", "3"))
-
-
-@pytest.fixture(scope="module")
-def jail_with_numpy(jail: SandboxPool) -> Iterator[SandboxPool]:
-    with SandboxPool(workers=1, backend="nsjail", limits=jail.limits, preload=("numpy",)) as pool:
-        yield pool
 
 
 def descendants(pid: int) -> list[int]:
@@ -47,13 +40,13 @@ def test_a_hostile_program_gets_its_true_verdict_and_harms_nobody(jail: SandboxP
 
 
 @pytest.mark.parametrize("name", ARRAYS)
-def test_a_hostile_array_gets_its_true_verdict_and_harms_nobody(jail_with_numpy: SandboxPool, name: str):
-    assert_judged_as_it_is(jail_with_numpy, *ARRAYS[name])
+def test_a_hostile_array_gets_its_true_verdict_and_harms_nobody(numpy_jail: SandboxPool, jail, name: str):
+    assert_judged_as_it_is(numpy_jail, *ARRAYS[name], jail.limits)
 
 
-def assert_judged_as_it_is(jail: SandboxPool, program: str, allowed: list[str]) -> None:
+def assert_judged_as_it_is(jail: SandboxPool, program: str, allowed: list[str], limits: Limits | None = None) -> None:
     """Its tests end in one of the ways that are allowed, and those of honest programs after it pass."""
-    hostile, *honest = jail.judge([JudgeJob(program, TESTS)] + [JudgeJob(HONEST, TESTS)] * 3)
+    hostile, *honest = jail.judge([JudgeJob(program, TESTS, limits)] + [JudgeJob(HONEST, TESTS)] * 3)
     statuses = [verdict.status.value for verdict in hostile.tests]
     assert set(statuses) <= set(allowed), hostile
     assert all(verdict.passed for verdicts in honest for verdict in verdicts.tests)

@@ -1,26 +1,19 @@
 """Values of every kind of plain data are judged as Python's ``==`` judges them in an ordinary process."""
 
 import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import numpy
 import pytest
 from plain_values import IMPORTS, LINES, NUMPY, REFERENCES, program, value_of
 
-from sandbox import CheckJob, Job, Limits, SandboxPool
+from sandbox import CheckJob, Job, Limits
 from sandbox.inside.encoding import MAX_TEXT, encode, same
 
 
 @pytest.fixture(scope="module")
 def values() -> list[Any]:
     return [value_of(expression) for expression in REFERENCES]
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[SandboxPool]:
-    with SandboxPool(workers=2, preload=("numpy",), limits=Limits(call_seconds=5.0)) as pool:
-        yield pool
 
 
 def assert_agree(texts: list[str], values: list[Any]) -> None:
@@ -42,8 +35,8 @@ def test_texts_are_equal_exactly_where_python_calls_the_values_equal(values):
     assert all(text.isascii() and text.isprintable() and len(text) <= MAX_TEXT + 10 for text in texts)
 
 
-def test_references_are_judged_in_the_jail_as_python_compares_them(pool, values):
-    executions = pool.execute([Job(program(expression), ("f(1)",)) for expression in REFERENCES])
+def test_references_are_judged_in_the_jail_as_python_compares_them(numpy_jail, values):
+    executions = numpy_jail.execute([Job(program(expression), ("f(1)",)) for expression in REFERENCES])
     outcomes = [execution.outcomes[0] for execution in executions]
     assert [outcome.status.value for outcome in outcomes] == ["returned"] * len(outcomes), outcomes
     assert_agree([outcome.value or "" for outcome in outcomes], values)
@@ -63,8 +56,8 @@ ARRAYS = (
 )
 
 
-def test_arrays_are_judged_in_the_jail_as_numpy_compares_them(pool):
-    executions = pool.execute([Job(program(expression), ("f(1)",)) for expression in ARRAYS])
+def test_arrays_are_judged_in_the_jail_as_numpy_compares_them(numpy_jail):
+    executions = numpy_jail.execute([Job(program(expression), ("f(1)",)) for expression in ARRAYS])
     texts = [execution.outcomes[0].value or "" for execution in executions]
     arrays = [eval(expression, {"numpy": numpy}) for expression in ARRAYS]
     for (i, first), (j, second) in itertools.product(enumerate(arrays), repeat=2):
@@ -81,13 +74,13 @@ NANS = (
 
 
 @pytest.mark.parametrize("expression", NANS)
-def test_a_value_with_a_nan_equals_nothing_not_even_itself(pool, expression):
+def test_a_value_with_a_nan_equals_nothing_not_even_itself(numpy_jail, expression):
     first, second = (eval(expression, names()) for _ in range(2))
     assert not numpy.all(first == second)
-    (execution,) = pool.execute([Job(program(expression), ("f(1)",))])
+    (execution,) = numpy_jail.execute([Job(program(expression), ("f(1)",))])
     text = execution.outcomes[0].value or ""
     assert text and not same(text, text)
-    (result,) = pool.execute([CheckJob(program(expression), f"{IMPORTS}{NUMPY}assert f(1) == {expression}", "f")])
+    (result,) = numpy_jail.execute([CheckJob(program(expression), f"{IMPORTS}{NUMPY}assert f(1) == {expression}", "f")])
     assert not result.passed
 
 
@@ -108,17 +101,17 @@ def check(f):
 )
 
 
-def test_a_check_gets_each_value_as_what_it_is(pool):
+def test_a_check_gets_each_value_as_what_it_is(numpy_jail):
     jobs = [CheckJob(program(expression), CHECK.replace("{}", expression, 1), "f") for expression in REFERENCES]
-    for expression, result in zip(REFERENCES, pool.execute(jobs), strict=True):
+    for expression, result in zip(REFERENCES, numpy_jail.execute(jobs), strict=True):
         assert result.passed, (expression, result.verdict)
 
 
-def test_no_other_value_passes_a_check(pool):
+def test_no_other_value_passes_a_check(numpy_jail):
     check = IMPORTS + "def check(f):\n    assert f(1) == {}"
     firsts = [line[0] for line in LINES]
     jobs = [CheckJob(program(other), check.format(own), "f") for own, other in itertools.pairwise(firsts)]
-    assert {result.verdict.status.value for result in pool.execute(jobs)} == {"failed"}
+    assert {result.verdict.status.value for result in numpy_jail.execute(jobs)} == {"failed"}
 
 
 USES = """
@@ -159,13 +152,13 @@ def check(f):
 """
 
 
-def test_a_check_uses_what_it_gets_as_in_a_process_of_ones_own(pool):
+def test_a_check_uses_what_it_gets_as_in_a_process_of_ones_own(numpy_jail):
     evaluator = IMPORTS + NUMPY + "def f(expression):\n    return eval(expression)\n"
-    (result,) = pool.execute([CheckJob(evaluator, USES, "f")])
+    (result,) = numpy_jail.execute([CheckJob(evaluator, USES, "f")])
     assert result.passed, result.verdict
 
 
-def test_what_a_program_changes_in_its_arguments_is_changed_for_the_check(pool):
+def test_what_a_program_changes_in_its_arguments_is_changed_for_the_check(numpy_jail):
     change = """
 def f(xs, counts, window, data, array):
     xs.append(1); counts.update("ab"); window.popleft(); data[0] = 65; array *= 2
@@ -178,7 +171,7 @@ def check(f):
     assert f(*things) is None
     assert things[:4] == ([1], Counter("aab"), deque([2]), bytearray(b"Ay")) and things[4].tolist() == [2, 4]
 """
-    (result,) = pool.execute([CheckJob(change, check, "f")])
+    (result,) = numpy_jail.execute([CheckJob(change, check, "f")])
     assert result.passed, result.verdict
 
 
@@ -186,31 +179,31 @@ LONG = ["'x' * (70 << 20)", "[[i] for i in range(400_000)]", "numpy.arange(3_000
 
 
 @pytest.mark.parametrize("expression", LONG)
-def test_a_long_value_reaches_a_check_and_has_a_text(pool, expression):
+def test_a_long_value_reaches_a_check_and_has_a_text(numpy_jail, expression):
     """Each takes more than what was once the longest message, or more parts."""
     check = f"import numpy\ndef check(f):\n    assert numpy.all(f(1) == {expression})"
     job = CheckJob(program(expression), check, "f", Limits(memory_mb=1024, call_seconds=20.0, program_seconds=60.0))
-    (result,) = pool.execute([job])
+    (result,) = numpy_jail.execute([job])
     assert result.passed, result.verdict
-    (execution,) = pool.execute([Job(program(expression), ("f(1)",), job.limits)])
+    (execution,) = numpy_jail.execute([Job(program(expression), ("f(1)",), job.limits)])
     assert (execution.outcomes[0].value or "").startswith("sha256:"), execution.outcomes[0]
 
 
 @pytest.mark.parametrize("expression", ["list(range(3_000_000))", "'x' * (150 << 20)", "set(range(1_000_000))"])
-def test_the_text_of_a_value_takes_little_memory_beside_it(pool, expression):
+def test_the_text_of_a_value_takes_little_memory_beside_it(numpy_jail, expression):
     limits = Limits(memory_mb=320, call_seconds=20.0)
-    (execution,) = pool.execute([Job(program(expression), ("f(1)",), limits)])
+    (execution,) = numpy_jail.execute([Job(program(expression), ("f(1)",), limits)])
     assert (execution.outcomes[0].value or "").startswith("sha256:"), execution.outcomes[0]
 
 
-def test_a_value_with_more_paths_than_parts_runs_out_of_time(pool):
+def test_a_value_with_more_paths_than_parts_runs_out_of_time(numpy_jail):
     doubling = "def f(x):\n    for _ in range(60): x = [x, x]\n    return x"
-    (execution,) = pool.execute([Job(doubling, ("f(1)",), Limits(call_seconds=0.2))])
+    (execution,) = numpy_jail.execute([Job(doubling, ("f(1)",), Limits(call_seconds=0.2))])
     assert execution.outcomes[0].status.value == "timed out"
 
 
 @pytest.mark.parametrize("in_process", [False, True], ids=["isolated", "in_process"])
-def test_no_array_of_what_equals_anything_passes_a_check(pool, in_process):
+def test_no_array_of_what_equals_anything_passes_a_check(numpy_jail, in_process):
     hostile = "import numpy\nclass E:\n    def __eq__(self, o): return True\ndef f(x): return numpy.array([E(), E()])"
-    (result,) = pool.execute([CheckJob(hostile, "assert (f(1) == [1, 2]).all()", "f", in_process=in_process)])
+    (result,) = numpy_jail.execute([CheckJob(hostile, "assert (f(1) == [1, 2]).all()", "f", in_process=in_process)])
     assert not result.passed

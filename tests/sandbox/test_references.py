@@ -4,25 +4,16 @@ import ast
 import dataclasses
 import itertools
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pyarrow.parquet as pq
 import pytest
 from own_rows import RowFiles
 
-from sandbox import CheckJob, Execution, Job, Limits, SandboxPool, Status
+from sandbox import CheckJob, Execution, Job, Limits, Status
 from sandbox.syntax import parse_module
 
 ALWAYS = {"HumanEval/32", "MBPP/56", "MBPP/123", "MBPP/737"}  # real ones that were once judged wrongly by somebody
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[SandboxPool]:
-    with SandboxPool(workers=2, preload=("numpy",), limits=Limits(memory_mb=1024, program_seconds=60)) as pool:
-        yield pool
 
 
 def problems(files: RowFiles, some: bool) -> dict[str, CheckJob]:
@@ -38,18 +29,22 @@ def problems(files: RowFiles, some: bool) -> dict[str, CheckJob]:
     return jobs
 
 
-def test_every_reference_passes_its_own_check_but_the_broken_one(some_rows, pool):
+def test_every_reference_passes_its_own_check_but_the_broken_one(some_rows, numpy_jail):
     files, some = some_rows
     jobs = problems(files, some)
-    failed = {name for name, result in zip(jobs, pool.execute(list(jobs.values())), strict=True) if not result.passed}
+    failed = {
+        name for name, result in zip(jobs, numpy_jail.execute(list(jobs.values())), strict=True) if not result.passed
+    }
     assert failed == files.broken
 
 
-def test_every_kodcode_solution_passes_its_own_tests_beside_it(rows, pool):
+def test_every_kodcode_solution_passes_its_own_tests_beside_it(rows, numpy_jail):
     """In one module, since one row's tests count on an import of its solution."""
     read = json.loads(rows.kodcode.read_text())
     jobs = [CheckJob(row["solution"], row.get("test_code") or row["test"], "", in_process=True) for row in read]
-    failed = [row["question_id"] for row, result in zip(read, pool.execute(jobs), strict=True) if not result.passed]
+    failed = [
+        row["question_id"] for row, result in zip(read, numpy_jail.execute(jobs), strict=True) if not result.passed
+    ]
     assert failed == []
 
 
@@ -108,39 +103,28 @@ def differ(reference: Execution, mutant: Execution) -> bool:
 
 # Some solutions write "\w" where they mean a raw string.
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::SyntaxWarning")
-def test_every_reference_with_a_mutation_that_changes_its_behaviour_fails(some_rows, pool):
+def test_every_reference_with_a_mutation_that_changes_its_behaviour_fails(some_rows, numpy_jail):
     files, some = some_rows
     jobs = {name: job for name, job in problems(files, some).items() if name not in files.broken}
     quick = Limits(memory_mb=1024, call_seconds=0.3, program_seconds=3)
     tried = {name: [job.program, *itertools.islice(mutants(job.program), 8)] for name, job in jobs.items()}
-    asked = {n: [pool.submit(Job(p, calls(jobs[n]), quick)) for p in programs] for n, programs in tried.items()}
+    asked = {n: [numpy_jail.submit(Job(p, calls(jobs[n]), quick)) for p in programs] for n, programs in tried.items()}
     mutated = {}
     for name, job in jobs.items():
         reference, *executions = [future.result() for future in asked[name]]
         found = zip(tried[name][1:], executions, strict=True)
         changed = (program for program, execution in found if differ(reference, execution))
         mutated[name] = dataclasses.replace(job, program=next(changed, None) or other_values(job))
-    results = zip(mutated, pool.execute(list(mutated.values())), strict=True)
+    results = zip(mutated, numpy_jail.execute(list(mutated.values())), strict=True)
     assert {name for name, result in results if result.passed} == files.toothless & jobs.keys()
 
 
-@pytest.fixture
-def busy() -> Iterator[None]:
-    """Every core has something else to do."""
-    spin = [sys.executable, "-S", "-c", "while True: pass"]
-    neighbours = [subprocess.Popen(spin) for _ in range(os.cpu_count() or 1)]
-    yield
-    for neighbour in neighbours:
-        neighbour.kill()
-        neighbour.wait()
-
-
-def test_no_verdict_changes_in_five_runs_on_a_busy_machine(some_rows, pool, busy):
+def test_no_verdict_changes_in_five_runs_on_a_busy_machine(some_rows, numpy_jail, busy):
     files, some = some_rows
     jobs = problems(files, some)
     right, wrong = list(jobs.values()), [dataclasses.replace(job, program=other_values(job)) for job in jobs.values()]
     for _ in range(5):
-        results = pool.execute(right + wrong)
+        results = numpy_jail.execute(right + wrong)
         passed = {name for name, result in zip(jobs, results[: len(jobs)], strict=True) if result.passed}
         fooled = {name for name, result in zip(jobs, results[len(jobs) :], strict=True) if result.passed}
         assert (jobs.keys() - passed, fooled) == (files.broken, files.toothless & jobs.keys())

@@ -195,17 +195,23 @@ def search(masked):
 WORK = "import time\ndef f():\n    end = time.process_time() + 0.12\n    while time.process_time() < end: pass\n"
 
 
-def test_no_program_reads_in_its_memory_what_was_granted_or_reported_of_the_last(monkeypatch):
+@pytest.fixture
+def started(monkeypatch) -> list[Report]:
+    """The reports on all processes that are started for jobs."""
     reports: list[Report] = []
     unpack = Report.unpack
     monkeypatch.setattr(Report, "unpack", lambda data: reports.append(unpack(data)) or reports[-1])
+    return reports
+
+
+def test_no_program_reads_in_its_memory_what_was_granted_or_reported_of_the_last(started):
     search = Limits(call_seconds=8, load_seconds=9, program_seconds=30, memory_mb=1024)
     with SandboxPool(workers=1, backend="nsjail", limits=search) as pool:
         for turn in range(3):
             granted = (1.7320508 + turn, 2.6457513 + turn, 19.87654321, 4.1231056 + turn)
             limits = Limits(*granted)
             pool.execute([Job(WORK, ("f()",), limits)])
-            numbers = (*granted, reports[-1].cpu_seconds, reports[-1].wall_seconds)
+            numbers = (*granted, started[-1].cpu_seconds, started[-1].wall_seconds)
             masked = [bytes(byte ^ 255 for byte in struct.pack("d", number)) for number in numbers]
             (execution,) = pool.execute([Job(SEARCH, (f"search({masked!r})",))])
             assert execution.outcomes[0].value == "[1, 0, 0, 0, 0, 0, 0]", execution
@@ -247,15 +253,6 @@ def test_no_program_reads_in_its_memory_what_the_last_one_answered_or_named():
     assert [outcome.value for outcome in left.outcomes] == [f'"{text * 100}"'] * 61
     for execution in searched:
         assert execution.outcomes[0].value == "[1, 0, 0, 0, 0]", execution
-
-
-@pytest.fixture
-def started(monkeypatch) -> list[Report]:
-    """The reports on all processes that are started for jobs."""
-    reports: list[Report] = []
-    unpack = Report.unpack
-    monkeypatch.setattr(Report, "unpack", lambda data: reports.append(unpack(data)) or reports[-1])
-    return reports
 
 
 @pytest.mark.parametrize("chance", ["os.getpid() & 1", "os.urandom(1)[0] & 1", "time.perf_counter_ns() & 1", "True"])

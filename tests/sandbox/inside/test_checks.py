@@ -1,8 +1,6 @@
-import dataclasses
-
 import pytest
 
-from sandbox import CheckJob, SandboxPool
+from sandbox import CheckJob, Limits, SandboxPool
 
 CHECK = """
 def check(candidate):
@@ -35,6 +33,7 @@ class TestMore:
         g(self.xs)
         assert self.xs == [1, 2, 3]
 """
+SHORT = Limits(call_seconds=0.2, load_seconds=0.8, program_seconds=1.0, wall_factor=2.5, memory_mb=256)
 RIGHT = "def f(x):\n    return x + 1\ndef g(xs):\n    xs.sort()\n"
 WRONG = "def f(x):\n    return x + 2 if x == 2 else x + 1\ndef g(xs):\n    return sorted(xs)\n"
 
@@ -45,7 +44,8 @@ def in_process(request):
 
 
 def status(pool: SandboxPool, program: str, check: str, in_process: bool = False) -> str:
-    return pool.execute([CheckJob(program, check, "f", in_process=in_process)])[0].verdict.status.value
+    (result,) = pool.execute([CheckJob(program, check, "f", SHORT, in_process)])
+    return result.verdict.status.value
 
 
 @pytest.mark.parametrize("check", [CHECK, UNITTEST, PYTEST, "assert f(1) == 2"])
@@ -226,8 +226,7 @@ def f(x): return 7
 @pytest.mark.parametrize("name", HOSTILE)
 def test_no_hostile_program_passes_a_check(jail, name, in_process):
     honest = CheckJob(RIGHT, CHECK, "f")
-    short = dataclasses.replace(jail.limits, program_seconds=1.0)
-    hostile, after = jail.execute([CheckJob(HOSTILE[name], CHECK, "f", short, in_process), honest])
+    hostile, after = jail.execute([CheckJob(HOSTILE[name], CHECK, "f", SHORT, in_process), honest])
     assert not hostile.passed, hostile
     assert after.passed
     assert jail.restarts == 0

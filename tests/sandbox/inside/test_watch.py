@@ -1,8 +1,5 @@
 import itertools
 import os
-import subprocess
-import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -68,17 +65,6 @@ def test_a_checked_program_gains_no_time_for_a_call(jail: SandboxPool):
     program = PROGRAM.format(start="signal.setitimer(signal.ITIMER_PROF, 0)") + SPIN.format("pass").replace("5", "0.8")
     (result,) = jail.execute([CheckJob(program + IS_FILE, "assert f(1) == 2", "f", LIMITS)])
     assert (result.verdict.status.value, result.verdict.detail) == ("timed out", "CPU time")
-
-
-@pytest.fixture
-def busy() -> Iterator[None]:
-    """Far more work for this machine than it has cores."""
-    spin = [sys.executable, "-S", "-c", "while True: pass"]
-    neighbours = [subprocess.Popen(spin) for _ in range(12 * (os.cpu_count() or 1))]
-    yield
-    for neighbour in neighbours:
-        neighbour.kill()
-        neighbour.wait()
 
 
 def test_busy_neighbours_cost_no_verdict(jail: SandboxPool, busy):
