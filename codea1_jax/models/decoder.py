@@ -18,6 +18,7 @@ from typing import Any, cast
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from codea1_jax.devices.layout import constrain
@@ -137,24 +138,24 @@ class Attention(nn.Module):
 
     @nn.compact
     def __call__(self, x: Array, rope: tuple[Array, Array], attend: Attend, kept: Any) -> tuple[Array, Any]:
-        c = self.architecture
+        a = self.architecture
         batch, time, _ = x.shape
 
         def project(name: str, heads: int, axis: str) -> Array:
             axes, types = ("embed", axis), (self.dtype, self.param_dtype)
-            projected = Linear(heads * c.head_dim, axes, *types, use_bias=c.qkv_bias, name=name)(x)
-            return constrain(projected.reshape(batch, time, heads, c.head_dim), "batch", "time", axis, "head_dim")
+            projected = Linear(heads * a.head_dim, axes, *types, use_bias=a.qkv_bias, name=name)(x)
+            return constrain(projected.reshape(batch, time, heads, a.head_dim), "batch", "time", axis, "head_dim")
 
         def embed_position(x: Array, norm: str) -> Array:
-            if c.qk_norm:
-                x = RMSNorm(c.rms_norm_eps, self.param_dtype, name=norm)(x)
+            if a.qk_norm:
+                x = RMSNorm(a.rms_norm_eps, self.param_dtype, name=norm)(x)
             return apply_rope(x, *rope)
 
-        q = embed_position(project("q_proj", c.num_heads, "heads"), "q_norm")
-        k = embed_position(project("k_proj", c.num_kv_heads, "kv_heads"), "k_norm")
-        v = project("v_proj", c.num_kv_heads, "kv_heads")
+        q = embed_position(project("q_proj", a.num_heads, "heads"), "q_norm")
+        k = embed_position(project("k_proj", a.num_kv_heads, "kv_heads"), "k_norm")
+        v = project("v_proj", a.num_kv_heads, "kv_heads")
         mixed, kept = attend(q, k, v, kept)
-        out = Linear(c.hidden_size, ("heads", "embed"), self.dtype, self.param_dtype, name="o_proj")
+        out = Linear(a.hidden_size, ("heads", "embed"), self.dtype, self.param_dtype, name="o_proj")
         return out(mixed.reshape(batch, time, -1)), kept
 
 
@@ -197,15 +198,15 @@ class Block(nn.Module):
     def __call__(
         self, x: Array, kept: Any, rotates: Bool[Array, ""] | None, rope: tuple[Array, Array], attend: Attend
     ) -> tuple[Array, Any]:
-        c = self.architecture
+        a = self.architecture
 
         def norm(name: str) -> RMSNorm:
-            return RMSNorm(c.rms_norm_eps, self.param_dtype, name=name)
+            return RMSNorm(a.rms_norm_eps, self.param_dtype, name=name)
 
-        attention = Attention(c, self.dtype, self.param_dtype, name="self_attn")
+        attention = Attention(a, self.dtype, self.param_dtype, name="self_attn")
         mixed, kept = attention(norm("input_layernorm")(x), tables_if(rotates, rope), attend, kept)
         x = constrain(x + mixed, "batch", "time", "width")
-        x = x + MLP(c, self.dtype, self.param_dtype, name="mlp")(norm("post_attention_layernorm")(x))
+        x = x + MLP(a, self.dtype, self.param_dtype, name="mlp")(norm("post_attention_layernorm")(x))
         return constrain(x, "batch", "time", "width"), kept
 
 
@@ -235,17 +236,17 @@ class Transformer(nn.Module):
         `kept` is like the layers' parameters: a pytree whose leaves have a leading layer axis, or None; of a tuple of
         layers, a tuple with an entry for each.
         """
-        c = self.architecture
-        init, axes, shape = nn.initializers.normal(0.02), ("vocab", "embed"), (c.vocab_size, c.hidden_size)
+        a = self.architecture
+        init, axes, shape = nn.initializers.normal(0.02), ("vocab", "embed"), (a.vocab_size, a.hidden_size)
         table = parameter(self, "embed_tokens", init, axes, shape)
-        if not c.tie_embeddings:  # declared here, used by `output_table`
+        if not a.tie_embeddings:  # declared here, used by `output_table`
             parameter(self, "lm_head", init, axes, shape)
         x = embed(table, tokens, self.dtype)
-        rope = rope_tables(positions, c.head_dim, c.rope_theta, c.rope_scaling)
+        rope = rope_tables(positions, a.head_dim, a.rope_theta, a.rope_scaling)
         layers = self.get_variable("params", "layers")
         run = self._one_by_one if isinstance(layers, tuple) else self._scanned
         x, kept = run(x, kept, rope, attend)
-        return RMSNorm(c.rms_norm_eps, self.param_dtype, name="norm")(x), kept
+        return RMSNorm(a.rms_norm_eps, self.param_dtype, name="norm")(x), kept
 
     def _scanned(self, x: Array, kept: Any, rope: tuple[Array, Array], attend: Attend) -> tuple[Array, Any]:
         policy = REMAT_POLICIES[self.remat]
@@ -279,7 +280,7 @@ def _rotating_layers(architecture: Architecture) -> Bool[Array, " layers"] | Non
     """Which layers have RoPE; None: all do."""
     if not architecture.layers_without_rope:
         return None
-    return jnp.ones(architecture.num_layers, bool).at[jnp.array(architecture.layers_without_rope)].set(False)
+    return jnp.asarray(~np.isin(np.arange(architecture.num_layers), architecture.layers_without_rope))
 
 
 @partial(jax.jit, static_argnames="block")
