@@ -5,7 +5,7 @@ Nothing of the problem but its question is used to choose: a test counts with th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from codea1_jax.evals.metrics import estimate
 from codea1_jax.evals.requests import suite_request
 from codea1_jax.evals.rounds import spelled
 from codea1_jax.evals.samples import sample_line
-from codea1_jax.game.judging import PendingOutcomes, StatedAnswers, submit_calls
+from codea1_jax.game.judging import StatedAnswers, submit_calls
 from codea1_jax.game.parsing import suite_in
 from codea1_jax.game.players import Player
 from data_pipeline import Problem
@@ -44,31 +44,31 @@ class Choice:
         return self.passes.index(max(self.passes))
 
 
-class PendingChoice:
-    """A problem's programs and the tests written for them, already submitted; equal programs are run once."""
+def submit_choice(
+    judge: Judge, problem: Problem, programs: Sequence[str], suites: Sequence[Sequence[SuiteTest]]
+) -> Callable[[], Choice]:
+    """Submits a problem's programs with the tests written for them; what is returned waits for the last answer.
 
-    def __init__(
-        self, judge: Judge, problem: Problem, programs: Sequence[str], suites: Sequence[Sequence[SuiteTest]]
-    ) -> None:
-        self._problem, self._programs = problem, programs
-        self._tests = tuple(dict.fromkeys(test for suite in suites for test in suite))
-        calls = [test.call for test in self._tests]
-        self._stated = StatedAnswers(judge, [test.stated for test in self._tests])
-        self._pending: Mapping[str, PendingOutcomes] = {
-            program: submit_calls(judge, with_imports(program, problem), calls, problem.entry_point)
-            for program in dict.fromkeys(programs)
-        }
+    Equal programs are run once. Raises SandboxError there if the judge fails.
+    """
+    tests = tuple(dict.fromkeys(test for suite in suites for test in suite))
+    stated = StatedAnswers(judge, [test.stated for test in tests])
+    pending = {
+        program: submit_calls(judge, with_imports(program, problem), [t.call for t in tests], problem.entry_point)
+        for program in dict.fromkeys(programs)
+    }
 
-    def result(self) -> Choice:
-        """Waits for the last answer. Raises SandboxError if the judge fails."""
-        stated = self._stated.result()
-        passes = {program: self._passes(a.result().by_call, stated) for program, a in self._pending.items()}
-        return Choice(self._problem.id, len(self._tests), tuple(passes[program] for program in self._programs))
-
-    def _passes(self, outcomes: Mapping[str, Outcome], stated: Mapping[str, str | None]) -> int:
-        pairs = ((outcomes[test.call].value, stated[test.stated]) for test in self._tests)
-        same = self._problem.tolerance.same
+    def count_passes(outcomes: Mapping[str, Outcome], answers: Mapping[str, str | None]) -> int:
+        pairs = ((outcomes[test.call].value, answers[test.stated]) for test in tests)
+        same = problem.tolerance.same
         return sum(value is not None and answer is not None and same(value, answer) for value, answer in pairs)
+
+    def result() -> Choice:
+        answers = stated.result()
+        passes = {program: count_passes(each.result().by_call, answers) for program, each in pending.items()}
+        return Choice(problem.id, len(tests), tuple(passes[program] for program in programs))
+
+    return result
 
 
 def evaluate_collaboration(
@@ -90,11 +90,11 @@ def evaluate_collaboration(
 
     def choose(done: Collection[str]) -> Iterator[Choice]:
         pending = [
-            PendingChoice(judge, problem, written, [suites[problem.id, i] for i in _distinct(written)])
+            submit_choice(judge, problem, written, [suites[problem.id, i] for i in _distinct(written)])
             for problem, written in programs.items()
             if problem.id not in done
         ]
-        return (choosing.result() for choosing in pending)
+        return (choice() for choice in pending)
 
     choices = journal.completed(CHOICES_FILE, Choice, choose)
     statuses = {line["task_id"]: line["statuses"] for line in journal.lines(RESULTS_FILE)}

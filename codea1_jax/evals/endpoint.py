@@ -52,41 +52,11 @@ class Refusal(UserError):
 
 
 @dataclass(frozen=True)
-class Connection:
-    """Requests to what is under `url`, which ends in /v1; each is tried again while the server is busy or away."""
+class Endpoint:
+    """A served model below `url`, which ends in /v1. `plain` is set once it has turned out to hold no conversations."""
 
     url: str
     client: httpx2.Client
-
-    def ask(self, path: str, wanted: str, body: Mapping[str, Any] | None = None) -> list[Any]:
-        """The list of that name in the answer. Raises Refusal or EndpointError."""
-        for attempt in range(1, ATTEMPTS + 1):
-            pause = PAUSE * 2 ** (attempt - 1)
-            try:
-                response = self.client.request("GET" if body is None else "POST", f"{self.url}/{path}", json=body)
-                if response.is_success:
-                    return _list(response, wanted)
-                reason = f"{response.status_code} {_quoted(response)}"
-                if response.status_code < 500 and response.status_code not in _BUSY:
-                    raise Refusal(f"{self.url}/{path} refuses: {self._safe(reason)}")
-                pause = max(pause, _retry_after(response))
-            except (httpx2.RequestError, EndpointError) as error:
-                reason = str(error) or type(error).__name__
-            if attempt < ATTEMPTS:
-                time.sleep(pause)
-        raise EndpointError(f"{self.url}/{path} does not answer: {self._safe(reason)}")
-
-    def _safe(self, reason: str) -> str:
-        """Without the key, which a server may quote."""
-        key = self.client.headers.get("Authorization", "").removeprefix("Bearer ")
-        return reason.replace(key, "***") if key else reason
-
-
-@dataclass(frozen=True)
-class Endpoint:
-    """A served model. `plain` is set once it has turned out to hold no conversations."""
-
-    connection: Connection
     model: str
     sampling: Sampling
     suite_size: int
@@ -112,7 +82,14 @@ class Endpoint:
         while (missing := request.samples - len(texts)) > 0:
             plain = self.plain.is_set()
             prompt = plain_text(request) if plain else messages(request, self.suite_size, self.templates)
-            settings = self._settings(min(missing, MOST_SAMPLES), _seed(*request.stream, len(texts)))
+            settings = {
+                "model": self.model,
+                "n": min(missing, MOST_SAMPLES),
+                "max_tokens": self.sampling.max_new_tokens,
+                "temperature": self.sampling.temperature,
+                "top_p": self.sampling.top_p,
+                "seed": _seed(*request.stream, len(texts)),
+            }
             try:
                 choices = self._choices(prompt, settings)[:missing] or [None]
             except Refusal as error:
@@ -125,29 +102,19 @@ class Endpoint:
                 else:
                     raise
                 continue
-            texts += map(_text, choices)
-            empty = [_reason(choice) for choice in choices if not _text(choice)]
-            if empty:
-                named = ", ".join(sorted(set(empty)))
+            found = [_text(choice) for choice in choices]
+            if reasons := [_reason(choice) for choice, text in zip(choices, found, strict=True) if not text]:
+                named = ", ".join(sorted(set(reasons)))
                 logger.warning(
-                    "%s: %d of %d responses are empty: %s", request.problem.id, len(empty), len(choices), named
+                    "%s: %d of %d responses are empty: %s", request.problem.id, len(reasons), len(choices), named
                 )
+            texts += found
         return tuple(texts)
-
-    def _settings(self, samples: int, seed: int) -> dict[str, Any]:
-        return {
-            "model": self.model,
-            "n": samples,
-            "max_tokens": self.sampling.max_new_tokens,
-            "temperature": self.sampling.temperature,
-            "top_p": self.sampling.top_p,
-            "seed": seed,
-        }
 
     def _choices(self, prompt: str | list[Message], settings: Mapping[str, Any]) -> list[Any]:
         if isinstance(prompt, str):
-            return self.connection.ask("completions", "choices", {"prompt": prompt, **settings})
-        return self.connection.ask("chat/completions", "choices", {"messages": prompt, **settings})
+            return ask(self.client, f"{self.url}/completions", "choices", {"prompt": prompt, **settings})
+        return ask(self.client, f"{self.url}/chat/completions", "choices", {"messages": prompt, **settings})
 
     def _takes(self, plain: bool, settings: Mapping[str, Any]) -> bool:
         """Whether a harmless prompt is answered: if so, it was the other prompt that the server refused."""
@@ -200,8 +167,7 @@ def find_endpoint(
     """
     if not (key.isascii() and key.isprintable() and key == key.strip()):
         raise UserError("OPENAI_API_KEY must be one line of printable ASCII without spaces around it: set it again")
-    url = address.rstrip("/")
-    url = url if url.endswith("/v1") else f"{url}/v1"
+    url = address.rstrip("/").removesuffix("/v1") + "/v1"
     try:
         host = httpx2.URL(url).host
     except httpx2.InvalidURL as error:
@@ -209,38 +175,54 @@ def find_endpoint(
     if not host:
         raise UserError(f"{address} names no host: write http://host:port")
     headers = {"Authorization": f"Bearer {key}"} if key else {}
-    connection = Connection(url, httpx2.Client(headers=headers, timeout=PATIENCE, follow_redirects=True))
+    client = httpx2.Client(headers=headers, timeout=PATIENCE, follow_redirects=True)
     if model is None:
-        served = [each["id"] for each in connection.ask("models", "data") if isinstance(each, dict) and "id" in each]
+        served = [each["id"] for each in ask(client, f"{url}/models", "data") if "id" in (each or ())]
         if not served:
             raise UserError(f"{address} serves no model; name one")
         model = str(served[0])
-    return Endpoint(connection, model, sampling, suite_size, templates)
+    return Endpoint(url, client, model, sampling, suite_size, templates)
+
+
+def ask(client: httpx2.Client, url: str, wanted: str, body: Mapping[str, Any] | None = None) -> list[Any]:
+    """The list of that name in the answer; tried again while the server is busy or away.
+
+    Raises Refusal or EndpointError, which quote it without the key.
+    """
+    key = client.headers.get("Authorization", "").removeprefix("Bearer ")
+    reason = ""
+    for attempt in range(ATTEMPTS):
+        pause = PAUSE * 2**attempt
+        try:
+            response = client.request("GET" if body is None else "POST", url, json=body)
+            quoted = " ".join(response.text[:300].split())
+            if response.is_success:
+                found = response.json()
+                if isinstance(found, dict) and isinstance(found.get(wanted), list):
+                    return found[wanted]
+                reason = f"it gives no {wanted}: {quoted}"
+            else:
+                reason = f"{response.status_code} {quoted}"
+                after = response.headers.get("Retry-After", "")
+                pause = max(pause, min(float(after), LONGEST_PAUSE) if after.isdecimal() else 0.0)
+        except httpx2.RequestError as error:
+            reason = str(error) or type(error).__name__
+        except ValueError:
+            reason = f"it gives no JSON: {quoted}"
+        else:
+            if not response.is_success and response.status_code < 500 and response.status_code not in _BUSY:
+                raise Refusal(f"{url} refuses: {_without(key, reason)}")
+        if attempt < ATTEMPTS - 1:
+            time.sleep(pause)
+    raise EndpointError(f"{url} does not answer: {_without(key, reason)}")
+
+
+def _without(key: str, reason: str) -> str:
+    return reason.replace(key, "***") if key else reason
 
 
 def _seed(*parts: int) -> int:
     return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:4], "big") >> 1
-
-
-def _list(response: httpx2.Response, name: str) -> list[Any]:
-    try:
-        fields = response.json()
-    except ValueError as error:
-        raise EndpointError(f"it gives no JSON: {_quoted(response)}") from error
-    found = fields.get(name) if isinstance(fields, dict) else None
-    if not isinstance(found, list):
-        raise EndpointError(f"it gives no {name}: {_quoted(response)}")
-    return found
-
-
-def _quoted(response: httpx2.Response) -> str:
-    return " ".join(response.text[:300].split())
-
-
-def _retry_after(response: httpx2.Response) -> float:
-    """Seconds that the server asks for."""
-    after = response.headers.get("Retry-After", "")
-    return min(float(after), LONGEST_PAUSE) if after.isdecimal() else 0.0
 
 
 def _text(choice: Any) -> str:

@@ -3,7 +3,7 @@
 import pytest
 
 from codea1_jax.evals.benchmark import make_benchmark
-from codea1_jax.evals.collaboration import PendingChoice, evaluate_collaboration
+from codea1_jax.evals.collaboration import evaluate_collaboration, submit_choice
 from codea1_jax.evals.journal import Journal
 from codea1_jax.evals.samples import RecordedPlayer
 from codea1_jax.evals.suites import write_dataset
@@ -32,11 +32,11 @@ def silent(done, total):
 
 def test_the_first_of_the_programs_that_pass_most_is_chosen_by_the_stated_answers(pool):
     suites = [extract_suite(text, "f").tests for text in ("assert f(1) == 2\nassert f(0) == 0", "assert f(1) == 2", "")]
-    choice = PendingChoice(pool, DOUBLE, PROGRAMS["double"], suites).result()
+    choice = submit_choice(pool, DOUBLE, PROGRAMS["double"], suites)()
     assert (choice.tests, choice.passes, choice.chosen) == (2, (1, 2, 1, 2), 1)
-    fooled = PendingChoice(pool, DOUBLE, PROGRAMS["double"], [extract_suite("assert f(1) == 1", "f").tests]).result()
+    fooled = submit_choice(pool, DOUBLE, PROGRAMS["double"], [extract_suite("assert f(1) == 1", "f").tests])()
     assert (fooled.passes, fooled.chosen) == ((1, 0, 1, 0), 0)
-    untested = PendingChoice(pool, NEGATE, PROGRAMS["negate"], []).result()
+    untested = submit_choice(pool, NEGATE, PROGRAMS["negate"], [])()
     assert (untested.passes, untested.chosen) == ((0, 0, 0, 0), 0)
 
 
