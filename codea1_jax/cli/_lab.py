@@ -63,7 +63,6 @@ def paper_lab(options: argparse.Namespace) -> PaperLab:
         hardware=_kind(options),
         runner=_runner(options),
         weights=pretrained(options.model),
-        making_weights=(),
         data=str(PREPARED / KODCODE),
         preparing_data=(prepare(places, PREPARED),),
         places=PLACES | {name: place for name, place in places.items() if name != KODCODE},

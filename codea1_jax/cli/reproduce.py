@@ -171,7 +171,7 @@ def _run_missing(commands: Sequence[Command], at_once: int) -> None:
 
 def _write(tables: Sequence[Table], papers: Mapping[str, Published], options: argparse.Namespace) -> None:
     from codea1_jax.common.files import write_atomically
-    from codea1_jax.reproduce.dynamics import by_step, charts, ends, read_dynamics
+    from codea1_jax.reproduce.dynamics import charts, ends, read_dynamics
     from codea1_jax.reproduce.page import page
     from codea1_jax.reproduce.paper_lab import ROUNDS, TESTS, rules
     from codea1_jax.reproduce.results import read_table
@@ -203,8 +203,6 @@ def _write(tables: Sequence[Table], papers: Mapping[str, Published], options: ar
         write_atomically(options.out / f"{result.name}.csv", comma_separated(result))
         write_atomically(options.out / f"{result.name}.tex", latex(result))
         print(markdown(result))
-    for name, drawn in curves.items():
-        write_atomically(options.out / f"{name}_by_step.csv", by_step(drawn))
     html = page(results, papers, _command(options), {name: charts(drawn) for name, drawn in curves.items()})
     write_atomically(options.out / "tables.html", html)
     print(options.out / "tables.html")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -94,19 +92,6 @@ def ends(table: Table, seeds: Sequence[int]) -> Result:
         lines.append(Line(row.name, tuple(cell(runs, key) for _, key in table.curves), names))
     titles = tuple(title for title, _ in table.curves)
     return Result(table.name, table.title, titles, tuple(lines), tuple(seeds), "the first fifth of the steps")
-
-
-def by_step(curves: Sequence[Curves]) -> str:
-    """One line a figure, row and step, as CSV."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["figure", "row", "step", "mean", "margin"])
-    for each in curves:
-        for name, means in each.lines.items():
-            for step, one in means.items():
-                margin = "" if one.margin is None else f"{one.margin:.4f}"
-                writer.writerow([each.title, name, step, f"{one.value:.4f}", margin])
-    return out.getvalue()
 
 
 def charts(curves: Sequence[Curves]) -> list[dict[str, Any]]:

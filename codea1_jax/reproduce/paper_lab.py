@@ -48,7 +48,7 @@ class PaperLab:
     """One of the paper's models.
 
     model: the presets' name of it; hardware: the kind that is appended to a preset's name; "" for none. weights: what
-    training starts from; data: what it trains on; both with the commands that make them. places: of benchmarks, by
+    training starts from; data: what it trains on, with the commands that make it. places: of benchmarks, by
     name; those that are not there are not measured. environment: with what BigCodeBench's programs import.
     as_paper: by the original's choices: presets, reading and limits. templates: a file of prompts, in place of ours.
     overrides: of every preset. samples, longest: programs of a problem, and tokens of a response.
@@ -58,7 +58,6 @@ class PaperLab:
     hardware: str
     runner: Runner
     weights: str
-    making_weights: tuple[Command, ...]
     data: str
     preparing_data: tuple[Command, ...]
     places: Mapping[str, str]
@@ -84,13 +83,13 @@ class PaperLab:
     def train(self, method: str, seed: int, overrides: tuple[str, ...], needs: tuple[Command, ...]) -> Model:
         """A training run, except that the base is not trained."""
         if method == "base":
-            return Model(self.weights, self.making_weights, None)
+            return Model(self.weights, (), None)
         preset = f"{self.model}/{method}_{PAPER}" if self.as_paper else f"{self.model}/{method}"
         run = self.runner.train(
             f"{method}-seed{seed}",
             f"{preset}_{self.hardware}" if self.hardware else preset,
             (f"run.seed={seed}", *self.overrides, *self._asked("prompts.templates="), *overrides),
-            (*self.making_weights, *self.preparing_data, *needs),
+            (*self.preparing_data, *needs),
         )
         return Model(self.runner.place(f"{method}-seed{seed}"), (run,), run)
 

@@ -1,7 +1,5 @@
 """Figures by training step: means over seeds with intervals, the change from beginning to end, and curves drawn."""
 
-import csv
-import io
 import json
 import re
 from dataclasses import replace
@@ -11,7 +9,7 @@ import pytest
 from scipy import stats
 
 from codea1_jax.reproduce.commands import Command
-from codea1_jax.reproduce.dynamics import by_step, charts, ends, read_dynamics
+from codea1_jax.reproduce.dynamics import charts, ends, read_dynamics
 from codea1_jax.reproduce.experiments import Row, Table
 from codea1_jax.reproduce.page import page
 from codea1_jax.reproduce.published import Published
@@ -83,12 +81,6 @@ def test_a_curve_has_the_steps_at_which_every_seed_has_its_figure(table):
     # Seed 0 has the figure from step 4 on, seed 2 from step 6 on: their first and last steps count.
     cell = ends(table, SEEDS).lines[1].cells[0]
     assert cell.gain.value == pytest.approx(5 * (6 + 5 + 4) / 3)
-
-
-def test_the_same_curves_as_csv(table):
-    rows = list(csv.DictReader(io.StringIO(by_step(read_dynamics(table, SEEDS, PAPER)))))
-    assert len(rows) == STEPS * (2 + 1 + 2)
-    assert rows[STEPS + 1] | {"margin": ""} == dict(figure="reward", row="a1", step="2", mean="15.0000", margin="")
 
 
 def test_the_papers_curves_are_drawn_behind_ours_over_the_same_steps(table):

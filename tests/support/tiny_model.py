@@ -16,7 +16,6 @@ from codea1_jax.cli import _lab
 from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.policy import write_random_model
 from codea1_jax.models.published import QWEN25
-from codea1_jax.reproduce.commands import Command
 
 SHAPE = Architecture(
     vocab_size=QWEN25["1.5b"].vocab_size,
@@ -48,12 +47,14 @@ def shrink_lab() -> None:
     def tiny_lab(options: argparse.Namespace):
         lab, out = paper_lab(options), options.out
         data, weights = out / "data", out / "model"
+        out.mkdir(parents=True, exist_ok=True)
+        if not weights.exists():
+            write_random_model(weights, SHAPE, make_tokenizer(read_ranks()))
         places = dict(word.split("=", 1) for word in options.data)
         steps = () if options.steps else ("train.steps=2",)
         return replace(
             lab,
             weights=str(weights),
-            making_weights=(Command(weights, ("python", __file__, str(weights)), "config.json", "preparation"),),
             data=str(data / "kodcode"),
             preparing_data=(_lab.prepare(places, data, "--difficulty", "easy", "medium", "hard"),),
             places={name: place for name, place in places.items() if name != "kodcode"},
