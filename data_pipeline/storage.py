@@ -1,6 +1,5 @@
 """Data on this machine or in a bucket, and the command that creates missing data."""
 
-import logging
 import shlex
 import tempfile
 from collections.abc import Iterator
@@ -69,12 +68,8 @@ def _reading(source: str) -> Iterator[Any]:
     """Google Cloud Storage. Raises ValueError for any error inside."""
     import gcsfs  # noqa: PLC0415  (half a second that few runs need to spend)
 
-    library = logging.getLogger("gcsfs")  # it logs every error that it raises
-    disabled, library.disabled = library.disabled, True
     try:
         yield gcsfs.GCSFileSystem()
     except Exception as error:  # gcsfs, aiohttp and google.auth share no class of errors
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ValueError(f"{source} cannot be read: {reason}") from error
-    finally:
-        library.disabled = disabled

@@ -13,7 +13,7 @@ from launch import checks
 from launch.checks import Check
 from launch.hardware import Slice, required
 from launch.job import Job
-from launch.shell import Answer, Command, CommandFailed, LaunchError, Refused, ask, run
+from launch.shell import Answer, Command, LaunchError, Refused, ask, run
 from launch.supervise import Patience, report, retry, try_run
 
 MANIFEST = Path(__file__).with_name("jobset.yaml")
@@ -123,7 +123,7 @@ def up(workload: Workload, patience: Patience, skip: Collection[str], keep: bool
         run(*workload.job.upload(), submit(workload))
     try:
         while (state := _state(workload, patience)) == RUNNING:
-            _follow(workload)
+            try_run(logs(workload))  # of the current Pods: a restart creates others
             time.sleep(patience.poll)
         if state != COMPLETED:
             raise LaunchError(f"the JobSet is {state}: see the log above")
@@ -135,14 +135,6 @@ def up(workload: Workload, patience: Patience, skip: Collection[str], keep: bool
 
 def _state(workload: Workload, patience: Patience) -> str:
     return retry(lambda: read_state(ask(describe(workload))), patience)
-
-
-def _follow(workload: Workload) -> None:
-    """Shows the log of the current Pods; a restart creates others."""
-    try:
-        run(logs(workload))
-    except CommandFailed as error:
-        report(f"no log to follow ({error})")
 
 
 def _release(workload: Workload, patience: Patience) -> None:

@@ -106,7 +106,7 @@ def _follow(pod: Pod, patience: Patience) -> frozenset[str]:
     """
     followed, misses = False, 0
     while True:
-        followed = followed or _succeeds(tpu.logs(pod))
+        followed = followed or try_run(tpu.logs(pod))
         try:
             reported = tpu.read_training(ask(tpu.status(pod)))
         except LaunchError as error:
@@ -136,18 +136,12 @@ def _finish(pod: Pod, patience: Patience, keep: bool) -> None:
         raise
 
 
-def try_run(*commands: Command) -> None:
-    """Runs commands; reports the first that fails, instead of raising."""
+def try_run(*commands: Command) -> bool:
+    """Runs commands; returns whether all succeed, and reports the first that fails instead of raising."""
     try:
         run(*commands)
     except LaunchError as error:
         report(str(error))
-
-
-def _succeeds(command: Command) -> bool:
-    try:
-        run(command)
-    except CommandFailed:
         return False
     return True
 

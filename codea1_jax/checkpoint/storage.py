@@ -8,11 +8,8 @@ connection or a slow one; each finds credentials in its own way (`GOOGLE_APPLICA
 from __future__ import annotations
 
 import functools
-import logging
 import os
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -61,11 +58,10 @@ def check_writable(directory: str) -> None:
         raise UserError(f"checkpoint.directory: {directory} is not a gs://bucket/path")
     name = f".writable-{uuid.uuid4().hex}"
     try:
-        with _silent("gcsfs"):  # which also logs what it raises
-            probe = epath.Path(directory) / name
-            probe.write_text("")
-            _try_tensorstore(bucket, f"{folder.rstrip('/')}/{name}")
-            probe.unlink()
+        probe = epath.Path(directory) / name
+        probe.write_text("")
+        _try_tensorstore(bucket, f"{folder.rstrip('/')}/{name}")
+        probe.unlink()
     except FileNotFoundError as error:  # by which gcsfs means that the service answered 404
         raise UserError(f"checkpoint.directory: {directory}: there is no bucket {bucket}; {_FIX}") from error
     except Exception as error:  # gcsfs, aiohttp, google.auth and tensorstore share no class of errors
@@ -83,17 +79,6 @@ def check_shared(directory: str) -> None:
             f"checkpoint.directory: {directory} is not shared by all hosts; set it to gs://bucket/path or to a "
             "directory that every host mounts"
         )
-
-
-@contextmanager
-def _silent(name: str) -> Iterator[None]:
-    """Inside it, a library's logger is silent."""
-    library = logging.getLogger(name)
-    before, library.disabled = library.disabled, True
-    try:
-        yield
-    finally:
-        library.disabled = before
 
 
 def _try_tensorstore(bucket: str, name: str) -> None:

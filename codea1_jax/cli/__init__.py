@@ -81,7 +81,8 @@ def _run(options: argparse.Namespace, words: Sequence[str]) -> int:
 
     use_gpus_as_planned()
     leave_out_absent_accelerators()
-    logging.getLogger("absl").setLevel(logging.CRITICAL)  # where Orbax warns of our choices, and logs what it raises
+    for library in ("absl", "gcsfs"):  # both log what they raise, and through absl Orbax warns of our choices
+        logging.getLogger(library).setLevel(logging.CRITICAL)
     try:
         with shortage_named(), faults_named():
             code = options.run(options)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 from typing import TYPE_CHECKING
 
 from codea1_jax.cli._runtime import BAD_INPUT, DONE, FAILED
@@ -26,7 +25,6 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    logging.getLogger("gcsfs").setLevel(logging.CRITICAL)  # its tracebacks: the findings report in one line what failed
     diagnosis = _diagnose(options.preset, options.overrides)
     print(diagnosis)
     failures = dict.fromkeys(finding.name for finding in diagnosis.failures)
