@@ -142,35 +142,24 @@ class Checkpoints:
             CheckpointError: its arrays are others than `like`, or it is damaged: then the message names the item, and
                 the newest earlier step that is good.
         """
-        self._refuse_missing(step)
-        try:
+        with self._naming_damage(step, like):
             return self._read(step, like)
-        except _Unreadable as error:
-            raise CheckpointError(
-                f"step {step} in {self._directory} is damaged: {error}; {self._advice(step, like)}"
-            ) from error
 
     def restore_part(self, step: int, like: Mapping[str, Any]) -> Any:
         """Some arrays of a saved step, bit for bit: those at the places of `like`, a nested dict of what is wanted.
 
         Raises what `restore` raises.
         """
-        self._refuse_missing(step)
-        try:
+        with self._naming_damage(step):
             return self._read(step, like, whole=False)[0]
-        except _Unreadable as error:
-            raise CheckpointError(f"step {step} in {self._directory} is damaged: {error}") from error
 
     def look(self, step: int) -> tuple[dict[str, list[Any]], dict[str, Any]]:
         """Type, shape and fingerprint of a step's arrays by path, and its document, without reading the arrays.
 
         Raises UserError for a step that was not saved, CheckpointError for a document that is damaged.
         """
-        self._refuse_missing(step)
-        try:
+        with self._naming_damage(step):
             content = self._content(step)
-        except _Unreadable as error:
-            raise CheckpointError(f"step {step} in {self._directory} is damaged: {error}") from error
         return content["arrays"], content["document"]
 
     def close(self) -> None:
@@ -209,9 +198,16 @@ class Checkpoints:
                 "free some space or fix the storage, then repeat the command (a run continues with --resume)"
             ) from error
 
-    def _refuse_missing(self, step: int) -> None:
+    @contextmanager
+    def _naming_damage(self, step: int, like: Any = None) -> Iterator[None]:
+        """Refuses a step that is not there or, with the newest earlier one that holds `like`, one that is damaged."""
         if step not in self.steps():
             raise UserError(f"{self._directory} has no step {step}; it has {list(self.steps())}")
+        try:
+            yield
+        except _Unreadable as error:
+            advice = "" if like is None else f"; {self._advice(step, like)}"
+            raise CheckpointError(f"step {step} in {self._directory} is damaged: {error}{advice}") from error
 
     def _read(self, step: int, like: Any, *, whole: bool = True) -> tuple[Any, dict[str, Any]]:
         content, wanted = self._content(step), shapes(like)

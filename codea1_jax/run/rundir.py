@@ -7,6 +7,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, SupportsFloat
@@ -63,21 +64,26 @@ class RunDir:
         self.path = path
         self.writes = is_writer()
         self._config, self._wandb, self._best_metric = config, wandb, settings.best_metric
-        # Opening the checkpoints removes unfinished ones, which must not be those of another process.
-        self._lock = on_all(lambda: RunLock(path) if self.writes else None)
         self._bucket_lock: BucketLock | None = None
         self._lines: list[dict[str, Any]] = []
         self._metrics: telemetry.Metrics | None = None
+        self._opened = ExitStack()
         try:
             self._open(checkpoints_of(path, settings), settings, resume)
         except BaseException:
-            self._unlock()
+            self._opened.close()
             raise
 
     def _open(self, checkpoints: str, settings: CheckpointConfig, resume: bool) -> None:
+        # Opening the checkpoints removes unfinished ones, which must not be those of another process.
+        if lock := on_all(lambda: RunLock(self.path) if self.writes else None):
+            self._opened.callback(lock.release)
         if checkpoints.startswith(REMOTE):  # which the lock of the run's directory does not reach
             self._bucket_lock = on_all(lambda: BucketLock(checkpoints) if self.writes else None)
+        if self._bucket_lock is not None:
+            self._opened.callback(self._bucket_lock.release)
         self._checkpoints = Checkpoints(checkpoints, settings.keep_last, settings.keep_best, settings.keep_every)
+        self._opened.callback(self._checkpoints.close)
         on_all(lambda: check_shared(checkpoints))
         self.resume_step = self._checkpoints.latest()
         if self.resume_step is not None and not resume:
@@ -87,12 +93,6 @@ class RunDir:
             )
         if self.resume_step is None:
             self._begin()
-
-    def _unlock(self) -> None:
-        if self._bucket_lock is not None:
-            self._bucket_lock.release()
-        if self._lock is not None:
-            self._lock.release()
 
     def log(self, kind: str, step: int, values: Mapping[str, SupportsFloat]) -> None:
         """Appends figures to the run's metrics."""
@@ -168,6 +168,7 @@ class RunDir:
         write_atomically(self.path / CONFIG_FILE, dump(self._config))
         telemetry.write_versions(self.path)
         self._metrics = telemetry.Metrics(self.path, self.resume_step, self._lines, wandb_project=self._wandb)
+        self._opened.callback(self._metrics.close)
 
     def _score(self, step: int) -> float:
         """How good the models of a step were, by its evaluation; the least of all where there was none."""
@@ -178,12 +179,7 @@ class RunDir:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        try:
-            self._checkpoints.close()
-        finally:
-            if self._metrics is not None:
-                self._metrics.close()
-            self._unlock()
+        self._opened.close()
 
 
 def checkpoints_of(path: Path, settings: CheckpointConfig) -> str:
