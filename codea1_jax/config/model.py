@@ -12,7 +12,7 @@ from codea1_jax.config.section import Section
 class ArchitectureConfig(Section):
     """Architecture of a model trained from scratch; the vocabulary is the tokenizer's."""
 
-    family: str = Field(default="qwen2", description="whose decoder: qwen2, qwen3, llama or smollm3")
+    family: str = Field(default="qwen2", description="family of models whose decoder it is: qwen2, qwen3, ...")
     hidden_size: int = Field(default=96, ge=8, description="width of the residual stream")
     intermediate_size: int = Field(default=256, ge=8, description="width of the feed-forward layer")
     num_layers: int = Field(default=4, ge=1, description="decoder layers")

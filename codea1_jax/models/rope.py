@@ -21,9 +21,8 @@ class LinearScaling:
 
     factor: float
 
-    def slowed(self, frequencies: Frequencies, theta: float) -> Frequencies:
+    def slowed(self, frequencies: Frequencies) -> Frequencies:
         """What each frequency of the embedding becomes."""
-        del theta  # every frequency alike
         return frequencies / self.factor
 
 
@@ -36,9 +35,8 @@ class Llama3Scaling:
     high_freq_factor: float
     original_max_position_embeddings: int
 
-    def slowed(self, frequencies: Frequencies, theta: float) -> Frequencies:
+    def slowed(self, frequencies: Frequencies) -> Frequencies:
         """What each frequency of the embedding becomes."""
-        del theta  # the frequencies say all
         turns = self.original_max_position_embeddings * frequencies / (2 * math.pi)  # within the original context
         kept = np.clip((turns - self.low_freq_factor) / (self.high_freq_factor - self.low_freq_factor), 0, 1)
         return frequencies * (kept + (1 - kept) / self.factor)
@@ -63,13 +61,13 @@ class YarnScaling:
         """What cosines and sines are multiplied with."""
         return 0.1 * math.log(self.factor) + 1 if self.attention_factor is None else self.attention_factor
 
-    def slowed(self, frequencies: Frequencies, theta: float) -> Frequencies:
+    def slowed(self, frequencies: Frequencies) -> Frequencies:
         """What each frequency of the embedding becomes."""
         half = len(frequencies)
 
         def index_of(turns: float) -> float:
             """Of the frequency that turns this often within the original context."""
-            return half * math.log(self.original_max_position_embeddings / (turns * 2 * math.pi)) / math.log(theta)
+            return math.log(self.original_max_position_embeddings / (turns * 2 * math.pi)) / -math.log(frequencies[1])
 
         low, high = index_of(self.beta_fast), index_of(self.beta_slow)
         if self.truncate:
@@ -90,7 +88,7 @@ def rope_tables(
     frequencies = theta ** (-jnp.arange(0, head_dim, 2, dtype=jnp.float32) / head_dim)
     if scaling is not None:
         exact = theta ** (-np.arange(0, head_dim, 2) / head_dim)
-        frequencies = jnp.asarray(scaling.slowed(exact, theta), jnp.float32)
+        frequencies = jnp.asarray(scaling.slowed(exact), jnp.float32)
     angles = positions[..., None].astype(jnp.float32) * frequencies[None, None]
     cos, sin = jnp.cos(angles), jnp.sin(angles)
     if isinstance(scaling, YarnScaling):
