@@ -38,7 +38,7 @@ def shrunk_shape(shape: Architecture, mesh: tuple[int, int, int]) -> Architectur
         hidden_size=math.lcm(WIDTH, fsdp),
         intermediate_size=math.lcm(INNER, tensor),
         num_layers=layers,
-        layers_without_rope=tuple(layer for layer in shape.layers_without_rope if layer < layers),
+        layers_without_rope=(layers - 1,) if shape.layers_without_rope else (),
         head_dim=HEAD,
     )
 

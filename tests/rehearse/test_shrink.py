@@ -9,6 +9,7 @@ from jax.sharding import AbstractMesh
 from codea1_jax.config import Config, load, preset_names
 from codea1_jax.devices.chips import find_hardware
 from codea1_jax.devices.layout import MESH_AXES
+from codea1_jax.models.published import HUB_SHAPES
 from codea1_jax.models.sharding import check_divisible
 from codea1_jax.plan.arithmetic.planned_run import model_shape
 from codea1_jax.rehearse.shrink import differences, own_starts, shrink, shrunk_shape
@@ -48,6 +49,11 @@ def test_the_shrunk_model_has_the_heads_and_the_vocabulary_and_lies_on_the_same_
         sizes = ("hidden_size", "intermediate_size", "num_layers", "head_dim")
         assert dataclasses.replace(small, **{size: getattr(shape, size) for size in sizes}) == shape
         assert all(getattr(small, size) < getattr(shape, size) for size in sizes)
+
+
+def test_a_shrunk_model_keeps_layers_with_and_without_rope():
+    small = shrunk_shape(HUB_SHAPES["HuggingFaceTB/SmolLM3-3B"], (1, 1, 1))
+    assert (small.num_layers, small.layers_without_rope) == (2, (1,))
 
 
 def test_mini_batches_stay_several():
