@@ -21,6 +21,7 @@ from sandbox.host.interpreter import find_interpreter
 from sandbox.host.jail import plan_launch
 
 PROGRAM = '''from typing import List
+import math
 
 def f(xs: List[int], name: str, k: int) -> list:
     """Rotate, count and mix."""

@@ -19,8 +19,9 @@ NOT_CUT, CUT_BY_CPU, CUT_BY_WALL = range(3)
 
 PERIOD = 0.05  # seconds between two looks
 # Answers are looked at here, some at a time, and overwritten: the next program, a fork, could read what is left.
-_NOTHING = bytes(1 << 16)
-_PART = bytearray(_NOTHING)
+# Through views: pieces made anew would leave holes of their sizes in the heap, by which the next program's values move.
+_BYTES = bytearray(1 << 16)
+_PART, _NOTHING = memoryview(_BYTES), memoryview(bytes(1 << 16))
 # Share of the time that passes: a program that uses less CPU time does nothing in the rest. Few looks may find any
 # work of a program that waits for its turn among busy neighbours, so that work also counts against idle time before it.
 _WORKING_SHARE = 0.02
@@ -88,7 +89,7 @@ class Watch:
         before = self._lines
         while before < self._lines_expected and (size := os.preadv(self._result_fd, [_PART], self._seen)):
             self._seen += size
-            self._lines += _PART.count(b"\n", 0, size)
+            self._lines += _BYTES.count(b"\n", 0, size)
             _PART[:size] = _NOTHING[:size]
         return self._lines > before
 

@@ -6,6 +6,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 import pytest
+from test_hostile_programs import PROGRAMS as HOSTILE
 
 from sandbox import Job, SandboxPool, encode
 from sandbox.grammar import RETURNED, bounded
@@ -48,6 +49,13 @@ def test_every_worker_of_every_pool_gives_one_order(jail: SandboxPool, program):
         assert first[1::2] == odd
     assert len({outcomes for pool in found for outcomes in pool[0::4]}) == 1
     assert len({outcomes for pool in found for outcomes in pool[1::4]}) == 1
+
+
+def test_what_a_program_wrote_changes_no_order_for_the_next(jail: SandboxPool):
+    byte_by_byte, _ = HOSTILE["lets its answers grow by single bytes"]
+    with SandboxPool(workers=1, backend="nsjail", limits=jail.limits) as pool:
+        first, _, second = pool.execute([Job(each, ("f(1)",)) for each in (PROGRAMS[2], byte_by_byte, PROGRAMS[2])])
+    assert first.outcomes == second.outcomes
 
 
 Pair = namedtuple("Pair", "x y")
