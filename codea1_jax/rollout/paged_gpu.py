@@ -104,36 +104,43 @@ def _check_size(store: Array) -> None:
 
 
 def _kernel(
-    scale: float, tables: Any, lengths: Any, keys: Any, values: Any, q: Any, mixed: Any, normalizers: Any
+    scale: float,
+    tables_ref: Any,
+    lengths_ref: Any,
+    k_ref: Any,
+    v_ref: Any,
+    q_ref: Any,
+    out_ref: Any,
+    normalizer_ref: Any,
 ) -> None:
     tile, head, share = pl.program_id(1), pl.program_id(2), pl.program_id(3)
-    page_size = keys.shape[2]
-    length = lengths[tile]
+    page_size = k_ref.shape[2]
+    length = lengths_ref[tile]
     size = pl.cdiv(pl.cdiv(length, pl.num_programs(3)), BLOCK) * BLOCK
     start, end = share * size, jnp.minimum((share + 1) * size, length)
 
     def add(index: Array, running: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         top, total, sums = running
-        place = start + index * BLOCK + jnp.arange(BLOCK)
-        seen, place = place < end, jnp.minimum(place, end - 1)
-        number = tables[tile, place // page_size]
+        position = start + index * BLOCK + jnp.arange(BLOCK)
+        seen, position = position < end, jnp.minimum(position, end - 1)
+        page = tables_ref[tile, position // page_size]
 
-        def look_up(store: Any) -> Array:
-            return store[number, head, place % page_size].astype(q.dtype)
+        def look_up(store_ref: Any) -> Array:
+            return store_ref[page, head, position % page_size].astype(q_ref.dtype)
 
-        scores = plgpu.dot(q[...], look_up(keys), trans_b=True).astype(jnp.float32) * scale
+        scores = plgpu.dot(q_ref[...], look_up(k_ref), trans_b=True).astype(jnp.float32) * scale
         scores = jnp.where(seen[None], scores, MASKED)
         highest = jnp.maximum(top, jnp.max(scores, axis=1))
         weights, fade = jnp.exp(scores - highest[:, None]), jnp.exp(top - highest)
-        added = plgpu.dot(weights.astype(q.dtype), look_up(values)).astype(jnp.float32)
+        added = plgpu.dot(weights.astype(q_ref.dtype), look_up(v_ref)).astype(jnp.float32)
         return highest, fade * total + jnp.sum(weights, axis=1), fade[:, None] * sums + added
 
-    rows, width = q.shape
+    rows, width = q_ref.shape
     nothing = (jnp.full((rows,), MASKED), jnp.zeros((rows,)), jnp.zeros((rows, width)))
     top, total, sums = jax.lax.fori_loop(0, pl.cdiv(end - start, BLOCK), add, nothing)
     total = jnp.where(end > start, total, 1.0)
-    mixed[...] = sums / total[:, None]
-    normalizers[...] = top + jnp.log(total)
+    out_ref[...] = sums / total[:, None]
+    normalizer_ref[...] = top + jnp.log(total)
 
 
 def _merged(

@@ -107,14 +107,38 @@ def paged_attention(
     width: head_dim, or more, with zeros in the rest. TPUs pad it to 128 in any case, and XLA would keep a narrower
     store in another order and copy it for every program. `interpret` runs the kernel where there is no TPU.
     """
-    tiles, kv_heads, queries, head_dim = q.shape
-    page_size, width = keys.shape[2:]
+    kv_heads, queries, head_dim = q.shape[1:]
     most = max(SUBLANES, MOST_QUERIES // kv_heads // SUBLANES * SUBLANES)
     if queries > most:
-        blocks = (q[:, :, start : start + most] for start in range(0, queries, most))
-        found = [paged_attention(block, keys, values, work, interpret=interpret) for block in blocks]
-        mixed, normalizers = (jnp.concatenate(parts, axis=2) for parts in zip(*found, strict=True))
+        parts = [
+            paged_attention(q[:, :, start : start + most], keys, values, work, interpret=interpret)
+            for start in range(0, queries, most)
+        ]
+        mixed, normalizers = (jnp.concatenate(blocks, axis=2) for blocks in zip(*parts, strict=True))
         return mixed, normalizers
+    if not interpret:  # else XLA may copy a store that fits into VMEM
+        keys, values = (pltpu.with_memory_space_constraint(x, pltpu.HBM) for x in (keys, values))
+    scalars = work.bounds, work.first, work.tile, work.start, work.lengths
+    wide = jnp.pad(q, ((0, 0),) * 3 + ((0, keys.shape[3] - head_dim),))
+    mixed, normalizers = pl.pallas_call(
+        partial(_kernel, 1 / math.sqrt(head_dim)),
+        grid_spec=_grid_spec(wide, keys, work),
+        out_shape=[jax.ShapeDtypeStruct((*q.shape[:3], last), jnp.float32) for last in (keys.shape[3], 1)],
+        compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "arbitrary"), disable_bounds_checks=True),
+        cost_estimate=_cost(queries, keys),
+        interpret=interpret,
+        name="paged_attention",
+    )(*scalars, work.pages, wide, keys, values)
+    empty = (work.lengths == 0)[:, None, None]  # tiles without items, of which nothing is written
+    mixed = jnp.where(empty[..., None], 0.0, mixed[..., :head_dim])
+    return mixed, jnp.where(empty, MASKED, normalizers[..., 0])
+
+
+def _grid_spec(
+    q: Float[Array, "tiles kv_heads queries width"], keys: Float[Array, "pages kv_heads page width"], work: Work
+) -> pltpu.PrefetchScalarGridSpec:
+    """What the kernel is given at each step: an item's queries, page numbers and results, and its own buffers."""
+    _, kv_heads, queries, width = q.shape
     windows, _, numbers = work.pages.shape
 
     def of_tile(part: Array, step: Array, bounds: Any, first: Any, tile: Any, *_: Any) -> tuple[Array, int, int, int]:
@@ -128,45 +152,16 @@ def paged_attention(
 
     rows = pl.BlockSpec((None, kv_heads, queries, width), of_tile)
     store = pl.BlockSpec(memory_space=pltpu.HBM)
-    buffer = pltpu.VMEM((AHEAD + 1, numbers // WINDOW, kv_heads, page_size, width), keys.dtype)
+    buffer = pltpu.VMEM((AHEAD + 1, numbers // WINDOW, kv_heads, keys.shape[2], width), keys.dtype)
     per_query = pltpu.VMEM((kv_heads, queries, 1), jnp.float32)
-    if not interpret:  # else XLA may copy a store that fits into VMEM
-        keys, values = (pltpu.with_memory_space_constraint(x, pltpu.HBM) for x in (keys, values))
-    mixed, normalizers = pl.pallas_call(
-        partial(_kernel, 1 / math.sqrt(head_dim)),
-        grid_spec=pltpu.PrefetchScalarGridSpec(
-            num_scalar_prefetch=5,
-            grid=(len(work.first), jnp.max(jnp.diff(work.bounds)) + AHEAD),
-            in_specs=[pl.BlockSpec((None, 1, numbers), of_window, memory_space=pltpu.SMEM), rows, store, store],
-            out_specs=[rows, pl.BlockSpec((None, kv_heads, queries, 1), of_tile)],
-            scratch_shapes=[
-                buffer,
-                buffer,
-                pltpu.SemaphoreType.DMA((AHEAD + 1,)),
-                pltpu.VMEM((kv_heads, queries, width), jnp.float32),
-                per_query,
-                per_query,
-            ],
-        ),
-        out_shape=[jax.ShapeDtypeStruct((tiles, kv_heads, queries, last), jnp.float32) for last in (width, 1)],
-        compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "arbitrary"), disable_bounds_checks=True),
-        cost_estimate=_cost(queries, keys),
-        interpret=interpret,
-        name="paged_attention",
-    )(
-        work.bounds,
-        work.first,
-        work.tile,
-        work.start,
-        work.lengths,
-        work.pages,
-        jnp.pad(q, ((0, 0),) * 3 + ((0, width - head_dim),)),
-        keys,
-        values,
+    sums = pltpu.VMEM((kv_heads, queries, width), jnp.float32)
+    return pltpu.PrefetchScalarGridSpec(
+        num_scalar_prefetch=5,
+        grid=(len(work.first), jnp.max(jnp.diff(work.bounds)) + AHEAD),
+        in_specs=[pl.BlockSpec((None, 1, numbers), of_window, memory_space=pltpu.SMEM), rows, store, store],
+        out_specs=[rows, pl.BlockSpec((None, kv_heads, queries, 1), of_tile)],
+        scratch_shapes=[buffer, buffer, pltpu.SemaphoreType.DMA((AHEAD + 1,)), sums, per_query, per_query],
     )
-    empty = (work.lengths == 0)[:, None, None]  # tiles without items, of which nothing is written
-    mixed = jnp.where(empty[..., None], 0.0, mixed[..., :head_dim])
-    return mixed, jnp.where(empty, MASKED, normalizers[..., 0])
 
 
 def _cost(queries: int, keys: Array) -> pl.CostEstimate:
@@ -224,68 +219,86 @@ class _Copies:
         return keys, values
 
 
+class _Running(NamedTuple):
+    """A softmax so far, refs [kv_heads, queries, ...]: the weighted sum of values, the highest score, all weights."""
+
+    sums: Any
+    top: Any
+    total: Any
+
+
 def _kernel(
     scale: float,
-    bounds: Any,
-    _first: Any,
-    tile: Any,
-    start: Any,
-    lengths: Any,
-    numbers: Any,
-    q: Any,
-    keys: Any,
-    values: Any,
-    mixed: Any,
-    normalizers: Any,
-    key_buffer: Any,
-    value_buffer: Any,
+    # scalars, known ahead
+    bounds_ref: Any,
+    _first_ref: Any,
+    tile_ref: Any,
+    start_ref: Any,
+    lengths_ref: Any,
+    # inputs
+    pages_ref: Any,
+    q_ref: Any,
+    k_ref: Any,
+    v_ref: Any,
+    # outputs
+    out_ref: Any,
+    normalizer_ref: Any,
+    # scratch
+    k_buffer: Any,
+    v_buffer: Any,
     arrived: Any,
-    sums: Any,
-    top: Any,
-    total: Any,
+    *running_refs: Any,
 ) -> None:
     part, step = pl.program_id(0), pl.program_id(1)
-    first, end = bounds[part], bounds[part + 1]
-    copies = _Copies((keys, values), (key_buffer, value_buffer), arrived)
+    first, end = bounds_ref[part], bounds_ref[part + 1]
+    copies, running = _Copies((k_ref, v_ref), (k_buffer, v_buffer), arrived), _Running(*running_refs)
 
     def tokens_from(item: Array) -> Array:
-        return lengths[tile[item]] - start[item]
+        return lengths_ref[tile_ref[item]] - start_ref[item]
 
     @pl.when(step == 0)
     def _() -> None:
-        value_buffer[...] = jnp.zeros_like(value_buffer)  # a weight of zero does not silence a NaN
+        v_buffer[...] = jnp.zeros_like(v_buffer)  # a weight of zero does not silence a NaN
 
     @pl.when(first + step < end)
     def _() -> None:
-        copies.start(first + step, tokens_from(first + step), numbers)
+        copies.start(first + step, tokens_from(first + step), pages_ref)
 
     @pl.when((step >= AHEAD) & (first + step - AHEAD < end))
     def _() -> None:
         item = first + step - AHEAD
         tokens = tokens_from(item)
 
-        @pl.when(start[item] == 0)
+        @pl.when(start_ref[item] == 0)
         def _() -> None:
-            sums[...] = jnp.zeros_like(sums)
-            top[...] = jnp.full_like(top, MASKED)
-            total[...] = jnp.zeros_like(total)
+            running.sums[...] = jnp.zeros_like(running.sums)
+            running.top[...] = jnp.full_like(running.top, MASKED)
+            running.total[...] = jnp.zeros_like(running.total)
 
-        k, v = (x.astype(q.dtype) for x in copies.wait(item, tokens))
-        _attend(scale, q[...], k, v, tokens, sums, top, total)
+        k, v = (x.astype(q_ref.dtype) for x in copies.wait(item, tokens))
+        _attend(scale, q_ref[...], k, v, tokens, running)
 
         @pl.when(tokens <= k.shape[1])
         def _() -> None:
-            mixed[...] = sums[...] / total[...]
-            normalizers[...] = top[...] + jnp.log(total[...])
+            out_ref[...] = running.sums[...] / running.total[...]
+            normalizer_ref[...] = running.top[...] + jnp.log(running.total[...])
 
 
-def _attend(scale: float, q: Array, k: Array, v: Array, tokens: Array, sums: Any, top: Any, total: Any) -> None:
+def _attend(
+    scale: float,
+    q: Float[Array, "kv_heads queries width"],
+    k: Float[Array, "kv_heads chunk width"],
+    v: Float[Array, "kv_heads chunk width"],
+    tokens: Int[Array, ""],
+    running: _Running,
+) -> None:
     """Adds a chunk's first `tokens` to the running sums of a softmax, relative to the highest score so far."""
     scores = scale * jnp.einsum("kqd,ktd->kqt", q, k, preferred_element_type=jnp.float32)
     scores = jnp.where(jax.lax.broadcasted_iota(jnp.int32, scores.shape, 2) < tokens, scores, MASKED)
-    highest = jnp.maximum(top[...], jnp.max(scores, axis=-1, keepdims=True))
-    weights, fade = jnp.exp(scores - highest), jnp.exp(top[...] - highest)
+    top = running.top[...]
+    highest = jnp.maximum(top, jnp.max(scores, axis=-1, keepdims=True))
+    weights, fade = jnp.exp(scores - highest), jnp.exp(top - highest)
     mixed = jnp.einsum("kqt,ktd->kqd", weights.astype(v.dtype), v, preferred_element_type=jnp.float32)
-    sums[...] = fade * sums[...] + mixed
-    total[...] = fade * total[...] + jnp.sum(weights, axis=-1, keepdims=True)
-    top[...] = highest
+    running.sums[...] = fade * running.sums[...] + mixed
+    running.total[...] = fade * running.total[...] + jnp.sum(weights, axis=-1, keepdims=True)
+    running.top[...] = highest

@@ -3,15 +3,24 @@
     Paged      a Pallas kernel reads each row's own pages, as far as the row has come (TPU, GPU)
     Gathered   once a block, pages are copied side by side, then read by plain XLA up to the longest row's (CPU)
 
-Both give the same numbers up to rounding. XLA's CPU backend transposes keys that have their columns before `head_dim`
-at every step, so copies have them last.
+Both give the same numbers up to rounding, and have
+
+    sublanes   what a row's queries of a key/value head must be a multiple of
+    fp8        the type of eight-bit floats that it reads fastest
+    width      how wide pages must be for heads of a size
+    columns    the prompt and response pages that a program looks at for a block whose tiles need this many
+    prepare    what is the same for all steps of a block: for all layers, and for each, with axes split as `AXES`
+    mix        every query looks at its tile's pages; runs on a device's own part of everything
+
+A *tile* is a row, or the rows that share a prompt. XLA's CPU backend transposes keys that have their columns before
+`head_dim` at every step, so copies have them last.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,37 +32,6 @@ from codea1_jax.rollout import paged_gpu, paged_tpu
 from codea1_jax.rollout.attend import Mixed, mix
 from codea1_jax.rollout.cache import AXES, Cache, KeyValues
 from codea1_jax.rollout.capacity import Capacity
-
-
-@runtime_checkable
-class Reader(Protocol):
-    """What a decoding program reads its cache by. A *tile* is a row, or the rows that share a prompt.
-
-    sublanes: what a row's queries of a key/value head must be a multiple of. fp8: the type of eight-bit floats that it
-    reads fastest.
-    """
-
-    @property
-    def sublanes(self) -> int: ...
-
-    @property
-    def fp8(self) -> DTypeLike: ...
-
-    def width(self, head_dim: int) -> int:
-        """How wide pages must be for heads of this size."""
-        ...
-
-    def columns(self, needed: tuple[int, int], capacity: Capacity) -> tuple[int, int]:
-        """The prompt and response pages that a program looks at for a block whose tiles need this many."""
-        ...
-
-    def prepare(self, cache: Cache, tables: Int[Array, "tiles pages"], lengths: Int[Array, " tiles"]) -> Any:
-        """What is the same for all steps of a block: for all layers, and for each. Axes are split as `AXES`."""
-        ...
-
-    def mix(self, q: Float[Array, "tiles kv_heads queries head_dim"], shared: Any, layer: Any) -> Mixed:
-        """Every query looks at its tile's pages. Runs on a device's own part of everything."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -71,15 +49,19 @@ class Gathered:
         """As few as are needed."""
         return needed
 
-    def prepare(self, cache: Cache, tables: Array, lengths: Array) -> tuple[Array, Cache]:
-        """Lengths, and every layer's copies: keys [tiles, kv_heads, head_dim, columns], values as ever."""
+    def prepare(
+        self, cache: Cache, tables: Int[Array, "tiles pages"], lengths: Int[Array, " tiles"]
+    ) -> tuple[Array, Cache]:
+        """Lengths, and every layer's copies: keys [tiles, kv_heads, head_dim, columns], values as in the cache."""
 
         def gather(cache: Cache, tables: Array) -> tuple[Cache]:
             return (tuple(_side_by_side(store, tables) for store in cache),)
 
         return lengths, *on_shards(gather, (cache, tables), (AXES, ("batch",)), (AXES,))
 
-    def mix(self, q: Array, shared: Array, layer: KeyValues) -> Mixed:
+    def mix(
+        self, q: Float[Array, "tiles kv_heads queries head_dim"], shared: Int[Array, " tiles"], layer: KeyValues
+    ) -> Mixed:
         """In plain XLA."""
         return mix(q, layer, shared, keys="dc")
 
@@ -110,7 +92,9 @@ class Paged:
         """All there can be: the kernel stops where a tile ends."""
         return capacity.prompt_pages, capacity.response_pages
 
-    def prepare(self, cache: Cache, tables: Array, lengths: Array) -> tuple[Any, Cache]:
+    def prepare(
+        self, cache: Cache, tables: Int[Array, "tiles pages"], lengths: Int[Array, " tiles"]
+    ) -> tuple[Any, Cache]:
         """The kernel's work, with an axis for the shards, and the cache itself."""
         block = cache[0].keys.shape[2]
 
@@ -119,10 +103,13 @@ class Paged:
 
         return *on_shards(work, (tables, lengths), (("batch",), ("batch",)), (("batch",),)), cache
 
-    def mix(self, q: Array, shared: Any, layer: KeyValues) -> Mixed:
+    def mix(self, q: Float[Array, "tiles kv_heads queries head_dim"], shared: Any, layer: KeyValues) -> Mixed:
         """By the kernel."""
         work = jax.tree.map(lambda x: x[0], shared)
         return Mixed(*self.kernel.paged_attention(q, *layer, work, interpret=self.interpret))
+
+
+Reader = Gathered | Paged
 
 
 def reader_for(platform: str) -> Reader:
