@@ -88,8 +88,8 @@ _BY_KIND = {kind: chip for chip in CHIPS.values() for kind in chip.kinds}
 
 def compute_capability(device: Any) -> tuple[int, int] | None:
     """Of an NVIDIA GPU; None for every other device of JAX's."""
-    found = re.fullmatch(r"(\d+)\.(\d+)", getattr(device, "compute_capability", ""))
-    return None if found is None else (int(found[1]), int(found[2]))
+    version = re.fullmatch(r"(\d+)\.(\d+)", getattr(device, "compute_capability", ""))
+    return None if version is None else (int(version[1]), int(version[2]))
 
 
 def reads_fp8(device: Any) -> bool:

@@ -117,8 +117,8 @@ def on_shards(
     }
     within = mesh.auto_axes
 
-    def specs(those: Sequence[tuple[str | None, ...]]) -> tuple[PartitionSpec, ...]:
-        return tuple(spec(*(None if name in whole else name for name in names), within=within) for names in those)
+    def specs(axes: Sequence[tuple[str | None, ...]]) -> tuple[PartitionSpec, ...]:
+        return tuple(spec(*(None if name in whole else name for name in names), within=within) for names in axes)
 
     return jax.shard_map(
         function,

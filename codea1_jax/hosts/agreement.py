@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 _LOOK_SECONDS = 0.25  # at the board
 _DEVICE_LOOK_SECONDS = 0.005  # at arrays that are being computed
-_WANTED, _PASSED, _MET = "codea1/stop/wanted", "codea1/stop/passed", "codea1/met"
+_REQUESTED, _PASSED, _MET = "codea1/stop/requested", "codea1/stop/passed", "codea1/met"
 
 
 @runtime_checkable
@@ -144,9 +144,9 @@ class Agreement:
             self._failed = error
 
     def _agree(self) -> None:
-        while not self._board.read(_WANTED):
+        while not self._board.read(_REQUESTED):
             if self._signal is not None:
-                self._board.write(f"{_WANTED}/{self._index}", self._signal)
+                self._board.write(f"{_REQUESTED}/{self._index}", self._signal)
             if self._over.wait(_LOOK_SECONDS):
                 return
         with self._changed:

@@ -89,13 +89,13 @@ def fault_of(error: BaseException) -> Fault | None:
         frames = traceback.extract_tb(error.__traceback__)
         known = bool(frames) and frames[-1].filename.endswith("xla_bridge.py")
         return _missing("no NVIDIA GPU is visible") if known else None
-    found = re.match(r"Unable to initialize backend '.*?': (.*?)\.?(?: \((?:set|you may) .*\))?$", _first_line(error))
-    if not isinstance(error, RuntimeError) or found is None:
+    reason = re.match(r"Unable to initialize backend '.*?': (.*?)\.?(?: \((?:set|you may) .*\))?$", _first_line(error))
+    if not isinstance(error, RuntimeError) or reason is None:
         return None
-    if re.search(_ABSENT, found[1]):
-        return _missing(found[1])
+    if re.search(_ABSENT, reason[1]):
+        return _missing(reason[1])
     return DeviceUnavailable(
-        f"the device does not start ({found[1]}); end the process that holds it, which `nvidia-smi` or "
+        f"the device does not start ({reason[1]}); end the process that holds it, which `nvidia-smi` or "
         "`lsof /dev/accel* /dev/vfio/*` shows, and try again"
     )
 
@@ -165,8 +165,8 @@ def _why_not(platform: str) -> str | None:
     try:
         jax.devices(platform)
     except RuntimeError as error:
-        found = re.match(r"Backend '.*?' failed to initialize: (.*?)(\.+ Available backends.*)?$", _first_line(error))
-        return found[1] if found else None
+        reason = re.match(r"Backend '.*?' failed to initialize: (.*?)(\.+ Available backends.*)?$", _first_line(error))
+        return reason[1] if reason else None
     return None
 
 

@@ -145,8 +145,8 @@ def _packed_key_values(model: Transformer, params: Params, packed: PackedPrompts
     )
     nothing = (None,) * model.architecture.num_layers
     inputs = packed.tokens, packed.positions, attend, nothing
-    _, kept = cast("tuple[Array, Any]", model.apply({"params": params}, *inputs))
-    return tuple(KeyValues(*layer) for layer in kept)
+    _, key_values = cast("tuple[Array, Any]", model.apply({"params": params}, *inputs))
+    return tuple(KeyValues(*layer) for layer in key_values)
 
 
 @partial(jax.jit, static_argnames=("model", "mesh"))
@@ -255,9 +255,9 @@ class Decoder:
         num_generated = rows.num_generated + step
         shared, layers = read
         attend = Partial(partial(_attend, self.reader, self.capacity.width), shared, step)
-        kept = tuple(zip(layers, progress.block, strict=True))
+        by_layer = tuple(zip(layers, progress.block, strict=True))
         tokens, positions = progress.token[:, None], (rows.prompt + num_generated)[:, None]
-        inputs = tokens, positions, attend, kept
+        inputs = tokens, positions, attend, by_layer
         hidden, block = cast("tuple[Array, Cache]", self.model.apply({"params": params}, *inputs))
         table = output_table(params, self.model.architecture)
         logits = jnp.einsum("rd,vd->rv", hidden[:, 0], table, preferred_element_type=jnp.float32)
@@ -298,10 +298,10 @@ def _attend(
     q: Float[Array, "rows 1 heads head_dim"],
     k: Float[Array, "rows 1 kv_heads head_dim"],
     v: Float[Array, "rows 1 kv_heads head_dim"],
-    kept: tuple[tuple[Any, Any], KeyValues],
+    by_layer: tuple[tuple[Any, Any], KeyValues],
 ) -> tuple[Float[Array, "rows 1 heads head_dim"], KeyValues]:
     """One layer's attention of every row's new token; keeps the layer's block, with the token in it."""
-    layers, block = kept
+    layers, block = by_layer
     grouped = q.reshape(len(q), k.shape[2], -1, q.shape[-1])
     new = KeyValues(k.swapaxes(1, 2), v.swapaxes(1, 2))
     arguments = (step, grouped, new, shared, layers, block)

@@ -46,11 +46,11 @@ def parts_to_move(model: Transformer, mesh: Mesh, params: Params) -> Params:
     def is_there(x: Any, sharding: NamedSharding) -> bool:
         return x.dtype == model.dtype and x.sharding.is_equivalent_to(sharding, x.ndim)
 
-    wanted: Params = _shardings(model, mesh)  # pyright: ignore[reportArgumentType]  flax modules are hashable
+    shardings: Params = _shardings(model, mesh)  # pyright: ignore[reportArgumentType]  flax modules are hashable
     return {
         name: part
         for name, part in params.items()
-        if name == "layers" or not all(jax.tree.leaves(jax.tree.map(is_there, part, wanted[name])))
+        if name == "layers" or not all(jax.tree.leaves(jax.tree.map(is_there, part, shardings[name])))
     }
 
 

@@ -43,10 +43,10 @@ def replace_entries(tree: Params, name: str, change: Callable[[Any], Params]) ->
     """A copy of a nested dict in which the entries that `change` returns replace each one called `name`."""
     if not isinstance(tree, dict):
         return tree
-    found = {}
+    changed = {}
     for key, part in tree.items():
-        found |= change(part) if key == name else {key: replace_entries(part, name, change)}
-    return found
+        changed |= change(part) if key == name else {key: replace_entries(part, name, change)}
+    return changed
 
 
 def rounded_numbers(shape: Architecture) -> int:

@@ -112,8 +112,8 @@ def keep_top_p(weights: Float[Array, "*rows vocab"], top_p: Float[Array, "*#rows
     return _keep_until(weights, weights, top_p * jnp.sum(weights, axis=-1), filtered=top_p < 1)
 
 
-def _keep_until(weights: Array, amounts: Array, wanted: Array, *, filtered: Array) -> Array:
-    """Keeps the weights at or above the highest threshold for which the kept `amounts` sum to `wanted`.
+def _keep_until(weights: Array, amounts: Array, goal: Array, *, filtered: Array) -> Array:
+    """Keeps the weights at or above the highest threshold for which the kept `amounts` sum to `goal`.
 
     Other rows than the filtered ones keep all; if there are none, the weights are not looked at. That is a loop that
     ends at once, not a `lax.cond`, whose branches XLA does not split: every device would filter the rows of all.
@@ -126,8 +126,8 @@ def _keep_until(weights: Array, amounts: Array, wanted: Array, *, filtered: Arra
     def narrow(progress: tuple[Array, Array]) -> tuple[Array, Array]:
         done, low = progress
         step = 1 << (_PASS_BITS * (_PASSES - 1 - done))
-        kept = [_sum_at_or_above(low + each * step, weights, amounts) for each in range(1, 1 << _PASS_BITS)]
-        return done + 1, low + step * sum((enough >= wanted).astype(jnp.int32) for enough in kept)
+        amounts_kept = [_sum_at_or_above(low + each * step, weights, amounts) for each in range(1, 1 << _PASS_BITS)]
+        return done + 1, low + step * sum((enough >= goal).astype(jnp.int32) for enough in amounts_kept)
 
     _, low = jax.lax.while_loop(goes_on, narrow, (jnp.int32(0), jnp.zeros(weights.shape[:-1], jnp.int32)))
     threshold = jax.lax.bitcast_convert_type(jnp.where(filtered, low, 0), jnp.float32)

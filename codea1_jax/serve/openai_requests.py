@@ -37,8 +37,8 @@ class _Part(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _without_nulls(cls, given: Any) -> Any:
-        return {name: value for name, value in given.items() if value is not None} if isinstance(given, dict) else given
+    def _without_nulls(cls, data: Any) -> Any:
+        return {name: value for name, value in data.items() if value is not None} if isinstance(data, dict) else data
 
 
 class StreamOptions(_Part):
@@ -126,8 +126,8 @@ class CompletionRequest(GenerationRequest):
         return [prompt if isinstance(prompt, str) else tokenizer.decode(prompt) for prompt in self._many()]
 
     def _many(self) -> list[Any]:
-        given: Any = self.prompt
-        return given if isinstance(given, list) and given and not isinstance(given[0], int) else [given]
+        prompt: Any = self.prompt
+        return prompt if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int) else [prompt]
 
     @property
     def wants_logprobs(self) -> bool:
