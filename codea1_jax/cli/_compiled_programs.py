@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import platform
+import time
 from pathlib import Path
 
 from codea1_jax.common.files import write_atomically
 
 _FOLDER = "JAX_COMPILATION_CACHE_DIR"
 _LEAST_SECONDS = "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"
+_POLL_SECONDS = 0.05
 
 
 def keep_compiled_programs() -> None:
     """Keeps every compiled program between runs: in `JAX_COMPILATION_CACHE_DIR`, else in `.cache/jax`.
 
     Several processes keep theirs only in a folder that the variable names and all of them read: the first process
-    writes, and all read at the next start. Must be called once the processes have met and before anything is compiled.
+    writes, and all read at the next start. With `JAX_SHARE_BINARY_BETWEEN_HOSTS` the others wait for what it writes
+    instead of compiling the same; if they run on CPUs, these must be of one kind. Must be called once the processes
+    have met and before anything is compiled.
     """
     import jax
 
@@ -33,6 +38,8 @@ def keep_compiled_programs() -> None:
     write_entries_whole()
     if several and jax.default_backend() == "cpu":
         _share_keys()
+        if _LEAST_SECONDS not in os.environ:  # else what compiles fast is never written
+            _wait_for_the_first_process()
 
 
 def write_entries_whole() -> None:
@@ -71,6 +78,29 @@ def _share_keys() -> None:
             hash_object.update(_processor().encode())
 
     cache_key._hash_accelerator_config = hash_processor
+
+
+def _wait_for_the_first_process() -> None:
+    """Has what is set to be compiled in one process for all read from the folder by the others.
+
+    JAX sends it instead, but not what the first process has found in the folder: those that looked a moment earlier,
+    before another run wrote it there, would wait in vain.
+    """
+    from jax._src import compiler, config  # who compiles cannot be set
+
+    seconds = config.share_binary_between_hosts_timeout_ms.value / 1000
+    reads_callbacks = "host_callbacks" in inspect.signature(compiler._cache_read).parameters  # since jax 0.11
+
+    def compile_or_read(backend, computation, devices, options, callbacks, client, name, key, first):
+        deadline = time.monotonic() + (0 if backend.process_index() == first else seconds)
+        while time.monotonic() < deadline:
+            executable, _ = compiler._cache_read(name, key, options, backend, devices, *([callbacks] * reads_callbacks))
+            if executable is not None:
+                return executable
+            time.sleep(_POLL_SECONDS)
+        return compiler._compile_and_write_cache(backend, computation, devices, options, callbacks, name, key)
+
+    compiler._compile_and_share_module = compile_or_read
 
 
 def _processor() -> str:

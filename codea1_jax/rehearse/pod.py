@@ -60,6 +60,7 @@ class Pod:
             "JAX_PLATFORMS": "cpu",
             "XLA_FLAGS": " ".join([*flags.split(), *known_flags(*self.flags), here]),
             "JAX_COMPILATION_CACHE_DIR": kept.get("JAX_COMPILATION_CACHE_DIR", str(self.compiled)),
+            "JAX_SHARE_BINARY_BETWEEN_HOSTS": "1",  # they share this machine's cores, and each would compile the same
             "PYTHONFAULTHANDLER": "1",
         }
 

@@ -30,6 +30,13 @@ def test_the_second_start_of_two_processes_compiles_nothing_that_runs_on_both(tm
     assert set(tmp_path.iterdir()) == written
 
 
+def test_on_like_machines_one_process_compiles_what_runs_on_all(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAX_SHARE_BINARY_BETWEEN_HOSTS", "1")
+    first, second = ([found_by(p) for p in start_two(WORKER, str(tmp_path), devices=2)] for _ in range(2))
+    assert second[0]["found"] == second[0]["programs"]
+    assert first[1]["programs"] == second[1]["programs"]
+
+
 def test_the_folder_may_lie_in_a_bucket(monkeypatch):
     with running_emulator() as emulator:
         for name, value in emulator.environment.items():
