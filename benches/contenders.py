@@ -88,10 +88,6 @@ def turns() -> Iterator[str]:
     for line in sys.stdin:
         started = time.perf_counter()
         yield line.strip()
-        reported = {"seconds": time.perf_counter() - started, "peak_gb": peak_gb()}
+        peak_gb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+        reported = {"seconds": time.perf_counter() - started, "peak_gb": peak_gb}
         print(json.dumps(reported | REPORTED), file=out, flush=True)
-
-
-def peak_gb() -> float:
-    """The most memory that this process has held."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
