@@ -30,6 +30,9 @@ MICRO_CHAT_TEMPLATE = (
     "{% if message['role'] == 'assistant' %}" + END + "{% else %}" + SEPARATOR + "{% endif %}{% endfor %}"
 )
 
+# Before a chat template, which may write today's date: Llama's own default, so that prompts are alike on every day.
+FIXED_DAY = "{% macro strftime_now(format) %}26 Jul 2024{% endmacro %}{{ '' }}"
+
 # What a Hugging Face directory may state about its tokenizer and about where responses end.
 FILES = (
     "tokenizer.json",
@@ -82,7 +85,9 @@ class Tokenizer:
     def encode_chat(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """The tokens of a conversation under the chat template, ready for the assistant's reply."""
         safe = [{**message, "content": self._disarmed(message["content"])} for message in messages]
-        options: Any = {} if self.enable_thinking is None else {"enable_thinking": self.enable_thinking}
+        options: Any = {"chat_template": FIXED_DAY + self.hf.get_chat_template()}
+        if self.enable_thinking is not None:
+            options["enable_thinking"] = self.enable_thinking
         tokens = self.hf.apply_chat_template(
             safe, tokenize=True, return_dict=False, add_generation_prompt=True, **options
         )

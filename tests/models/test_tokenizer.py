@@ -106,6 +106,12 @@ def test_a_chat_template_that_asks_is_told_whether_to_think(tmp_path):
         assert tokenizer.decode(tokenizer.encode_chat(chat)) == expected
 
 
+def test_a_template_that_writes_the_date_writes_the_same_on_every_day():
+    dated = micro_tokenizer([])
+    dated.hf.chat_template = "{{ strftime_now('%d %b %Y') }}: {{ messages[0]['content'] }}"
+    assert dated.decode(dated.encode_chat([{"role": "user", "content": "go"}])) == "26 Jul 2024: go"
+
+
 def test_a_prompt_begins_with_what_the_tokenizer_puts_there():
     assert TOKENIZER.encode_prompt("return") == TOKENIZER.encode("return")
     begun = micro_tokenizer(["return"])
