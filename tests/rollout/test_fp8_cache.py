@@ -122,14 +122,15 @@ def test_equalized_channels_are_of_one_size_and_bounded_whatever_comes_in(model,
 
 
 def test_keys_that_are_normalized_are_equalized_by_the_norms_weights(model, uneven):
-    normed = model.clone(architecture=dataclasses.replace(model.architecture, qk_norm=True, rope_theta=1e4))
+    normed = model.clone(architecture=dataclasses.replace(model.architecture, qk_norm=True, qkv_bias=False))
     random = np.random.default_rng(2)
     sizes = np.tile(10.0 ** random.uniform(-3, 2, (2, 3)), (1, 2))
     norms = {
         "q_norm": {"weight": jnp.asarray(1 / sizes, "float32")},
         "k_norm": {"weight": jnp.asarray(sizes, "float32")},
     }
-    layers = uneven["layers"] | {"self_attn": uneven["layers"]["self_attn"] | norms}
+    projections = {name: {"kernel": part["kernel"]} for name, part in uneven["layers"]["self_attn"].items()}
+    layers = uneven["layers"] | {"self_attn": projections | norms}
     equalized = equalize(layers, normed.architecture)
     tokens = jnp.arange(3, 30)[None]
     attend = training_attention(Sight.within(jnp.ones_like(tokens)))
