@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,23 +32,14 @@ from sandbox.host.doctor import Finding, attempt, report, try_out
 _VALIDATE = "codea1 data validate FILE"
 
 
-def find_needs(config: Config, devices: Devices | None) -> list[Finding]:
+def find_needs(config: Config, devices: Devices | None) -> Iterator[Finding]:
     """Everything a run of this configuration asks for; what it asks of devices only where there are any."""
-    found: list[Finding | None] = []
     if devices is not None:
         mesh = _mesh(config, devices)
         fitting = (_compiler(config, devices), _memory(config)) if mesh.works else ()
-        found = [_hardware(config, devices), mesh, *fitting]
-    needs = [
-        *found,
-        _engine(config),
-        _wandb(config),
-        _model(config),
-        *_data(config),
-        _directory(config),
-        _saving(config),
-    ]
-    return [finding for finding in needs if finding is not None]
+        yield from filter(None, (_hardware(config, devices), mesh, *fitting))
+    yield from filter(None, (_engine(config), _wandb(config)))
+    yield from (_model(config), *_data(config), _directory(config), _saving(config))
 
 
 def find_judge(settings: SandboxConfig, preload: tuple[str, ...] = ()) -> list[Finding]:

@@ -222,8 +222,9 @@ def filled(arguments: Any) -> Any:
 def phase_forecast(phase: Phase, calls: Calls, measured: Mapping[ProgramName, Measured]) -> Calibrated:
     """What a phase takes in a step, by what its programs took."""
     device, expected = 0.0, 0.0
+    seconds_of = {name: program.seconds for name, program in measured.items()}
     for shape, count in calls.shapes.items():
-        name = smallest_that_holds(phase, shape, {name: program.seconds for name, program in measured.items()})
+        name = smallest_that_holds(phase, shape, seconds_of)
         assert name is not None  # `_worth_measuring` leaves none without
         device += count * measured[name].seconds
         expected += count * (measured[name].expected or 0.0)

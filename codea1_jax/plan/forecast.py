@@ -235,8 +235,9 @@ def expected_seconds(
     if calls.pairs:
         spent["attention"] = attention_seconds(run, hardware, phase, calls.pairs)
     made = {name: outcome for name, outcome in compiled.items() if isinstance(outcome, Compiled)}
+    seconds_of = {name: program.seconds for name, program in made.items()}
     for shape, count in calls.shapes.items():
-        name = smallest_that_holds(phase, shape, {name: program.seconds for name, program in made.items()})
+        name = smallest_that_holds(phase, shape, seconds_of)
         if name is None:
             return {}
         for resource, seconds in made[name].expected.items():

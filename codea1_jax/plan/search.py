@@ -30,7 +30,7 @@ from codea1_jax.plan.arithmetic.workload import (
 )
 from codea1_jax.plan.assumptions import HOST_SECONDS, ROW_SECONDS, efficiency_of
 from codea1_jax.plan.calibrate import Ratios
-from codea1_jax.plan.compiled.compiler import CompilerError
+from codea1_jax.plan.compiled.compiler import CompilerError, unwatched
 from codea1_jax.plan.forecast import cache_seconds
 from codea1_jax.plan.plan import Plan, make_plan
 
@@ -116,7 +116,7 @@ def search(
     def planned(layout: Layout | None) -> Candidate:
         overrides = () if layout is None else tuple(layout.overrides(config))
         try:
-            return Candidate(overrides, make_plan(reload(overrides), hardware, fill, _unwatched, lengths, ratios))
+            return Candidate(overrides, make_plan(reload(overrides), hardware, fill, unwatched, lengths, ratios))
         except (UserError, CompilerError) as error:
             return Candidate(overrides, None, str(error))
 
@@ -265,7 +265,3 @@ def _smaller(layout: Layout, plan: Plan) -> Layout | None:
         return replace(layout, remat="full") if layout.remat != "full" else None
     fewer = int(0.9 * layout.cache_tokens) // 100_000 * 100_000
     return replace(layout, cache_tokens=fewer) if fewer else None
-
-
-def _unwatched(_done: int, _total: int, _program: str, _outcome: str | None) -> None:
-    """Shows nothing: layouts are compiled at once, and each is shown when it is done."""

@@ -13,17 +13,18 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from codea1_jax.config import Config
+from codea1_jax.devices.chips import GIB
 from codea1_jax.doctor.selftest.checks import Check, Row
 from codea1_jax.models.sharding import make_mesh
 from codea1_jax.plan.arithmetic.planned_run import planned_run_on
 from codea1_jax.plan.assumptions import JUDGED_PER_CORE
 from codea1_jax.plan.calibrate import hardware_of, measure, phase_forecast
+from codea1_jax.plan.compiled.compiler import unwatched
 from codea1_jax.plan.forecast import step_calls
 from codea1_jax.training.judges import make_judge
 from sandbox import Job
 from sandbox.host.pool import default_workers
 
-GIB = 2**30
 SLOWER = 3.0  # times its forecast that a phase may take; no forecast is nearer than that to every machine
 FULLER = 1.1  # times what the compiler planned that a device may have held
 JUDGED = 200  # programs a worker
@@ -40,22 +41,6 @@ def machine_checks(config: Config, fill: float) -> Iterator[Check]:
     yield Check("judge", partial(_judge, config))
 
 
-def _psum(x: Any) -> Any:
-    return jax.lax.psum(x, _DEVICES)
-
-
-def _all_gather(x: Any) -> Any:
-    return jax.lax.all_gather(x, _DEVICES, tiled=True)
-
-
-def _reduce_scatter(x: Any) -> Any:
-    return jax.lax.psum_scatter(x, _DEVICES, tiled=True)
-
-
-def _all_to_all(x: Any) -> Any:
-    return jax.lax.all_to_all(x, _DEVICES, 0, 0, tiled=True)
-
-
 def _shift(x: Any) -> Any:
     count = jax.device_count()
     return jax.lax.ppermute(x, _DEVICES, [(device, (device + 1) % count) for device in range(count)])
@@ -63,10 +48,19 @@ def _shift(x: Any) -> Any:
 
 # What each device gets from the parts of all, [devices, length]: by JAX, and by NumPy.
 COLLECTIVES: dict[str, tuple[Callable[[Any], Any], Callable[[np.ndarray, int], np.ndarray]]] = {
-    "all-reduce": (_psum, lambda parts, device: parts.sum(axis=0)),
-    "all-gather": (_all_gather, lambda parts, device: parts.reshape(-1)),
-    "reduce-scatter": (_reduce_scatter, lambda parts, device: np.split(parts.sum(axis=0), len(parts))[device]),
-    "all-to-all": (_all_to_all, lambda parts, device: parts.reshape(len(parts), len(parts), -1)[:, device].reshape(-1)),
+    "all-reduce": (partial(jax.lax.psum, axis_name=_DEVICES), lambda parts, device: parts.sum(axis=0)),
+    "all-gather": (
+        partial(jax.lax.all_gather, axis_name=_DEVICES, tiled=True),
+        lambda parts, device: parts.reshape(-1),
+    ),
+    "reduce-scatter": (
+        partial(jax.lax.psum_scatter, axis_name=_DEVICES, tiled=True),
+        lambda parts, device: np.split(parts.sum(axis=0), len(parts))[device],
+    ),
+    "all-to-all": (
+        partial(jax.lax.all_to_all, axis_name=_DEVICES, split_axis=0, concat_axis=0, tiled=True),
+        lambda parts, device: parts.reshape(len(parts), len(parts), -1)[:, device].reshape(-1),
+    ),
     "permute": (_shift, lambda parts, device: parts[device - 1]),
 }
 
@@ -95,7 +89,7 @@ def _phases(config: Config, fill: float) -> Iterator[Row]:
     devices = jax.devices()
     run = planned_run_on(config, devices[0].platform, len(devices))
     step = step_calls(run, fill)
-    measured = measure(run, make_mesh(config.mesh, devices), step, _quiet, hardware_of(devices))
+    measured = measure(run, make_mesh(config.mesh, devices), step, unwatched, hardware_of(devices))
     for phase, calls in step.calls.items():
         taken = phase_forecast(phase, calls, measured)
         name, shown = str(phase), f"{taken.seconds:.3g} s a step"
@@ -105,10 +99,6 @@ def _phases(config: Config, fill: float) -> Iterator[Row]:
             expected = f"{taken.seconds / taken.ratio:.3g} s a step, at most {SLOWER:g} times that"
             yield Row(name, taken.ratio <= SLOWER, expected, f"{shown}, {taken.ratio:.2f} times", taken.seconds)
     yield _memory(max(program.planned_bytes for program in measured.values()))
-
-
-def _quiet(done: int, total: int, program: str, outcome: str | None) -> None:
-    """Shows nothing: the phases are rows of the table."""
 
 
 def _memory(planned: int) -> Row:

@@ -39,6 +39,10 @@ Watch = Callable[[int, int, str, str | None], None]
 """Called twice for every program, with how many of how many are done: as it begins, with None, and with its outcome."""
 
 
+def unwatched(_done: int, _total: int, _program: str, _outcome: str | None) -> None:
+    """A watch that shows nothing."""
+
+
 Shape = tuple[int, ...]
 """Of a smaller program of a phase: the tokens of a prefill; the rows of a shard, and the pages of prompts and of
 responses, that a block of decoding looks at; or the rows, places and targets of a micro-batch."""
