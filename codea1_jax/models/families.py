@@ -105,7 +105,7 @@ def read_architecture(config: Mapping[str, Any]) -> Architecture:
     family = FAMILIES[name]
     _refuse_unknown(config, family)
     rope = (config.get("rope_scaling") or {}) | (config.get("rope_parameters") or {})
-    sizes = {ours: int(config[theirs]) for ours, theirs in _SIZES.items()}
+    sizes: dict[str, Any] = {ours: int(config[theirs]) for ours, theirs in _SIZES.items()}
     heads, rotating = sizes["num_heads"], config.get("no_rope_layers")
     if rotating is not None:  # 1 for each layer with RoPE
         sizes["layers_without_rope"] = tuple(layer for layer in range(sizes["num_layers"]) if not rotating[layer])
