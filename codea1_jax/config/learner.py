@@ -1,4 +1,4 @@
-"""How a policy learns: the GRPO objective, the optimizer, and how trajectories are packed."""
+"""A policy: its model, and how it learns: the GRPO objective, the optimizer, and how trajectories are packed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from codea1_jax.config.model import ModelConfig
 from codea1_jax.config.section import Section
 
 
@@ -84,8 +85,13 @@ class PackingConfig(Section):
 
 
 class LearnerConfig(Section):
-    """How one policy learns."""
+    """One policy: what it is where it differs from the other, and how it learns."""
 
+    model: ModelConfig | None = Field(
+        default=None,
+        description="this policy's own model, where it is another than `model`, from which it takes the keys that are "
+        "not set here",
+    )
     start: str | None = Field(
         default=None,
         description="a finished run, whose policy of the same name this one starts from, or a model; default: `model`",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -67,6 +68,25 @@ class Config(Section):
         """Every policy's section, by its name."""
         return {"code": self.code, "test": self.test}
 
+    @property
+    def models(self) -> dict[str, ModelConfig]:
+        """The model of every policy that the method trains, by the policy's name."""
+        return {name: self.learners[name].model or self.model for name in METHODS[self.method.name].policies}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _own_models_differ_from_the_common_one(cls, raw: Any) -> Any:
+        """A policy's own model takes what it does not set from `model`."""
+        if not isinstance(raw, dict) or not isinstance(raw.get("model"), dict):
+            return raw
+        sections = {name: raw[name] for name in ("code", "test") if isinstance(raw.get(name), dict)}
+        own = {
+            name: {**section, "model": _merged(raw["model"], section["model"])}
+            for name, section in sections.items()
+            if isinstance(section.get("model"), dict)
+        }
+        return {**raw, **own}
+
     @field_validator("hardware")
     @classmethod
     def _known_hardware(cls, name: str | None) -> str | None:
@@ -76,19 +96,23 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Config:
-        if self.warm_start is not None and self.model.architecture is None:
+        scratch = [name for name, model in self.models.items() if model.architecture is not None]
+        if self.warm_start is not None and not scratch:
             raise ValueError("warm_start: a pretrained model needs none; remove it or set model.architecture")
-        if self.prompts.style == "chat" and self.model.architecture is not None:
+        if self.prompts.style == "chat" and scratch:
             raise ValueError("prompts=chat needs the chat template of model.pretrained; use prompts=plain")
         if self.lora is not None and self.offload.reference:
             raise ValueError("offload.reference: under lora the reference is the base, which is always at work")
         if self.lora is not None and any(learner.start for learner in self.learners.values()):
             raise ValueError("start: under lora every policy starts from the one base; leave it out")
         for name, settings in self.learners.items():
-            if settings.start is not None and name not in METHODS[self.method.name].policies:
-                raise ValueError(
-                    f"{name}.start: method.name={self.method.name} trains no policy of that name; leave it out"
-                )
+            if name in METHODS[self.method.name].policies:
+                continue
+            for key in ("start", "model"):
+                if getattr(settings, key) is not None:
+                    raise ValueError(
+                        f"{name}.{key}: method.name={self.method.name} trains no policy of that name; leave it out"
+                    )
         if self.train.async_steps:
             self._check_weighed("train.async_steps", "what the policies of an earlier step have drawn")
         if self.rollout.kv_cache_dtype != "auto":
@@ -110,3 +134,12 @@ class Config(Section):
                     f"{key}: {drawn} must be weighed; set {name}.grpo.importance_cap, as in "
                     f"{name}.grpo.importance_cap=2"
                 )
+
+
+def _merged(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """A policy's own model: an architecture differs from the common one, any other source replaces it."""
+    shape, shared = own.get("architecture"), common.get("architecture")
+    if isinstance(shape, dict) and isinstance(shared, dict):
+        return {**common, **own, "architecture": {**shared, **shape}}
+    replaced = {"pretrained", "architecture"} if {"pretrained", "architecture"} & own.keys() else set()
+    return {**{key: value for key, value in common.items() if key not in replaced}, **own}

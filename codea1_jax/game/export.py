@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -79,8 +79,8 @@ def _mean(values: Iterable[float | bool]) -> float:
 Decode = Callable[[Sequence[int]], str]
 
 
-def question_record(step: int, question: QuestionRollout, decode: Decode) -> dict[str, Any]:
-    """One line of `rollouts/step_N.jsonl`: everything that one can read of a question's round.
+def question_record(step: int, question: QuestionRollout, decode: Mapping[str, Decode]) -> dict[str, Any]:
+    """One line of `rollouts/step_N.jsonl`: everything that one can read of a question's round. decode: by each role.
 
     A question's programs answer one prompt, and so do a program's suites: each prompt is decoded and written once.
     """
@@ -91,12 +91,14 @@ def question_record(step: int, question: QuestionRollout, decode: Decode) -> dic
         "question": problem.question,
         "entry_point": problem.entry_point,
         "reference": problem.solution,
-        "prompt": _prompt([p.response for p in question.programs], decode),
+        "prompt": _prompt([p.response for p in question.programs], decode["code"]),
         "book_before": [
             {"call": test.call, "expected": test.expected, "frequency": count}
             for test, count in question.page_before.items()
         ],
-        "programs": [_program_record(i, p, question.retrieved, decode) for i, p in enumerate(question.programs)],
+        "programs": [
+            _program_record(i, p, question.retrieved, decode["test"]) for i, p in enumerate(question.programs)
+        ],
     }
 
 

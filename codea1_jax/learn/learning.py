@@ -28,15 +28,17 @@ class Learning:
 
     @classmethod
     def of(cls, config: Config, method: Method) -> Learning:
-        """From a configuration. A policy that starts elsewhere keeps its own reference."""
-        own = {name: _near_its_start(config.learners[name]) for name in method.policies}
+        """From a configuration. A policy of another model, or that starts elsewhere, keeps its own reference."""
+        own = {name: config.learners[name] for name in method.policies}
+        if config.lora is None:
+            own = {name: _near_its_start(learner) for name, learner in own.items()}
         return cls(method, own, config.lora, config.offload, config.rollout.temperature, config.run.seed)
 
     @property
     def shares_reference(self) -> bool:
         """Whether the policy at step 0 is kept, because a policy in training has to stay near it.
 
-        Under LoRA it is the base itself.
+        Under LoRA it is each policy's base itself.
         """
         if self.lora is not None:
             return False
@@ -48,11 +50,11 @@ class Learning:
         """Whether the weights of step 0 stay in memory: as LoRA's base, or as the reference."""
         return self.lora is not None or self.shares_reference
 
-    def learners(self, model: Transformer, total_steps: int, mesh: Mesh) -> dict[str, Learner]:
+    def learners(self, models: Mapping[str, Transformer], total_steps: int, mesh: Mesh) -> dict[str, Learner]:
         """Every policy's learner, by its name, over the devices of a mesh, which may be of a TPU that is not here."""
         return {
             name: Learner(
-                model,
+                models[name],
                 CrossEntropy() if self.method.supervised else GRPO(section.grpo),
                 section.optimizer,
                 section.packing,
@@ -68,6 +70,7 @@ class Learning:
 
 
 def _near_its_start(learner: LearnerConfig) -> LearnerConfig:
-    if learner.start is None or not learner.grpo.kl_coef or learner.grpo.reference_every:
+    at_common_start = learner.start is None and learner.model is None
+    if at_common_start or not learner.grpo.kl_coef or learner.grpo.reference_every:
         return learner
     return learner.model_copy(update={"grpo": learner.grpo.model_copy(update={"reference_every": NEVER})})

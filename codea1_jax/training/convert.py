@@ -23,6 +23,7 @@ from codea1_jax.models.stored import PARAMS, read_part
 from codea1_jax.models.weights import load_params, resolve, stored_dtype
 from codea1_jax.run.rundir import RecordedRun, find_run
 from codea1_jax.training.policies import InitialWeights, make_policy
+from codea1_jax.training.state import base_digests
 
 Form = Literal["hf", "flax", "run"]
 
@@ -108,14 +109,16 @@ def _of_run(run: RecordedRun, role: str | None) -> Source:
     if role not in kept:
         raise UserError(f"{run.place} is a run: choose one of its policies with --role={'|'.join(sorted(kept))}")
 
-    policy, lora = make_policy(config.model), config.lora
+    policy, lora = make_policy(config.models[role]), config.lora
 
     def read(model: Transformer, mesh: Mesh) -> Params:
         with Checkpoints(where, read_only=True) as checkpoints:
             if lora is None:
                 return read_part(checkpoints, step, (role, "params"), abstract_sharded(model, mesh))
             adapters = read_part(checkpoints, step, (role, "params"), abstract_trained(policy.model, lora, mesh))
-        base = InitialWeights.of(config).lora_base(policy, mesh, document["state"]["base"])
+        base = InitialWeights(config, config.models[role]).lora_base(
+            policy, mesh, base_digests(document["state"], kept)[role]
+        )
         return jax.tree.map(lambda x: x.astype(model.param_dtype), merge(attach(lora, base, adapters)))
 
     return Source(policy, "run", kept[role] if lora is None else policy.model.dtype.name, read)

@@ -127,7 +127,7 @@ def _begin_ahead(
 
 def records(training: Training, step: int, rollouts: StepRollouts) -> list[dict[str, Any]]:
     """What was played as one can read it, a record per question."""
-    decode = training.policies.policy.tokenizer.decode
+    decode = {role: sampler.policy.tokenizer.decode for role, sampler in training.games.samplers.items()}
     return [question_record(step, question, decode) for question in rollouts.questions]
 
 

@@ -14,7 +14,6 @@ from codea1_jax.evals.during_training import Evaluation
 from codea1_jax.evals.heldout import prepare
 from codea1_jax.game.config import RoundConfig
 from codea1_jax.game.players import PolicyPlayer
-from codea1_jax.game.prompts import Prompts
 from codea1_jax.game.rewards import PAPER_REWARDS, RewardFunctions
 from codea1_jax.game.round import Game
 from codea1_jax.hosts.gather import from_first
@@ -24,7 +23,7 @@ from codea1_jax.models.decoder import Params
 from codea1_jax.models.policy import Policy
 from codea1_jax.models.sharding import make_mesh
 from codea1_jax.rollout.sampler import Counters
-from codea1_jax.training.policies import InitialWeights, make_policy, make_prompts
+from codea1_jax.training.policies import InitialWeights, by_role, initial_weights, make_policies, make_prompts
 from codea1_jax.training.questions import NONE_GIVEN, GivenQuestions, Questions, load_questions
 from codea1_jax.training.samplers import RoleSampler, make_role_samplers
 from data_pipeline import Problem
@@ -36,13 +35,22 @@ SAMPLING_STAGES: Mapping[Role, str] = {"code": "generate_code", "test": "generat
 
 @dataclass(frozen=True)
 class Policies:
-    """The policies in training: architecture, mesh, what they start from, and how each of them learns."""
+    """The policies in training, by name: what they are, what they start from, and how each of them learns.
 
-    policy: Policy
+    weights: one and the same object for policies of one model.
+    """
+
+    named: Mapping[str, Policy]
+    weights: Mapping[str, InitialWeights]
     mesh: Mesh
-    weights: InitialWeights
     learning: Learning
     learners: Mapping[str, Learner]
+
+    @property
+    def reference(self) -> str | None:
+        """A policy whose weights at step 0 are kept for all of its model that compare with them; None: none does."""
+        common = (name for name, learner in self.learning.sections.items() if learner.model is None)
+        return next(common) if self.learning.shares_reference else None
 
 
 @dataclass(frozen=True)
@@ -51,7 +59,6 @@ class Games:
 
     roles: Mapping[Role, str]
     samplers: Mapping[Role, RoleSampler]
-    prompts: Prompts
     judge: Judge
     config: RoundConfig
 
@@ -66,7 +73,7 @@ class Games:
             name = self.roles.get(role)
             return None if name is None else self.samplers[role].player(params[name], temperature, top_p)
 
-        return Game(player("code"), player("test"), self.judge, self.config, self.prompts)
+        return Game(player("code"), player("test"), self.judge, self.config, self.samplers["test"].prompts)
 
     def counters(self) -> dict[Role, Counters]:
         """What every role's sampler has done so far."""
@@ -114,23 +121,15 @@ def make_training(
     config: Config, judge: Judge, given: GivenQuestions = NONE_GIVEN, rewards: RewardFunctions = PAPER_REWARDS
 ) -> Training:
     """Everything but the state. Raises UserError for what the configuration names and cannot be used."""
-    policy, method = make_policy(config.model), METHODS[config.method.name]
-    mesh = make_mesh(config.mesh)
-    prompts = make_prompts(config, policy)
+    method, mesh = METHODS[config.method.name], make_mesh(config.mesh)
+    named = make_policies(config)
+    players = by_role(config, named)
+    prompts = make_prompts(config, players)
     questions = load_questions(config, prompts, judge, given)
-    samplers = make_role_samplers(
-        config.rollout,
-        policy,
-        prompts,
-        questions,
-        mesh,
-        reading=config.reading,
-        questions_per_step=config.train.questions,
-        seed=config.run.seed,
-    )
+    samplers = make_role_samplers(config, players, prompts, questions, mesh)
     learning = Learning.of(config, method)
     total_steps = config.train.total_steps(len(questions.train))
-    learners = learning.learners(policy.model, total_steps, mesh)
+    learners = learning.learners({name: policy.model for name, policy in named.items()}, total_steps, mesh)
     evaluation = Evaluation(
         config.eval,
         from_first(lambda: prepare(questions.heldout if config.eval.every else (), judge)),
@@ -140,8 +139,8 @@ def make_training(
         method.supervised,
     )
     return Training(
-        policies=Policies(policy, mesh, InitialWeights.of(config), learning, learners),
-        games=Games(method.roles, samplers, prompts, judge, RoundConfig.of(config, rewards)),
+        policies=Policies(named, initial_weights(config), mesh, learning, learners),
+        games=Games(method.roles, samplers, judge, RoundConfig.of(config, rewards)),
         evaluation=evaluation,
         questions=questions,
         method=config.method,

@@ -1,4 +1,4 @@
-"""The policy that both roles share, what its parameters start from, and how it learns."""
+"""What plays a role: a model with its tokenizer, its prompts, and the weights that it starts from."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import json
 import logging
 import os
 import shutil
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +19,7 @@ from jax.sharding import Mesh
 
 from codea1_jax.checkpoint import fingerprint
 from codea1_jax.common.errors import UserError
-from codea1_jax.config import Config, LoRAConfig, ModelConfig, WarmStartConfig
+from codea1_jax.config import METHODS, Config, ModelConfig, Role, WarmStartConfig
 from codea1_jax.game.prompts import Prompts, chat_prompts, plain_prompts
 from codea1_jax.hosts.gather import any_host, is_writer
 from codea1_jax.learn import frozen
@@ -24,16 +27,18 @@ from codea1_jax.models.decoder import Params, Transformer
 from codea1_jax.models.families import from_scratch
 from codea1_jax.models.policy import Policy, pretrained_policy, save_policy
 from codea1_jax.models.sharding import init_sharded, param_shardings
-from codea1_jax.models.tokenizer import micro_tokenizer
+from codea1_jax.models.tokenizer import Tokenizer, micro_tokenizer
 from codea1_jax.models.weights import load_params, resolve
 from codea1_jax.training.warm_start import warm_start
 from data_pipeline import micro
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 
 def make_policy(config: ModelConfig) -> Policy:
-    """The architecture and tokenizer that both roles share."""
+    """An architecture and its tokenizer."""
     dtype = jnp.dtype(config.compute_dtype)
     if config.pretrained is not None:
         directory = resolve(config.pretrained)
@@ -51,13 +56,29 @@ def make_policy(config: ModelConfig) -> Policy:
     return Policy(Transformer(shape, dtype, jnp.dtype("float32"), config.remat, config.attention), tokenizer)
 
 
-def make_prompts(config: Config, policy: Policy) -> Prompts:
-    """The prompts of both roles in the configured style."""
+def make_policies(config: Config) -> dict[str, Policy]:
+    """Every policy that is trained, by its name; those of one model are the same."""
+    return _each_model_once(config, make_policy)
+
+
+def by_role(config: Config, named: Mapping[str, T]) -> dict[Role, T]:
+    """What belongs to the policy that plays each role; a role that no policy plays is asked about as the other's."""
+    roles = METHODS[config.method.name].roles
+    other = next(iter(roles.values()))
+    return {"code": named[roles.get("code", other)], "test": named[roles.get("test", other)]}
+
+
+def make_prompts(config: Config, policies: Mapping[Role, Policy]) -> dict[Role, Prompts]:
+    """How the policy that plays each role is asked, in the configured style."""
+    return {role: _prompts(config, policy.tokenizer) for role, policy in policies.items()}
+
+
+def _prompts(config: Config, tokenizer: Tokenizer) -> Prompts:
     if config.prompts.style == "plain":
-        return plain_prompts(policy.tokenizer)
+        return plain_prompts(tokenizer)
     method = config.method
     return chat_prompts(
-        policy.tokenizer,
+        tokenizer,
         config.rewards.suite_size,
         answers=method.answer_prediction,
         short=method.asks_shortly,
@@ -66,70 +87,75 @@ def make_prompts(config: Config, policy: Policy) -> Prompts:
     )
 
 
+def _each_model_once(config: Config, make: Callable[[ModelConfig], T]) -> dict[str, T]:
+    """What is made of every policy's model, by the policy's name; policies of one model share it."""
+    made: dict[str, T] = {}
+    for name, model in config.models.items():
+        same = next((other for other in made if config.models[other] == model), None)
+        made[name] = make(model) if same is None else made[same]
+    return made
+
+
 @dataclass(frozen=True)
 class InitialWeights:
-    """What all policies start from: pretrained weights, a warm start (cached by what made it), or random weights.
+    """What policies of a model start from: pretrained weights, a warm start (cached by what made it), or random ones.
 
-    unfinished: where a warm start is saved until it is whole. Under LoRA no update changes the weights: they are in the
-    type that is computed with.
+    Under LoRA no update changes the weights: they are in the type that is computed with.
     """
 
+    config: Config
     model: ModelConfig
-    warm_start: WarmStartConfig | None
-    cache: Path
-    unfinished: Path
-    seed: int
-    lora: LoRAConfig | None
-
-    @classmethod
-    def of(cls, config: Config) -> InitialWeights:
-        """From a configuration."""
-        unfinished = Path(config.run.directory) / "warm_start"
-        cache = Path(config.warm_start_cache)
-        return cls(config.model, config.warm_start, cache, unfinished, config.run.seed, config.lora)
 
     def params(self, policy: Policy, mesh: Mesh) -> Params:
         """The parameters on a mesh."""
         if self.model.pretrained is not None:
-            model = policy.model if self.lora is None else policy.model.clone(param_dtype=policy.model.dtype)
+            model = policy.model if self.config.lora is None else policy.model.clone(param_dtype=policy.model.dtype)
             return load_params(resolve(self.model.pretrained), model, param_shardings(policy.model, mesh))
         params = self._trained_from_scratch(policy, mesh)
-        return params if self.lora is None else frozen(params, policy.model.dtype)
+        return params if self.config.lora is None else frozen(params, policy.model.dtype)
 
     def lora_base(self, policy: Policy, mesh: Mesh, digest: str | None) -> Params:
         """LoRA's base, found again. Raises UserError unless it is the one of this digest, that the run began with."""
         params = self.params(policy, mesh)
         if fingerprint.digest(params) != digest:
-            source = self.model.pretrained or f"the warm start in {self.cache}"
+            source = self.model.pretrained or f"the warm start in {self.config.warm_start_cache}"
             raise UserError(
                 f"lora: {source} is not what this run's adapters were trained on; put the same weights there"
             )
         return params
 
     def _trained_from_scratch(self, policy: Policy, mesh: Mesh) -> Params:
-        if self.warm_start is None:
-            return init_sharded(policy.model, jax.random.key(self.seed), mesh)
-        cached = self.cache / self._digest(self.warm_start)
+        settings, seed = self.config.warm_start, self.config.run.seed
+        if settings is None:
+            return init_sharded(policy.model, jax.random.key(seed), mesh)
+        cached = Path(self.config.warm_start_cache) / self._digest(settings)
         if not any_host(not cached.exists()):
             logger.info("warm start: found in %s", cached)
             return load_params(cached, policy.model, param_shardings(policy.model, mesh))
-        params = warm_start(policy, self.warm_start, self.seed, mesh, self.unfinished)
+        begun = Path(self.config.run.directory) / "warm_start"  # saved there until it is whole
+        params = warm_start(policy, settings, seed, mesh, begun)
         unfinished = cached.with_name(f"{cached.name}.{os.getpid()}.tmp")
         save_policy(unfinished, policy, params)
         if is_writer():
             _finish(unfinished, cached)
         return params
 
-    def _digest(self, config: WarmStartConfig) -> str:
+    def _digest(self, settings: WarmStartConfig) -> str:
         """A hash of all that a warm start depends on."""
+        seed = self.config.run.seed
         made_by = {
-            "warm_start": config.model_dump(mode="json"),
+            "warm_start": settings.model_dump(mode="json"),
             "model": self.model.model_dump(mode="json"),
             "vocabulary": micro.WORDS,
-            "corpus": [vars(transcript) for transcript in micro.warm_start(100, self.seed)],
-            "seed": self.seed,
+            "corpus": [vars(transcript) for transcript in micro.warm_start(100, seed)],
+            "seed": seed,
         }
         return hashlib.sha256(json.dumps(made_by, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def initial_weights(config: Config) -> dict[str, InitialWeights]:
+    """What every policy starts from, by its name; policies of one model start from one object."""
+    return _each_model_once(config, partial(InitialWeights, config))
 
 
 def _finish(unfinished: Path, cached: Path) -> None:

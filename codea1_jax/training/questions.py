@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import data_pipeline
 from codea1_jax.common.errors import UserError
 from codea1_jax.common.files import write_atomically
 from codea1_jax.common.words import counted
-from codea1_jax.config import METHODS, Config
+from codea1_jax.config import METHODS, Config, Role
 from codea1_jax.game.players import program_prompt
 from codea1_jax.game.prompts import Prompts
 from codea1_jax.hosts.gather import gathered, is_mine
@@ -51,7 +51,9 @@ class Questions:
     dropped: tuple[Refusal, ...] = ()
 
 
-def load_questions(config: Config, prompts: Prompts, judge: Judge, given: GivenQuestions = NONE_GIVEN) -> Questions:
+def load_questions(
+    config: Config, prompts: Mapping[Role, Prompts], judge: Judge, given: GivenQuestions = NONE_GIVEN
+) -> Questions:
     """Reads the source, refuses questions by reason, and parts training questions from held-out ones.
 
     Held-out questions are those of `data.heldout`. Without it, a file's are chosen by a hash of the solution; the micro
@@ -184,10 +186,11 @@ def _check_prompts(source: str, problems: Sequence[Problem]) -> None:
         )
 
 
-def _fits(problem: Problem, prompts: Prompts, config: Config) -> bool:
-    tests = [prompts.test(problem.described, problem.entry_point, p) for p in (problem.solution, *problem.mutants)]
-    return _code_fits(problem, prompts, config) and max(map(len, tests)) <= config.rollout.test_prompt_tokens
+def _fits(problem: Problem, prompts: Mapping[Role, Prompts], config: Config) -> bool:
+    ask = prompts["test"].test
+    longest = max(len(ask(problem.described, problem.entry_point, p)) for p in (problem.solution, *problem.mutants))
+    return _code_fits(problem, prompts, config) and longest <= config.rollout.test_prompt_tokens
 
 
-def _code_fits(problem: Problem, prompts: Prompts, config: Config) -> bool:
-    return len(program_prompt(prompts, problem)) <= config.rollout.code_prompt_tokens
+def _code_fits(problem: Problem, prompts: Mapping[Role, Prompts], config: Config) -> bool:
+    return len(program_prompt(prompts["code"], problem)) <= config.rollout.code_prompt_tokens

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from jax.sharding import Mesh
 
 from codea1_jax.common.errors import UserError
-from codea1_jax.config import Reading, Role, RolloutConfig
+from codea1_jax.config import Config, Reading, Role, RolloutConfig
 from codea1_jax.devices.chips import check_fp8
 from codea1_jax.devices.layout import REPLICA
 from codea1_jax.game.players import PolicyPlayer, program_prompt
@@ -47,37 +48,35 @@ class RoleSampler:
 
 
 def make_role_samplers(
-    rollout: RolloutConfig,
-    policy: Policy,
-    prompts: Prompts,
+    config: Config,
+    policies: Mapping[Role, Policy],
+    prompts: Mapping[Role, Prompts],
     questions: Questions,
     mesh: Mesh,
-    *,
-    reading: Reading,
-    questions_per_step: int,
-    seed: int,
 ) -> dict[Role, RoleSampler]:
     """The Code LLM's and the Test LLM's sampler, with caches no longer than these questions need."""
+    rollout, asked = config.rollout, prompts["test"]
     problems = (*questions.train, *questions.heldout)
-    code = max(len(program_prompt(prompts, p)) for p in (*problems, *questions.benchmark))
-    bare = max(len(prompts.test(p.described, p.entry_point, "")) for p in problems)
+    code = max(len(program_prompt(prompts["code"], p)) for p in (*problems, *questions.benchmark))
+    bare = max(len(asked.test(p.described, p.entry_point, "")) for p in problems)
     shown = max(
-        len(prompts.test(p.described, p.entry_point, program)) for p in problems for program in (p.solution, *p.mutants)
+        len(asked.test(p.described, p.entry_point, program)) for p in problems for program in (p.solution, *p.mutants)
     )
     # A sampled program may take more tokens when it is read back than when it was written: leave it some room.
     # One that needs still more gets no suites.
     test = min(max(shown, bare + 2 * rollout.code_tokens), rollout.test_prompt_tokens)
 
-    def role(samples: str, prompts_: int, width: int, prompt: int, response: int, seed: int) -> RoleSampler:
+    def sampler(role: Role, requests: int, width: int, prompt: int, response: int) -> RoleSampler:
         shards, replicas = batch_shards(mesh), mesh.shape[REPLICA]
-        capacity = capacity_of(rollout, shards, prompts_, width, prompt, response, replicas=replicas)
-        sampler = make_sampler(rollout, policy, seed, capacity, mesh, samples)
-        return RoleSampler(sampler, prompts, policy, prompt, response, reading)
+        capacity = capacity_of(rollout, shards, requests, width, prompt, response, replicas=replicas)
+        samples, seed = ("programs", 2 * config.run.seed) if role == "code" else ("suites", 2 * config.run.seed + 1)
+        made = make_sampler(rollout, policies[role], seed, capacity, mesh, samples)
+        return RoleSampler(made, prompts[role], policies[role], prompt, response, config.reading)
 
-    programs = questions_per_step * rollout.samples
+    programs = config.train.questions * rollout.samples
     return {
-        "code": role("programs", questions_per_step, rollout.samples, code, rollout.code_tokens, 2 * seed),
-        "test": role("suites", programs, rollout.suites, test, rollout.test_tokens, 2 * seed + 1),
+        "code": sampler("code", config.train.questions, rollout.samples, code, rollout.code_tokens),
+        "test": sampler("test", programs, rollout.suites, test, rollout.test_tokens),
     }
 
 

@@ -18,29 +18,36 @@ from codea1_jax.training.state import State, pack_state, unpack_state
 
 
 def start(training: Training) -> State:
-    """The state before the first step: every policy from the same weights, which are also the frozen reference.
+    """The state before the first step: policies of one model from the same weights, also their frozen reference.
 
-    A policy that starts elsewhere has its own reference.
+    A policy of another model, or that starts elsewhere, has its own reference.
     """
     policies = training.policies
-    policy, mesh, learning = policies.policy, policies.mesh, policies.learning
-    sources = own_starts(training)
-    needed = learning.keeps_initial_weights or None in sources.values()  # a warm start for nobody takes minutes
-    params = policies.weights.params(policy, mesh) if needed else None
-    states = {
-        name: learner.init(params if (source := sources[name]) is None else source.read(policy.model, mesh))
-        for name, learner in policies.learners.items()
-    }
-    if learning.lora is not None:
-        return replace(_first_state(training, states, None), base=params, base_digest=digest(params))
-    return _first_state(training, states, frozen(params, policy.model.dtype) if learning.shares_reference else None)
+    sources, lora, shared = own_starts(training), policies.learning.lora, policies.reference
+    states, bases, digests, reference = {}, {}, {}, None
+    for weights in {id(each): each for each in policies.weights.values()}.values():
+        names = [name for name, own in policies.weights.items() if own is weights]
+        # A warm start for nobody takes minutes.
+        needed = lora is not None or shared in names or any(sources[name] is None for name in names)
+        params = weights.params(policies.named[names[0]], policies.mesh) if needed else None
+        for name in names:
+            source, model = sources[name], policies.named[name].model
+            states[name] = policies.learners[name].init(params if source is None else source.read(model, policies.mesh))
+        if lora is not None:
+            bases |= dict.fromkeys(names, params)
+            digests |= dict.fromkeys(names, digest(params))
+        if shared in names:
+            reference = frozen(params, policies.named[shared].model.dtype)
+    in_order = {name: states[name] for name in policies.learners}
+    return replace(_first_state(training, in_order, reference), bases=bases, base_digests=digests)
 
 
 def own_starts(training: Training) -> dict[str, Source | None]:
-    """What each policy starts from, where that is not what all start from. Raises UserError if it cannot be used."""
+    """What each policy starts from, where that is not its model. Raises UserError if it cannot be used."""
     policies = training.policies
     return {
-        name: own_start(policies.learning.sections[name].start, name, policies.policy) for name in policies.learners
+        name: own_start(learner.start, name, policies.named[name])
+        for name, learner in policies.learning.sections.items()
     }
 
 
@@ -49,16 +56,22 @@ def resume(training: Training, run: RunDir) -> State:
 
     Raises CheckpointError if it cannot be read, UserError if LoRA's base is another than the run began with.
     """
-    policies, lora = training.policies, training.policies.learning.lora
-    model, mesh = policies.policy.model, policies.mesh
-    states = {name: learner.abstract(abstract_sharded(model, mesh)) for name, learner in policies.learners.items()}
-    keeps_reference = policies.learning.shares_reference
-    reference = abstract_sharded(model.clone(param_dtype=model.dtype), mesh) if keeps_reference else None
+    policies, mesh = training.policies, training.policies.mesh
+    states = {
+        name: learner.abstract(abstract_sharded(policies.named[name].model, mesh))
+        for name, learner in policies.learners.items()
+    }
+    reference = None
+    if policies.reference is not None:
+        model = policies.named[policies.reference].model
+        reference = abstract_sharded(model.clone(param_dtype=model.dtype), mesh)
     like, _ = pack_state(_first_state(training, states, reference))
-    state = unpack_state(*run.restore(like))
-    if lora is None:
-        return state
-    return replace(state, base=policies.weights.lora_base(policies.policy, mesh, state.base_digest))
+    state, bases = unpack_state(*run.restore(like)), {}
+    for name, expected in state.base_digests.items():
+        same = next((other for other in bases if policies.weights[other] is policies.weights[name]), None)
+        base = policies.weights[name].lora_base(policies.named[name], mesh, expected) if same is None else bases[same]
+        bases[name] = base
+    return replace(state, bases=bases)
 
 
 def _first_state(training: Training, policies: Mapping[str, Any], reference: Params | None) -> State:

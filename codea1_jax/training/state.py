@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from codea1_jax.game.replay import SampledRound, pack_sampled, unpack_sampled
@@ -18,7 +18,7 @@ class State:
     """`step` steps are done; `policies` by name; `data` is the loader's place among the questions.
 
     reference: the policy at step 0, which the KL term compares with, if there is one.
-    base: under LoRA, what all policies' adapters are added to. Checkpoints hold its digest instead.
+    bases: under LoRA, what each policy's adapters are added to. Checkpoints hold their digests instead.
     ahead: what earlier policies have drawn for the next step, where steps are drawn ahead (train.async_steps).
     """
 
@@ -27,8 +27,8 @@ class State:
     reference: Params | None
     book: Mapping[str, Page]
     data: Any
-    base: Params | None = None
-    base_digest: str | None = None
+    bases: Mapping[str, Params] = field(default_factory=dict)
+    base_digests: Mapping[str, str] = field(default_factory=dict)
     ahead: SampledRound | None = None
 
 
@@ -41,11 +41,11 @@ def pack_state(state: State) -> tuple[dict[str, Any], dict[str, Any]]:
         question: [[*_packed(test), count] for test, count in page.items()] for question, page in state.book.items()
     }
     ahead = {} if state.ahead is None else {"ahead": pack_sampled(state.ahead)}
-    return arrays, {"step": state.step, "book": book, "data": state.data, "base": state.base_digest, **ahead}
+    return arrays, {"step": state.step, "book": book, "data": state.data, "base": dict(state.base_digests), **ahead}
 
 
 def unpack_state(arrays: Mapping[str, Any], document: Mapping[str, Any]) -> State:
-    """The inverse of `pack_state`, the base left out."""
+    """The inverse of `pack_state`, the bases left out."""
     book = {question: {_unpacked(*test): count for *test, count in page} for question, page in document["book"].items()}
     policies = {name: policy for name, policy in arrays.items() if name != "reference"}
     return State(
@@ -54,9 +54,15 @@ def unpack_state(arrays: Mapping[str, Any], document: Mapping[str, Any]) -> Stat
         arrays.get("reference"),
         book,
         document["data"],
-        base_digest=document["base"],
+        base_digests=base_digests(document, policies),
         ahead=unpack_sampled(document["ahead"]) if "ahead" in document else None,
     )
+
+
+def base_digests(document: Mapping[str, Any], policies: Iterable[str]) -> dict[str, str]:
+    """Of each policy's base under LoRA, from a packed state's document; earlier ones name one base of all policies."""
+    base = document["base"] or {}
+    return dict.fromkeys(policies, base) if isinstance(base, str) else base
 
 
 def _packed(test: Test) -> list[Any]:

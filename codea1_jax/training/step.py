@@ -92,7 +92,7 @@ def learn(
         learner, started = training.policies.learners[name], time.perf_counter()
         show = partial(report, f"updating {name}", parts="micro-batches")
         policies[name], figures = learner.update(
-            policies[name], state.reference, groups, wait, base=state.base, show=show
+            policies[name], state.reference, groups, wait, base=state.bases.get(name), show=show
         )
         seconds[f"update_{name}"] = took = time.perf_counter() - started
         peak = peak_flops(training.policies.mesh.devices.flat)
@@ -117,9 +117,9 @@ def book_after(training: Training, state: State, rollouts: StepRollouts) -> Mapp
 
 
 def params(training: Training, state: State) -> dict[str, Params]:
-    """Every policy's parameters, by its name; under LoRA the adapted base."""
+    """Every policy's parameters, by its name; under LoRA its adapted base."""
     lora = training.policies.learning.lora
-    return {name: attach(lora, state.base, policy.params) for name, policy in state.policies.items()}
+    return {name: attach(lora, state.bases.get(name), policy.params) for name, policy in state.policies.items()}
 
 
 def _has_book(training: Training) -> bool:

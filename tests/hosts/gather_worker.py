@@ -96,7 +96,7 @@ def shared() -> dict:
 def questions(pool: SandboxPool) -> Questions:
     """Those of a file."""
     config = load(Config, "micro/a1", [f"data.source={ROOT / 'docs/problems.jsonl'}", "train.questions=1"])
-    return load_questions(config, PROMPTS, pool)
+    return load_questions(config, {"code": PROMPTS, "test": PROMPTS}, pool)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from codea1_jax.rollout.capacity import buckets, capacity_of
 from codea1_jax.rollout.jetstream.sampler import JetStreamSampler
 from codea1_jax.training import judges
 from codea1_jax.training.judges import make_judge
-from codea1_jax.training.policies import make_policy, make_prompts
+from codea1_jax.training.policies import by_role, make_policies, make_policy, make_prompts
 from codea1_jax.training.questions import NONE_GIVEN, GivenQuestions, Questions, load_questions
 from codea1_jax.training.samplers import make_sampler
 from data_pipeline import Problem
@@ -120,7 +120,7 @@ def test_response_buckets_double_from_128_tokens_on(response, lengths):
 def test_a_benchmark_that_is_not_there_is_told_before_any_question_is_checked(tmp_path):
     settings = (f"data.source={ROOT}/docs/problems.jsonl", f"eval.datasets=[{tmp_path}/none.parquet]")
     config = load(Config, "micro/a1", settings)
-    prompts = make_prompts(config, make_policy(config.model))
+    prompts = make_prompts(config, by_role(config, make_policies(config)))
     with SandboxPool(1, "process") as closed:
         pass
     with pytest.raises(UserError, match=r"^eval\.datasets: .*/none\.parquet: no such file$"):
@@ -131,7 +131,7 @@ def test_a_benchmark_that_is_not_there_is_told_before_any_question_is_checked(tm
 def test_of_a_file_every_question_is_trained_on_or_held_out(share, at_most, held_out):
     settings = (f"data.heldout_share={share}", f"data.heldout_problems={at_most}", "train.questions=1")
     config = load(Config, "micro/a1", [f"data.source={ROOT}/docs/problems.jsonl", *settings])
-    prompts = make_prompts(config, make_policy(config.model))
+    prompts = make_prompts(config, by_role(config, make_policies(config)))
     with SandboxPool(1, "process") as pool:
         questions = load_questions(config, prompts, pool)
     assert (len(questions.train), len(questions.heldout)) == (8 - held_out, held_out)
@@ -139,7 +139,7 @@ def test_of_a_file_every_question_is_trained_on_or_held_out(share, at_most, held
 
 def questions_of(*overrides: str, given: GivenQuestions = NONE_GIVEN) -> Questions:
     config = load(Config, "micro/a1", [f"data.source={ROOT}/docs/problems.jsonl", "train.questions=1", *overrides])
-    prompts = make_prompts(config, make_policy(config.model))
+    prompts = make_prompts(config, by_role(config, make_policies(config)))
     with SandboxPool(1, "process") as pool:
         return load_questions(config, prompts, pool, given)
 
@@ -184,7 +184,7 @@ def test_a_limit_trains_on_that_many_questions_which_the_seed_chooses():
         settings = (f"data.source={ROOT}/docs/problems.jsonl", "data.heldout_share=0", "train.questions=1", *overrides)
         config = load(Config, "micro/a1", settings)
         with SandboxPool(1, "process") as pool:
-            return load_questions(config, make_prompts(config, make_policy(config.model)), pool).train
+            return load_questions(config, make_prompts(config, by_role(config, make_policies(config))), pool).train
 
     every = chosen()
     three = [chosen("data.limit=3", f"run.seed={seed}") for seed in (0, 0, 1, 2)]
@@ -249,7 +249,7 @@ def test_a_question_without_a_prompt_of_its_own_is_named_before_anything_is_trai
     settings = [f"data.source={ROOT}/docs/problems.jsonl", "eval.datasets=[]", "prompts.source=dataset"]
     config = load(Config, "1.5b/a1", [*settings, "train.questions=1"])
     with SandboxPool(1) as pool, pytest.raises(UserError) as caught:
-        load_questions(config, chat_prompts(micro_tokenizer(()), 8, own=True), pool)
+        load_questions(config, dict.fromkeys(("code", "test"), chat_prompts(micro_tokenizer(()), 8, own=True)), pool)
     assert re.match(
         r"prompts.source=dataset: 8 of 8 questions of .*problems.jsonl, such as \S+, have no", str(caught.value)
     )

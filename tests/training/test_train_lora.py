@@ -60,12 +60,12 @@ def bytes_of(tree: Any) -> list[bytes]:
 def test_both_policies_learn_adapters_of_their_own_and_the_base_stays(trained):
     _, training, state = trained
     first = start(training)
-    assert bytes_of(state.base) == bytes_of(first.base)
+    assert bytes_of(state.bases) == bytes_of(first.bases)
     spoken = params(training, state)
     for name in ("code", "test"):
         moved = jax.tree.map(lambda x, y: (x != y).any(), state.policies[name].params, first.policies[name].params)
         assert all(jax.tree.leaves(moved))
-        assert spoken[name]["embed_tokens"] is state.base["embed_tokens"]
+        assert spoken[name]["embed_tokens"] is state.bases[name]["embed_tokens"]
     assert bytes_of(state.policies["code"].params) != bytes_of(state.policies["test"].params)
 
 
@@ -75,7 +75,7 @@ def test_a_checkpoint_holds_adapters_their_moments_and_the_fingerprint_of_the_ba
     named = {name for name in arrays if "step" not in name and "count" not in name}
     assert named and all("lora_a" in name or "lora_b" in name for name in named)
     assert {name.split("'")[1] for name in named} == {"code", "test"}
-    assert document["base"] == state.base_digest and len(state.base_digest) == 16
+    assert document["base"] == state.base_digests and {len(each) for each in state.base_digests.values()} == {16}
 
 
 def test_a_run_that_goes_on_ends_in_the_same_state_bit_for_bit(trained, tmp_path):
@@ -94,14 +94,14 @@ def test_an_exported_policy_is_the_merged_one(trained, tmp_path):
     source = open_source(str(directory), "code")
     convert(source, tmp_path / "hf", "hf", None, 10**9)
     exported = load_params(tmp_path / "hf", source.policy.model)
-    merged = merge(attach(training.policies.learning.lora, state.base, state.policies["code"].params))
+    merged = merge(attach(training.policies.learning.lora, state.bases["code"], state.policies["code"].params))
     assert bytes_of(exported) == bytes_of(merged)
-    assert bytes_of(exported) != bytes_of(state.base)
+    assert bytes_of(exported) != bytes_of(state.bases["code"])
 
 
 def test_adapters_are_never_put_on_another_base(trained, monkeypatch):
     directory, training, state = trained
-    other = jax.tree.map(lambda x: x * 2, state.base)
+    other = jax.tree.map(lambda x: x * 2, state.bases["code"])
     monkeypatch.setattr(InitialWeights, "params", lambda *_: other)
     config = configured(directory)
     wrong = pytest.raises(UserError, match=r"lora: the warm start in \S+ is not what this run's adapters were trained")

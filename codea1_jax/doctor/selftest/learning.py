@@ -66,7 +66,7 @@ def _random_policy(config: Config, shape: Architecture, mesh: Mesh) -> tuple[Tra
     model = config.model
     made = Transformer(shape, jnp.dtype(model.compute_dtype), jnp.dtype("float32"), model.remat, model.attention)
     plain = config.model_copy(update={"lora": None})  # adapters begin as zeros
-    learner = Learning.of(plain, METHODS["a1"]).learners(made, RUN_STEPS, mesh)["code"]
+    learner = Learning.of(plain, METHODS["a1"]).learners({"code": made, "test": made}, RUN_STEPS, mesh)["code"]
     return made, init_sharded(made, jax.random.key(0), mesh), learner
 
 

@@ -159,7 +159,7 @@ def make_programs(
     model = Transformer(run.model, dtype, jnp.dtype("float32"), config.model.remat, config.model.attention)
     params = abstract_sharded(model, mesh)
     learning = Learning.of(config, METHODS[config.method.name])
-    learners = learning.learners(model, 1, mesh)
+    learners = learning.learners(dict.fromkeys(learning.sections, model), 1, mesh)
     shared = abstract_sharded(model.clone(param_dtype=dtype), mesh) if learning.keeps_initial_weights else None
     shared = in_host_memory(shared) if config.offload.reference else shared
     states = {name: learner.abstract(params) for name, learner in learners.items()}

@@ -1,0 +1,106 @@
+"""A Code LLM and a Test LLM that are different models: another family, and half as wide."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from tiny_run import SETTINGS, assert_same_end, without_times
+
+from codea1_jax.common.errors import Interrupted, UserError
+from codea1_jax.config import Config, load
+from codea1_jax.learn import Learner
+from codea1_jax.models.policy import pretrained_policy
+from codea1_jax.run.rundir import RunDir
+from codea1_jax.training.convert import convert, open_source
+from codea1_jax.training.judges import make_judge
+from codea1_jax.training.loop import train
+from codea1_jax.training.parts import Training, make_training
+from codea1_jax.training.start import resume, start
+from codea1_jax.training.state import State
+
+SMALL = "test.model.architecture={family: llama, hidden_size: 16, intermediate_size: 32}"
+OVERRIDES = [*SETTINGS, SMALL, "warm_start=null", "eval.every=0", "train.steps=3"]
+
+
+def config_of(directory: Path, *more: str) -> Config:
+    return load(Config, "micro/a1_paper", [*OVERRIDES, f"run.directory={directory}", *more])
+
+
+@pytest.fixture(scope="module")
+def training(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Training]:
+    config = config_of(tmp_path_factory.mktemp("unused"))
+    with make_judge(config.sandbox) as judge:
+        yield make_training(config, judge)
+
+
+def run_in(directory: Path, training: Training, *, again: bool = False) -> State:
+    config = config_of(directory)
+    with RunDir(directory, config, config.checkpoint, resume=again) as run:
+        return train(training, start(training) if run.resume_step is None else resume(training, run), run)
+
+
+@pytest.fixture(scope="module")
+def straight(training: Training, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, State]:
+    directory = tmp_path_factory.mktemp("straight")
+    return directory, run_in(directory, training)
+
+
+def test_each_policy_has_the_shape_of_its_own_model_and_the_second_one_its_own_reference(training, straight):
+    first, last = start(training), straight[1]
+    for name, width in (("code", 32), ("test", 16)):
+        assert training.policies.named[name].model.architecture.hidden_size == width
+        before, after = (jax.tree.leaves(state.policies[name].params) for state in (first, last))
+        assert any((a != b).any() for a, b in zip(before, after, strict=True))
+    assert training.policies.named["test"].model.architecture.family == "llama"
+    assert training.policies.reference == "code"
+    own = last.policies["test"].reference
+    assert own is not None and last.policies["code"].reference is None
+    expected = jax.tree.leaves(first.policies["test"].params)
+    dtype = training.policies.named["test"].model.dtype
+    for kept, initial in zip(jax.tree.leaves(own), expected, strict=True):
+        np.testing.assert_array_equal(kept, initial.astype(kept.dtype if kept.dtype == dtype else dtype))
+
+
+def test_a_run_of_two_models_that_is_stopped_ends_the_same_bit_for_bit(training, straight, tmp_path):
+    update, updates = Learner.update, []
+
+    def stopped_in_the_third(*arguments, **named):
+        updates.append(arguments)
+        if len(updates) == 3:
+            signal.raise_signal(signal.SIGINT)
+        return update(*arguments, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Learner, "update", stopped_in_the_third)
+        with pytest.raises(Interrupted, match="SIGINT"):
+            run_in(tmp_path, training)
+    run_in(tmp_path, training, again=True)
+    assert without_times(tmp_path) == without_times(straight[0])
+    assert_same_end(straight[0] / "checkpoints", tmp_path / "checkpoints", 3)
+
+
+@pytest.mark.parametrize(("name", "family", "width"), [("code", "qwen2", 32), ("test", "llama", 16)])
+def test_each_policy_is_exported_as_its_own_model(straight, tmp_path, name, family, width):
+    convert(open_source(str(straight[0]), name), tmp_path / "out", "hf", None, 10**9)
+    architecture = pretrained_policy(tmp_path / "out").model.architecture
+    assert (architecture.family, architecture.hidden_size) == (family, width)
+
+
+def test_an_own_model_takes_from_the_common_one_what_it_does_not_set():
+    seven = ["test.model.pretrained=Qwen/Qwen2.5-Coder-1.5B-Instruct", "model.remat=full"]
+    config = load(Config, "7b/a1", seven)
+    assert config.models["code"].pretrained == "Qwen/Qwen2.5-Coder-7B-Instruct"
+    assert config.models["test"].pretrained == "Qwen/Qwen2.5-Coder-1.5B-Instruct"
+    assert {model.remat for model in config.models.values()} == {"full"}
+    micro = load(Config, "micro/a1", [SMALL])
+    assert micro.models["test"].architecture is not None and micro.model.architecture is not None
+    assert micro.models["test"].architecture.num_layers == micro.model.architecture.num_layers
+    assert Config.model_validate(config.model_dump(mode="json")) == config
+
+
+def test_a_method_of_one_policy_takes_no_model_for_another():
+    with pytest.raises(UserError, match=r"test\.model: method\.name=self_play trains no policy of that name"):
+        load(Config, "micro/self_play", [SMALL])
