@@ -239,12 +239,13 @@ def test_two_runs_may_make_the_same_warm_start_at_once(training, tmp_path, monke
         shutil.copytree(directory, directory.with_name(directory.name.partition(".")[0]))
 
     ours = training.policies
-    weights = replace(ours.weights, cache=tmp_path)
-    made = init_params(ours.policy.model, jax.random.key(1))
+    policy, weights = ours.named["code"], ours.weights["code"]
+    weights = replace(weights, config=weights.config.model_copy(update={"warm_start_cache": str(tmp_path)}))
+    made = init_params(policy.model, jax.random.key(1))
     monkeypatch.setattr(policies, "warm_start", lambda *_: made)
     monkeypatch.setattr(policies, "save_policy", save_as_another_run_finishes)
-    assert not changed(made, weights.params(ours.policy, ours.mesh))
-    assert not changed(made, weights.params(ours.policy, ours.mesh))  # the second time it is found
+    assert not changed(made, weights.params(policy, ours.mesh))
+    assert not changed(made, weights.params(policy, ours.mesh))  # the second time it is found
     assert len(list(tmp_path.iterdir())) == 1
 
 
