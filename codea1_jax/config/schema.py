@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeVar
 
 from pydantic import Field, field_validator, model_validator
 
@@ -28,6 +28,7 @@ from codea1_jax.config.warm_start import WarmStartConfig
 from codea1_jax.devices.chips import find_hardware
 
 Reading = Literal["commonmark", "paper"]
+T = TypeVar("T")
 
 
 class Config(Section):
@@ -72,6 +73,14 @@ class Config(Section):
     def models(self) -> dict[str, ModelConfig]:
         """The model of every policy that the method trains, by the policy's name."""
         return {name: self.learners[name].model or self.model for name in METHODS[self.method.name].policies}
+
+    def by_model(self, make: Callable[[ModelConfig], T]) -> dict[str, T]:
+        """What is made of every policy's model, by the policy's name; policies of one model share it."""
+        made: dict[str, T] = {}
+        for name, model in self.models.items():
+            same = next((other for other in made if self.models[other] == model), None)
+            made[name] = make(model) if same is None else made[same]
+        return made
 
     @model_validator(mode="before")
     @classmethod

@@ -12,7 +12,7 @@ from huggingface_hub import DryRunFileInfo, snapshot_download
 import data_pipeline
 from codea1_jax.checkpoint.storage import REMOTE, check_writable
 from codea1_jax.common.errors import UserError
-from codea1_jax.config import Config, SandboxConfig
+from codea1_jax.config import Config, ModelConfig, SandboxConfig
 from codea1_jax.devices.chips import find_hardware
 from codea1_jax.devices.layout import MESH_AXES
 from codea1_jax.doctor.host import GIB, Devices, find_disk
@@ -39,7 +39,7 @@ def find_needs(config: Config, devices: Devices | None) -> Iterator[Finding]:
         fitting = (_compiler(config, devices), _memory(config)) if mesh.works else ()
         yield from filter(None, (_hardware(config, devices), mesh, *fitting))
     yield from filter(None, (_engine(config), _wandb(config)))
-    yield from (_model(config), *_data(config), _directory(config), _saving(config))
+    yield from (*_models(config), *_data(config), _directory(config), _saving(config))
 
 
 def find_judge(settings: SandboxConfig, preload: tuple[str, ...] = ()) -> list[Finding]:
@@ -117,13 +117,19 @@ def _wandb(config: Config) -> Finding | None:
     return Finding("wandb", False, f"run.wandb={config.run.wandb}, and wandb is not installed", fix)
 
 
-def _model(config: Config) -> Finding:
+def _models(config: Config) -> list[Finding]:
+    """Of every model that is trained, once."""
+    found = config.by_model(_model)
+    return list({id(each): each for each in found.values()}.values())
+
+
+def _model(model: ModelConfig) -> Finding:
     """The model's shape, and whether its weights are here or available."""
     try:
-        size = f"{parameters(model_shape(config.model)) / 1e6:,.1f} million parameters"
+        size = f"{parameters(model_shape(model)) / 1e6:,.1f} million parameters"
     except UserError as error:
         return Finding("model", False, str(error), "a directory in Hugging Face's form, or a Hub id (owner/name)")
-    name = config.model.pretrained
+    name = model.pretrained
     if name is None:
         return Finding("model", True, f"{size}, trained from scratch")
     local = Path(name).expanduser()
@@ -205,7 +211,7 @@ def _saving(config: Config) -> Finding:
             return Finding("checkpoints", False, str(error))
         return Finding("checkpoints", True, f"{directory}: written to, and cleaned up")
     try:
-        size = float(saved(config, model_shape(config.model)))
+        size = float(saved(config, config.by_model(model_shape)))
     except UserError:
         size = 0.0  # of a missing model: reported above
     kept = config.checkpoint.keep_last + config.checkpoint.keep_best + 1  # one more while it is being written

@@ -45,10 +45,9 @@ class Learning:
         near = (each.grpo.kl_coef > 0 and not each.grpo.reference_every for each in self.sections.values())
         return not self.method.supervised and any(near)
 
-    @property
-    def keeps_initial_weights(self) -> bool:
-        """Whether the weights of step 0 stay in memory: as LoRA's base, or as the reference."""
-        return self.lora is not None or self.shares_reference
+    def keeps_initial_weights(self, name: str) -> bool:
+        """Whether the weights of this policy's model at step 0 stay in memory: as LoRA's base, or as the reference."""
+        return self.lora is not None or (self.shares_reference and self.sections[name].model is None)
 
     def learners(self, models: Mapping[str, Transformer], total_steps: int, mesh: Mesh) -> dict[str, Learner]:
         """Every policy's learner, by its name, over the devices of a mesh, which may be of a TPU that is not here."""

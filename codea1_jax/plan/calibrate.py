@@ -28,7 +28,7 @@ from codea1_jax.models.sharding import make_mesh
 from codea1_jax.plan.arithmetic.lengths import Lengths
 from codea1_jax.plan.arithmetic.planned_run import PlannedRun, planned_run_on
 from codea1_jax.plan.arithmetic.simulation import sample_batches
-from codea1_jax.plan.arithmetic.workload import Phase, updates_of
+from codea1_jax.plan.arithmetic.workload import Phase, at, updates_of
 from codea1_jax.plan.compiled.compiler import ProgramName, Shape, Watch
 from codea1_jax.plan.compiled.kernels import expected_seconds
 from codea1_jax.plan.compiled.programs import Program, Value, device_bytes, make_programs
@@ -197,7 +197,7 @@ def _expected(run: PlannedRun, program: Program, compiled: Compiled, hardware: H
     text = compiled.as_text()
     if hardware is None or text is None:
         return None
-    told = sum(expected_seconds(text, hardware).values())
+    told, run = sum(expected_seconds(text, hardware).values()), at(run, program.name.phase)
     attention = attention_seconds(run, hardware, program.name.phase, program.pairs)
     return told + cache_seconds(run, hardware, program.read) + attention
 

@@ -70,6 +70,9 @@ def forecast_of(config: Config, plan: Planned, rollouts: Path) -> dict[str, floa
 
 def _layout(config: Config) -> tuple[object, ...]:
     """What the seconds of a call depend on."""
-    model = config.model.model_copy(update={"pretrained": None, "architecture": None})
+    models = [
+        (model_shape(model), model.model_copy(update={"pretrained": None, "architecture": None}))
+        for model in config.models.values()
+    ]
     packing = config.code.packing, config.test.packing
-    return model_shape(config.model), model, config.mesh, config.lora, config.offload, config.rollout, packing
+    return models, config.mesh, config.lora, config.offload, config.rollout, packing

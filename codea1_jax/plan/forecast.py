@@ -25,6 +25,7 @@ from codea1_jax.plan.arithmetic.workload import (
     Group,
     Load,
     Phase,
+    at,
     fullest_batch,
     is_anchored,
     role_capacity,
@@ -158,7 +159,7 @@ def sampling_calls(run: PlannedRun, loads: Mapping[Load, tuple[Group, ...]]) -> 
     found: dict[Phase, Calls] = {}
     for load, groups in loads.items():
         role, capacity = load.role, role_capacity(run, load.role)
-        sampled = simulate_sampling(groups, capacity, kernels_of(run))
+        sampled = simulate_sampling(groups, capacity, kernels_of(run.of(load.policy)))
         prefills = sum(sampled.prefills.values())
         buckets = {(bucket,): count for bucket, count in sampled.prefills.items()}
         found[Phase("weights", role)] = Calls({(): 1}, HOST_SECONDS)
@@ -184,7 +185,7 @@ def _decode_calls(run: PlannedRun, capacity: Capacity, sampled: Sampled) -> Mapp
 def _learning_calls(run: PlannedRun, policy: str, groups: tuple[Group, ...]) -> dict[Phase, Calls]:
     packing: Any = run.config.learners[policy].packing  # hashable, being frozen, which pyright does not see
     updates = updates_of(run.config, policy)
-    every = simulate_packing(groups, updates, packing, run.batch_shards, kernels_of(run))
+    every = simulate_packing(groups, updates, packing, run.batch_shards, kernels_of(run.of(policy)))
     taken: dict[Phase, Sequence[MiniBatch]] = {}
     if updates > 1:  # the first mini-batch is learned from by the old policy itself
         taken[Phase("score-old", policy)] = every[1:]
@@ -229,7 +230,7 @@ def expected_seconds(
 
     ratio: measured to expected, of what the devices do.
     """
-    spent: dict[str, float] = {}
+    spent, run = dict[str, float](), at(run, phase)
     if calls.read:
         spent["cache"] = cache_seconds(run, hardware, calls.read)
     if calls.pairs:

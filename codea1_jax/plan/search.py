@@ -23,6 +23,7 @@ from codea1_jax.plan.arithmetic.planned_run import PlannedRun, make_planned_run,
 from codea1_jax.plan.arithmetic.workload import (
     Load,
     Phase,
+    at,
     fullest_batch,
     load_capacity,
     sampling_loads,
@@ -171,9 +172,9 @@ def layouts(config: Config, hardware: Hardware, reload: Reload) -> Iterator[Layo
 
 def meshes(config: Config, hardware: Hardware) -> list[tuple[int, int, int]]:
     """Tensor axes that divide the heads; the other devices split the parameters, or each hold a copy."""
-    devices, heads = hardware.devices, model_shape(config.model).num_heads
+    devices, shapes = hardware.devices, config.by_model(model_shape).values()
     divisors = [n for n in range(1, devices + 1) if devices % n == 0]
-    tensors = [n for n in divisors if heads % n == 0 and n <= 8]
+    tensors = [n for n in divisors if n <= 8 and all(shape.num_heads % n == 0 for shape in shapes)]
     found = {(1, devices // tensor, tensor) for tensor in tensors} | {
         (devices // tensor, 1, tensor) for tensor in tensors
     }
@@ -191,26 +192,35 @@ def _with_rows(config: Config, run: PlannedRun, hardware: Hardware, layout: Layo
     longest = max(capacity.most_pages * capacity.block for capacity in capacities)  # tokens of a sample
     shards, most = run.batch_shards // run.replicas, -(-most // run.replicas)  # of a replica
     for each in ROWS_PER_SHARD:
-        logits = LOGITS * 4 * each * run.model.vocab_size / run.tensor
-        free = USED * hardware.chip.memory - resident(run) - run.decode_params_bytes - logits - SPARE
-        held = int(free / run.token_bytes) * shards // 100_000 * 100_000
+        held = min(
+            int(free_for_pages(run.of(load.policy), hardware, each) / run.of(load.policy).token_bytes) for load in loads
+        )
+        held = held * shards // 100_000 * 100_000
         if each * shards < 2 * most and held >= shards * longest:
             yield replace(layout, rows=min(each * shards, most), cache_tokens=held)
 
 
+def free_for_pages(run: PlannedRun, hardware: Hardware, rows_per_shard: int) -> float:
+    """Bytes of a device that are left for the pages of that many rows."""
+    logits = LOGITS * 4 * rows_per_shard * run.model.vocab_size / run.tensor
+    return USED * hardware.chip.memory - resident(run) - run.decode_params_bytes - logits - SPARE
+
+
 def learning_memory(run: PlannedRun) -> float:
     """Bytes that learning takes on a device, by arithmetic: what `least_memory` counts, and activations."""
-    model, found = run.model, 0.0
+    found = 0.0
     for policy in training_loads(run.config):
+        run = run.of(policy)
+        model = run.model
         tokens = fullest_batch(run, policy).tokens.size / run.batch_shards
         # What the matrices of a layer give; without recomputation all layers' are kept.
         width = 3 * model.intermediate_size + 2 * model.hidden_size
         width += (2 * model.num_heads + 2 * model.num_kv_heads) * model.head_dim
         layer = tokens * width * run.itemsize / run.tensor
-        kept = 4 * layer if run.config.model.remat == "full" else (2 + model.num_layers) * layer
+        kept = 4 * layer if run.settings.remat == "full" else (2 + model.num_layers) * layer
         # Attention is never recomputed: what every layer's has mixed, and a number of each head and token, are kept.
         mixed = tokens * model.num_heads * (model.head_dim * run.itemsize + 4) / run.tensor
-        kept += model.num_layers * mixed if run.config.model.remat == "full" else 0
+        kept += model.num_layers * mixed if run.settings.remat == "full" else 0
         found = max(
             found, least_memory(run)[Phase("gradient", policy)] + run.gathered / model.num_layers + kept + SPARE
         )
@@ -221,9 +231,11 @@ def estimated_seconds(run: PlannedRun, hardware: Hardware, fill: float) -> float
     """A step's seconds before anything is compiled: the layout's own table, at assumed efficiencies."""
     reached, table = efficiency_of(hardware), layout_table(run, fill)
     loads = sampling_loads(run.config)
-    total = sum(_decoding(run, hardware, load, table.pop(Phase("decode", load.role)), fill) for load in loads)
+    total = sum(
+        _decoding(run.of(load.policy), hardware, load, table.pop(Phase("decode", load.role)), fill) for load in loads
+    )
     for phase, work in table.items():
-        passes, sums = PASSES.get(phase.kind, 0), 0.0
+        passes, sums, run = PASSES.get(phase.kind, 0), 0.0, at(run, phase)
         gathering = replace(work, received=passes * run.gathered * (1 - run.tensor / run.shards))
         if passes:
             tokens = fullest_batch(run, phase.owner).tokens.size / run.batch_shards

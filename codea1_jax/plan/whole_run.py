@@ -73,7 +73,7 @@ def evaluation_seconds(run: PlannedRun, hardware: Hardware, fill: float, call_se
 
 def saving_seconds(run: PlannedRun, hardware: Hardware, step_seconds: float) -> float:
     """Seconds that training waits for a save: for its copy to the hosts, and for an upload that outlasts the steps."""
-    bytes_ = saved(run.config, run.model)
+    bytes_ = saved(run.config, run.shapes)
     upload = bytes_ / hardware.hosts / WRITTEN_PER_SECOND
     waited = max(0.0, upload - run.config.checkpoint.every * step_seconds)
     return bytes_ / hardware.devices / COPIED_PER_SECOND + waited

@@ -20,9 +20,8 @@ from jax.sharding import AbstractMesh
 from codea1_jax.checkpoint.storage import REMOTE, check_writable
 from codea1_jax.common.errors import UserError
 from codea1_jax.common.files import read_lines, write_atomically
-from codea1_jax.config import METHODS, Config, dump
+from codea1_jax.config import METHODS, Config, ModelConfig, dump
 from codea1_jax.devices.layout import MESH_AXES
-from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.policy import write_random_model
 from codea1_jax.models.sharding import check_divisible
 from codea1_jax.models.tokenizer import FILES, Tokenizer, load_tokenizer
@@ -92,7 +91,7 @@ class Rehearsal:
         return [
             ("data", self._data),
             ("mesh", self._mesh),
-            ("model", self._model),
+            ("model", self._models),
             ("settings", self._settings),
             ("checkpoints", self._checkpoints),
             ("first step, SIGTERM in the second", lambda: self._until_stopped("first", 1, self._pod)),
@@ -105,7 +104,7 @@ class Rehearsal:
     # --- before anything runs -----------------------------------------------------------------------------
 
     def _data(self) -> str:
-        if self.config.data.source == "micro" and self.config.model.pretrained is not None:
+        if self.config.data.source == "micro" and self._pretrained:
             raise StageFailed(
                 "data.source=micro: the micro world teaches a pretrained model nothing; name a dataset, as in "
                 "data.source=data/kodcode"
@@ -115,29 +114,33 @@ class Rehearsal:
 
     def _mesh(self) -> str:
         sizes = self.config.mesh.shape(self.devices)
-        check_divisible(self._shape, AbstractMesh(sizes, MESH_AXES))
+        for model in self._sections.values():
+            check_divisible(model_shape(model), AbstractMesh(sizes, MESH_AXES))
         arranged = ", ".join(f"{axis} {size}" for axis, size in zip(MESH_AXES, sizes, strict=True))
         return f"{arranged}; {self._pod.processes} processes of {self.devices // self._pod.processes} virtual devices"
 
-    def _model(self) -> str:
-        if self.config.model.pretrained is None:
-            return "trained from scratch, at its own size"
-        tokenizer = find_tokenizer(self.config.model.pretrained)
-        shape = shrunk_shape(self._shape, self.config.mesh.shape(self.devices))
+    def _models(self) -> str:
+        written = [self._write_random(key, model) for key, model in self._pretrained.items()]
+        return "; ".join(written) or "trained from scratch, at its own size"
+
+    def _write_random(self, key: str, model: ModelConfig) -> str:
+        """A smaller model of random weights in the place of a pretrained one."""
+        assert model.pretrained is not None
+        tokenizer, real = find_tokenizer(model.pretrained), model_shape(model)
+        shape = shrunk_shape(real, self.config.mesh.shape(self.devices))
         if tokenizer.vocab_size > shape.vocab_size:
             raise StageFailed(f"the tokenizer uses {tokenizer.vocab_size} ids, the model has {shape.vocab_size}")
-        write_random_model(self._model_directory, shape, tokenizer, jnp.float32)
-        self.smaller += [
-            (f"model: {name}", real, getattr(shape, name))
-            for name, real in asdict(self._shape).items()
-            if real != getattr(shape, name)
-        ]
-        return f"random weights, {shape.vocab_size:,} tokens"
+        write_random_model(self.directory / key, shape, tokenizer, jnp.float32)
+        sizes = ((name, size, getattr(shape, name)) for name, size in asdict(real).items())
+        self.smaller += [(f"{key}: {name}", size, small) for name, size, small in sizes if size != small]
+        return f"{key}: random weights, {shape.vocab_size:,} tokens"
 
     def _settings(self) -> str:
         places = {"run.directory": self._run, "checkpoint.directory": self._checkpoint_directory}
-        if self.config.model.pretrained is not None:
-            places |= dict.fromkeys(("model.pretrained", *own_starts(self.config)), self._model_directory)
+        places |= {f"{key}.pretrained": self.directory / key for key in self._pretrained}
+        for name in own_starts(self.config):
+            own = f"{name}.model"
+            places[f"{name}.start"] = self.directory / (own if own in self._pretrained else "model")
         stated = [f"{key}={place}" for key, place in places.items() if place is not None]
         replica, fsdp, _ = self.config.mesh.shape(self.devices)
         rehearsed = self.reload([*shrink(self.config, replica * fsdp), *stated])
@@ -196,16 +199,15 @@ class Rehearsal:
     # --- where things are ---------------------------------------------------------------------------------
 
     @property
-    def _shape(self) -> Architecture:
-        return model_shape(self.config.model)
+    def _pretrained(self) -> dict[str, ModelConfig]:
+        """Every section of a pretrained model, by its key."""
+        own = {f"{name}.model": self.config.learners[name].model for name in self.config.models}
+        sections = {"model": self.config.model, **own}
+        return {key: model for key, model in sections.items() if model is not None and model.pretrained is not None}
 
     @property
     def _run(self) -> Path:
         return self.directory / "run"
-
-    @property
-    def _model_directory(self) -> Path:
-        return self.directory / "model"
 
     @property
     def _in_bucket(self) -> bool:

@@ -79,7 +79,6 @@ def leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
             yield prefix + key, value
 
 
-def own_starts(config: Config) -> dict[str, str]:
-    """What policies start from that is not the model itself, by the key that says so."""
-    own = {name: config.learners[name].start for name in METHODS[config.method.name].policies}
-    return {f"{name}.start": start for name, start in own.items() if start is not None}
+def own_starts(config: Config) -> list[str]:
+    """The policies that start from something else than their model."""
+    return [name for name in METHODS[config.method.name].policies if config.learners[name].start is not None]

@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -58,7 +58,7 @@ def make_policy(config: ModelConfig) -> Policy:
 
 def make_policies(config: Config) -> dict[str, Policy]:
     """Every policy that is trained, by its name; those of one model are the same."""
-    return _each_model_once(config, make_policy)
+    return config.by_model(make_policy)
 
 
 def by_role(config: Config, named: Mapping[str, T]) -> dict[Role, T]:
@@ -85,15 +85,6 @@ def _prompts(config: Config, tokenizer: Tokenizer) -> Prompts:
         templates=config.prompts.templates,
         own=config.prompts.source == "dataset",
     )
-
-
-def _each_model_once(config: Config, make: Callable[[ModelConfig], T]) -> dict[str, T]:
-    """What is made of every policy's model, by the policy's name; policies of one model share it."""
-    made: dict[str, T] = {}
-    for name, model in config.models.items():
-        same = next((other for other in made if config.models[other] == model), None)
-        made[name] = make(model) if same is None else made[same]
-    return made
 
 
 @dataclass(frozen=True)
@@ -155,7 +146,7 @@ class InitialWeights:
 
 def initial_weights(config: Config) -> dict[str, InitialWeights]:
     """What every policy starts from, by its name; policies of one model start from one object."""
-    return _each_model_once(config, partial(InitialWeights, config))
+    return config.by_model(partial(InitialWeights, config))
 
 
 def _finish(unfinished: Path, cached: Path) -> None:

@@ -70,5 +70,5 @@ def test_what_is_small_already_stays():
 
 
 def test_a_policy_that_starts_from_a_run_is_named():
-    assert own_starts(load(Config, "1.5b/a1_from_sft")) == {"test.start": "runs/1.5b-sft"}
-    assert own_starts(load(Config, "1.5b/golden")) == {}
+    assert own_starts(load(Config, "1.5b/a1_from_sft")) == ["test"]
+    assert own_starts(load(Config, "1.5b/golden")) == []

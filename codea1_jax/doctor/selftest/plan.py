@@ -32,11 +32,11 @@ def checks_for(config: Config, fill: float = 0.25) -> Sequence[Check]:
 
     On a CPU kernels are interpreted, at the configuration's shapes alone.
     """
-    device, shape = jax.devices()[0], model_shape(config.model)
+    device, shapes = jax.devices()[0], list(config.by_model(model_shape).values())
     smallest = model_shape(load(Config, SMALLEST).model)
     others = [] if device.platform == "cpu" else [smallest, *(QWEN25[size] for size in PRESET_SIZES)]
     return [
-        *kernel_checks([shape, *others], device),
-        *learning_checks(config, shape),
+        *kernel_checks([*shapes, *others], device),
+        *learning_checks(config, shapes[0]),
         *machine_checks(config, fill),
     ]

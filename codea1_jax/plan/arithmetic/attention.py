@@ -19,7 +19,7 @@ FORWARD, BACKWARD = 2, 3 + 4
 
 def kernels_of(run: PlannedRun) -> Kernels | None:
     """The flash kernels of a run; None if it uses plain XLA, whose programs say what they compute."""
-    model = run.config.model
+    model = run.settings
     chosen = choose_kernel(model.attention, jnp.dtype(model.compute_dtype), run.model.head_dim, run.platform)
     return kernels_for(run.platform) if chosen == "flash" else None
 

@@ -15,7 +15,7 @@ from codea1_jax.learn.learning import Learning
 from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.flops import adapter_parameters, parameters
 from codea1_jax.plan.arithmetic.planned_run import PlannedRun, planned_run_on
-from codea1_jax.plan.arithmetic.workload import Phase, fullest_batch, load_capacity, sampling_loads, training_loads
+from codea1_jax.plan.arithmetic.workload import Phase, at, fullest_batch, load_capacity, sampling_loads, training_loads
 
 
 @dataclass(frozen=True)
@@ -32,31 +32,32 @@ class Kept:
     shared: int
 
 
-def kept(config: Config, model: Architecture) -> Kept:
-    """What stays on a device throughout, by arithmetic."""
-    method, lora = METHODS[config.method.name], config.lora
-    frozen = parameters(model) * jnp.dtype(config.model.compute_dtype).itemsize
-    trained = parameters(model) if lora is None else adapter_parameters(model, lora)
-    learning = Learning.of(config, method)
-    learners = learning.sections.values()
-    refreshed = sum(learner.grpo.reference_every > 0 for learner in learners if not method.supervised)
-    return Kept(
-        policies=4 * trained * len(learners),
-        moments=sum(trained * (4 + jnp.dtype(each.optimizer.first_moment_dtype).itemsize) for each in learners),
-        references=refreshed * (frozen if lora is None else 4 * trained),
-        shared=frozen if learning.keeps_initial_weights else 0,
-    )
+def kept(config: Config, shapes: Mapping[str, Architecture]) -> Kept:
+    """What stays on the devices throughout, by arithmetic. shapes: of every policy's model, by the policy's name."""
+    lora, learning = config.lora, Learning.of(config, METHODS[config.method.name])
+    policies, moments, references, shared = 0, 0, 0, {}
+    for name, learner in learning.sections.items():
+        model, shape = config.models[name], shapes[name]
+        frozen = parameters(shape) * jnp.dtype(model.compute_dtype).itemsize
+        trained = parameters(shape) if lora is None else adapter_parameters(shape, lora)
+        policies += 4 * trained
+        moments += trained * (4 + jnp.dtype(learner.optimizer.first_moment_dtype).itemsize)
+        if learner.grpo.reference_every and not learning.method.supervised:
+            references += frozen if lora is None else 4 * trained
+        if learning.keeps_initial_weights(name):
+            shared[model.model_dump_json()] = frozen  # once for policies of one model
+    return Kept(policies, moments, references, sum(shared.values()))
 
 
-def saved(config: Config, model: Architecture) -> int:
+def saved(config: Config, shapes: Mapping[str, Architecture]) -> int:
     """Bytes of a checkpoint, except for the mistake book. LoRA's base is found again where it came from."""
-    all_ = kept(config, model)
+    all_ = kept(config, shapes)
     return all_.policies + all_.moments + all_.references + (all_.shared if config.lora is None else 0)
 
 
 def resident(run: PlannedRun) -> float:
     """Bytes that stay on a device throughout."""
-    offload, all_ = run.config.offload, kept(run.config, run.model)
+    offload, all_ = run.config.offload, kept(run.config, run.shapes)
     moments = 0 if offload.optimizer else all_.moments
     references = 0 if offload.reference else all_.references + all_.shared
     return (all_.policies + moments + references) / run.shards
@@ -72,17 +73,18 @@ def least_memory(run: PlannedRun, *, cache: bool = True) -> Mapping[Phase, float
     found: dict[Phase, float] = {}
     always = resident(run)
     for load in sampling_loads(run.config):
-        pages = run.cache(load_capacity(run, load)) if cache else 0
-        found[Phase("decode", load.role)] = always + run.decode_params_bytes + pages
-    for policy in training_loads(run.config):
+        spoken = run.of(load.policy)
+        pages = spoken.cache(load_capacity(run, load)) if cache else 0
+        found[Phase("decode", load.role)] = always + spoken.decode_params_bytes + pages
+    for policy, learner in ((policy, run.config.learners[policy]) for policy in training_loads(run.config)):
+        own = run.of(policy)
         tokens = fullest_batch(run, policy).tokens.size / run.batch_shards
-        carried = tokens * run.model.num_layers * run.model.hidden_size * run.itemsize
-        chunk = run.config.learners[policy].packing.logit_chunk
-        logits = min(chunk, tokens) * run.model.vocab_size * 4 / run.tensor
-        found[Phase("gradient", policy)] = always + run.kept + carried + logits
+        carried = tokens * own.model.num_layers * own.model.hidden_size * own.itemsize
+        logits = min(learner.packing.logit_chunk, tokens) * own.model.vocab_size * 4 / run.tensor
+        found[Phase("gradient", policy)] = always + own.kept + carried + logits
         if run.config.offload.optimizer:
-            moments = 4 + jnp.dtype(run.config.learners[policy].optimizer.first_moment_dtype).itemsize
-            found[Phase("update", policy)] = always + run.kept + moments * run.trained / run.shards
+            moments = 4 + jnp.dtype(learner.optimizer.first_moment_dtype).itemsize
+            found[Phase("update", policy)] = always + own.kept + moments * own.trained / run.shards
     return found
 
 
@@ -126,6 +128,7 @@ def check_fits_here(config: Config) -> str | None:
 
 def suggested_fix(run: PlannedRun, phase: Phase, available: int) -> str:
     """What to change where a phase does not fit."""
+    run = at(run, phase)
     if resident(run) + run.kept > available:
         if run.shards < run.batch_shards * run.tensor:
             return "set mesh.replica=1, so that all chips split the parameters, or take more chips"
@@ -139,6 +142,6 @@ def suggested_fix(run: PlannedRun, phase: Phase, available: int) -> str:
         return "take more chips, or train adapters (lora)"
     return (
         "set model.remat=full"
-        if run.config.model.remat != "full"
+        if run.settings.remat != "full"
         else (f"lower {phase.owner}.packing.micro_batch_tokens or logit_chunk, raise mesh.tensor, or take more chips")
     )

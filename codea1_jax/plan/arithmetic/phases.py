@@ -28,6 +28,7 @@ from codea1_jax.plan.arithmetic.workload import (
     Group,
     Load,
     Phase,
+    at,
     evaluation_loads,
     fullest_batch,
     is_anchored,
@@ -88,9 +89,9 @@ def layout_table(run: PlannedRun, fill: float = 1.0) -> dict[Phase, Work]:
     """
     table: dict[Phase, Work] = {}
     for load in sampling_loads(run.config):
-        table |= _sampling(run, load, fill)
+        table |= _sampling(run.of(load.policy), load, fill)
     for policy, loads in training_loads(run.config).items():
-        table |= _learning(run, policy, loads, fill)
+        table |= _learning(run.of(policy), policy, loads, fill)
     return table
 
 
@@ -151,7 +152,7 @@ def _learning(run: PlannedRun, policy: str, loads: Sequence[Load], fill: float) 
     scorings = {Phase("score-old", policy): 1 - 1 / updates, Phase("score-ref", policy): is_anchored(config, policy)}
     # A backward pass is two forward ones: for the gradients of activations, and of the matrices, which LoRA spares but
     # for the adapters. Logits are computed again in it, whatever the policy.
-    again, backward = RECOMPUTED[config.model.remat], 2 if config.lora is None else 1
+    again, backward = RECOMPUTED[run.settings.remat], 2 if config.lora is None else 1
     adapters = 0 if config.lora is None else 2 * places * run.trained
     repeated, passes = again * layers_flops(model, places, 0), 1 + backward
     table = {
@@ -182,17 +183,18 @@ def ideal_table(
     """What no layout and no program can do without to sample these groups, by role, and learn from these, by policy."""
     table: dict[Phase, Work] = {}
     for role, groups in sampled.items():
-        prompts = [Group(group.prompt, ()) for group in groups]
-        table[Phase("prefill", role)] = Work(1, forward_flops(run.model, prompts))
-        flops = forward_flops(run.model, groups) - forward_flops(run.model, prompts)
-        table[Phase("decode", role)] = Work(1, flops, _ideal_traffic(run, hardware, groups))
+        prompts, decode = [Group(group.prompt, ()) for group in groups], Phase("decode", role)
+        spoken = at(run, decode)
+        table[Phase("prefill", role)] = Work(1, forward_flops(spoken.model, prompts))
+        flops = forward_flops(spoken.model, groups) - forward_flops(spoken.model, prompts)
+        table[decode] = Work(1, flops, _ideal_traffic(spoken, hardware, groups))
     for policy, groups in learned.items():
-        updates = updates_of(run.config, policy)
+        trained, updates = run.of(policy), updates_of(run.config, policy)
         scorings = (1 - 1 / updates) + is_anchored(run.config, policy)
         passes = scorings + (3 if run.config.lora is None else 2)  # backward is two, or one for frozen matrices
-        flops = passes * forward_flops(run.model, [group for group in groups if group.responses])
+        flops = passes * forward_flops(trained.model, [group for group in groups if group.responses])
         table[Phase("gradient", policy)] = Work(1, flops)
-        table[Phase("update", policy)] = Work(updates, traffic=7 * 4 * run.trained / hardware.devices)
+        table[Phase("update", policy)] = Work(updates, traffic=7 * 4 * trained.trained / hardware.devices)
     return table
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,18 +26,34 @@ from data_pipeline import micro
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A configuration, the shape of its model, and how the mesh splits them.
+    """A configuration, the shapes of its models, and how the mesh splits them.
 
-    platform: as JAX names it ("cpu", "gpu", "tpu"). batch_shards: of a batch. shards: of parameters where they are
-    kept. tensor: of the copy that is sampled from.
+    policy: the one whose model is looked at (`of`). shapes: of every policy's model, by the policy's name. platform: as
+    JAX names it ("cpu", "gpu", "tpu"). batch_shards: of a batch. shards: of parameters where they are kept. tensor: of
+    the copy that is sampled from.
     """
 
     config: Config
-    model: Architecture
+    policy: str
+    shapes: Mapping[str, Architecture]
     platform: str
     batch_shards: int
     shards: int
     tensor: int
+
+    def of(self, policy: str) -> PlannedRun:
+        """The same run, looking at this policy's model."""
+        return replace(self, policy=policy)
+
+    @property
+    def model(self) -> Architecture:
+        """The shape of the model that is looked at."""
+        return self.shapes[self.policy]
+
+    @property
+    def settings(self) -> ModelConfig:
+        """The section of the model that is looked at."""
+        return self.config.models[self.policy]
 
     @property
     def replicas(self) -> int:
@@ -46,7 +63,7 @@ class PlannedRun:
     @property
     def itemsize(self) -> int:
         """Bytes of a number that is computed with."""
-        return 2 if self.config.model.compute_dtype == "bfloat16" else 4
+        return 2 if self.settings.compute_dtype == "bfloat16" else 4
 
     @property
     def cache_itemsize(self) -> int:
@@ -95,7 +112,8 @@ def make_planned_run(config: Config, hardware: Hardware) -> PlannedRun:
 def planned_run_on(config: Config, platform: str, devices: int) -> PlannedRun:
     """As `make_planned_run`, for devices of which only the platform ("cpu", "gpu", "tpu") and the number are known."""
     replica, fsdp, tensor = config.mesh.shape(devices)
-    return PlannedRun(config, model_shape(config.model), platform, replica * fsdp, fsdp * tensor, tensor)
+    shapes = config.by_model(model_shape)
+    return PlannedRun(config, next(iter(shapes)), shapes, platform, replica * fsdp, fsdp * tensor, tensor)
 
 
 def model_shape(config: ModelConfig) -> Architecture:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from array import array
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
@@ -128,6 +129,12 @@ def evaluation_loads(config: Config) -> list[Load]:
     asked = sampling_loads(config) if config.eval.every else []
     loads = [replace(load, prompts=wanted[load.role][0], samples=wanted[load.role][1]) for load in asked]
     return [load for load in loads if load.prompts]
+
+
+def at(run: PlannedRun, phase: Phase) -> PlannedRun:
+    """The run, looking at the model of a phase."""
+    roles: Mapping[Any, str] = METHODS[run.config.method.name].roles
+    return run.of(roles[phase.owner] if phase.is_sampling else phase.owner)
 
 
 def updates_of(config: Config, policy: str) -> int:

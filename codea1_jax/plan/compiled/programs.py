@@ -155,24 +155,32 @@ def make_programs(
     batches: by policy and shape, where the numbers in a smaller micro-batch matter.
     """
     config, wanted = run.config, _Wanted(names, batches or {})
-    dtype = jnp.dtype(config.model.compute_dtype)
-    model = Transformer(run.model, dtype, jnp.dtype("float32"), config.model.remat, config.model.attention)
-    params = abstract_sharded(model, mesh)
     learning = Learning.of(config, METHODS[config.method.name])
-    learners = learning.learners(dict.fromkeys(learning.sections, model), 1, mesh)
-    shared = abstract_sharded(model.clone(param_dtype=dtype), mesh) if learning.keeps_initial_weights else None
-    shared = in_host_memory(shared) if config.offload.reference else shared
-    states = {name: learner.abstract(params) for name, learner in learners.items()}
+    models = {name: _transformer(run.of(name)) for name in learning.sections}
+    learners = learning.learners(models, 1, mesh)
+    states = {name: learner.abstract(abstract_sharded(models[name], mesh)) for name, learner in learners.items()}
+    shared: dict[str, Params | None] = {}
     always = sum(bytes_at_rest(state, config.offload) for state in states.values())
-    always += 0 if config.offload.reference else device_bytes(shared)
+    for name, model in models.items():
+        same = next((other for other in shared if config.models[other] == config.models[name]), None)
+        shared[name] = None if same is None else shared[same]
+        if same is None and learning.keeps_initial_weights(name):
+            initial = abstract_sharded(model.clone(param_dtype=model.dtype), mesh)
+            shared[name] = in_host_memory(initial) if config.offload.reference else initial
+            always += 0 if config.offload.reference else device_bytes(initial)
     held = {
-        name: state.params if config.lora is None else with_adapters(shared, flatten(state.params))
+        name: state.params if config.lora is None else with_adapters(shared[name], flatten(state.params))
         for name, state in states.items()
     }
     for load in sampling_loads(config):
-        yield from _sampling(run, load, model, held[load.policy], mesh, always, wanted)
+        yield from _sampling(run.of(load.policy), load, models[load.policy], held[load.policy], mesh, always, wanted)
     for name, learner in learners.items():
-        yield from _learning(run, name, learner, states[name], shared, mesh, always, wanted)
+        yield from _learning(run.of(name), name, learner, states[name], shared[name], mesh, always, wanted)
+
+
+def _transformer(run: PlannedRun) -> Transformer:
+    model = run.settings
+    return Transformer(run.model, jnp.dtype(model.compute_dtype), jnp.dtype("float32"), model.remat, model.attention)
 
 
 def _sampling(
