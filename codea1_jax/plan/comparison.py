@@ -72,7 +72,7 @@ def _layout(config: Config) -> tuple[object, ...]:
     """What the seconds of a call depend on."""
     models = [
         (model_shape(model), model.model_copy(update={"pretrained": None, "architecture": None}))
-        for model in config.models.values()
+        for model in (learner.model or config.model for learner in config.learners.values())
     ]
     packing = config.code.packing, config.test.packing
     return models, config.mesh, config.lora, config.offload, config.rollout, packing

@@ -114,7 +114,7 @@ class Rehearsal:
 
     def _mesh(self) -> str:
         sizes = self.config.mesh.shape(self.devices)
-        for model in self._sections.values():
+        for model in self.config.models.values():
             check_divisible(model_shape(model), AbstractMesh(sizes, MESH_AXES))
         arranged = ", ".join(f"{axis} {size}" for axis, size in zip(MESH_AXES, sizes, strict=True))
         return f"{arranged}; {self._pod.processes} processes of {self.devices // self._pod.processes} virtual devices"

@@ -1,5 +1,6 @@
 """`codea1 plan`: a small model compiled for a TPU that is not there; what cannot fit is refused without a compiler."""
 
+import math
 import os
 import re
 import subprocess
@@ -17,13 +18,15 @@ from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, load, preset_names
 from codea1_jax.devices.chips import CHIPS, GIB, find_hardware
 from codea1_jax.models.decoder import KERNEL_SCALE, Transformer
+from codea1_jax.models.flops import parameters
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.plan.arithmetic.memory import least_memory, refuse_what_cannot_fit, resident, saved
 from codea1_jax.plan.arithmetic.phases import layout_table
-from codea1_jax.plan.arithmetic.planned_run import make_planned_run
+from codea1_jax.plan.arithmetic.planned_run import make_planned_run, planned_run_on
 from codea1_jax.plan.arithmetic.workload import Group, Phase, fullest_batch, load_capacity, sampling_loads
 from codea1_jax.plan.compiled import compiler
 from codea1_jax.plan.compiled.compiler import Compiled, CompilerError, ProgramName, Refused, compile_programs
+from codea1_jax.plan.compiled.programs import make_programs
 from codea1_jax.plan.forecast import step_calls
 from codea1_jax.plan.plan import make_plan
 from codea1_jax.plan.table import conclusion, markdown, planned
@@ -182,7 +185,8 @@ def test_counting_a_step_takes_no_device():
     script = """
 from codea1_jax.config import Config, load
 from codea1_jax.devices.chips import find_hardware
-from codea1_jax.plan.arithmetic.planned_run import make_planned_run
+from codea1_jax.plan.arithmetic.planned_run import make_planned_run, planned_run_on
+from codea1_jax.plan.compiled.programs import make_programs
 from codea1_jax.plan.forecast import step_calls
 run = make_planned_run(load(Config, "1.5b/a1_h100", ["train.questions=8"]), find_hardware("h100:8"))
 assert step_calls(run, 0.1).calls["gradient", "test"].pairs > 0
@@ -242,6 +246,36 @@ def test_adapters_over_one_base_fit_where_two_whole_policies_do_not():
             refuse_what_cannot_fit(make_planned_run(config.model_copy(update={"lora": None}), hardware), hardware)
 
 
+def test_every_phase_of_two_models_is_as_in_a_plan_of_its_own_model():
+    """A Code LLM of 7B against a Test LLM of 1.5B: the table, by whose phase it is; what is kept, by hand."""
+    hardware = find_hardware("h100:8")
+    small = "Qwen/Qwen2.5-Coder-1.5B-Instruct"
+    mixed, seven, one = (
+        make_planned_run(load(Config, "7b/a1_h100", chosen), hardware)
+        for chosen in ([f"test.model.pretrained={small}"], [], [f"model.pretrained={small}"])
+    )
+    tables = {"code": layout_table(seven, 0.25), "test": layout_table(one, 0.25)}
+    for phase, work in layout_table(mixed, 0.25).items():
+        assert work == tables[phase.owner][phase], phase
+        if phase.kind == "decode":
+            decoded = least_memory(mixed)[phase] - resident(mixed)
+            alone = seven if phase.owner == "code" else one
+            assert decoded == pytest.approx(least_memory(alone)[phase] - resident(alone))
+    # Parameters and two moments in float32; the shared reference and the Test LLM's own in bfloat16.
+    assert resident(mixed) == (7_615_616_512 + 1_543_714_304) * (12 + 2) / 8
+
+
+def test_two_models_lower_to_programs_of_their_own_sizes():
+    small = "test.model.architecture={hidden_size: 128, intermediate_size: 256}"
+    run = planned_run_on(load(Config, "micro/a1", [*SMALL, small, "mesh={fsdp: 1, tensor: 1}"]), "cpu", 1)
+    for program in make_programs(
+        run, one_device_mesh(), [ProgramName(Phase("update", name)) for name in ("code", "test")]
+    ):
+        state, _ = program.arguments()
+        held = sum(math.prod(x.shape) for x in jax.tree.leaves(state.params))
+        assert held == parameters(run.of(program.name.phase.owner).model)
+
+
 @pytest.mark.long
 def test_on_tpus_matrices_of_eight_bits_are_read_as_such():
     """Two layers of 1.5B's size: each number is a byte less to read in every step, and in no memory in between."""
@@ -285,7 +319,7 @@ def test_what_waits_in_host_memory_is_not_on_the_devices():
     assert resident(here) == 7_615_616_512 * (2 * 12 + 2) / 8
     assert resident(there) == 7_615_616_512 * 2 * 4 / 8
     assert least_memory(there)["update", "code"] == 7_615_616_512 * (2 * 4 + 4 + 8) / 8
-    assert saved(here.config, here.model) == saved(there.config, there.model) == 8 * resident(here)
+    assert saved(here.config, here.shapes) == saved(there.config, there.shapes) == 8 * resident(here)
 
 
 def test_every_shipped_hardware_preset_passes_the_bound_of_its_hardware():
