@@ -268,9 +268,8 @@ def test_every_phase_of_two_models_is_as_in_a_plan_of_its_own_model():
 def test_two_models_lower_to_programs_of_their_own_sizes():
     small = "test.model.architecture={hidden_size: 128, intermediate_size: 256}"
     run = planned_run_on(load(Config, "micro/a1", [*SMALL, small, "mesh={fsdp: 1, tensor: 1}"]), "cpu", 1)
-    for program in make_programs(
-        run, one_device_mesh(), [ProgramName(Phase("update", name)) for name in ("code", "test")]
-    ):
+    updates = [ProgramName(Phase("update", name)) for name in ("code", "test")]
+    for program in make_programs(run, one_device_mesh(), updates):
         state, _ = program.arguments()
         held = sum(math.prod(x.shape) for x in jax.tree.leaves(state.params))
         assert held == parameters(run.of(program.name.phase.owner).model)
