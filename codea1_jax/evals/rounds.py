@@ -6,7 +6,7 @@ without one counts as a wrong test. `official` has the benchmark's own form of a
 pass@5 is the share of correct tests among the five, over all functions of the data: those that cannot be judged have
 none. mut@5 is the share of mutants that the correct tests kill, over functions with a correct test; `mut_at_5_all` is
 over all functions. Both are ours: the benchmark's scripts and the paper's authors (`paper`) count a function only if
-all its tests pass. Mul is pass@5 · mut@5 / 100.
+all its tests pass. Mul is pass@5 · mut@5 / 100; coverage that of all five tests, right or wrong.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
+from codea1_jax.evals.coverage import PendingCoverage
 from codea1_jax.evals.journal import RESULTS_FILE, Journal, Progress
 from codea1_jax.evals.metrics import Estimate, estimate, estimate_mul
 from codea1_jax.evals.mutants import Mutant, make_mutants
@@ -38,13 +39,18 @@ WRONG, CORRECT, NONE = "wrong", "correct", "none"
 
 @dataclass(frozen=True)
 class FunctionResult:
-    """A function's five tests (empty where a round gave none), how each ended, and how many mutants they killed."""
+    """A function's five tests (empty where a round gave none), how each ended, and what they did together.
+
+    lines, branches: the shares that the tests run, 0 to 1; None where coverage is not measured.
+    """
 
     task_id: str
     tests: tuple[str, ...]
     outcomes: tuple[str, ...]
     mutants: int
     killed: int
+    lines: float | None = None
+    branches: float | None = None
 
     @property
     def right(self) -> float:
@@ -119,17 +125,20 @@ def _submit(
 ) -> Callable[[], FunctionResult]:
     """Submits all jobs of one function; what is returned waits for the last of them."""
     given = [test for test in tests if test]
+    pending = PendingCoverage(judge, problem.solution, [test.call for test in given], problem.preamble)
     correct = holding(judge, problem, given)
     kills = submit_mutants(judge, problem, mutants, tuple(correct.values()))
 
     def result() -> FunctionResult:
-        killed = kills()
+        killed, coverage = kills(), pending.result()
         return FunctionResult(
             task_id=problem.id,
             tests=tuple(spelled(test) if test else "" for test in tests),
             outcomes=tuple((CORRECT if test in correct else WRONG) if test else NONE for test in tests),
             mutants=len(killed),
             killed=sum(killed),
+            lines=coverage.lines,
+            branches=coverage.branches,
         )
 
     return result
@@ -175,7 +184,9 @@ def metrics_of(results: Sequence[FunctionResult], unjudged: int = 0) -> dict[str
         }
     if unjudged:
         found |= {"pass_at_5_sound": estimate(right)}
-    return found
+    covered = [(result.lines, result.branches) for result in results]
+    lines, branches = [line for line, _ in covered if line is not None], [b for _, b in covered if b is not None]
+    return found | ({"line_coverage": estimate(lines), "branch_coverage": estimate(branches)} if lines else {})
 
 
 def evaluate_tests(
@@ -184,7 +195,7 @@ def evaluate_tests(
     """`codea1 eval tests`: figures over functions, and why some cannot be judged.
 
     Those are the ones that do not load, fail their tests or do not mutate. Raises SandboxError if the judge fails,
-    UserError where cosmic-ray is missing, and what the player raises.
+    UserError where cosmic-ray or coverage.py is missing, and what the player raises.
     """
     sound, unsound = sound_functions(problems, judge)
 

@@ -16,7 +16,7 @@ def row(name, solution=STEP, tests=("assert f(1) == 1",)):
 
 TESTED = (
     row("plain"),
-    row("has a comment", "def f(x):  # nothing\n    return x"),
+    row("excuses itself", "def f(x):  # pragma: no cover\n    return x"),
     row("has no branch", "def f(x): ...", ["assert f(1) == None"]),
     row("names an encoding", f"# coding: nothing-like-it\n{STEP}"),
     row("has no mutant", "def f(x):\n    return x"),
@@ -100,6 +100,10 @@ def test_each_function_is_tested_or_left_out_by_name(data, capsys):
     assert figures["sound"] == len(TESTED) + len(UNTESTED) + len(DROPPED)
     assert figures["problems"] == figures["sound"] + len(found["unsound"])
     assert figures["pass_at_5"]["value"] == pytest.approx(100 * len(TESTED) / 5 / figures["problems"])
+    # `f(1)` runs 3 of the 4 lines of STEP and one of its two ways, its definition 1 and none; the others have one line
+    # and run 2 of 2, 1 of 1 and 2 of 2
+    assert figures["line_coverage"]["value"] == pytest.approx(100 * (3 * 3 / 4 + 3 + 5 * 1 / 4) / 11)
+    assert figures["branch_coverage"]["value"] == pytest.approx(100 * (3 * 1 / 2 + 3 + 5 * 0) / 11)
 
 
 def test_each_problem_is_scored_or_left_out_by_name(data, capsys):
@@ -121,7 +125,7 @@ def test_each_problem_gets_a_suite_or_is_named(data, capsys):
     assert_named(found["refused"], {name: reason for name, (_, reason) in REFUSED.items()})
     figures = found["benchmarks"]["static suites"]
     assert figures["problems"] == figures["tests"]
-    assert found["without_samples"] == ["has a comment", "has no branch", "has no mutant", *BROKEN]
+    assert found["without_samples"] == ["excuses itself", "has no branch", "has no mutant", *BROKEN]
 
 
 @pytest.mark.parametrize(("kind", "figures"), [("tests", {"tests": {"problems": 5, "sound": 0}}), ("code", {})])

@@ -73,7 +73,7 @@ def test_each_round_asks_for_a_test_that_differs_from_those_before(pool, folder)
     assert line["outcomes"] == ["correct", "correct", "none", "wrong", "none"]
 
 
-def test_correct_tests_kill_mutants(pool):
+def test_correct_tests_kill_mutants_and_all_tests_cover(pool):
     programs = [
         "def f(x):\n    return x > 0",
         "def f(x):\n    return int(x >= 0)",
@@ -83,15 +83,16 @@ def test_correct_tests_kill_mutants(pool):
     tests = [next(iter(extract_suite(line, "f").tests), None) for line in WRITTEN]
     (result,) = score({STEP: tests}, {STEP: mutants}, pool)
     assert (result.mutants, result.killed) == (3, 1)  # True == 1; only a wrong test looks at 3
+    assert (result.lines, result.branches) == (1.0, 1.0)
     assert result.right == 2 / 5
     (idle,) = score({STEP: [None] * 5}, {STEP: mutants}, pool)
-    assert idle.killed == 0
+    assert (idle.killed, idle.lines, idle.branches) == (0, 1 / 4, 0.0)
 
 
 def test_figures_are_means_over_functions():
     def result(name, right, mutants, killed):
         outcomes = ("correct",) * right + ("wrong",) * (5 - right)
-        return FunctionResult(name, ("t",) * 5, outcomes, mutants, killed)
+        return FunctionResult(name, ("t",) * 5, outcomes, mutants, killed, lines=0.5, branches=0.25)
 
     found = metrics_of([result("a", 5, 10, 5), result("b", 1, 4, 4), result("c", 3, 0, 0)])
     values = {name: estimate.value for name, estimate in found.items()}
@@ -101,6 +102,8 @@ def test_figures_are_means_over_functions():
             "mut_at_5": 75,
             "mul": 60 * 75 / 100,
             "mut_at_5_all": 75,
+            "line_coverage": 50,
+            "branch_coverage": 25,
         }
     )
 
@@ -118,13 +121,13 @@ def test_kill_rates_are_over_functions_with_a_correct_test_and_over_all():
     assert metrics_of([result("c", 0, 0)])["mut_at_5"].value == 0
 
 
-def test_a_function_runs_below_its_header(pool):
+def test_a_function_runs_below_its_header_and_only_the_function_is_covered(pool):
     headed = replace(STEP, preamble="import math\nif math.pi > 4:\n    math = 0\n")
     headed = replace(headed, solution="def f(x):\n    return math.floor(x)")
     mutants = [Mutant("op", 0, "def f(x):\n    return math.ceil(x)")]
     tests = [next(iter(extract_suite("assert f(1.5) == 1", "f").tests))]
     (result,) = score({headed: tests}, {headed: mutants}, pool)
-    assert (result.outcomes, result.killed) == (("correct",), 1)
+    assert (result.outcomes, result.killed, result.lines) == (("correct",), 1, 1.0)
 
 
 def test_functions_run_by_the_header_alone(rows):
