@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from codea1_jax.cli._runtime import DONE, FAILED
 from codea1_jax.common.errors import UserError
+from codea1_jax.common.words import counted
 
 if TYPE_CHECKING:
     from codea1_jax.checkpoint.checkpoints import Checkpoints
@@ -16,14 +19,17 @@ if TYPE_CHECKING:
 
 
 def add(commands: Commands) -> None:
-    """Registers the command."""
+    """Registers the commands."""
     saved = commands.add_parser("checkpoint", help="what a run has saved").add_subparsers(
         required=True, metavar="COMMAND"
     )
     ls = saved.add_parser("ls", help="list a run's checkpoints and how good each was")
-    ls.add_argument("place", metavar="RUN", help="a run's directory, or where its checkpoints are (gs://...)")
-    ls.add_argument("--json", action="store_true", help="one JSON document")
-    ls.set_defaults(run=_ls)
+    show = saved.add_parser("show", help="show what is in a checkpoint")
+    show.add_argument("--step", type=int, help="default: the newest")
+    for parser, run in ((ls, _ls), (show, _show)):
+        parser.add_argument("place", metavar="RUN", help="a run's directory, or where its checkpoints are (gs://...)")
+        parser.add_argument("--json", action="store_true", help="one JSON document")
+        parser.set_defaults(run=run)
 
 
 def _ls(options: argparse.Namespace) -> int:
@@ -34,6 +40,33 @@ def _ls(options: argparse.Namespace) -> int:
     else:
         print("\n".join(_line(row) for row in rows))
     return FAILED if any("damaged" in row for row in rows) else DONE
+
+
+def _show(options: argparse.Namespace) -> int:
+    with _open(options.place) as checkpoints:
+        step = checkpoints.latest() if options.step is None else options.step
+        assert step is not None  # a place without checkpoints is refused
+        arrays, document = checkpoints.look(step)
+    state = document["state"]
+    content = {
+        "step": step,
+        "arrays": _sizes(arrays),
+        "book": {"questions": len(state["book"]), "tests": sum(map(len, state["book"].values()))},
+        "data": state["data"],
+        "figures": _evaluation(document, step),
+        "config": document["config"],
+    }
+    if options.json:
+        print(json.dumps(content))
+        return DONE
+    print(f"step {step}")
+    for name, size in content["arrays"].items():
+        numbers, arrays = counted(size["elements"], "number"), counted(size["arrays"], "array")
+        print(f"{name}: {numbers} in {arrays}, {size['bytes'] / 1e6:,.1f} MB")
+    tests, questions = counted(content["book"]["tests"], "test"), counted(content["book"]["questions"], "question")
+    print(f"mistake book: {tests} of {questions}")
+    print("\n".join(f"{name} {value:.2f}" for name, value in content["figures"].items()))
+    return DONE
 
 
 def _open(place: str) -> Checkpoints:
@@ -74,3 +107,17 @@ def _line(row: Mapping[str, Any]) -> str:
         return f"{row['step']:>8}  {row['damaged']}"
     figures = ", ".join(f"{name.removeprefix('eval/')} {value:.2f}" for name, value in row.items() if name != "step")
     return f"{row['step']:>8}  {figures}".rstrip()
+
+
+def _sizes(arrays: Mapping[str, Sequence[Any]]) -> dict[str, dict[str, int]]:
+    """How many arrays, elements and bytes, by policy and part of its state, and for the shared reference."""
+    import jax.numpy as jnp
+
+    sizes: dict[str, dict[str, int]] = defaultdict(lambda: {"arrays": 0, "elements": 0, "bytes": 0})
+    for path, (dtype, shape, _) in arrays.items():
+        whose, *part = path.split("/")[:2]
+        size = sizes["/".join((whose, *part)) if {*part} & {"params", "opt_state", "reference"} else whose]
+        size["arrays"] += 1
+        size["elements"] += math.prod(shape)
+        size["bytes"] += math.prod(shape) * jnp.dtype(dtype).itemsize
+    return dict(sizes)

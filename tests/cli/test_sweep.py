@@ -28,6 +28,7 @@ from codea1_jax import cli
 COMMANDS = {
     "train": ("train", "micro/a1_paper", *SETTINGS, "train.steps=1", "eval.every=1", "run.directory=out"),
     "checkpoint ls": ("checkpoint", "ls", "run"),
+    "checkpoint show": ("checkpoint", "show", "run"),
     "convert": ("convert", "run", "out", "--role", "code"),
     "eval code": ("eval", "code", "--data", "data.jsonl", "--samples", "reference", "--out", "out"),
     "eval tests": ("eval", "tests", "--data", "data.jsonl", "--samples", "reference", "--out", "out"),
