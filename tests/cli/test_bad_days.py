@@ -291,7 +291,7 @@ def test_a_port_in_use_is_one_line_before_the_weights_are_looked_for(capsys):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert cli.main(["serve", "nowhere", "--port", str(port)]) == 1
-        reason = "Address already in use; choose another --port or --host"
+        reason = "Address already in use; choose another port or host"
         assert capsys.readouterr().err == f"codea1: cannot listen for HTTP at 127.0.0.1 port {port}: {reason}\n"
         assert cli.main(["sandbox", "serve", "--port", str(port)]) == 1
     (line,) = capsys.readouterr().err.splitlines()
