@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet
 
-from data_pipeline.rows import BadRow, Row, one_line
+from data_pipeline.problem import BadRow, Row, one_line
 
 # What Arrow raises for a file or a column, and what turning its values into Python's does.
 _UNREADABLE = (pyarrow.ArrowException, OSError, ValueError, OverflowError, LookupError, ImportError)

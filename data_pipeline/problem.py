@@ -2,8 +2,21 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from sandbox import FEW_ULPS, Tolerance
+
+Row = dict[str, Any]  # as it is read
+_LONGEST_REASON = 300  # characters
+
+
+class BadRow(ValueError):
+    """A row that cannot be read as a problem; the message is the reason."""
+
+
+def one_line(error: Exception | str) -> str:
+    """The message of an error, cut where it is very long."""
+    return " ".join(str(error).split())[:_LONGEST_REASON]
 
 
 @dataclass(frozen=True)

@@ -7,22 +7,10 @@ import unicodedata
 import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
-from data_pipeline.problem import Loaded, Problem, Refusal
+from data_pipeline.problem import BadRow, Loaded, Problem, Refusal, Row, one_line
 
 SUFFIXES = (".json", ".jsonl", ".jsonl.gz", ".parquet")
-Row = dict[str, Any]
-_LONGEST_REASON = 300  # characters
-
-
-class BadRow(ValueError):
-    """A row that cannot be read as a problem; the message is the reason."""
-
-
-def one_line(error: Exception | str) -> str:
-    """The message of an error, cut where it is very long."""
-    return " ".join(str(error).split())[:_LONGEST_REASON]
 
 
 def read_rows(path: str | Path) -> list[Row | BadRow]:
