@@ -53,7 +53,7 @@ lint: .venv/dev
 	$(BIN)/shellcheck .ci/run launch/worker.sh launch/slurm.sbatch scripts/first_light.sh
 
 test: lint
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long and not gpu" $(addprefix tests/,$(ROOM))
+	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not long and not gpu" $(addprefix tests/,$(ROOM))
 
 test-all: lint
 	$(BIN)/pytest -n 1 --dist loadfile -m "not gpu"
