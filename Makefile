@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: demo selftest first-light test test-all test-rows test-cuda test-cuda-all drills lock bench-sandbox bench-rollout rehearse-all lint venv docs docs-links notices screenshot lab-pictures wheel clean
+.PHONY: demo selftest first-light test suite test-all test-rows test-cuda test-cuda-all drills lock bench-sandbox bench-rollout rehearse-all lint venv docs docs-links notices screenshot lab-pictures wheel clean
 
 # --- environments: .venv/base is a marker of what is installed ------------------------------------
 
@@ -52,7 +52,10 @@ lint: .venv/dev
 	$(BIN)/pyright
 	$(BIN)/shellcheck .ci/run launch/worker.sh launch/slurm.sbatch scripts/first_light.sh
 
-test: lint
+test:
+	$(MAKE) -j 2 suite lint
+
+suite: .venv/dev
 	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not long and not gpu" $(addprefix tests/,$(ROOM))
 
 test-all: lint
