@@ -1,4 +1,4 @@
-"""Which model both policies start from."""
+"""The model that policies start from."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ArchitectureConfig(Section):
 
 
 class ModelConfig(Section):
-    """Where both policies start from: a pretrained directory or Hub id, or an architecture trained here."""
+    """What a policy starts from: a pretrained directory or Hub id, or an architecture trained here."""
 
     pretrained: str | None = Field(default=None, description="local directory or Hub id of a model")
     architecture: ArchitectureConfig | None = Field(default=None, description="shape of a model trained from scratch")

@@ -27,7 +27,7 @@ def start(training: Training) -> State:
     states, bases, digests, reference = {}, {}, {}, None
     for weights in {id(each): each for each in policies.weights.values()}.values():
         names = [name for name, own in policies.weights.items() if own is weights]
-        # A warm start for nobody takes minutes.
+        # A warm start takes minutes: none is made that no policy begins with.
         needed = lora is not None or shared in names or any(sources[name] is None for name in names)
         params = weights.params(policies.named[names[0]], policies.mesh) if needed else None
         for name in names:

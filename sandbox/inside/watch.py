@@ -19,7 +19,7 @@ NOT_CUT, CUT_BY_CPU, CUT_BY_WALL = range(3)
 
 PERIOD = 0.05  # seconds between two looks
 # Answers are looked at here, some at a time, and overwritten: the next program, a fork, could read what is left.
-# Through views: pieces made anew would leave holes of their sizes in the heap, by which the next program's values move.
+# Through views: new pieces would leave holes of their sizes in the heap, by which the next program's values move.
 _BYTES = bytearray(1 << 16)
 _PART, _NOTHING = memoryview(_BYTES), memoryview(bytes(1 << 16))
 # Share of the time that passes: a program that uses less CPU time does nothing in the rest. Few looks may find any

@@ -89,6 +89,24 @@ def test_each_policy_is_exported_as_its_own_model(straight, tmp_path, name, fami
     assert (architecture.family, architecture.hidden_size) == (family, width)
 
 
+def test_adapters_of_two_models_are_added_to_a_base_each(tmp_path):
+    config = config_of(tmp_path / "run", "lora.rank=4", "train.steps=1", "checkpoint.every=1")
+    with make_judge(config.sandbox) as judge:
+        training = make_training(config, judge)
+        with RunDir(tmp_path / "run", config, config.checkpoint, resume=False) as run:
+            state = train(training, start(training), run)
+        with RunDir(tmp_path / "run", config, config.checkpoint, resume=True) as run:
+            resumed = resume(training, run)
+    assert state.base_digests == resumed.base_digests and len(set(state.base_digests.values())) == 2
+    for name, width in (("code", 32), ("test", 16)):
+        assert resumed.bases[name]["embed_tokens"].shape[1] == width
+        for trees in ((state.bases[name], resumed.bases[name]), (state.policies[name], resumed.policies[name])):
+            for before, after in zip(*map(jax.tree.leaves, trees), strict=True):
+                np.testing.assert_array_equal(before, after)
+        convert(open_source(str(tmp_path / "run"), name), tmp_path / name, "hf", None, 10**9)
+        assert pretrained_policy(tmp_path / name).model.architecture.hidden_size == width
+
+
 def test_an_own_model_takes_from_the_common_one_what_it_does_not_set():
     seven = ["test.model.pretrained=Qwen/Qwen2.5-Coder-1.5B-Instruct", "model.remat=full"]
     config = load(Config, "7b/a1", seven)
