@@ -36,10 +36,10 @@ def numpy_jail() -> Iterator[SandboxPool]:
 
 
 @pytest.fixture
-def busy() -> Iterator[None]:
-    """Far more work for this machine than it has cores."""
+def busy(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Work for each core of this machine: as many processes as the parameter says."""
     spin = [sys.executable, "-S", "-c", "while True: pass"]
-    neighbours = [subprocess.Popen(spin) for _ in range(12 * (os.cpu_count() or 1))]
+    neighbours = [subprocess.Popen(spin) for _ in range(request.param * (os.cpu_count() or 1))]
     yield
     for neighbour in neighbours:
         neighbour.kill()

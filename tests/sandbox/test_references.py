@@ -119,6 +119,7 @@ def test_every_reference_with_a_mutation_that_changes_its_behaviour_fails(some_r
     assert {name for name, result in results if result.passed} == files.toothless & jobs.keys()
 
 
+@pytest.mark.parametrize("busy", [1], indirect=True)
 def test_no_verdict_changes_in_five_runs_on_a_busy_machine(some_rows, numpy_jail, busy):
     files, some = some_rows
     jobs = problems(files, some)

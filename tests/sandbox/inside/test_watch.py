@@ -67,6 +67,7 @@ def test_a_checked_program_gains_no_time_for_a_call(jail: SandboxPool):
     assert (result.verdict.status.value, result.verdict.detail) == ("timed out", "CPU time")
 
 
+@pytest.mark.parametrize("busy", [12], indirect=True)
 def test_busy_neighbours_cost_no_verdict(jail: SandboxPool, busy):
     """The call needs less CPU time than it may use, but more wall-clock time than a sleeper is given."""
     limits = Limits(call_seconds=0.3, wall_factor=1.2)
