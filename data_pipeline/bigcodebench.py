@@ -3,8 +3,8 @@
 The problem's `check` is the benchmark's own unittest class, to be executed in one namespace with the program.
 """
 
-from data_pipeline.dataset import Dataset, Format
 from data_pipeline.problem import Problem
+from data_pipeline.row_format import Format
 from data_pipeline.rows import Row, identifier, text
 from data_pipeline.source_code import entry_function, parse
 
@@ -37,4 +37,3 @@ FORMAT = Format(
     _id,
     _problem,
 )
-DATASET = Dataset("bigcodebench", "BigCodeBench, complete", (FORMAT,))

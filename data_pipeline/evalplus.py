@@ -5,17 +5,16 @@
 - as in training sets for reinforcement learning: problem, GT_code, test with `check`, extra_info.
 
 Each becomes a problem whose `check` defines `check(candidate)`, which raises if the candidate is wrong. One MBPP
-function is itself called `check`: run the two in separate namespaces. evalplus_release.py reads a fourth format.
+function is itself called `check`: run the two in separate namespaces.
 """
 
 import ast
 from collections.abc import Sequence
 from dataclasses import replace
 
-from data_pipeline import evalplus_release
-from data_pipeline.dataset import Dataset, Format
-from data_pipeline.problem import Problem
-from data_pipeline.rows import BadRow, Row, identifier, text, texts
+from data_pipeline.problem import BadRow, Problem, Row
+from data_pipeline.row_format import Format
+from data_pipeline.rows import identifier, text, texts
 from data_pipeline.source_code import entry_function, functions, parse, with_declaration
 
 
@@ -40,6 +39,8 @@ def _problem(row: Row) -> Problem:
 
 def _of_humaneval(row: Row) -> Problem:
     prompt = text(row, "prompt")
+    if "base_input" in row:  # evalplus's own release: inputs without answers
+        raise BadRow("a row of evalplus's release on GitHub; read evalplus/humanevalplus of the Hugging Face Hub")
     return Problem(
         id=_id(row),
         question=prompt,
@@ -128,11 +129,8 @@ def _with_true_entry_point(problem: Problem) -> Problem:
     return replace(problem, entry_point=called[0], check=renamed)
 
 
-HUB_HUMANEVAL = Format(
-    "HumanEval+", frozenset({"task_id", "prompt", "canonical_solution", "entry_point", "test"}), _id, _problem
+FORMATS = (
+    Format("HumanEval+", frozenset({"task_id", "prompt", "canonical_solution", "entry_point", "test"}), _id, _problem),
+    Format("MBPP+", frozenset({"task_id", "prompt", "code", "test_list", "test"}), _id, _problem),
+    Format("evalplus for training", frozenset({"problem", "GT_code", "test", "extra_info"}), _id, _problem),
 )
-HUB_MBPP = Format("MBPP+", frozenset({"task_id", "prompt", "code", "test_list", "test"}), _id, _problem)
-TRAINING = Format("evalplus for training", frozenset({"problem", "GT_code", "test", "extra_info"}), _id, _problem)
-# The released format comes first, because its rows may also have the fields of the Hub's.
-HUMANEVAL_PLUS = Dataset("humanevalplus", "HumanEval+", (evalplus_release.FORMAT, HUB_HUMANEVAL, TRAINING))
-MBPP_PLUS = Dataset("mbppplus", "MBPP+", (evalplus_release.FORMAT, HUB_MBPP, TRAINING))

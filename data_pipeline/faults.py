@@ -39,20 +39,24 @@ def find_faults(path: str | Path, judge: Judge) -> Report:
     """
     rows = numbered_rows(path)
     row_format = find_format([row for _, row in rows]) or problem_files.FORMAT
-    first: dict[str, tuple[int, Problem]] = {}
+    lines: dict[str, int] = {}
+    problems: list[Problem] = []
     faults: list[Fault] = []
     dropped: list[Fault] = []
     for line, row in rows:
         loaded = row_format.read([row])
         faults += [Fault(line, "" if each.id == "row 1" else each.id, each.reason) for each in loaded.refused]
         for problem in loaded.problems:
-            earlier, _ = first.setdefault(problem.id, (line, problem))
-            if earlier != line:
-                faults.append(Fault(line, problem.id, f"the same id as line {earlier}"))
-            else:
-                dropped += [Fault(line, problem.id, test.reason) for test in loaded.dropped]
-    reasons = zip(first.values(), failures([problem for _, problem in first.values()], judge), strict=True)
-    failed = {line: Fault(line, problem.id, reason) for (line, problem), reason in reasons if reason is not None}
-    faults = sorted([*faults, *failed.values()], key=lambda fault: fault.line)
-    left_out = tuple(fault for fault in dropped if fault.line not in failed)
-    return Report(len(first) - len(failed), tuple(faults), left_out)
+            if lines.setdefault(problem.id, line) != line:
+                faults.append(Fault(line, problem.id, f"the same id as line {lines[problem.id]}"))
+                continue
+            problems.append(problem)
+            dropped += [Fault(line, problem.id, test.reason) for test in loaded.dropped]
+    reasons = zip(problems, failures(problems, judge), strict=True)
+    failed = [Fault(lines[problem.id], problem.id, reason) for problem, reason in reasons if reason is not None]
+    of_failed = {fault.id for fault in failed}
+    return Report(
+        len(problems) - len(failed),
+        tuple(sorted([*faults, *failed], key=lambda fault: fault.line)),
+        tuple(fault for fault in dropped if fault.id not in of_failed),
+    )

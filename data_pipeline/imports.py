@@ -34,9 +34,8 @@ def with_imports(program: str, problem: Problem, *, helpers: bool = False) -> st
         own = _leading_futures(parse_module(program))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return program
-    futures = dict.fromkeys([*filter(_is_future_line, imports), *map(ast.unparse, own)])
-    lines = [*futures, *(line for line in imports if not _is_future_line(line))]
-    return _with_lines_at(own, lines, program) if own else "\n".join([*lines, program])
+    lines = sorted(imports, key=lambda line: not line.startswith("from __future__ "))  # Python wants these first
+    return _after(own[-1], lines, program) if own else "\n".join([*lines, program])
 
 
 def constants_of(problem: Problem) -> dict[str, ast.expr]:
@@ -64,19 +63,13 @@ def _leading_futures(module: ast.Module) -> list[ast.stmt]:
     return list(takewhile(_is_future, module.body[has_docstring:]))
 
 
-def _with_lines_at(futures: Sequence[ast.stmt], lines: Sequence[str], program: str) -> str:
-    """The program with `pass` in place of each of `futures`, and `lines` before the first: a docstring stays ahead.
-
-    `lines` include the futures. Only their own text is replaced, because they may share a line with other statements.
-    """
+def _after(statement: ast.stmt, lines: Sequence[str], program: str) -> str:
+    """The program with `lines` behind one of its statements, which may share a line with the next."""
     code = program.replace("\r\n", "\n").replace("\r", "\n").encode()
     line_starts = [0, *(match.end() for match in re.finditer(b"\n", code))]
-    for statement in reversed(futures):
-        start = line_starts[statement.lineno - 1] + statement.col_offset
-        end = line_starts[(statement.end_lineno or 0) - 1] + (statement.end_col_offset or 0)
-        code = code[:start] + b"pass" + code[end:]
-    inserted = "\n".join([*lines, ""]).encode()
-    return (code[:start] + inserted + code[start:]).decode()  # start: that of the first
+    end = line_starts[(statement.end_lineno or 0) - 1] + (statement.end_col_offset or 0)
+    rest = re.sub(rb"\A[ \t]*;?[ \t]*(\\\n[ \t]*)?", b"", code[end:])
+    return "\n".join([code[:end].decode(), *lines, rest.decode()])
 
 
 @lru_cache(maxsize=_MAX_KEPT)
@@ -121,7 +114,3 @@ def _import_statements(source: str) -> list[ast.stmt]:
 
 def _is_future(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
-
-
-def _is_future_line(line: str) -> bool:
-    return line.startswith("from __future__ ")

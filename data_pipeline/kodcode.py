@@ -8,10 +8,10 @@
 import textwrap
 from collections.abc import Sequence
 
-from data_pipeline.dataset import Dataset, Format
 from data_pipeline.golden import golden_tests
-from data_pipeline.problem import Problem
-from data_pipeline.rows import BadRow, Row, conversation, identifier, text, texts
+from data_pipeline.problem import BadRow, Problem, Row
+from data_pipeline.row_format import Format
+from data_pipeline.rows import conversation, identifier, text, texts
 from data_pipeline.source_code import functions, with_declaration
 
 
@@ -99,23 +99,12 @@ AUTHORS_FORMAT = Format(
     frozenset({"prompt", "GT_code", "GT_test", "extra_info"}),
     _authors_id,
     _authors_problem,
-    difficulty="hard",
+    difficulty_of=lambda _row: "hard",
 )
 FORMAT = Format(
     "KodCode",
     frozenset({"question_id", "question", "solution", "test_info"}),
     _id,
     _problem,
-    difficulty_field="gpt_difficulty",
-)
-# What the presets of Qwen2.5-Coder train on: hard questions, none of which is in the sets that validate them.
-DATASET = Dataset(
-    "kodcode",
-    "KodCode-V1",
-    (FORMAT, AUTHORS_FORMAT),
-    is_training_set=True,
-    download="KodCode/KodCode-V1/data/train-*",
-    difficulties=("hard",),
-    against=("evalplus/humanevalplus", "evalplus/mbppplus"),
-    published=9_688,
+    difficulty_of=lambda row: row.get("gpt_difficulty"),
 )

@@ -15,17 +15,15 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from data_pipeline import tfds_files
-from data_pipeline.dataset import Splits
 from data_pipeline.hub import local_path
 from data_pipeline.imports import packages_of
 from data_pipeline.leakage import described, drop_duplicates, drop_overlaps
 from data_pipeline.problem import Loaded, Problem, Refusal
 from data_pipeline.reading import read
 from data_pipeline.rows import files
-from data_pipeline.sources import find_dataset
+from data_pipeline.sources import Recipe
 from data_pipeline.validate import failures
 from sandbox import Judge
 
@@ -34,20 +32,6 @@ _CHUNK = 64
 Progress = Callable[[int, int], None]
 OpenJudge = Callable[[Sequence[str]], AbstractContextManager[Judge]]
 """Opens a judge with these packages preloaded."""
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """What to prepare, and how."""
-
-    name: str
-    """of a dataset in `sources.DATASETS`"""
-    source: str
-    """files, in the form that `local_path` and `rows.files` take; empty for a generated dataset"""
-    difficulties: tuple[str, ...] = ()
-    """those to keep; empty for all"""
-    against: tuple[str, ...] = ()
-    """evaluation sets that a training set may not overlap, as sources"""
 
 
 @dataclass(frozen=True)
@@ -72,43 +56,52 @@ class Manifest:
     dropped_tests: list[Refusal]
     files_sha256: dict[str, str]
 
-    def as_document(self) -> dict[str, Any]:
-        """The content of `manifest.json`."""
-        return asdict(self)
-
 
 def prepare(
     recipe: Recipe, directory: str | Path, open_judge: OpenJudge, progress: Progress | None = None
 ) -> tuple[Path, Manifest]:
     """Writes the dataset below `directory`, with a `manifest.json` among its files; `progress` gets (done, all).
 
-    A training set is cleaned and written as one split "train"; each run holds out its own share. A benchmark keeps
-    every readable problem, in one split "test". Raises ValueError, in one line, for a source that cannot be read or
-    that has no problems left, and sandbox.SandboxError if the sandbox itself fails.
+    Each run holds out its own share. Raises ValueError, in one line, for a source that cannot be read or that has no
+    problems left, and sandbox.SandboxError if the sandbox itself fails.
     """
-    dataset = find_dataset(recipe.name)
-    if dataset.generate is not None:
-        return _write(recipe, directory, dataset.generate(), Loaded(()), {}, (), "")
-    path = local_path(recipe.source)
-    loaded = _only(recipe.name, read(path, recipe.difficulties))
-    kept_after, packages = _read_counts(loaded), ()
-    if dataset.is_training_set:
-        evaluation = [problem for other in recipe.against for problem in read(local_path(other)).problems]
-        loaded = drop_duplicates(loaded)
-        kept_after["each question once"] = len(loaded.problems)
-        loaded = drop_overlaps(loaded, evaluation)
-        kept_after["no overlap with evaluation sets"] = len(loaded.problems)
-        loaded = replace(loaded, problems=tuple(map(described, loaded.problems)))
-        packages = _installed_packages(loaded.problems)
-        with open_judge(packages) as judge:
-            journal = Path(directory) / f"{recipe.name}.validated.jsonl"
-            loaded = _validated(loaded, judge, packages, journal, progress)
-        kept_after["the solution passes its tests"] = len(loaded.problems)
+    source = local_path(recipe.source)
+    loaded = read(source, recipe.difficulties)
+    # A file may hold other datasets' rows as well.
+    loaded = loaded.refusing({p.id: f"belongs to {p.source}" for p in loaded.problems if p.source != recipe.name})
+    kept_after = _read_counts(loaded)
+    evaluation = [problem for other in recipe.against for problem in read(local_path(other)).problems]
+    loaded = drop_duplicates(loaded)
+    kept_after["each question once"] = len(loaded.problems)
+    loaded = drop_overlaps(loaded, evaluation)
+    kept_after["no overlap with evaluation sets"] = len(loaded.problems)
+    loaded = replace(loaded, problems=tuple(map(described, loaded.problems)))
+    packages = _installed_packages(loaded.problems)
+    with open_judge(packages) as judge:
+        journal = Path(directory) / f"{recipe.name}.validated.jsonl"
+        loaded = _validated(loaded, judge, packages, journal, progress)
+    kept_after["the solution passes its tests"] = len(loaded.problems)
+    dropped = dict(Counter(_kind(refusal.reason) for refusal in loaded.refused).most_common())
     if not loaded.problems:
-        reasons = ", ".join(f"{count} {kind}" for kind, count in _dropped(loaded.refused).items())
+        reasons = ", ".join(f"{count} {kind}" for kind, count in dropped.items())
         raise ValueError(f"{recipe.source}: no problems are left of {len(loaded.refused)} rows ({reasons})")
-    splits = {"train" if dataset.is_training_set else "test": loaded.problems}
-    return _write(recipe, directory, splits, loaded, kept_after, packages, _sha256(*files(path)))
+    path = tfds_files.write(directory, recipe.name, loaded.problems)
+    manifest = Manifest(
+        name=recipe.name,
+        version=tfds_files.FORMAT_VERSION,
+        input_sha256=_sha256(*files(source)),
+        kept={tfds_files.SPLIT: len(loaded.problems)},
+        kept_after=kept_after,
+        published=recipe.published,
+        described=sum(bool(problem.description) for problem in loaded.problems),
+        packages=list(packages),
+        dropped=dropped,
+        refused=list(loaded.refused),
+        dropped_tests=list(loaded.dropped),
+        files_sha256={file.name: _sha256(file) for file in sorted(path.iterdir())},
+    )
+    (path / "manifest.json").write_text(json.dumps(asdict(manifest), indent=2) + "\n")
+    return path, manifest
 
 
 def _read_counts(loaded: Loaded) -> dict[str, int]:
@@ -129,15 +122,10 @@ def _is_installed(name: str) -> bool:
     return spec is not None and spec.origin is not None and "site-packages" in spec.origin
 
 
-def _only(name: str, loaded: Loaded) -> Loaded:
-    """A file may hold several benchmarks; problems of other datasets are refused."""
-    return loaded.refusing({p.id: f"belongs to {p.source}" for p in loaded.problems if p.source != name})
-
-
 def _validated(
     loaded: Loaded, judge: Judge, packages: Sequence[str], journal: Path, progress: Progress | None
 ) -> Loaded:
-    """As `validate`, but in chunks; results are saved to the journal at once, and those already in it are reused."""
+    """Refuses solutions that fail. Results are saved to the journal at once, and those that it has are reused."""
     journal.parent.mkdir(parents=True, exist_ok=True)
     known = _read_journal(journal)
     keys = {problem.id: _key(problem, packages) for problem in loaded.problems}
@@ -167,39 +155,6 @@ def _key(problem: Problem, packages: Sequence[str]) -> str:
     available = sorted(packages_of(problem.solution) & set(packages))
     content = json.dumps([problem.solution, problem.entry_point, problem.golden_tests, available])
     return hashlib.sha256(content.encode()).hexdigest()
-
-
-def _write(
-    recipe: Recipe,
-    directory: str | Path,
-    splits: Splits,
-    loaded: Loaded,
-    kept_after: dict[str, int],
-    packages: Sequence[str],
-    input_sha256: str,
-) -> tuple[Path, Manifest]:
-    path = tfds_files.write(directory, recipe.name, splits)
-    manifest = Manifest(
-        name=recipe.name,
-        version=tfds_files.FORMAT_VERSION,
-        input_sha256=input_sha256,
-        kept={split: len(problems) for split, problems in splits.items()},
-        kept_after=kept_after,
-        published=find_dataset(recipe.name).published,
-        described=sum(bool(problem.description) for problem in loaded.problems),
-        packages=list(packages),
-        dropped=_dropped(loaded.refused),
-        refused=list(loaded.refused),
-        dropped_tests=list(loaded.dropped),
-        files_sha256={file.name: _sha256(file) for file in sorted(path.iterdir())},
-    )
-    (path / "manifest.json").write_text(json.dumps(manifest.as_document(), indent=2) + "\n")
-    return path, manifest
-
-
-def _dropped(refused: Sequence[Refusal]) -> dict[str, int]:
-    """How many were refused for each kind of reason, most common first."""
-    return dict(Counter(_kind(refusal.reason) for refusal in refused).most_common())
 
 
 def _kind(reason: str) -> str:

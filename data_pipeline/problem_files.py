@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from data_pipeline.dataset import Dataset, Format
 from data_pipeline.golden import golden_line, read_golden_test
-from data_pipeline.problem import Problem
-from data_pipeline.rows import BadRow, Row, conversation, identifier, number, text
+from data_pipeline.problem import BadRow, Problem, Row
+from data_pipeline.row_format import Format
+from data_pipeline.rows import conversation, identifier, number, text
 from data_pipeline.source_code import entry_function, parse
 from sandbox import EXACT, Rejected, SuiteTest, Tolerance
 
@@ -93,4 +93,3 @@ def _tolerance(fields: Row) -> Tolerance:
 
 
 FORMAT = Format("problems", frozenset({"id", "question", "solution", "entry_point"}), _id, _problem, _dropped)
-DATASET = Dataset("problems", "your own problems", (FORMAT,), is_training_set=True)

@@ -4,7 +4,7 @@ import ast
 import unicodedata
 import warnings
 
-from data_pipeline.rows import BadRow
+from data_pipeline.problem import BadRow
 from sandbox.syntax import parse_module
 
 

@@ -1,33 +1,52 @@
-"""The list of all datasets. To add one, write a module that defines a `Dataset` and add it here."""
+"""The formats of rows that are known, and the datasets that `codea1 data prepare` makes."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from data_pipeline import bigcodebench, evalplus, kodcode, micro, problem_files, unleaked
-from data_pipeline.dataset import Dataset, Format
+from data_pipeline import bigcodebench, evalplus, kodcode, problem_files, unleaked
+from data_pipeline.row_format import Format
 
-DATASETS: tuple[Dataset, ...] = (
-    kodcode.DATASET,
-    problem_files.DATASET,
-    bigcodebench.DATASET,
-    evalplus.HUMANEVAL_PLUS,
-    evalplus.MBPP_PLUS,
-    unleaked.DATASET,
-    micro.DATASET,
+# To add a format, write a module that defines it and add it here. `find_format` tries them in this order.
+FORMATS: tuple[Format, ...] = (
+    kodcode.FORMAT,
+    kodcode.AUTHORS_FORMAT,
+    problem_files.FORMAT,
+    bigcodebench.FORMAT,
+    *evalplus.FORMATS,
+    unleaked.FORMAT,
 )
-
-# Without repeats, in the order in which `find_format` tries them.
-FORMATS: tuple[Format, ...] = tuple(dict.fromkeys(each for dataset in DATASETS for each in dataset.formats))
-
-
-def find_dataset(name: str) -> Dataset:
-    """The dataset of that name. Raises ValueError if there is none."""
-    for dataset in DATASETS:
-        if dataset.name == name:
-            return dataset
-    raise ValueError(f"unknown dataset {name!r}; there are {', '.join(dataset.name for dataset in DATASETS)}")
 
 
 def find_format(rows: Sequence[object]) -> Format | None:
     """The format of the first row that has a known one."""
     fields = [row.keys() for row in rows if isinstance(row, dict)]
     return next((each for row in fields for each in FORMATS if each.fields <= row), None)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a dataset to train on is prepared."""
+
+    name: str
+    """of the dataset, which is also its problems' `source`"""
+    source: str = ""
+    """files, in the form that `local_path` and `rows.files` take; empty: the user names them"""
+    difficulties: tuple[str, ...] = ()
+    """those to keep; empty for all"""
+    against: tuple[str, ...] = ()
+    """evaluation sets that it may not overlap, as sources"""
+    published: int | None = None
+    """how many questions the paper trains on"""
+
+
+RECIPES = {
+    # What the presets of Qwen2.5-Coder train on: hard questions, none of which is in the sets that validate them.
+    "kodcode": Recipe(
+        "kodcode",
+        source="KodCode/KodCode-V1/data/train-*",
+        difficulties=("hard",),
+        against=("evalplus/humanevalplus", "evalplus/mbppplus"),
+        published=9_688,
+    ),
+    "problems": Recipe("problems"),
+}

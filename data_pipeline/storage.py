@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from data_pipeline.rows import files
-from data_pipeline.sources import DATASETS
+from data_pipeline.sources import RECIPES
 
 PREPARED = Path("data")  # where `codea1 data prepare` writes by default
 BUCKET = "gs://"
@@ -19,17 +19,14 @@ def check(source: str, command: str | None) -> None:
 
     Also raises it if a bucket cannot be read.
     """
-    if _exists(source):
-        return
-    if command is None:
-        raise ValueError(f"{source}: no such file")
-    raise ValueError(f"{source} does not exist; create it: {command}")
+    if not _exists(source):
+        raise ValueError(f"{source} does not exist; create it: {command}" if command else f"{source}: no such file")
 
 
 def preparation(source: str) -> str | None:
     """The command that creates the dataset at `source`; None if no command does, as for your own files."""
     folder, _, name = source.rstrip("/").rpartition("/")
-    if not any(dataset.name == name and dataset.download for dataset in DATASETS):
+    if name not in RECIPES or not RECIPES[name].source:
         return None
     local = f"codea1 data prepare {name}"
     if source.startswith(BUCKET):

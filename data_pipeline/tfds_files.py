@@ -1,4 +1,4 @@
-"""Problems as a TFDS dataset in array_record files: one builder, one typed example, a config for each dataset.
+"""Problems as a TFDS dataset in array_record files, whose examples have the fields of `Problem`.
 
 Neither writing nor reading imports TensorFlow. The bytes written depend only on the problems.
 """
@@ -17,14 +17,14 @@ from array_record.python.array_record_module import ArrayRecordReader, ArrayReco
 from tensorflow_datasets.proto import tf_example_pb2
 
 from data_pipeline.problem import Problem
-from data_pipeline.sources import DATASETS
 
 FORMAT_VERSION = "1.3.0"
+SPLIT = "train"
 _WRITER_OPTIONS = "group_size:1"  # as TFDS does: every record can be read separately
 
 
 class Problems(tfds.core.GeneratorBasedBuilder):
-    """Builds a dataset whose examples have the fields of `Problem`, from problems already in memory."""
+    """Builds a dataset of problems that are already in memory."""
 
     VERSION = tfds.core.Version(FORMAT_VERSION)
     RELEASE_NOTES = {  # noqa: RUF012  (the base class's own form)
@@ -33,14 +33,12 @@ class Problems(tfds.core.GeneratorBasedBuilder):
         "1.2.0": "A description and a tolerance for each problem.",
         FORMAT_VERSION: "A problem's own prompt.",
     }
-    BUILDER_CONFIGS = [  # noqa: RUF012
-        tfds.core.BuilderConfig(name=dataset.name, description=dataset.title) for dataset in DATASETS
-    ]
     url_infos: Mapping[str, Any] = {}  # there are no downloads, and so no checksums to look for
 
-    def __init__(self, splits: Mapping[str, Sequence[Problem]], **options: Any) -> None:
-        self.splits = splits
-        super().__init__(file_format="array_record", **options)
+    def __init__(self, name: str, problems: Sequence[Problem], directory: str) -> None:
+        self.problems = problems
+        config = tfds.core.BuilderConfig(name=name)
+        super().__init__(config=config, data_dir=directory, file_format="array_record")
 
     def _info(self) -> tfds.core.DatasetInfo:
         kinds = {
@@ -54,14 +52,14 @@ class Problems(tfds.core.GeneratorBasedBuilder):
         )
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Iterator]:
-        return {split: self._generate_examples(problems) for split, problems in self.splits.items()}
+        return {SPLIT: self._generate_examples()}
 
-    def _generate_examples(self, problems: Sequence[Problem]) -> Iterator[tuple[str, dict[str, Any]]]:
-        for problem in problems:
-            yield (
-                problem.id,
-                {name: repr(value) if isinstance(value, float) else value for name, value in asdict(problem).items()},
-            )
+    def _generate_examples(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        for problem in self.problems:
+            texts = {
+                name: repr(value) if isinstance(value, float) else value for name, value in asdict(problem).items()
+            }
+            yield problem.id, texts
 
     def _download_and_prepare(self, dl_manager: tfds.download.DownloadManager, download_config: Any) -> None:
         super()._download_and_prepare(dl_manager, download_config)
@@ -69,8 +67,8 @@ class Problems(tfds.core.GeneratorBasedBuilder):
             _rewrite_deterministically(shard)
 
 
-def write(directory: str | Path, config: str, splits: Mapping[str, Sequence[Problem]]) -> Path:
-    """Writes the splits to the folder `config` below `directory` and returns its path, which `read` takes.
+def write(directory: str | Path, name: str, problems: Sequence[Problem]) -> Path:
+    """Writes the problems to the folder `name` below `directory` and returns its path, which `read` takes.
 
     An existing dataset is replaced only once the new one is complete.
     """
@@ -78,33 +76,30 @@ def write(directory: str | Path, config: str, splits: Mapping[str, Sequence[Prob
     Path(directory).mkdir(parents=True, exist_ok=True)
     # Always built in a new folder: TFDS writes different metadata if it finds an older dataset.
     with tempfile.TemporaryDirectory(dir=directory, prefix=".incomplete-") as fresh:
-        builder = Problems(splits, config=config, data_dir=fresh)
+        builder = Problems(name, problems, fresh)
         with contextlib.redirect_stdout(io.StringIO()):  # where TFDS prints of its temporary folder
             builder.download_and_prepare()
-        built, target = Path(builder.data_path), Path(directory) / config
+        target = Path(directory) / name
         if target.exists():
             shutil.rmtree(target)
-        built.rename(target)
+        Path(builder.data_path).rename(target)
     return target
 
 
-def read(path: str | Path) -> dict[str, tuple[Problem, ...]]:
-    """The problems of every split of a written dataset, in TFDS's own shuffled but constant order.
+def read(path: str | Path) -> tuple[Problem, ...]:
+    """The problems of a written dataset, in TFDS's own shuffled but constant order.
 
     Raises ValueError if the dataset does not hold problems.
     """
     builder: Any = tfds.builder_from_directory(str(path))  # the stubs lack features and data sources
-    required = {field.name for field in fields(Problem) if field.default is MISSING}
-    if not required <= set(builder.info.features) <= {field.name for field in fields(Problem)}:
-        raise ValueError(f"{path}: a TFDS dataset, but not of problems")
-    return {
-        split: tuple(_problem(example) for example in builder.as_data_source(split)) for split in builder.info.splits
-    }
-
-
-def _problem(example: Mapping[str, Any]) -> Problem:
     kinds = {field.name: field.type for field in fields(Problem)}
-    return Problem(**{name: _decoded(value, kinds[name]) for name, value in example.items()})
+    required = {field.name for field in fields(Problem) if field.default is MISSING}
+    if not required <= set(builder.info.features) <= kinds.keys():
+        raise ValueError(f"{path}: a TFDS dataset, but not of problems")
+    examples = (example for split in builder.info.splits for example in builder.as_data_source(split))
+    return tuple(
+        Problem(**{name: _decoded(value, kinds[name]) for name, value in example.items()}) for example in examples
+    )
 
 
 def _decoded(value: Any, kind: Any) -> Any:

@@ -7,8 +7,8 @@ do not: the benchmark leaves their own imports out.
 
 from collections.abc import Sequence
 
-from data_pipeline.dataset import Dataset, Format
 from data_pipeline.problem import Problem
+from data_pipeline.row_format import Format
 from data_pipeline.rows import Row, identifier, text, texts
 from data_pipeline.source_code import entry_function, parse, with_declaration
 from sandbox.language import SuiteTest, parse_test
@@ -49,4 +49,3 @@ def _golden(lines: Sequence[str], entry_point: str) -> tuple[str, ...]:
 
 
 FORMAT = Format("UnLeakedTestBench", frozenset({"task_id", "func_name", "code", "prompt", "test_list"}), _id, _problem)
-DATASET = Dataset("ult", "UnLeakedTestBench", (FORMAT,))

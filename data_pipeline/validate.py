@@ -1,4 +1,4 @@
-"""Runs every solution against its own golden tests, in the sandbox, and refuses those that fail.
+"""Runs every solution against its own golden tests, in the sandbox.
 
 A solution gets half of the limits of the programs that its answers will judge. It must also give the same answers when
 asked again, because its answer to a call is cached.
@@ -8,21 +8,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from data_pipeline.golden import read_golden_tests
-from data_pipeline.problem import Loaded, Problem
+from data_pipeline.problem import Problem
 from sandbox import EXACT, Execution, Job, Judge, Outcome, Status, SuiteTest, encode_literal
 
 
-def validate(loaded: Loaded, judge: Judge) -> Loaded:
-    """`loaded` with the problems whose solution does not execute, or fails a golden test, among the refused.
+def failures(problems: Sequence[Problem], judge: Judge) -> list[str | None]:
+    """For each problem, why its solution cannot be trusted, or None.
 
     Raises sandbox.SandboxError if the sandbox itself fails.
     """
-    reasons = zip(loaded.problems, failures(loaded.problems, judge), strict=True)
-    return loaded.refusing({problem.id: reason for problem, reason in reasons if reason is not None})
-
-
-def failures(problems: Sequence[Problem], judge: Judge) -> list[str | None]:
-    """For each problem, why its solution cannot be trusted, or None. Raises as `validate` does."""
     suites = [read_golden_tests(problem) for problem in problems]
     limits = judge.limits.halved()
     jobs = [

@@ -141,7 +141,7 @@ def load_data(source: str) -> Loaded:
     from data_pipeline.hub import local_path
 
     with blamed_on("--data"):
-        loaded = load(str(local_path(source)), "all")
+        loaded = load(str(local_path(source)))
     if not loaded.problems:
         reasons = "; ".join(f"{refusal.id}: {refusal.reason}" for refusal in loaded.refused[:3])
         raise UserError(f"--data: {source} holds no problem that can be used ({reasons})")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from codea1_jax.common.words import counted
 
 if TYPE_CHECKING:
     from codea1_jax.cli._arguments import Commands
-    from data_pipeline.prepare import Recipe
+    from data_pipeline.sources import Recipe
 
 DIFFICULTIES = ("easy", "medium", "hard")
 OUT = Path("data")  # `data_pipeline.storage.PREPARED`, whose import takes a second
@@ -25,7 +26,7 @@ def add(commands: Commands) -> None:
     """Registers the commands."""
     data = commands.add_parser("data", help="datasets of problems").add_subparsers(required=True, metavar="COMMAND")
     prepare = data.add_parser("prepare", help="clean and check a dataset's rows and write them as a TFDS dataset")
-    prepare.add_argument("dataset", help="kodcode, micro, problems (your own), or another dataset that has a reader")
+    prepare.add_argument("dataset", choices=("kodcode", "problems"), help="kodcode, or problems: your own")
     prepare.add_argument(
         "--source",
         help="file, folder, pattern, or dataset of the Hub (owner/name[/files]); default for kodcode: that of the Hub",
@@ -102,7 +103,7 @@ def _prepare(options: argparse.Namespace) -> int:
                 )
         except ValueError as error:
             raise UserError(str(error) if options.source is None else f"--source: {error}") from error
-    document = manifest.as_document()
+    document = asdict(manifest)
     if options.json:
         print(json.dumps({"path": str(path)} | document))
         return DONE
@@ -118,22 +119,16 @@ def _prepare(options: argparse.Namespace) -> int:
 
 def _recipe(options: argparse.Namespace) -> Recipe:
     """What is asked for. Raises UserError if nothing names where its rows come from."""
-    from data_pipeline.prepare import Recipe
-    from data_pipeline.sources import find_dataset
+    from data_pipeline.sources import RECIPES
 
-    try:
-        dataset = find_dataset(options.dataset)
-    except ValueError as error:
-        raise UserError(str(error)) from error
-    if options.source is None and dataset.download is None and dataset.generate is None:
+    recipe = RECIPES[options.dataset]
+    if options.source is not None:
+        recipe = replace(recipe, source=options.source, against=())
+    if not recipe.source:
         raise UserError(f"--source: {options.dataset} is made from files; name them, or a dataset of the Hub")
-    against = dataset.against if options.source is None else ()
-    return Recipe(
-        dataset.name,
-        options.source or dataset.download or "",
-        dataset.difficulties if options.difficulty is None else tuple(options.difficulty),
-        against if options.against is None else tuple(options.against),
-    )
+    if options.difficulty is not None:
+        recipe = replace(recipe, difficulties=tuple(options.difficulty))
+    return recipe if options.against is None else replace(recipe, against=tuple(options.against))
 
 
 def _validate(options: argparse.Namespace) -> int:

@@ -163,7 +163,7 @@ def _benchmark(source: str) -> Finding:
 def _problems(name: str, source: str) -> Finding:
     """A source of problems, read as a run reads it, except for the references, which are not run."""
     try:
-        loaded = data_pipeline.load(source, "all")
+        loaded = data_pipeline.load(source)
     except ValueError as error:
         return Finding(name, False, str(error), f"name a file that is there; what is wrong with one: {_VALIDATE}")
     detail = f"{source}: {len(loaded.problems)} problems, {len(loaded.refused)} rows refused"

@@ -142,7 +142,7 @@ def _where_reasons_are(refused: Sequence[Refusal], config: Config) -> str:
 def _load_benchmarks(config: Config) -> Loaded:
     """The problems of all benchmarks together."""
     try:
-        loaded = [data_pipeline.load(str(local_path(source)), "all") for source in config.eval.datasets]
+        loaded = [data_pipeline.load(str(local_path(source))) for source in config.eval.datasets]
     except (ValueError, OSError) as error:
         raise UserError(f"eval.datasets: {error}") from error
     problems = tuple(problem for each in loaded for problem in each.problems)
@@ -152,7 +152,7 @@ def _load_benchmarks(config: Config) -> Loaded:
 def _load_file(source: str, judge: Judge, key: str = "data.source") -> Loaded:
     """A file's problems that can be trusted."""
     try:
-        loaded = data_pipeline.load(source, "all")
+        loaded = data_pipeline.load(source)
     except (ValueError, OSError) as error:
         raise UserError(f"{key}: {error}") from error
     return _trusted(loaded, judge)
@@ -168,7 +168,7 @@ def _trusted(loaded: Loaded, judge: Judge) -> Loaded:
 def _with_tests_of(path: str, problems: Sequence[Problem]) -> tuple[tuple[Problem, ...], tuple[Refusal, ...]]:
     """The problems with the golden tests that a file of problems has for them, and those it has none for."""
     try:
-        given = {p.id: p.golden_tests for p in data_pipeline.load(path, "all").problems if p.golden_tests}
+        given = {p.id: p.golden_tests for p in data_pipeline.load(path).problems if p.golden_tests}
     except (ValueError, OSError) as error:
         raise UserError(f"data.golden_tests: {error}") from error
     tested = tuple(replace(p, golden_tests=given[p.id]) for p in problems if p.id in given)

@@ -5,7 +5,6 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from data_pipeline.dataset import Dataset, Splits
 from data_pipeline.micro import inputs
 from data_pipeline.micro.programs import (
     Aggregate,
@@ -29,7 +28,6 @@ SPLITS: tuple[Split, ...] = ("train", "heldout")
 GOLDEN_TESTS = 4
 MAX_MUTANTS = 8
 MAX_COUNT = 10_000
-TRAIN, HELDOUT = 4096, 512  # problems of the dataset on disk
 _HELD_OUT_IN_1000 = 150
 _CONSTANTS = range(-5, 6)
 _ITEM_THRESHOLDS = range(1, 9)
@@ -161,10 +159,3 @@ def _draw_term(parameters: Literal["x", "x, y"], rng: random.Random) -> Term:
     if kind == "shifted":
         return Term("x", rng.choice((-3, -2, -1, 1, 2, 3)))
     return Term("x" if parameters == "x" else rng.choice(("x", "y")))
-
-
-def _splits() -> Splits:
-    return {"train": problems("train", TRAIN, 0), "heldout": problems("heldout", HELDOUT, 0)}
-
-
-DATASET = Dataset("micro", "the procedural micro world", generate=_splits)

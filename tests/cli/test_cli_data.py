@@ -83,7 +83,7 @@ def test_kodcodes_hard_questions_are_prepared_unless_others_are_asked_for(tmp_pa
     manifest = json.loads(capsys.readouterr().out)
     assert sum(manifest["kept"].values()) == 2
     assert manifest["dropped"] == {"difficulty easy": 1}
-    assert {p.id for p in load(manifest["path"], "all").problems} == {"one", "six"}
+    assert {p.id for p in load(manifest["path"]).problems} == {"one", "six"}
     easy = ["--difficulty", "easy", "--out", str(tmp_path / "easy")]
     assert main(["data", "prepare", "kodcode", "--source", str(source), *easy]) == 0
     shown = capsys.readouterr()
@@ -120,12 +120,12 @@ def test_one_command_creates_what_every_preset_of_real_size_trains_on(hub, tmp_p
     monkeypatch.chdir(tmp_path)
     source = load_config(Config, "1.5b/a1").data.source
     with pytest.raises(ValueError, match=r"create it: codea1 data prepare kodcode$"):
-        load(source, "all")
+        load(source)
     assert main(["data", "prepare", "kodcode"]) == 0
     assert hub["KodCode/KodCode-V1"] == ["data/train-*"]
     assert hub.keys() == {"KodCode/KodCode-V1", *load_config(Config, "1.5b/a1").eval.datasets}
     assert json.loads(capsys.readouterr().out)["dropped"] == {"difficulty easy": 1, "overlaps with kodcode": 1}
-    assert [problem.id for problem in load(source, "all").problems] == ["one"]
+    assert [problem.id for problem in load(source).problems] == ["one"]
 
 
 def test_a_folder_that_holds_something_else_is_not_replaced(tmp_path, capsys):
@@ -143,8 +143,7 @@ def test_a_folder_that_holds_something_else_is_not_replaced(tmp_path, capsys):
     ("arguments", "reason"),
     [
         (("problems",), "--source: problems is made from files"),
-        (("ult", "--source", "./none.json"), "--source: none.json: no such file"),
-        (("kod", "--source", "./none.json"), "unknown dataset 'kod'; there are kodcode, "),
+        (("problems", "--source", "./none.json"), "--source: none.json: no such file"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(tmp_path, monkeypatch, capsys, arguments, reason):

@@ -9,6 +9,7 @@ from own_checks import passes
 import data_pipeline
 from data_pipeline import Problem, bigcodebench, evalplus, unleaked
 
+EVALPLUS = evalplus.FORMATS[0]  # all read every form
 CHECK = """
 def assertion(out, exp):
     assert out == exp
@@ -66,7 +67,7 @@ UNLEAKED_ROW = {
 
 @pytest.mark.parametrize("row", [HUMANEVAL_ROW, MBPP_ROW, TRAINING_ROW], ids=["humaneval", "mbpp", "training"])
 def test_each_form_of_evalplus_gives_a_solution_that_passes_its_check(row):
-    (problem,) = evalplus.TRAINING.read([row]).problems
+    (problem,) = EVALPLUS.read([row]).problems
     assert passes(problem, problem.solution)
     assert not passes(problem, f"def {problem.entry_point}(x):\n    return 2 * x")
     assert f"def {problem.entry_point}(" in problem.question
@@ -74,7 +75,7 @@ def test_each_form_of_evalplus_gives_a_solution_that_passes_its_check(row):
 
 def test_ids_sources_and_questions_of_evalplus():
     rows = [HUMANEVAL_ROW, MBPP_ROW, TRAINING_ROW]
-    humaneval, mbpp, training = evalplus.TRAINING.read(rows).problems
+    humaneval, mbpp, training = EVALPLUS.read(rows).problems
     assert [humaneval.id, mbpp.id, training.id] == ["HumanEval/900", "MBPP/901", "MBPP/56"]
     assert [humaneval.source, mbpp.source, training.source] == ["humanevalplus", "mbppplus", "mbppplus"]
     assert humaneval.question == HUMANEVAL_ROW["prompt"]
@@ -89,7 +90,7 @@ def test_a_completion_form_question_is_completed_by_its_code():
         "test": HUMANEVAL_ROW["test"],
         "extra_info": {"function_name": "grow", "imports": "", "question_id": "HumanEval/900"},
     }
-    (problem,) = evalplus.TRAINING.read([row]).problems
+    (problem,) = EVALPLUS.read([row]).problems
     assert passes(problem, problem.solution)
 
 
@@ -99,7 +100,7 @@ def test_a_row_that_names_a_helper_gets_the_function_that_its_check_calls():
         "test": CHECK.format(name="grow").replace("def check(grow)", "def check(helper)"),
         "extra_info": {"function_name": "helper", "imports": "", "question_id": "MBPP/123"},
     }
-    (problem,) = evalplus.TRAINING.read([row]).problems
+    (problem,) = EVALPLUS.read([row]).problems
     assert problem.entry_point == "grow"
     assert passes(problem, problem.solution)
     assert not passes(problem, "def grow(n):\n    return n")
@@ -115,10 +116,14 @@ def test_a_row_that_names_a_helper_gets_the_function_that_its_check_calls():
         (MBPP_ROW | {"test": "import json"}, "the test code tests nothing"),
         (TRAINING_ROW | {"extra_info": {"question_id": "MBPP/56"}}, "no function_name"),
         (TRAINING_ROW | {"extra_info": None}, "no task_id or extra_info.question_id"),
+        (
+            HUMANEVAL_ROW | {"base_input": [[1]], "plus_input": []},
+            "a row of evalplus's release on GitHub; read evalplus/",
+        ),
     ],
 )
 def test_a_bad_evalplus_row_is_refused_with_the_reason(row, reason):
-    loaded = evalplus.TRAINING.read([row])
+    loaded = EVALPLUS.read([row])
     assert loaded.problems == ()
     assert reason in loaded.refused[0].reason
 
@@ -153,13 +158,12 @@ def test_an_unleaked_row_keeps_its_tests_and_gives_the_plain_ones_as_golden():
         (TRAINING_ROW, "mbppplus"),
         (BIGCODE_ROW, "bigcodebench"),
         (UNLEAKED_ROW, "ult"),
-        (HUMANEVAL_ROW | {"base_input": [[1]], "plus_input": [], "atol": 0}, "humanevalplus"),
     ],
 )
 def test_load_recognises_each_benchmark(tmp_path, row, source):
     path = tmp_path / "rows.jsonl"
     path.write_text(json.dumps(row))
-    (problem,) = data_pipeline.load(str(path), "all").problems
+    (problem,) = data_pipeline.load(str(path)).problems
     assert problem.source == source
 
 
@@ -181,19 +185,19 @@ def unsound(problems: Iterable[Problem]) -> list[str]:
 # Some solutions write "\w" where they mean a raw string.
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::SyntaxWarning")
 def test_evalplus_rows_are_read_whole_and_one_check_fails_every_solution(rows):
-    loaded = data_pipeline.load(str(rows.evalplus), "all")
+    loaded = data_pipeline.load(str(rows.evalplus))
     assert (len(loaded.problems), loaded.refused) in [(22, ()), (230, ())]  # ours, and the real ones
     assert unsound(problem for problem in loaded.problems if problem.id not in SLOW) == [*rows.broken]
 
 
 @pytest.mark.long
 def test_the_slow_evalplus_solutions_also_pass(real_rows):
-    loaded = data_pipeline.load(str(real_rows.evalplus), "all")
+    loaded = data_pipeline.load(str(real_rows.evalplus))
     assert unsound(problem for problem in loaded.problems if problem.id in SLOW) == []
 
 
 def test_unleaked_rows_are_read_whole(rows):
-    loaded = data_pipeline.load(str(rows.unleaked), "all")
+    loaded = data_pipeline.load(str(rows.unleaked))
     assert loaded.refused == ()
     read = (
         len(loaded.problems),

@@ -16,8 +16,6 @@ ROWS = {
     | {"test_info": [{"function_name": "f"}], "gpt_difficulty": "hard"},
     "BigCodeBench": {"task_id": "B/1", "complete_prompt": "def f(x):\n", "canonical_solution": "    return x"}
     | {"test": UNITTEST, "entry_point": "f", "code_prompt": "def f(x):"},
-    "evalplus as released": SPLIT
-    | {"task_id": "Mbpp/1", "base_input": [[[1]]], "plus_input": [[[2]]], "atol": 0, "assertion": "assert f({1}) == 1"},
     "HumanEval+": SPLIT | {"task_id": "HumanEval/1", "test": CHECK},
     "MBPP+": {"task_id": "1", "prompt": "?", "code": FUNCTION}
     | {"test_list": ["assert f(1) == 1"], "test": "assert f(1) == 1"},
@@ -83,9 +81,9 @@ def test_each_line_of_json_that_python_cannot_read_is_refused(tmp_path):
     good = '{"id": "1", "question": "?", "solution": "def f(x): return x", "entry_point": "f"}'
     bad = ['{"id": ' + "9" * 5_000 + "}", '{"id": ' + "[" * 100_000, '{"id": "\\ud800"}', "NaN", "{"]
     (tmp_path / "rows.jsonl").write_text("\n".join([*bad, good]))
-    loaded = load(str(tmp_path / "rows.jsonl"), "all")
+    loaded = load(str(tmp_path / "rows.jsonl"))
     assert [problem.id for problem in loaded.problems] == ["1"]
     assert len(loaded.refused) == len(bad)
     (tmp_path / "rows.json").write_text(bad[0])
     with pytest.raises(ValueError, match=r"rows.json: not readable as json: Exceeds the limit"):
-        load(str(tmp_path / "rows.json"), "all")
+        load(str(tmp_path / "rows.json"))

@@ -65,8 +65,8 @@ def test_tensorflow_is_never_imported(tmp_path):
     """A TensorFlow that cannot be imported comes first on the path, so any import of it fails."""
     (tmp_path / "tensorflow.py").write_text("raise SystemExit('TensorFlow was imported')")
     code = (
-        "import sys, data_pipeline; from data_pipeline.loader import batches\n"
-        "print(len(next(batches(data_pipeline.load('micro', 'train', 4).problems, 4, seed=0))))\n"
+        "import sys; from data_pipeline import micro; from data_pipeline.loader import batches\n"
+        "print(len(next(batches(micro.problems('train', 4, seed=0), 4, seed=0))))\n"
         "assert 'tensorflow' not in sys.modules"
     )
     root = Path(__file__).parents[2]

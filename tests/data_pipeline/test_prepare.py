@@ -14,7 +14,8 @@ import pytest
 import data_pipeline
 from data_pipeline import Problem, micro, tfds_files
 from data_pipeline.hub import local_path
-from data_pipeline.prepare import OpenJudge, Recipe, prepare
+from data_pipeline.prepare import OpenJudge, prepare
+from data_pipeline.sources import Recipe
 from sandbox import Limits, SandboxPool
 
 ROOT = Path(__file__).parents[2]
@@ -68,7 +69,7 @@ def judge(pool):
 def recipe(tmp_path) -> Recipe:
     (tmp_path / "rows.json").write_text(json.dumps(ROWS))
     (tmp_path / "evaluation.jsonl").write_text(json.dumps(EVALUATION_ROW))
-    return Recipe("kodcode", str(tmp_path / "rows.json"), ("hard",), (str(tmp_path / "evaluation.jsonl"),))
+    return Recipe("kodcode", str(tmp_path / "rows.json"), ("hard",), (str(tmp_path / "evaluation.jsonl"),), published=5)
 
 
 def files_of(path: Path) -> dict[str, bytes]:
@@ -88,7 +89,7 @@ def test_the_manifest_accounts_for_every_row(recipe, tmp_path, judge):
         "no overlap with evaluation sets": 33,
         "the solution passes its tests": 31,
     }
-    assert manifest.published == 9_688
+    assert manifest.published == 5
     assert manifest.packages == ["numpy"]
     assert {refusal.id for refusal in manifest.refused} == {"K30", "K31", "K32", "K33", "K34", "K35"}
     written = json.loads((path / "manifest.json").read_text())
@@ -96,16 +97,13 @@ def test_the_manifest_accounts_for_every_row(recipe, tmp_path, judge):
     assert set(written["files_sha256"]) == set(files_of(path)) - {"manifest.json"}
 
 
-def test_a_prepared_dataset_is_a_source_with_nothing_held_out(recipe, tmp_path, judge):
+def test_a_prepared_dataset_is_a_source(recipe, tmp_path, judge):
     path, manifest = prepare(recipe, tmp_path / "out", judge)
     assert path == tmp_path / "out" / "kodcode"
     assert manifest.kept == {"train": 31}
-    everything, train, heldout = (
-        data_pipeline.load(str(path), split).problems for split in ("all", "train", "heldout")
-    )
-    assert {problem.id for problem in everything} == {f"K{number}" for number in (*range(30), 36)}
-    assert (train, heldout) == (everything, ())
-    example = next(p for p in everything if p.id == "K36")
+    problems = data_pipeline.load(str(path)).problems
+    assert {problem.id for problem in problems} == {f"K{number}" for number in (*range(30), 36)}
+    example = next(p for p in problems if p.id == "K36")
     assert example.question == "Add 36.\n>>> add(1)\n37\n\ndef add(x):"
     assert example.description == "Add 36.\n\ndef add(x):"
 
@@ -174,29 +172,13 @@ def test_packages_that_solutions_import_are_preloaded_and_missing_ones_are_named
     assert ["gone_for_good" in refusal.reason for refusal in manifest.refused] == [True]
 
 
-def test_only_training_sets_are_cleaned(tmp_path, judge):
-    row = {"task_id": "1", "func_name": "f", "code": "import nothing_of_this_name\ndef f(x):\n    return x"}
-    rows = [row | {"prompt": "Same.", "test_list": ["assert f(1) == 2"], "task_id": task} for task in "12"]
-    (tmp_path / "ult.json").write_text(json.dumps(rows))
-    path, manifest = prepare(Recipe("ult", str(tmp_path / "ult.json")), tmp_path / "out", judge)
-    assert manifest.kept == {"test": 2}
-    assert {problem.id for problem in data_pipeline.load(str(path), "all").problems} == {"ULT/1", "ULT/2"}
-    with pytest.raises(ValueError, match=r"no problems are left of 2 rows \(2 belongs to ult\)$"):
-        prepare(Recipe("kodcode", str(tmp_path / "ult.json")), tmp_path / "out", judge)
-
-
 def test_every_field_of_a_problem_survives_writing_and_reading(tmp_path):
     problems = (
         *micro.problems("train", 20, seed=0),
         Problem("é/1", "q\n\"'", "def f():\n    pass", "f", (), check="☃", source="problems"),
     )
-    path = tfds_files.write(tmp_path, "problems", {"train": problems[:15], "heldout": problems[15:]})
-    read = tfds_files.read(path)
-    assert {split: set(members) for split, members in read.items()} == {
-        "train": set(problems[:15]),
-        "heldout": set(problems[15:]),
-    }
-    assert all(isinstance(problem, Problem) for members in read.values() for problem in members)
+    read = tfds_files.read(tfds_files.write(tmp_path, "problems", problems))
+    assert (set(read), len(read)) == (set(problems), len(problems))
 
 
 def test_a_dataset_that_an_earlier_version_wrote_is_read_with_what_it_lacks_by_default(tmp_path, monkeypatch):
@@ -215,26 +197,18 @@ def test_a_dataset_that_an_earlier_version_wrote_is_read_with_what_it_lacks_by_d
     row = ("one", "Add one.", "def f(x):\n    return x + 1", "f", ("assert f(1) == 2",))
     with monkeypatch.context() as earlier:
         earlier.setattr(tfds_files, "Problem", FirstVersion)
-        path = tfds_files.write(tmp_path, "problems", {"train": [FirstVersion(*row, source="mine")]})
-    assert tfds_files.read(path) == {"train": (Problem(*row, source="mine"),)}
+        path = tfds_files.write(tmp_path, "problems", [FirstVersion(*row, source="mine")])  # type: ignore[list-item]
+    assert tfds_files.read(path) == (Problem(*row, source="mine"),)
 
 
-def test_the_micro_world_can_be_written(tmp_path, judge, monkeypatch):
-    monkeypatch.setattr("data_pipeline.micro.generate.TRAIN", 8)
-    monkeypatch.setattr("data_pipeline.micro.generate.HELDOUT", 4)
-    path, manifest = prepare(Recipe("micro", ""), tmp_path, judge)
-    assert manifest.kept == {"train": 8, "heldout": 4}
-    assert set(data_pipeline.load(str(path), "heldout").problems) == set(micro.problems("heldout", 4, seed=0))
-
-
-def test_unknown_names_and_other_peoples_datasets_are_clear_errors(tmp_path, judge):
-    with pytest.raises(ValueError, match="unknown dataset 'kod'; there are kodcode, "):
-        prepare(Recipe("kod", "x"), tmp_path, judge)
+def test_what_cannot_be_prepared_is_a_clear_error(tmp_path, judge):
     with pytest.raises(ValueError, match=r"nothing\.json: no such file$"):
         prepare(Recipe("kodcode", str(tmp_path / "nothing.json")), tmp_path, judge)
     (tmp_path / "mine.jsonl").write_text(json.dumps(EVALUATION_ROW))
     with pytest.raises(ValueError, match="problems has no difficulties to choose from"):
         prepare(Recipe("problems", str(tmp_path / "mine.jsonl"), ("hard",)), tmp_path, judge)
+    with pytest.raises(ValueError, match=r"no problems are left of 1 rows \(1 belongs to problems\)$"):
+        prepare(Recipe("kodcode", str(tmp_path / "mine.jsonl")), tmp_path, judge)
 
 
 def test_a_dataset_of_the_hub_is_downloaded_and_its_files_read_together(tmp_path, monkeypatch):
@@ -251,10 +225,10 @@ def test_a_dataset_of_the_hub_is_downloaded_and_its_files_read_together(tmp_path
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
     path = local_path("KodCode/KodCode-V1")
     assert asked == [("KodCode/KodCode-V1", "dataset", True)]
-    ids = [problem.id for problem in data_pipeline.load(str(path), "all").problems]
+    ids = [problem.id for problem in data_pipeline.load(str(path)).problems]
     assert ids == [f"K{number}" for number in range(6)]
     chosen = local_path("KodCode/KodCode-V1/data/part-1*")
-    assert [problem.id for problem in data_pipeline.load(str(chosen), "all").problems] == ["K3", "K4", "K5"]
+    assert [problem.id for problem in data_pipeline.load(str(chosen)).problems] == ["K3", "K4", "K5"]
 
 
 def test_local_paths_are_not_looked_up_on_the_hub(tmp_path, monkeypatch):
@@ -280,6 +254,6 @@ def test_every_kodcode_row_is_prepared_or_counted_with_a_reason(rows, tmp_path, 
     path, manifest = prepare(recipe, tmp_path, judge)
     given = len(json.loads(rows.kodcode.read_text()))
     assert sum(manifest.kept.values()) + sum(manifest.dropped.values()) == given
-    problems = data_pipeline.load(str(path), "all").problems
+    problems = data_pipeline.load(str(path)).problems
     assert len(problems) == sum(manifest.kept.values()) >= 0.78 * given
     assert all(problem.golden_tests for problem in problems)

@@ -15,7 +15,7 @@ import data_pipeline
 from data_pipeline import Loaded, Problem, kodcode, micro, problem_files, tfds_files
 from data_pipeline.golden import plain_golden_tests, read_golden_tests
 from data_pipeline.reading import hold_out, read
-from data_pipeline.sources import DATASETS, FORMATS, find_format
+from data_pipeline.sources import FORMATS, find_format
 from sandbox import FEW_ULPS, Tolerance
 
 KODCODE_ROW = {
@@ -200,32 +200,6 @@ def test_a_bad_line_of_json_lines_named_json_is_refused_alone(tmp_path):
     assert list(reasons(loaded)) == ["row 1"]
 
 
-def test_a_column_of_parquet_that_cannot_be_read_matters_only_where_it_is_needed(tmp_path):
-    """Python has no such times, and pyarrow refuses to make any."""
-    times = pyarrow.array([2**60, None], pyarrow.timestamp("ms"))
-    with pytest.raises(Exception):  # noqa: B017  whatever it raises
-        times.to_pylist()
-    rows = [OWN_ROW, OWN_ROW | {"id": "mine/2"}]
-    table = pyarrow.Table.from_pylist(rows)
-    pyarrow.parquet.write_table(table.append_column("crawled", times), tmp_path / "other.parquet")
-    assert read(tmp_path / "other.parquet") == read(write_jsonl(tmp_path / "rows.jsonl", rows))
-    damaged = bytearray((tmp_path / "other.parquet").read_bytes())
-    column = pyarrow.parquet.read_metadata(tmp_path / "other.parquet").row_group(0).column(table.num_columns)
-    start = column.dictionary_page_offset or column.data_page_offset
-    damaged[start : start + 8] = b"\xff" * 8
-    (tmp_path / "damaged.parquet").write_bytes(damaged)
-    assert read(tmp_path / "damaged.parquet").problems == read(tmp_path / "rows.jsonl").problems
-    needed = table.drop_columns("question").append_column("question", times)
-    pyarrow.parquet.write_table(needed, tmp_path / "needed.parquet")
-    loaded = read(tmp_path / "needed.parquet")
-    assert loaded.problems == ()
-    assert list(reasons(loaded)) == ["mine/1", "mine/2"]
-    assert all(reason.startswith("the column question cannot be read: ") for reason in reasons(loaded).values())
-    pyarrow.parquet.write_table(pyarrow.table({"question": times}), tmp_path / "alone.parquet")
-    with pytest.raises(ValueError, match="not readable as parquet"):
-        read(tmp_path / "alone.parquet")
-
-
 @pytest.mark.parametrize("name", ["\ufb01nd", "ｆｉｎｄ", "find", "ﬁnd"])
 @pytest.mark.parametrize("in_code", ["\ufb01nd", "find", "fi\uff4ed"])
 def test_an_entry_point_is_pythons_name_in_whatever_normal_form_it_is_written(name, in_code):
@@ -305,8 +279,7 @@ def test_a_tolerance_of_a_test_is_read_and_written_again_as_it_is(tmp_path, test
     assert (problem.golden_tests, problem.tolerance) == ((line,) if line else (), FEW_ULPS)
     problem_files.write(tmp_path / "again.jsonl", [problem])
     assert read(tmp_path / "again.jsonl").problems == (problem,)
-    (written,) = tfds_files.read(tfds_files.write(tmp_path, "problems", {"train": [problem]}))["train"]
-    assert written == problem
+    assert tfds_files.read(tfds_files.write(tmp_path, "problems", [problem])) == (problem,)
 
 
 def test_a_questions_tolerance_holds_for_its_tests_and_stays_with_it(tmp_path):
@@ -318,8 +291,7 @@ def test_a_questions_tolerance_holds_for_its_tests_and_stays_with_it(tmp_path):
     assert plain_golden_tests(problem) == ("assert f(1) == 0.5", "assert f(2) == 1")
     problem_files.write(tmp_path / "again.jsonl", [problem])
     assert read(tmp_path / "again.jsonl").problems == (problem,)
-    (written,) = tfds_files.read(tfds_files.write(tmp_path, "problems", {"train": [problem]}))["train"]
-    assert written == problem
+    assert tfds_files.read(tfds_files.write(tmp_path, "problems", [problem])) == (problem,)
 
 
 @pytest.mark.parametrize(
@@ -367,8 +339,7 @@ def test_a_test_outside_the_language_is_dropped_and_the_question_stays(test):
     assert [dropped.id for dropped in loaded.dropped] == ["mine/1"]
 
 
-def test_datasets_have_different_names_and_no_format_hides_another():
-    assert len({dataset.name for dataset in DATASETS}) == len(DATASETS)
+def test_no_format_hides_another():
     for known in FORMATS:
         assert find_format([{}, dict.fromkeys(known.fields)]) is known
 
@@ -376,8 +347,8 @@ def test_datasets_have_different_names_and_no_format_hides_another():
 def test_load_recognises_the_format_of_a_file_by_its_fields(tmp_path):
     own = write_jsonl(tmp_path / "own.jsonl", [OWN_ROW])
     kod = write_jsonl(tmp_path / "kod.jsonl", ["oops", KODCODE_ROW])
-    assert data_pipeline.load(str(own), "all").problems[0].source == "problems"
-    loaded = data_pipeline.load(str(kod), "all")
+    assert data_pipeline.load(str(own)).problems[0].source == "problems"
+    loaded = data_pipeline.load(str(kod))
     assert loaded.problems[0].source == "kodcode"
     assert list(reasons(loaded)) == ["row 1"]
 
@@ -388,7 +359,9 @@ def test_load_recognises_the_format_of_a_file_by_its_fields(tmp_path):
         ("gone.json", None, "no such file"),
         ("notes.txt", b"hello", "unknown kind of file; known kinds: .json, .jsonl, .jsonl.gz, .parquet"),
         ("bad.json", b"{", "not readable as json: Expecting property name"),
-        ("bad.jsonl", b"\xff\xfe", "no row is an object"),
+        ("bad.jsonl", b"\xff\xfe", "not readable as jsonl: 'utf-8' codec can't decode"),
+        ("lists.jsonl", b"[1]\n[2]", "not readable as jsonl: Extra data"),
+        ("list.json", b"[1, 2]", "no row is an object with fields"),
         ("bad.parquet", b"PAR?", "not readable as parquet"),
         ("bad.jsonl.gz", b"plain", "not readable as gz"),
         ("empty.jsonl", b"", "the file is empty"),
@@ -403,31 +376,6 @@ def test_an_unreadable_source_is_one_clear_line(tmp_path, name, content, message
         data_pipeline.load(str(path))
     assert str(raised.value).startswith(f"{path}: {message}")
     assert "\n" not in str(raised.value)
-
-
-def test_load_gives_the_micro_world_by_name():
-    assert data_pipeline.load("micro", "heldout", 5, seed=2).problems == micro.problems("heldout", 5, seed=2)
-    with pytest.raises(ValueError, match="wants a count"):
-        data_pipeline.load("micro")
-    with pytest.raises(ValueError, match="unknown split 'test'"):
-        data_pipeline.load("micro", "test", 1)  # type: ignore[arg-type]
-
-
-def test_splits_of_a_file_divide_it_by_solution(tmp_path):
-    rows = [
-        OWN_ROW | {"id": f"{number}/{wording}", "solution": f"def f(x):\n    return x + {number}", "tests": []}
-        for number in range(200)
-        for wording in "ab"
-    ]
-    source = str(write_jsonl(tmp_path / "many.jsonl", rows))
-    train, heldout = (data_pipeline.load(source, split).problems for split in ("train", "heldout"))
-    assert len(train) + len(heldout) == 400
-    assert not {p.solution for p in train} & {p.solution for p in heldout}
-    assert len(heldout) == pytest.approx(40, abs=24)
-    drawn = data_pipeline.load(source, "train", count=7, seed=1).problems
-    assert len(drawn) == 7 and set(drawn) <= set(train)
-    assert drawn == data_pipeline.load(source, "train", count=7, seed=1).problems
-    assert drawn != data_pipeline.load(source, "train", count=7, seed=2).problems
 
 
 def problems_of(solutions: Sequence[str]) -> tuple[Problem, ...]:
@@ -456,14 +404,14 @@ def test_what_exceeds_the_number_held_out_is_trained_on(at_most):
 
 def test_files_and_prepared_datasets_are_read_from_a_bucket(tmp_path, monkeypatch):
     own = write_jsonl(tmp_path / "own.jsonl", [OWN_ROW])
-    prepared = tfds_files.write(tmp_path, "kodcode", {"train": micro.problems("train", 5, seed=0)})
+    prepared = tfds_files.write(tmp_path, "kodcode", micro.problems("train", 5, seed=0))
     with running_emulator() as emulator:
         for name, value in emulator.environment.items():
             monkeypatch.setenv(name, value)
         for file in (own, *prepared.iterdir()):
             emulator.put("bucket", f"data/{file.relative_to(tmp_path)}", file.read_bytes())
-        assert data_pipeline.load("gs://bucket/data/own.jsonl", "all") == data_pipeline.load(str(own), "all")
-        assert data_pipeline.load("gs://bucket/data/kodcode", "all") == data_pipeline.load(str(prepared), "all")
+        assert data_pipeline.load("gs://bucket/data/own.jsonl") == data_pipeline.load(str(own))
+        assert data_pipeline.load("gs://bucket/data/kodcode") == data_pipeline.load(str(prepared))
         with pytest.raises(ValueError, match=r"^gs://bucket/none\.jsonl: no such file$"):
             data_pipeline.load("gs://bucket/none.jsonl")
         upload = "codea1 data prepare kodcode && gcloud storage rsync --recursive data/kodcode gs://bucket/kodcode"

@@ -37,7 +37,7 @@ def pool() -> Iterator[SandboxPool]:
 @pytest.fixture(scope="module")
 def rounds(own_row_files: RowFiles, pool: SandboxPool) -> list[dict[str, QuestionRollout]]:
     """Both rounds of the script; the second is played with the book that the first one left."""
-    loaded = data_pipeline.load(str(own_row_files.kodcode), "all")
+    loaded = data_pipeline.load(str(own_row_files.kodcode))
     asked = {problem.id: problem for problem in loaded.problems if problem.id in QUESTIONS}
     script = yaml.safe_load(Path(__file__).with_name("scripted_responses.yaml").read_text())
     played: list[dict[str, QuestionRollout]] = []

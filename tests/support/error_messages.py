@@ -28,14 +28,12 @@ VALUE_ERRORS = {
     *("codea1_jax/models/architecture.py", "codea1_jax/models/families.py"),
     *("codea1_jax/models/policy.py", "codea1_jax/models/tokenizer.py"),
     *("data_pipeline/hub.py", "data_pipeline/prepare.py", "data_pipeline/rows.py", "data_pipeline/reading.py"),
-    *("data_pipeline/sources.py", "data_pipeline/storage.py", "data_pipeline/tfds_files.py"),
+    *("data_pipeline/storage.py", "data_pipeline/tfds_files.py"),
     "codea1_jax/rollout/capacity.py",
     "codea1_jax/rollout/requests.py",
 }
 # Raised to code, which catches it or was wrong to call: no user's doing.
 INTERNAL = {
-    "unknown split …; there are …",  # of a function's argument
-    "the micro world wants a count of problems, of its train or its heldout split",
     "words must be non-empty ASCII, got …",
     *("request …: the prompt is empty", "request …: samples=… must be at least 1"),
     *("request …: limits must be … numbers of at least 1", "length … exceeds the largest bucket …"),
