@@ -29,7 +29,9 @@ def read(path: str | Path, difficulties: Sequence[str] = ()) -> Loaded:
     rows = read_rows(path)
     fields = next((row.keys() for row in rows if isinstance(row, dict)), None)
     if fields is None:
-        raise ValueError(f"{path}: {'no row is an object with fields' if rows else 'the file is empty'}")
+        if rows:
+            raise ValueError(f"{path}: no row is an object with fields")
+        raise ValueError(f"{path}: the file is empty")
     row_format = find_format(rows)
     if row_format is None:
         known = "; ".join(f"{each.name} ({', '.join(sorted(each.fields))})" for each in FORMATS)

@@ -19,8 +19,11 @@ def check(source: str, command: str | None) -> None:
 
     Also raises it if a bucket cannot be read.
     """
-    if not _exists(source):
-        raise ValueError(f"{source} does not exist; create it: {command}" if command else f"{source}: no such file")
+    if _exists(source):
+        return
+    if command is None:
+        raise ValueError(f"{source}: no such file")
+    raise ValueError(f"{source} does not exist; create it: {command}")
 
 
 def preparation(source: str) -> str | None:
