@@ -21,7 +21,7 @@ from codea1_jax.devices.chips import find_hardware
 from codea1_jax.plan.arithmetic.phases import layout_table
 from codea1_jax.plan.arithmetic.planned_run import PlannedRun, make_planned_run
 from codea1_jax.plan.compiled.kept import compilers
-from codea1_jax.plan.forecast import StepCalls, judging_seconds, scoring_seconds, step_calls
+from codea1_jax.plan.forecast import StepCalls, step_calls, waiting_seconds
 from codea1_jax.plan.plan import limit_seconds, make_plan
 from codea1_jax.plan.planned import Planned, Plans, read_plans, write_plans
 from codea1_jax.plan.table import conclusion, markdown, plan_table, planned
@@ -115,8 +115,8 @@ def step_seconds(run: PlannedRun, step: StepCalls, plan: Planned) -> tuple[float
     least = sum(work.calls * plan.call_seconds[str(phase)][0] for phase, work in layout_table(run, FILL).items())
     expected = {phase: calls.count * plan.call_seconds[str(phase)][1] for phase, calls in step.calls.items()}
     learning = sum(seconds for phase, seconds in expected.items() if not phase.is_sampling)
-    judging = judging_seconds(run.config, find_hardware(plan.hardware), learning) + scoring_seconds(step)
-    return least, sum(expected.values()) + judging
+    waiting = waiting_seconds(run.config, find_hardware(plan.hardware), step, learning)
+    return least, sum(expected.values()) + waiting
 
 
 if __name__ == "__main__":

@@ -105,7 +105,7 @@ def _lengths(options: argparse.Namespace) -> Lengths | None:
 def _calibrate(options: argparse.Namespace, config: Config) -> int:
     from codea1_jax.common.console import print_table
     from codea1_jax.hosts.devices import start_devices
-    from codea1_jax.plan.calibrate import calibrate, calibrated_document
+    from codea1_jax.plan.calibrate import calibrate
     from codea1_jax.plan.table import calibrated_table
 
     if options.topology is not None:
@@ -115,12 +115,12 @@ def _calibrate(options: argparse.Namespace, config: Config) -> int:
     lengths = _lengths(options)
     start_devices()
     with progress() as watch:
-        phases = calibrate(config, options.fill, watch, lengths)
+        calibration = calibrate(config, options.fill, watch, lengths)
     if options.json:
-        print(json.dumps(calibrated_document(phases)))
+        print(json.dumps(calibration.as_document()))
     else:
-        print_table(calibrated_table(phases, f"{options.preset} on this machine"))
-        print(f"expected: {sum(phase.seconds for phase in phases):.4g} s a step, judging left out")
+        print_table(calibrated_table(calibration, f"{options.preset} on this machine"))
+        print(f"expected: {calibration.seconds:.4g} s a step, judging left out")
     return DONE
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,19 +17,18 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh
 from jax.stages import Compiled
 
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config
-from codea1_jax.devices.chips import CHIPS, Hardware
+from codea1_jax.devices.chips import Hardware, hardware_of
 from codea1_jax.models.flops import Number
 from codea1_jax.models.sharding import make_mesh
 from codea1_jax.plan.arithmetic.lengths import Lengths
 from codea1_jax.plan.arithmetic.planned_run import PlannedRun, planned_run_on
 from codea1_jax.plan.arithmetic.simulation import sample_batches
-from codea1_jax.plan.arithmetic.workload import Phase, at, updates_of
-from codea1_jax.plan.compiled.compiler import ProgramName, Shape, Watch
+from codea1_jax.plan.arithmetic.workload import Phase, updates_of
+from codea1_jax.plan.compiled.compiler import ProgramName, Watch
 from codea1_jax.plan.compiled.kernels import expected_seconds
 from codea1_jax.plan.compiled.programs import Program, Value, device_bytes, make_programs
 from codea1_jax.plan.forecast import (
@@ -37,8 +36,6 @@ from codea1_jax.plan.forecast import (
     StepCalls,
     attention_seconds,
     cache_seconds,
-    holds,
-    largest_shape,
     smallest_that_holds,
     step_calls,
 )
@@ -47,7 +44,6 @@ Ratios = Mapping[Phase, float]
 """Measured to expected seconds of the calls of a phase."""
 
 REPEATS = 5  # runs of a program, of which the median counts; the first one, besides, does not
-WORTH_MEASURING = 0.02  # of a phase's calls
 
 
 @dataclass(frozen=True)
@@ -69,14 +65,36 @@ class Calibrated:
     ratio: measured to expected, of its calls; None if the device's figures are not known.
     """
 
-    phase: Phase
     calls: Number
     seconds: float
     ratio: float | None
 
 
+@dataclass(frozen=True)
+class Calibration:
+    """A step on the devices at hand. planned_bytes: of a device, in the program that needs most by the compiler."""
+
+    phases: Mapping[Phase, Calibrated]
+    planned_bytes: int
+
+    @property
+    def seconds(self) -> float:
+        """Of a step, judging left out."""
+        return sum(each.seconds for each in self.phases.values())
+
+    def as_document(self) -> dict[str, Any]:
+        """For machines, and for later plans (`read_calibration`)."""
+        return {
+            "expected_seconds": self.seconds,
+            "phases": {
+                str(phase): {"calls": each.calls, "step_seconds": each.seconds, "measured_to_expected": each.ratio}
+                for phase, each in self.phases.items()
+            },
+        }
+
+
 def read_calibration(file: Path) -> Ratios:
-    """Reads what `calibrated_document` said of a device. Raises UserError if the file holds something else."""
+    """Reads what `Calibration.as_document` said of a device. Raises UserError if the file holds something else."""
     try:
         phases = json.loads(file.read_text(encoding="utf-8"))["phases"]
         ratios = {Phase.named(phase): measured["measured_to_expected"] for phase, measured in phases.items()}
@@ -95,27 +113,18 @@ def ratio_of(phase: Phase, ratios: Ratios) -> float:
     return ratios.get(phase) or (statistics.mean(alike) if alike else 1.0)
 
 
-def calibrated_document(phases: Sequence[Calibrated]) -> dict[str, Any]:
-    """A calibration for machines, and for later plans."""
-    return {
-        "expected_seconds": sum(each.seconds for each in phases),
-        "phases": {
-            str(each.phase): {"calls": each.calls, "step_seconds": each.seconds, "measured_to_expected": each.ratio}
-            for each in phases
-        },
-    }
-
-
-def calibrate(config: Config, fill: float, watch: Watch, lengths: Lengths | None = None) -> list[Calibrated]:
-    """Measures every phase of a step on all devices of this process.
+def calibrate(config: Config, fill: float, watch: Watch, lengths: Lengths | None = None) -> Calibration:
+    """Measures the programs of a step on all devices of this process: those that a plan compiles.
 
     Raises UserError if the mesh does not suit them, or `lengths` lacks a role.
     """
     devices = jax.devices()
-    run = planned_run_on(config if lengths is None else _as_long_as(config, lengths), devices[0].platform, len(devices))
+    config = config if lengths is None else _as_long_as(config, lengths)
+    run = planned_run_on(config, devices[0].platform, len(devices))
     step = step_calls(run, fill, lengths)
-    measured = measure(run, make_mesh(config.mesh, devices), step, watch, hardware_of(devices))
-    return [phase_forecast(phase, calls, measured) for phase, calls in step.calls.items()]
+    measured = _measure(run, step, watch, hardware_of(devices))
+    phases = {phase: phase_forecast(phase, calls, measured) for phase, calls in step.calls.items()}
+    return Calibration(phases, max(program.planned_bytes for program in measured.values()))
 
 
 def _as_long_as(config: Config, lengths: Lengths) -> Config:
@@ -127,79 +136,52 @@ def _as_long_as(config: Config, lengths: Lengths) -> Config:
     return config.model_copy(update={"rollout": config.rollout.model_copy(update=longest)})
 
 
-def hardware_of(devices: Sequence[Any]) -> Hardware | None:
-    """The published figures of these devices; None if there are none."""
-    found = [(name, chip) for name, chip in CHIPS.items() if devices[0].device_kind in chip.kinds]
-    return Hardware(f"{found[0][0]}:{len(devices)}", found[0][1], len(devices)) if found else None
-
-
-def measure(
-    run: PlannedRun, mesh: Mesh, step: StepCalls, watch: Watch, hardware: Hardware | None
-) -> dict[ProgramName, Measured]:
-    """Runs the programs that a step calls."""
-    wanted = [
-        ProgramName(phase, () if shape == largest_shape(run, phase) else shape)
-        for phase, calls in step.calls.items()
-        for shape in _worth_measuring(calls)
-    ]
+def _measure(run: PlannedRun, step: StepCalls, watch: Watch, hardware: Hardware | None) -> dict[ProgramName, Measured]:
+    names = [*map(ProgramName, step.calls), *step.smaller_programs(run)]
     batches = {
         policy: sample_batches(
             groups, updates_of(run.config, policy), run.config.learners[policy].packing, run.batch_shards
         )
         for policy, groups in step.learned.items()
     }
-    found: dict[ProgramName, Measured] = {}
+    measured: dict[ProgramName, Measured] = {}
     known: dict[str, Measured] = {}
-    for program in make_programs(run, mesh, wanted, batches):
-        watch(len(found), len(wanted), str(program.name), None)
+    for program in make_programs(run, make_mesh(run.config.mesh), names, batches):
+        watch(len(measured), len(names), str(program.name), None)
         text = program.lower().as_text()  # both policies' updates, for example, are one program
         if text not in known:
             known[text] = _measured(run, program, hardware)
-        found[program.name] = known[text]
-        watch(len(found), len(wanted), str(program.name), f"{known[text].seconds:.3g} s")
-    return found
-
-
-def _worth_measuring(calls: Calls) -> set[Shape]:
-    """Shapes that are called often; each other one is held by one of these."""
-    often = {shape for shape, count in calls.shapes.items() if count >= WORTH_MEASURING * calls.count}
-    for shape in sorted(calls.shapes, reverse=True):
-        if not any(holds(larger, shape) for larger in often):
-            often.add(shape)
-    return often
+        measured[program.name] = known[text]
+        watch(len(measured), len(names), str(program.name), f"{known[text].seconds:.3g} s")
+    return measured
 
 
 def _measured(run: PlannedRun, program: Program, hardware: Hardware | None) -> Measured:
     compiled = program.lower().compile()
-    arguments = filled(program.arguments())
+    leaves, tree = jax.tree.flatten(filled(program.arguments))
     donated = [info.donated for info in jax.tree.leaves(compiled.args_info)]
-    leaves, tree = jax.tree.flatten(arguments)
     took = []
     for _ in range(1 + REPEATS):
-        given = [jnp.copy(x) if gone else x for x, gone in zip(leaves, donated, strict=True)]
-        jax.block_until_ready(given)
+        arguments = [jnp.copy(x) if gone else x for x, gone in zip(leaves, donated, strict=True)]
+        jax.block_until_ready(arguments)
         started = time.perf_counter()
-        jax.block_until_ready(compiled(*jax.tree.unflatten(tree, given)))
+        jax.block_until_ready(compiled(*jax.tree.unflatten(tree, arguments)))
         took.append(time.perf_counter() - started)
-    copied = device_bytes([x for x, gone in zip(leaves, donated, strict=True) if gone])
-    expected = _expected(run, program, compiled, hardware)
-    return Measured(statistics.median(took[1:]), expected, planned_bytes(compiled) + copied)
-
-
-def planned_bytes(compiled: Compiled) -> int:
-    """What a device holds while a program runs: arguments, results and what lies between them."""
     memory: Any = compiled.memory_analysis()
-    kept = memory.argument_size_in_bytes + memory.output_size_in_bytes - memory.alias_size_in_bytes
-    return kept + memory.temp_size_in_bytes
+    copied = device_bytes([x for x, gone in zip(leaves, donated, strict=True) if gone])
+    held = memory.argument_size_in_bytes + memory.output_size_in_bytes - memory.alias_size_in_bytes
+    planned_bytes = held + memory.temp_size_in_bytes + copied
+    return Measured(statistics.median(took[1:]), _expected(run, program, compiled, hardware), planned_bytes)
 
 
 def _expected(run: PlannedRun, program: Program, compiled: Compiled, hardware: Hardware | None) -> float | None:
     text = compiled.as_text()
     if hardware is None or text is None:
         return None
-    told, run = sum(expected_seconds(text, hardware).values()), at(run, program.name.phase)
-    attention = attention_seconds(run, hardware, program.name.phase, program.pairs)
-    return told + cache_seconds(run, hardware, program.read) + attention
+    run, phase = run.at(program.name.phase), program.name.phase
+    emitted = sum(expected_seconds(text, hardware).values())
+    attention = attention_seconds(run, hardware, phase, program.pairs)
+    return emitted + cache_seconds(run, hardware, program.read) + attention
 
 
 def filled(arguments: Any) -> Any:
@@ -225,7 +207,7 @@ def phase_forecast(phase: Phase, calls: Calls, measured: Mapping[ProgramName, Me
     seconds_of = {name: program.seconds for name, program in measured.items()}
     for shape, count in calls.shapes.items():
         name = smallest_that_holds(phase, shape, seconds_of)
-        assert name is not None  # `_worth_measuring` leaves none without
+        assert name is not None  # its largest is among them
         device += count * measured[name].seconds
         expected += count * (measured[name].expected or 0.0)
-    return Calibrated(phase, calls.count, device + calls.host, device / expected if expected else None)
+    return Calibrated(calls.count, device + calls.host_seconds, device / expected if expected else None)

@@ -17,18 +17,14 @@ from codea1_jax.config import METHODS, Config
 from codea1_jax.devices.chips import Hardware
 from codea1_jax.models.attention.flash_tpu import BLOCK
 from codea1_jax.models.flops import Number
-from codea1_jax.plan.arithmetic.attention import attention_flops, heads_of_device, kernels_of
 from codea1_jax.plan.arithmetic.lengths import Lengths, choose_groups, draw_groups
 from codea1_jax.plan.arithmetic.planned_run import PlannedRun
-from codea1_jax.plan.arithmetic.simulation import MiniBatch, Sampled, batch_shape, simulate_packing, simulate_sampling
+from codea1_jax.plan.arithmetic.simulation import batch_shape, simulate_packing, simulate_sampling
 from codea1_jax.plan.arithmetic.workload import (
     Group,
     Load,
     Phase,
-    at,
-    fullest_batch,
     is_anchored,
-    role_capacity,
     sampling_loads,
     training_loads,
     updates_of,
@@ -44,29 +40,36 @@ from codea1_jax.plan.assumptions import (
     efficiency_of,
 )
 from codea1_jax.plan.compiled.compiler import Compiled, Outcome, ProgramName, Shape
-from codea1_jax.rollout import Capacity
 from codea1_jax.rollout.readers import reader_for
 
 WORTH_COMPILING = 0.05
+# Matrix products over all pairs of places that a flash kernel computes: forward, for the queries' gradient, and for
+# that of keys and values. Both backward kernels compute scores and weights again.
+FORWARD, BACKWARD = 2, 3 + 4
 
 
 @dataclass(frozen=True)
 class Calls:
     """The calls of a phase in a step, by the shape of the program; a block of decoding that ends early counts in part.
 
-    host: seconds that the host takes for them while the devices wait. read: tokens whose keys and values are read from
-    the cache. pairs: of places that flash kernels compute in a forward pass for one head, in the shard that has most.
+    read: tokens whose keys and values are read from the cache. pairs: of places that flash kernels compute in a forward
+    pass for one head, in the shard that has most. host: seconds of the host while devices wait, besides dispatching.
     """
 
     shapes: Mapping[Shape, Number]
-    host: float
     read: int = 0
     pairs: Number = 0
+    host: float = 0.0
 
     @property
     def count(self) -> Number:
         """All of them."""
         return sum(self.shapes.values())
+
+    @property
+    def host_seconds(self) -> float:
+        """Seconds that the host takes for all of them while the devices wait."""
+        return self.count * HOST_SECONDS + self.host
 
 
 @dataclass(frozen=True)
@@ -96,12 +99,12 @@ def largest_shape(run: PlannedRun, phase: Phase) -> Shape:
     """The shape of a phase's largest program."""
     match phase.kind:
         case "prefill":
-            return (role_capacity(run, phase.owner).prefill_buckets[-1],)
+            return (run.step_capacity(phase.owner).prefill_buckets[-1],)
         case "decode":
-            capacity = role_capacity(run, phase.owner)
+            capacity = run.step_capacity(phase.owner)
             return capacity.rows // capacity.batch_shards, capacity.prompt_pages, capacity.response_pages
         case "score-old" | "score-ref" | "gradient":
-            return batch_shape(fullest_batch(run, phase.owner))
+            return batch_shape(run.fullest_batch(phase.owner))
         case _:
             return ()
 
@@ -118,8 +121,8 @@ def step_calls(run: PlannedRun, fill: float, lengths: Lengths | None = None) -> 
         lengths = {"test": [group for group in lengths.get("test", ()) if group.responses]}
     learned: dict[str, tuple[Group, ...]] = {}
     for policy, trained in training_loads(run.config).items():
-        given = [sampled.get(load.role) or _groups_of(load, fill, lengths) for load in trained]
-        parts = [_trained_on(run, load, groups) for load, groups in zip(trained, given, strict=True)]
+        groups = [sampled.get(load.role) or _groups_of(load, fill, lengths) for load in trained]
+        parts = [_trained_on(run, load, each) for load, each in zip(trained, groups, strict=True)]
         # Roles take part in every mini-batch alike: it is the questions that are split.
         learned[policy] = tuple(itertools.chain(*_interleaved(parts, updates_of(run.config, policy))))
     calls = sampling_calls(run, loads)
@@ -156,52 +159,42 @@ def _interleaved(parts: Sequence[Sequence[Group]], chunks: int) -> Iterator[Sequ
 
 def sampling_calls(run: PlannedRun, loads: Mapping[Load, tuple[Group, ...]]) -> dict[Phase, Calls]:
     """The calls that draw these groups, a step's or an evaluation's, with the rows and pages of a step."""
-    found: dict[Phase, Calls] = {}
-    for load, groups in loads.items():
-        role, capacity = load.role, role_capacity(run, load.role)
-        sampled = simulate_sampling(groups, capacity, kernels_of(run.of(load.policy)))
-        prefills = sum(sampled.prefills.values())
-        buckets = {(bucket,): count for bucket, count in sampled.prefills.items()}
-        found[Phase("weights", role)] = Calls({(): 1}, HOST_SECONDS)
-        found[Phase("prefill", role)] = Calls(buckets, prefills * HOST_SECONDS, pairs=sampled.pairs)
-        if run.config.rollout.engine == "jetstream":
-            found[Phase("insert", role)] = Calls({(): prefills}, prefills * HOST_SECONDS)
-        blocks = _decode_calls(run, capacity, sampled)
-        rows = sum(rows * count for (rows, *_), count in sampled.steps.items()) / capacity.block * capacity.batch_shards
-        host = sum(blocks.values()) * HOST_SECONDS + rows * ROW_SECONDS
-        found[Phase("decode", role)] = Calls(blocks, host, read=sampled.read)
-    return found
-
-
-def _decode_calls(run: PlannedRun, capacity: Capacity, sampled: Sampled) -> Mapping[Shape, Number]:
+    calls: dict[Phase, Calls] = {}
     reader = reader_for(run.platform)
-    calls: dict[Shape, Number] = {}
-    for (rows, *needed), steps in sampled.steps.items():
-        shape = rows, *reader.columns((needed[0], needed[1]), capacity)
-        calls[shape] = calls.get(shape, 0) + steps / capacity.block
+    for load, groups in loads.items():
+        role, capacity = load.role, run.step_capacity(load.role)
+        sampled = simulate_sampling(groups, capacity, run.of(load.policy).kernels)
+        calls[Phase("weights", role)] = Calls({(): 1})
+        prefills = {(bucket,): count for bucket, count in sampled.prefills.items()}
+        calls[Phase("prefill", role)] = Calls(prefills, pairs=sampled.pairs)
+        if run.config.rollout.engine == "jetstream":
+            calls[Phase("insert", role)] = Calls({(): sum(prefills.values())})
+        blocks: dict[Shape, Number] = {}
+        for (rows, *needed), steps in sampled.steps.items():
+            shape = rows, *reader.columns((needed[0], needed[1]), capacity)
+            blocks[shape] = blocks.get(shape, 0) + steps / capacity.block
+        rows = sum(rows * steps for (rows, *_), steps in sampled.steps.items()) / capacity.block * capacity.batch_shards
+        calls[Phase("decode", role)] = Calls(blocks, read=sampled.read, host=rows * ROW_SECONDS)
     return calls
 
 
 def _learning_calls(run: PlannedRun, policy: str, groups: tuple[Group, ...]) -> dict[Phase, Calls]:
     packing: Any = run.config.learners[policy].packing  # hashable, being frozen, which pyright does not see
     updates = updates_of(run.config, policy)
-    every = simulate_packing(groups, updates, packing, run.batch_shards, kernels_of(run.of(policy)))
-    taken: dict[Phase, Sequence[MiniBatch]] = {}
-    if updates > 1:  # the first mini-batch is learned from by the old policy itself
-        taken[Phase("score-old", policy)] = every[1:]
+    every = simulate_packing(groups, updates, packing, run.batch_shards, run.of(policy).kernels)
+    taken = {Phase("gradient", policy): every}
     if is_anchored(run.config, policy):
-        taken[Phase("score-ref", policy)] = every
-    taken[Phase("gradient", policy)] = every
-    found: dict[Phase, Calls] = {}
+        taken = {Phase("score-ref", policy): every, **taken}
+    if updates > 1:  # the first mini-batch is learned from by the old policy itself
+        taken = {Phase("score-old", policy): every[1:], **taken}
+    calls: dict[Phase, Calls] = {}
     for phase, mini_batches in taken.items():
         shapes = sum((Counter(mini.shapes) for mini in mini_batches), Counter[Shape]())
-        pairs = sum(mini.pairs for mini in mini_batches)
-        found[phase] = Calls(shapes, shapes.total() * HOST_SECONDS, pairs=pairs)
-    dispatch = updates * HOST_SECONDS
+        calls[phase] = Calls(shapes, pairs=sum(mini.pairs for mini in mini_batches))
+    calls[Phase("clear", policy)] = Calls({(): updates})
     packed = PACKED_SECONDS * sum(group.drawn for group in groups)
-    found[Phase("clear", policy)] = Calls({(): updates}, dispatch)
-    found[Phase("update", policy)] = Calls({(): updates}, dispatch + packed)
-    return found
+    calls[Phase("update", policy)] = Calls({(): updates}, host=packed)
+    return calls
 
 
 def cache_seconds(run: PlannedRun, hardware: Hardware, read: int) -> float:
@@ -215,7 +208,14 @@ def attention_seconds(run: PlannedRun, hardware: Hardware, phase: Phase, pairs: 
     if cycles is None or run.model.head_dim != TILE_HEAD_DIM:
         return attention_flops(run, phase, pairs) / (hardware.chip.flops * efficiency_of(hardware).attention)
     each = sum(cycles) if phase.kind == "gradient" else cycles[0]
-    return pairs / BLOCK**2 * heads_of_device(run) * run.model.num_layers * each / hardware.chip.clock
+    return pairs / BLOCK**2 * run.heads * run.model.num_layers * each / hardware.chip.clock
+
+
+def attention_flops(run: PlannedRun, phase: Phase, pairs: Number) -> Number:
+    """FLOPs of one device in the flash kernels of all layers; `pairs` are those of a forward pass, for one head."""
+    model = run.model
+    products = FORWARD + BACKWARD if phase.kind == "gradient" else FORWARD
+    return 2 * products * pairs * model.head_dim * run.heads * model.num_layers
 
 
 def expected_seconds(
@@ -230,7 +230,7 @@ def expected_seconds(
 
     ratio: measured to expected, of what the devices do.
     """
-    spent, run = dict[str, float](), at(run, phase)
+    spent, run = dict[str, float](), run.at(phase)
     if calls.read:
         spent["cache"] = cache_seconds(run, hardware, calls.read)
     if calls.pairs:
@@ -243,33 +243,30 @@ def expected_seconds(
             return {}
         for resource, seconds in made[name].expected.items():
             spent[resource] = spent.get(resource, 0.0) + count * seconds
-    return {"host": calls.host} | {resource: ratio * seconds for resource, seconds in spent.items()}
+    return {"host": calls.host_seconds} | {resource: ratio * seconds for resource, seconds in spent.items()}
 
 
 def smallest_that_holds(phase: Phase, shape: Shape, seconds: Mapping[ProgramName, float]) -> ProgramName | None:
     """The fastest of a phase's programs that can do what one of this shape does, by their seconds; None if none can."""
-    fitting = [name for name in seconds if name.phase == phase and holds(name.shape, shape)]
+    fitting = [name for name in seconds if name.phase == phase and _holds(name.shape, shape)]
     return min(fitting, key=seconds.__getitem__, default=None)
 
 
-def holds(program: Shape, shape: Shape) -> bool:
+def _holds(program: Shape, shape: Shape) -> bool:
     """Whether a program of some shape can do what one of another shape does; the largest has no shape."""
     return not program or all(a >= b for a, b in zip(program, shape, strict=True))
 
 
-def judging_seconds(config: Config, hardware: Hardware, learning: float) -> float:
-    """Seconds in which the hosts judge a step and devices wait, as if sampling hid none of them.
+def waiting_seconds(config: Config, hardware: Hardware, step: StepCalls, learning: float) -> float:
+    """Seconds in which a step's devices wait for verdicts, as if sampling hid none of them, and for scores.
 
     Judged are programs on golden tests, and suites on their program and the reference. learning: seconds of a step's
-    updates, which hide as many where steps are drawn ahead.
+    updates, which hide as many of judging where steps are drawn ahead.
     """
     rollout, method = config.rollout, METHODS[config.method.name]
     programs = 0 if method.supervised else config.train.questions * rollout.samples
     suites = programs * rollout.suites if "test" in method.roles else 0
-    seconds = (programs + 2 * suites) / (JUDGED_PER_CORE * hardware.chip.host_cores * hardware.devices)
-    return max(0.0, seconds - learning) if config.train.async_steps else seconds
-
-
-def scoring_seconds(step: StepCalls) -> float:
-    """Seconds in which every host scores and records what was judged, and devices wait."""
-    return SCORED_SECONDS * step.drawn
+    judging = (programs + 2 * suites) / (JUDGED_PER_CORE * hardware.chip.host_cores * hardware.devices)
+    if config.train.async_steps:
+        judging = max(0.0, judging - learning)
+    return judging + SCORED_SECONDS * step.drawn

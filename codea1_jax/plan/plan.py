@@ -16,7 +16,7 @@ from codea1_jax.plan.arithmetic.planned_run import PlannedRun, make_planned_run
 from codea1_jax.plan.arithmetic.workload import Phase
 from codea1_jax.plan.calibrate import Ratios, ratio_of
 from codea1_jax.plan.compiled.compiler import Compiled, Outcome, ProgramName, Refused, Watch, compile_programs
-from codea1_jax.plan.forecast import Calls, StepCalls, expected_seconds, judging_seconds, scoring_seconds, step_calls
+from codea1_jax.plan.forecast import Calls, StepCalls, expected_seconds, step_calls, waiting_seconds
 from codea1_jax.plan.whole_run import WholeRun, whole_run
 
 
@@ -69,9 +69,8 @@ class Plan:
 
     fill: mean length of prompts and responses, as a share of the longest allowed; by it the floor is counted, and the
     expected lengths are drawn unless they come from a file. limit: seconds of a step at least, whatever the layout and
-    the programs. floor_limit: the same for lengths drawn by `fill`. judging: seconds that a step waits for verdicts and
-    scores (`judging_seconds`, `scoring_seconds`). compiled: every program, smaller ones too. ratios: what was measured
-    of the phases on a device, if anything.
+    the programs. judging: seconds that a step waits for verdicts and scores. compiled: every program, smaller ones too.
+    ratios: what was measured of the phases on a device, if anything.
     """
 
     run: PlannedRun
@@ -80,7 +79,6 @@ class Plan:
     fill: float
     step: StepCalls
     limit: float
-    floor_limit: float
     judging: float
     compiled: Mapping[ProgramName, Outcome]
     ratios: Ratios
@@ -93,7 +91,7 @@ class Plan:
     @property
     def floor(self) -> float:
         """The least that a step takes, by this layout's arithmetic or by the hardware's limit, judging left out."""
-        return max(sum(row.step_seconds for row in self.rows), self.floor_limit)
+        return max(sum(row.step_seconds for row in self.rows), self.limit)
 
     @property
     def expected_seconds(self) -> float:
@@ -158,37 +156,29 @@ def make_plan(
     compiled = compile_programs(config, hardware, [*map(ProgramName, table), *step.smaller_programs(run)], watch)
     rows = []
     for phase, work in table.items():
-        calls, largest = step.calls.get(phase, Calls({}, 0.0)), compiled[ProgramName(phase)]
+        calls, largest = step.calls.get(phase, Calls({})), compiled[ProgramName(phase)]
+        received, fits = 0.0, False
+        if isinstance(largest, Compiled):  # the compiler alone knows what a call exchanges
+            received, fits = sum(largest.received.values()), largest.memory <= hardware.chip.memory
         rows.append(
             Row(
                 phase=phase,
                 work=work,
-                seconds=replace(work, received=_received(largest)).seconds(hardware),
+                seconds=replace(work, received=received).seconds(hardware),
                 compiled=largest,
                 calls=calls.count,
                 expected=expected_seconds(run, hardware, phase, calls, compiled, ratio_of(phase, ratios)),
-                fix=None if _fits(largest, hardware) else suggested_fix(run, phase, hardware.chip.memory),
+                fix=None if fits else suggested_fix(run, phase, hardware.chip.memory),
             )
         )
-    limit = limit_seconds(run, hardware, step)
-    floor_limit = limit if lengths is None else limit_seconds(run, hardware, step_calls(run, fill))
     learning = sum(row.expected_seconds for row in rows if not row.phase.is_sampling)
-    judging = judging_seconds(config, hardware, learning) + scoring_seconds(step)
-    return Plan(run, hardware, tuple(rows), fill, step, limit, floor_limit, judging, compiled, ratios)
+    waiting, limit = waiting_seconds(config, hardware, step, learning), limit_seconds(run, hardware, step)
+    return Plan(run, hardware, tuple(rows), fill, step, limit, waiting, compiled, ratios)
 
 
 def limit_seconds(run: PlannedRun, hardware: Hardware, step: StepCalls) -> float:
     """Seconds of a step that no layout and no program can undercut; judging is left out."""
     return step_seconds(ideal_table(run, hardware, step.sampled, step.learned), hardware)
-
-
-def _received(largest: Outcome) -> Number:
-    """Bytes that a call exchanges, which the compiler alone knows."""
-    return sum(largest.received.values()) if isinstance(largest, Compiled) else 0
-
-
-def _fits(largest: Outcome, hardware: Hardware) -> bool:
-    return isinstance(largest, Compiled) and largest.memory <= hardware.chip.memory
 
 
 def as_document(plan: Plan) -> dict[str, Any]:

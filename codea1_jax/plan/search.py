@@ -20,15 +20,7 @@ from codea1_jax.plan.arithmetic.lengths import Lengths
 from codea1_jax.plan.arithmetic.memory import least_memory, resident
 from codea1_jax.plan.arithmetic.phases import Work, layout_table
 from codea1_jax.plan.arithmetic.planned_run import PlannedRun, make_planned_run, model_shape
-from codea1_jax.plan.arithmetic.workload import (
-    Load,
-    Phase,
-    at,
-    fullest_batch,
-    load_capacity,
-    sampling_loads,
-    training_loads,
-)
+from codea1_jax.plan.arithmetic.workload import Load, Phase, sampling_loads, training_loads
 from codea1_jax.plan.assumptions import HOST_SECONDS, ROW_SECONDS, efficiency_of
 from codea1_jax.plan.calibrate import Ratios
 from codea1_jax.plan.compiled.compiler import CompilerError, unwatched
@@ -129,19 +121,11 @@ def search(
         report(f"{' '.join(found.overrides) or 'as given'}: {found}")
         return found
 
-    candidates = [None, *_with_recomputation(ranked[:COMPILED])]
+    # By arithmetic recomputing layers only costs time. But what is kept instead crosses the memory twice, and how often
+    # it is copied the compiler alone knows: on v6e, which computes fast for its bandwidth, keeping takes longer.
+    candidates = dict.fromkeys([None, *ranked[:COMPILED], replace(ranked[0], remat="full")])
     with ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // 2)) as pool:
         return sorted(pool.map(tried, candidates), key=lambda candidate: candidate.seconds)
-
-
-def _with_recomputation(ranked: Sequence[Layout]) -> list[Layout]:
-    """And the best as it would be if its backward pass computed layers again.
-
-    By arithmetic that only costs time. But what is kept instead crosses the memory twice, and how often it is copied
-    the compiler alone knows: on v6e, which computes fast for its bandwidth, keeping takes longer.
-    """
-    again = replace(ranked[0], remat="full")
-    return [*ranked, *([] if again in ranked else [again])]
 
 
 def rank(config: Config, hardware: Hardware, fill: float, reload: Reload) -> list[Layout]:
@@ -175,10 +159,7 @@ def meshes(config: Config, hardware: Hardware) -> list[tuple[int, int, int]]:
     devices, shapes = hardware.devices, config.by_model(model_shape).values()
     divisors = [n for n in range(1, devices + 1) if devices % n == 0]
     tensors = [n for n in divisors if n <= 8 and all(shape.num_heads % n == 0 for shape in shapes)]
-    found = {(1, devices // tensor, tensor) for tensor in tensors} | {
-        (devices // tensor, 1, tensor) for tensor in tensors
-    }
-    return sorted(found)
+    return sorted({mesh for n in tensors for mesh in ((1, devices // n, n), (devices // n, 1, n))})
 
 
 def _with_rows(config: Config, run: PlannedRun, hardware: Hardware, layout: Layout) -> Iterator[Layout]:
@@ -188,7 +169,7 @@ def _with_rows(config: Config, run: PlannedRun, hardware: Hardware, layout: Layo
         yield layout
         return
     most = max(load.prompts * load.samples for load in loads)
-    capacities = [load_capacity(run, load) for load in loads]
+    capacities = [run.capacity(load) for load in loads]
     longest = max(capacity.most_pages * capacity.block for capacity in capacities)  # tokens of a sample
     shards, most = run.batch_shards // run.replicas, -(-most // run.replicas)  # of a replica
     for each in ROWS_PER_SHARD:
@@ -208,23 +189,21 @@ def free_for_pages(run: PlannedRun, hardware: Hardware, rows_per_shard: int) -> 
 
 def learning_memory(run: PlannedRun) -> float:
     """Bytes that learning takes on a device, by arithmetic: what `least_memory` counts, and activations."""
-    found = 0.0
-    for policy in training_loads(run.config):
-        run = run.of(policy)
-        model = run.model
-        tokens = fullest_batch(run, policy).tokens.size / run.batch_shards
-        # What the matrices of a layer give; without recomputation all layers' are kept.
-        width = 3 * model.intermediate_size + 2 * model.hidden_size
-        width += (2 * model.num_heads + 2 * model.num_kv_heads) * model.head_dim
-        layer = tokens * width * run.itemsize / run.tensor
-        kept = 4 * layer if run.settings.remat == "full" else (2 + model.num_layers) * layer
-        # Attention is never recomputed: what every layer's has mixed, and a number of each head and token, are kept.
-        mixed = tokens * model.num_heads * (model.head_dim * run.itemsize + 4) / run.tensor
-        kept += model.num_layers * mixed if run.settings.remat == "full" else 0
-        found = max(
-            found, least_memory(run)[Phase("gradient", policy)] + run.gathered / model.num_layers + kept + SPARE
-        )
-    return found
+    return max(_learning_memory(run.of(policy)) for policy in training_loads(run.config))
+
+
+def _learning_memory(run: PlannedRun) -> float:
+    model, recomputes = run.model, run.settings.remat == "full"
+    tokens = run.fullest_batch(run.policy).tokens.size / run.batch_shards
+    # What the matrices of a layer give; without recomputation all layers' are kept.
+    width = 3 * model.intermediate_size + 2 * model.hidden_size
+    width += (2 * model.num_heads + 2 * model.num_kv_heads) * model.head_dim
+    layer = tokens * width * run.itemsize / run.tensor
+    kept = 4 * layer if recomputes else (2 + model.num_layers) * layer
+    # Attention is never recomputed: what every layer's has mixed, and a number of each head and token, are kept.
+    mixed = tokens * model.num_heads * (model.head_dim * run.itemsize + 4) / run.tensor
+    kept += model.num_layers * mixed if recomputes else 0
+    return least_memory(run)[Phase("gradient", run.policy)] + run.gathered / model.num_layers + kept + SPARE
 
 
 def estimated_seconds(run: PlannedRun, hardware: Hardware, fill: float) -> float:
@@ -235,10 +214,10 @@ def estimated_seconds(run: PlannedRun, hardware: Hardware, fill: float) -> float
         _decoding(run.of(load.policy), hardware, load, table.pop(Phase("decode", load.role)), fill) for load in loads
     )
     for phase, work in table.items():
-        passes, sums, run = PASSES.get(phase.kind, 0), 0.0, at(run, phase)
+        passes, sums, run = PASSES.get(phase.kind, 0), 0.0, run.at(phase)
         gathering = replace(work, received=passes * run.gathered * (1 - run.tensor / run.shards))
         if passes:
-            tokens = fullest_batch(run, phase.owner).tokens.size / run.batch_shards
+            tokens = run.fullest_batch(phase.owner).tokens.size / run.batch_shards
             sums = passes * _sums(run, hardware, tokens, times=1)
         total += work.calls * (max(gathering.seconds(hardware, reached).values()) + sums + HOST_SECONDS)
     return total
@@ -246,7 +225,7 @@ def estimated_seconds(run: PlannedRun, hardware: Hardware, fill: float) -> float
 
 def _decoding(run: PlannedRun, hardware: Hardware, load: Load, work: Work, fill: float) -> float:
     """All blocks: as many rows as there are pages for, and apart from the rest what they read of the cache."""
-    capacity = load_capacity(run, load)
+    capacity = run.capacity(load)
     block, shards = capacity.block, capacity.batch_shards
     prompt, response = fill * load.prompt, fill * load.response
     kept = prompt / capacity.width + response / 2 + block  # tokens of a row, on average

@@ -9,7 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from codea1_jax.devices.chips import GIB
-from codea1_jax.plan.calibrate import Calibrated
+from codea1_jax.plan.calibrate import Calibration
 from codea1_jax.plan.compiled.compiler import Compiled
 from codea1_jax.plan.plan import Plan, Row
 from codea1_jax.plan.planned import Planned
@@ -72,14 +72,13 @@ def conclusion(plan: Plan) -> list[str]:
     ]
 
 
-def calibrated_table(phases: Sequence[Calibrated], title: str) -> Table:
+def calibrated_table(calibration: Calibration, title: str) -> Table:
     """What was measured of each phase."""
-    known = any(each.ratio is not None for each in phases)
-    table = _table(title, "phase", "calls", "s/call", "s/step", *(["measured : expected"] if known else []))
-    for each in phases:
+    table = _table(title, "phase", "calls", "s/call", "s/step", "measured : expected")
+    for phase, each in calibration.phases.items():
         per_call = f"{each.seconds / each.calls:.3g}" if each.calls else ""
-        cells = (str(each.phase), f"{each.calls:.3g}", per_call, f"{each.seconds:.3g}")
-        table.add_row(*cells, *([] if each.ratio is None else [f"{each.ratio:.2f}"]))
+        ratio = "" if each.ratio is None else f"{each.ratio:.2f}"
+        table.add_row(str(phase), f"{each.calls:.3g}", per_call, f"{each.seconds:.3g}", ratio)
     return table
 
 

@@ -13,7 +13,6 @@ from codea1_jax.devices.chips import find_hardware
 from codea1_jax.models.flops import layers_flops, vocabulary_flops
 from codea1_jax.models.sharding import make_mesh
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run
-from codea1_jax.plan.arithmetic.workload import fullest_batch
 from codea1_jax.plan.compiled.cuda import CARDS, absent_gpus
 from codea1_jax.plan.compiled.programs import make_programs
 from codea1_jax.plan.plan import make_plan
@@ -83,7 +82,7 @@ def compiled(preset, phase, *overrides):
     devices = absent_gpus(hardware)
     programs = {str(program.name): program for program in make_programs(run, make_mesh(config.mesh, devices))}
     text = programs[phase].lower().compile().as_text()
-    rows, length = fullest_batch(run, "test").tokens.shape
+    rows, length = run.fullest_batch("test").tokens.shape
     return Compiled(text, rows // run.batch_shards, config.rollout.test_prompt_tokens if "prefill" in phase else length)
 
 

@@ -4,7 +4,7 @@ from codea1_jax.config import Config, load
 from codea1_jax.devices.chips import find_hardware
 from codea1_jax.models.sharding import make_mesh
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run
-from codea1_jax.plan.arithmetic.workload import load_capacity, sampling_loads
+from codea1_jax.plan.arithmetic.workload import sampling_loads
 from codea1_jax.plan.compiled.collectives import received_bytes
 from codea1_jax.plan.compiled.cuda import absent_gpus
 from codea1_jax.plan.compiled.programs import make_programs
@@ -24,7 +24,7 @@ def test_no_device_filters_the_rows_of_another():
     }
     received = {name: sum(received_bytes(each.as_text()).values()) for name, each in compiled.items()}
     temporaries = {name: each.memory_analysis().temp_size_in_bytes for name, each in compiled.items()}
-    capacity = load_capacity(run, sampling_loads(config)[0])
+    capacity = run.capacity(sampling_loads(config)[0])
     logits = 4 * run.model.vocab_size * capacity.rows // capacity.batch_shards
     assert received["evaluate code"] == received["decode code"]
     assert temporaries["evaluate code"] < temporaries["decode code"] + 4 * logits  # those of all rows are eight times

@@ -12,7 +12,7 @@ from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.plan.arithmetic.lengths import choose_groups
 from codea1_jax.plan.arithmetic.planned_run import planned_run_on
 from codea1_jax.plan.arithmetic.simulation import batch_shape, sample_batches
-from codea1_jax.plan.arithmetic.workload import Group, Phase, load_capacity, sampling_loads
+from codea1_jax.plan.arithmetic.workload import Group, Phase, sampling_loads
 from codea1_jax.plan.calibrate import Measured, filled, phase_forecast
 from codea1_jax.plan.compiled.compiler import ProgramName
 from codea1_jax.plan.compiled.programs import make_programs
@@ -51,7 +51,7 @@ def step(run):
 def test_sampling_calls_the_programs_of_a_real_rollout(run, step):
     (load_,) = sampling_loads(run.config)
     policy, params = tiny_policy()
-    sampler = Sampler(policy.model, eos_ids=(-1,), pad_id=0, seed=0, capacity=load_capacity(run, load_))
+    sampler = Sampler(policy.model, eos_ids=(-1,), pad_id=0, seed=0, capacity=run.capacity(load_))
     groups = choose_groups(load_, LENGTHS)
     requests = [Request((5,) * g.prompt, (i,), len(g.responses), g.responses) for i, g in enumerate(groups)]
     list(sampler.generate(params, requests, Sampling(256)))
@@ -76,12 +76,12 @@ def test_learning_calls_the_programs_of_the_batches_that_are_made(run, step):
 def test_a_block_that_is_measured_runs_all_of_its_steps_and_every_row_is_active(run):
     program = next(p for p in make_programs(run, one_device_mesh()) if str(p.name) == "decode code")
     compiled = program.lower().compile()
-    _, block = compiled(*filled(program.arguments()))
+    _, block = compiled(*filled(program.arguments))
     assert block.steps == 8 and np.array_equal(block.count, [8] * 6) and np.isfinite(block.logprobs).all()
 
 
 def test_a_phase_takes_its_calls_times_what_the_smallest_program_takes_that_holds_them():
-    phase, calls = Phase("decode", "code"), Calls({(6, 4, 3): 2, (6, 2, 3): 0.5, (6, 2, 1): 4}, host=0.125)
+    phase, calls = Phase("decode", "code"), Calls({(6, 4, 3): 2, (6, 2, 3): 0.5, (6, 2, 1): 4}, host=0.1185)
     measured = {
         ProgramName(phase): Measured(1.0, 0.5, 0),
         ProgramName(phase, (6, 2, 1)): Measured(0.25, 0.25, 0),

@@ -9,7 +9,7 @@ from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, load
 from codea1_jax.devices.chips import find_hardware
 from codea1_jax.plan.arithmetic.workload import Phase
-from codea1_jax.plan.calibrate import Calibrated, calibrated_document, read_calibration
+from codea1_jax.plan.calibrate import Calibrated, Calibration, read_calibration
 from codea1_jax.plan.compiled.compiler import Compiled
 from codea1_jax.plan.plan import make_plan
 
@@ -31,7 +31,8 @@ def compiled(monkeypatch):
 def file(tmp_path):
     """What a run without suites measured: its code phases alone."""
     measured = {"prefill code": 2.0, "decode code": 3.0, "gradient code": 0.5}
-    document = calibrated_document([Calibrated(Phase.named(phase), 1, 1.0, ratio) for phase, ratio in measured.items()])
+    phases = {Phase.named(phase): Calibrated(1, 1.0, ratio) for phase, ratio in measured.items()}
+    document = Calibration(phases, 0).as_document()
     written = tmp_path / "measured.json"
     written.write_text(json.dumps(document))
     return written

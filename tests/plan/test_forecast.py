@@ -11,14 +11,13 @@ from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, PackingConfig, load
 from codea1_jax.devices.chips import find_hardware
 from codea1_jax.models.attention import flash_tpu
-from codea1_jax.plan.arithmetic.attention import attention_flops
 from codea1_jax.plan.arithmetic.lengths import choose_groups, draw_groups, read_lengths
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run
 from codea1_jax.plan.arithmetic.simulation import MiniBatch, simulate_packing, simulate_sampling
 from codea1_jax.plan.arithmetic.workload import Group, Load, Phase
 from codea1_jax.plan.assumptions import HOST_SECONDS, PACKED_SECONDS, SCORED_SECONDS, efficiency_of
 from codea1_jax.plan.compiled.compiler import Compiled, ProgramName, Refused
-from codea1_jax.plan.forecast import Calls, expected_seconds, judging_seconds, scoring_seconds, step_calls
+from codea1_jax.plan.forecast import Calls, attention_flops, expected_seconds, step_calls, waiting_seconds
 from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
 from codea1_jax.rollout.schedule import Schedule
 
@@ -190,7 +189,7 @@ def program(seconds):
 
 
 def test_a_call_takes_what_the_smallest_program_takes_that_holds_it():
-    phase, calls = Phase("prefill", "code"), Calls({(64,): 10, (16,): 100, (32,): 1000}, host=1.25)
+    phase, calls = Phase("prefill", "code"), Calls({(64,): 10, (16,): 100, (32,): 1000}, host=0.14)
     compiled = {ProgramName(phase): program(1.0), ProgramName(phase, (16,)): program(0.5)}
     config = load(Config, "1.5b/a1_v5e")
     hardware = find_hardware(config.hardware)
@@ -225,15 +224,15 @@ def test_a_step_s_learning_follows_from_its_mini_batches():
         assert step.calls["gradient", policy] == step.calls["score-ref", policy]
         assert old == pytest.approx(gradients / 2, abs=2)  # all but the first of two mini-batches
         packed = PACKED_SECONDS * sum(sum(group.responses) for group in step.learned[policy])
-        assert step.calls["update", policy].host == pytest.approx(2 * HOST_SECONDS + packed)
+        assert step.calls["update", policy].host_seconds == pytest.approx(2 * HOST_SECONDS + packed)
     # 256 programs on golden tests; 2,048 suites on their program and on the reference; 16 chips with 14 cores each.
     judged = (256 + 2 * 2048) / (330 * 16 * 14)
     drawn = sum(sum(group.responses) for groups in step.sampled.values() for group in groups)
-    assert scoring_seconds(step) == pytest.approx(SCORED_SECONDS * drawn)
-    assert judging_seconds(config, hardware, learning=1.0) == pytest.approx(judged)
+    scored = SCORED_SECONDS * drawn
+    assert waiting_seconds(config, hardware, step, learning=1.0) == pytest.approx(judged + scored)
     caps = (f"{policy}.grpo.importance_cap=2" for policy in policies)
     ahead = load(Config, "1.5b/a1_v5e", ["train.questions=32", *caps, "train.async_steps=1"])
-    waited = [judging_seconds(ahead, hardware, learning) for learning in (0.0, 0.01, 1.0)]
+    waited = [waiting_seconds(ahead, hardware, step, learning) - scored for learning in (0.0, 0.01, 1.0)]
     assert waited == pytest.approx([judged, judged - 0.01, 0.0])
     assert all(name.shape for name in step.smaller_programs(run))
 

@@ -23,7 +23,7 @@ from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.plan.arithmetic.memory import least_memory, refuse_what_cannot_fit, resident, saved
 from codea1_jax.plan.arithmetic.phases import layout_table
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run, planned_run_on
-from codea1_jax.plan.arithmetic.workload import Group, Phase, fullest_batch, load_capacity, sampling_loads
+from codea1_jax.plan.arithmetic.workload import Group, Phase, sampling_loads
 from codea1_jax.plan.compiled import compiler
 from codea1_jax.plan.compiled.compiler import Compiled, CompilerError, ProgramName, Refused, compile_programs
 from codea1_jax.plan.compiled.programs import make_programs
@@ -226,7 +226,7 @@ def test_no_micro_batch_is_larger_than_the_one_that_is_planned(rows):
     run = make_planned_run(load(Config, "1.5b/a1_h100", overrides), find_hardware("h100:8"))
     calls = step_calls(run, 0.25).calls
     for policy in ("code", "test"):
-        largest = fullest_batch(run, policy)
+        largest = run.fullest_batch(policy)
         planned_shape = (*largest.tokens.shape, largest.targets.shape[1])
         assert planned_shape[0] == 8 * rows
         assert all(np.less_equal(shape, planned_shape).all() for shape in calls["gradient", policy].shapes)
@@ -270,7 +270,7 @@ def test_two_models_lower_to_programs_of_their_own_sizes():
     run = planned_run_on(load(Config, "micro/a1", [*SMALL, small, "mesh={fsdp: 1, tensor: 1}"]), "cpu", 1)
     updates = [ProgramName(Phase("update", name)) for name in ("code", "test")]
     for program in make_programs(run, one_device_mesh(), updates):
-        state, _ = program.arguments()
+        state, _ = program.arguments
         held = sum(math.prod(x.shape) for x in jax.tree.leaves(state.params))
         assert held == parameters(run.of(program.name.phase.owner).model)
 
@@ -335,7 +335,7 @@ def test_a_cache_takes_the_bytes_that_its_arrays_have(preset):
     sizes = []
     for chosen in ((), FP8):
         run = make_planned_run(load(Config, preset, chosen), hardware)
-        capacity, reader = load_capacity(run, sampling_loads(run.config)[1]), reader_for(run.platform)
+        capacity, reader = run.capacity(sampling_loads(run.config)[1]), reader_for(run.platform)
         dtype = reader.fp8 if chosen else jnp.bfloat16
         width = reader.width(run.model.head_dim)
         heads = run.tensor if run.model.num_kv_heads % run.tensor == 0 else 1  # parts that these are split into
@@ -432,12 +432,12 @@ def test_a_compiler_that_aborts_for_want_of_memory_refuses_that_phase_and_goes_o
         monkeypatch,
         f"""
 for name in json.load(sys.stdin)["programs"]:
-    print(json.dumps({{"program": name}}), flush=True)
+    print(json.dumps({{"begun": name}}), flush=True)
     if name[1]:
         sys.stderr.write("F1121 RESOURCE_EXHAUSTED: Used 20.53G of 15.75G hbm. Exceeded hbm capacity by 4.78G.")
         sys.stderr.flush()
         os.abort()
-    print(json.dumps({{"program": name, "figures": {FIGURES}}}), flush=True)
+    print(json.dumps({FIGURES}), flush=True)
 """,
     )
     results = compile_programs(CONFIG, HARDWARE, WANTED, silent)
@@ -449,8 +449,8 @@ for name in json.load(sys.stdin)["programs"]:
 def test_a_program_that_cannot_be_made_ends_the_plan_and_one_without_room_does_not(monkeypatch):
     script = """
 for name in json.load(sys.stdin)["programs"]:
-    print(json.dumps({"program": name}), flush=True)
-    print(json.dumps({"program": name, "figures": {"error": ERROR}}), flush=True)
+    print(json.dumps({"begun": name}), flush=True)
+    print(json.dumps({"error": ERROR}), flush=True)
 """
     worker(monkeypatch, script.replace("ERROR", "'RESOURCE_EXHAUSTED: (20.1G) exceeds available HBM (15.7G)'"))
     assert set(compile_programs(CONFIG, HARDWARE, WANTED, silent).values()) == {Refused("needs 20.1G of 15.7G")}
@@ -462,13 +462,13 @@ for name in json.load(sys.stdin)["programs"]:
 def test_a_compiler_that_fails_otherwise_says_how(monkeypatch):
     worker(
         monkeypatch,
-        "print(json.dumps({'program': [['clear', 'code'], []]}), flush=True); sys.exit('no such instruction')",
+        "print(json.dumps({'begun': [['clear', 'code'], []]}), flush=True); sys.exit('no such instruction')",
     )
     with pytest.raises(CompilerError, match="no such instruction"):
         compile_programs(CONFIG, HARDWARE, WANTED, silent)
 
 
 def test_a_topology_that_libtpu_does_not_know_is_refused(monkeypatch):
-    worker(monkeypatch, "print(json.dumps({'unknown': 'not divisible'}))")
+    worker(monkeypatch, "print(json.dumps({'refused': 'v5e:2x2 is not known hardware'}))")
     with pytest.raises(UserError, match="v5e:2x2 is not known hardware"):
         compile_programs(CONFIG, HARDWARE, WANTED, silent)

@@ -9,7 +9,7 @@ from codea1_jax.plan import search as searching
 from codea1_jax.plan.arithmetic.memory import least_memory
 from codea1_jax.plan.arithmetic.phases import layout_table
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run
-from codea1_jax.plan.arithmetic.workload import Phase, load_capacity, sampling_loads
+from codea1_jax.plan.arithmetic.workload import Phase, sampling_loads
 from codea1_jax.plan.compiled.compiler import CompilerError, Refused
 from codea1_jax.plan.forecast import StepCalls
 from codea1_jax.plan.plan import Plan, Row
@@ -34,7 +34,7 @@ def test_every_layout_has_room_for_the_longest_sample_and_for_the_gradient(ranke
         run = make_planned_run(reload(layout.overrides(reload(()))), HARDWARE)
         assert max(least_memory(run).values()) <= HARDWARE.chip.memory
         for each in sampling_loads(run.config):
-            capacity = load_capacity(run, each)
+            capacity = run.capacity(each)
             assert capacity.pages >= capacity.most_pages and capacity.rows <= max(layout.rows, 1)
 
 
@@ -66,7 +66,7 @@ def plan_of(run, seconds, fits):
     row = Row(
         phase, layout_table(run)[phase], {"memory": 1.0}, Refused("needs 2 of 1"), 1, {"memory": float(seconds)}, fix
     )
-    return Plan(run, HARDWARE, (row,), 0.25, StepCalls({}), 1.0, 1.0, 0.0, {}, {})
+    return Plan(run, HARDWARE, (row,), 0.25, StepCalls({}), 1.0, 0.0, {}, {})
 
 
 def test_the_compilers_figures_choose_and_what_is_too_large_is_tried_smaller(monkeypatch, ranked):

@@ -15,12 +15,9 @@ from jax.sharding import PartitionSpec as P
 from codea1_jax.config import Config
 from codea1_jax.devices.chips import GIB
 from codea1_jax.doctor.selftest.checks import Check, Row
-from codea1_jax.models.sharding import make_mesh
-from codea1_jax.plan.arithmetic.planned_run import planned_run_on
 from codea1_jax.plan.assumptions import JUDGED_PER_CORE
-from codea1_jax.plan.calibrate import hardware_of, measure, phase_forecast
+from codea1_jax.plan.calibrate import calibrate
 from codea1_jax.plan.compiled.compiler import unwatched
-from codea1_jax.plan.forecast import step_calls
 from codea1_jax.training.judges import make_judge
 from sandbox import Job
 from sandbox.host.pool import default_workers
@@ -86,19 +83,15 @@ def _collective(name: str) -> Iterator[Row]:
 
 def _phases(config: Config, fill: float) -> Iterator[Row]:
     """Seconds of each phase of a step, and the memory that they hold at most."""
-    devices = jax.devices()
-    run = planned_run_on(config, devices[0].platform, len(devices))
-    step = step_calls(run, fill)
-    measured = measure(run, make_mesh(config.mesh, devices), step, unwatched, hardware_of(devices))
-    for phase, calls in step.calls.items():
-        taken = phase_forecast(phase, calls, measured)
+    calibration = calibrate(config, fill, unwatched)
+    for phase, taken in calibration.phases.items():
         name, shown = str(phase), f"{taken.seconds:.3g} s a step"
         if taken.ratio is None:
             yield Row(name, None, "no forecast for such devices", shown, taken.seconds)
         else:
             expected = f"{taken.seconds / taken.ratio:.3g} s a step, at most {SLOWER:g} times that"
             yield Row(name, taken.ratio <= SLOWER, expected, f"{shown}, {taken.ratio:.2f} times", taken.seconds)
-    yield _memory(max(program.planned_bytes for program in measured.values()))
+    yield _memory(calibration.planned_bytes)
 
 
 def _memory(planned: int) -> Row:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import jax
 
 from codea1_jax.config import Config, load
+from codea1_jax.devices.chips import hardware_of
 from codea1_jax.doctor.selftest.checks import Check
 from codea1_jax.doctor.selftest.kernels import kernel_checks
 from codea1_jax.doctor.selftest.learning import learning_checks
 from codea1_jax.doctor.selftest.machine import machine_checks
 from codea1_jax.models.published import QWEN25
 from codea1_jax.plan.arithmetic.planned_run import model_shape
-from codea1_jax.plan.calibrate import hardware_of
 from codea1_jax.plan.planned import read_plans
 
 SMALLEST = "micro/a1"

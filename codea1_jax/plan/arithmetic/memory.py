@@ -15,7 +15,7 @@ from codea1_jax.learn.learning import Learning
 from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.flops import adapter_parameters, parameters
 from codea1_jax.plan.arithmetic.planned_run import PlannedRun, planned_run_on
-from codea1_jax.plan.arithmetic.workload import Phase, at, fullest_batch, load_capacity, sampling_loads, training_loads
+from codea1_jax.plan.arithmetic.workload import Phase, sampling_loads, training_loads
 
 
 @dataclass(frozen=True)
@@ -74,11 +74,11 @@ def least_memory(run: PlannedRun, *, cache: bool = True) -> Mapping[Phase, float
     always = resident(run)
     for load in sampling_loads(run.config):
         spoken = run.of(load.policy)
-        pages = spoken.cache(load_capacity(run, load)) if cache else 0
+        pages = spoken.cache(run.capacity(load)) if cache else 0
         found[Phase("decode", load.role)] = always + spoken.decode_params_bytes + pages
     for policy, learner in ((policy, run.config.learners[policy]) for policy in training_loads(run.config)):
         own = run.of(policy)
-        tokens = fullest_batch(run, policy).tokens.size / run.batch_shards
+        tokens = run.fullest_batch(policy).tokens.size / run.batch_shards
         carried = tokens * own.model.num_layers * own.model.hidden_size * own.itemsize
         logits = min(learner.packing.logit_chunk, tokens) * own.model.vocab_size * 4 / run.tensor
         found[Phase("gradient", policy)] = always + own.kept + carried + logits
@@ -128,7 +128,7 @@ def check_fits_here(config: Config) -> str | None:
 
 def suggested_fix(run: PlannedRun, phase: Phase, available: int) -> str:
     """What to change where a phase does not fit."""
-    run = at(run, phase)
+    run = run.at(phase)
     if resident(run) + run.kept > available:
         if run.shards < run.batch_shards * run.tensor:
             return "set mesh.replica=1, so that all chips split the parameters, or take more chips"

@@ -28,13 +28,10 @@ from codea1_jax.plan.arithmetic.workload import (
     Group,
     Load,
     Phase,
-    at,
     evaluation_loads,
-    fullest_batch,
     is_anchored,
     kind_in_evaluations,
     kind_in_steps,
-    load_capacity,
     sampling_loads,
     training_loads,
     updates_of,
@@ -96,7 +93,7 @@ def layout_table(run: PlannedRun, fill: float = 1.0) -> dict[Phase, Work]:
 
 
 def _sampling(run: PlannedRun, load: Load, fill: float) -> dict[Phase, Work]:
-    model, lora, role, capacity = run.model, run.config.lora, load.role, load_capacity(run, load)
+    model, lora, role, capacity = run.model, run.config.lora, load.role, run.capacity(load)
     packed, shards = capacity.prefill_buckets[-1], capacity.batch_shards
     prompt, response, samples = load.prompt * fill, load.response * fill, load.prompts * load.samples
     block = capacity.rows * capacity.block  # tokens
@@ -137,7 +134,7 @@ def _sampling(run: PlannedRun, load: Load, fill: float) -> dict[Phase, Work]:
 
 def _learning(run: PlannedRun, policy: str, loads: Sequence[Load], fill: float) -> dict[Phase, Work]:
     config, model = run.config, run.model
-    batch, updates = fullest_batch(run, policy), updates_of(run.config, policy)
+    batch, updates = run.fullest_batch(policy), updates_of(run.config, policy)
     places = batch.tokens.size
     means = [load.mean_group(fill) for load in loads]
     tokens, seen = (
@@ -184,7 +181,7 @@ def ideal_table(
     table: dict[Phase, Work] = {}
     for role, groups in sampled.items():
         prompts, decode = [Group(group.prompt, ()) for group in groups], Phase("decode", role)
-        spoken = at(run, decode)
+        spoken = run.at(decode)
         table[Phase("prefill", role)] = Work(1, forward_flops(spoken.model, prompts))
         flops = forward_flops(spoken.model, groups) - forward_flops(spoken.model, prompts)
         table[decode] = Work(1, flops, _ideal_traffic(spoken, hardware, groups))

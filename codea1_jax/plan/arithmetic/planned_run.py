@@ -5,20 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+import jax.numpy as jnp
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import HfHubHTTPError
 
 from codea1_jax.common.errors import UserError
-from codea1_jax.config import Config, ModelConfig
+from codea1_jax.config import METHODS, Config, ModelConfig
 from codea1_jax.devices.chips import Hardware
+from codea1_jax.learn.batch import PackedBatch
 from codea1_jax.models.architecture import Architecture
+from codea1_jax.models.attention import choose_kernel
+from codea1_jax.models.attention.flash import Kernels, kernels_for
 from codea1_jax.models.families import from_scratch
 from codea1_jax.models.flops import adapter_parameters, cache_bytes, parameters
 from codea1_jax.models.published import HUB_SHAPES
 from codea1_jax.models.tokenizer import micro_tokenizer
 from codea1_jax.models.weights import read_config
-from codea1_jax.rollout import Capacity
+from codea1_jax.plan.arithmetic.simulation import fullest_batch
+from codea1_jax.plan.arithmetic.workload import Load, Phase, sampling_loads, training_loads
+from codea1_jax.rollout.capacity import Capacity, capacity_of
 from codea1_jax.rollout.quantize import rounded_numbers
 from codea1_jax.rollout.readers import reader_for
 from data_pipeline import micro
@@ -44,6 +51,11 @@ class PlannedRun:
     def of(self, policy: str) -> PlannedRun:
         """The same run, looking at this policy's model."""
         return replace(self, policy=policy)
+
+    def at(self, phase: Phase) -> PlannedRun:
+        """The same run, looking at the model of a phase."""
+        roles: Mapping[Any, str] = METHODS[self.config.method.name].roles
+        return self.of(roles[phase.owner] if phase.is_sampling else phase.owner)
 
     @property
     def model(self) -> Architecture:
@@ -99,9 +111,38 @@ class PlannedRun:
         parts = self.tensor if self.model.num_kv_heads % self.tensor == 0 else 1  # that the heads are split into
         return cache_bytes(padded, self.cache_itemsize) / parts
 
+    @property
+    def heads(self) -> float:
+        """Heads whose queries one device computes: all of them where the tensor axis does not divide them."""
+        heads = self.model.num_heads
+        return heads / self.tensor if heads % self.tensor == 0 else heads
+
+    @property
+    def kernels(self) -> Kernels | None:
+        """The flash kernels; None with plain XLA, whose programs say what they compute."""
+        settings = self.settings
+        dtype, head_dim = jnp.dtype(settings.compute_dtype), self.model.head_dim
+        chosen = choose_kernel(settings.attention, dtype, head_dim, self.platform)
+        return kernels_for(self.platform) if chosen == "flash" else None
+
     def cache(self, capacity: Capacity) -> float:
         """Bytes of a rollout's pages on a device."""
         return capacity.pages // self.batch_shards * capacity.block * self.token_bytes
+
+    def capacity(self, load: Load) -> Capacity:
+        """What is resident while a role speaks."""
+        most = load.prompts, load.samples, load.prompt, load.response
+        return capacity_of(self.config.rollout, self.batch_shards, *most, replicas=self.replicas)
+
+    def step_capacity(self, role: str) -> Capacity:
+        """What is resident while that role speaks in a step."""
+        return next(self.capacity(load) for load in sampling_loads(self.config) if load.role == role)
+
+    def fullest_batch(self, policy: str) -> PackedBatch:
+        """The largest micro-batch that the packer can make of a policy's loads."""
+        longest = max(training_loads(self.config)[policy], key=lambda load: load.length)
+        packing: Any = self.config.learners[policy].packing  # hashable, being frozen, which pyright does not see
+        return fullest_batch(longest.prompt, longest.response, packing, self.batch_shards)
 
 
 def make_planned_run(config: Config, hardware: Hardware) -> PlannedRun:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,11 +13,10 @@ import numpy as np
 
 from codea1_jax.config import PackingConfig
 from codea1_jax.learn.batch import Example, PackedBatch
-from codea1_jax.learn.packing import pack
-from codea1_jax.models.attention.flash import Kernels
+from codea1_jax.learn.packing import SHAPE_STEPS, pack
+from codea1_jax.models.attention.flash import Kernels, tiled
 from codea1_jax.models.attention.sight import Sight
-from codea1_jax.plan.arithmetic.attention import computed_pairs
-from codea1_jax.plan.arithmetic.workload import Group, example_of
+from codea1_jax.plan.arithmetic.workload import Group
 from codea1_jax.rollout.capacity import Capacity
 from codea1_jax.rollout.decode import DecodedBlock
 from codea1_jax.rollout.requests import Request
@@ -134,7 +134,40 @@ def _examples(groups: Sequence[Group]) -> list[Example]:
     # A prompt of its own for each group: the packer shares equal ones.
     prompts = [range(number, number + int(group.prompt)) for number, group in enumerate(groups)]
     return [
-        example_of(prompt, int(response))
+        _example(prompt, int(response))
         for prompt, group in zip(prompts, groups, strict=True)
         for response in group.responses
     ]
+
+
+def _example(prompt: range, response: int) -> Example:
+    """Such a prompt with a response of that many tokens, whichever they are."""
+    # Arrays: thousands of examples become batches, and NumPy takes a tuple or a range number by number.
+    return Example(prompt, array("i", bytes(4 * response)), array("f", [1.0]) * response)
+
+
+@functools.lru_cache(maxsize=4)  # a plan asks again and again, by policy, of batches that are large
+def fullest_batch(prompt: int, response: int, packing: PackingConfig, shards: int) -> PackedBatch:
+    """The largest micro-batch of prompts and responses of at most these lengths: its real rows, and all their targets.
+
+    The longest sequence decides how long rows are; responses to hardly any prompt fill them with targets.
+    """
+    rows = shards * max(1, packing.micro_batch_tokens // packing.row_length)
+    # The packer shares rows out evenly, or makes the last micro-batch smaller: among several the first is sure to be
+    # full.
+    each = -(-max(packing.row_length, 2 * (prompt + response - 1)) // response)
+    filling = [_example(range(1), response)] * (SHAPE_STEPS * rows * each)
+    return pack([_example(range(prompt), response), *filling], packing, shards)[0]
+
+
+def computed_pairs(sight: Sight, kernels: Kernels | None, batch_shards: int) -> int:
+    """Pairs of places that a forward pass computes for one head, in the shard of the batch that has most of them.
+
+    0 without flash kernels: plain XLA's programs say what they compute.
+    """
+    if kernels is None:
+        return 0
+    shards = [Sight(*one) for one in zip(*(np.split(np.asarray(ids), batch_shards) for ids in sight), strict=True)]
+    block, _ = kernels.cut(sight.segments.shape[1])
+    in_use = [shard for shard in shards if shard.segments.any()] or shards[:1]  # the others have fewest
+    return max(kernels.computed(tiled(shard, kernels).tiles) for shard in in_use) * block**2

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-from array import array
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-from codea1_jax.config import METHODS, Config, PackingConfig, Role
-from codea1_jax.learn.batch import Example, PackedBatch
-from codea1_jax.learn.packing import SHAPE_STEPS, pack
+from codea1_jax.config import METHODS, Config, Role
 from codea1_jax.models.flops import Number, causal
-from codea1_jax.plan.arithmetic.planned_run import PlannedRun
-from codea1_jax.rollout import Capacity, Sampling
-from codea1_jax.rollout.capacity import capacity_of
+from codea1_jax.rollout import Sampling
 from codea1_jax.rollout.sampling import SamplingKind
 
 QUESTIONS = 9_688  # that the paper trains on; a run's own number is known when its data is read
@@ -131,12 +124,6 @@ def evaluation_loads(config: Config) -> list[Load]:
     return [load for load in loads if load.prompts]
 
 
-def at(run: PlannedRun, phase: Phase) -> PlannedRun:
-    """The run, looking at the model of a phase."""
-    roles: Mapping[Any, str] = METHODS[run.config.method.name].roles
-    return run.of(roles[phase.owner] if phase.is_sampling else phase.owner)
-
-
 def updates_of(config: Config, policy: str) -> int:
     """Mini-batches, and so optimizer updates, of a policy's step."""
     supervised = METHODS[config.method.name].supervised
@@ -156,38 +143,3 @@ def kind_in_steps(config: Config) -> SamplingKind:
 def kind_in_evaluations(config: Config) -> SamplingKind:
     """How that of an evaluation draws, which may be another program."""
     return SamplingKind.of(Sampling(1, config.eval.temperature, config.eval.top_p))
-
-
-def load_capacity(run: PlannedRun, load: Load) -> Capacity:
-    """What is resident while a role speaks."""
-    most = load.prompts, load.samples, load.prompt, load.response
-    return capacity_of(run.config.rollout, run.batch_shards, *most, replicas=run.replicas)
-
-
-def role_capacity(run: PlannedRun, role: str) -> Capacity:
-    """What is resident while that role speaks in a step."""
-    return next(load_capacity(run, load) for load in sampling_loads(run.config) if load.role == role)
-
-
-def fullest_batch(run: PlannedRun, policy: str) -> PackedBatch:
-    """The largest micro-batch that the packer can make of a policy's loads: its real rows, and all their targets."""
-    # The longest sequence decides how long rows are; responses to hardly any prompt fill them with targets.
-    longest = max(training_loads(run.config)[policy], key=lambda load: load.length)
-    packing: Any = run.config.learners[policy].packing  # hashable, being frozen, which pyright does not see
-    return _fullest_of(longest.prompt, longest.response, packing, run.batch_shards)
-
-
-@functools.lru_cache(maxsize=4)  # a plan asks again and again, by policy, of batches that are large
-def _fullest_of(prompt: int, response: int, packing: PackingConfig, batch_shards: int) -> PackedBatch:
-    rows = batch_shards * max(1, packing.micro_batch_tokens // packing.row_length)
-    # The packer shares rows out evenly, or makes the last micro-batch smaller: among several the first is sure to be
-    # full.
-    each = -(-max(packing.row_length, 2 * (prompt + response - 1)) // response)
-    filling = [example_of(range(1), response)] * (SHAPE_STEPS * rows * each)
-    return pack([example_of(range(prompt), response), *filling], packing, batch_shards)[0]
-
-
-def example_of(prompt: range, response: int) -> Example:
-    """Such a prompt with a response of that many tokens, whichever they are."""
-    # Arrays: thousands of examples become batches, and NumPy takes a tuple or a range number by number.
-    return Example(prompt, array("i", bytes(4 * response)), array("f", [1.0]) * response)

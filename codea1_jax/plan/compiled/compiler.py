@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config
-from codea1_jax.devices.chips import GIB, Hardware, unknown_hardware
+from codea1_jax.devices.chips import GIB, Hardware
 from codea1_jax.plan.arithmetic.workload import Phase
 
 # libtpu looks for a TPU's metadata server unless all of this is set; the type need not be that of the topology.
@@ -116,7 +116,7 @@ def check_compiler(hardware: Hardware) -> None:
 
 
 def compile_programs(
-    config: Config, hardware: Hardware, wanted: Sequence[ProgramName], watch: Watch
+    config: Config, hardware: Hardware, names: Sequence[ProgramName], watch: Watch
 ) -> dict[ProgramName, Outcome]:
     """Compiles these programs of a step, one after another.
 
@@ -125,24 +125,28 @@ def compile_programs(
         CompilerError: the compiler failed for another reason than memory.
     """
     results: dict[ProgramName, Outcome] = {}
-    while len(results) < len(wanted):
-        waiting = [name for name in wanted if name not in results]
+
+    def finish(name: ProgramName, outcome: Outcome) -> None:
+        results[name] = outcome
+        watch(len(results), len(names), str(name), str(outcome))
+
+    while waiting := [name for name in names if name not in results]:
         job = {"config": config.model_dump(mode="json"), "topology": hardware.name, "programs": waiting}
         at_work = None
         with _worker(job) as (answers, log):
             for answer in answers:
-                if "unknown" in answer:
-                    raise unknown_hardware(hardware.name)
-                (phase, shape), figures = answer["program"], answer.get("figures")
-                name = ProgramName(Phase(*phase), tuple(shape))
-                at_work = name if figures is None else None
-                if figures is not None:
-                    results[name] = _outcome(name, figures)
-                watch(len(results), len(wanted), str(name), None if figures is None else str(results[name]))
-            if at_work is not None:  # the compiler ended its process
-                results[at_work] = _post_mortem(log())
-                watch(len(results), len(wanted), str(at_work), str(results[at_work]))
-            elif len(results) < len(wanted):
+                if "refused" in answer:
+                    raise UserError(answer["refused"])
+                if "begun" in answer:
+                    phase, shape = answer["begun"]
+                    at_work = ProgramName(Phase(*phase), tuple(shape))
+                    watch(len(results), len(names), str(at_work), None)
+                elif at_work is not None:
+                    finish(at_work, _outcome(at_work, answer))
+                    at_work = None
+            if at_work is not None:
+                finish(at_work, _post_mortem(log()))
+            elif len(results) < len(names):
                 raise CompilerError(_last_line(log()))
     return results
 

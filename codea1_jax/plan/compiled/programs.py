@@ -6,6 +6,7 @@ Nothing here needs an accelerator, weights or data: a mesh over devices that are
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,18 +28,15 @@ from codea1_jax.models.decoder import Params, Transformer
 from codea1_jax.models.lora import with_adapters
 from codea1_jax.models.sharding import abstract_sharded, batch_sharding, with_shardings
 from codea1_jax.models.stored import flatten
-from codea1_jax.plan.arithmetic.attention import computed_pairs, kernels_of
 from codea1_jax.plan.arithmetic.phases import layout_table
 from codea1_jax.plan.arithmetic.planned_run import PlannedRun
-from codea1_jax.plan.arithmetic.simulation import batch_sight
+from codea1_jax.plan.arithmetic.simulation import batch_sight, computed_pairs
 from codea1_jax.plan.arithmetic.workload import (
     Kind,
     Load,
     Phase,
-    fullest_batch,
     kind_in_evaluations,
     kind_in_steps,
-    load_capacity,
     sampling_loads,
 )
 from codea1_jax.plan.compiled.compiler import ProgramName, Shape
@@ -55,7 +53,7 @@ from codea1_jax.rollout.decode import (
     prompt_pages,
 )
 from codea1_jax.rollout.decode_params import abstract_decode_params, mover, parts_to_move
-from codea1_jax.rollout.sampling import Controls, SamplingKind
+from codea1_jax.rollout.sampling import Controls
 
 EOS = (-1,)  # no token: a block that is measured ends with its last step
 SCORERS: dict[str, Kind] = {"old": "score-old", "ref": "score-ref"}
@@ -91,14 +89,14 @@ class Program:
 
     name: ProgramName
     lower_with: Callable[..., Lowered]
-    arguments: Callable[[], tuple[Any, ...]]
+    arguments: tuple[Any, ...]
     resident: int
     read: int = 0
     pairs: int = 0
 
     def lower(self) -> Lowered:
         """For arguments of these shapes."""
-        return self.lower_with(*jax.tree.map(_shape_of, self.arguments()))
+        return self.lower_with(*jax.tree.map(_shape_of, self.arguments))
 
 
 def _shape_of(x: Any) -> Any:
@@ -125,25 +123,6 @@ def outputs(function: Any, *arguments: Any) -> Any:
     return with_shardings(compiled.out_info, compiled.output_shardings)
 
 
-@dataclass(frozen=True)
-class _Wanted:
-    """The programs that are asked for; None: the largest of every phase. batches: real ones of their shapes."""
-
-    names: Sequence[ProgramName] | None
-    batches: Mapping[str, Mapping[Shape, PackedBatch]]
-
-    def of(self, phase: Phase) -> list[ProgramName]:
-        """Those of a phase."""
-        return [ProgramName(phase)] if self.names is None else [name for name in self.names if name.phase == phase]
-
-    def batch(self, run: PlannedRun, name: ProgramName) -> PackedBatch:
-        """A micro-batch for this program; an empty one unless a real one is known."""
-        if not name.shape:
-            return fullest_batch(run, name.phase.owner)
-        known = self.batches.get(name.phase.owner, {})
-        return known[name.shape] if name.shape in known else BatchWriter(*name.shape).batch
-
-
 def make_programs(
     run: PlannedRun,
     mesh: Mesh,
@@ -152,9 +131,11 @@ def make_programs(
 ) -> Iterator[Program]:
     """These programs of a step, phase by phase; without `names` every phase at its largest.
 
-    batches: by policy and shape, where the numbers in a smaller micro-batch matter.
+    batches: by policy and shape, where the numbers in a smaller micro-batch matter; by default it is empty.
     """
-    config, wanted = run.config, _Wanted(names, batches or {})
+    config, by_phase = run.config, defaultdict[Phase, list[ProgramName]](list)
+    for name in names or map(ProgramName, layout_table(run)):
+        by_phase[name.phase].append(name)
     learning = Learning.of(config, METHODS[config.method.name])
     models = {name: _transformer(run.of(name)) for name in learning.sections}
     learners = learning.learners(models, 1, mesh)
@@ -173,9 +154,10 @@ def make_programs(
         for name, state in states.items()
     }
     for load in sampling_loads(config):
-        yield from _sampling(run.of(load.policy), load, models[load.policy], held[load.policy], mesh, always, wanted)
+        yield from _sampling(run.of(load.policy), load, models[load.policy], held[load.policy], mesh, always, by_phase)
     for name, learner in learners.items():
-        yield from _learning(run.of(name), name, learner, states[name], shared[name], mesh, always, wanted)
+        known = (batches or {}).get(name, {})
+        yield from _learning(run.of(name), learner, states[name], shared[name], mesh, always, by_phase, known)
 
 
 def _transformer(run: PlannedRun) -> Transformer:
@@ -184,49 +166,44 @@ def _transformer(run: PlannedRun) -> Transformer:
 
 
 def _sampling(
-    run: PlannedRun, load: Load, model: Transformer, params: Params, mesh: Mesh, always: int, wanted: _Wanted
+    run: PlannedRun,
+    load: Load,
+    model: Transformer,
+    params: Params,
+    mesh: Mesh,
+    always: int,
+    names: Mapping[Phase, Sequence[ProgramName]],
 ) -> Iterator[Program]:
     """`params`: of the policy that speaks, adapted ones too."""
-    rollout, capacity = run.config.rollout, load_capacity(run, load)
-    int8 = rollout.weight_dtype == "int8"
-    copied = abstract_decode_params(model, mesh, int8=int8)
-    cache = abstract_cache(model, capacity, mesh)
-    apart, kernels = rollout.engine == "jetstream", kernels_of(run)  # prompts are prefilled apart from the cache
-    largest = capacity.rows // capacity.batch_shards, capacity.prompt_pages, capacity.response_pages
-
-    def of(kind: Kind) -> list[ProgramName]:
-        return wanted.of(Phase(kind, load.role))
-
-    def prefilling(name: ProgramName) -> Program:
-        packed = _full_prefill(capacity, *(name.shape or capacity.prefill_buckets[-1:]))
-        sight = Sight.within(np.asarray(packed.segments))
-        pairs = computed_pairs(sight, kernels, capacity.batch_shards)
-        if apart:
-            resident, lower = always + device_bytes(cache), partial(prompt_pages.lower, model, mesh)
-            return Program(name, lower, lambda: (copied, packed), resident, pairs=pairs)
-        return Program(name, partial(prefill.lower, model, mesh), lambda: (copied, cache, packed), always, pairs=pairs)
-
-    def inserted() -> tuple[Any, ...]:
-        packed = _full_prefill(capacity, capacity.prefill_buckets[-1])
-        shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), packed)
-        return cache, outputs(prompt_pages, model, mesh, copied, shapes), packed.pages.reshape(-1)
-
-    def decoding(name: ProgramName, kind: SamplingKind) -> Program:
-        rows, *columns = name.shape or largest
-        decoder = make_decoder(model, mesh, capacity, EOS, kind, (columns[0], columns[1]))
-        lower, state = partial(Decoder.__call__.lower, decoder), _half_full(capacity, rows, columns)
-        read = capacity.block * _tokens_read(capacity, *state[:2])
-        return Program(name, lower, lambda: (copied, cache, *state), always, read)
-
+    config, role, capacity = run.config, load.role, run.capacity(load)
+    int8, apart = config.rollout.weight_dtype == "int8", config.rollout.engine == "jetstream"
+    copied, cache = abstract_decode_params(model, mesh, int8=int8), abstract_cache(model, capacity, mesh)
     moved = parts_to_move(model, mesh, params)
     bring = mover(model, mesh, tuple(moved), fp8=capacity.fp8, int8=int8)
-    yield from (Program(name, bring.lower, lambda: (moved,), always - device_bytes(moved)) for name in of("weights"))
-    yield from map(prefilling, of("prefill"))
-    if apart:
-        resident, lower = always + device_bytes(copied), partial(insert.lower, mesh)
-        yield from (Program(name, lower, inserted, resident) for name in of("insert"))
-    yield from (decoding(name, kind_in_steps(run.config)) for name in of("decode"))
-    yield from (decoding(name, kind_in_evaluations(run.config)) for name in of("evaluate"))
+    for name in names[Phase("weights", role)]:
+        yield Program(name, bring.lower, (moved,), always - device_bytes(moved))
+    for name in names[Phase("prefill", role)]:
+        packed = _full_prefill(capacity, *(name.shape or capacity.prefill_buckets[-1:]))
+        pairs = computed_pairs(Sight.within(np.asarray(packed.segments)), run.kernels, capacity.batch_shards)
+        if apart:  # from the cache
+            lower, resident = partial(prompt_pages.lower, model, mesh), always + device_bytes(cache)
+            yield Program(name, lower, (copied, packed), resident, pairs=pairs)
+        else:
+            lower = partial(prefill.lower, model, mesh)
+            yield Program(name, lower, (copied, cache, packed), always, pairs=pairs)
+    for name in names[Phase("insert", role)]:
+        packed = _full_prefill(capacity, capacity.prefill_buckets[-1])
+        shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), packed)
+        arguments = cache, outputs(prompt_pages, model, mesh, copied, shapes), packed.pages.reshape(-1)
+        yield Program(name, partial(insert.lower, mesh), arguments, always + device_bytes(copied))
+    largest = capacity.rows // capacity.batch_shards, capacity.prompt_pages, capacity.response_pages
+    for phase, kind in ((Phase("decode", role), kind_in_steps), (Phase("evaluate", role), kind_in_evaluations)):
+        for name in names[phase]:
+            rows, *columns = name.shape or largest
+            decoder = make_decoder(model, mesh, capacity, EOS, kind(config), (columns[0], columns[1]))
+            lower, state = partial(Decoder.__call__.lower, decoder), _half_full(capacity, rows, columns)
+            read = capacity.block * _tokens_read(capacity, *state[:2])
+            yield Program(name, lower, (copied, cache, *state), always, read)
 
 
 def _full_prefill(capacity: Capacity, tokens: int) -> PackedPrompts:
@@ -285,53 +262,53 @@ def _given(array: np.ndarray, dtype: Any = np.int32) -> Any:
 
 def _learning(
     run: PlannedRun,
-    policy: str,
     learner: Learner,
     state: PolicyState,
     shared: Params | None,
     mesh: Mesh,
     always: int,
-    wanted: _Wanted,
+    names: Mapping[Phase, Sequence[ProgramName]],
+    batches: Mapping[Shape, PackedBatch],
 ) -> Iterator[Program]:
     jitted, lora, offload, table = learner.phases, run.config.lora, run.config.offload, layout_table(run)
-    scored = {which: Phase(kind, policy) in table for which, kind in SCORERS.items()}
+    scored = {which: Phase(kind, run.policy) in table for which, kind in SCORERS.items()}
     # A step's batches are all on the devices before the first is learned from.
-    fullest = jax.tree.map(_shape_of, _placed(fullest_batch(run, policy), mesh, **scored))
-    batches = math.ceil(table[Phase("gradient", policy)].calls) * device_bytes(fullest)
+    fullest = run.fullest_batch(run.policy)
+    count = math.ceil(table[Phase("gradient", run.policy)].calls)
+    waiting = count * device_bytes(jax.tree.map(_shape_of, _placed(fullest, mesh, **scored)))
     own, state = state.reference, replace(state, reference=None)
-    kernels = kernels_of(run)
 
     def adapted(trained: Params | None) -> Params:
         return trained if lora is None else with_adapters(shared, flatten(trained))
 
     def of(kind: Kind) -> Iterator[tuple[ProgramName, Any, int]]:
         """The programs of a phase, each with a micro-batch and the pairs of places that it computes."""
-        for name in wanted.of(Phase(kind, policy)):
-            batch = wanted.batch(run, name)
-            yield name, _placed(batch, mesh, **scored), computed_pairs(batch_sight(batch), kernels, run.batch_shards)
+        for name in names[Phase(kind, run.policy)]:
+            batch = (batches.get(name.shape) or BatchWriter(*name.shape).batch) if name.shape else fullest
+            yield (
+                name,
+                _placed(batch, mesh, **scored),
+                computed_pairs(batch_sight(batch), run.kernels, run.batch_shards),
+            )
 
     scorers = {"old": adapted(state.params), "ref": shared if own is None else adapted(own)}
     for which in (which for which, is_scored in scored.items() if is_scored):
         waits = which == "ref" and offload.reference
-        resident = always - (0 if waits else device_bytes(scorers[which])) + batches
+        resident = always - (0 if waits else device_bytes(scorers[which])) + waiting
         for name, batch, pairs in of(SCORERS[which]):
-            arguments = partial(_tuple, in_device_memory(scorers[which]), batch)
+            arguments = in_device_memory(scorers[which]), batch
             yield Program(name, jitted.logprobs.lower, arguments, resident, pairs=pairs)
     base = None if lora is None else shared
     total = outputs(jitted.empty, state.params)
-    resident = always - device_bytes((state.params, base)) + batches
+    resident = always - device_bytes((state.params, base)) + waiting
     for name, batch, pairs in of("gradient"):
-        arguments = partial(_tuple, total, state.params, batch, np.float32(1), base)
+        arguments = total, state.params, batch, np.float32(1), base
         yield Program(name, jitted.accumulate.lower, arguments, resident, pairs=pairs)
-    for name in wanted.of(Phase("clear", policy)):
-        yield Program(name, jitted.empty.lower, partial(_tuple, state.params), always + batches)
-    arguments = partial(_tuple, in_device_memory(state), total.gradient)
-    for name in wanted.of(Phase("update", policy)):
+    for name in names[Phase("clear", run.policy)]:
+        yield Program(name, jitted.empty.lower, (state.params,), always + waiting)
+    for name in names[Phase("update", run.policy)]:
+        arguments = in_device_memory(state), total.gradient
         yield Program(name, jitted.apply.lower, arguments, always - bytes_at_rest(state, offload))
-
-
-def _tuple(*arguments: Any) -> tuple[Any, ...]:
-    return arguments
 
 
 def _placed(batch: PackedBatch, mesh: Mesh, *, old: bool, ref: bool) -> Any:

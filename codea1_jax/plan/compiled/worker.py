@@ -18,8 +18,9 @@ from jax.experimental import topologies
 from jax.sharding import Mesh
 from jax.stages import Lowered
 
+from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config
-from codea1_jax.devices.chips import Hardware, find_hardware
+from codea1_jax.devices.chips import Hardware, find_hardware, unknown_hardware
 from codea1_jax.models.compiling import gradient_options
 from codea1_jax.models.sharding import make_mesh
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run
@@ -35,31 +36,32 @@ from codea1_jax.plan.compiled.programs import make_programs
 def main() -> None:
     """Works off the job on standard input: {"config": ..., "topology": ..., "programs": [[[kind, owner], shape], ...]}.
 
-    Answers {"program": name} as a program begins, and once more with its "figures", or its "error", as it ends.
+    Answers {"begun": name} as a program begins, and its figures, or {"error": ...}, as it ends; {"refused": ...} where
+    there is no such hardware.
     """
     answers = os.fdopen(os.dup(1), "w", buffering=1)  # libtpu may write to standard output; it gets standard error
     os.dup2(2, 1)
     job = json.load(sys.stdin)
 
-    def say(**answer: Any) -> None:
+    def say(answer: dict[str, Any]) -> None:
         print(json.dumps(answer), file=answers)
 
     forget_lines()
     config, hardware = Config.model_validate(job["config"]), find_hardware(job["topology"])
-    wanted = [ProgramName(Phase(*phase), tuple(shape)) for phase, shape in job["programs"]]
+    names = [ProgramName(Phase(*phase), tuple(shape)) for phase, shape in job["programs"]]
     try:
         mesh = make_mesh(config.mesh, devices_of(hardware))
-    except UnknownTopology as error:
-        say(unknown=str(error))
+    except UserError as error:
+        say({"refused": str(error)})
         return
     known: dict[str, dict[str, Any]] = {}
-    for program in make_programs(make_planned_run(config, hardware), mesh, wanted):
-        say(program=program.name)
+    for program in make_programs(make_planned_run(config, hardware), mesh, names):
+        say({"begun": program.name})
         lowered = program.lower()
         text = lowered.as_text()  # both policies' updates, for example, are one program
         if text not in known:
             known[text] = _figures(lowered, text, mesh, hardware)
-        say(program=program.name, figures=known[text] | {"resident": program.resident})
+        say(known[text] | {"resident": program.resident})
 
 
 def forget_lines() -> None:
@@ -67,19 +69,14 @@ def forget_lines() -> None:
     jax.config.update("jax_traceback_in_locations_limit", 0)
 
 
-class UnknownTopology(ValueError):
-    """libtpu knows no such topology."""
-
-
 def devices_of(hardware: Hardware) -> Sequence[Any]:
-    """Devices to compile for. Raises UnknownTopology."""
+    """Devices to compile for. Raises UserError if libtpu knows no such topology."""
     if not hardware.is_tpu:
         return absent_gpus(hardware)
     try:
-        described = topologies.get_topology_desc(platform="tpu", topology_name=hardware.name)
+        return topologies.get_topology_desc(platform="tpu", topology_name=hardware.name).devices
     except jax.errors.JaxRuntimeError as error:
-        raise UnknownTopology(str(error)) from error
-    return described.devices
+        raise unknown_hardware(hardware.name) from error
 
 
 def _figures(lowered: Lowered, text: str, mesh: Mesh, hardware: Hardware) -> dict[str, Any]:
