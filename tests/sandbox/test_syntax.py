@@ -34,3 +34,9 @@ def test_what_fails_every_time_is_raised(monkeypatch):
 def test_a_source_that_is_not_python_is_parsed_once():
     with pytest.raises(SyntaxError):
         parse_module("def")
+
+
+def test_what_python_warns_of_in_a_models_program_reaches_no_terminal(recwarn):
+    tree = parse_module("def f(x):\n    return x is 1or '\\d'")
+    assert isinstance(tree.body[0], ast.FunctionDef)
+    assert recwarn.list == []
