@@ -7,7 +7,6 @@ import types
 import typing
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import Enum
 
 import annotated_types
 from pydantic import BaseModel
@@ -80,8 +79,6 @@ def _kind(annotation: object) -> str:
         return " or ".join(_kind(each) for each in arguments)
     if origin is tuple:
         return f"list of {_kind(arguments[0])}"
-    if isinstance(annotation, type) and issubclass(annotation, Enum):
-        return ", ".join(f"`{each.value}`" for each in annotation)
     names = {str: "text", int: "whole number", float: "number", bool: "true or false", types.NoneType: "none"}
     return names[annotation]  # pyright: ignore[reportArgumentType]  a kind without a name is an error
 
@@ -89,7 +86,7 @@ def _kind(annotation: object) -> str:
 def _default(field: FieldInfo) -> str | None:
     if field.is_required():
         return None
-    value = field.default.value if isinstance(field.default, Enum) else field.default
+    value = field.default
     return "none" if value is None else f"`{json.dumps(value) if not isinstance(value, str) else value}`"
 
 

@@ -1,6 +1,8 @@
-"""What a run is called and where it writes."""
+"""What a run is called, how long it trains, and when it is evaluated and saved."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 from pydantic import Field
 
@@ -13,3 +15,68 @@ class RunConfig(Section):
     directory: str = Field(..., description="where everything the run writes goes")
     seed: int = Field(default=0, ge=0, lt=2**31, description="seed of data order, initial weights and sampling")
     wandb: str | None = Field(default=None, description="Weights & Biases project to log to as well (extra `wandb`)")
+
+
+class TrainConfig(Section):
+    """The outer loop."""
+
+    steps: int | None = Field(
+        default=None, ge=0, description="training steps; default: as many as the epochs hold; 0: evaluate and save"
+    )
+    epochs: int = Field(default=3, ge=1, description="passes over the questions when steps is not set")
+    questions: int = Field(default=256, ge=1, description="questions per step")
+    update_n: int = Field(
+        default=1, ge=1, description="the Test LLM learns from at most this many candidates per question"
+    )
+    async_steps: int = Field(
+        default=0,
+        ge=0,
+        le=1,
+        description="1: a step's programs and suites are drawn by the policies from before the last update, and judged "
+        "during it (one-step off-policy); needs grpo.importance_cap",
+    )
+    profile: int | None = Field(
+        default=None, ge=1, description="a step that JAX's profiler records into `profile` in run.directory"
+    )
+
+    def total_steps(self, questions: int) -> int:
+        """Steps of a run on this many questions; an epoch's incomplete last batch is dropped."""
+        return self.epochs * (questions // self.questions) if self.steps is None else self.steps
+
+
+class EvalConfig(Section):
+    """Evaluation on held-out questions, and of the Code LLM on benchmarks as by `codea1 eval code`."""
+
+    every: int = Field(default=10, ge=0, description="training steps between evaluations; 0: none")
+    samples: int = Field(default=8, ge=1, description="programs per question for avg@n and pass@k")
+    suites: int = Field(default=2, ge=1, description="suites per question for validity and kill rate")
+    datasets: tuple[str, ...] = Field(
+        default=(), description="benchmarks by whose own checks programs are scored too (HumanEval+, MBPP+, ...)"
+    )
+    limits: Literal["ours", "paper"] = Field(
+        default="ours",
+        description="of a program on a benchmark: four times the CPU time of the reference, at least a second a call; "
+        "paper: 10 s of the clock, 20 s after the last step (BigCodeBench: 240 s and 30 GiB), as in the original",
+    )
+    temperature: float = Field(default=1.0, ge=0, description="softmax temperature")
+    top_p: float = Field(default=1.0, gt=0, le=1, description="nucleus of the distribution that is sampled")
+
+
+class CheckpointConfig(Section):
+    """When and where all training state is saved."""
+
+    directory: str | None = Field(
+        default=None, description="a directory, or gs://bucket/path; default: checkpoints in run.directory"
+    )
+    every: int = Field(default=10, ge=1, description="training steps between checkpoints")
+    keep_last: int = Field(default=2, ge=1, description="newest checkpoints kept")
+    keep_best: int = Field(
+        default=0, ge=0, description="best checkpoints to keep as well; every evaluated step is then saved"
+    )
+    keep_every: int = Field(
+        default=0,
+        ge=0,
+        description="steps between checkpoints that are kept for good, to be evaluated as RUN@STEP; also saved "
+        "where `every` would not; 0: none",
+    )
+    best_metric: str = Field(default="eval/avg_at_n", description="evaluation metric that decides which are best")

@@ -7,24 +7,16 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import Field, field_validator, model_validator
 
-from codea1_jax.config.checkpoint import CheckpointConfig
 from codea1_jax.config.data import DataConfig
-from codea1_jax.config.evaluation import EvalConfig
-from codea1_jax.config.hosts import HostsConfig
-from codea1_jax.config.learner import LearnerConfig
-from codea1_jax.config.lora import LoRAConfig
-from codea1_jax.config.mesh import MeshConfig
+from codea1_jax.config.devices import HostsConfig, MeshConfig, OffloadConfig
+from codea1_jax.config.learner import LearnerConfig, WarmStartConfig
 from codea1_jax.config.method import METHODS, MethodConfig
-from codea1_jax.config.model import ModelConfig
-from codea1_jax.config.offload import OffloadConfig
+from codea1_jax.config.model import LoRAConfig, ModelConfig
 from codea1_jax.config.prompts import PromptsConfig
-from codea1_jax.config.rewards import RewardConfig
-from codea1_jax.config.rollout import RolloutConfig
-from codea1_jax.config.run import RunConfig
+from codea1_jax.config.rollout import RewardConfig, RolloutConfig
+from codea1_jax.config.run import CheckpointConfig, EvalConfig, RunConfig, TrainConfig
 from codea1_jax.config.sandbox import SandboxConfig
 from codea1_jax.config.section import Section
-from codea1_jax.config.train import TrainConfig
-from codea1_jax.config.warm_start import WarmStartConfig
 from codea1_jax.devices.chips import find_hardware
 
 Reading = Literal["commonmark", "paper"]

@@ -1,13 +1,34 @@
-"""How the devices are arranged."""
+"""The devices of a run: how its processes meet, how the devices are arranged, and what waits in host memory."""
 
 from __future__ import annotations
 
 import math
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from codea1_jax.common.errors import UserError
 from codea1_jax.config.section import Section
+
+
+class HostsConfig(Section):
+    """How the processes of a run find each other; unset: as in the SLURM step or TPU pod, else there is one."""
+
+    coordinator: str | None = Field(default=None, description="address of the first process, as host:port")
+    count: int | None = Field(default=None, ge=1, description="processes")
+    index: int | None = Field(default=None, ge=0, description="this process, from 0")
+    stall_seconds: float | None = Field(
+        default=1800.0,
+        gt=0,
+        description="a host on which nothing was drawn, judged, learned or saved for this long reports it, with the "
+        "stacks of its threads; none: never",
+    )
+    stop_on_stall: bool = Field(default=False, description="it then saves what it can and stops, to be resumed")
+
+    @model_validator(mode="after")
+    def _all_or_none(self) -> HostsConfig:
+        if len({value is None for value in (self.coordinator, self.count, self.index)}) > 1:
+            raise ValueError("set all of hosts.coordinator, hosts.count and hosts.index, or none")
+        return self
 
 
 class MeshConfig(Section):
@@ -30,3 +51,10 @@ class MeshConfig(Section):
             raise UserError(f"{settings} does not fit {devices} devices: change one of them, or set one to -1")
         replica, fsdp, tensor = (devices // product if size == -1 else size for size in sizes)
         return replica, fsdp, tensor
+
+
+class OffloadConfig(Section):
+    """What lies in the hosts' memory when it is not used; it moves there and back once or twice a step."""
+
+    optimizer: bool = Field(default=False, description="the moments of a policy, except during its optimizer updates")
+    reference: bool = Field(default=False, description="the reference, except for its log-probabilities")
