@@ -51,7 +51,7 @@ def _run(options: argparse.Namespace) -> int:
         raise UserError(f"presets: no model {unknown[0]}; there are {', '.join(model_names())}")
     models = options.models or model_names()
     opened = choices()
-    names = tuple(name for name in preset_names() if name.partition("/")[0] in models)
+    names = tuple(name for name in preset_names() if not options.models or name.partition("/")[0] in models)
     plans, tables = read_plans(), published()
     if options.json:
         print(json.dumps(document(names, models, plans, tables, opened)))

@@ -74,7 +74,8 @@ def test_real_models_are_validated_while_they_train_as_in_the_paper(name):
 def test_real_models_train_on_kodcode_and_models_of_the_micro_world_on_that(presets):
     for name, config in presets.items():
         source, real = config.data.source, config.model.pretrained is not None
-        assert (source, real) == (("micro", False) if name.startswith("micro/") else ("data/kodcode", True)), name
+        small = {"micro": ("micro", False), "smollm2-135m": ("micro", True)}  # the second one answers easy questions
+        assert (source, real) == small.get(name.partition("/")[0], ("data/kodcode", True)), name
 
 
 def test_what_is_made_for_hardware_that_may_be_taken_away_saves_after_every_step(presets):
@@ -90,7 +91,7 @@ def test_what_is_made_for_hardware_that_may_be_taken_away_saves_after_every_step
 def test_the_papers_questions_are_the_papers_steps(presets):
     """3 epochs of 9,688 questions, 256 a step, the incomplete last batch dropped: 3 x 37."""
     questions = tuple(Problem(str(i), "?", f"def f():\n    return {i}", "f", ()) for i in range(9688))
-    real = {name: config for name, config in presets.items() if config.model.pretrained is not None}
+    real = {name: config for name, config in presets.items() if config.data.source == "data/kodcode"}
     for share, at_most in {(config.data.heldout_share, config.data.heldout_problems) for config in real.values()}:
         assert hold_out(questions, share, at_most) == (questions, ())
     for name, config in real.items():
