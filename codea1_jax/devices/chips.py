@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,8 +83,6 @@ CHIPS = {
     "l40s": Chip(362e12, _USED * 48, 864e9, 32e9, 0, ("NVIDIA L40S",), 12, 6.25e9, capability=(8, 9)),
 }
 
-_BY_KIND = {kind: chip for chip in CHIPS.values() for kind in chip.kinds}
-
 
 def compute_capability(device: Any) -> tuple[int, int] | None:
     """Of an NVIDIA GPU; None for every other device of JAX's."""
@@ -104,12 +102,6 @@ def check_fp8(device: Any) -> None:
         raise UserError(
             f"rollout.kv_cache_dtype=fp8: {device.device_kind} cannot read it; set rollout.kv_cache_dtype=auto"
         )
-
-
-def peak_flops(devices: Iterable[Any]) -> float | None:
-    """Dense bfloat16 FLOP/s of all devices together; None if one is of a kind whose peak is not known (a CPU)."""
-    chips = [_BY_KIND.get(device.device_kind) for device in devices]
-    return None if None in chips else sum(chip.flops for chip in chips if chip is not None)
 
 
 @dataclass(frozen=True)
@@ -138,14 +130,23 @@ class Hardware:
         """Whether libtpu compiles for it; for GPUs XLA's CUDA compiler does. Neither needs the device."""
         return self.chip.dimensions > 0
 
+    @property
+    def platform(self) -> str:
+        """As JAX names it."""
+        return "tpu" if self.is_tpu else "gpu"
 
-def hardware_of(devices: Sequence[Any]) -> Hardware | None:
-    """The published figures of these devices of JAX's, all alike; None if there are none."""
-    chips = {kind: (name, chip) for name, chip in CHIPS.items() for kind in chip.kinds}
-    if devices[0].device_kind not in chips:
-        return None
-    name, chip = chips[devices[0].device_kind]
-    return Hardware(f"{name}:{len(devices)}", chip, len(devices))
+
+def hardware_of(devices: Iterable[Any]) -> Hardware | None:
+    """What these devices of JAX's are, if they are alike and their figures are published; None of a CPU."""
+    kinds = [device.device_kind for device in devices]
+    known = ((name, chip) for name, chip in CHIPS.items() if set(kinds) <= set(chip.kinds))
+    return next((Hardware(f"{name}:{len(kinds)}", chip, len(kinds)) for name, chip in known), None)
+
+
+def peak_flops(devices: Iterable[Any]) -> float | None:
+    """Dense bfloat16 FLOP/s of all devices together; None if their peak is not known, as of a CPU."""
+    hardware = hardware_of(devices)
+    return None if hardware is None else hardware.devices * hardware.chip.flops
 
 
 def find_hardware(name: str) -> Hardware:

@@ -49,16 +49,10 @@ def find_extras() -> Finding:
 
 @dataclass(frozen=True)
 class Devices:
-    """The devices of this host, one of `hosts` that are alike. platform: as JAX calls it."""
+    """The devices of all hosts, which are alike. platform: as JAX calls it."""
 
     platform: str
-    here: int
-    hosts: int
-
-    @property
-    def count(self) -> int:
-        """Devices of all hosts."""
-        return self.here * self.hosts
+    count: int
 
 
 def count_hosts(settings: HostsConfig) -> int:
@@ -82,14 +76,14 @@ def find_devices(hosts: int) -> tuple[Finding, Devices | None]:
     if hosts > 1 and chips:
         jax.config.update("jax_platforms", "cpu")
         detail = f"{chips} TPU chips, on one of {hosts} hosts (not started: that takes all hosts at once)"
-        return Finding("devices", True, detail), Devices("tpu", here, hosts)
+        return Finding("devices", True, detail), Devices("tpu", here * hosts)
     try:
         devices = jax.devices()
     except (RuntimeError, AssertionError) as error:
         if (fault := fault_of(error)) is None:
             raise
         return Finding("devices", False, *cause_and_fix(fault)), None
-    found = Devices(devices[0].platform, len(devices), hosts)
+    found = Devices(devices[0].platform, len(devices) * hosts)
     kinds = sorted({device.device_kind for device in devices})
     detail = f"{len(devices)} x {', '.join(kinds)} ({found.platform})"
     if hosts > 1:

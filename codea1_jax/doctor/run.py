@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from huggingface_hub import DryRunFileInfo, snapshot_download
@@ -16,7 +17,6 @@ from codea1_jax.config import Config, ModelConfig, SandboxConfig
 from codea1_jax.devices.chips import find_hardware
 from codea1_jax.devices.layout import MESH_AXES
 from codea1_jax.doctor.host import GIB, Devices, find_disk
-from codea1_jax.models.compiling import gradient_options
 from codea1_jax.models.flops import parameters
 from codea1_jax.models.stored import PARAMS
 from codea1_jax.models.weights import HUB_FILES, INDEX, SINGLE
@@ -36,10 +36,8 @@ def find_needs(config: Config, devices: Devices | None) -> Iterator[Finding]:
     """Everything a run of this configuration asks for; what it asks of devices only where there are any."""
     if devices is not None:
         mesh = _mesh(config, devices)
-        fitting = (_compiler(config, devices), _memory(config)) if mesh.works else ()
-        yield from filter(None, (_hardware(config, devices), mesh, *fitting))
-    yield from filter(None, (_engine(config), _wandb(config)))
-    yield from (*_models(config), *_data(config), _directory(config), _saving(config))
+        yield from filter(None, (_hardware(config, devices), mesh, _memory(config) if mesh.works else None))
+    yield from (*_packages(config), *_models(config), *_data(config), _directory(config), _saving(config))
 
 
 def find_judge(settings: SandboxConfig, preload: tuple[str, ...] = ()) -> list[Finding]:
@@ -68,11 +66,11 @@ def _hardware(config: Config, devices: Devices) -> Finding | None:
     name = config.hardware
     if name is None:
         return None
-    wanted = find_hardware(name)
-    kind = "tpu" if wanted.is_tpu else "gpu"
-    if (devices.platform, devices.count) == (kind, wanted.devices):
-        return Finding("hardware", True, f"made for {name}: {wanted.devices} devices")
-    detail = f"made for {name}, {wanted.devices} {kind.upper()} devices; here: {devices.count} of {devices.platform}"
+    hardware = find_hardware(name)
+    kind, count = hardware.platform, hardware.devices
+    if (devices.platform, devices.count) == (kind, count):
+        return Finding("hardware", True, f"made for {name}: {count} devices")
+    detail = f"made for {name}, {count} {kind.upper()} devices; here: {devices.count} of {devices.platform}"
     return Finding("hardware", False, detail, f"run it on {name}, or ask what fits elsewhere: codea1 plan --topology")
 
 
@@ -84,16 +82,6 @@ def _mesh(config: Config, devices: Devices) -> Finding:
     return Finding("mesh", True, ", ".join(f"{axis} {size}" for axis, size in zip(MESH_AXES, sizes, strict=True)))
 
 
-def _compiler(config: Config, devices: Devices) -> Finding | None:
-    """The options that gradients are compiled with on the hardware that the run is made for."""
-    if config.hardware is None:
-        return None
-    _, _, tensor = config.mesh.shape(devices.count)
-    options = gradient_options(find_hardware(config.hardware).chip.kinds[0], tensor)
-    shown = " ".join(f"--{option}={str(value).lower()}" for option, value in options.items())
-    return Finding("compiler", True, f"gradients with {shown}; LIBTPU_INIT_ARGS overrides it") if options else None
-
-
 def _memory(config: Config) -> Finding | None:
     """Whether what nothing can spare fits the devices, where they report what they have."""
     try:
@@ -103,24 +91,19 @@ def _memory(config: Config) -> Finding | None:
     return None if held is None else Finding("device memory", True, held)
 
 
-def _engine(config: Config) -> Finding | None:
-    if config.rollout.engine != "jetstream" or importlib.util.find_spec("jetstream") is not None:
-        return None
-    fix = "pip install 'codea1-jax[jetstream]', or set rollout.engine=core, which draws the same"
-    return Finding("engine", False, "rollout.engine=jetstream, which is not installed", fix)
-
-
-def _wandb(config: Config) -> Finding | None:
-    if config.run.wandb is None or importlib.util.find_spec("wandb") is not None:
-        return None
-    fix = "pip install 'codea1-jax[wandb]', or leave run.wandb unset"
-    return Finding("wandb", False, f"run.wandb={config.run.wandb}, and wandb is not installed", fix)
+def _packages(config: Config) -> Iterator[Finding]:
+    """What is asked for and not installed."""
+    asked = {"jetstream": config.rollout.engine == "jetstream", "wandb": config.run.wandb is not None}
+    without = {"jetstream": "set rollout.engine=core, which draws the same", "wandb": "leave run.wandb unset"}
+    for name, is_asked in asked.items():
+        if is_asked and importlib.util.find_spec(name) is None:
+            fix = f"pip install 'codea1-jax[{name}]', or {without[name]}"
+            yield Finding(name, False, f"the run asks for {name}, which is not installed", fix)
 
 
 def _models(config: Config) -> list[Finding]:
     """Of every model that is trained, once."""
-    found = config.by_model(_model)
-    return list({id(each): each for each in found.values()}.values())
+    return list({id(each): each for each in config.by_model(_model).values()}.values())
 
 
 def _model(model: ModelConfig) -> Finding:
@@ -139,11 +122,16 @@ def _model(model: ModelConfig) -> Finding:
     return _on_hub("model", name, "model", HUB_FILES)
 
 
-def _data(config: Config) -> list[Finding]:
-    made = f"micro: {config.data.problems} questions, made by the program itself"
-    found = [Finding("data", True, made)] if config.data.source == "micro" else []
-    benchmarks = config.eval.datasets if config.eval.every else ()
-    return [*found, *map(_source, sources_of(config.data)), *map(_benchmark, benchmarks)]
+def _data(config: Config) -> Iterator[Finding]:
+    if config.data.source == "micro":
+        yield Finding("data", True, f"micro: {config.data.problems} questions, made by the program itself")
+    yield from map(_source, sources_of(config.data))
+    for benchmark in config.eval.datasets if config.eval.every else ():
+        on_hub = hub_name(benchmark)
+        if on_hub is None:
+            yield _problems("benchmark", benchmark)
+        else:
+            yield _on_hub("benchmark", on_hub[0], "dataset", on_hub[1])
 
 
 def _source(source: Source) -> Finding:
@@ -153,11 +141,6 @@ def _source(source: Source) -> Finding:
     except ValueError as error:
         return Finding(name, False, str(error), "" if source.command else "name a file that is there")
     return _problems(name, source.place)
-
-
-def _benchmark(source: str) -> Finding:
-    on_hub = hub_name(source)
-    return _problems("benchmark", source) if on_hub is None else _on_hub("benchmark", on_hub[0], "dataset", on_hub[1])
 
 
 def _problems(name: str, source: str) -> Finding:
@@ -172,22 +155,21 @@ def _problems(name: str, source: str) -> Finding:
 
 def _on_hub(name: str, repository: str, kind: str, patterns: list[str]) -> Finding:
     """Whether files of the Hub are here, or how much would be downloaded."""
+    asked = partial(snapshot_download, repository, repo_type=kind, allow_patterns=patterns)
     try:
-        files = snapshot_download(repository, repo_type=kind, allow_patterns=patterns, dry_run=True)
+        files = asked(dry_run=True)
     except OSError as error:
-        return _in_cache(name, repository, kind, patterns, why_unavailable(error))
+        try:
+            return Finding(
+                name, None, f"{asked(local_files_only=True)}: here; the Hub was not asked whether all of it is"
+            )
+        except OSError:
+            fix = "connect this host to huggingface.co, log in there (hf auth login), or name a directory"
+            problem = why_unavailable(error)
+            return Finding(name, False, f"{repository}: not here, nor available from the Hub: {problem}", fix)
     missing = [file.file_size or 0 for file in files if isinstance(file, DryRunFileInfo) and file.will_download]
     size = f"{sum(missing) / GIB:.2f} GiB to be downloaded" if missing else "downloaded already"
     return Finding(name, bool(files), f"{repository} on the Hub: {size}", "name files that it has")
-
-
-def _in_cache(name: str, repository: str, kind: str, patterns: list[str], problem: str) -> Finding:
-    try:
-        place = snapshot_download(repository, repo_type=kind, allow_patterns=patterns, local_files_only=True)
-    except OSError:
-        fix = "connect this host to huggingface.co, log in there (hf auth login), or name a directory"
-        return Finding(name, False, f"{repository}: not here, nor available from the Hub: {problem}", fix)
-    return Finding(name, None, f"{place}: here; the Hub was not asked whether all of it is")
 
 
 def _directory(config: Config) -> Finding:

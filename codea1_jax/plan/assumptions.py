@@ -58,4 +58,4 @@ START_SECONDS = 600.0
 
 def efficiency_of(hardware: Hardware) -> Efficiency:
     """What is assumed of this kind of device."""
-    return EFFICIENCY["tpu" if hardware.is_tpu else "gpu"]
+    return EFFICIENCY[hardware.platform]

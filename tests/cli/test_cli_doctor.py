@@ -144,12 +144,7 @@ def test_one_host_of_a_pod_is_examined_without_starting_its_tpu(no_meeting, exam
     assert platforms == [("jax_platforms", "cpu")]  # whatever computes from here on leaves the TPU alone
     assert found["devices"][0] == "ok" and "4 TPU chips, on one of 4 hosts" in found["devices"][1]
     assert found["hardware"][:2] == ("ok", "made for v5e:4x4: 16 devices")
-    assert found["mesh"][0] == "ok" and "compiler" not in found
-    _, found = examine("micro/a1", "hardware=v5e:4x4", "mesh={fsdp: 4, tensor: 4}")
-    assert "gradients with --xla_enable_async_all_reduce=true" in found["compiler"][1]
-    monkeypatch.setenv("LIBTPU_INIT_ARGS", "--xla_enable_async_all_reduce=false")
-    _, found = examine("micro/a1", "hardware=v5e:4x4", "mesh={fsdp: 4, tensor: 4}")
-    assert "async_all_reduce" not in found["compiler"][1]
+    assert found["mesh"][0] == "ok"
     _, found = examine("micro/a1", "hardware=v5e:8x8")
     assert found["hardware"][:2] == ("FAIL", "made for v5e:8x8, 64 TPU devices; here: 16 of tpu")
 

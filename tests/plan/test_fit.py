@@ -38,7 +38,7 @@ def test_a_run_starts_only_on_a_card_that_holds_the_least_it_needs(gigabytes, fi
     needed = max(least_memory(planned_run_on(config, "gpu", 1), cache=False).values())
     assert (needed <= gigabytes * 1e9) is fits
     on_card(gigabytes)
-    found = {finding.name: finding for finding in find_needs(config, Devices("gpu", 1, 1))}["device memory"]
+    found = {finding.name: finding for finding in find_needs(config, Devices("gpu", 1))}["device memory"]
     assert found.works is fits
     if fits:
         held = check_fits_here(config)

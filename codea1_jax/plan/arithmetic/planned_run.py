@@ -147,7 +147,7 @@ class PlannedRun:
 
 def make_planned_run(config: Config, hardware: Hardware) -> PlannedRun:
     """Raises UserError if the mesh does not fit the hardware, or the model's shape is not available."""
-    return planned_run_on(config, "tpu" if hardware.is_tpu else "gpu", hardware.devices)
+    return planned_run_on(config, hardware.platform, hardware.devices)
 
 
 def planned_run_on(config: Config, platform: str, devices: int) -> PlannedRun:

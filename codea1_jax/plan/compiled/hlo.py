@@ -16,7 +16,7 @@ ELEMENT_BYTES = {
 }
 
 _INSTRUCTION = re.compile(r"^\s+(?P<root>ROOT )?(?P<name>%\S+) = (?P<text>.*)$")
-_OPERATION = re.compile(r"^(?P<shape>\(.*?\)|\S+) (?P<operation>[\w-]+)\((?P<operands>[^)]*)\)")
+_OPERATION = re.compile(r"(?P<shape>\(.*?\)|\S+) (?P<operation>[\w-]+)\((?P<operands>[^)]*)\)")
 _LOOP = re.compile(r"condition=(%[^,\s]+), body=(%[^,\s]+)")
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
 _CALLED = re.compile(r"(?:calls|to_apply|true_computation|false_computation)=(%[^,\s)]+)")
@@ -34,33 +34,18 @@ class UnreadableProgram(ValueError):
 
 @dataclass(frozen=True)
 class Instruction:
-    """One line of a computation. text: all that stands after its name."""
+    """One line of a computation.
+
+    shape: of its result, as written: `f32[8,128]{1,0}`, or a tuple of such. operation: such as `fusion`.
+    operands: names of instructions of the same computation. text: all that stands after its name.
+    """
 
     name: str
-    text: str
+    shape: str
+    operation: str
+    operands: tuple[str, ...]
     is_root: bool
-
-    @functools.cached_property
-    def _parts(self) -> tuple[str, str, tuple[str, ...]]:
-        match = _OPERATION.match(self.text)
-        if match is None:
-            raise UnreadableProgram(f"no operation in: {self.text[:200]}")
-        return match["shape"], match["operation"], tuple(_NAME.findall(match["operands"]))
-
-    @property
-    def shape(self) -> str:
-        """Of its result, as written: `f32[8,128]{1,0}`, or a tuple of such."""
-        return self._parts[0]
-
-    @property
-    def operation(self) -> str:
-        """Such as `fusion`."""
-        return self._parts[1]
-
-    @property
-    def operands(self) -> tuple[str, ...]:
-        """Names of instructions of the same computation."""
-        return self._parts[2]
+    text: str
 
     @property
     def called(self) -> tuple[str, ...]:
@@ -98,7 +83,7 @@ class Execution:
 
 @functools.lru_cache(maxsize=1)  # collectives and kernels are read from the same text, megabytes of it
 def parse(text: str) -> Program:
-    """Raises UnreadableProgram if the text has no entry computation."""
+    """Raises UnreadableProgram if the text has no entry computation, or an instruction without an operation."""
     computations: dict[str, list[Instruction]] = {}
     entry, current = "", ""
     for line in text.splitlines():
@@ -107,10 +92,20 @@ def parse(text: str) -> Program:
             computations[current] = []
             entry = current if line.startswith("ENTRY") else entry
         elif current and (match := _INSTRUCTION.match(line)):
-            computations[current].append(Instruction(match["name"], match["text"], bool(match["root"])))
+            computations[current].append(_instruction(match))
     if not entry:
         raise UnreadableProgram("the program has no entry computation")
     return Program(computations, entry)
+
+
+def _instruction(line: re.Match[str]) -> Instruction:
+    match = _OPERATION.match(line["text"])
+    if match is None:
+        raise UnreadableProgram(f"no operation in: {line['text'][:200]}")
+    operands = tuple(_NAME.findall(match["operands"]))
+    return Instruction(
+        line["name"], match["shape"], match["operation"], operands, is_root=bool(line["root"]), text=line["text"]
+    )
 
 
 def executions(program: Program, *, into: frozenset[str] | None = None) -> Iterator[Execution]:
@@ -118,36 +113,31 @@ def executions(program: Program, *, into: frozenset[str] | None = None) -> Itera
 
     into: the operations, besides loops, whose called computations are entered; None: every one.
     """
-    yield from _walk(program, program.entry, program.entry, 1, into)
+
+    def walk(name: str, loop: str, times: int) -> Iterator[Execution]:
+        for instruction in program.computations[name]:
+            yield Execution(instruction, name, loop, times)
+            if (turning := instruction.loop) is not None:
+                yield from walk(turning[1], turning[1], times * _turns(program, *turning, instruction.text))
+            elif into is None or instruction.operation in into:
+                for callee in instruction.called:
+                    yield from walk(callee, loop, times)
+
+    yield from walk(program.entry, program.entry, 1)
 
 
-def _walk(program: Program, name: str, loop: str, times: int, into: frozenset[str] | None) -> Iterator[Execution]:
-    for instruction in program.computations[name]:
-        yield Execution(instruction, name, loop, times)
-        turning = instruction.loop
-        if turning is not None:
-            turns = times * _turns(program, instruction)
-            yield from _walk(program, turning[1], turning[1], turns, into)
-        elif into is None or instruction.operation in into:
-            for callee in instruction.called:
-                yield from _walk(program, callee, loop, times, into)
-
-
-def _turns(program: Program, instruction: Instruction) -> int:
+def _turns(program: Program, condition: str, body: str, text: str) -> int:
     """How often a loop turns at most: as XLA knows, or until its counter, from 0, reaches its condition's constant."""
-    known = _TRIPS.search(instruction.text)
-    if known:
+    if known := _TRIPS.search(text):
         return int(known[1])
-    assert instruction.loop is not None
-    condition, body = instruction.loop
     lines = [*program.computations[condition]]
     fused = [callee for line in lines if line.operation == "fusion" for callee in line.called]
     lines += [line for callee in fused for line in program.computations[callee]]
-    text = "\n".join(line.text for line in lines)
-    limits = [int(limit) for limit in _CONSTANT.findall(text)]
+    compared = "\n".join(line.text for line in lines)
+    limits = [int(limit) for limit in _CONSTANT.findall(compared)]
     if not limits:
         raise UnreadableProgram(f"the loop condition {condition} compares with no constant")
-    counter = _COUNTER.search(text)
+    counter = _COUNTER.search(compared)
     return -(-max(limits) // (_stride(program.computations[body], int(counter[1])) if counter else 1))
 
 

@@ -78,12 +78,9 @@ def _kernel_seconds(kernel: Kernel, chip: Chip, efficiency: Efficiency) -> float
     return max(kernel.flops / (chip.flops * efficiency.matrix), kernel.bytes / (chip.bandwidth * efficiency.memory))
 
 
-def find_kernels(text: str) -> list[Kernel]:
+def find_kernels(text: str) -> Iterator[Kernel]:
     """Every kernel of a compiled program. Raises UnreadableProgram."""
-    return list(_kernels(parse(text)))
-
-
-def _kernels(program: Program) -> Iterator[Kernel]:
+    program = parse(text)
     by_name = {name: {line.name: line for line in lines} for name, lines in program.computations.items()}
     for execution in executions(program, into=ENTERED):
         instruction, here = execution.instruction, by_name[execution.computation]

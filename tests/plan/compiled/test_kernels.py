@@ -29,7 +29,7 @@ def test_flops_are_those_of_the_products_and_bytes_those_that_xla_counts(functio
     if known_flags("--xla_cpu_use_fusion_emitters=true"):  # since jax 0.12 there is no other way
         as_in_training["xla_cpu_use_fusion_emitters"] = True
     compiled = jax.jit(function).lower(*arguments).compile(compiler_options=as_in_training)
-    kernels = find_kernels(compiled.as_text())
+    kernels = list(find_kernels(compiled.as_text()))
     assert sum(kernel.flops for kernel in kernels) == products
     assert sum(kernel.bytes for kernel in kernels) == compiled.cost_analysis()["bytes accessed"]
     assert ("matrix" in {kernel.kind for kernel in kernels}) == (products > 0)
@@ -85,7 +85,7 @@ PROGRAM = PROGRAM.replace("  %i = s32[] get", "  %x = bf16[1,8,64]{2,1,0} parame
 
 def test_kernels_cost_what_they_touch_as_often_as_they_run():
     matrix, stored = 64 * 32 * 2, 8 * 32 * 4
-    assert find_kernels(PROGRAM) == [
+    assert list(find_kernels(PROGRAM)) == [
         Kernel("%matrix", "memory", 2 * matrix + 4, 0, None, 28),  # a layer, and which
         Kernel("%product", "matrix", 8 * 64 * 2 + matrix + stored, 2 * 8 * 32 * 64, None, 28),
         Kernel("%kept", "memory", 2 * stored + 4, 0, None, 28),
@@ -121,7 +121,7 @@ ENTRY %main (store: bf16[100,64], pages: bf16[2,64], numbers: s32[2]) -> bf16[10
 
 def test_a_scatter_costs_what_it_replaces_as_it_happens_in_place():
     pages = 2 * 64 * 2
-    assert find_kernels(SCATTERS) == [
+    assert list(find_kernels(SCATTERS)) == [
         Kernel("%first", "memory", 2 * pages + 2 * 4, 0, None, 1),
         Kernel("%other", "memory", 2 * pages, 0, None, 1),
     ]
