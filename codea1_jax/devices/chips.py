@@ -130,6 +130,10 @@ class Hardware:
         """Whether libtpu compiles for it; for GPUs XLA's CUDA compiler does. Neither needs the device."""
         return self.chip.dimensions > 0
 
+    def is_like(self, other: Hardware | None) -> bool:
+        """Whether that is the same number of the same devices, however they are arranged."""
+        return other is not None and (self.kind, self.devices) == (other.kind, other.devices)
+
     @property
     def platform(self) -> str:
         """As JAX names it."""

@@ -9,23 +9,11 @@ from pathlib import Path
 import jax
 
 from codea1_jax.config import METHODS, Config, load
-from codea1_jax.devices.chips import find_hardware
+from codea1_jax.devices.chips import find_hardware, hardware_of
 from codea1_jax.plan.arithmetic.lengths import read_lengths
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run, model_shape
-from codea1_jax.plan.arithmetic.workload import Phase
 from codea1_jax.plan.forecast import step_calls
 from codea1_jax.plan.planned import Planned, read_plans
-
-
-def timed(seconds: Mapping[Phase, float]) -> dict[str, float]:
-    """Seconds of a step's phases, summed up as a run reports them under "seconds/"."""
-    sampling = {"code": "generate_code", "test": "generate_tests"}
-    learning = {policy: f"update_{policy}" for policy in sampling}
-    found = dict.fromkeys((*sampling.values(), *learning.values()), 0.0)
-    for phase, each in seconds.items():
-        if phase.kind != "evaluate":
-            found[(sampling if phase.is_sampling else learning)[phase.owner]] += each
-    return found
 
 
 def find_forecast(config: Config) -> Callable[[Mapping[str, float], Path], str] | None:
@@ -35,12 +23,11 @@ def find_forecast(config: Config) -> Callable[[Mapping[str, float], Path], str] 
     """
     if config.hardware is None or METHODS[config.method.name].supervised:
         return None
-    hardware, devices = find_hardware(config.hardware), jax.devices()
-    if len(devices) != hardware.devices or any(device.device_kind not in hardware.chip.kinds for device in devices):
+    if not find_hardware(config.hardware).is_like(hardware_of(jax.devices())):
         return None
-    wanted = _layout(config)
+    layout = _layout(config)
     for name, plan in read_plans().plans.items():
-        if plan.hardware == config.hardware and _layout(load(Config, name)) == wanted:
+        if plan.hardware == config.hardware and _layout(load(Config, name)) == layout:
             return partial(compare, config, plan)
     return None
 
@@ -59,13 +46,17 @@ def compare(config: Config, plan: Planned, measured: Mapping[str, float], rollou
 
 
 def forecast_of(config: Config, plan: Planned, rollouts: Path) -> dict[str, float]:
-    """Forecast of a step from its own lengths, which `rollouts/step_N.jsonl` has: seconds by what is timed.
+    """Forecast of a step from its own lengths, which `rollouts/step_N.jsonl` has: seconds, by a run's "seconds/...".
 
     Judging is left out. Raises UserError if the step has no suite at all, or no program.
     """
+    names = {("code", True): "generate_code", ("test", True): "generate_tests"}
     run = make_planned_run(config, find_hardware(plan.hardware))
-    calls = step_calls(run, 1.0, read_lengths(rollouts)).calls
-    return timed({phase: each.count * plan.call_seconds[str(phase)][1] for phase, each in calls.items()})
+    forecast: dict[str, float] = {}
+    for phase, calls in step_calls(run, 1.0, read_lengths(rollouts)).calls.items():
+        part = names.get((phase.owner, phase.is_sampling), f"update_{phase.owner}")
+        forecast[part] = forecast.get(part, 0.0) + calls.count * plan.call_seconds[str(phase)][1]
+    return forecast
 
 
 def _layout(config: Config) -> tuple[object, ...]:

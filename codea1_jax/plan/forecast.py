@@ -117,12 +117,13 @@ def step_calls(run: PlannedRun, fill: float, lengths: Lengths | None = None) -> 
     loads = {load: tuple(_groups_of(load, fill, lengths)) for load in sampling_loads(run.config)}
     sampled = {load.role: groups for load, groups in loads.items()}
     if METHODS[run.config.method.name].supervised and lengths is not None:
-        # Each question has its example, whatever share of the groups was sampled.
-        lengths = {"test": [group for group in lengths.get("test", ()) if group.responses]}
+        # Each question has its example, whatever share of the groups was sampled, or learned from.
+        examples = [replace(group, learned=True) for group in lengths.get("test", ()) if group.responses]
+        lengths = {"test": examples}
     learned: dict[str, tuple[Group, ...]] = {}
     for policy, trained in training_loads(run.config).items():
-        groups = [sampled.get(load.role) or _groups_of(load, fill, lengths) for load in trained]
-        parts = [_trained_on(run, load, each) for load, each in zip(trained, groups, strict=True)]
+        groups = {load: sampled.get(load.role) or _groups_of(load, fill, lengths) for load in trained}
+        parts = [[group for group in each if group.learned][: load.prompts] for load, each in groups.items()]
         # Roles take part in every mini-batch alike: it is the questions that are split.
         learned[policy] = tuple(itertools.chain(*_interleaved(parts, updates_of(run.config, policy))))
     calls = sampling_calls(run, loads)
@@ -133,21 +134,6 @@ def step_calls(run: PlannedRun, fill: float, lengths: Lengths | None = None) -> 
 
 def _groups_of(load: Load, fill: float, lengths: Lengths | None) -> list[Group]:
     return draw_groups(load, fill) if lengths is None else choose_groups(load, lengths)
-
-
-def _trained_on(run: PlannedRun, load: Load, groups: Sequence[Group]) -> list[Group]:
-    """The groups that an update computes, each with those of its responses that it does, as far as it is known."""
-    if METHODS[run.config.method.name].supervised:
-        return list(groups)
-    trained = [group for group in groups if group.learned][: load.prompts]
-    if not run.config.learners[load.policy].grpo.skip_zero_advantage:
-        return trained
-    return [
-        group
-        if group.weighted is None
-        else replace(group, responses=tuple(itertools.compress(group.responses, group.weighted)))
-        for group in trained
-    ]
 
 
 def _interleaved(parts: Sequence[Sequence[Group]], chunks: int) -> Iterator[Sequence[Group]]:

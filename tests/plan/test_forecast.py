@@ -143,7 +143,7 @@ def test_suites_that_equal_programs_share_are_read_from_a_record_once(tmp_path):
     file = tmp_path / "step_000001.jsonl"
     file.write_text(json.dumps({"programs": programs}) + "\n")
     nothing = Group(1, (), learned=False)
-    assert read_lengths(file)["test"] == [Group(900, (310,), weighted=(True,)), nothing, nothing]
+    assert read_lengths(file)["test"] == [Group(900, (310,)), nothing, nothing]
 
 
 def test_programs_without_suites_of_their_own_keep_their_share_of_the_groups():
@@ -235,26 +235,3 @@ def test_a_step_s_learning_follows_from_its_mini_batches():
     waited = [waiting_seconds(ahead, hardware, step, learning) - scored for learning in (0.0, 0.01, 1.0)]
     assert waited == pytest.approx([judged, judged - 0.01, 0.0])
     assert all(name.shape for name in step.smaller_programs(run))
-
-
-def test_responses_that_an_update_skips_are_not_counted():
-    group = Group(9, (5, 7, 6), weighted=(False, True, False))
-    unused = Group(9, (8, 8, 8), learned=False)
-    given = {"code": [group] * 32, "test": [group] * 16 + [unused] * 240}
-    names = ("code", "test")
-    skipping = [
-        f"{policy}.grpo={{mini_batch_questions: 32, kl_coef: 0, skip_zero_advantage: true}}" for policy in names
-    ]
-
-    def learned(*overrides):
-        config = load(Config, "1.5b/a1_v5e", ["train.questions=32", *overrides])
-        found = step_calls(make_planned_run(config, find_hardware(config.hardware)), 1.0, given).learned
-        return {policy: found[policy] for policy in names}
-
-    assert {group.responses for group in learned()["code"]} == {
-        (5, 7, 6, 5, 7, 6, 5, 7)
-    }  # repeated up to eight samples
-    assert [group.responses for group in learned(*skipping)["code"]] == [(7, 7, 7)] * 32
-    assert [group.responses for group in learned(*skipping)["test"]] == [
-        (7, 7, 7)
-    ] * 16  # the others were not trained on

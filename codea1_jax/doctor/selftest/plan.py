@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import jax
 
 from codea1_jax.config import Config, load
-from codea1_jax.devices.chips import hardware_of
+from codea1_jax.devices.chips import find_hardware, hardware_of
 from codea1_jax.doctor.selftest.checks import Check
 from codea1_jax.doctor.selftest.kernels import kernel_checks
 from codea1_jax.doctor.selftest.learning import learning_checks
@@ -22,9 +22,8 @@ PRESET_SIZES = ("1.5b", "3b", "7b")
 
 def default_preset() -> str:
     """The first preset that is planned for the devices at hand; the micro world's where there is none."""
-    hardware = hardware_of(jax.devices())
-    plans = read_plans().plans
-    return next((name for name, plan in plans.items() if hardware and plan.hardware == hardware.name), SMALLEST)
+    here, plans = hardware_of(jax.devices()), read_plans().plans
+    return next((name for name, plan in plans.items() if find_hardware(plan.hardware).is_like(here)), SMALLEST)
 
 
 def checks_for(config: Config, fill: float = 0.25) -> Sequence[Check]:

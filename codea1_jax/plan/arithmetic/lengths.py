@@ -51,8 +51,7 @@ def choose_groups(load: Load, lengths: Lengths, seed: int = 0) -> list[Group]:
 def _fitted(group: Group, load: Load) -> Group:
     """The group with as many responses as the load has, repeated if there are fewer, and cut to the longest allowed."""
     responses = tuple(min(length, load.response) for length in islice(cycle(group.responses), load.samples))
-    weighted = None if group.weighted is None else tuple(islice(cycle(group.weighted), load.samples))
-    return Group(min(group.prompt, load.prompt), responses, group.learned, weighted)
+    return Group(min(group.prompt, load.prompt), responses, group.learned)
 
 
 def read_lengths(file: Path) -> Lengths:
@@ -99,9 +98,7 @@ def _recorded(question: Mapping[str, Any]) -> Iterator[tuple[Role, Group]]:
 
 
 def _answered(responses: Sequence[Mapping[str, Any]], *, learned: bool) -> Group:
-    lengths = tuple(each["response_tokens"] for each in responses)
-    weighted = tuple(each["advantage"] != 0 for each in responses)
-    return Group(responses[0]["prompt_tokens"], lengths, learned, weighted)
+    return Group(responses[0]["prompt_tokens"], tuple(each["response_tokens"] for each in responses), learned)
 
 
 def _log_normal(

@@ -43,14 +43,13 @@ class Phase(NamedTuple):
 class Group:
     """The tokens of a prompt and of each of its responses.
 
-    learned: whether a policy may learn from them. weighted: which responses have an advantage; None: not known.
-    Without responses it stands for one that could have been sampled and was not.
+    learned: whether a policy may learn from them. Without responses it stands for one that could have been sampled and
+    was not.
     """
 
     prompt: Number
     responses: tuple[Number, ...]
     learned: bool = True
-    weighted: tuple[bool, ...] | None = None
 
     @property
     def drawn(self) -> Number:
