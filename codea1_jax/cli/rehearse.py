@@ -16,7 +16,7 @@ from codea1_jax.cli._runtime import DONE, FAILED
 if TYPE_CHECKING:
     from codea1_jax.cli._arguments import Commands
     from codea1_jax.config import Config
-    from codea1_jax.rehearse.rehearsal import Stage
+    from codea1_jax.rehearse.rehearsal import Rehearsal, Stage
 
 
 def add(commands: Commands) -> None:
@@ -35,8 +35,8 @@ def _run(options: argparse.Namespace) -> int:
     os.environ["JAX_PLATFORMS"] = "cpu"  # leaves the accelerators of this machine alone
     from codea1_jax.common.files import write_atomically
     from codea1_jax.config import Config, load
-    from codea1_jax.devices.chips import GIB, find_hardware
-    from codea1_jax.rehearse.rehearsal import NOT_REHEARSED, RESULT, Rehearsal, prepare
+    from codea1_jax.devices.chips import find_hardware
+    from codea1_jax.rehearse.rehearsal import RESULT, Rehearsal, prepare
 
     def reload(overrides: Sequence[str]) -> Config:
         return load(Config, options.preset, [*options.overrides, *overrides])
@@ -44,44 +44,34 @@ def _run(options: argparse.Namespace) -> int:
     config = reload(())
     name = options.topology or config.hardware
     hardware = None if name is None else find_hardware(name)
+    devices, hosts = (1, 1) if hardware is None else (hardware.devices, hardware.hosts)
     directory = options.directory or Path("rehearsals") / options.preset.replace("/", "-").removesuffix(".yaml")
     directory = directory.absolute()
     prepare(directory)
-    rehearsal = Rehearsal(
-        config,
-        reload,
-        devices=1 if hardware is None else hardware.devices,
-        hosts=1 if hardware is None else hardware.hosts,
-        directory=directory,
-    )
+    rehearsal = Rehearsal(config, reload, devices, hosts, directory)
     print(f"rehearsing {options.preset} on {name or 'one device'}, in {directory}", file=sys.stderr, flush=True)
     stages: list[Stage] = []
     for stage in rehearsal.stages():
         stages.append(stage)
         print(_line(stage), file=sys.stderr if options.json else sys.stdout, flush=True)
-    done = [stage.name for stage in stages]
-    document = {
-        "preset": options.preset,
-        "hardware": name,
-        "passed": [stage.name for stage in stages if stage.works],
-        "failed": [stage.name for stage in stages if not stage.works],
-        "not_exercised": [*(stage for stage in rehearsal.names if stage not in done), *NOT_REHEARSED],
-        "stages": [vars(stage) for stage in stages],
-        "smaller": [dict(zip(("what", "in the run", "here"), row, strict=True)) for row in rehearsal.smaller],
-        "peak_bytes": rehearsal.peak,
-    }
+    document = {"preset": options.preset, "hardware": name, **rehearsal.document(stages)}
     write_atomically(directory / RESULT, json.dumps(document) + "\n")
-    works = all(stage.works for stage in stages)
     if options.json:
         print(json.dumps(document))
-        return DONE if works else FAILED
+    else:
+        _summarize(rehearsal, stages)
+    return FAILED if document["failed"] else DONE
+
+
+def _summarize(rehearsal: Rehearsal, stages: Sequence[Stage]) -> None:
+    from codea1_jax.devices.chips import GIB
+    from codea1_jax.rehearse.rehearsal import NOT_REHEARSED
+
     print("smaller than in the run:")
     print(*(f"  {what}: {here} for {real}" for what, real, here in rehearsal.smaller), sep="\n")
-    print("not rehearsed:")
-    print(*(f"  {line}" for line in NOT_REHEARSED), sep="\n")
-    seconds = sum(stage.seconds for stage in stages)
+    print("not rehearsed:", *NOT_REHEARSED, sep="\n  ")
+    works, seconds = all(stage.works for stage in stages), sum(stage.seconds for stage in stages)
     print(f"{'passed' if works else 'FAILED'} in {seconds:.0f} s with {rehearsal.peak / GIB:.1f} GiB of memory")
-    return DONE if works else FAILED
 
 
 def _line(stage: Stage) -> str:

@@ -17,7 +17,6 @@ from pathlib import Path
 
 from codea1_jax.common.files import read_lines
 from codea1_jax.devices.chips import GIB
-from codea1_jax.devices.xla_flags import known_flags
 
 MOST_PROCESSES = 4
 STOP_SECONDS = 30.0  # that a cloud gives a machine between the notice of its end and the end
@@ -32,16 +31,12 @@ class StageFailed(Exception):
 
 @dataclass(frozen=True)
 class Pod:
-    """`processes` processes with `devices` virtual devices in all; their logs go to `logs`.
-
-    flags: for XLA, in addition to the user's; those that it does not know are left out.
-    """
+    """`processes` processes with `devices` virtual devices in all; their logs go to `logs`."""
 
     processes: int
     devices: int
     logs: Path
     compiled: Path  # the folder of compiled programs that they share, unless the user has named one
-    flags: tuple[str, ...] = ()
 
     def command(self, index: int, arguments: Sequence[str], address: str) -> list[str]:
         """The words of `codea1` as one of the processes; it does not outlive this one."""
@@ -58,7 +53,7 @@ class Pod:
         here = f"--xla_force_host_platform_device_count={self.devices // self.processes}"
         return kept | {
             "JAX_PLATFORMS": "cpu",
-            "XLA_FLAGS": " ".join([*flags.split(), *known_flags(*self.flags), here]),
+            "XLA_FLAGS": " ".join([*flags.split(), here]),
             "JAX_COMPILATION_CACHE_DIR": kept.get("JAX_COMPILATION_CACHE_DIR", str(self.compiled)),
             "JAX_SHARE_BINARY_BETWEEN_HOSTS": "1",  # they share this machine's cores, and each would compile the same
             "PYTHONFAULTHANDLER": "1",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -27,14 +28,12 @@ from codea1_jax.models.sharding import check_divisible
 from codea1_jax.models.tokenizer import FILES, Tokenizer, load_tokenizer
 from codea1_jax.plan.arithmetic.planned_run import model_shape
 from codea1_jax.rehearse.pod import MOST_PROCESSES, Pod, Running, StageFailed, steps_logged
-from codea1_jax.rehearse.shrink import STEPS, differences, own_starts, shrink, shrunk_shape
+from codea1_jax.rehearse.shrink import STEPS, differences, shrink, shrunk_shape
 from codea1_jax.training.sources import check_sources
 
 RESULT = "rehearsal.json"
 STAGE_SECONDS = 1800.0
 DONE, STOPPED = 0, 130  # exit codes of a run that ended, and of one that was stopped and can go on
-# A rehearsal compiles more than it computes: with XLA's older generator of fused kernels it takes a sixth less time.
-QUICK_COMPILER_FLAGS = ("--xla_cpu_use_fusion_emitters=false",)
 # What no rehearsal can show, and what shows it instead.
 NOT_REHEARSED = (
     "the accelerator's own kernels, its memory and its speed: codea1 plan",
@@ -85,6 +84,18 @@ class Rehearsal:
             yield Stage(name, works, detail, time.monotonic() - began)
             if not works:
                 return
+
+    def document(self, stages: Sequence[Stage]) -> dict[str, Any]:
+        """What came of these stages, for machines."""
+        done = {stage.name for stage in stages}
+        return {
+            "passed": [stage.name for stage in stages if stage.works],
+            "failed": [stage.name for stage in stages if not stage.works],
+            "not_exercised": [*(name for name in self.names if name not in done), *NOT_REHEARSED],
+            "stages": [asdict(stage) for stage in stages],
+            "smaller": [dict(zip(("what", "in the run", "here"), row, strict=True)) for row in self.smaller],
+            "peak_bytes": self.peak,
+        }
 
     def _plan(self) -> list[tuple[str, Callable[[], str]]]:
         policies = METHODS[self.config.method.name].policies
@@ -138,9 +149,10 @@ class Rehearsal:
     def _settings(self) -> str:
         places = {"run.directory": self._run, "checkpoint.directory": self._checkpoint_directory}
         places |= {f"{key}.pretrained": self.directory / key for key in self._pretrained}
-        for name in own_starts(self.config):
-            own = f"{name}.model"
-            places[f"{name}.start"] = self.directory / (own if own in self._pretrained else "model")
+        for name in self.config.models:
+            if self.config.learners[name].start is not None:
+                own = f"{name}.model"
+                places[f"{name}.start"] = self.directory / (own if own in self._pretrained else "model")
         stated = [f"{key}={place}" for key, place in places.items() if place is not None]
         replica, fsdp, _ = self.config.mesh.shape(self.devices)
         rehearsed = self.reload([*shrink(self.config, replica * fsdp), *stated])
@@ -153,20 +165,15 @@ class Rehearsal:
         if place is None:
             return "in the rehearsal's directory"
         check_writable(place)
-        self._remove(place)
+        self._remove_checkpoints()
         return place
 
     def _remove_checkpoints(self) -> str:
-        place = self._checkpoint_directory
-        assert place is not None
-        self._remove(place)
-        return f"{place} is removed again"
-
-    @staticmethod
-    def _remove(place: str) -> None:
-        old = epath.Path(place)
+        assert self._checkpoint_directory is not None
+        old = epath.Path(self._checkpoint_directory)
         if old.exists():
             old.rmtree()
+        return f"{old} is removed again"
 
     # --- the run ------------------------------------------------------------------------------------------
 
@@ -226,7 +233,7 @@ class Rehearsal:
     def _pod(self) -> Pod:
         most = min(self.hosts, MOST_PROCESSES, self.devices)
         processes = max(count for count in range(1, most + 1) if self.devices % count == 0)
-        return Pod(processes, self.devices, self.directory / "logs", self.directory / "compiled", QUICK_COMPILER_FLAGS)
+        return Pod(processes, self.devices, self.directory / "logs", self.directory / "compiled")
 
     @property
     def _preset(self) -> Path:
@@ -244,16 +251,11 @@ class Rehearsal:
 
     def _other_mesh(self) -> tuple[Pod, tuple[str, ...]]:
         """A mesh of half as many devices, in one process; of twice as many if their number is odd."""
-        replica, fsdp, tensor = self.config.mesh.shape(self.devices)
-        one = replace(self._pod, processes=1)
-        if self.devices % 2:
-            return replace(one, devices=2 * self.devices), _mesh_overrides(replica, 2 * fsdp, tensor)
-        half = replace(one, devices=self.devices // 2)
-        if fsdp % 2 == 0:
-            return half, _mesh_overrides(replica, fsdp // 2, tensor)
-        if tensor % 2 == 0:
-            return half, _mesh_overrides(replica, fsdp, tensor // 2)
-        return half, _mesh_overrides(replica // 2, fsdp, tensor)
+        sizes: dict[str, int] = dict(zip(MESH_AXES, self.config.mesh.shape(self.devices), strict=True))
+        halved = next((axis for axis in ("fsdp", "tensor", "replica") if sizes[axis] % 2 == 0), None)
+        sizes |= {"fsdp": 2 * sizes["fsdp"]} if halved is None else {halved: sizes[halved] // 2}
+        pod = replace(self._pod, processes=1, devices=math.prod(sizes.values()))
+        return pod, tuple(f"mesh.{axis}={size}" for axis, size in sizes.items())
 
 
 def find_tokenizer(pretrained: str) -> Tokenizer:
@@ -276,7 +278,3 @@ def prepare(directory: Path) -> None:
         shutil.rmtree(directory)
     directory.mkdir(parents=True)
     write_atomically(directory / RESULT, "{}\n")
-
-
-def _mesh_overrides(replica: int, fsdp: int, tensor: int) -> tuple[str, ...]:
-    return f"mesh.replica={replica}", f"mesh.fsdp={fsdp}", f"mesh.tensor={tensor}"

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from codea1_jax.config import METHODS, Config
+from codea1_jax.config import Config
 from codea1_jax.models.architecture import Architecture
 
 STEPS = 3  # one before each stop, and one to the end
@@ -77,8 +77,3 @@ def leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
             yield from leaves(value, f"{prefix}{key}.")
         else:
             yield prefix + key, value
-
-
-def own_starts(config: Config) -> list[str]:
-    """The policies that start from something else than their model."""
-    return [name for name in METHODS[config.method.name].policies if config.learners[name].start is not None]

@@ -12,7 +12,7 @@ from codea1_jax.devices.layout import MESH_AXES
 from codea1_jax.models.published import HUB_SHAPES
 from codea1_jax.models.sharding import check_divisible
 from codea1_jax.plan.arithmetic.planned_run import model_shape
-from codea1_jax.rehearse.shrink import differences, own_starts, shrink, shrunk_shape
+from codea1_jax.rehearse.shrink import differences, shrink, shrunk_shape
 
 # Every model and method on one kind of hardware, and the paper's own method on every kind.
 LAID_OUT = [name for name in preset_names() if re.fullmatch(r"\d.*/(\w+_v5e|a1_(v5p|v6e|h100|h200))", name)]
@@ -67,8 +67,3 @@ def test_mini_batches_stay_several():
 def test_what_is_small_already_stays():
     config = load(Config, "micro/a1", ["rollout.code_tokens=8"])
     assert not any(override.startswith("rollout.code_tokens=") for override in shrink(config, 1))
-
-
-def test_a_policy_that_starts_from_a_run_is_named():
-    assert own_starts(load(Config, "1.5b/a1_from_sft")) == ["test"]
-    assert own_starts(load(Config, "1.5b/golden")) == []

@@ -164,6 +164,12 @@ def test_a_bucket_is_used_below_rehearsal_and_left_as_it_was(tmp_path, monkeypat
         assert emulator.names() == ["bucket/codea1/first/checkpoints/7/mine"]
 
 
+def test_a_policy_that_starts_from_a_run_starts_from_random_weights(tmp_path):
+    rehearsal = rehearsal_of("1.5b/a1_from_sft", tmp_path / "rehearsal")
+    rehearsed = load(Config, rehearsal._settings())
+    assert (rehearsed.test.start, rehearsed.code.start) == (str(tmp_path / "rehearsal" / "model"), None)
+
+
 def test_only_an_earlier_rehearsal_is_replaced(tmp_path):
     prepare(tmp_path / "fresh")
     (tmp_path / "fresh" / "old").write_text("")
