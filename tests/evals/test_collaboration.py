@@ -78,7 +78,7 @@ def test_static_suites_are_golden_tests_that_hold_and_a_source_to_train_on(pool,
     results = write_dataset([DOUBLE, NEGATE], TextPlayer(respond), 2, "drop", pool, journal, silent)
     assert results["benchmarks"]["static suites"] == {"problems": 1, "tests": 2, "wrong": 2}
     assert results["without_samples"] == ["negate"]
-    (problem,) = load(str(tmp_path / "out" / "problems.jsonl"), "all").problems
+    (problem,) = load(str(tmp_path / "out" / "problems.jsonl")).problems
     assert problem.golden_tests == ("assert f(4) == 8", "assert f(0) == 0")
     assert (problem.question, problem.solution) == (DOUBLE.question, DOUBLE.solution)
 
@@ -101,5 +101,5 @@ def test_wrong_stated_answers_can_be_corrected_where_the_solutions_answer_can_be
         results = write_dataset([problem], player, 1, wrong_answers, pool, journal, silent)  # type: ignore[arg-type]
         found = results["benchmarks"]["static suites"]
         assert found == {"problems": 1, "tests": len(expected), "wrong": 5}
-        (written,) = load(str(tmp_path / wrong_answers / "problems.jsonl"), "all").problems
+        (written,) = load(str(tmp_path / wrong_answers / "problems.jsonl")).problems
         assert tuple(test.replace('"', "'") for test in written.golden_tests) == expected

@@ -13,7 +13,7 @@ from data_pipeline import Problem
 from data_pipeline.imports import with_imports
 from sandbox import Limits, Outcome, SandboxPool, Status
 
-LIMITS = Limits(call_seconds=0.3, load_seconds=0.8, program_seconds=4.0, wall_factor=2.5, memory_mb=256)
+LIMITS = Limits(call_seconds=0.3, load_seconds=0.8, program_seconds=4.0, wall_factor=5.0, memory_mb=256)
 WRONG = "def f(x, y=0):\n    return [0, 0]"
 
 
