@@ -45,8 +45,13 @@ jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Slow rooms come first: else one worker still has a file of theirs when there is nothing left for the other."""
-    items.sort(key=lambda item: item.path.parent.name not in SLOW_ROOMS)
+    """Slow rooms come first, a file of each in turn: else one worker still has a file of theirs when there is nothing
+    left for the others, and those that begin would all wait for the first tiny run.
+    """
+    turns: dict[Path, int] = {}
+    for path in dict.fromkeys(item.path for item in items):
+        turns[path] = sum(other.parent == path.parent for other in turns)
+    items.sort(key=lambda item: (item.path.parent.name not in SLOW_ROOMS, turns[item.path]))
 
 
 @pytest.fixture(scope="session", autouse=True)
