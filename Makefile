@@ -83,9 +83,6 @@ bench-sandbox: .venv/base
 bench-rollout: .venv/base
 	$(BIN)/python benches/bench_rollout.py
 
-bench-serve: .venv/dev
-	$(BIN)/python benches/bench_serve.py
-
 # Compiles every hardware preset for its TPUs or GPUs, minutes each, and writes docs/plan.md; or those in PRESETS.
 plan-all: .venv/dev .venv-cuda/compiler
 	PYTHONPATH=.venv-cuda $(BIN)/python benches/plan_all.py $(PRESETS)
