@@ -118,7 +118,7 @@ def zone(project: str, zone: str, slice_: Slice) -> Check:
 
 def quota(project: str, zone: str, slice_: Slice, slices: int, spot: bool) -> Check:
     """The project has enough quota in the zone."""
-    name = slice_.generation.spot_quota if spot else slice_.generation.quota
+    name = slice_.generation.quota_id(spot=spot)
     words = ("gcloud", "beta", "quotas", "info", "describe", name, "--service=tpu.googleapis.com")
     command = Command((*words, f"--project={project}", "--format=json"))
     needed = slice_.units * slices

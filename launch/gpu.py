@@ -1,10 +1,10 @@
-"""GPUs: all of this machine in one process, or of several nodes through SLURM. Pure, except for `queue`."""
+"""GPUs: all of this machine in one process, or of several nodes through SLURM."""
 
 from __future__ import annotations
 
+import argparse
 import sys
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config
@@ -12,32 +12,178 @@ from codea1_jax.devices.chips import find_hardware
 from launch import checks
 from launch.checks import Check
 from launch.job import Job, codea1
-from launch.shell import Answer, Command, Refused, ask, run
-from launch.supervise import report
+from launch.platforms import Platform, Step, add_instead
+from launch.shell import Answer, Command, Refused, ask, report, run
 
 SCRIPT = "launch/slurm.sbatch"
 ASK_SECONDS = 120
 PROOF_SECONDS = 1800  # it takes minutes
 
 
-@dataclass(frozen=True)
-class Machine:
-    """The GPUs of one machine, named as `codea1 plan --topology` names them, and how many such machines."""
+class OfGPUs(Platform):
+    """A platform of machines with the same GPUs each, named as `codea1 plan --topology` names them."""
 
-    job: Job
-    kind: str
-    count: int
-    nodes: int = 1
-    sbatch_flags: tuple[str, ...] = ()
+    def __init__(self, options: argparse.Namespace, job: Job, config: Config | None) -> None:
+        super().__init__(options, job, config)
+        name = options.gpus or (config.hardware if config else None)
+        if name is None:
+            raise Refused("--gpus: give the GPUs of one machine, as in h100:8, or a preset that is made for them")
+        self.kind, self.count = find_gpus(name)
+
+    @staticmethod
+    def add_options(parser: argparse.ArgumentParser) -> None:
+        """Adds the option of GPUs."""
+        parser.add_argument("--gpus", metavar="KIND:COUNT", help="GPUs of one machine; default: the preset's hardware")
+
+    def check_run(self, topology: str) -> tuple[Check, ...]:
+        """The bucket, if there is one, and the run itself."""
+        bucket = (checks.bucket(self.job),) if self.job.bucket is not None else ()
+        return (*bucket, *checks.training(self.job, topology))
+
+
+class ThisMachine(OfGPUs):
+    """All GPUs of this machine."""
+
+    description = "all GPUs of this machine"
+    steps = ("check", "start", "up")
+
+    @staticmethod
+    def add_options(parser: argparse.ArgumentParser) -> None:
+        """Adds the options of GPUs and of a proof that they compute as they should."""
+        OfGPUs.add_options(parser)
+        add_instead(parser, selftest=False)
+        parser.add_argument("--selftest", action="store_true", help="also run `codea1 selftest`, minutes, as a check")
 
     @property
-    def topology(self) -> str:
-        """The GPUs of one replica."""
-        return f"{self.kind}:{self.count * self.nodes // self.job.slices}"
+    def checks(self) -> tuple[Check, ...]:
+        """This machine, the bucket, the run itself and, if asked for, the self-test."""
+        run, topology = (self.job.preset, *self.job.overrides), f"{self.kind}:{self.count}"
+        doctor = Command(codea1("doctor", *((*run, f"hardware={topology}") if self.job.trains else ())))
+        selftest = Command(codea1("selftest", *run), seconds=PROOF_SECONDS)
+        return (
+            Check("doctor", doctor, checks.reports("out")),
+            *self.check_run(topology),
+            *((Check("selftest", selftest, checks.reports("out")),) if self.options.selftest else ()),
+        )
+
+    def start(self) -> Step:
+        """Trains here, until it ends."""
+        return Step((Command(codea1(*self.job.arguments()), seconds=None),))
+
+    def up(self) -> Step:
+        """Checks, and trains."""
+        train = self.start().commands
+
+        def up() -> None:
+            self.perform_checks()
+            run(*train)
+
+        return Step((*self.checking, *train), up)
+
+
+class Slurm(OfGPUs):
+    """The GPUs of several nodes. If the preset's mesh is for one node, each node holds a replica."""
+
+    description = "GPUs of several nodes"
+    steps = ("check", "start", "logs", "status", "stop", "up")
+
+    def __init__(self, options: argparse.Namespace, job: Job, config: Config | None) -> None:
+        super().__init__(options, job, config)
+        self.job = replace(job, slices=self._replicas())
+
+    @staticmethod
+    def add_options(parser: argparse.ArgumentParser) -> None:
+        """Adds the options of GPUs, nodes and sbatch."""
+        parser.add_argument("--nodes", type=int, default=1, metavar="N", help="number of machines")
+        parser.add_argument("--sbatch-flag", action="append", default=[], metavar="FLAG", help="passed to sbatch")
+        parser.add_argument("--poll", type=float, default=30, metavar="SECONDS", help="time between queue checks")
+        OfGPUs.add_options(parser)
+        add_instead(parser)
+
+    def _replicas(self) -> int:
+        """One if the mesh is for the GPUs of all nodes, else one on each node."""
+        if self.config is None:
+            return 1
+        try:
+            self.config.mesh.shape(self.count * self.options.nodes)
+        except UserError:
+            return self.options.nodes
+        return 1
 
     @property
-    def log(self) -> str:
-        return f"runs/{self.job.name}.log"
+    def checks(self) -> tuple[Check, ...]:
+        """Whether SLURM takes the job; the bucket, and the run itself."""
+        program, *words = self._submit().words
+
+        def verdict(answer: Answer) -> str | None:
+            return None if answer.code == 0 else f"SLURM would refuse the job: {answer.reason}"
+
+        test = Check("queue", Command((program, "--test-only", *words), seconds=ASK_SECONDS), verdict)
+        return test, *self.check_run(f"{self.kind}:{self.count * self.options.nodes // self.job.slices}")
+
+    def start(self) -> Step:
+        """Queues the job, with its log next to the run, unless it is queued already."""
+        commands = (*self.status().commands, Command(("mkdir", "-p", "runs")), self._submit())
+        return Step(commands, lambda: self._queue(check=False))
+
+    def logs(self) -> Step:
+        """Follows the log until the job has left the queue."""
+        follow = (
+            'while kill -0 "$$" && [[ -n $(squeue --me --name="$2" --noheader) ]]; do sleep "$3"; done & '
+            'tail -n +1 -F --sleep-interval=0.5 --pid="$!" "$1" || true'
+        )
+        words = ("bash", "-c", follow, "follow", self._log, self.job.name, str(self.options.poll))
+        return Step((Command(words, seconds=None),))
+
+    def status(self) -> Step:
+        """Shows the job; nothing once it has ended."""
+        words = ("squeue", "--me", f"--name={self.job.name}", "--noheader", "--format=%i %T %M %R")
+        return Step((Command(words, seconds=ASK_SECONDS),))
+
+    def stop(self) -> Step:
+        """Cancels the job. SLURM gives training some seconds (KillWait) to save."""
+        return Step((Command(("scancel", "--me", f"--name={self.job.name}"), seconds=ASK_SECONDS),))
+
+    def up(self) -> Step:
+        """Checks, queues the job and follows its log."""
+        look, *queue = self.start().commands
+        logs = self.logs().commands
+
+        def up() -> None:
+            self._queue(check=True)
+            run(*logs)
+
+        return Step((look, *self.checking, *queue, *logs), up)
+
+    @property
+    def _log(self) -> str:
+        return f"{self.job.directory}.log"
+
+    def _submit(self) -> Command:
+        words = (
+            "sbatch",
+            "--parsable",
+            f"--job-name={self.job.name}",
+            f"--nodes={self.options.nodes}",
+            f"--gpus-per-node={self.count}",
+            f"--output={self._log}",
+            *self.options.sbatch_flag,
+            SCRIPT,
+            sys.executable,
+            *self.job.arguments(),
+        )
+        return Command(words, seconds=ASK_SECONDS)
+
+    def _queue(self, *, check: bool) -> None:
+        """Queues the job, unless it is queued already. Raises Refused if a check fails."""
+        look, *commands = self.start().commands
+        answer = ask(look)
+        if answer.code == 0 and answer.out.strip():
+            report(f"already queued: {answer.out.strip()}")
+            return
+        if check:
+            self.perform_checks()
+        run(*commands)
 
 
 def find_gpus(name: str) -> tuple[str, int]:
@@ -49,100 +195,3 @@ def find_gpus(name: str) -> tuple[str, int]:
     if hardware.is_tpu:
         raise Refused(f"--gpus {name}: that is a TPU; use `python -m launch tpu`")
     return hardware.kind, hardware.devices
-
-
-def replicas(config: Config | None, count: int, nodes: int) -> int:
-    """Replicas over nodes with `count` GPUs each: one if the mesh is for all of these GPUs, else one on each node."""
-    if config is None:
-        return 1
-    try:
-        config.mesh.shape(count * nodes)
-    except UserError:
-        return nodes
-    return 1
-
-
-def check_here(machine: Machine, prove: bool) -> tuple[Check, ...]:
-    """What must hold before training starts on this machine; `prove`: also that its devices compute as they should."""
-    run = (machine.job.preset, *machine.job.overrides)
-    needs = (*run, f"hardware={machine.topology}") if machine.job.trains else ()
-    doctor = Command(codea1("doctor", *needs))
-    selftest = Command(codea1("selftest", *run), seconds=PROOF_SECONDS)
-    return (
-        Check("doctor", doctor, checks.reports("out")),
-        *_everywhere(machine),
-        *((Check("selftest", selftest, checks.reports("out")),) if prove else ()),
-    )
-
-
-def check_slurm(machine: Machine) -> tuple[Check, ...]:
-    """What must hold before the job is queued."""
-    program, *words = submit(machine).words
-
-    def verdict(answer: Answer) -> str | None:
-        return None if answer.code == 0 else f"SLURM would refuse the job: {answer.reason}"
-
-    command = Command((program, "--test-only", *words), seconds=ASK_SECONDS)
-    return Check("queue", command, verdict), *_everywhere(machine)
-
-
-def train(machine: Machine) -> Command:
-    """Trains here, until it ends."""
-    return Command(codea1(*machine.job.arguments()), seconds=None)
-
-
-def submit(machine: Machine) -> Command:
-    """Queues the job."""
-    words = (
-        "sbatch",
-        "--parsable",
-        f"--job-name={machine.job.name}",
-        f"--nodes={machine.nodes}",
-        f"--gpus-per-node={machine.count}",
-        f"--output={machine.log}",
-        *machine.sbatch_flags,
-        SCRIPT,
-        sys.executable,
-        *machine.job.arguments(),
-    )
-    return Command(words, seconds=ASK_SECONDS)
-
-
-def submit_once(machine: Machine) -> tuple[Command, ...]:
-    """Queues the job, with its log next to the run."""
-    return Command(("mkdir", "-p", "runs")), submit(machine)
-
-
-def status(machine: Machine) -> Command:
-    """Asks for the job; the answer is empty once it has ended."""
-    words = ("squeue", "--me", f"--name={machine.job.name}", "--noheader", "--format=%i %T %M %R")
-    return Command(words, seconds=ASK_SECONDS)
-
-
-def logs(machine: Machine, poll: float) -> Command:
-    """Follows the log until the job has left the queue."""
-    follow = (
-        'while kill -0 "$$" && [[ -n $(squeue --me --name="$2" --noheader) ]]; do sleep "$3"; done & '
-        'tail -n +1 -F --sleep-interval=0.5 --pid="$!" "$1" || true'
-    )
-    return Command(("bash", "-c", follow, "follow", machine.log, machine.job.name, str(poll)), seconds=None)
-
-
-def cancel(machine: Machine) -> Command:
-    """Cancels the job. SLURM gives training some seconds (KillWait) to save."""
-    return Command(("scancel", "--me", f"--name={machine.job.name}"), seconds=ASK_SECONDS)
-
-
-def queue(machine: Machine, checking: Sequence[Check], skip: Collection[str]) -> None:
-    """Queues the job, unless it is queued already. Raises Refused if a check fails."""
-    answer = ask(status(machine))
-    if answer.code == 0 and answer.out.strip():
-        report(f"already queued: {answer.out.strip()}")
-        return
-    checks.perform(checking, skip)
-    run(*submit_once(machine))
-
-
-def _everywhere(machine: Machine) -> tuple[Check, ...]:
-    bucket = (checks.bucket(machine.job),) if machine.job.bucket is not None else ()
-    return (*bucket, *checks.training(machine.job, machine.topology))

@@ -14,10 +14,11 @@ _DEEP = ("2x2x1", "2x2x2", "2x2x4", "2x4x4", "4x4x4", "4x4x8", "4x8x8", "8x8x8",
 
 @dataclass(frozen=True)
 class Generation:
-    """A TPU generation's names. `shapes` are those of its accelerator types, one for every size.
+    """A TPU generation's names.
 
-    `units` is what a chip counts for in the name of an accelerator type and in quotas; `quota` and `spot_quota` are ids
-    in Cloud Quotas. If `accelerator` is None, the Cloud TPU API does not support the generation.
+    accelerator: in types of accelerators; None if the Cloud TPU API does not support it. units: what a chip counts for
+    there and in quotas. quota, spot_quota: how their ids in Cloud Quotas begin. gke: the label of its nodes. shapes: of
+    its accelerator types, one for every size.
     """
 
     accelerator: str | None
@@ -28,47 +29,27 @@ class Generation:
     gke: str
     shapes: tuple[str, ...]
 
+    def quota_id(self, *, spot: bool) -> str:
+        """The id of a quota in Cloud Quotas."""
+        return f"{self.spot_quota if spot else self.quota}PerProjectPerZoneForTPUAPI"
+
 
 # Runtime versions: cloud.google.com/tpu/docs/runtimes. Node labels: cloud.google.com/kubernetes-engine/docs/concepts/
 # plan-tpus. Quota ids: `gcloud beta quotas info list --service=tpu.googleapis.com`.
 GENERATIONS = {
-    "v4": Generation(
-        accelerator="v4",
-        runtime="tpu-ubuntu2204-base",
-        units=2,
-        quota="TPUV4sPodPerProjectPerZoneForTPUAPI",
-        spot_quota="TPUV4sPreemptiblePodPerProjectPerZoneForTPUAPI",
-        gke="tpu-v4-podslice",
-        shapes=_DEEP,
-    ),
+    "v4": Generation("v4", "tpu-ubuntu2204-base", 2, "TPUV4sPod", "TPUV4sPreemptiblePod", "tpu-v4-podslice", _DEEP),
     "v5e": Generation(
-        accelerator="v5litepod",
-        runtime="v2-alpha-tpuv5-lite",
-        units=1,
-        quota="TPUV5sLitepodPerProjectPerZoneForTPUAPI",
-        spot_quota="TPUV5sPreemptibleLitepodPerProjectPerZoneForTPUAPI",
-        gke="tpu-v5-lite-podslice",
-        shapes=_FLAT,
+        "v5litepod",
+        "v2-alpha-tpuv5-lite",
+        1,
+        "TPUV5sLitepod",
+        "TPUV5sPreemptibleLitepod",
+        "tpu-v5-lite-podslice",
+        _FLAT,
     ),
-    "v5p": Generation(
-        accelerator="v5p",
-        runtime="v2-alpha-tpuv5",
-        units=2,
-        quota="TPUV5PPerProjectPerZoneForTPUAPI",
-        spot_quota="TPUV5PPreemptiblePerProjectPerZoneForTPUAPI",
-        gke="tpu-v5p-slice",
-        shapes=_DEEP,
-    ),
-    "v6e": Generation(
-        accelerator="v6e",
-        runtime="v2-alpha-tpuv6e",
-        units=1,
-        quota="TPUV6EPerProjectPerZoneForTPUAPI",
-        spot_quota="TPUV6EPreemptiblePerProjectPerZoneForTPUAPI",
-        gke="tpu-v6e-slice",
-        shapes=_FLAT,
-    ),
-    "tpu7x": Generation(accelerator=None, runtime="", units=1, quota="", spot_quota="", gke="tpu7x", shapes=_DEEP),
+    "v5p": Generation("v5p", "v2-alpha-tpuv5", 2, "TPUV5P", "TPUV5PPreemptible", "tpu-v5p-slice", _DEEP),
+    "v6e": Generation("v6e", "v2-alpha-tpuv6e", 1, "TPUV6E", "TPUV6EPreemptible", "tpu-v6e-slice", _FLAT),
+    "tpu7x": Generation(None, "", 1, "", "", "tpu7x", _DEEP),
 }
 
 
@@ -114,10 +95,3 @@ def find_slice(name: str) -> Slice:
     if shape not in generation.shapes:
         raise Refused(f"--tpu {name}: the shapes of {kind} are {', '.join(generation.shapes)}")
     return Slice(name, generation, shape)
-
-
-def required(slice: Slice | None) -> Slice:
-    """The slice. Raises Refused if none was given."""
-    if slice is None:
-        raise Refused("--tpu: give a slice, as in v5e:4x4, or a preset that is made for one")
-    return slice

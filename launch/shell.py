@@ -6,9 +6,15 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
+
+T = TypeVar("T")
 
 TIMED_OUT = 124
+ATTEMPTS = 5  # to read an unknown state, before giving up
 
 
 class LaunchError(Exception):
@@ -71,6 +77,31 @@ def ask(command: Command) -> Answer:
         out.seek(0)
         err.seek(0)
         return Answer(code, out.read(), err.read())
+
+
+def try_run(*commands: Command) -> bool:
+    """Runs commands; returns whether all succeed, and reports the first that fails instead of raising."""
+    try:
+        run(*commands)
+    except LaunchError as error:
+        report(str(error))
+        return False
+    return True
+
+
+def retry(look: Callable[[], T], seconds: float) -> T:
+    """What `look` returns. Calls it again a few times, that long apart, if it raises LaunchError."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return look()
+        except LaunchError as error:
+            report(str(error))
+            time.sleep(seconds)
+    return look()
+
+
+def report(line: str) -> None:
+    print(f"launch: {line}", file=sys.stderr, flush=True)
 
 
 def _code(command: Command, out=None, err=None) -> int:

@@ -1,25 +1,37 @@
-"""Cloud TPU VMs: the gcloud commands of each step. Pure.
+"""Cloud TPU VMs: takes a run from nothing to its results, through preemptions and failures, and cleans up.
 
 Slices are queued resources, which work for on-demand, spot and reserved capacity, and for one slice or several.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import os
 import shlex
-from dataclasses import dataclass
-from typing import Literal
+import time
 
-from codea1_jax.config import SandboxConfig
+from codea1_jax.config import Config, SandboxConfig
 from launch import checks
 from launch.checks import Check
-from launch.hardware import Slice, required
 from launch.job import Job
-from launch.shell import Answer, Command, LaunchError
+from launch.platforms import OfSlices, Step, add_instead, add_slices
+from launch.shell import (
+    ATTEMPTS,
+    Answer,
+    Command,
+    CommandFailed,
+    LaunchError,
+    Refused,
+    ask,
+    report,
+    retry,
+    run,
+    try_run,
+)
 
 SOURCE = "source.tar.gz"
 WORKER = "launch/worker.sh"
-EXTRAS_OF_EVALUATION = "tpu,eval,bigcodebench"
 ASK_SECONDS = 120
 CREATE_SECONDS = 600
 INSTALL_SECONDS = 3600
@@ -29,67 +41,250 @@ ABSENT, ACTIVE, FAILED, SUSPENDED = "ABSENT", "ACTIVE", "FAILED", "SUSPENDED"
 # States of a queued resource whose slices are gone, or going.
 PREEMPTED = ("SUSPENDING", SUSPENDED, "DELETING", ABSENT)
 
+# What workers report about training.
+_RUNNING = "running"
+_DONE = "exit 0"
+_BAD_INPUT = "exit 2"  # would be repeated on every try
+
+_DELETIONS = 40  # a slice that is being created cannot be deleted yet
 # A preempted machine does not answer at all: ssh must notice by itself.
 _ALIVE = ("--ssh-flag=-oServerAliveInterval=15", "--ssh-flag=-oServerAliveCountMax=4")
 
 
-@dataclass(frozen=True)
-class Pod:
-    """The slices of a run, and how to reach them."""
+class CloudTPU(OfSlices):
+    """The slices of a run in a zone of a project."""
 
-    job: Job
-    project: str
-    zone: str
-    slice: Slice | None = None
-    capacity: Literal["on-demand", "spot", "reserved"] = "on-demand"
-    wait: str | None = None
-    send: tuple[str, ...] = ()
-    create_flags: tuple[str, ...] = ()
-    ssh_flags: tuple[str, ...] = ()
+    description = "Cloud TPU VMs: one host, a pod, several slices"
+    steps = ("check", "create", "install", "start", "logs", "status", "stop", "copy", "delete", "up")
+    needs_bucket = ("check", "start", "copy", "up")
+
+    def __init__(self, options: argparse.Namespace, job: Job, config: Config | None) -> None:
+        super().__init__(options, job, config)
+        if not (options.project and options.zone):
+            raise Refused("give --project and --zone, or set CLOUDSDK_CORE_PROJECT and CLOUDSDK_COMPUTE_ZONE")
+        self._where = (f"--project={options.project}", f"--zone={options.zone}")
+
+    @staticmethod
+    def add_options(parser: argparse.ArgumentParser) -> None:
+        """Adds the options of slices, gcloud and what is copied."""
+        parser.add_argument("--project", default=os.environ.get("CLOUDSDK_CORE_PROJECT"), help="$CLOUDSDK_CORE_PROJECT")
+        parser.add_argument("--zone", default=os.environ.get("CLOUDSDK_COMPUTE_ZONE"), help="$CLOUDSDK_COMPUTE_ZONE")
+        add_slices(parser)
+        capacity = parser.add_mutually_exclusive_group()
+        for kind in ("spot", "reserved"):
+            capacity.add_argument(f"--{kind}", dest="capacity", action="store_const", const=kind, default="on-demand")
+        parser.add_argument("--wait", metavar="DURATION", help="give up the request after this time, as in 6h")
+        for flag, metavar, meaning in (
+            ("--send", "PATH", "also copy this to every worker"),
+            ("--create-flag", "FLAG", "passed to gcloud create"),
+            ("--ssh-flag", "FLAG", "passed to gcloud ssh and scp"),
+        ):
+            parser.add_argument(flag, action="append", default=[], metavar=metavar, help=meaning)
+        add_instead(parser)
 
     @property
-    def shape(self) -> Slice:
-        """The slice. Raises Refused if none was given."""
-        return required(self.slice)
+    def checks(self) -> tuple[Check, ...]:
+        """The tree, the zone with its quota, the bucket, and the run itself."""
+        project, zone, capacity = self.options.project, self.options.zone, self.options.capacity
+        quota = checks.quota(project, zone, self.slice, self.job.slices, capacity == "spot")
+        return (
+            checks.tree(),
+            checks.zone(project, zone, self.slice),
+            *((quota,) if capacity != "reserved" else ()),
+            checks.bucket(self.job, zone),
+            *checks.training(self.job, self.slice.name),
+        )
 
-    @property
-    def where(self) -> tuple[str, str]:
-        return f"--project={self.project}", f"--zone={self.zone}"
+    # --- steps ----------------------------------------------------------------------------------------
 
+    def create(self) -> Step:
+        """Requests the slices, and waits for them."""
+        return Step((self._request(), self._describe()), self._acquire)
 
-def check(pod: Pod) -> tuple[Check, ...]:
-    """What must hold before the slices are requested."""
-    quota = checks.quota(pod.project, pod.zone, pod.shape, pod.job.slices, pod.capacity == "spot")
-    return (
-        checks.tree(),
-        checks.zone(pod.project, pod.zone, pod.shape),
-        *((quota,) if pod.capacity != "reserved" else ()),
-        checks.bucket(pod.job, pod.zone),
-        *checks.training(pod.job, pod.shape.name),
-    )
+    def install(self) -> Step:
+        """Puts the tree and its packages on every worker; tries the jail if the run needs it."""
+        name, options = self.job.name, self.options
+        folder = f".cache/launch/{name}"  # of its own: several may be launched at once
+        copied = (f"{folder}/{SOURCE}", WORKER, *options.send, f"{name}:")
+        extras = "tpu,eval,bigcodebench" if self.job.evaluation else "tpu"
+        sandbox = self.config.sandbox if self.config else SandboxConfig()
+        needs_jail = sandbox.backend in ("auto", "nsjail") and sandbox.fallback == "none"
+        copy = (*_queued("scp", *copied), *self._reach("all"), "--recurse", *options.ssh_flag, "--quiet")
+        return Step(
+            (
+                Command(("mkdir", "-p", folder)),
+                Command(("git", "archive", "--format=tar.gz", f"--output={folder}/{SOURCE}", "HEAD")),
+                Command(copy, seconds=3600),
+                self._on_workers("install", extras, seconds=INSTALL_SECONDS),
+                *((self._on_workers("jail"),) if needs_jail else ()),
+            )
+        )
 
+    def start(self) -> Step:
+        """Copies the data to the bucket and starts training on every worker, unless it runs already."""
+        return Step((*self.job.upload(), self._train()))
 
-def create(pod: Pod) -> Command:
-    """Requests the slices."""
-    name, slices = pod.job.name, pod.job.slices
-    nodes = (f"--node-id={name}",) if slices == 1 else (f"--node-count={slices}", f"--node-prefix={name}")
-    words = (
-        *_queued("create", name),
-        *pod.where,
-        f"--accelerator-type={pod.shape.accelerator_type}",
-        f"--runtime-version={pod.shape.generation.runtime}",
-        *nodes,
-        *((f"--{pod.capacity}",) if pod.capacity != "on-demand" else ()),
-        *((f"--valid-until-duration={pod.wait}",) if pod.wait else ()),
-        *pod.create_flags,
-        "--quiet",
-    )
-    return Command(words, seconds=CREATE_SECONDS)
+    def logs(self) -> Step:
+        """Follows the first worker's log until training ends there."""
+        return Step((self._on_workers("logs", which="0", seconds=None),))
 
+    def status(self) -> Step:
+        """Shows the state of the slices, and of training on every worker."""
+        return Step((self._describe(), self._ask_workers()))
 
-def describe(pod: Pod) -> Command:
-    """Asks for the state of the request; `read_state` reads the answer."""
-    return Command((*_queued("describe", pod.job.name), *pod.where, "--format=json"), seconds=ASK_SECONDS)
+    def stop(self) -> Step:
+        """Stops training on every worker; training saves its state."""
+        return Step((self._on_workers("stop", seconds=STOP_SECONDS),))
+
+    def delete(self) -> Step:
+        """Deletes the slices and the request for them."""
+        return Step((self._delete(), self._describe()), self._release)
+
+    def up(self) -> Step:
+        """All steps. Raises LaunchError if training cannot finish; what is billed is deleted even then."""
+        before = (self._describe(), *self.checking, *self.job.upload(), *self.create().commands)
+        training = (*self.install().commands, self._train(), *self.logs().commands, *self.status().commands)
+        after = (*self.stop().commands, *self.copy().commands, *self.delete().commands)
+        return Step((*before, *training, *after), self._up)
+
+    # --- commands -------------------------------------------------------------------------------------
+
+    def _request(self) -> Command:
+        name, slices, options = self.job.name, self.job.slices, self.options
+        nodes = (f"--node-id={name}",) if slices == 1 else (f"--node-count={slices}", f"--node-prefix={name}")
+        words = (
+            *_queued("create", name),
+            *self._where,
+            f"--accelerator-type={self.slice.accelerator_type}",
+            f"--runtime-version={self.slice.generation.runtime}",
+            *nodes,
+            *((f"--{options.capacity}",) if options.capacity != "on-demand" else ()),
+            *((f"--valid-until-duration={options.wait}",) if options.wait else ()),
+            *options.create_flag,
+            "--quiet",
+        )
+        return Command(words, seconds=CREATE_SECONDS)
+
+    def _describe(self) -> Command:
+        """Asks for the state of the request; `read_state` reads the answer."""
+        return Command((*_queued("describe", self.job.name), *self._where, "--format=json"), seconds=ASK_SECONDS)
+
+    def _delete(self) -> Command:
+        return Command((*_queued("delete", self.job.name), *self._where, "--force", "--quiet"), seconds=CREATE_SECONDS)
+
+    def _train(self) -> Command:
+        job = self.job
+        return self._on_workers("start", job.folder, job.directory, *job.arguments(*job.read_from_bucket()))
+
+    def _ask_workers(self) -> Command:
+        """Asks every worker for the state of training; `read_training` reads the answer."""
+        return self._on_workers("status", seconds=ASK_SECONDS)
+
+    def _on_workers(self, *words: str, which: str = "all", seconds: float | None = 600) -> Command:
+        """A worker.sh command on every worker of every slice, or on the first worker."""
+        command = f"--command={shlex.join(('bash', 'worker.sh', *words))}"
+        ssh = (*_queued("ssh", self.job.name), *self._reach(which), command)
+        return Command((*ssh, *_ALIVE, *self.options.ssh_flag, "--quiet"), seconds=seconds)
+
+    def _reach(self, which: str) -> tuple[str, ...]:
+        return (*self._where, f"--node={which}", f"--worker={which}")
+
+    # --- supervision ----------------------------------------------------------------------------------
+
+    def _up(self) -> None:
+        if self._state() == ABSENT:
+            self.perform_checks()
+        try:
+            self._supervise()
+        finally:
+            self._finish()
+
+    def _supervise(self) -> None:
+        run(*self.job.upload())
+        failures = 0
+        while True:
+            self._acquire()
+            try:
+                run(*self.install().commands, self._train())
+                ends = self._follow()
+            except LaunchError as error:
+                ends = frozenset({str(error)})
+            if ends == {_DONE}:
+                return
+            reason = ", ".join(sorted(ends - {_DONE}))
+            if self._state() in PREEMPTED:
+                report(f"the slices were preempted ({reason}); new ones resume from the last checkpoint")
+                continue
+            failures += 1
+            if failures > self.retries or _BAD_INPUT in ends:
+                raise LaunchError(f"training failed: {reason}")
+            report(f"training failed ({reason}); it resumes from the last checkpoint, try {failures} of {self.retries}")
+
+    def _acquire(self) -> None:
+        """Waits for the slices; requests them if needed, and again if they were preempted."""
+        asked = False
+        while (state := self._state()) != ACTIVE:
+            if state == ABSENT:
+                run(self._request())
+                asked = True
+            elif state == FAILED and asked:
+                raise LaunchError(f"the request for slices failed: {ask(self._describe()).out.strip()}")
+            elif state in (SUSPENDED, FAILED):  # of an earlier request
+                self._release()
+            else:
+                report(f"slices: {state}")
+                time.sleep(self.options.poll)
+
+    def _release(self) -> None:
+        """Deletes the slices and their request, and waits until they are gone. Raises LaunchError if they remain."""
+        for _ in range(_DELETIONS):
+            if self._state() == ABSENT:
+                return
+            try:
+                run(self._delete())
+            except CommandFailed as error:
+                report(f"not deleted yet: {error}")
+                time.sleep(self.options.poll)
+        raise LaunchError("the slices were not deleted")
+
+    def _state(self) -> str:
+        """The state of the request for slices. Raises LaunchError if it stays unknown."""
+        return retry(lambda: read_state(ask(self._describe())), self.options.poll)
+
+    def _follow(self) -> frozenset[str]:
+        """Shows the log until training has ended on all workers. Returns how it ended.
+
+        Raises LaunchError if workers stay unreachable.
+        """
+        followed, misses = False, 0
+        while True:
+            followed = followed or try_run(*self.logs().commands)
+            try:
+                reported = read_training(ask(self._ask_workers()))
+            except LaunchError as error:
+                misses += 1
+                if misses == ATTEMPTS or self._state() != ACTIVE:
+                    raise
+                report(str(error))
+            else:
+                misses = 0
+                if _RUNNING not in reported:
+                    return reported
+            time.sleep(self.options.poll)
+
+    def _finish(self) -> None:
+        """Stops, copies and deletes; a failure does not prevent the next."""
+        try:
+            state = self._state()
+            if state == ACTIVE:
+                try_run(*self.stop().commands)
+            if state in (ACTIVE, *PREEMPTED):
+                try_run(*self.job.results())
+            if not self.options.keep:
+                self._release()
+        except BaseException:
+            report(f"WARNING: the slices may still be BILLED; delete them: {self._delete()}")
+            raise
 
 
 def read_state(answer: Answer) -> str:
@@ -101,36 +296,6 @@ def read_state(answer: Answer) -> str:
     raise LaunchError(f"the state of the slices is unknown: {answer.reason}")
 
 
-def delete(pod: Pod) -> Command:
-    """Deletes the request and its slices."""
-    return Command((*_queued("delete", pod.job.name), *pod.where, "--force", "--quiet"), seconds=CREATE_SECONDS)
-
-
-def install(pod: Pod, sandbox: SandboxConfig) -> tuple[Command, ...]:
-    """Puts the tree and its packages on every worker; tries the jail if the run needs it."""
-    needs_jail = sandbox.backend in ("auto", "nsjail") and sandbox.fallback == "none"
-    name = pod.job.name
-    folder = f".cache/launch/{name}"  # of its own: several may be launched at once
-    copied = (f"{folder}/{SOURCE}", WORKER, *pod.send, f"{name}:")
-    return (
-        Command(("mkdir", "-p", folder)),
-        Command(("git", "archive", "--format=tar.gz", f"--output={folder}/{SOURCE}", "HEAD")),
-        Command((*_queued("scp", *copied), *_reach(pod, "all"), "--recurse", *pod.ssh_flags, "--quiet"), seconds=3600),
-        on_workers(pod, "install", EXTRAS_OF_EVALUATION if pod.job.evaluation else "tpu", seconds=INSTALL_SECONDS),
-        *((on_workers(pod, "jail"),) if needs_jail else ()),
-    )
-
-
-def start(pod: Pod) -> Command:
-    """Starts training on every worker, unless it runs already."""
-    return on_workers(pod, "start", pod.job.folder, pod.job.directory, *pod.job.arguments(*pod.job.read_from_bucket()))
-
-
-def status(pod: Pod) -> Command:
-    """Asks every worker for the state of training; `read_training` reads the answer."""
-    return on_workers(pod, "status", seconds=ASK_SECONDS)
-
-
 def read_training(answer: Answer) -> frozenset[str]:
     """What the workers report: running, exit CODE, lost or none. Raises LaunchError if they cannot be reached."""
     reported = frozenset(
@@ -139,28 +304,6 @@ def read_training(answer: Answer) -> frozenset[str]:
     if answer.code != 0 or not reported:
         raise LaunchError(f"workers cannot be reached: {answer.reason}")
     return reported
-
-
-def logs(pod: Pod) -> Command:
-    """Follows the first worker's log until training ends there."""
-    return on_workers(pod, "logs", everywhere=False, seconds=None)
-
-
-def stop(pod: Pod) -> Command:
-    """Stops training on every worker; training saves its state."""
-    return on_workers(pod, "stop", seconds=STOP_SECONDS)
-
-
-def on_workers(pod: Pod, *words: str, everywhere: bool = True, seconds: float | None = 600) -> Command:
-    """A worker.sh command on every worker of every slice, or on the first worker."""
-    reach = _reach(pod, "all" if everywhere else "0")
-    command = f"--command={shlex.join(('bash', 'worker.sh', *words))}"
-    line = (*_queued("ssh", pod.job.name), *reach, command, *_ALIVE, *pod.ssh_flags, "--quiet")
-    return Command(line, seconds=seconds)
-
-
-def _reach(pod: Pod, which: str) -> tuple[str, ...]:
-    return (*pod.where, f"--node={which}", f"--worker={which}")
 
 
 def _queued(verb: str, *words: str) -> tuple[str, ...]:
