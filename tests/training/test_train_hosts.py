@@ -13,6 +13,7 @@ from workers import flags_for, free_port
 
 TOLERANCE = 1e-3  # of figures: a sum over devices has another order
 OF_LAYOUTS = ("code/padding", "test/padding", "decode_goodput/", "prefill_goodput/")  # other devices hold other rows
+SMALLER_TEST_LLM = "test.model.architecture={family: llama, hidden_size: 16, intermediate_size: 32}"
 MORE = ("train.steps=3", "checkpoint.every=1", "eval.every=3", "eval.suites=1")
 
 
@@ -78,6 +79,15 @@ def test_two_processes_of_four_devices_train_like_one_and_go_on_after_a_death_wi
     assert re.search(r"codea1: .*--resume", said)
     finish(start(stopped, "--resume", processes=1, devices=4)[0])
     assert_close(stopped, alone)
+
+
+@pytest.mark.long
+def test_two_different_models_train_in_two_processes_as_in_one(tmp_path):
+    """The Test LLM of another family, half as wide, each after a warm start of its own."""
+    for place, processes, devices in (("one", 1, 1), ("two", 2, 2)):
+        for process in start(tmp_path / place, SMALLER_TEST_LLM, processes=processes, devices=devices):
+            finish(process)
+    assert_close(tmp_path / "two", tmp_path / "one")
 
 
 @pytest.mark.long
