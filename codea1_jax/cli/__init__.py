@@ -36,8 +36,7 @@ from codea1_jax.cli import (
 )
 from codea1_jax.cli import eval as evaluate
 from codea1_jax.cli._arguments import Parser, unknown_options
-from codea1_jax.cli._failures import in_words
-from codea1_jax.cli._output import Output, ReaderGone
+from codea1_jax.cli._output import Output, ReaderGone, in_words
 from codea1_jax.cli._runtime import (
     BAD_INPUT,
     DONE,

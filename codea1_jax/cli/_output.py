@@ -1,7 +1,8 @@
-"""Standard output whose reader may leave early, as in `codea1 presets | head -1`."""
+"""What a command says: output whose reader may leave early, and the operating system's refusals with a fix."""
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,3 +44,28 @@ class Output:
             if isinstance(error, BrokenPipeError):
                 raise ReaderGone from None
             raise OSError(error.errno, error.strerror, "standard output") from error
+
+
+_SPACE = "free some space, or choose another place"
+_PERMISSION = "change its permissions, or choose another place"
+_FIXES = {
+    errno.ENOSPC: _SPACE,
+    errno.EDQUOT: _SPACE,
+    errno.EFBIG: "the limit is that of the file system, or of `ulimit -f`",
+    errno.EACCES: _PERMISSION,
+    errno.EPERM: _PERMISSION,
+    errno.EROFS: "it is read-only: choose another place",
+    errno.ENOTDIR: "a part of that path is a file: choose another place",
+    errno.EADDRINUSE: "choose another --port",
+    errno.EADDRNOTAVAIL: "choose another --host",
+    errno.EMFILE: "raise the limit with `ulimit -n 65536`",
+}
+
+
+def in_words(error: Exception) -> str:
+    """An error's own message, or of one that only has the operating system's: the path, the reason and the fix."""
+    if not (isinstance(error, OSError) and error.strerror):
+        return str(error)
+    parts = [f"{error.filename}: " if error.filename else "", error.strerror]
+    fix = _FIXES.get(error.errno or 0)
+    return "".join([*parts, f"; {fix}" if fix else ""])

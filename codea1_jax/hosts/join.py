@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
-from typing import TypeVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -26,13 +27,10 @@ from codea1_jax.common.errors import Interrupted, UserError
 from codea1_jax.config import HostsConfig
 from codea1_jax.devices.xla_flags import known_flags
 from codea1_jax.hosts.agreement import agreeing
-from codea1_jax.hosts.death_notice import DeathNotice
 from codea1_jax.hosts.devices import is_shortage, tpus
 from codea1_jax.hosts.gather import is_writer
 
 logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 HEARTBEAT_SECONDS = 30  # who is silent for so long is dead
 _LOOK_SECONDS = 5.0
@@ -56,27 +54,10 @@ def joined(settings: HostsConfig) -> Iterator[None]:
     if settings.coordinator is None and not _in_cluster():
         yield
         return
-    if os.environ.get("JAX_PLATFORMS") == "cpu":
-        # XLA's CPU runtime may start independent collectives in another order on each process, and gloo, which pairs
-        # them by their order, then aborts with a mismatch of sizes.
-        in_order = known_flags("--xla_cpu_enable_concurrency_optimized_scheduler=false")
-        os.environ["XLA_FLAGS"] = " ".join([*os.environ.get("XLA_FLAGS", "").split(), *in_order])
-    jax.config.update("jax_enable_recoverability", True)  # else a death elsewhere aborts this process unexplained
-    jax.config.update("jax_enable_preemption_service", False)  # it swallows SIGTERM
+    _connect(settings)
     over = threading.Event()
-    try:
-        jax.distributed.initialize(
-            settings.coordinator,
-            settings.count,
-            settings.index,
-            heartbeat_timeout_seconds=HEARTBEAT_SECONDS,
-            shutdown_timeout_seconds=HEARTBEAT_SECONDS,
-        )
-    except (RuntimeError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise UserError(f"hosts: the other processes cannot be reached ({reason})") from error
-    with DeathNotice(_notice(jax.process_index(), jax.process_count())) as notice:
-        threading.Thread(target=_watch, args=(over, notice), daemon=True).start()
+    with death_notice(_notice(jax.process_index(), jax.process_count())) as cancel_notice:
+        threading.Thread(target=_watch, args=(over, cancel_notice), daemon=True).start()
         try:
             with agreeing(_Board(), jax.process_index(), jax.process_count()):
                 yield
@@ -105,22 +86,69 @@ def joined(settings: HostsConfig) -> Iterator[None]:
             jax.distributed.shutdown()
 
 
-class _Board:
-    """What hosts send each other through JAX's coordination service, which runs in the first of them."""
+def _connect(settings: HostsConfig) -> None:
+    """Makes this process one of the cluster's. Raises UserError if the others cannot be reached."""
+    if os.environ.get("JAX_PLATFORMS") == "cpu":
+        # XLA's CPU runtime may start independent collectives in another order on each process, and gloo, which pairs
+        # them by their order, then aborts with a mismatch of sizes.
+        in_order = known_flags("--xla_cpu_enable_concurrency_optimized_scheduler=false")
+        os.environ["XLA_FLAGS"] = " ".join([*os.environ.get("XLA_FLAGS", "").split(), *in_order])
+    jax.config.update("jax_enable_recoverability", True)  # else a death elsewhere aborts this process unexplained
+    jax.config.update("jax_enable_preemption_service", False)  # it swallows SIGTERM
+    try:
+        jax.distributed.initialize(
+            settings.coordinator,
+            settings.count,
+            settings.index,
+            heartbeat_timeout_seconds=HEARTBEAT_SECONDS,
+            shutdown_timeout_seconds=HEARTBEAT_SECONDS,
+        )
+    except (RuntimeError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise UserError(f"hosts: the other processes cannot be reached ({reason})") from error
 
-    def __init__(self) -> None:
-        client = distributed.global_state.client
-        assert client is not None
-        self._client = client
+
+@contextmanager
+def death_notice(line: str) -> Iterator[Callable[[], None]]:
+    """Inside it, the end of this process prints `line` on standard error, unless the function that it yields is called.
+
+    The process cannot write it itself where it is killed, or aborted by a library. A shell waits for that, at the other
+    end of a pipe, in a session of its own, so that Ctrl-C does not end it.
+    """
+    wait_and_print = 'read -r _ || printf "%s\\n" "$0" >&2'  # `read` fails when the pipe closes without a line
+    command = ["/bin/sh", "-c", wait_and_print, line]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, bufsize=0, start_new_session=True) as shell:
+        pipe = shell.stdin
+        assert pipe is not None
+
+        def cancel() -> None:
+            with suppress(BrokenPipeError):  # the shell has ended
+                pipe.write(b"\n")
+
+        try:
+            yield cancel
+        finally:
+            cancel()
+
+
+def _client() -> Any:
+    """JAX's connection to the coordination service, which runs in the first process."""
+    client = distributed.global_state.client
+    assert client is not None
+    return client
+
+
+class _Board:
+    """What hosts send each other through the coordination service."""
 
     def write(self, key: str, text: str) -> None:
-        self._client.key_value_set(key, text, allow_overwrite=True)
+        _client().key_value_set(key, text, allow_overwrite=True)
 
     def read(self, folder: str) -> dict[str, str]:
-        return dict(self._client.key_value_dir_get(folder + "/"))
+        return dict(_client().key_value_dir_get(folder + "/"))
 
     def erase(self, folder: str) -> None:
-        self._client.key_value_delete(folder + "/")
+        _client().key_value_delete(folder + "/")
 
 
 def _in_cluster() -> bool:
@@ -142,36 +170,35 @@ def _wait_for_every_device() -> None:
 
 def _wait_for_the_others_to_come() -> None:
     """No host leaves before all are ready to: one that still closes its judge would consider those that left dead."""
-    client = distributed.global_state.client
-    assert client is not None
     with suppress(jax.errors.JaxRuntimeError):  # one that does not come
-        client.wait_at_barrier("codea1/the door", HEARTBEAT_SECONDS * 1000)
+        _client().wait_at_barrier("codea1/the door", HEARTBEAT_SECONDS * 1000)
 
 
 def _wait_for_the_others_to_leave(seconds: float) -> None:
     """The first process leaves last, because the others wait for it; a dead one is not waited for longer."""
-    client, count = distributed.global_state.client, distributed.global_state.num_processes
-    assert client is not None
     until = time.monotonic() + seconds
-    while is_writer() and len(client.get_live_nodes(list(range(count)))) > 1 and time.monotonic() < until:
+    while is_writer() and len(_alive()) > 1 and time.monotonic() < until:
         time.sleep(0.05)
+
+
+def _alive() -> Collection[int]:
+    """The processes that have not fallen silent."""
+    return _client().get_live_nodes(list(range(distributed.global_state.num_processes)))
 
 
 def _notice(index: int, count: int) -> str:
     return f"codea1: host {index} of {count} has died, or was ended because the first one has; {_HOW_TO_RESUME}"
 
 
-def _watch(over: threading.Event, notice: DeathNotice) -> None:
+def _watch(over: threading.Event, cancel_notice: Callable[[], None]) -> None:
     """Ends this process when another has died: what waits for that one would wait forever."""
-    client, count = distributed.global_state.client, distributed.global_state.num_processes
-    assert client is not None
+    count = distributed.global_state.num_processes
     while not over.wait(_LOOK_SECONDS):
-        alive = client.get_live_nodes(list(range(count)))
+        alive = _alive()
         gone = [str(index) for index in range(count) if index not in alive]
         written = list(_Board().read(_LOST).values())
         if (gone or written) and not over.is_set():
             silent = f"host {', '.join(gone)} of {count} is gone; this one stops too; {_HOW_TO_RESUME}"
-            why = silent if gone else written[0]
-            print(f"codea1: {why}", file=sys.stderr, flush=True)
-            notice.cancel()
+            print(f"codea1: {silent if gone else written[0]}", file=sys.stderr, flush=True)
+            cancel_notice()
             os._exit(1)

@@ -22,8 +22,7 @@ from codea1_jax.common.files import write_atomically
 from codea1_jax.config import CheckpointConfig, dump
 from codea1_jax.hosts.gather import is_writer, on_all
 from codea1_jax.run import telemetry
-from codea1_jax.run.bucket_lock import BucketLock
-from codea1_jax.run.lock import LOCK_FILE, RunLock, refuse_held
+from codea1_jax.run.lock import LOCK_FILE, BucketLock, RunLock, refuse_held
 
 CONFIG_FILE = "config.yaml"
 SUMMARY_FILE = "summary.json"

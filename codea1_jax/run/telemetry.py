@@ -23,9 +23,11 @@ from pathlib import Path
 from typing import Any, SupportsFloat
 
 import jax
+from tensorboardX.event_file_writer import EventsWriter
+from tensorboardX.proto.event_pb2 import Event, SessionLog  # pyright: ignore[reportAttributeAccessIssue]
+from tensorboardX.proto.summary_pb2 import Summary  # pyright: ignore[reportAttributeAccessIssue]
 
 from codea1_jax.common.files import naming, write_atomically
-from codea1_jax.run.tensorboard import EventFile
 
 METRICS_FILE = "metrics.jsonl"
 ROLLOUTS_FOLDER = "rollouts"
@@ -146,6 +148,30 @@ class Metrics:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+class EventFile:
+    """TensorBoard's events in a folder, written at once. It forgets `purge_step` and later steps of earlier files.
+
+    tensorboardX's own SummaryWriter writes in a thread and when the process ends, where a full disk can only end in
+    tracebacks.
+    """
+
+    def __init__(self, folder: Path, purge_step: int | None = None) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._writer = EventsWriter(str(folder / "events"))
+        if purge_step is not None:
+            self._writer.write_event(Event(step=purge_step, session_log=SessionLog(status=SessionLog.START)))
+        self._writer.flush()
+
+    def write(self, step: int, time: float, figures: Mapping[str, float]) -> None:
+        """Appends figures, on disk when this returns. Raises OSError."""
+        values = [Summary.Value(tag=name, simple_value=value) for name, value in figures.items()]
+        self._writer.write_event(Event(step=step, wall_time=time, summary=Summary(value=values)))
+        self._writer.flush()
+
+    def close(self) -> None:
+        self._writer.close()
 
 
 def _start_wandb(run_dir: Path, project: str, *, resumed: bool) -> Any:

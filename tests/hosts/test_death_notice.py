@@ -8,8 +8,8 @@ import pytest
 
 PROGRAM = """
 import os, signal, sys
-from codea1_jax.hosts.death_notice import DeathNotice
-with DeathNotice('the "run" is gone; $HOME') as notice:
+from codea1_jax.hosts.join import death_notice
+with death_notice('the "run" is gone; $HOME') as cancel:
     {}
 """
 
@@ -31,7 +31,7 @@ def test_ctrl_c_at_a_terminal_reaches_the_process_and_not_its_notice():
     assert (code, said) == (-signal.SIGINT, 'the "run" is gone; $HOME\n')
 
 
-@pytest.mark.parametrize("how", ["pass", "sys.exit(0)", "notice.cancel(); os._exit(0)", "notice.cancel()"])
+@pytest.mark.parametrize("how", ["pass", "sys.exit(0)", "cancel(); os._exit(0)", "cancel()"])
 def test_a_process_that_ends_by_itself_leaves_none(how):
     assert ended(how) == (0, "")
 

@@ -11,8 +11,8 @@ from gcs_emulator import Emulator, running_emulator
 from codea1_jax.checkpoint.checkpoints import Checkpoints
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import CheckpointConfig, Config, load
-from codea1_jax.run import bucket_lock
-from codea1_jax.run.bucket_lock import BucketLock, LockLost
+from codea1_jax.run import lock as locks
+from codea1_jax.run.lock import BucketLock, LockLost
 from codea1_jax.run.rundir import RunDir
 
 DIRECTORY = "gs://bucket/runs/mine"
@@ -21,8 +21,8 @@ LOCK = "bucket/runs/mine/run.lock"
 
 @pytest.fixture
 def emulator(monkeypatch: pytest.MonkeyPatch) -> Iterator[Emulator]:
-    monkeypatch.setattr(bucket_lock, "RENEW_SECONDS", 0.2)
-    monkeypatch.setattr(bucket_lock, "STALE_SECONDS", 1.5)
+    monkeypatch.setattr(locks, "RENEW_SECONDS", 0.2)
+    monkeypatch.setattr(locks, "STALE_SECONDS", 1.5)
     with running_emulator() as emulator:
         for name, value in emulator.environment.items():
             monkeypatch.setenv(name, value)
@@ -82,7 +82,7 @@ def test_of_two_that_find_a_stale_lock_one_takes_it(emulator):
         def sleep(seconds: float) -> None:
             nonlocal waited
             waited += seconds
-            if waited >= bucket_lock.STALE_SECONDS:
+            if waited >= locks.STALE_SECONDS:
                 both_waited.wait(100)
 
         try:
