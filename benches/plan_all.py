@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -77,10 +77,10 @@ def main(names: list[str]) -> int:
     return int(not fits)
 
 
-def write(plans: Mapping[str, Planned], hours: Mapping[str, tuple[float, float]]) -> None:
+def write(plans: Mapping[str, Planned], hours: Mapping[str, Sequence[float]]) -> None:
     """Writes both documents, with all plans so far."""
     plans = {name: plans[name] for name in sorted(plans)}
-    write_plans(Plans(plans, hours, compilers()))
+    write_plans(Plans(compilers(), plans, hours))
     DOCUMENT.write_text(f"{HEAD}Compiled by {compilers()}.\n\n{markdown(plans)}")
 
 

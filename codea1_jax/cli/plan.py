@@ -67,52 +67,50 @@ def _share(text: str) -> float:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from codea1_jax.common.console import print_table
     from codea1_jax.config import Config, load
     from codea1_jax.devices.chips import find_hardware
+    from codea1_jax.plan.arithmetic.lengths import read_lengths
     from codea1_jax.plan.calibrate import read_calibration
     from codea1_jax.plan.compiled.compiler import check_compiler
-    from codea1_jax.plan.plan import as_document, make_plan
-    from codea1_jax.plan.table import conclusion, plan_table
 
     config = load(Config, options.preset, options.overrides)
+    if options.calibrate and (options.topology is not None or options.calibration is not None):
+        raise UserError("--calibrate measures the devices of this machine: drop --topology and --calibration")
+    lengths = None if options.lengths is None else read_lengths(options.lengths)
     if options.calibrate:
-        return _calibrate(options, config)
+        return _calibrate(options, config, lengths)
     name = options.topology or config.hardware
     if name is None:
         raise UserError(f"{options.preset} is not made for particular hardware: pass --topology, for example v5e:4x4")
-    hardware, lengths = find_hardware(name), _lengths(options)
+    hardware = find_hardware(name)
     ratios = None if options.calibration is None else read_calibration(options.calibration)
     check_compiler(hardware)
-    if options.search:
-        return _search(options, hardware, lengths, ratios)
+    return (_search if options.search else _plan)(options, config, hardware, lengths, ratios)
+
+
+def _plan(
+    options: argparse.Namespace, config: Config, hardware: Hardware, lengths: Lengths | None, ratios: Ratios | None
+) -> int:
+    from codea1_jax.common.console import print_table
+    from codea1_jax.plan.plan import as_document, make_plan
+    from codea1_jax.plan.table import conclusion, plan_table
+
     with progress() as watch:
         plan = make_plan(config, hardware, options.fill, watch, lengths, ratios)
     if options.json:
         print(json.dumps(as_document(plan)))
     else:
-        print_table(plan_table(plan, f"{options.preset} on {name}"))
+        print_table(plan_table(plan, f"{options.preset} on {hardware.name}"))
         print("\n".join(conclusion(plan)))
     return DONE if plan.fits else FAILED
 
 
-def _lengths(options: argparse.Namespace) -> Lengths | None:
-    from codea1_jax.plan.arithmetic.lengths import read_lengths
-
-    return None if options.lengths is None else read_lengths(options.lengths)
-
-
-def _calibrate(options: argparse.Namespace, config: Config) -> int:
+def _calibrate(options: argparse.Namespace, config: Config, lengths: Lengths | None) -> int:
     from codea1_jax.common.console import print_table
     from codea1_jax.hosts.devices import start_devices
     from codea1_jax.plan.calibrate import calibrate
     from codea1_jax.plan.table import calibrated_table
 
-    if options.topology is not None:
-        raise UserError("--calibrate measures the devices of this machine: drop --topology")
-    if options.calibration is not None:
-        raise UserError("--calibrate measures what --calibration reads: pass one of them")
-    lengths = _lengths(options)
     start_devices()
     with progress() as watch:
         calibration = calibrate(config, options.fill, watch, lengths)
@@ -124,7 +122,9 @@ def _calibrate(options: argparse.Namespace, config: Config) -> int:
     return DONE
 
 
-def _search(options: argparse.Namespace, hardware: Hardware, lengths: Lengths | None, ratios: Ratios | None) -> int:
+def _search(
+    options: argparse.Namespace, config: Config, hardware: Hardware, lengths: Lengths | None, ratios: Ratios | None
+) -> int:
     from rich.console import Console
 
     from codea1_jax.common.console import print_table
@@ -138,19 +138,18 @@ def _search(options: argparse.Namespace, hardware: Hardware, lengths: Lengths | 
     console = Console(stderr=True)
     with console.status("ranking layouts by arithmetic, then compiling the best; minutes each"):
         say = partial(console.print, soft_wrap=True, highlight=False)
-        found = search(reload(()), hardware, options.fill, reload, say, lengths, ratios)
+        candidates = search(config, hardware, options.fill, reload, say, lengths, ratios)
+    best = candidates[0]
     if options.json:
         keys = ("overrides", "expected_seconds", "fits")
-        rows = [(list(each.overrides), each.seconds if each.fits else None, each.fits) for each in found]
+        rows = [(each.overrides, each.seconds if each.fits else None, each.fits) for each in candidates]
         print(json.dumps([dict(zip(keys, row, strict=True)) for row in rows]))
-        return DONE
-    print_table(search_table(found, f"{options.preset} on {hardware.name}"))
-    best = found[0]
-    if not best.fits:
-        print("none of these fits: take more chips, or shorten rollout.code_tokens and rollout.test_tokens")
-        return FAILED
-    print(f"best: {' '.join(map(shlex.quote, best.overrides)) or 'the layout as it is'}")
-    return DONE
+    else:
+        print_table(search_table(candidates, f"{options.preset} on {hardware.name}"))
+        found = f"best: {' '.join(map(shlex.quote, best.overrides)) or 'the layout as it is'}"
+        none = "none of these fits: take more chips, or shorten rollout.code_tokens and rollout.test_tokens"
+        print(found if best.fits else none)
+    return DONE if best.fits else FAILED
 
 
 @contextmanager

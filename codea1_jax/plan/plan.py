@@ -69,8 +69,8 @@ class Plan:
 
     fill: mean length of prompts and responses, as a share of the longest allowed; by it the floor is counted, and the
     expected lengths are drawn unless they come from a file. limit: seconds of a step at least, whatever the layout and
-    the programs. judging: seconds that a step waits for verdicts and scores. compiled: every program, smaller ones too.
-    ratios: what was measured of the phases on a device, if anything.
+    the programs. judging: seconds that a step waits for verdicts and scores. ratios: what was measured of the phases on
+    a device, if anything.
     """
 
     run: PlannedRun
@@ -80,7 +80,6 @@ class Plan:
     step: StepCalls
     limit: float
     judging: float
-    compiled: Mapping[ProgramName, Outcome]
     ratios: Ratios
 
     @property
@@ -173,7 +172,7 @@ def make_plan(
         )
     learning = sum(row.expected_seconds for row in rows if not row.phase.is_sampling)
     waiting, limit = waiting_seconds(config, hardware, step, learning), limit_seconds(run, hardware, step)
-    return Plan(run, hardware, tuple(rows), fill, step, limit, waiting, compiled, ratios)
+    return Plan(run, hardware, tuple(rows), fill, step, limit, waiting, ratios)
 
 
 def limit_seconds(run: PlannedRun, hardware: Hardware, step: StepCalls) -> float:

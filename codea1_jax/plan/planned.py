@@ -5,7 +5,7 @@ Needs no JAX: `codea1 presets` reads it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -36,7 +36,7 @@ class Planned:
     expected: float
     tokens_per_second: float
     learning_mfu: float
-    call_seconds: Mapping[str, tuple[float, float]]
+    call_seconds: Mapping[str, Sequence[float]]
 
 
 @dataclass(frozen=True)
@@ -47,33 +47,18 @@ class Plans:
     some hardware, also of those that share another one's plan.
     """
 
+    compilers: str
     plans: Mapping[str, Planned]
-    hours: Mapping[str, tuple[float, float]]
-    compilers: str = ""
+    hours: Mapping[str, Sequence[float]]
 
 
 def read_plans(file: Path = FILE) -> Plans:
     """What was found out so far."""
     tree = yaml.safe_load(file.read_text(encoding="utf-8"))
-    for plan in tree["plans"].values():
-        plan["call_seconds"] = _pairs(plan["call_seconds"])
-    plans = {name: Planned(**plan) for name, plan in tree["plans"].items()}
-    return Plans(plans, _pairs(tree["hours"]), tree["compilers"])
-
-
-def _pairs(tree: Mapping[str, list[float]]) -> dict[str, tuple[float, float]]:
-    return {name: (least, expected) for name, (least, expected) in tree.items()}
+    return Plans(tree["compilers"], {name: Planned(**plan) for name, plan in tree["plans"].items()}, tree["hours"])
 
 
 def write_plans(plans: Plans, file: Path = FILE) -> None:
     """Replaces what was found out before."""
-    tree = {
-        "compilers": plans.compilers,
-        "plans": {
-            name: asdict(plan) | {"call_seconds": {phase: [*both] for phase, both in plan.call_seconds.items()}}
-            for name, plan in plans.plans.items()
-        },
-        "hours": {name: [*both] for name, both in plans.hours.items()},
-    }
-    text = yaml.safe_dump(tree, sort_keys=False, width=120, default_flow_style=None, allow_unicode=True)
+    text = yaml.safe_dump(asdict(plans), sort_keys=False, width=120, default_flow_style=None, allow_unicode=True)
     file.write_text(HEAD + text, encoding="utf-8")

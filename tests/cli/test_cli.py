@@ -148,7 +148,7 @@ def test_presets_of_one_model_are_listed_alone(capsys):
 
 def test_what_no_compiler_has_seen_is_said_to_be_so(capsys, monkeypatch):
     plans = read_plans()
-    monkeypatch.setattr("codea1_jax.plan.planned.read_plans", lambda: Plans({}, plans.hours))
+    monkeypatch.setattr("codea1_jax.plan.planned.read_plans", lambda: Plans("", {}, plans.hours))
     assert cli.main(["presets"]) == 0
     assert "no plan has been compiled yet" in capsys.readouterr().out
 
@@ -156,7 +156,7 @@ def test_what_no_compiler_has_seen_is_said_to_be_so(capsys, monkeypatch):
 def test_a_model_needs_neither_plans_nor_a_layout_for_every_hardware(capsys, monkeypatch):
     names = [name for name in preset_names() if not name.endswith("_v6e")]
     monkeypatch.setattr("codea1_jax.config.preset_names", lambda: names)
-    monkeypatch.setattr("codea1_jax.plan.planned.read_plans", lambda: Plans({}, {}))
+    monkeypatch.setattr("codea1_jax.plan.planned.read_plans", lambda: Plans("", {}, {}))
     assert cli.main(["presets"]) == 0
     assert "1.5b/…_v5e" in (out := capsys.readouterr().out) and "1.5b/…_v6e" not in out
     assert cli.main(["reproduce", "code", "--model", "1.5b", "--dry-run"]) == 0
@@ -343,8 +343,6 @@ def test_a_runs_rollouts_are_lengths_for_a_plan(run_on_a_file):
     drawn = [length for group in lengths["code"] for length in group.responses]
     assert np.mean(drawn) == pytest.approx(step["code/response_tokens"])
     records = read_lines(file)
-    weighted = [[p["advantage"] != 0 for p in r["programs"]] for r in records]
-    assert [list(group.weighted) for group in lengths["code"]] == weighted
     suites = [program["suites"] for record in records for program in record["programs"]]
     assert len(lengths["test"]) == len(suites)
     for group, written in zip(lengths["test"], suites, strict=True):

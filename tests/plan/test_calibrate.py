@@ -7,16 +7,19 @@ import pytest
 from tiny_policy import tiny_policy
 
 from codea1_jax.cli import main
+from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, load
+from codea1_jax.devices.chips import find_hardware
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.plan.arithmetic.lengths import choose_groups
 from codea1_jax.plan.arithmetic.planned_run import planned_run_on
 from codea1_jax.plan.arithmetic.simulation import batch_shape, sample_batches
 from codea1_jax.plan.arithmetic.workload import Group, Phase, sampling_loads
-from codea1_jax.plan.calibrate import Measured, filled, phase_forecast
-from codea1_jax.plan.compiled.compiler import ProgramName
+from codea1_jax.plan.calibrate import Calibrated, Calibration, Measured, filled, phase_forecast, read_calibration
+from codea1_jax.plan.compiled.compiler import Compiled, ProgramName
 from codea1_jax.plan.compiled.programs import make_programs
 from codea1_jax.plan.forecast import Calls, step_calls
+from codea1_jax.plan.plan import make_plan
 from codea1_jax.rollout import Request, Sampler, Sampling
 from codea1_jax.rollout.decode import Decoder
 
@@ -107,6 +110,83 @@ def test_the_command_measures_every_phase_here(capsys, tmp_path):
     assert found["expected_seconds"] == pytest.approx(sum(p["step_seconds"] for p in found["phases"].values()))
 
 
-def test_other_hardware_is_not_measured(capsys):
-    assert main(["plan", "micro/golden", "--calibrate", "--topology", "h100:8"]) == 2
-    assert "drop --topology" in capsys.readouterr().err
+CORRECTED = ("rollout.block=128", "train.questions=32", "code.grpo.mini_batch_questions=32")
+
+
+# --- plans that are corrected by what was measured, against plans that are not --------------------------
+
+
+@pytest.fixture
+def compiled(monkeypatch):
+    """Every program fits, and should take a second."""
+
+    def compile_programs(_config, _hardware, wanted, _watch):
+        return {name: Compiled(1.0, 0, 0, 0, 0, 0, {}, {"matrix": 1.0}) for name in wanted}
+
+    monkeypatch.setattr("codea1_jax.plan.plan.compile_programs", compile_programs)
+    monkeypatch.setattr("codea1_jax.plan.compiled.compiler.check_compiler", lambda _hardware: None)
+
+
+@pytest.fixture
+def file(tmp_path):
+    """What a run without suites measured: its code phases alone."""
+    measured = {"prefill code": 2.0, "decode code": 3.0, "gradient code": 0.5}
+    phases = {Phase.named(phase): Calibrated(1, 1.0, ratio) for phase, ratio in measured.items()}
+    document = Calibration(phases, 0).as_document()
+    written = tmp_path / "measured.json"
+    written.write_text(json.dumps(document))
+    return written
+
+
+def planned(ratios=None):
+    config = load(Config, "1.5b/a1_v5e", CORRECTED)
+    return make_plan(config, find_hardware("v5e:4x4"), 0.25, lambda *_: None, ratios=ratios)
+
+
+@pytest.mark.usefixtures("compiled")
+def test_what_devices_do_is_corrected_by_phase_or_by_kind_and_the_host_is_not(file):
+    plain, corrected = planned(), planned(read_calibration(file))
+    expected = {"prefill": 2.0, "decode": 3.0, "gradient": 0.5}
+    for before, after in zip(plain.rows, corrected.rows, strict=True):
+        ratio = expected.get(before.phase.kind, 1.0)
+        for resource, seconds in before.expected.items():
+            assert after.expected[resource] == pytest.approx(seconds * (1 if resource == "host" else ratio))
+    # Nothing can be measured that undercuts what the hardware allows.
+    assert corrected.limit == plain.limit and corrected.floor == plain.floor
+
+
+@pytest.mark.usefixtures("compiled")
+def test_the_command_reads_what_the_command_wrote(file, capsys):
+    command = ["plan", "1.5b/a1_v5e", *CORRECTED]
+    assert main([*command, "--calibration", str(file), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["calibration"] == {"prefill code": 2.0, "decode code": 3.0, "gradient code": 0.5}
+    plan = planned(read_calibration(file))
+    assert document["fits"] is document["compiled"] is True
+    assert document["expected_seconds"] == pytest.approx(plan.expected_seconds)
+    assert document["floor_seconds"] == pytest.approx(plan.floor)
+    assert document["limit_seconds"] == pytest.approx(plan.limit)
+    assert document["phases"].keys() == {str(row.phase) for row in plan.rows}
+    assert main([*command, "--calibration", str(file)]) == 0
+    assert "corrected by what was measured on a device" in capsys.readouterr().out.replace("\n", " ")
+    for other in (("--calibration", str(file)), ("--topology", "h100:8")):
+        assert main(["plan", "micro/a1", "--calibrate", *other]) == 2
+        assert "drop --topology and --calibration" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"phases": {"decode code": {"measured_to_expected": null}}}', "without published figures"),
+        ('{"phases": {}}', "without published figures"),
+        ('{"phases": ["decode code"]}', "not the JSON document of a calibration"),
+        ("decode code 1.2", "not the JSON document of a calibration"),
+    ],
+)
+def test_another_file_is_refused(tmp_path, text, problem):
+    file = tmp_path / "measured.json"
+    with pytest.raises(UserError, match="No such file"):
+        read_calibration(file)
+    file.write_text(text)
+    with pytest.raises(UserError, match=problem):
+        read_calibration(file)

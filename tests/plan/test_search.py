@@ -66,7 +66,7 @@ def plan_of(run, seconds, fits):
     row = Row(
         phase, layout_table(run)[phase], {"memory": 1.0}, Refused("needs 2 of 1"), 1, {"memory": float(seconds)}, fix
     )
-    return Plan(run, HARDWARE, (row,), 0.25, StepCalls({}), 1.0, 0.0, {}, {})
+    return Plan(run, HARDWARE, (row,), 0.25, StepCalls({}), 1.0, 0.0, {})
 
 
 def test_the_compilers_figures_choose_and_what_is_too_large_is_tried_smaller(monkeypatch, ranked):

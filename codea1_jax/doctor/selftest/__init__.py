@@ -5,7 +5,42 @@ learning  a gradient twice, the sampler against the learner, a save and a resume
 machine   collectives, each phase's seconds and memory against the forecast, the judge
 """
 
+from __future__ import annotations
+
+import jax
+
+from codea1_jax.config import Config, load
+from codea1_jax.devices.chips import find_hardware, hardware_of
 from codea1_jax.doctor.selftest.checks import Check, Row, perform
-from codea1_jax.doctor.selftest.plan import checks_for, default_preset
+from codea1_jax.doctor.selftest.kernels import kernel_checks
+from codea1_jax.doctor.selftest.learning import learning_checks
+from codea1_jax.doctor.selftest.machine import machine_checks
+from codea1_jax.models.published import QWEN25
+from codea1_jax.plan.arithmetic.planned_run import model_shape
+from codea1_jax.plan.planned import read_plans
 
 __all__ = ["Check", "Row", "checks_for", "default_preset", "perform"]
+
+SMALLEST = "micro/a1"
+PRESET_SIZES = ("1.5b", "3b", "7b")
+
+
+def default_preset() -> str:
+    """The first preset that is planned for the devices at hand; the micro world's where there is none."""
+    here, plans = hardware_of(jax.devices()), read_plans().plans
+    return next((name for name, plan in plans.items() if find_hardware(plan.hardware).is_like(here)), SMALLEST)
+
+
+def checks_for(config: Config) -> list[Check]:
+    """Kernels at the shapes of the configuration and of all presets; the rest for the configuration.
+
+    On a CPU kernels are interpreted, at the configuration's shapes alone.
+    """
+    device, shapes = jax.devices()[0], list(config.by_model(model_shape).values())
+    smallest = model_shape(load(Config, SMALLEST).model)
+    others = [] if device.platform == "cpu" else [smallest, *(QWEN25[size] for size in PRESET_SIZES)]
+    return [
+        *kernel_checks([*shapes, *others], device),
+        *learning_checks(config, shapes[0]),
+        *machine_checks(config),
+    ]

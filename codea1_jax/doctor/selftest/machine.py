@@ -25,16 +25,17 @@ from sandbox.host.pool import default_workers
 SLOWER = 3.0  # times its forecast that a phase may take; no forecast is nearer than that to every machine
 FULLER = 1.1  # times what the compiler planned that a device may have held
 JUDGED = 200  # programs a worker
+FILL = 0.25  # mean length of prompts and responses, as a share of the longest
 _DEVICES = "devices"  # the mesh's only axis
 _RIGHT = "def f(n):\n    return [i * i for i in range(n)]\n"
 _WRONG = "def f(n):\n    return [i + i for i in range(n)]\n"
 
 
-def machine_checks(config: Config, fill: float) -> Iterator[Check]:
-    """For a configuration. fill: mean length of prompts and responses, as a share of the longest."""
+def machine_checks(config: Config) -> Iterator[Check]:
+    """For a configuration."""
     if jax.device_count() > 1:
         yield from (Check(f"{name}, {jax.device_count()} devices", partial(_collective, name)) for name in COLLECTIVES)
-    yield Check("phases", partial(_phases, config, fill))
+    yield Check("phases", partial(_phases, config))
     yield Check("judge", partial(_judge, config))
 
 
@@ -81,9 +82,9 @@ def _collective(name: str) -> Iterator[Row]:
     yield Row(title, not wrong, "NumPy's numbers", f"wrong on {', '.join(wrong)}" if wrong else "equal everywhere")
 
 
-def _phases(config: Config, fill: float) -> Iterator[Row]:
+def _phases(config: Config) -> Iterator[Row]:
     """Seconds of each phase of a step, and the memory that they hold at most."""
-    calibration = calibrate(config, fill, unwatched)
+    calibration = calibrate(config, FILL, unwatched)
     for phase, taken in calibration.phases.items():
         name, shown = str(phase), f"{taken.seconds:.3g} s a step"
         if taken.ratio is None:

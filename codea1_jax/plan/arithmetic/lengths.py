@@ -33,9 +33,9 @@ def draw_groups(load: Load, fill: float, seed: int = 0) -> list[Group]:
 
 
 def choose_groups(load: Load, lengths: Lengths, seed: int = 0) -> list[Group]:
-    """The load's share of the groups with responses, in random order, repeated if there are fewer.
+    """The load's share of the groups with responses, in random order, repeated if there are fewer; so are responses.
 
-    Raises UserError if there are none of the role.
+    What is longer than allowed is cut. Raises UserError if there are none of the role.
     """
     known = lengths.get(load.role, ())
     sampled = [group for group in known if group.responses]
@@ -45,13 +45,14 @@ def choose_groups(load: Load, lengths: Lengths, seed: int = 0) -> list[Group]:
     chance = np.random.default_rng((seed, len(load.role)))
     rounds = -(-count // len(sampled))
     chosen = [sampled[index] for _ in range(rounds) for index in chance.permutation(len(sampled))][:count]
-    return [_fitted(group, load) for group in chosen]
-
-
-def _fitted(group: Group, load: Load) -> Group:
-    """The group with as many responses as the load has, repeated if there are fewer, and cut to the longest allowed."""
-    responses = tuple(min(length, load.response) for length in islice(cycle(group.responses), load.samples))
-    return Group(min(group.prompt, load.prompt), responses, group.learned)
+    return [
+        Group(
+            min(group.prompt, load.prompt),
+            tuple(min(length, load.response) for length in islice(cycle(group.responses), load.samples)),
+            group.learned,
+        )
+        for group in chosen
+    ]
 
 
 def read_lengths(file: Path) -> Lengths:

@@ -30,8 +30,7 @@ from codea1_jax.plan.arithmetic.workload import (
     Phase,
     evaluation_loads,
     is_anchored,
-    kind_in_evaluations,
-    kind_in_steps,
+    sampling_kind,
     sampling_loads,
     training_loads,
     updates_of,
@@ -127,7 +126,7 @@ def _sampling(run: PlannedRun, load: Load, fill: float) -> dict[Phase, Work]:
         useful=decoding(samples * response),
     )
     evaluated = [each.role for each in evaluation_loads(run.config)]
-    if role in evaluated and kind_in_evaluations(run.config) is not kind_in_steps(run.config):
+    if role in evaluated and sampling_kind(run.config.eval) is not sampling_kind(run.config.rollout):
         table[Phase("evaluate", role)] = Work(calls=0)
     return table
 

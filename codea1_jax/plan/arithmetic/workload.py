@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from codea1_jax.config import METHODS, Config, Role
+from codea1_jax.config import METHODS, Config, EvalConfig, Role, RolloutConfig
 from codea1_jax.models.flops import Number, causal
 from codea1_jax.rollout import Sampling
 from codea1_jax.rollout.sampling import SamplingKind
@@ -134,11 +134,6 @@ def is_anchored(config: Config, policy: str) -> bool:
     return config.learners[policy].grpo.kl_coef > 0 and not METHODS[config.method.name].supervised
 
 
-def kind_in_steps(config: Config) -> SamplingKind:
-    """How the decoding program of a step draws."""
-    return SamplingKind.of(Sampling(1, config.rollout.temperature, config.rollout.top_p))
-
-
-def kind_in_evaluations(config: Config) -> SamplingKind:
-    """How that of an evaluation draws, which may be another program."""
-    return SamplingKind.of(Sampling(1, config.eval.temperature, config.eval.top_p))
+def sampling_kind(section: RolloutConfig | EvalConfig) -> SamplingKind:
+    """How the decoding program of a step, or that of an evaluation, draws: they may be two programs."""
+    return SamplingKind.of(Sampling(1, section.temperature, section.top_p))

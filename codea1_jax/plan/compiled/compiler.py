@@ -197,10 +197,7 @@ def _last_line(log: str) -> str:
 
 def _shortened(message: str) -> str:
     """What the compiler's message comes to: needs X of Y."""
-    used = re.search(r"Used ([\d.]+\w) of ([\d.]+\w) hbm", message)
-    if used:
-        return f"needs {used[1]} of {used[2]}"
-    wanted = re.search(r"\(([\d.]+\w)\) exceeds available HBM \(([\d.]+\w)\)", message)
-    if wanted:
-        return f"needs {wanted[1]} of {wanted[2]}"
+    for said in (r"Used ([\d.]+\w) of ([\d.]+\w) hbm", r"\(([\d.]+\w)\) exceeds available HBM \(([\d.]+\w)\)"):
+        if sizes := re.search(said, message):
+            return f"needs {sizes[1]} of {sizes[2]}"
     return " ".join(message.split())[:200]

@@ -13,10 +13,9 @@ from typing import Any
 
 from jax.experimental import topologies
 
-from codea1_jax.devices.chips import Hardware
+from codea1_jax.devices.chips import GPUS_PER_HOST, Hardware
 
 CUDNN = (9, 8)  # the oldest that jax-cuda12-plugin takes
-GPUS_PER_NODE = 8
 
 
 @dataclass(frozen=True)
@@ -123,7 +122,7 @@ def absent_gpus(hardware: Hardware) -> Sequence[Any]:
 
     Raises NotImplementedError if the compiler is not installed.
     """
-    per_node = math.gcd(hardware.devices, GPUS_PER_NODE)
+    per_node = math.gcd(hardware.devices, GPUS_PER_HOST)
     described = topologies.get_topology_desc(
         platform="cuda",
         topology_name="",

@@ -133,18 +133,12 @@ def _convolves(program: Program, instruction: Instruction) -> bool:
 def _moved(program: Program, instruction: Instruction, operands: Sequence[str]) -> int:
     """Bytes that a kernel reads and writes."""
     lines = [line for callee in instruction.called[:1] for line in program.computations[callee]]
-    if instruction.operation != "fusion" or not lines:
-        return _moved_by_one(instruction, operands)
-    uses: dict[str, list[Instruction]] = {}
-    for line in lines:
-        for name in line.operands:
-            uses.setdefault(name, []).append(line)
-    shapes = {line.name: line.shape for line in lines}
-    parameters = [line for line in lines if line.operation == "parameter"]
-    return sum(_read(line, uses, shapes) for line in parameters) + _written(lines, shapes)
-
-
-def _moved_by_one(instruction: Instruction, operands: Sequence[str]) -> int:
+    if instruction.operation == "fusion" and lines:
+        uses: dict[str, list[Instruction]] = {}
+        for line in lines:
+            for name in line.operands:
+                uses.setdefault(name, []).append(line)
+        return sum(_read(line, uses) for line in lines if line.operation == "parameter") + _written(lines)
     result = sum(array_bytes(instruction.shape))
     if instruction.operation in _SLICING:
         return 2 * result
@@ -153,7 +147,7 @@ def _moved_by_one(instruction: Instruction, operands: Sequence[str]) -> int:
     return result + sum(sum(array_bytes(shape)) for shape in operands)
 
 
-def _read(value: Instruction, uses: dict[str, list[Instruction]], shapes: dict[str, str]) -> int:
+def _read(value: Instruction, uses: dict[str, list[Instruction]]) -> int:
     """Bytes of a fusion's parameter, or of another name for it, that the fusion reads."""
     whole, read = sum(array_bytes(value.shape)), 0
     for use in uses.get(value.name, ()):
@@ -162,26 +156,21 @@ def _read(value: Instruction, uses: dict[str, list[Instruction]], shapes: dict[s
         elif use.operation in _UPDATING and use.operands[0] == value.name:
             continue  # it is updated in place
         elif use.operation in _RENAMING:
-            read += _read(use, uses, shapes)
+            read += _read(use, uses)
         else:
             return whole
     return min(read, whole)
 
 
-def _written(lines: Sequence[Instruction], shapes: dict[str, str]) -> int:
+def _written(lines: Sequence[Instruction]) -> int:
     """Bytes of a fusion's result that it writes."""
     by_name = {line.name: line for line in lines}
     root = next(line for line in lines if line.is_root)
     written = 0
-    for line in [by_name[name] for name in root.operands] if root.operation == "tuple" else [root]:
-        result = _origin(line, by_name)
-        part = _UPDATING.get(result.operation)
-        written += sum(array_bytes(result.shape if part is None else shapes[result.operands[part]]))
+    for name in root.operands if root.operation == "tuple" else [root.name]:
+        while by_name[name].operation in _RENAMING and by_name[name].operands[0] in by_name:
+            name = by_name[name].operands[0]  # noqa: PLW2901  what made it, under its own name
+        part = _UPDATING.get(by_name[name].operation)
+        changed = name if part is None else by_name[name].operands[part]
+        written += sum(array_bytes(by_name[changed].shape))
     return written
-
-
-def _origin(line: Instruction, by_name: dict[str, Instruction]) -> Instruction:
-    """The instruction that made what this one only gives another name or form."""
-    while line.operation in _RENAMING and line.operands[0] in by_name:
-        line = by_name[line.operands[0]]
-    return line

@@ -35,8 +35,7 @@ from codea1_jax.plan.arithmetic.workload import (
     Kind,
     Load,
     Phase,
-    kind_in_evaluations,
-    kind_in_steps,
+    sampling_kind,
     sampling_loads,
 )
 from codea1_jax.plan.compiled.compiler import ProgramName, Shape
@@ -197,10 +196,10 @@ def _sampling(
         arguments = cache, outputs(prompt_pages, model, mesh, copied, shapes), packed.pages.reshape(-1)
         yield Program(name, partial(insert.lower, mesh), arguments, always + device_bytes(copied))
     largest = capacity.rows // capacity.batch_shards, capacity.prompt_pages, capacity.response_pages
-    for phase, kind in ((Phase("decode", role), kind_in_steps), (Phase("evaluate", role), kind_in_evaluations)):
+    for phase, section in ((Phase("decode", role), config.rollout), (Phase("evaluate", role), config.eval)):
         for name in names[phase]:
             rows, *columns = name.shape or largest
-            decoder = make_decoder(model, mesh, capacity, EOS, kind(config), (columns[0], columns[1]))
+            decoder = make_decoder(model, mesh, capacity, EOS, sampling_kind(section), (columns[0], columns[1]))
             lower, state = partial(Decoder.__call__.lower, decoder), _half_full(capacity, rows, columns)
             read = capacity.block * _tokens_read(capacity, *state[:2])
             yield Program(name, lower, (copied, cache, *state), always, read)
