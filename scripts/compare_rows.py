@@ -23,8 +23,9 @@ if __name__ == "__main__":
     parser.add_argument("--lab", type=Path, default=Path("runs/lab"))
     parser.add_argument("--seeds", type=int, default=5)
     options = parser.parse_args()
-    papers = published()
-    table = tables(MicroLab(options.lab), papers)[options.table]
+    lab = MicroLab(options.lab)
+    papers = lab.shown(published())
+    table = tables(lab, papers)[options.table]
     rows = {row.name: row for row in table.rows}
     pair = replace(table, rows=(rows[options.other], rows[options.row]))  # differences are to the first row
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,11 +24,12 @@ def add(commands: Commands) -> None:
 
     code = kinds.add_parser("code", help="programs: HumanEval+, MBPP+, BigCodeBench, or any problems with tests")
     _add_source(code, _PROGRAMS)
-    code.add_argument("--n", type=positive, default=32, help="programs drawn per problem; default: %(default)s")
+    _add_count(code, "programs", 32)
     code.add_argument(
         "--audit", action="store_true", help="also count the problems whose checks pass a program that solves nothing"
     )
-    code.set_defaults(run=_code)
+    _add_limits(code)
+    _add_common(code, _code)
 
     tests = kinds.add_parser("tests", help="tests: five rounds on the functions of UnLeakedTestBench")
     _add_source(tests, _TESTS)
@@ -39,17 +41,18 @@ def add(commands: Commands) -> None:
         "round, in one conversation; paper: the same conversation, read and scored as the authors of Code-A1 do; "
         "default: %(default)s",
     )
-    tests.set_defaults(run=_tests)
+    _add_common(tests, _tests, CONVERSATIONS)
 
     both = kinds.add_parser("collaboration", help="of N programs, the one that passes the most generated tests")
     _add_source(both, _PROGRAMS)
     _add_source(both, _TESTS, "test-")
-    both.add_argument("--n", type=positive, default=32, help="programs drawn per problem; default: %(default)s")
-    both.set_defaults(run=_collaboration)
+    _add_count(both, "programs", 32)
+    _add_limits(both)
+    _add_common(both, _collaboration)
 
     suites = kinds.add_parser("suites", help="write a Test LLM's tests as golden tests of the problems, to train on")
     _add_source(suites, _TESTS)
-    suites.add_argument("--n", type=positive, default=1, help="suites drawn per problem; default: %(default)s")
+    _add_count(suites, "suites", 1)
     suites.add_argument(
         "--wrong-answers",
         choices=("drop", "correct"),
@@ -57,26 +60,44 @@ def add(commands: Commands) -> None:
         help="tests whose stated answer the solution does not give: drop them, or correct the answer; "
         "default: %(default)s",
     )
-    suites.set_defaults(run=_suites)
-
-    for parser in (code, both):
-        parser.add_argument(
-            "--limits",
-            choices=("ours", "paper", "paper_last"),
-            default="ours",
-            help="of a program. ours: four times the reference's CPU time; paper: the original's 10 seconds of the "
-            "clock (BigCodeBench: 240, and 30 GiB); paper_last: 20, as in its last validation; default: %(default)s",
-        )
-    for parser in (code, tests, both, suites):
-        _add_common(parser)
+    _add_common(suites, _suites)
 
 
-def _add_common(parser: argparse.ArgumentParser) -> None:
-    """Data, sampling, and where results go."""
+def _add_source(parser: argparse.ArgumentParser, samples: str, prefix: str = "") -> None:
+    """A file of samples, or a model to draw them from; with a prefix, of another role."""
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument(f"--{prefix}samples", metavar="FILE", help=samples)
+    source.add_argument(
+        f"--{prefix}model", help="a Hugging Face directory, a run's directory, a Hub id, or http://host:port"
+    )
+    parser.add_argument(f"--{prefix}served-model", help="which model of an endpoint; default: the first it serves")
+
+
+def _add_count(parser: argparse.ArgumentParser, drawn: str, default: int) -> None:
+    parser.add_argument("--n", type=positive, default=default, help=f"{drawn} drawn per problem; default: %(default)s")
+
+
+def _add_limits(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--limits",
+        choices=("ours", "paper", "paper_last"),
+        default="ours",
+        help="of a program. ours: four times the reference's CPU time; paper: the original's 10 seconds of the "
+        "clock (BigCodeBench: 240, and 30 GiB); paper_last: 20, as in its last validation; default: %(default)s",
+    )
+
+
+def _add_common(
+    parser: argparse.ArgumentParser,
+    run: Callable[[argparse.Namespace], int],
+    protocols: Mapping[str, Drawing] | None = None,
+) -> None:
+    """Data, sampling, where results go, and what runs the command. protocols: those that draw samples otherwise."""
     parser.add_argument("--data", required=True, help="file, folder, or dataset of the Hub")
-    others = CONVERSATIONS if parser.prog.endswith(" tests") else {}
     for name, kind in zip(Drawing._fields, (float, float, int), strict=True):
-        unless = (f"with --protocol {protocol}: {getattr(other, name)}" for protocol, other in others.items())
+        unless = (
+            f"with --protocol {protocol}: {getattr(other, name)}" for protocol, other in (protocols or {}).items()
+        )
         shown = "; ".join([f"default: {getattr(Drawing(), name)}", *unless])
         shown = f"longest response; {shown}" if name == "max_tokens" else shown
         parser.add_argument(f"--{name.replace('_', '-')}", type=kind, help=shown)
@@ -98,16 +119,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     add_judge(parser)
     parser.add_argument("--out", type=Path, help="folder of the evaluation, to resume it too; default: below runs/")
     parser.add_argument("--json", action="store_true", help="print nothing but the results, on one line")
-
-
-def _add_source(parser: argparse.ArgumentParser, samples: str, prefix: str = "") -> None:
-    """A file of samples, or a model to draw them from; with a prefix, of another role."""
-    source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument(f"--{prefix}samples", metavar="FILE", help=samples)
-    source.add_argument(
-        f"--{prefix}model", help="a Hugging Face directory, a run's directory, a Hub id, or http://host:port"
-    )
-    parser.add_argument(f"--{prefix}served-model", help="which model of an endpoint; default: the first it serves")
+    parser.set_defaults(run=run)
 
 
 def _code(options: argparse.Namespace) -> int:

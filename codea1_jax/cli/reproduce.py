@@ -20,7 +20,7 @@ from configs import model_names
 if TYPE_CHECKING:
     from codea1_jax.cli._arguments import Commands
     from codea1_jax.reproduce.commands import Command
-    from codea1_jax.reproduce.experiments import Table
+    from codea1_jax.reproduce.experiments import Lab, Table
     from codea1_jax.reproduce.micro_lab import MicroLab
     from codea1_jax.reproduce.published import Published
 
@@ -51,7 +51,12 @@ def add(commands: Commands) -> None:
     parser.add_argument("--at-once", type=positive, help="commands run at a time on this machine; default: 2 for micro")
     parser.add_argument("--out", type=Path, help="folder of tables, and of runs on this machine; default: runs/lab")
     parser.add_argument("--dry-run", action="store_true", help="print the missing commands and stop")
-    real = parser.add_argument_group("larger models")
+    _add_larger(parser.add_argument_group("larger models"))
+    parser.set_defaults(run=_run)
+
+
+def _add_larger(real: argparse._ArgumentGroup) -> None:
+    """The options of the paper's models."""
     real.add_argument("--hardware", help=f"what presets are laid out for, as in v5e:4x4 or h100:8; or {LOCAL}")
     real.add_argument(
         "--as",
@@ -79,7 +84,6 @@ def add(commands: Commands) -> None:
         metavar="VENV",
         help="on this machine: virtual environment whose packages BigCodeBench's programs may import",
     )
-    parser.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -89,17 +93,16 @@ def _run(options: argparse.Namespace) -> int:
     from codea1_jax.reproduce.micro_lab import MicroLab
     from codea1_jax.reproduce.published import published
 
-    papers = published()
-    unknown = [name for name in options.tables if name not in (*papers, ALL)]
-    if unknown:
-        raise UserError(f"no table {unknown[0]!r}; there are {', '.join(papers)} and {ALL}")
+    known = published()
+    if unknown := [name for name in options.tables if name not in (*known, ALL)]:
+        raise UserError(f"no table {unknown[0]!r}; there are {', '.join(known)} and {ALL}")
     micro = options.model == MICRO
-    options.tables = list(papers) if ALL in options.tables else list(dict.fromkeys(options.tables))
+    options.tables = list(known) if ALL in options.tables else list(dict.fromkeys(options.tables))
     options.out = options.out or Path("runs", "lab" if micro else f"lab-{options.model}")
     options.seeds = range(options.seeds or (5 if micro else 1))
     lab = make_lab(options)
-    found = tables(lab, papers)
-    asked = [found[name] for name in options.tables]
+    papers = lab.shown({name: known[name] for name in options.tables})
+    asked = list(tables(lab, papers).values())
     rows = [(row, seed) for table in asked for seed in options.seeds for row in table.rows]
     with blamed_on("--launch"):
         needed = in_order(command for row, seed in rows for command in row.commands(seed))
@@ -118,7 +121,7 @@ def _run(options: argparse.Namespace) -> int:
     else:
         check_ready(options)
     _run_missing(commands, options.slices if options.launch else options.at_once or (2 if micro else 1))
-    _write(asked, papers, options)
+    _write(asked, papers, lab, options)
     return DONE
 
 
@@ -169,28 +172,19 @@ def _run_missing(commands: Sequence[Command], at_once: int) -> None:
         run_all(commands, at_once, on_progress)
 
 
-def _write(tables: Sequence[Table], papers: Mapping[str, Published], options: argparse.Namespace) -> None:
+def _write(tables: Sequence[Table], papers: Mapping[str, Published], lab: Lab, options: argparse.Namespace) -> None:
     from codea1_jax.common.files import write_atomically
     from codea1_jax.reproduce.dynamics import charts, ends, read_dynamics
     from codea1_jax.reproduce.page import page
-    from codea1_jax.reproduce.paper_lab import ROUNDS, TESTS, rules
     from codea1_jax.reproduce.results import read_table
     from codea1_jax.reproduce.write import comma_separated, latex, markdown, published_markdown
 
-    if options.model == MICRO:  # whose tests are measured by another protocol
-        papers = {name: paper.without(TESTS) for name, paper in papers.items()}
     seeds, model = options.seeds, options.model
     results = [
         ends(table, seeds) if table.name == DYNAMICS else read_table(table, seeds, papers[table.name], model)
         for table in tables
     ]
-    if options.model == MICRO:
-        results = [replace(each, measured=ROUNDS) if set(TESTS) & set(each.columns) else each for each in results]
-    else:
-        results = [
-            replace(result, measured=rules(as_paper=options.as_ != "ours", templates=options.templates))
-            for result in results
-        ]
+    results = [replace(result, measured=lab.rules(result.columns)) for result in results]
     curves = {
         table.name: read_dynamics(table, seeds, papers[table.name], comparable_counts=options.model != MICRO)
         for table in tables

@@ -7,7 +7,7 @@ human golden tests are golden.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, runtime_checkable
@@ -93,16 +93,16 @@ class Table:
 class Lab(Protocol):
     """How models are trained, and by what they are measured."""
 
-    def title(self, table: str, paper: Published) -> str:
-        """What a table is called."""
+    def shown(self, papers: Mapping[str, Published]) -> dict[str, Published]:
+        """The paper's tables as far as they can be compared with what is measured."""
         ...
 
     def columns(self, table: str) -> tuple[str, ...]:
-        """The titles of a table's columns; those of the dynamics are its curves."""
+        """The titles of what is measured; none for a table of curves alone."""
         ...
 
-    def shows(self, table: str, methods: tuple[str, ...]) -> bool:
-        """Whether a table has a row for these methods."""
+    def rules(self, columns: Collection[str]) -> str:
+        """By which rules a table with these columns is trained and measured, in a line."""
         ...
 
     def train(self, method: str, seed: int, overrides: tuple[str, ...], needs: tuple[Command, ...]) -> Model:
@@ -119,21 +119,17 @@ class Lab(Protocol):
 
 
 def tables(lab: Lab, papers: Mapping[str, Published]) -> dict[str, Table]:
-    """Every table by name, with the paper's rows."""
-    return {
-        name: Table(
-            name,
-            lab.title(name, paper),
-            lab.columns(name),
-            tuple(
-                Row(row, partial(lab.figures, name, methods), partial(_run, lab, methods))
-                for row, methods in paper.rows.items()
-                if lab.shows(name, methods)
-            ),
-            CURVES.get(name, ()),
+    """Every table by name, with the rows of `Lab.shown`."""
+    made = {}
+    for name, paper in papers.items():
+        rows = (
+            Row(row, partial(lab.figures, name, methods), partial(_run, lab, methods))
+            for row, methods in paper.rows.items()
         )
-        for name, paper in papers.items()
-    }
+        curves = CURVES.get(name, ())
+        columns = lab.columns(name) or tuple(title for title, _ in curves)
+        made[name] = Table(name, paper.title, columns, tuple(rows), curves)
+    return made
 
 
 def trained(lab: Lab, method: str, seed: int) -> Model:

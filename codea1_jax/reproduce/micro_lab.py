@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from codea1_jax.reproduce.commands import Command
-from codea1_jax.reproduce.experiments import CURVES, Figure, Model, trained
+from codea1_jax.reproduce.experiments import Figure, Model, trained
 from codea1_jax.reproduce.published import Published
 from codea1_jax.reproduce.runners import Here
 
@@ -42,17 +43,28 @@ class MicroLab:
     code_weight: float = 4.0
     programs: int = 8
 
-    def title(self, table: str, paper: Published) -> str:
-        """What the paper calls it, and what is measured here."""
-        return paper.title.partition(",")[0] + (", held-out questions" if table in COLUMNS else ", by training step")
+    def shown(self, papers: Mapping[str, Published]) -> dict[str, Published]:
+        """Without figures of tests, and with only pairs of models in the collaboration: one program is a column."""
+        tables = {}
+        for name, paper in papers.items():
+            about = "held-out questions" if name in COLUMNS else "by training step"
+            title = f"{paper.title.partition(',')[0]}, {about}"
+            rows = {row: methods for row, methods in paper.rows.items() if name != "collaboration" or len(methods) == 2}
+            tables[name] = replace(paper.without([column for column, _ in TESTS]), title=title, rows=rows)
+        return tables
 
     def columns(self, table: str) -> tuple[str, ...]:
         """Figures on held-out questions."""
-        return tuple(title for title, _ in COLUMNS.get(table, CURVES.get(table, ())))
+        return tuple(title for title, _ in COLUMNS.get(table, ()))
 
-    def shows(self, table: str, methods: tuple[str, ...]) -> bool:
-        """One program of a model alone is a column of the collaboration, not a row."""
-        return table != "collaboration" or len(methods) == 2
+    def rules(self, columns: Collection[str]) -> str:
+        """Those of tests, which are not the paper's."""
+        tested = {title for title, _ in TESTS} & set(columns)
+        return (
+            "pass@5, mut@5 and Mul are by the protocol rounds, which is ours: not to be compared with the paper's."
+            if tested
+            else ""
+        )
 
     def train(self, method: str, seed: int, overrides: tuple[str, ...], needs: tuple[Command, ...]) -> Model:
         """A training run. Those of a seed wait for its base, which makes the warm start that they all begin with."""

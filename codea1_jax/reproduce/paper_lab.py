@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from codea1_jax.config import Config, load
 from codea1_jax.config.presets import PAPER
 from codea1_jax.reproduce.commands import Command
-from codea1_jax.reproduce.experiments import CURVES, Figure, Model, trained
+from codea1_jax.reproduce.experiments import Figure, Model, trained
 from codea1_jax.reproduce.published import Published
 from codea1_jax.reproduce.runners import Runner
 
@@ -18,8 +18,6 @@ BIGCODEBENCH = "bigcodebench"
 PROGRAMS = {"humanevalplus": "HumanEval+", "mbppplus": "MBPP+", BIGCODEBENCH: "BigCodeBench"}
 FUNCTIONS = "ult"
 TESTS = {"pass@5": "pass_at_5", "mut@5": "mut_at_5", "Mul": "mul"}
-# Of those columns in the micro world.
-ROUNDS = "pass@5, mut@5 and Mul are by the protocol rounds, which is ours: not to be compared with the paper's."
 MEAN = "mean"  # of the benchmarks of programs
 COLUMNS = {
     "code": (*PROGRAMS.values(), MEAN),
@@ -68,17 +66,22 @@ class PaperLab:
     as_paper: bool = True
     templates: str | None = None
 
-    def title(self, table: str, paper: Published) -> str:
-        """As in the paper."""
-        return paper.title
+    def shown(self, papers: Mapping[str, Published]) -> dict[str, Published]:
+        """All of them."""
+        return dict(papers)
 
     def columns(self, table: str) -> tuple[str, ...]:
         """As in the paper."""
-        return COLUMNS[table] if table in COLUMNS else tuple(title for title, _ in CURVES[table])
+        return COLUMNS.get(table, ())
 
-    def shows(self, table: str, methods: tuple[str, ...]) -> bool:
-        """Every row of the paper."""
-        return True
+    def rules(self, columns: Collection[str]) -> str:
+        """Those of presets and evaluations, whatever the columns."""
+        reading, limits = (PAPER, f"{PAPER} (10 s, after training 20 s)") if self.as_paper else ("commonmark", "ours")
+        presets = "MODEL/METHOD_paper" if self.as_paper else "MODEL/METHOD"
+        return (
+            f"Presets: {presets}; prompts: {self.templates or 'ours'}; reading: {reading}; limits of programs: "
+            f"{limits}; protocol of tests: paper. docs/fidelity.md compares them with the original's."
+        )
 
     def train(self, method: str, seed: int, overrides: tuple[str, ...], needs: tuple[Command, ...]) -> Model:
         """A training run, except that the base is not trained."""
@@ -158,16 +161,6 @@ class PaperLab:
         if benchmark == BIGCODEBENCH and self.environment is not None:
             options += ("--environment", str(self.environment))
         return self.runner.evaluate(name, kind, data, options, needs)
-
-
-def rules(*, as_paper: bool, templates: str | None) -> str:
-    """By which rules the rows of the paper's tables are trained and measured, in a line."""
-    reading, limits = (PAPER, f"{PAPER} (10 s, after training 20 s)") if as_paper else ("commonmark", "ours")
-    presets = "MODEL/METHOD_paper" if as_paper else "MODEL/METHOD"
-    return (
-        f"Presets: {presets}; prompts: {templates or 'ours'}; reading: {reading}; limits of programs: {limits}; "
-        "protocol of tests: paper. docs/fidelity.md compares them with the original's."
-    )
 
 
 def pretrained(model: str) -> str:

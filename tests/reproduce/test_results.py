@@ -156,7 +156,7 @@ def test_the_papers_tables_have_a_figure_for_every_column_and_add_up():
 
 
 def micro_tables(lab: MicroLab) -> list[Table]:
-    return list(tables(lab, published()).values())
+    return list(tables(lab, lab.shown(published())).values())
 
 
 def test_every_command_of_every_table_is_one_that_can_be_given(tmp_path):
