@@ -146,10 +146,10 @@ class Walk:
             isinstance(node, ast.Name | ast.Tuple | ast.List | ast.Starred | ast.expr_context) for node in nodes
         ):
             raise OutsideLanguage("a comprehension over something else than names")
-        found = frozenset(node.id for node in nodes if isinstance(node, ast.Name))
-        if taken := found & (PURE_BUILTINS | HELPERS | {self.entry_point, RETURNED}):
+        names = frozenset(node.id for node in nodes if isinstance(node, ast.Name))
+        if taken := names & (PURE_BUILTINS | HELPERS | {self.entry_point, RETURNED}):
             raise OutsideLanguage(f"a comprehension that rebinds {min(taken)}")
-        return found
+        return names
 
 
 def _functions_taken(call: ast.Call) -> list[ast.expr]:

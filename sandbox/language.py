@@ -119,7 +119,7 @@ def read_call(expression: str, entry_point: str = "") -> ReadCall:
         walk.visit(tree, frozenset())
         if walk.entry_calls > 1:
             raise OutsideLanguage(f"{expression[:80]!r}: calls the program {walk.entry_calls} times, not once")
-        read = _parted(tree, walk.call) if walk.call else ReadCall(None, expression, None)
+        read = _split(tree, walk.call) if walk.call else ReadCall(None, expression, None)
         for computed in (read.arguments, read.view):
             if isinstance(computed, str):
                 bounded(computed)  # raises where it could not be written out
@@ -130,37 +130,30 @@ def read_call(expression: str, entry_point: str = "") -> ReadCall:
         raise OutsideLanguage(f"{expression[:80]!r}: {error}") from None
 
 
-def _parted(tree: ast.expr, call: ast.Call) -> ReadCall:
+def _split(tree: ast.expr, call: ast.Call) -> ReadCall:
     """The call of a program's function, and what stands around it."""
     assert isinstance(call.func, ast.Name)
     view = None
     if tree is not call:
         around = _Replacement(call, ast.Name(RETURNED, ast.Load())).visit(tree)
         view = ast.unparse(around)
-    return ReadCall(call.func.id, _literal_arguments(call) or _arguments(call), view)
+    return ReadCall(call.func.id, _arguments(call), view)
 
 
-def _arguments(call: ast.Call) -> str:
-    """An expression for (args, kwargs)."""
-    keywords = [(ast.Constant(keyword.arg), keyword.value) for keyword in call.keywords]
-    named = ast.Dict([key for key, _ in keywords], [value for _, value in keywords])
-    return ast.unparse(ast.Tuple([ast.Tuple(call.args, ast.Load()), named], ast.Load()))
-
-
-def _literal_arguments(call: ast.Call) -> bytes | None:
-    """(args, kwargs) in marshal's form, if all are literals. Sets are not: the order of their items is a process's own.
-
-    They are compiled rather than read by `ast.literal_eval`, so that what is one object in a module that makes the call
-    is one object here, too.
-    """
-    if not all(_is_literal(argument) for argument in (*call.args, *[keyword.value for keyword in call.keywords])):
-        return None
+def _arguments(call: ast.Call) -> bytes | str:
+    """(args, kwargs) as `ReadCall` has them. Sets are no literals: the order of their items is a process's own."""
+    values = [keyword.value for keyword in call.keywords]
+    named = ast.Dict([ast.Constant(keyword.arg) for keyword in call.keywords], values)
+    text = ast.unparse(ast.Tuple([ast.Tuple(call.args, ast.Load()), named], ast.Load()))
+    if not all(map(_is_literal, (*call.args, *values))):
+        return text
     try:
+        # Compiled, not read by `ast.literal_eval`: what is one object in a module that makes the call is one here.
         with one_at_a_time:
-            code = compile(_arguments(call), "<arguments>", "eval")
+            code = compile(text, "<arguments>", "eval")
         return marshal.dumps(eval(code, {"__builtins__": {}}), MARSHAL_VERSION)
     except (ValueError, TypeError, OverflowError):
-        return None
+        return text
 
 
 def _is_literal(node: ast.expr) -> bool:

@@ -48,9 +48,9 @@ class ReferenceCache(Judge):
             return done
 
         def complete(execution: Execution) -> Execution:
-            found = known | dict(zip(missing, execution.outcomes, strict=True))
-            self._remember(program, execution.loaded, found)
-            return dataclasses.replace(execution, outcomes=tuple(found[call] for call in job.calls))
+            outcomes = known | dict(zip(missing, execution.outcomes, strict=True))
+            self._remember(program, execution.loaded, outcomes)
+            return dataclasses.replace(execution, outcomes=tuple(outcomes[call] for call in job.calls))
 
         return then(self._judge.submit(dataclasses.replace(job, calls=missing)), complete)
 

@@ -60,9 +60,9 @@ class Tolerance:
             return False
         if not (_FRACTION.search(value) or _FRACTION.search(expected)):
             return False
-        number, wanted = float(value), float(expected)
-        distance = abs(number - wanted)
-        return distance < math.inf and distance <= max(self.atol, self.rtol * abs(wanted))
+        number, expected_number = float(value), float(expected)
+        distance = abs(number - expected_number)
+        return distance < math.inf and distance <= max(self.atol, self.rtol * abs(expected_number))
 
 
 EXACT = Tolerance()

@@ -82,13 +82,13 @@ def metrics_of(counts: Iterable[tuple[str, int, int]], sizes: Mapping[str, int])
     by_source: dict[str, list[tuple[int, int]]] = {}
     for source, samples, correct in counts:
         by_source.setdefault(source, []).append((samples, correct))
-    found = {}
+    metrics = {}
     for source, judged in by_source.items():
         unjudged = sizes[source] - len(judged)
-        found[source] = solved(judged, KS, unjudged)
+        metrics[source] = solved(judged, KS, unjudged)
         if unjudged:
-            found[source]["avg_at_n_sound"] = estimate([correct / samples for samples, correct in judged])
-    return found
+            metrics[source]["avg_at_n_sound"] = estimate([correct / samples for samples, correct in judged])
+    return metrics
 
 
 def count_correct(
@@ -128,9 +128,8 @@ def evaluate_benchmark(
     counts = count_correct(player, program_requests(problems, samples, stream), submit)
     judged = [(problem.source, *each) for problem, each in zip(problems, counts, strict=True)]
     metrics: dict[str, float] = {}
-    for source, values in metrics_of(judged, benchmark.sizes).items():
-        for name, value in values.items():
-            metrics |= bounded(f"eval/{source}/{name}", value)
+    for source, estimates in metrics_of(judged, benchmark.sizes).items():
+        metrics |= bounded(f"eval/{source}", estimates)
     return metrics
 
 
@@ -170,8 +169,8 @@ def evaluate_code(
     return {
         "benchmarks": {
             source: {"problems": benchmark.sizes[source], "sound": sound[source]}
-            | {name: asdict(value) for name, value in found.items()}
-            for source, found in metrics.items()
+            | {name: asdict(value) for name, value in estimates.items()}
+            for source, estimates in metrics.items()
         },
         "unsound": _by_id(benchmark.unsound),
         "missing_dependencies": _by_id(benchmark.missing),

@@ -98,10 +98,10 @@ def evaluate_collaboration(
 
     choices = journal.completed(CHOICES_FILE, Choice, choose)
     statuses = {line["task_id"]: line["statuses"] for line in journal.lines(RESULTS_FILE)}
-    for source, found in alone["benchmarks"].items():
+    for source, figures in alone["benchmarks"].items():
         chosen = [statuses[p.id][choices[p.id].chosen] for p in programs if p.source == source]
         solved = [float(status == Status.PASSED) for status in chosen]
-        found["best_of_n"] = asdict(estimate([*solved, *[0.0] * (benchmark.sizes[source] - len(solved))]))
+        figures["best_of_n"] = asdict(estimate([*solved, *[0.0] * (benchmark.sizes[source] - len(solved))]))
     return alone
 
 
@@ -127,8 +127,8 @@ def _suites(programs: Mapping[Problem, Sequence[str]], tester: Player, journal: 
         for i in _distinct(written)
         if (problem.id, i) not in suites
     ]
-    for index, (found,) in tester.suites(requests):
-        problem, number, tests = requests[index].problem.id, requests[index].number, found.suite.tests
+    for index, (written_suite,) in tester.suites(requests):
+        problem, number, tests = requests[index].problem.id, requests[index].number, written_suite.suite.tests
         journal.add(SUITES_FILE, [{"task_id": problem, "program": number, "tests": [spelled(t) for t in tests]}])
         suites[problem, number] = tests
     return suites

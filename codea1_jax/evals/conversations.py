@@ -8,18 +8,19 @@ tests pass, in `LONGEST` seconds. A mutant is killed unless pytest succeeds on i
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
 
 from codea1_jax.evals import official, paper
 from codea1_jax.evals.journal import RESULTS_FILE, Journal
 from codea1_jax.evals.mutants import Mutant, make_mutants
-from codea1_jax.evals.pytest_jobs import PytestRun, TestModules, WrittenTests, pytest_job, read_run
+from codea1_jax.evals.pytest_jobs import PytestRun, WrittenTests, pytest_job, read_run
 from codea1_jax.evals.requests import conversation_request
 from codea1_jax.evals.rounds import CORRECT, NONE, ROUNDS, WRONG, FunctionResult, ahead, figures
 from codea1_jax.game.players import Player
 from data_pipeline import Problem
-from sandbox import Judge
+from sandbox import Execution, Judge
 
 RESPONSES_FILE = "responses.jsonl"
 
@@ -65,33 +66,37 @@ def score(
     solutions = [problem.solution for problem in entered]
     made = make_mutants(solutions, progress=lambda done, total: advance(done, total, "functions mutated"))
     mutants = {problem: () if isinstance(each, str) else each for problem, each in zip(entered, made, strict=True)}
-    for problem, killed in _kills({p: (m, written[p].modules) for p, m in mutants.items()}, judge, advance):
+    for problem, killed in _kills(mutants, written, judge, advance):
         yield replace(entered[problem], mutants=len(mutants[problem]), killed=killed)
 
 
 def _runs(written: Mapping[Problem, WrittenTests], judge: Judge) -> Iterator[tuple[Problem, PytestRun]]:
     """Every function's tests on the function, in order."""
     submitted = (
-        (problem, tests, judge.submit(pytest_job(_program(problem, problem.solution), tests.modules, ON_FUNCTION)))
+        (problem, tests, judge.submit(pytest_job(_program(problem, problem.solution), tests, ON_FUNCTION)))
         for problem, tests in written.items()
     )
     for problem, tests, future in ahead(submitted, FUNCTIONS_AHEAD):
-        yield problem, read_run(future.result(), tests.modules)
+        yield problem, read_run(future.result(), tests)
 
 
 def _kills(
-    mutants: Mapping[Problem, tuple[Sequence[Mutant], TestModules]], judge: Judge, advance: Advance
+    mutants: Mapping[Problem, Sequence[Mutant]],
+    written: Mapping[Problem, WrittenTests],
+    judge: Judge,
+    advance: Advance,
 ) -> Iterator[tuple[Problem, int]]:
     """How many of its mutants each function's tests kill, in order; those of several functions run side by side."""
-    done, total = 0, sum(len(each) for each, _ in mutants.values())
-    submitted = (
-        (problem, tests, [judge.submit(pytest_job(_program(problem, m.program), tests, LONGEST, "-x")) for m in each])
-        for problem, (each, tests) in mutants.items()
-    )
-    for problem, tests, futures in ahead(submitted, AHEAD, lambda item: len(item[2])):
+    done, total = 0, sum(map(len, mutants.values()))
+
+    def submit(problem: Problem, mutant: Mutant) -> Future[Execution]:
+        return judge.submit(pytest_job(_program(problem, mutant.program), written[problem], LONGEST, "-x"))
+
+    submitted = ((problem, [submit(problem, mutant) for mutant in each]) for problem, each in mutants.items())
+    for problem, futures in ahead(submitted, AHEAD, lambda item: len(item[1])):
         killed = 0
         for future in futures:
-            killed += not read_run(future.result(), tests).succeeded
+            killed += not read_run(future.result(), written[problem]).succeeded
             done += 1
             advance(done, total, "mutants")
         yield problem, killed
@@ -144,8 +149,8 @@ def evaluate_conversations(
 
     results = journal.completed(RESULTS_FILE, FunctionResult, judged)
     scored = [results[problem.id] for problem in problems]
-    found = figures(scored, {})
-    measured = found["benchmarks"]["tests"]
+    summary = figures(scored, {})
+    measured = summary["benchmarks"]["tests"]
     measured.pop("mut_at_5_all", None)  # the scripts' mut@5 is of functions whose tests all pass, and of no others
     measured |= {"mutated": len(mutated), "entered": sum(result.mutants > 0 for result in scored)}
-    return found
+    return summary

@@ -54,12 +54,12 @@ class Evaluation:
         started, config, benchmark = time.perf_counter(), self.config, self.benchmark
         if config.limits == "paper":
             benchmark = benchmark.within("paper_last" if is_last else "paper")
-        found: dict[str, float] = {}
+        metrics: dict[str, float] = {}
         if game.code is not None and self.benchmark.problems:
-            found |= evaluate_benchmark(game.code, game.judge, benchmark, config.samples, (EVAL_STREAM, 2))
+            metrics |= evaluate_benchmark(game.code, game.judge, benchmark, config.samples, (EVAL_STREAM, 2))
         if game.code is not None and self.heldout.problems:
-            found |= evaluate_code(game.code, game.judge, self.heldout, config.samples, (EVAL_STREAM, 0))
+            metrics |= evaluate_code(game.code, game.judge, self.heldout, config.samples, (EVAL_STREAM, 0))
         if game.test is not None and self.heldout.problems:
             stream = (EVAL_STREAM, 1)
-            found |= evaluate_tests(game.test, game.judge, self.heldout, config.suites, self.suite_size, stream)
-        return {**found, "seconds/eval": time.perf_counter() - started}
+            metrics |= evaluate_tests(game.test, game.judge, self.heldout, config.suites, self.suite_size, stream)
+        return {**metrics, "seconds/eval": time.perf_counter() - started}

@@ -102,13 +102,12 @@ class Endpoint:
                 else:
                     raise
                 continue
-            found = [_text(choice) for choice in choices]
-            if reasons := [_reason(choice) for choice, text in zip(choices, found, strict=True) if not text]:
+            if reasons := [_reason(choice) for choice in choices if not _text(choice)]:
                 named = ", ".join(sorted(set(reasons)))
                 logger.warning(
                     "%s: %d of %d responses are empty: %s", request.problem.id, len(reasons), len(choices), named
                 )
-            texts += found
+            texts += map(_text, choices)
         return tuple(texts)
 
     def _choices(self, prompt: str | list[Message], settings: Mapping[str, Any]) -> list[Any]:
@@ -184,7 +183,7 @@ def find_endpoint(
     return Endpoint(url, client, model, sampling, suite_size, templates)
 
 
-def ask(client: httpx2.Client, url: str, wanted: str, body: Mapping[str, Any] | None = None) -> list[Any]:
+def ask(client: httpx2.Client, url: str, field_name: str, body: Mapping[str, Any] | None = None) -> list[Any]:
     """The list of that name in the answer; tried again while the server is busy or away.
 
     Raises Refusal or EndpointError, which quote it without the key.
@@ -195,30 +194,31 @@ def ask(client: httpx2.Client, url: str, wanted: str, body: Mapping[str, Any] | 
         pause = PAUSE * 2**attempt
         try:
             response = client.request("GET" if body is None else "POST", url, json=body)
-            quoted = " ".join(response.text[:300].split())
-            if response.is_success:
-                found = response.json()
-                if isinstance(found, dict) and isinstance(found.get(wanted), list):
-                    return found[wanted]
-                reason = f"it gives no {wanted}: {quoted}"
-            else:
-                reason = f"{response.status_code} {quoted}"
-                after = response.headers.get("Retry-After", "")
-                pause = max(pause, min(float(after), LONGEST_PAUSE) if after.isdecimal() else 0.0)
         except httpx2.RequestError as error:
             reason = str(error) or type(error).__name__
-        except ValueError:
-            reason = f"it gives no JSON: {quoted}"
         else:
-            if not response.is_success and response.status_code < 500 and response.status_code not in _BUSY:
-                raise Refusal(f"{url} refuses: {_without(key, reason)}")
+            quoted = " ".join(response.text[:300].split())
+            quoted = quoted.replace(key, "***") if key else quoted
+            reason = f"{response.status_code} {quoted}"
+            if response.is_success:
+                if isinstance(items := _field(_document(response), field_name), list):
+                    return items
+                reason = f"it gives no {field_name}: {quoted}"
+            elif response.status_code < 500 and response.status_code not in _BUSY:
+                raise Refusal(f"{url} refuses: {reason}")
+            after = response.headers.get("Retry-After", "")
+            pause = max(pause, min(float(after), LONGEST_PAUSE) if after.isdecimal() else 0.0)
         if attempt < ATTEMPTS - 1:
             time.sleep(pause)
-    raise EndpointError(f"{url} does not answer: {_without(key, reason)}")
+    raise EndpointError(f"{url} does not answer: {reason}")
 
 
-def _without(key: str, reason: str) -> str:
-    return reason.replace(key, "***") if key else reason
+def _document(response: httpx2.Response) -> Any:
+    """The answer as JSON; None where it is none."""
+    try:
+        return response.json()
+    except ValueError:
+        return None
 
 
 def _seed(*parts: int) -> int:

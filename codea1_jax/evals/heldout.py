@@ -84,17 +84,15 @@ def evaluate_code(
         tolerances = {test.call: test.tolerance for test in read_golden_tests(problem)}
 
         def agrees() -> bool:
-            given = pending.result().by_call
+            outcomes = pending.result().by_call
             return all(
-                _matches(tolerances.get(call, problem.tolerance), given[call], value) for call, value in answers.items()
+                _matches(tolerances.get(call, problem.tolerance), outcomes[call], value)
+                for call, value in answers.items()
             )
 
         return agrees
 
-    metrics: dict[str, float] = {}
-    for name, value in solved(count_correct(player, requests, submit), KS).items():
-        metrics |= bounded(f"eval/{name}", value)
-    return metrics
+    return bounded("eval", solved(count_correct(player, requests, submit), KS))
 
 
 def evaluate_tests(
@@ -124,8 +122,8 @@ def _hunt(
         valid.append(fmean(truth.validity(suite, suite_size) for suite in hunt))  # as many suites for each question
         if target is not None:
             kills.append(fmean(truth.kills(filter(truth.holds, suite), target) for suite in hunt))
-    metrics = bounded("eval/test_validity", estimate(valid))
-    return metrics | (bounded("eval/kill_rate", estimate(kills)) if kills else {})
+    kill_rate = {"kill_rate": estimate(kills)} if kills else {}
+    return bounded("eval", {"test_validity": estimate(valid)} | kill_rate)
 
 
 def _five_rounds(
@@ -141,11 +139,12 @@ def _five_rounds(
         right.append(len(good) / ROUNDS)
         if problem.mutants:
             killed.append(fmean(truth.kills(good, m) for m in range(len(problem.mutants))))
-    metrics = bounded("eval/pass_at_5", estimate(right))
-    if killed:
-        metrics |= bounded("eval/mut_at_5", estimate(killed))
-        metrics["eval/mul"] = mul(metrics["eval/pass_at_5"], metrics["eval/mut_at_5"])
-    return metrics
+    pass_at_5 = estimate(right)
+    if not killed:
+        return bounded("eval", {"pass_at_5": pass_at_5})
+    mut_at_5 = estimate(killed)
+    metrics = bounded("eval", {"pass_at_5": pass_at_5, "mut_at_5": mut_at_5})
+    return metrics | {"eval/mul": mul(pass_at_5.value, mut_at_5.value)}
 
 
 def _sample(
@@ -157,8 +156,8 @@ def _sample(
         for i, (p, program) in enumerate(zip(problems, shown, strict=True))
     ]
     written: list[list[tuple[SuiteTest, ...]]] = [[] for _ in problems]
-    for i, found in player.suites(requests):
-        written[i] = [each.suite.tests for each in found]
+    for i, suites_written in player.suites(requests):
+        written[i] = [each.suite.tests for each in suites_written]
     return written
 
 

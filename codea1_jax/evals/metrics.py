@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,18 +35,20 @@ def mul(pass_at_5: float, mut_at_5: float) -> float:
     return pass_at_5 * mut_at_5 / 100
 
 
-def estimate(shares: Sequence[float | None]) -> Estimate:
-    """The mean of per-problem shares (0 to 1), with a percentile bootstrap over problems.
+def estimate(*columns: Sequence[float | None]) -> Estimate:
+    """The mean of per-problem shares (0 to 1), or the product of the means of several columns of them, as Mul is.
 
-    The problems are drawn with replacement `RESAMPLES` times, from a fixed seed; those whose share is None count for no
-    mean, and 0 is the mean of none. Raises ValueError for no problems.
+    Its interval is a percentile bootstrap: problems are drawn with replacement `RESAMPLES` times, from a fixed seed.
+    A share of None counts for no mean, and 0 is the mean of none. Raises ValueError for no problems.
     """
-    return _product([shares])
-
-
-def estimate_mul(right: Sequence[float], killed: Sequence[float | None]) -> Estimate:
-    """Mul of per-problem shares of correct tests and of killed mutants, as `estimate`."""
-    return _product([right, killed])
+    counted = np.array([[share is not None for share in column] for column in columns], dtype=float)
+    table = np.array([[share or 0.0 for share in column] for column in columns], dtype=float)
+    if not table.size:
+        raise ValueError("there is no problem to take a mean over")
+    drawn = np.random.default_rng(0).integers(0, table.shape[1], (RESAMPLES, table.shape[1]))
+    products = _means(table[:, drawn], counted[:, drawn]).prod(axis=0)
+    low, high = np.percentile(100 * products, [2.5, 97.5])
+    return Estimate(float(100 * _means(table, counted).prod()), float(low), float(high))
 
 
 def solved(counts: Sequence[tuple[int, int]], ks: Sequence[int], unjudged: int = 0) -> dict[str, Estimate]:
@@ -56,28 +58,17 @@ def solved(counts: Sequence[tuple[int, int]], ks: Sequence[int], unjudged: int =
     """
     failed = [0.0] * unjudged
     fewest = min(samples for samples, _ in counts)
-    found = {"avg_at_n": estimate([*(correct / samples for samples, correct in counts), *failed])}
+    estimates = {"avg_at_n": estimate([*(correct / samples for samples, correct in counts), *failed])}
     for k in ks:
         if k <= fewest:
-            found[f"pass_at_{k}"] = estimate([*(pass_at_k(*count, k) for count in counts), *failed])
-    return found
+            estimates[f"pass_at_{k}"] = estimate([*(pass_at_k(*count, k) for count in counts), *failed])
+    return estimates
 
 
-def bounded(name: str, estimate: Estimate) -> dict[str, float]:
-    """The metric of that name, with its interval as `_low` and `_high`."""
-    return {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
-
-
-def _product(columns: Sequence[Sequence[float | None]]) -> Estimate:
-    """The product of the means of per-problem columns, in percent; None counts for no mean."""
-    counted = np.array([[share is not None for share in column] for column in columns], dtype=float)
-    table = np.array([[share or 0.0 for share in column] for column in columns], dtype=float)
-    if not table.size:
-        raise ValueError("there is no problem to take a mean over")
-    drawn = np.random.default_rng(0).integers(0, table.shape[1], (RESAMPLES, table.shape[1]))
-    products = _means(table[:, drawn], counted[:, drawn]).prod(axis=0)
-    low, high = np.percentile(100 * products, [2.5, 97.5])
-    return Estimate(float(100 * _means(table, counted).prod()), float(low), float(high))
+def bounded(prefix: str, estimates: Mapping[str, Estimate]) -> dict[str, float]:
+    """The metrics below a prefix, each with its interval as `_low` and `_high`."""
+    ends = (("", "value"), ("_low", "low"), ("_high", "high"))
+    return {f"{prefix}/{name}{end}": getattr(each, part) for name, each in estimates.items() for end, part in ends}
 
 
 def _means(shares: np.ndarray, counted: np.ndarray) -> np.ndarray:

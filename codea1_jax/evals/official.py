@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from codea1_jax.evals.pytest_jobs import TestModules, WrittenTests
+from codea1_jax.evals.pytest_jobs import WrittenTests
 from codea1_jax.game.code_blocks import answer_in, code_blocks
 from codea1_jax.game.parsing import parse_statements
 
@@ -18,7 +18,7 @@ def read_tests(responses: Sequence[str], entry_point: str) -> WrittenTests:
     """A file for each response that is a test."""
     texts = tuple(read_test(response) or "" for response in responses)
     files = {f"test_{number}.py": text for number, text in enumerate(texts) if text}
-    return WrittenTests(texts, TestModules(files, tuple(files)), every_test_counts=False)
+    return WrittenTests(texts, files, tuple(files), every_test_counts=False)
 
 
 def read_test(response: str) -> str | None:

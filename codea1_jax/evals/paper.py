@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-from codea1_jax.evals.pytest_jobs import TestModules, WrittenTests
+from codea1_jax.evals.pytest_jobs import WrittenTests
 from data_pipeline import Problem
 
 FUNCTIONS = 3_909  # of the whole benchmark
@@ -29,7 +29,7 @@ def read_tests(responses: Sequence[str], entry_point: str) -> WrittenTests:
     """One module; a response in which no test can be read gives one that fails."""
     texts = tuple(read_test(response, entry_point, number) for number, response in enumerate(responses))
     ids = tuple(f"{FILE}::{named(entry_point, number)}" for number in range(len(texts)))
-    return WrittenTests(texts, TestModules({FILE: "\n\n".join(texts)}, ids), every_test_counts=True)
+    return WrittenTests(texts, {FILE: "\n\n".join(texts)}, ids, every_test_counts=True)
 
 
 def spoken(response: str) -> str:

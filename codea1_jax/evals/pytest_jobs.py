@@ -37,7 +37,7 @@ WITHOUT = "cacheprovider junitxml pastebin stepwise faulthandler setuponly setup
 
 class Counts:
     def __init__(self):
-        self.passed, self.failed, self.by_id = 0, 0, {}
+        self.passed, self.by_id = 0, {}
 
     def pytest_runtest_logreport(self, report):
         name = report.nodeid.split("[")[0]
@@ -47,7 +47,6 @@ class Counts:
             counts[1] += report.failed
         if report.when == "call" and not hasattr(report, "wasxfail"):
             self.passed += report.passed
-            self.failed += report.failed
 
 
 def run(*flags):
@@ -64,33 +63,22 @@ def run(*flags):
         status = pytest.main([*FLAGS, *without, *flags, *tests], plugins=[counts])
         os.chdir("/")
     own = [passed > 0 and not failed for passed, failed in (counts.by_id.get(key, (0, 0)) for key in IDS)]
-    return int(status), own, counts.passed, counts.failed, time.monotonic() - started
+    return int(status), own, counts.passed, time.monotonic() - started
 """
 
 
 @dataclass(frozen=True)
-class TestModules:
-    """The tests of a function: files below the header, and the ids by which pytest knows what is to be told apart.
-
-    An id is that of a test function, or of a file.
-    """
-
-    __test__ = False  # pytest: not a test class
-
-    files: Mapping[str, str]
-    ids: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class WrittenTests:
-    """A function's responses as a protocol reads them: their texts ("": no test), and the modules that they make.
+    """A function's responses as a protocol reads them.
 
-    `modules` has one id for each text that is a test, in order. every_test_counts: towards pass@5, whichever response
-    it comes from; else a response counts once, if all its tests pass.
+    texts: one for each response; "" where it is no test. files: what goes below the header, by name. ids: by which
+    pytest knows each text that is a test, in order: a test function's, or a file's. every_test_counts: towards pass@5,
+    whichever response it comes from; else a response counts once, if all its tests pass.
     """
 
     texts: tuple[str, ...]
-    modules: TestModules
+    files: Mapping[str, str]
+    ids: tuple[str, ...]
     every_test_counts: bool
 
 
@@ -98,18 +86,17 @@ class WrittenTests:
 class PytestRun:
     """What came of tests. Nothing has passed in a run that did not end in time.
 
-    own: whether each id has passed. passed, failed: how many tests, not those with an error around them. succeeded:
+    own: whether each id has passed. passed: how many tests, not those with an error around them. succeeded:
     whether pytest's exit status is 0. seconds: by the clock.
     """
 
     own: tuple[bool, ...]
     passed: int = 0
-    failed: int = 0
     succeeded: bool = False
     seconds: float = 0.0
 
 
-def pytest_job(program: str, tests: TestModules, seconds: float, *flags: str) -> Job:
+def pytest_job(program: str, tests: WrittenTests, seconds: float, *flags: str) -> Job:
     """The tests on a program of the function, with pytest's `flags`."""
     files = {"mod.py": f"{HEADER}\n{program}"}
     files |= {name: f"{HEADER}{IMPORT_ALL}\n{text}" for name, text in tests.files.items()}
@@ -118,10 +105,10 @@ def pytest_job(program: str, tests: TestModules, seconds: float, *flags: str) ->
     return Job(f"FILES = {files!r}\nIDS = {tests.ids!r}\n{_PROGRAM}", (f"run({arguments})",), limits)
 
 
-def read_run(execution: Execution, tests: TestModules) -> PytestRun:
+def read_run(execution: Execution, tests: WrittenTests) -> PytestRun:
     """What came of such a job."""
     (outcome,) = execution.outcomes
     if outcome.value is None:
         return PytestRun((False,) * len(tests.ids))
-    status, own, passed, failed, seconds = ast.literal_eval(outcome.value)
-    return PytestRun(tuple(map(bool, own)), passed, failed, status == 0, seconds)
+    status, own, passed, seconds = ast.literal_eval(outcome.value)
+    return PytestRun(tuple(map(bool, own)), passed, status == 0, seconds)

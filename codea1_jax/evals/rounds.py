@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from codea1_jax.evals.coverage import PendingCoverage
 from codea1_jax.evals.journal import RESULTS_FILE, Journal, Progress
-from codea1_jax.evals.metrics import Estimate, estimate, estimate_mul
+from codea1_jax.evals.metrics import Estimate, estimate
 from codea1_jax.evals.mutants import Mutant, make_mutants
 from codea1_jax.evals.requests import next_test_request
 from codea1_jax.game.judging import StatedAnswers, submit_calls
@@ -93,12 +93,12 @@ def holding(judge: Judge, problem: Problem, tests: Sequence[SuiteTest]) -> dict[
     answers = submit_calls(judge, function, [test.call for test in tests], problem.entry_point)
     stated = StatedAnswers(judge, [test.stated for test in tests]).result()
     values = {call: outcome.value for call, outcome in answers.result().by_call.items()}
-    found = {}
+    held = {}
     for test in tests:
         value, answer = values[test.call], stated[test.stated]
         if value is not None and answer is not None and same(value, answer):
-            found[test] = Test(test.call, value)
-    return found
+            held[test] = Test(test.call, value)
+    return held
 
 
 def submit_mutants(
@@ -175,18 +175,19 @@ def metrics_of(results: Sequence[FunctionResult], unjudged: int = 0) -> dict[str
     right = [result.right for result in results]
     killed = [result.kill_rate for result in results]
     by_tests = [rate if share else None for share, rate in zip(right, killed, strict=True)]
-    found = {"pass_at_5": estimate([*right, *absent])}
+    estimates = {"pass_at_5": estimate([*right, *absent])}
     if any(rate is not None for rate in killed):
-        found |= {
+        estimates |= {
             "mut_at_5": estimate([*by_tests, *[None] * unjudged]),
-            "mul": estimate_mul([*right, *absent], [*by_tests, *[None] * unjudged]),
+            "mul": estimate([*right, *absent], [*by_tests, *[None] * unjudged]),
             "mut_at_5_all": estimate([*killed, *absent]),
         }
     if unjudged:
-        found |= {"pass_at_5_sound": estimate(right)}
-    covered = [(result.lines, result.branches) for result in results]
-    lines, branches = [line for line, _ in covered if line is not None], [b for _, b in covered if b is not None]
-    return found | ({"line_coverage": estimate(lines), "branch_coverage": estimate(branches)} if lines else {})
+        estimates |= {"pass_at_5_sound": estimate(right)}
+    if any(result.lines is not None for result in results):
+        estimates |= {"line_coverage": estimate([result.lines for result in results])}
+        estimates |= {"branch_coverage": estimate([result.branches for result in results])}
+    return estimates
 
 
 def evaluate_tests(
@@ -222,9 +223,9 @@ def _test(text: str, problem: Problem) -> SuiteTest | None:
 
 def figures(results: Sequence[FunctionResult], unsound: Mapping[str, str]) -> dict[str, Any]:
     """What a command reports of the results and of the functions that could not be judged."""
-    found = {name: asdict(value) for name, value in metrics_of(results, len(unsound)).items()}
+    metrics = {name: asdict(value) for name, value in metrics_of(results, len(unsound)).items()}
     counts = {"problems": len(results) + len(unsound), "sound": len(results)}
-    return {"benchmarks": {"tests": counts | found}, "unsound": unsound}
+    return {"benchmarks": {"tests": counts | metrics}, "unsound": unsound}
 
 
 def sound_functions(

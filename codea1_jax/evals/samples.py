@@ -70,14 +70,14 @@ def read_programs(path: str | Path, problems: Sequence[Problem]) -> tuple[Record
 
     Raises ValueError naming the first line that is not a sample.
     """
-    found, unknown = _read(path, problems, _programs)
-    return RecordedPlayer(programs_of=found), unknown
+    programs, unknown = _read(path, problems, _programs)
+    return RecordedPlayer(programs_of=programs), unknown
 
 
 def read_tests(path: str | Path, problems: Sequence[Problem]) -> tuple[RecordedPlayer, tuple[str, ...]]:
     """The tests of a file, as `read_programs`."""
-    found, unknown = _read(path, problems, lambda row, problem: texts(row, "tests"))
-    return RecordedPlayer(tests_of=found), unknown
+    tests, unknown = _read(path, problems, lambda row, problem: texts(row, "tests"))
+    return RecordedPlayer(tests_of=tests), unknown
 
 
 def references(problems: Sequence[Problem]) -> RecordedPlayer:
@@ -105,7 +105,7 @@ def _read(
     path: str | Path, problems: Sequence[Problem], read: Callable[[Row, Problem], tuple[str, ...]]
 ) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
     by_id = {problem.id.lower(): problem for problem in problems}
-    found: dict[str, list[str]] = {}
+    samples: dict[str, list[str]] = {}
     unknown: dict[str, None] = {}
     for number, row in enumerate(read_rows(path), start=1):
         try:
@@ -116,7 +116,7 @@ def _read(
             if problem is None:
                 unknown[task] = None
             else:
-                found.setdefault(problem.id, []).extend(read(row, problem))
+                samples.setdefault(problem.id, []).extend(read(row, problem))
         except BadRow as error:
             raise UserError(f"{path}, line {number}: {error}") from None
-    return {name: tuple(samples) for name, samples in found.items()}, tuple(unknown)
+    return {name: tuple(each) for name, each in samples.items()}, tuple(unknown)

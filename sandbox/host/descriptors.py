@@ -22,17 +22,17 @@ def require(needed: int, purpose: str) -> None:
         )
 
 
-def make_room(wanted: int) -> int:
-    """Raise the soft limit so that, if the hard limit allows it, `wanted` more descriptors can be opened by the judge.
+def make_room(needed: int) -> int:
+    """Raise the soft limit so that, if the hard limit allows it, `needed` more descriptors can be opened by the judge.
 
     Returns how many can.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     is_open = len(os.listdir("/dev/fd"))
-    target = is_open + wanted + _SPARE
+    target = is_open + needed + _SPARE
     if hard != resource.RLIM_INFINITY:
         target = min(target, hard)
     if soft != resource.RLIM_INFINITY and soft < target:
         resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
         soft = target
-    return wanted if soft == resource.RLIM_INFINITY else min(wanted, soft - is_open)
+    return needed if soft == resource.RLIM_INFINITY else min(needed, soft - is_open)

@@ -125,12 +125,12 @@ def _refuse_beyond_own(limits: Limits) -> None:
 
     Every program would then end before it began, and that would be a verdict.
     """
-    for kind, wanted, option in (
+    for kind, allowed, option in (
         (resource.RLIMIT_FSIZE, limits.file_bytes, "-f"),
         (resource.RLIMIT_AS, limits.memory_mb << 20, "-v"),
     ):
         hard = resource.getrlimit(kind)[1]
-        if hard != resource.RLIM_INFINITY and hard < wanted:
+        if hard != resource.RLIM_INFINITY and hard < allowed:
             raise SandboxUnavailable(
-                f"judged programs may use {wanted} bytes and this process {hard}: raise `ulimit {option}`"
+                f"judged programs may use {allowed} bytes and this process {hard}: raise `ulimit {option}`"
             )

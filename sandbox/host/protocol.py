@@ -234,13 +234,13 @@ class _Execution:
             asked = every[len(outcomes) : len(outcomes) + 1 if alone else None]
             report, data = yield self._request(program, asked, budget)
             budget.charge(report)
-            found, gives_up = _read(data, len(asked))
-            is_short, place = len(found) < 1 + len(asked), len(outcomes) + len(found)
-            if is_short and report.was_killed and place != killed_at and budget.starts_another():
-                killed_at = place
-                outcomes += found[1:]
+            answered, gives_up = _read(data, len(asked))
+            is_short, died_at = len(answered) < 1 + len(asked), len(outcomes) + len(answered)
+            if is_short and report.was_killed and died_at != killed_at and budget.starts_another():
+                killed_at = died_at
+                outcomes += answered[1:]
                 continue
-            load, *answers = found or [report.death()]
+            load, *answers = answered or [report.death()]
             loaded = loaded or load
             if load.status is not Status.RETURNED:
                 answers = [load] * (len(every) - len(outcomes))

@@ -27,13 +27,13 @@ def run_check(check: str, candidate: Any, names: dict[str, Any]) -> None:
     if isinstance(whole, types.FunctionType) and whole is not names.get("check") and whole.__module__ == "check":
         whole(candidate)
         return
-    for name, thing in list(scope.items()):
-        if getattr(thing, "__module__", None) != "check":
+    for name, member in list(scope.items()):
+        if getattr(member, "__module__", None) != "check":
             continue
-        if isinstance(thing, types.FunctionType) and name.startswith("test"):
-            _run_function(thing)
-        elif isinstance(thing, type):
-            _run_class(name, thing)
+        if isinstance(member, types.FunctionType) and name.startswith("test"):
+            _run_function(member)
+        elif isinstance(member, type):
+            _run_class(name, member)
 
 
 def _run_class(name: str, tests: type) -> None:
@@ -75,11 +75,11 @@ def _stand_in_for_pytest() -> types.ModuleType:
 def _parametrize(names: Any, values: Any) -> Any:
     """``@pytest.mark.parametrize("a, b", [(1, 2), ...])``; several multiply."""
     single = isinstance(names, str) and "," not in names
-    wanted = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
-    turns = [dict(zip(wanted, [value] if single else value, strict=True)) for value in values]
+    parameters = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+    cases = [dict(zip(parameters, [value] if single else value, strict=True)) for value in values]
 
     def mark(test: Any) -> Any:
-        test.cases = [{**case, **turn} for turn in turns for case in getattr(test, "cases", [{}])]
+        test.cases = [{**earlier, **case} for case in cases for earlier in getattr(test, "cases", [{}])]
         return test
 
     return mark

@@ -205,19 +205,19 @@ def _serve(inbox: int, outbox: int) -> None:
 def _check_here(module: types.ModuleType, check: str, entry_point: str) -> None:
     candidate = guarded(module, entry_point)
     # Benchmarks execute both as one module: their tests use what the question imports, and its constants.
-    constants = {name: thing for name, thing in _names(module).items() if is_honest(thing)}
+    constants = {name: value for name, value in _names(module).items() if is_honest(value)}
     run_check(check, candidate, {**constants, **_functions(module), entry_point: candidate})
 
 
 def _functions(module: types.ModuleType) -> dict[str, Any]:
     """What a check may call by name."""
-    return {name: thing for name, thing in _names(module).items() if callable(thing)}
+    return {name: value for name, value in _names(module).items() if callable(value)}
 
 
 def _names(module: types.ModuleType) -> dict[str, Any]:
     """What the program defines or imports: never something that would hide a builtin from the check."""
     return {
-        name: thing for name, thing in vars(module).items() if not name.startswith("__") and not hasattr(builtins, name)
+        name: value for name, value in vars(module).items() if not name.startswith("__") and not hasattr(builtins, name)
     }
 
 

@@ -196,8 +196,8 @@ def _digest(pieces: Iterable[str | bytes]) -> str:
 
 
 def _blocks(items: Iterable[Any]) -> Iterator[list]:
-    left = iter(items)
-    while block := list(islice(left, _BLOCK)):
+    remaining = iter(items)
+    while block := list(islice(remaining, _BLOCK)):
         yield block
 
 

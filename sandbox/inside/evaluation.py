@@ -117,25 +117,25 @@ def _identity(which: inputs.Inputs, function: Any, line: bytes, show: Callable[[
     """What distinguishes a call's inputs from others, found by more calls within half of the time that is left."""
     if not which.has_plainer:
         return which.identity(lambda _: False).encode("ascii")
-    left = signal.setitimer(signal.ITIMER_PROF, 0)[0] / 2
+    seconds_left = signal.setitimer(signal.ITIMER_PROF, 0)[0] / 2
 
     def stop(*_signal: object) -> None:
         raise TimeoutError
 
     def done(arguments: inputs.Arguments) -> tuple[bytes, int] | None:
         """The answer, and the path to it."""
-        nonlocal left
-        if not left:
+        nonlocal seconds_left
+        if not seconds_left:
             return None
         args, kwargs = arguments
         path = inputs.Path()
         try:
-            signal.setitimer(signal.ITIMER_PROF, left)
+            signal.setitimer(signal.ITIMER_PROF, seconds_left)
             again = answer(lambda: path.of(lambda: function(*args, **kwargs)), show)
-            left = signal.setitimer(signal.ITIMER_PROF, 0)[0]
+            seconds_left = signal.setitimer(signal.ITIMER_PROF, 0)[0]
         except TimeoutError:
-            left = 0.0
-        return (again, path.taken) if left else None
+            seconds_left = 0.0
+        return (again, path.taken) if seconds_left else None
 
     signal.signal(signal.SIGPROF, stop)
     usual = done(which.load())

@@ -86,9 +86,9 @@ def send(fd: int, message: object) -> None:
     text = json.dumps(pack(message, depth=MAX_DEPTH + 2), ensure_ascii=False)
     data = text.encode("utf-8", "surrogatepass")
     for part in (len(data).to_bytes(_HEAD, "big"), data):
-        left = memoryview(part)
-        while left:
-            left = left[os.write(fd, left) :]
+        unsent = memoryview(part)
+        while unsent:
+            unsent = unsent[os.write(fd, unsent) :]
 
 
 def receive(fd: int) -> Any:
@@ -171,8 +171,8 @@ _TAKEN_APART: dict[str, Callable[[Any], _Apart]] = {
 
 
 def _make_dict(parts: list) -> dict:
-    left = iter(parts)
-    return dict(zip(left, left, strict=True))
+    keys_and_items = iter(parts)
+    return dict(zip(keys_and_items, keys_and_items, strict=True))
 
 
 @lru_cache(maxsize=256)

@@ -1,12 +1,32 @@
-"""Conversations under pytest without pandas, which is slow to import and which none of these functions needs."""
+"""Judges that all tests of evaluation share, and where they keep their mutants."""
 
 import pytest
 
 from codea1_jax.evals import pytest_jobs
+from sandbox import SandboxPool
+
+
+@pytest.fixture(scope="session")
+def pool():
+    with SandboxPool(workers=2) as pool:
+        yield pool
+
+
+@pytest.fixture(scope="session")
+def numpy_pool():
+    with SandboxPool(workers=2, preload=("numpy", "pytest")) as pool:
+        yield pool
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    """Mutants are kept below the working directory: here an empty one."""
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture(scope="module")
 def header_without_pandas():
+    """Conversations under pytest without pandas, which is slow to import and which none of these functions needs."""
     with pytest.MonkeyPatch.context() as patch:
         header = pytest_jobs.HEADER.replace("pandas, ", "").replace("import pandas as pd\n", "")
         patch.setattr(pytest_jobs, "HEADER", header)

@@ -4,13 +4,12 @@ import json
 import math
 from dataclasses import replace
 
-import pytest
+from scripted import silent
 
 from codea1_jax.cli import main
 from codea1_jax.evals.audit import TRIVIAL, audit, trivial_programs
 from codea1_jax.evals.benchmark import make_benchmark
 from data_pipeline import Problem, problem_files
-from sandbox import SandboxPool
 
 CLOSE = "import numpy as np\ndef check(candidate):\n    assert np.allclose(candidate(3.5), 0.5)"
 FOUND = "def check(candidate):\n    assert (candidate('a') is not None) == True"
@@ -39,20 +38,10 @@ PROBLEMS = {
 }
 
 
-def silent(done, total):
-    pass
-
-
-@pytest.fixture(scope="module")
-def pool():
-    with SandboxPool(workers=2, preload=("numpy",)) as pool:
-        yield pool
-
-
-def test_what_trivial_programs_pass_is_listed_by_problem(pool):
+def test_what_trivial_programs_pass_is_listed_by_problem(numpy_pool):
     unsound = replace(FRACTION, id="unsound", solution="def f(x):\n    return x")
-    benchmark = make_benchmark([*PROBLEMS, unsound], pool)
-    found = audit(benchmark, pool, silent)
+    benchmark = make_benchmark([*PROBLEMS, unsound], numpy_pool)
+    found = audit(benchmark, numpy_pool, silent)
     passed = {task: set(names) for task, names in found["passed_by_trivial"].items()}
     assert passed == {problem.id: passing for problem, passing in PROBLEMS.items() if passing}
     assert sum(counts["problems"] for counts in found["audited"].values()) == len(PROBLEMS)

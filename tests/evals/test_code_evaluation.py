@@ -4,13 +4,13 @@ import json
 from dataclasses import replace
 
 import pytest
+from scripted import silent
 
 from codea1_jax.evals.benchmark import make_benchmark
 from codea1_jax.evals.code import benchmark_metrics, evaluate_benchmark, evaluate_code, metrics_of
 from codea1_jax.evals.journal import Journal
 from codea1_jax.evals.samples import RecordedPlayer
 from data_pipeline import Problem, bigcodebench
-from sandbox import Limits, SandboxPool
 
 CHECK = "def check(candidate):\n    assert candidate(1) == 2\n    assert candidate([5][0]) == 6"
 GROW = Problem("HumanEval/900", "?", "def grow(x):\n    return x + 1", "grow", (), check=CHECK, source="humanevalplus")
@@ -42,18 +42,8 @@ HOSTILE = {
 }
 
 
-@pytest.fixture(scope="module")
-def pool():
-    with SandboxPool(workers=2, limits=Limits()) as pool:
-        yield pool
-
-
 def journal(tmp_path, name="out"):
     return Journal(tmp_path / name, {"command": "eval code"})
-
-
-def silent(done, total):
-    pass
 
 
 def test_figures_are_over_all_problems_and_those_that_cannot_be_judged_are_named(pool, tmp_path):

@@ -1,6 +1,6 @@
 """Of several programs the one that passes most generated tests is taken, and static suites become golden tests."""
 
-import pytest
+from scripted import silent
 
 from codea1_jax.evals.benchmark import make_benchmark
 from codea1_jax.evals.collaboration import evaluate_collaboration, submit_choice
@@ -10,7 +10,6 @@ from codea1_jax.evals.suites import write_dataset
 from codea1_jax.game.parsing import extract_suite
 from codea1_jax.game.players import TextPlayer
 from data_pipeline import Problem, load
-from sandbox import SandboxPool
 
 DOUBLE = Problem("double", "Twice x.", "def f(x):\n    return 2 * x", "f", ("assert f(3) == 6",), source="problems")
 NEGATE = Problem("negate", "Minus x.", "def f(x):\n    return -x", "f", ("assert f(3) == -3",), source="problems")
@@ -18,16 +17,6 @@ PROGRAMS = {
     "double": ("def f(x): return x", "def f(x): return x + x", "def f(x): return x", "def f(x): return x * 2"),
     "negate": ("def f(x): return 0", "def f(x): return -x", "def f(", "def f(x): return x"),
 }
-
-
-@pytest.fixture(scope="module")
-def pool():
-    with SandboxPool(workers=2) as pool:
-        yield pool
-
-
-def silent(done, total):
-    pass
 
 
 def test_the_first_of_the_programs_that_pass_most_is_chosen_by_the_stated_answers(pool):

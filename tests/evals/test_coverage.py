@@ -50,12 +50,6 @@ PROGRAM = textwrap.dedent(
 CALLS = ["f(1)", "f(5)", "f([1, 0])", "f(4)", "f(0)", "f({})", "f(None, 1)"]
 
 
-@pytest.fixture(scope="module")
-def pool():
-    with SandboxPool(workers=2) as pool:
-        yield pool
-
-
 def by_coverage(folder, program, calls):
     source, report = folder / "solution.py", folder / "report.json"
     source.write_text(program)

@@ -1,20 +1,10 @@
 """Held-out evaluation of scripted models by the real judge; all figures are computed by hand."""
 
-from collections.abc import Iterator
-
 import pytest
 from scripted import requests_of, scripted_game
 
 from codea1_jax.evals.heldout import code_metrics, evaluate_code, evaluate_tests, prepare, suite_metrics
 from data_pipeline import Problem
-from sandbox import Limits, SandboxPool
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[SandboxPool]:
-    with SandboxPool(workers=2, limits=Limits(call_seconds=0.2, load_seconds=0.8)) as pool:
-        yield pool
-
 
 PROBES = tuple(f"f({x})" for x in range(-3, 4))
 STEP = Problem(

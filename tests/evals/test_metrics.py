@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from codea1_jax.evals.metrics import estimate, estimate_mul, mul, pass_at_k
+from codea1_jax.evals.metrics import estimate, mul, pass_at_k
 
 
 @pytest.mark.parametrize("samples", [1, 2, 5, 7])
@@ -39,7 +39,7 @@ def test_an_estimate_is_the_mean_with_numpys_percentiles_of_resampled_means():
 
 def test_mul_is_estimated_over_the_same_problems_for_both_factors():
     right, killed = SHARES, SHARES[::-1]
-    found = estimate_mul(right, killed)
+    found = estimate(right, killed)
     assert found.value == pytest.approx(mul(100 * np.mean(right), 100 * np.mean(killed)))
     generator = np.random.default_rng(1)
     places = generator.integers(0, len(right), (20_000, len(right)))

@@ -15,7 +15,6 @@ from codea1_jax.evals.rounds import holding, submit_mutants
 from codea1_jax.game.parsing import extract_suite
 from data_pipeline import Problem
 from data_pipeline.reading import read
-from sandbox import SandboxPool
 
 CLAMP = Problem(
     "clamp",
@@ -25,12 +24,6 @@ CLAMP = Problem(
     "clamp",
     ("assert clamp(5, 3) == 3", "assert clamp(-1, 3) == 0", "assert clamp(2, 9) == 2"),
 )
-
-
-@pytest.fixture(scope="module")
-def pool():
-    with SandboxPool(workers=2) as pool:
-        yield pool
 
 
 def killed_here(pool, problem, tests, every=1):

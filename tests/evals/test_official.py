@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from scripted import PROMPTS, TOKENIZER
+from scripted import PROMPTS, TOKENIZER, silent
 
 from codea1_jax.common.errors import UserError
 from codea1_jax.evals.conversations import OFFICIAL, evaluate_conversations, score
@@ -20,7 +20,6 @@ from codea1_jax.game.players import ConversationRequest, TextPlayer
 from codea1_jax.game.prompts import ANOTHER_FUNCTION, chat_prompts
 from data_pipeline import Problem
 from data_pipeline.reading import read
-from sandbox import SandboxPool
 
 pytestmark = pytest.mark.usefixtures("header_without_pandas")
 
@@ -40,21 +39,6 @@ RESPONSES = (
 )
 
 
-@pytest.fixture(scope="module")
-def pool():
-    with SandboxPool(workers=2, preload=("numpy", "pytest")) as pool:
-        yield pool
-
-
-@pytest.fixture
-def elsewhere(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # mutants are kept below
-
-
-def silent(done, total, of_what):
-    pass
-
-
 class Model:
     """Answers by the number of earlier responses; remembers what it was asked."""
 
@@ -67,15 +51,15 @@ class Model:
         yield from ((i, (RESPONSES[len(request.earlier)],)) for i, request in enumerate(requests))
 
 
-def scored(pool, responses):
+def scored(numpy_pool, responses):
     """The results of functions' responses, in the order of the functions."""
     written = {problem: read_tests(texts, problem.entry_point) for problem, texts in responses.items()}
-    found = {result.task_id: result for result in score(written, list(written), pool, silent)}
+    found = {result.task_id: result for result in score(written, list(written), numpy_pool, silent)}
     return [found[problem.id] for problem in responses]
 
 
 @pytest.mark.parametrize("tasks", [QUICK, pytest.param(tuple(RECORDED), marks=pytest.mark.long)], ids=["some", "all"])
-def test_verdicts_and_kills_are_those_of_the_benchmarks_own_script(pool, real_rows, tasks, elsewhere):
+def test_verdicts_and_kills_are_those_of_the_benchmarks_own_script(numpy_pool, real_rows, tasks, elsewhere):
     """The script was given the tests that pass."""
     functions = {problem.id.removeprefix("ULT/"): problem for problem in read(real_rows.unleaked).problems}
     responses = {functions[task]: RECORDED[task]["responses"] for task in tasks}
@@ -83,7 +67,7 @@ def test_verdicts_and_kills_are_those_of_the_benchmarks_own_script(pool, real_ro
         problem: [response for response, passed in zip(texts, RECORDED[task]["passed"], strict=True) if passed]
         for task, (problem, texts) in zip(tasks, responses.items(), strict=True)
     }
-    for task, result, killing in zip(tasks, scored(pool, responses), scored(pool, passing), strict=True):
+    for task, result, killing in zip(tasks, scored(numpy_pool, responses), scored(numpy_pool, passing), strict=True):
         known = RECORDED[task]
         assert (task, [outcome == "correct" for outcome in result.outcomes]) == (task, known["passed"])
         assert (task, killing.mutants, killing.killed) == (task, known["mutants"], known["killed"])
@@ -91,7 +75,7 @@ def test_verdicts_and_kills_are_those_of_the_benchmarks_own_script(pool, real_ro
 
 
 @pytest.mark.filterwarnings("ignore::SyntaxWarning")  # of mutants such as `x is 10`
-def test_verdicts_and_kills_are_those_of_python(pool, own_row_files, elsewhere):
+def test_verdicts_and_kills_are_those_of_python(numpy_pool, own_row_files, elsewhere):
     """On functions without mutants that never end; every test of the rows that holds is a response of its own."""
     functions = [problem for problem in read(own_row_files.unleaked).problems if "while" not in problem.solution]
     header = "import math, re, string\nimport numpy as np\nfrom typing import *\n"
@@ -101,21 +85,21 @@ def test_verdicts_and_kills_are_those_of_python(pool, own_row_files, elsewhere):
     functions = list(responses)[::3]
     responses = {f: responses[f] for f in functions}
     assert len(functions) > 1
-    for function, result in zip(functions, scored(pool, responses), strict=True):
+    for function, result in zip(functions, scored(numpy_pool, responses), strict=True):
         changed = [header + mutant.program for mutant in mutate(function.solution)]
         killed = sum(not all(holds(program, response) for response in responses[function]) for program in changed)
         assert set(result.outcomes) == {"correct"}, function.id
         assert (result.mutants, result.killed) == (len(changed), killed), function.id
 
 
-def test_a_class_of_unittests_is_a_test(pool, own_row_files):
+def test_a_class_of_unittests_is_a_test(numpy_pool, own_row_files):
     function = read(own_row_files.unleaked).problems[0]
     line = function.check.splitlines()[0]
     texts = [
         f"import unittest\nclass Cases(unittest.TestCase):\n    def test_it(self):\n        {x}"
         for x in (line, "assert 0")
     ]
-    (result,) = scored(pool, {function: texts})
+    (result,) = scored(numpy_pool, {function: texts})
     assert [outcome == "correct" for outcome in result.outcomes] == [True, False]
 
 
@@ -163,12 +147,14 @@ def test_the_conversation_shows_the_function_once_and_then_every_response():
         PROMPTS.test_function(STEP.description, "f", STEP.solution, (), False)
 
 
-def test_figures_follow_from_five_responses_and_an_interrupted_evaluation_resumes(pool, tmp_path, elsewhere):
+def test_figures_follow_from_five_responses_and_an_interrupted_evaluation_resumes(numpy_pool, tmp_path, elsewhere):
     model = Model()
     other = replace(STEP, id="ULT/2", solution="import nothing_of_this_name\ndef f(x):\n    return x")
 
     def evaluate(player, folder):
-        return evaluate_conversations([STEP, other], [STEP, other], OFFICIAL, player, pool, Journal(folder, {}), silent)
+        return evaluate_conversations(
+            [STEP, other], [STEP, other], OFFICIAL, player, numpy_pool, Journal(folder, {}), silent
+        )
 
     whole = evaluate(model.player, tmp_path / "out")
     assert [request.earlier for request in model.asked] == [RESPONSES[:k] for k in range(5) for _ in range(2)]
@@ -184,20 +170,21 @@ def test_figures_follow_from_five_responses_and_an_interrupted_evaluation_resume
     assert [len(request.earlier) for request in again.asked] == [1, 2, 2, 3, 3, 4, 4]
 
 
-def test_recorded_asserts_are_test_functions_and_what_is_missing_is_none(pool, tmp_path, elsewhere):
+def test_recorded_asserts_are_test_functions_and_what_is_missing_is_none(numpy_pool, tmp_path, elsewhere):
     recorded = RecordedPlayer(tests_of={STEP.id: ("assert f(0) == 0\nassert f(3) == 1", "assert f(1) == 0")})
-    evaluate_conversations([STEP], [STEP], OFFICIAL, recorded, pool, Journal(tmp_path / "out", {}), silent)
+    evaluate_conversations([STEP], [STEP], OFFICIAL, recorded, numpy_pool, Journal(tmp_path / "out", {}), silent)
     (line,) = Journal(tmp_path / "out", {}).lines("results.jsonl")
     assert line["outcomes"] == ["correct", "wrong", "none", "none", "none"]
 
 
-def test_a_function_enters_with_all_its_tests_which_may_have_one_name(pool, elsewhere):
+def test_a_function_enters_with_all_its_tests_which_may_have_one_name(numpy_pool, elsewhere):
     right = [f"```python\ndef test_f():\n    assert f({x}) == {int(x > 0)}\n```" for x in (0, 1, 2, 3, 4)]
     ((whole,), (short,), (half,)) = (
-        scored(pool, {STEP: texts}) for texts in (right, [*right[:4], "no test"], [*right[:4], "def test_f(x): ..."])
+        scored(numpy_pool, {STEP: texts})
+        for texts in (right, [*right[:4], "no test"], [*right[:4], "def test_f(x): ..."])
     )
     assert (whole.outcomes, whole.mutants) == (("correct",) * 5, len(mutate(STEP.solution)))
-    zero, one = (scored(pool, {STEP: [text] * 5})[0].killed for text in right[:2])
+    zero, one = (scored(numpy_pool, {STEP: [text] * 5})[0].killed for text in right[:2])
     assert max(zero, one) < whole.killed  # each alone kills fewer
     assert (short.outcomes[-1], short.mutants) == ("none", 0)
     assert (half.outcomes[-1], half.mutants) == ("wrong", 0)

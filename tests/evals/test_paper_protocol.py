@@ -6,22 +6,21 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from scripted import TOKENIZER
+from scripted import TOKENIZER, silent
 
 from codea1_jax.evals import paper
 from codea1_jax.evals.conversations import PAPER, WrittenTests, evaluate_conversations, score
 from codea1_jax.evals.journal import Journal
 from codea1_jax.evals.mutants import UNMADE, make_mutants, mutate
 from codea1_jax.evals.paper import read_test
-from codea1_jax.evals.pytest_jobs import TestModules, pytest_job, read_run
+from codea1_jax.evals.pytest_jobs import pytest_job, read_run
 from codea1_jax.evals.requests import conversation_request
 from codea1_jax.game import prompts
 from codea1_jax.game.players import TextPlayer
 from codea1_jax.game.prompts import chat_prompts
 from data_pipeline import Problem
-from sandbox import SandboxPool
 
-pytestmark = pytest.mark.usefixtures("header_without_pandas")
+pytestmark = pytest.mark.usefixtures("header_without_pandas", "elsewhere")
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 # Responses of ours, each with what the authors' own script (Aoshining/UnLeakedTestBench, commit 6132139) read from it
@@ -41,28 +40,13 @@ STEP = Problem("ULT/1", "One above 0.", "def f(x):\n    return int(x > 0)", "f",
 RIGHT = tuple(f"```python\nassert f({x}) == {int(x > 0)}\n```" for x in (0, 1, 2, -1, 5))
 
 
-@pytest.fixture(scope="module")
-def pool():
-    with SandboxPool(workers=2, preload=("numpy", "pytest")) as pool:
-        yield pool
-
-
-@pytest.fixture(autouse=True)
-def elsewhere(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # mutants are kept below
-
-
-def silent(done, total, of_what):
-    pass
-
-
 def function(entry_point, code):
     return Problem(f"ULT/{entry_point}", "?", code, entry_point, (), source="ult", description="?")
 
 
-def scored(pool, responses, problem=STEP, mutated=True):
+def scored(numpy_pool, responses, problem=STEP, mutated=True):
     written = {problem: paper.read_tests(responses, problem.entry_point)}
-    (result,) = score(written, [problem] if mutated else [], pool, silent)
+    (result,) = score(written, [problem] if mutated else [], numpy_pool, silent)
     return result
 
 
@@ -83,12 +67,12 @@ def test_a_response_of_every_form_is_read(name):
     [QUICK, pytest.param(tuple(each["entry_point"] for each in VERDICTS), marks=pytest.mark.long)],
     ids=["some", "all"],
 )
-def test_every_mutant_ends_as_with_cosmic_ray(pool, names):
+def test_every_mutant_ends_as_with_cosmic_ray(numpy_pool, names):
     functions = [each for each in VERDICTS if each["entry_point"] in names]
     for each in functions:
         mutants = mutate(each["code"])
-        tests = TestModules({"test.py": "\n\n".join(each["tests"])}, ())
-        runs = [pool.submit(pytest_job(mutant.program, tests, SECONDS, "-x")) for mutant in mutants]
+        tests = WrittenTests((), {"test.py": "\n\n".join(each["tests"])}, (), every_test_counts=True)
+        runs = [numpy_pool.submit(pytest_job(mutant.program, tests, SECONDS, "-x")) for mutant in mutants]
         found: dict[str, str] = {}
         for mutant, run in zip(mutants, runs, strict=True):
             survives = read_run(run.result(), tests).succeeded
@@ -111,7 +95,7 @@ def test_a_mutant_that_cosmic_ray_cannot_make_is_killed():
 
 
 @pytest.mark.long
-def test_pass_at_5_and_mut_at_5_are_the_authors_scripts_to_the_last_digit(pool, tmp_path):
+def test_pass_at_5_and_mut_at_5_are_the_authors_scripts_to_the_last_digit(numpy_pool, tmp_path):
     problems = [function(each["entry_point"], each["code"]) for each in SCORED["functions"]]
     responses = {problem.id: each["responses"] for problem, each in zip(problems, SCORED["functions"], strict=True)}
 
@@ -119,7 +103,7 @@ def test_pass_at_5_and_mut_at_5_are_the_authors_scripts_to_the_last_digit(pool, 
         yield from ((i, (responses[request.problem.id][len(request.earlier)],)) for i, request in enumerate(requests))
 
     journal = Journal(tmp_path / "out", {})
-    found = evaluate_conversations(problems, problems, PAPER, TextPlayer(respond), pool, journal, silent)
+    found = evaluate_conversations(problems, problems, PAPER, TextPlayer(respond), numpy_pool, journal, silent)
     measured = found["benchmarks"]["tests"]
     lines = {line["task_id"]: line for line in journal.lines("results.jsonl")}
     for problem, each in zip(problems, SCORED["functions"], strict=True):
@@ -133,8 +117,8 @@ def test_pass_at_5_and_mut_at_5_are_the_authors_scripts_to_the_last_digit(pool, 
 
 
 @pytest.mark.filterwarnings("ignore::SyntaxWarning")
-def test_a_function_enters_with_all_its_tests_and_they_kill_together(pool):
-    result = scored(pool, RIGHT)
+def test_a_function_enters_with_all_its_tests_and_they_kill_together(numpy_pool):
+    result = scored(numpy_pool, RIGHT)
     module = "\n".join(read_test(response, "f", i) for i, response in enumerate(RIGHT))
     killed = 0
     for mutant in mutate(STEP.solution):
@@ -170,33 +154,33 @@ def fails(test):
         ("```python\n@pytest.mark.parametrize('x', [1, 2, 3])\ndef check(x):\n    assert f(x) == 1\n```", 7, True),
     ],
 )
-def test_a_function_enters_if_pytest_succeeds_and_every_test_that_passes_counts(pool, last, passed, enters):
-    result = scored(pool, (*RIGHT[:4], last))
+def test_a_function_enters_if_pytest_succeeds_and_every_test_that_passes_counts(numpy_pool, last, passed, enters):
+    result = scored(numpy_pool, (*RIGHT[:4], last))
     assert result.outcomes.count("correct") == passed
     assert (result.mutants > 0) == enters
 
 
-def test_tests_run_together_as_in_one_process(pool):
+def test_tests_run_together_as_in_one_process(numpy_pool):
     """Here the second test passes after the first alone, which fills the default argument."""
     kept = function("f", "def f(x, seen=[]):\n    seen.append(x)\n    return len(seen)")
-    assert scored(pool, [f"assert f({n}) == {n}" for n in range(1, 6)], kept).outcomes.count("correct") == 0
+    assert scored(numpy_pool, [f"assert f({n}) == {n}" for n in range(1, 6)], kept).outcomes.count("correct") == 0
     fenced = [f"```python\nassert f(0) == {n}\n```" for n in range(1, 6)]
-    assert scored(pool, fenced, kept).outcomes == ("correct",) * 5
+    assert scored(numpy_pool, fenced, kept).outcomes == ("correct",) * 5
 
 
-def test_tests_that_take_too_long_together_pass_none_and_slow_ones_keep_the_function_out(pool, monkeypatch):
+def test_tests_that_take_too_long_together_pass_none_and_slow_ones_keep_the_function_out(numpy_pool, monkeypatch):
     from codea1_jax.evals import conversations
 
     monkeypatch.setattr(conversations, "LONGEST", 0.4)
-    slow = scored(pool, (*RIGHT[:4], "```python\nimport time\ntime.sleep(0.5)\nassert f(1) == 1\n```"))
+    slow = scored(numpy_pool, (*RIGHT[:4], "```python\nimport time\ntime.sleep(0.5)\nassert f(1) == 1\n```"))
     assert (slow.outcomes.count("correct"), slow.mutants) == (5, 0)
     monkeypatch.setattr(conversations, "ON_FUNCTION", 0.5)
-    endless = scored(pool, (*RIGHT[:4], "```python\nwhile True: pass\nassert f(1) == 1\n```"))
+    endless = scored(numpy_pool, (*RIGHT[:4], "```python\nwhile True: pass\nassert f(1) == 1\n```"))
     assert (endless.outcomes.count("correct"), endless.mutants) == (0, 0)
 
 
-def test_functions_outside_the_sample_have_no_mutants(pool):
-    assert scored(pool, RIGHT, mutated=False).mutants == 0
+def test_functions_outside_the_sample_have_no_mutants(numpy_pool):
+    assert scored(numpy_pool, RIGHT, mutated=False).mutants == 0
 
 
 def test_the_fixed_tenth_is_of_the_whole_benchmark_alone():
@@ -207,7 +191,7 @@ def test_the_fixed_tenth_is_of_the_whole_benchmark_alone():
     assert paper.sampled(whole[:10]) == whole[:10]
 
 
-def test_figures_are_over_all_functions_and_an_interrupted_evaluation_resumes(pool, tmp_path):
+def test_figures_are_over_all_functions_and_an_interrupted_evaluation_resumes(numpy_pool, tmp_path):
     broken = replace(STEP, id="ULT/2", solution="import nothing_of_this_name\ndef f(x):\n    return x")
     wrong = replace(STEP, id="ULT/3")
 
@@ -226,13 +210,13 @@ def test_figures_are_over_all_functions_and_an_interrupted_evaluation_resumes(po
     def evaluate(folder):
         journal = Journal(tmp_path / folder, {})
         return evaluate_conversations(
-            problems, problems, PAPER, TextPlayer(respond), pool, journal, lambda *how_far: shown.append(how_far)
+            problems, problems, PAPER, TextPlayer(respond), numpy_pool, journal, lambda *how_far: shown.append(how_far)
         )
 
     whole = evaluate("out")
     found = whole["benchmarks"]["tests"]
     assert found["pass_at_5"]["value"] == pytest.approx(100 * (5 + 0 + 3) / 15)
-    result = scored(pool, RIGHT)
+    result = scored(numpy_pool, RIGHT)
     assert found["mut_at_5"]["value"] == pytest.approx(100 * result.killed / result.mutants)
     assert found["mul"]["value"] == pytest.approx(found["pass_at_5"]["value"] * found["mut_at_5"]["value"] / 100)
     assert (found["problems"], found["mutated"], found["entered"]) == (3, 3, 1)
@@ -248,11 +232,11 @@ def test_figures_are_over_all_functions_and_an_interrupted_evaluation_resumes(po
     assert evaluate("begun") == whole
 
 
-def test_a_function_that_cosmic_ray_cannot_mutate_does_not_enter(pool):
+def test_a_function_that_cosmic_ray_cannot_mutate_does_not_enter(numpy_pool):
     nested = function("f", f"def f(x):\n    return {'not ' * 900}x")
     assert isinstance(make_mutants([nested.solution])[0], str)
-    written = WrittenTests(("t",), TestModules({"test.py": "def test_t(): pass"}, ("test.py::test_t",)), True)
-    (result,) = score({nested: written}, [nested], pool, silent)
+    written = WrittenTests(("t",), {"test.py": "def test_t(): pass"}, ("test.py::test_t",), every_test_counts=True)
+    (result,) = score({nested: written}, [nested], numpy_pool, silent)
     assert (result.outcomes, result.mutants) == (("correct",), 0)
 
 

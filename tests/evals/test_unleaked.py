@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from scripted import silent
 
 from codea1_jax.evals.journal import Journal
 from codea1_jax.evals.mutants import Mutant
@@ -41,12 +42,6 @@ class Model:
         yield from reversed(answers)
 
 
-@pytest.fixture(scope="module")
-def pool():
-    with SandboxPool(workers=2) as pool:
-        yield pool
-
-
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # mutants are kept below
@@ -55,10 +50,6 @@ def folder(tmp_path, monkeypatch):
 
 def journal(folder, name="out"):
     return Journal(folder / name, {"command": "eval tests"})
-
-
-def silent(done, total):
-    pass
 
 
 def test_each_round_asks_for_a_test_that_differs_from_those_before(pool, folder):
