@@ -8,6 +8,7 @@ import ast
 from functools import lru_cache
 from typing import Any
 
+from sandbox.inside.evaluation import RETURNED
 from sandbox.syntax import parse_expression
 
 MAX_TEXT = 10_000  # characters of one normalized call or stated answer
@@ -31,7 +32,6 @@ PURE_METHODS = frozenset((
 # fmt: on
 
 HELPERS = frozenset(("_run_", "_each_", "_made_", "_times_", "_power_", "_shift_"))  # of `bounded`
-RETURNED = "_returned_"  # stands for the call's value in a view
 
 _PLAIN_NODES = (
     *(ast.Constant, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Starred),

@@ -26,7 +26,6 @@ _VIEWED_AT_ONCE = 4  # values that are looked into: they are kept whole until th
 _ROOM = evaluation.MAX_EXACT  # characters of computed arguments after which the calls are made that they are for
 OUT_OF_TIME = Outcome(Status.TIMED_OUT, detail="the program's time as a whole")
 
-_TIME_SIGNALS = (signal.SIGPROF, signal.SIGXCPU, signal.SIGALRM, signal.SIGVTALRM)
 _ENDS = {
     checker.RAISED: Status.RAISED,
     checker.NOT_PLAIN_DATA: Status.NOT_PLAIN_DATA,
@@ -67,7 +66,7 @@ class Report:
         if self.cut == CUT_BY_WALL:
             return Outcome(Status.TIMED_OUT, detail="wall-clock time")
         number = self.wait_status & 0x7F
-        if self.cut == CUT_BY_CPU or number in _TIME_SIGNALS:
+        if self.cut == CUT_BY_CPU or number in checker.TIME_SIGNALS:
             return Outcome(Status.TIMED_OUT, detail="CPU time")
         if number:
             return Outcome(Status.CRASHED, detail=f"signal {number}")

@@ -30,7 +30,7 @@ from sandbox.inside.watch import cpu_seconds
 CANNOT_START = 3  # exit status of the judge's process, which no program can give it
 PASSED, FAILED, RAISED, TIMED_OUT, OUT_OF_MEMORY, CRASHED, NOT_PLAIN_DATA = "pf!tmc?"
 
-_TIME_SIGNALS = (signal.SIGPROF, signal.SIGXCPU, signal.SIGALRM)
+TIME_SIGNALS = (signal.SIGPROF, signal.SIGXCPU, signal.SIGALRM, signal.SIGVTALRM)
 
 
 def run(request_fd: int, result_fd: int) -> None:
@@ -287,7 +287,7 @@ def _change(old: Any, new: Any) -> None:
 
 def _death(status: int) -> str:
     number = status & 0x7F
-    if number in _TIME_SIGNALS:
+    if number in TIME_SIGNALS:
         return f"{TIMED_OUT}CPU time"
     return CRASHED + (f"signal {number}" if number else f"exit status {status >> 8}")
 

@@ -14,14 +14,13 @@ from itertools import groupby
 from typing import Any
 
 from sandbox.inside.expressions import MAX_ITEMS
-from sandbox.inside.plain import NotPlainData
+from sandbox.inside.plain import SET_VIEWS, NotPlainData
 
 MAX_COLLIDING = 400  # values that may share a hash with another: some 80,000 comparisons
 
 _RUN = 8  # and more neighbours that collide make parts of a sequence collide
 _MODULUS = (1 << 61) - 1  # of the hashes of numbers
-_CONTAINERS = frozenset((list, tuple, set, frozenset))
-_VIEWS = frozenset((type({}.keys()), type({}.items())))
+_CONTAINERS = frozenset((list, tuple, set, frozenset, *SET_VIEWS))
 
 
 def checked(value: Any) -> Any:
@@ -40,14 +39,14 @@ def _gather(items: Collection[Any], scalars: list[Any], containers: list[Any]) -
     kinds = set(map(type, items))
     if len(scalars) + len(containers) + len(items) > MAX_ITEMS:
         raise NotPlainData(f"arguments of more than {MAX_ITEMS} items")
-    if not kinds & (_CONTAINERS | _VIEWS | {dict}):
+    if not kinds & (_CONTAINERS | {dict}):
         scalars.extend(items)
         return
     for item in items:
         kind = type(item)
         if kind is dict:
             _gather([*item.keys(), *item.values()], scalars, containers)
-        elif kind in _CONTAINERS or kind in _VIEWS:
+        elif kind in _CONTAINERS:
             containers.append(item)
             _gather(item, scalars, containers)
         else:
@@ -62,7 +61,8 @@ def _check_scalars(scalars: list[Any]) -> None:
     shared = {key for key, count in times.items() if count > 1}
     if not shared:
         return
-    runs = [len(list(run)) for collides, run in groupby(scalars, lambda item: _hash(item) in shared) if collides]
+    colliding = [_is_hashable(item) and hash(item) in shared for item in scalars]
+    runs = [len(list(run)) for collides, run in groupby(colliding) if collides]
     if sum(times[key] - 1 for key in shared) > MAX_COLLIDING or sum(run for run in runs if run >= _RUN) > MAX_COLLIDING:
         raise NotPlainData(f"more than {MAX_COLLIDING} values whose hashes collide")
 
@@ -82,10 +82,6 @@ def _distinct(scalars: list[Any], integers: list[int]) -> Iterator[Any]:
     yield from map(complex, {repr(item) for item in scalars if type(item) is complex and item.imag})
 
 
-def _hash(item: Any) -> int | None:
-    return hash(item) if _is_hashable(item) else None
-
-
 def _is_hashable(item: Any) -> bool:
     return type(item).__hash__ is not None
 
@@ -102,6 +98,6 @@ def _check_keys(keys: list[Any], texts: Iterable[str]) -> None:
 
 
 def _frozen(value: Any) -> Any:
-    if type(value) in _CONTAINERS or type(value) in _VIEWS:
+    if type(value) in _CONTAINERS:
         return tuple([_frozen(item) for item in value])
     return value if _is_hashable(value) else None

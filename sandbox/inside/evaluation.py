@@ -30,7 +30,7 @@ from sandbox.inside.plain import NotPlainData
 
 MAX_DETAIL = 200  # characters of an exception's text
 MAX_EXACT = 1 << 22  # characters of a value that is looked into elsewhere
-RETURNED = "_returned_"  # what a view calls the value
+RETURNED = "_returned_"  # what a view calls the value that the call returned
 
 _GROWTH = 8  # 1/8 of its memory is what a process may have grown by before a fresh one takes over
 _LOOK_SECONDS = 2e-4  # nobody fills that much in less: of the least memory, 64 MB, an eighth takes four times as long

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from sandbox.inside.observation import BUILTINS, UNORDERED, in_order
-from sandbox.inside.plain import NotPlainData
+from sandbox.inside.plain import SET_VIEWS, VALUES_VIEW, NotPlainData
 from sandbox.inside.transport import DRAINED
 
 MAX_STEPS = 400_000  # items that one expression may go through
@@ -21,10 +21,9 @@ MAX_ITEMS = 100_000  # of one container
 MAX_TEXT = 1_000_000  # characters, or bytes
 MAX_BITS = 1 << 17  # of one integer
 
-_VIEWS = (type({}.keys()), type({}.items()))
-_HASH_TABLES = (set, frozenset, dict, *_VIEWS)
+_HASH_TABLES = (set, frozenset, dict, *SET_VIEWS)
 _TEXTS = (str, bytes)
-_SIZED = frozenset((*_HASH_TABLES, *_TEXTS, list, tuple, range, type({}.values())))
+_SIZED = frozenset((*_HASH_TABLES, *_TEXTS, list, tuple, range, VALUES_VIEW))
 _BY_CONTENT = frozenset((type(None), bool, int, str, bytes, range))
 
 
@@ -68,10 +67,10 @@ class _Bounds:
             _check_bits(value.bit_length())
         elif kind in _SIZED:
             _check_size(value, 1)
-            if kind is type({}.values()):
+            if kind is VALUES_VIEW:
                 return list(value)
             if self._is_view:  # where the dict that a view is of has its order already
-                return in_order(value) if kind in UNORDERED and kind not in _VIEWS else value
+                return in_order(value) if kind in UNORDERED and kind not in SET_VIEWS else value
             if kind in _HASH_TABLES:
                 _check_hashed(value)
             if kind in (set, frozenset):

@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from sandbox.inside.encoding import encode
-from sandbox.inside.plain import NotPlainData
+from sandbox.inside.plain import SET_VIEWS, NotPlainData
 
 MAX_ITEMS = 2_000  # of an argument that is replaced by plainer ones
-_UNORDERED = (set, frozenset, type({}.keys()), type({}.items()))
+_UNORDERED = (set, frozenset, *SET_VIEWS)
 _ATOMS = frozenset((type(None), bool, int, float, complex))
 
 Arguments = tuple[tuple, dict[str, Any]]

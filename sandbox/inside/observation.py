@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from sandbox.inside.encoding import encode
-from sandbox.inside.plain import python_value, type_name
+from sandbox.inside.plain import SET_VIEWS, python_value, type_name
 
 _DICTS = (dict, Counter, OrderedDict, defaultdict)
-_SETS = (set, type({}.keys()), type({}.items()))
 _NUMBERS = frozenset((bool, int, float))
-UNORDERED = frozenset((*_DICTS, *_SETS, frozenset))
+UNORDERED = frozenset((*_DICTS, *SET_VIEWS, set, frozenset))
 
 
 def in_order(value: Any) -> Any:  # noqa: PLR0911

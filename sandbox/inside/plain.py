@@ -21,10 +21,11 @@ class NotPlainData(ValueError):
     """The value, or a part of it, is not plain data, or is nested over `MAX_DEPTH`."""
 
 
+SET_VIEWS, VALUES_VIEW = (type({}.keys()), type({}.items())), type({}.values())  # of a dict
 # fmt: off
 _BY_IDENTITY: tuple[type, ...] = (
     type(None), bool, int, float, complex, str, bytes, bytearray, range, list, tuple, set, frozenset, dict,
-    type({}.keys()), type({}.items()), type({}.values()), Counter, OrderedDict, defaultdict, deque,
+    *SET_VIEWS, VALUES_VIEW, Counter, OrderedDict, defaultdict, deque,
 )
 # fmt: on
 _BY_NAME = {
