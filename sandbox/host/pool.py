@@ -4,6 +4,7 @@ import os
 import resource
 from collections.abc import Sequence
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,19 +62,21 @@ class SandboxPool(Judge):
         self.backend = launch.backend
         count = workers or default_workers()
         require(count * DESCRIPTORS, f"{count} workers of the judge")
-        self._backlog = Backlog(pending, count)
-        self._threads: list[WorkerThread] = []
+        start = partial(Worker, launch, preload)
+        started: list[Worker] = []
         try:
             for _ in range(count):
-                self._threads.append(WorkerThread(self._backlog, lambda: Worker(launch, preload)))
-            for thread in self._threads:
-                thread.wait_ready()
+                started.append(start())
+            for worker in started:
+                worker.wait_ready()
         except (SandboxError, OSError) as error:
-            for thread in self._threads:
-                thread.abandon()
+            for worker in started:
+                worker.close()
             if isinstance(error, OSError):
                 raise SandboxUnavailable(f"{count} workers of the judge cannot be started here: {error}") from error
             raise
+        self._backlog = Backlog(pending, count)
+        self._threads = [WorkerThread(self._backlog, worker, start) for worker in started]
         for thread in self._threads:
             thread.start()
 
@@ -89,7 +92,11 @@ class SandboxPool(Judge):
     @property
     def worker_pids(self) -> tuple[int, ...]:
         """The processes at the head of each jail, for monitoring."""
-        return tuple(thread.worker_pid for thread in self._threads if thread.worker_pid is not None)
+        return tuple(worker.pid for worker in self._living)
+
+    @property
+    def _living(self) -> list[Worker]:
+        return [worker for thread in self._threads if (worker := thread.worker) is not None]
 
     @property
     def workers(self) -> int:
@@ -115,8 +122,8 @@ class SandboxPool(Judge):
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is not None:  # nobody will read the results
             self._backlog.close(SandboxError("the pool was closed"))
-            for thread in self._threads:
-                thread.kill_worker()
+            for worker in self._living:
+                worker.kill()
         self.close()
 
 

@@ -24,45 +24,24 @@ class WorkerThread(threading.Thread):
     What goes wrong with a task fails that task alone. Only what goes wrong with the worker concerns the thread.
     """
 
-    def __init__(self, backlog: Backlog, start: Callable[[], Worker]) -> None:
+    def __init__(self, backlog: Backlog, worker: Worker, start: Callable[[], Worker]) -> None:
+        """`start` starts another worker where the first one, which is ready, or a later one has died."""
         super().__init__(name="judge", daemon=True)
         self.restarts = 0
+        self.worker: Worker | None = worker
         self._backlog = backlog
         self._start_worker = start
-        self._worker: Worker | None = start()
         self._running: deque[tuple[Task, IO[bytes]]] = deque()
-
-    def wait_ready(self) -> None:
-        """Raises SandboxUnavailable."""
-        if self._worker is not None:
-            self._worker.wait_ready()
-
-    def abandon(self) -> None:
-        """End the zygote of a thread that was never started."""
-        if self._worker is not None:
-            self._worker.close()
-
-    @property
-    def worker_pid(self) -> int | None:
-        """The process at the head of the jail; None while there is none."""
-        worker = self._worker
-        return None if worker is None else worker.pid
-
-    def kill_worker(self) -> None:
-        """End the zygote at once, from whatever thread."""
-        worker = self._worker
-        if worker is not None:
-            worker.kill()
 
     def run(self) -> None:
         try:
-            while (worker := self._worker or self._another_worker()) and self._fill(worker):
+            while (worker := self.worker or self._another_worker()) and self._fill(worker):
                 self._collect(worker)
         finally:
             self._backlog.give_back(self._take_back())
-            if self._worker is not None:
+            if self.worker is not None:
                 self._backlog.leave("the last worker thread has ended")
-                self._worker.close()
+                self.worker.close()
 
     def _fill(self, worker: Worker) -> bool:
         """Fill the pipeline; False when there is nothing left to do."""
@@ -109,7 +88,7 @@ class WorkerThread(threading.Thread):
     def _bury(self, dead: Worker, cause: WorkerDied) -> None:
         """Give back the tasks of a dead worker, whose oldest task is the suspect."""
         dead.close()
-        self._worker = None
+        self.worker = None
         suspect, *others = self._take_back()
         suspect.attempts += 1
         if suspect.attempts == ATTEMPTS:
@@ -131,7 +110,7 @@ class WorkerThread(threading.Thread):
                 if pause:
                     self._backlog.rejoin()
                 self.restarts += 1
-                self._worker = worker
+                self.worker = worker
                 return worker
         return None
 

@@ -1,6 +1,5 @@
 """Attacks on the judge that once succeeded."""
 
-import ast
 import subprocess
 import sys
 import tracemalloc
@@ -67,8 +66,6 @@ print(parse_test(test, "f", {{b.targets[0].id: b.value for b in bound}}))
 def test_arguments_are_the_same_for_reference_and_program(jail: SandboxPool):
     program = "def f(x):\n    return x"
     calls = tuple(f"f([{i}, str(zip())])" for i in range(4))  # the text of an address
-    if any(isinstance(language.parse_test(_statement(f"assert {c} == 1"), "f"), language.Rejected) for c in calls):
-        return
     first, second = jail.execute(
         [Job(program, calls, is_reference=True), Job(program, ("f(str(map(int, ())))", *calls))]
     )
@@ -134,7 +131,3 @@ def test_calls_that_were_read_take_less_than_half_a_gigabyte_of_the_host():
     each = tracemalloc.get_traced_memory()[0] / 100
     tracemalloc.stop()
     assert each * size < 1 << 29
-
-
-def _statement(text: str):
-    return ast.parse(text).body[0]

@@ -96,17 +96,6 @@ def test_whatever_a_child_writes_is_read_as_one_outcome_per_call(count):
             assert text.isascii() and (text.isprintable()) and len(text) <= MAX_LINE
 
 
-@given(st.binary())
-@settings(deadline=None, max_examples=300)
-def test_any_bytes_are_read_as_answers(data):
-    progress, execution = Progress(Job("", ("1",) * 60), Limits()), None
-    for _ in range(61):
-        progress.request()
-        execution = execution or progress.absorb(Report(11, 0.0, 0.0, False), data)
-    assert isinstance(execution, Execution)
-    assert len(execution.outcomes) == 60
-
-
 @given(st.text(max_size=60))
 @settings(deadline=None, max_examples=300)
 def test_any_text_is_a_call_of_the_language_or_refused(text):

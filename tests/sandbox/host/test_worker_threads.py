@@ -116,8 +116,8 @@ def test_closing_a_pool_whose_last_worker_is_gone_does_not_wait(monkeypatch):
         (only,) = pool._threads
         monkeypatch.setattr(only, "_start_worker", refuse)
         waiting = [pool.submit(SLOW) for _ in range(3)]
-        assert only._worker is not None
-        only._worker.kill()
+        assert only.worker is not None
+        only.worker.kill()
         for future in waiting:
             with pytest.raises(SandboxError, match="no worker of the judge can be started: no"):
                 future.result(timeout=100)

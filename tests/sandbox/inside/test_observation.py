@@ -83,8 +83,3 @@ def test_plain_data_has_its_usual_text(jail):
     ]
     expected = ["\"(1, 'a')\"", '"1.5"', "\"'\\\\xe9'\"", '"12"', '"A"', "1", "1", "0", '"a"']
     assert ends(jail, program, *calls) == expected
-
-
-def test_a_function_named_like_a_builtin_is_the_programs(jail):
-    (execution,) = jail.execute([Job("def repr(x):\n    return x + 1\n", ("repr(1) + 0",), entry_point="repr")])
-    assert execution.outcomes[0].value == "2"

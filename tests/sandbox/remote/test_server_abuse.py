@@ -406,7 +406,7 @@ def no_new_workers(pool: SandboxPool) -> Iterator[None]:
 
 
 def kill_worker(pool: SandboxPool, index: int) -> None:
-    worker = pool._threads[index]._worker
+    worker = pool._threads[index].worker
     assert worker is not None
     worker.kill()
 
