@@ -34,24 +34,19 @@ def audit(benchmark: Benchmark, judge: Judge, progress: Progress) -> dict[str, A
 
     Only sound problems are. Raises SandboxError if the judge fails.
     """
-    audited: Counter[str] = Counter()
     passed: dict[str, list[str]] = {}
     unsafe: Counter[str] = Counter()
     drawn = ((problem, trivial_programs(problem.entry_point)) for problem in benchmark.problems)
     progress(0, len(benchmark.problems))
     for done, result in enumerate(check_samples(benchmark, drawn, judge), start=1):
         statuses = zip(TRIVIAL, result.statuses, strict=True)
-        audited[result.source] += 1
         if passing := [name for name, status in statuses if status == Status.PASSED]:
             passed[result.task_id] = passing
             unsafe[result.source] += 1
         progress(done, len(benchmark.problems))
-    return {
-        "audited": {
-            source: {"problems": count, "passed_by_trivial": unsafe[source]} for source, count in audited.items()
-        },
-        "passed_by_trivial": passed,
-    }
+    sound = Counter(problem.source for problem in benchmark.problems)
+    audited = {source: {"problems": count, "passed_by_trivial": unsafe[source]} for source, count in sound.items()}
+    return {"audited": audited, "passed_by_trivial": passed}
 
 
 def audit_lines(audited: Mapping[str, Mapping[str, int]], passed: Mapping[str, Sequence[str]]) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from codea1_jax.evals.benchmark import Benchmark, submit_check
 from codea1_jax.evals.journal import RESULTS_FILE, Journal, Progress
-from codea1_jax.evals.metrics import Estimate, bounded, estimate, solved
+from codea1_jax.evals.metrics import Estimate, bounded, estimate, solved, solved_names
 from codea1_jax.evals.requests import program_requests
 from codea1_jax.evals.samples import sample_line
 from codea1_jax.game.players import Player, ProgramRequest
@@ -135,7 +135,7 @@ def evaluate_benchmark(
 
 def benchmark_metrics(benchmark: Benchmark, samples: int) -> tuple[str, ...]:
     """The names of what `evaluate_benchmark` gives, intervals left out."""
-    names = ("avg_at_n", *(f"pass_at_{k}" for k in KS if k <= samples))
+    names = solved_names(samples, KS)
     sound = Counter(problem.source for problem in benchmark.problems)
     return tuple(
         f"eval/{source}/{name}"

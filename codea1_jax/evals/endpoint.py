@@ -214,7 +214,7 @@ def ask(client: httpx2.Client, url: str, field_name: str, body: Mapping[str, Any
 
 
 def _document(response: httpx2.Response) -> Any:
-    """The answer as JSON; None where it is none."""
+    """The answer as JSON; None if it is not JSON."""
     try:
         return response.json()
     except ValueError:

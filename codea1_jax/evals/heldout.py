@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from codea1_jax.evals.code import count_correct
-from codea1_jax.evals.metrics import bounded, estimate, mul, solved
+from codea1_jax.evals.metrics import bounded, estimate, mul, solved, solved_names
 from codea1_jax.evals.rounds import ROUNDS, choose
 from codea1_jax.game.judging import ProgramOutcomes, StatedAnswers, submit_calls
 from codea1_jax.game.players import Player, ProgramRequest, SuiteRequest
@@ -42,10 +42,14 @@ KS = (1, 2, 4, 8, 16, 32)  # of pass@k, up to the number of samples
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Held-out problems and what their references answer to the scored calls."""
+    """Held-out problems, each with what its reference answers to the scored calls."""
 
-    problems: tuple[Problem, ...]
-    answers: tuple[Mapping[str, str], ...]
+    answers: Mapping[Problem, Mapping[str, str]]
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """The problems, in order."""
+        return tuple(self.answers)
 
 
 def prepare(problems: Sequence[Problem], judge: Judge) -> HeldOut:
@@ -55,15 +59,15 @@ def prepare(problems: Sequence[Problem], judge: Judge) -> HeldOut:
     """
     pending = [(p, submit_calls(judge, p.solution, _scored_calls(p), p.entry_point)) for p in problems]
     answers = {problem: _values(reference.result()) for problem, reference in pending}
-    scorable = tuple(problem for problem, values in answers.items() if values)
-    for problem in answers.keys() - set(scorable):
-        logger.warning("held-out question %s has no call that can be scored; it is left out", problem.id)
-    return HeldOut(scorable, tuple(answers[problem] for problem in scorable))
+    for problem, values in answers.items():
+        if not values:
+            logger.warning("held-out question %s has no call that can be scored; it is left out", problem.id)
+    return HeldOut({problem: values for problem, values in answers.items() if values})
 
 
 def code_metrics(samples: int) -> tuple[str, ...]:
     """The names of what `evaluate_code` gives, intervals left out."""
-    return ("eval/avg_at_n", *(f"eval/pass_at_{k}" for k in KS if k <= samples))
+    return tuple(f"eval/{name}" for name in solved_names(samples, KS))
 
 
 def suite_metrics(heldout: HeldOut) -> tuple[str, ...]:
@@ -76,10 +80,11 @@ def evaluate_code(
     player: Player, judge: Judge, heldout: HeldOut, samples: int, stream: tuple[int, ...]
 ) -> dict[str, float]:
     """avg@n and pass@k for k = 1, 2, 4, ... n, in percent, each with its interval over the questions."""
-    requests = [ProgramRequest(p, samples, (*stream, 0, i)) for i, p in enumerate(heldout.problems)]
+    requests = [ProgramRequest(p, samples, (*stream, 0, i)) for i, p in enumerate(heldout.answers)]
 
     def submit(i: int, program: str) -> Callable[[], bool]:
-        problem, answers = heldout.problems[i], heldout.answers[i]
+        problem = requests[i].problem
+        answers = heldout.answers[problem]
         pending = submit_calls(judge, with_imports(program, problem), answers, problem.entry_point)
         tolerances = {test.call: test.tolerance for test in read_golden_tests(problem)}
 

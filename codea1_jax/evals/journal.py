@@ -67,7 +67,7 @@ class Journal:
             file.write("".join(json.dumps(record) + "\n" for record in records))
 
     def rewrite(self, name: str, records: Iterable[Record]) -> None:
-        """Puts these lines in the place of one file's."""
+        """Replaces the lines of one file."""
         write_atomically(self.path / name, "".join(json.dumps(record) + "\n" for record in records))
 
     def completed(

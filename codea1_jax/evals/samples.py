@@ -61,12 +61,12 @@ class RecordedPlayer:
             yield i, (Response(text),)
 
 
-# How a file is read for problems: what it records, and its tasks that are none of them.
+# How a file is read for problems: what it records, and its tasks that are not among them.
 ReadSamples = Callable[[str, Sequence[Problem]], tuple[RecordedPlayer, tuple[str, ...]]]
 
 
 def read_programs(path: str | Path, problems: Sequence[Problem]) -> tuple[RecordedPlayer, tuple[str, ...]]:
-    """The programs of a file, and its tasks that are none of the problems.
+    """The programs of a file, and its tasks that are not among the problems.
 
     Raises ValueError naming the first line that is not a sample.
     """

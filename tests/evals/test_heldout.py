@@ -52,7 +52,7 @@ def test_a_program_is_correct_if_it_agrees_on_every_call_that_the_reference_answ
         NO_MUTANTS.question: ["def f(x): return x", "def f(x): return 3 * x", "", "def f(x): return 2 ** x"],
     }
     heldout = prepare(PROBLEMS, pool)
-    assert [len(answers) for answers in heldout.answers] == [7, 4, 2]
+    assert [len(answers) for answers in heldout.answers.values()] == [7, 4, 2]
     figures = evaluate_code(scripted_game(pool, programs, {}).code, pool, heldout, 4, stream=(0,))
     assert set(without_bounds(figures)) == set(code_metrics(4))
     # correct of 4: 3, 2, 1 (2 ** 1 and 2 ** 2 are right, and the golden tests are all there is)
