@@ -230,7 +230,7 @@ def _is_call_of(node: ast.AST, entry_point: str) -> TypeGuard[ast.Call]:
 
 
 class _Replacement(ast.NodeTransformer):
-    """Puts one node in the place of another."""
+    """Replaces one node with another."""
 
     def __init__(self, old: ast.expr, new: ast.expr) -> None:
         self._old = old

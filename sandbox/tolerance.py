@@ -76,7 +76,7 @@ def _is_number(token: str) -> bool:
 
 
 def _tokens(text: str) -> list[str] | None:
-    """A canonical text in parts; None for what is no such text."""
+    """A canonical text in parts; None where it is not one."""
     if len(text) > MAX_TEXT:
         return None
     tokens = [match[0] for match in _TOKEN.finditer(text)]

@@ -53,7 +53,7 @@ class Watch:
         _signal.signal(_signal.SIGALRM, _signal.SIG_IGN)
 
     def idle_load(self, cpu_seconds: float) -> float:
-        """The idle seconds of the loading, of a process that has ended and used so many of CPU time.
+        """The idle seconds of the loading of a process that has ended, having used `cpu_seconds`.
 
         What it used after the last look shows that it only waited for its turn before, if it did.
         """
@@ -85,7 +85,7 @@ class Watch:
             self._end(CUT_BY_WALL)
 
     def _has_answered(self) -> bool:
-        """Whether there are new lines; bytes that were counted once, or lines that nobody asked for, are none."""
+        """Whether there are new lines. Bytes counted before, and lines that nobody asked for, do not count."""
         before = self._lines
         while before < self._lines_expected and (size := os.preadv(self._result_fd, [_PART], self._seen)):
             self._seen += size

@@ -1,4 +1,4 @@
-"""The bytes of requests that a service is answering, of which there may only be so many at once."""
+"""Limits how many bytes of requests a service holds at once."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -67,14 +67,7 @@ def test_arrays_are_judged_in_the_jail_as_numpy_compares_them(numpy_jail):
 
 NANS = (
     *("float('nan')", "-float('nan')", "complex(0, float('nan'))", "complex(float('nan'), 0)", "Decimal('nan')"),
-    *(
-        "Decimal('sNaN')",
-        "[float('nan')]",
-        "(1, [float('nan')])",
-        "{1: float('nan')}",
-        "{float('nan')}",
-        "deque([Decimal('-nan')])",
-    ),
+    *("[float('nan')]", "(1, [float('nan')])", "{1: float('nan')}", "{float('nan')}", "deque([Decimal('-nan')])"),
     *("P(1, float('nan'))", "[0.0] * 5_000 + [float('nan')]", "numpy.float64('nan')", "numpy.array([1, float('nan')])"),
     *("numpy.array(float('nan'))", "numpy.array([None, float('nan')], dtype=object)", "[numpy.float32('nan')]"),
 )
