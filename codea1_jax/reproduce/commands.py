@@ -22,6 +22,7 @@ POLL_SECONDS = 0.2
 LAST_WORDS = 200  # characters of a failed command's last line
 
 Kind = Literal["preparation", "training", "evaluation"]
+Words = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,10 @@ class Command:
     """
 
     directory: Path
-    words: tuple[str, ...]
+    words: Words
     done: str
     kind: Kind
-    again: tuple[str, ...] = ()
+    again: Words = ()
     needs: tuple[Command, ...] = ()
 
     def __str__(self) -> str:
@@ -53,6 +54,7 @@ class Command:
         return self.directory.with_name(f"{self.directory.name}.log")
 
 
+Needs = tuple[Command, ...]
 OnProgress = Callable[[int, Sequence[Command]], None]  # (how many are done, those under way) ->
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, runtime_checkable
 
-from codea1_jax.reproduce.commands import Command
+from codea1_jax.reproduce.commands import Command, Needs, Words
 from codea1_jax.reproduce.published import Published
 
 AUTHORS = {"static_base": "base", "static_sft": "sft", "static_a1": "a1"}  # whose tests supervise these methods
@@ -55,7 +55,7 @@ class Model:
     """A pair of models: what `--model` calls it, the commands that make it, and its training run; None: untrained."""
 
     place: str
-    needs: tuple[Command, ...]
+    needs: Needs
     run: Command | None
 
 
@@ -105,7 +105,7 @@ class Lab(Protocol):
         """By which rules a table with these columns is trained and measured, in a line."""
         ...
 
-    def train(self, method: str, seed: int, overrides: tuple[str, ...], needs: tuple[Command, ...]) -> Model:
+    def train(self, method: str, seed: int, overrides: Words, needs: Needs) -> Model:
         """Trains by a method. overrides: what it learns or starts from, made by the commands that it needs."""
         ...
 
@@ -134,8 +134,8 @@ def tables(lab: Lab, papers: Mapping[str, Published]) -> dict[str, Table]:
 
 def trained(lab: Lab, method: str, seed: int) -> Model:
     """A method's models, after what it needs: the tests it learns from, or the Test LLM it starts from."""
-    overrides: tuple[str, ...] = ()
-    needs: tuple[Command, ...] = ()
+    overrides: Words = ()
+    needs: Needs = ()
     if method in AUTHORS:
         suites = lab.suites(AUTHORS[method], seed)
         overrides, needs = (f"data.golden_tests={suites.directory / QUESTIONS}",), (suites,)

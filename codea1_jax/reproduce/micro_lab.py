@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from codea1_jax.reproduce.commands import Command
+from codea1_jax.reproduce.commands import Command, Needs, Words
 from codea1_jax.reproduce.experiments import Figure, Model, trained
 from codea1_jax.reproduce.published import Published
 from codea1_jax.reproduce.runners import Here
@@ -66,7 +66,7 @@ class MicroLab:
             else ""
         )
 
-    def train(self, method: str, seed: int, overrides: tuple[str, ...], needs: tuple[Command, ...]) -> Model:
+    def train(self, method: str, seed: int, overrides: Words, needs: Needs) -> Model:
         """A training run. Those of a seed wait for its base, which makes the warm start that they all begin with."""
         name = f"{method}-seed{seed}"
         if method == "base":
@@ -101,7 +101,7 @@ class MicroLab:
         """Where the held-out questions are written, which are the same for every seed."""
         return self.folder / "heldout.jsonl"
 
-    def _evaluate(self, kind: str, name: str, data: Path, models: tuple[Model, ...], more: tuple[str, ...]) -> Command:
+    def _evaluate(self, kind: str, name: str, data: Path, models: tuple[Model, ...], more: Words) -> Command:
         named = zip(("--model", "--test-model"), models, strict=False)
         options = (*(word for option, model in named for word in (option, model.place)), *more, "--workers", "1")
         needs = tuple(dict.fromkeys(needed for model in models for needed in model.needs))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from codea1_jax.config import Config, load
 from codea1_jax.config.presets import PAPER
-from codea1_jax.reproduce.commands import Command
+from codea1_jax.reproduce.commands import Command, Needs, Words
 from codea1_jax.reproduce.experiments import Figure, Model, trained
 from codea1_jax.reproduce.published import Published
 from codea1_jax.reproduce.runners import Runner
@@ -59,7 +59,7 @@ class PaperLab:
     data: str
     preparing_data: tuple[Command, ...]
     places: Mapping[str, str]
-    overrides: tuple[str, ...] = ()
+    overrides: Words = ()
     samples: int = SAMPLES
     longest: int = LONGEST
     environment: Path | None = None
@@ -83,7 +83,7 @@ class PaperLab:
             f"{limits}; protocol of tests: paper. docs/fidelity.md compares them with the original's."
         )
 
-    def train(self, method: str, seed: int, overrides: tuple[str, ...], needs: tuple[Command, ...]) -> Model:
+    def train(self, method: str, seed: int, overrides: Words, needs: Needs) -> Model:
         """A training run, except that the base is not trained."""
         if method == "base":
             return Model(self.weights, (), None)
@@ -145,14 +145,7 @@ class PaperLab:
         return self._evaluate("tests", name, self.places[FUNCTIONS], FUNCTIONS, source, model.needs, seed)
 
     def _evaluate(
-        self,
-        kind: str,
-        name: str,
-        data: str,
-        benchmark: str,
-        source: tuple[str, ...],
-        needs: tuple[Command, ...],
-        seed: int,
+        self, kind: str, name: str, data: str, benchmark: str, source: Words, needs: Needs, seed: int
     ) -> Command:
         longest = min(self.longest, LONGEST_OF.get(benchmark, LONGEST))
         limits = () if longest == LONGEST else ("--max-tokens", str(longest))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codea1_jax.common.errors import UserError
-from codea1_jax.reproduce.commands import Command, Kind
+from codea1_jax.reproduce.commands import Command, Kind, Needs, Words
 from codea1_jax.reproduce.experiments import SUMMARY
 from data_pipeline.hub import hub_name
 
@@ -28,20 +28,13 @@ class Here:
         """The run's directory."""
         return str(self.folder / name)
 
-    def train(self, name: str, preset: str, overrides: tuple[str, ...], needs: tuple[Command, ...]) -> Command:
+    def train(self, name: str, preset: str, overrides: Words, needs: Needs) -> Command:
         """`codea1 train`, which resumes."""
         directory = self.folder / name
         words = ("codea1", "train", preset, *overrides, f"run.directory={directory}")
         return Command(directory, words, SUMMARY, "training", ("--resume",), needs)
 
-    def evaluate(
-        self,
-        name: str,
-        kind: str,
-        data: str,
-        options: tuple[str, ...],
-        needs: tuple[Command, ...],
-    ) -> Command:
+    def evaluate(self, name: str, kind: str, data: str, options: Words, needs: Needs) -> Command:
         """`codea1 eval`, which resumes."""
         directory = self.folder / name
         words = ("codea1", "eval", kind, "--data", data, *options, "--out", str(directory))
@@ -57,7 +50,7 @@ class Launched:
     """
 
     platform: str
-    options: tuple[str, ...]
+    options: Words
     model: str
     hardware: str
     bucket: str | None = None
@@ -67,18 +60,11 @@ class Launched:
         launched = self._name(name)
         return str(RUNS / launched) if self.bucket is None else f"{self.bucket}/{launched}/run"
 
-    def train(self, name: str, preset: str, overrides: tuple[str, ...], needs: tuple[Command, ...]) -> Command:
+    def train(self, name: str, preset: str, overrides: Words, needs: Needs) -> Command:
         """`python -m launch PLATFORM up`, which resumes."""
         return self._command(name, (preset, *overrides, *self.options), "training", needs)
 
-    def evaluate(
-        self,
-        name: str,
-        kind: str,
-        data: str,
-        options: tuple[str, ...],
-        needs: tuple[Command, ...],
-    ) -> Command:
+    def evaluate(self, name: str, kind: str, data: str, options: Words, needs: Needs) -> Command:
         """The same with an evaluation in place of training. Raises UserError if the platform cannot do that."""
         if self.platform not in ("tpu", "slurm", "gpu"):
             raise UserError(f"{self.platform}: evaluations cannot be launched there; use tpu, slurm or gpu")
@@ -90,7 +76,7 @@ class Launched:
         words = (*self.options, *single, "--eval", shlex.join((kind, "--data", data, *options)))
         return self._command(name, (f"{self.model}/a1_{self.hardware}", *words), "evaluation", needs)
 
-    def _command(self, name: str, words: tuple[str, ...], kind: Kind, needs: tuple[Command, ...]) -> Command:
+    def _command(self, name: str, words: Words, kind: Kind, needs: Needs) -> Command:
         launched = self._name(name)
         line = ("python", "-m", "launch", self.platform, "up", launched, *words)
         return Command(RUNS / launched, line, SUMMARY, kind, needs=needs)

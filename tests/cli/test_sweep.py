@@ -212,15 +212,6 @@ def test_a_reader_that_has_gone_ends_a_command_quietly(name, place):
     assert "Traceback" not in err and "Broken pipe" not in err, err
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", SERVERS)
-def test_a_taken_port_is_one_line(name, place):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        code, out, err = ended(start(place, name, "--port", str(taken.getsockname()[1])))
-    assert (code, out) == (1, "")
-    assert "choose another --port" in last_line(err)
-
-
 def free_port() -> str:
     with socket.create_server(("127.0.0.1", 0)) as free:
         return str(free.getsockname()[1])
