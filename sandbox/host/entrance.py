@@ -29,12 +29,12 @@ def main(nsjail: str, sources: list[str], arguments: list[str]) -> None:
     _mount("none", "/", None, _MS_REC | _MS_PRIVATE)
     _mount("tmpfs", SHOWN, "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=1777,size=1m")
     for name, descriptor in opened.items():
-        place = f"{SHOWN}/{name}"
+        target = f"{SHOWN}/{name}"
         if os.path.isdir(f"/proc/self/fd/{descriptor}"):
-            os.mkdir(place, 0o755)
+            os.mkdir(target, 0o755)
         else:
-            os.close(os.open(place, os.O_CREAT | os.O_WRONLY, 0o644))
-        _mount(f"/proc/self/fd/{descriptor}", place, None, _MS_BIND | _MS_REC, shown=shown[name])
+            os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
+        _mount(f"/proc/self/fd/{descriptor}", target, None, _MS_BIND | _MS_REC, shown=shown[name])
         os.close(descriptor)
     os.execve(f"{SHOWN}/nsjail/{binary}", [nsjail, *arguments], os.environ)
 
@@ -69,9 +69,9 @@ def _enter_namespaces() -> None:
         sys.exit("the users of the namespace could not be mapped")
 
 
-def _mount(source: str, place: str, kind: str | None, flags: int, options: str = "", shown: str = "") -> None:
-    texts = [text.encode() if text is not None else None for text in (source, place, kind)]
-    _check(_libc.mount(*texts, ctypes.c_ulong(flags), options.encode()), f"mounting {shown or place}")
+def _mount(source: str, target: str, kind: str | None, flags: int, options: str = "", shown: str = "") -> None:
+    texts = [text.encode() if text is not None else None for text in (source, target, kind)]
+    _check(_libc.mount(*texts, ctypes.c_ulong(flags), options.encode()), f"mounting {shown or target}")
 
 
 def _check(result: int, what: str) -> None:

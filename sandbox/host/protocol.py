@@ -65,12 +65,9 @@ class Report:
         """The outcome of the call during which the child ended."""
         if self.cut == CUT_BY_WALL:
             return Outcome(Status.TIMED_OUT, detail="wall-clock time")
-        number = self.wait_status & 0x7F
-        if self.cut == CUT_BY_CPU or number in checker.TIME_SIGNALS:
+        if self.cut == CUT_BY_CPU:
             return Outcome(Status.TIMED_OUT, detail="CPU time")
-        if number:
-            return Outcome(Status.CRASHED, detail=f"signal {number}")
-        return Outcome(Status.CRASHED, detail=f"exit status {self.wait_status >> 8}")
+        return _outcome(checker.death(self.wait_status))
 
 
 def _read(data: bytes, asked: int) -> tuple[list[Outcome], bool]:

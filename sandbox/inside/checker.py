@@ -30,7 +30,7 @@ from sandbox.inside.watch import cpu_seconds
 CANNOT_START = 3  # exit status of the judge's process, which no program can give it
 PASSED, FAILED, RAISED, TIMED_OUT, OUT_OF_MEMORY, CRASHED, NOT_PLAIN_DATA = "pf!tmc?"
 
-TIME_SIGNALS = (signal.SIGPROF, signal.SIGXCPU, signal.SIGALRM, signal.SIGVTALRM)
+_TIME_SIGNALS = (signal.SIGPROF, signal.SIGXCPU, signal.SIGALRM, signal.SIGVTALRM)
 
 
 def run(request_fd: int, result_fd: int) -> None:
@@ -178,7 +178,7 @@ class _Program:
         if cpu_seconds(self._pid) - start > seconds:  # whatever it did to its own timers
             self._stop(f"{TIMED_OUT}CPU time")
         if reply is None:
-            self._stop(_death(os.waitpid(self._pid, 0)[1]))
+            self._stop(death(os.waitpid(self._pid, 0)[1]))
         return reply
 
     def _stop(self, end: str) -> NoReturn:
@@ -285,9 +285,10 @@ def _change(old: Any, new: Any) -> None:
         old[...] = new
 
 
-def _death(status: int) -> str:
+def death(status: int) -> str:
+    """How a process with this wait status has ended, as a line of answer. The host uses it as well."""
     number = status & 0x7F
-    if number in TIME_SIGNALS:
+    if number in _TIME_SIGNALS:
         return f"{TIMED_OUT}CPU time"
     return CRASHED + (f"signal {number}" if number else f"exit status {status >> 8}")
 

@@ -36,12 +36,12 @@ class Inputs:
         args, kwargs = load()
         self._values = _as_identified(function, args, kwargs)
         self._plainer: list[tuple[int | str, Any, dict[str, Any]]] = []
-        for place, value in (*enumerate(args), *kwargs.items()):
+        for parameter, value in (*enumerate(args), *kwargs.items()):
             lists = _as_lists(value)
             for plainer in _plainer(lists) if _count(lists) <= MAX_ITEMS else ():
                 if plainer != lists:
-                    changed = _as_identified(function, *_replaced((args, kwargs), place, plainer))
-                    self._plainer.append((place, plainer, changed))
+                    changed = _as_identified(function, *_replaced((args, kwargs), parameter, plainer))
+                    self._plainer.append((parameter, plainer, changed))
         encode(self._values)
 
     @property
@@ -52,14 +52,14 @@ class Inputs:
     def identity(self, does_the_same: Callable[[Arguments], bool]) -> str:
         """A text that is equal for equal inputs, once what the function does not look at is left out."""
         values, accepted = dict(self._values), {}
-        for place, plainer, changed in self._plainer:
-            if place in accepted:
+        for parameter, plainer, changed in self._plainer:
+            if parameter in accepted:
                 continue
             arguments = self.load()
-            for other, value in {**accepted, place: plainer}.items():
+            for other, value in {**accepted, parameter: plainer}.items():
                 arguments = _replaced(arguments, other, _as_lists(value))
             if does_the_same(arguments):
-                accepted[place] = plainer
+                accepted[parameter] = plainer
                 values |= {name: value for name, value in changed.items() if value != self._values.get(name)}
         return encode(values)
 
@@ -90,15 +90,15 @@ def _as_identified(function: Any, args: tuple, kwargs: dict[str, Any]) -> dict[s
     return _as_lists(_by_parameter(getattr(function, "__wrapped__", function), args, kwargs))
 
 
-def _replaced(arguments: Arguments, place: int | str, value: Any) -> Arguments:
+def _replaced(arguments: Arguments, parameter: int | str, value: Any) -> Arguments:
     args, kwargs = arguments
-    if isinstance(place, int):
-        return (*args[:place], value, *args[place + 1 :]), kwargs
-    return args, {**kwargs, place: value}
+    if isinstance(parameter, int):
+        return (*args[:parameter], value, *args[parameter + 1 :]), kwargs
+    return args, {**kwargs, parameter: value}
 
 
 def _by_parameter(function: Any, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Every parameter's value, its default where it is given none; what has no parameter stands under its place or
+    """Every parameter's value, its default where it is given none; what has no parameter is under its position or
     name.
     """
     if type(function) is not types.FunctionType:
@@ -107,7 +107,7 @@ def _by_parameter(function: Any, args: tuple, kwargs: dict[str, Any]) -> dict[st
     positional = code.co_varnames[: code.co_argcount]
     defaults = dict(zip(reversed(positional), reversed(function.__defaults__ or ()), strict=False))
     given = dict(zip(positional, args, strict=False))
-    more = {str(place): value for place, value in enumerate(args) if place >= len(positional)}
+    more = {str(position): value for position, value in enumerate(args) if position >= len(positional)}
     implied = {name: _distinct(value) for name, value in {**defaults, **(function.__kwdefaults__ or {})}.items()}
     return {**implied, **given, **more, **kwargs}
 
@@ -119,7 +119,7 @@ def _bound(function: Any, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]
     try:
         bound = inspect.signature(function).bind(*args, **kwargs)
     except (TypeError, ValueError):  # a builtin, or a call that will raise
-        return {**{str(place): value for place, value in enumerate(args)}, **kwargs}
+        return {**{str(position): value for position, value in enumerate(args)}, **kwargs}
     bound.apply_defaults()
     return dict(bound.arguments)
 
