@@ -157,8 +157,6 @@ class _Service:
             chat=isinstance(asked, ChatRequest),
             prompt_tokens=sum(map(len, prompts)),
             logprobs=asked.wants_logprobs,
-            echoed=asked.echoed(batcher.tokenizer),
-            samples=asked.n,
             bytes_of=batcher.bytes_of,
         )
         return asked, orders_of(asked, prompts, batcher.limits), answer

@@ -15,26 +15,12 @@ Json = dict[str, Any]
 
 
 class Answer:
-    """The answer to one request while it comes in. `chat` decides the form.
+    """The answer to one request while it comes in. `chat` decides the form."""
 
-    echoed: what the samples of each prompt begin with.
-    """
-
-    def __init__(
-        self,
-        *,
-        model: str,
-        chat: bool,
-        prompt_tokens: int,
-        logprobs: bool,
-        echoed: Sequence[str],
-        samples: int,
-        bytes_of: TokenBytes,
-    ) -> None:
+    def __init__(self, *, model: str, chat: bool, prompt_tokens: int, logprobs: bool, bytes_of: TokenBytes) -> None:
         self.prompt_tokens, self.completion_tokens = prompt_tokens, 0
         self._chat = chat
         self._logprobs = logprobs
-        self._echoed = [text for text in echoed for _ in range(samples)]
         self._bytes_of = bytes_of
         self._choices: defaultdict[int, list[Piece]] = defaultdict(list)
         self._head = {
@@ -73,10 +59,10 @@ class Answer:
 
     def _choice(self, pieces: Sequence[Piece], *, first: bool, delta: bool = False) -> Json:
         """A sample, or what these pieces of it add."""
-        index, text = pieces[-1].choice, "".join(piece.text for piece in pieces)
-        shared = {"index": index, "finish_reason": pieces[-1].finish, "logprobs": self._logprobs_of(pieces)}
+        text = "".join(piece.text for piece in pieces)
+        shared = {"index": pieces[-1].choice, "finish_reason": pieces[-1].finish, "logprobs": self._logprobs_of(pieces)}
         if not self._chat:
-            return {**shared, "text": self._echoed[index] + text if first else text}
+            return {**shared, "text": text}
         if not delta:
             return {**shared, "message": {"role": "assistant", "content": text}}
         return {**shared, "delta": {"role": "assistant", "content": text} if first else {"content": text}}

@@ -22,6 +22,7 @@ UNSUPPORTED = {
     "frequency_penalty": "penalties are not supported: leave it at 0",
     "presence_penalty": "penalties are not supported: leave it at 0",
     "repetition_penalty": "penalties are not supported: leave it at 1",
+    "echo": "repeating the prompt is not supported: put it before the answer",
     "best_of": "ranking samples is not supported: ask for n samples and choose one",
     "logprobs": "logprobs of other tokens are not supported: 0 (in a chat, true) gives those of the sampled ones",
     "top_logprobs": "logprobs of other tokens are not supported: leave it at 0",
@@ -102,32 +103,20 @@ class CompletionRequest(GenerationRequest):
 
     prompt: str | list[int] | list[str] | list[list[int]]
     logprobs: Literal[0] | None = None  # 0: of the sampled tokens alone
-    echo: bool = False
+    echo: Literal[False] = False
     best_of: int | None = None
 
     @model_validator(mode="after")
     def _is_supported(self) -> CompletionRequest:
         if self.best_of not in (None, self.n):
             raise ValueError(f"best_of: {UNSUPPORTED['best_of']}")
-        if self.echo and self.wants_logprobs:
-            raise ValueError("echo: logprobs of a prompt are not supported: leave out echo or logprobs")
         return self
 
     def prompts(self, tokenizer: Tokenizer) -> list[tuple[int, ...]]:
         """Every prompt in tokens."""
-        return [
-            tokenizer.encode_prompt(prompt) if isinstance(prompt, str) else tuple(prompt) for prompt in self._many()
-        ]
-
-    def echoed(self, tokenizer: Tokenizer) -> list[str]:
-        """What the answers to each prompt begin with."""
-        if not self.echo:
-            return ["" for _ in self._many()]
-        return [prompt if isinstance(prompt, str) else tokenizer.decode(prompt) for prompt in self._many()]
-
-    def _many(self) -> list[Any]:
-        prompt: Any = self.prompt
-        return prompt if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int) else [prompt]
+        given: Any = self.prompt
+        prompts = given if isinstance(given, list) and given and not isinstance(given[0], int) else [given]
+        return [tokenizer.encode_prompt(prompt) if isinstance(prompt, str) else tuple(prompt) for prompt in prompts]
 
     @property
     def wants_logprobs(self) -> bool:
@@ -155,10 +144,6 @@ class ChatRequest(GenerationRequest):
             return [tokenizer.encode_chat([message.plain() for message in self.messages])]
         except (TemplateError, TypeError, ValueError) as error:
             raise BadRequest(f"messages: the model's chat template refuses them: {error}", "messages") from error
-
-    def echoed(self, tokenizer: Tokenizer) -> list[str]:
-        """A chat repeats nothing."""
-        return [""]
 
     @property
     def wants_logprobs(self) -> bool:

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -358,27 +357,6 @@ def test_a_directory_that_holds_a_run_is_only_gone_on_with_and_only_with_its_own
     said = refused(capsys, *arguments, "rollout.top_p=0.9", "--resume")
     assert "rollout.top_p: the run in" in said and "was started with 1.0, not 0.9" in said
     assert files(directory) == before
-
-
-def test_a_directory_that_holds_something_else_is_not_written_to(tmp_path, capsys):
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "notes.txt").write_text("mine")
-    arguments = train_arguments(tmp_path / "mine")
-    assert "is not empty" in refused(capsys, *arguments)
-    assert "not a run to resume" in refused(capsys, *arguments, "--resume")
-    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["notes.txt"]
-
-
-def test_a_moved_run_may_go_on_and_a_damaged_one_is_one_line(run_on_a_file, tmp_path, capsys):
-    directory, arguments = run_on_a_file
-    moved = (*arguments, f"run.directory={shutil.copytree(directory, tmp_path / 'moved')}", "--resume")
-    assert cli.main(moved) == 0
-    for part in (tmp_path / "moved" / "checkpoints" / "1" / "arrays" / "d").iterdir():
-        part.write_bytes(b"")
-    capsys.readouterr()
-    assert cli.main(moved) == 1
-    (err,) = (line for line in capsys.readouterr().err.splitlines() if line.startswith("codea1: "))
-    assert err.startswith("codea1: step 1 in ") and "is damaged" in err and "no earlier step is good" in err
 
 
 # --- the tables ---------------------------------------------------------------------------------------

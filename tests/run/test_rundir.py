@@ -131,17 +131,13 @@ def test_a_run_is_found_by_its_directory_and_by_one_of_its_steps(tmp_path):
     assert find_run(str(tmp_path / "mine")) is find_run(f"{tmp_path}/other@3") is None
 
 
-def test_a_run_that_was_never_saved_is_resumed_from_the_beginning(tmp_path):
-    with open_run(tmp_path) as run:
+def test_a_run_that_was_never_begun_or_saved_is_resumed_from_the_beginning(tmp_path):
+    with open_run(tmp_path, resume=True) as run:
+        assert run.resume_step is None
         run.log("train", 1, {"x": 1})
     with open_run(tmp_path, resume=True) as run:
         assert run.resume_step is None
         assert run.figures("train") == []
-
-
-def test_resume_of_what_does_not_exist_yet_begins_it(tmp_path):
-    with open_run(tmp_path / "new", resume=True) as run:
-        assert run.resume_step is None
 
 
 @pytest.mark.parametrize(
@@ -161,18 +157,11 @@ def test_another_run_is_refused_and_nothing_is_touched(settings, resume, line, t
     assert files(tmp_path) == before
 
 
-def test_a_run_may_be_moved(tmp_path):
-    with open_run(tmp_path / "old"):
+def test_a_run_may_be_moved_and_resumed_on_other_hardware(tmp_path):
+    with open_run(tmp_path / "old", Settings(hardware="v5e:2x2")):
         pass
     (tmp_path / "old").rename(tmp_path / "new")
-    with open_run(tmp_path / "new", Settings(run=Where(directory="new")), resume=True):
-        pass
-
-
-def test_a_run_may_go_on_on_other_hardware(tmp_path):
-    with open_run(tmp_path, Settings(hardware="v5e:2x2")):
-        pass
-    with open_run(tmp_path, Settings(hardware="v5e:4x4"), resume=True) as run:
+    with open_run(tmp_path / "new", Settings(hardware="v5e:4x4", run=Where(directory="new")), resume=True) as run:
         assert run.resume_step is None
 
 

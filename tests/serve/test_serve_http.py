@@ -159,7 +159,7 @@ def test_sixty_four_requests_at_once_are_all_answered(server):
         ({"extra_body": {"repetition_penalty": 1.1}}, "repetition_penalty: penalties are not supported: leave it at 1"),
         ({"extra_body": {"min_p": 0.1}}, "min_p: min_p is not supported: use top_p or top_k"),
         ({"best_of": 3}, "best_of: ranking samples is not supported: ask for n samples and choose one"),
-        ({"echo": True, "logprobs": 0}, "echo: logprobs of a prompt are not supported"),
+        ({"echo": True}, "echo: repeating the prompt is not supported"),
         ({"stop": ""}, "stop: an empty string"),
         ({"extra_body": {"beams": 4}}, "beams: is not a parameter of this server"),
     ],
@@ -177,21 +177,6 @@ def test_values_that_change_nothing_are_accepted(client, sampled):
         **{"n": 3, "best_of": 3, "frequency_penalty": 0, "presence_penalty": 0.0, "extra_body": neutral},
     )
     assert [choice.text for choice in answer.choices] == sampled[0]
-
-
-def test_echo_repeats_each_prompt_once_before_each_of_its_samples(server, client):
-    tokens = {"prompt": [100, 101], "max_tokens": 6, **GREEDY}
-    plain, again = (client.completions.create(echo=echo, **tokens).choices[0].text for echo in (False, True))
-    assert again == f"{server.policy.tokenizer.decode([100, 101])}{plain}"
-    wish = {"prompt": ["def f", "é"], "max_tokens": 6, "n": 2, "seed": 3, "model": "tiny"}
-    plain = [choice.text for choice in client.completions.create(**wish).choices]
-    echoed = [f"{prompt}{text}" for prompt, text in zip(["def f"] * 2 + ["é"] * 2, plain, strict=True)]
-    assert [choice.text for choice in client.completions.create(echo=True, **wish).choices] == echoed
-    streamed = [""] * 4
-    for chunk in client.completions.create(echo=True, stream=True, **wish):
-        for choice in chunk.choices:
-            streamed[choice.index] += choice.text
-    assert streamed == echoed
 
 
 def test_the_models_card_has_its_length_and_is_found_by_name(server, client):
