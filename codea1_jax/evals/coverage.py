@@ -8,9 +8,9 @@ left out, whatever its comments ask for.
 from __future__ import annotations
 
 import json
+import math
 import tempfile
-from collections.abc import Iterable, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,25 +90,21 @@ class Coverage:
     branches: float
 
 
-class PendingCoverage:
-    """A program's runs under the tracer, already with the pool: its loading, and each call in its own process.
+def submit_coverage(judge: Judge, program: str, calls: Sequence[str], preamble: str = "") -> Callable[[], Coverage]:
+    """Submits a program's runs under the tracer: its loading, and each call in its own process.
 
-    `preamble` runs before the program, untraced.
+    `preamble` runs before the program, untraced. What is returned waits for the last run; it raises SandboxError if the
+    judge fails, UserError without coverage.py.
     """
-
-    def __init__(self, judge: Judge, program: str, calls: Sequence[str], preamble: str = "") -> None:
-        self._program = _BLANK + program
-        tracer = _TRACER.format(program=self._program, preamble=preamble, size=_CHUNK)
-        jumps = _JUMPS_PER_LINE * (1 + self._program.count("\n"))
-        reads = tuple(f"jumps({chunk})" for chunk in range(-(-jumps // _CHUNK)))
-        self._runs: list[Future[Execution]] = [
-            judge.submit(Job(tracer, (*run, *reads), _LIMITS, together=True))
-            for run in ((), *((f"run({call!r})",) for call in calls))
-        ]
-
-    def result(self) -> Coverage:
-        """Waits for the last run. Raises SandboxError if the judge fails, UserError without coverage.py."""
-        return measure(self._program, [jump for run in self._runs for jump in _jumps(run.result())])
+    traced = _BLANK + program
+    tracer = _TRACER.format(program=traced, preamble=preamble, size=_CHUNK)
+    most_jumps = _JUMPS_PER_LINE * (1 + traced.count("\n"))
+    reads = tuple(f"jumps({chunk})" for chunk in range(math.ceil(most_jumps / _CHUNK)))
+    runs = [
+        judge.submit(Job(tracer, (*run, *reads), _LIMITS, together=True))
+        for run in ((), *((f"run({call!r})",) for call in calls))
+    ]
+    return lambda: measure(traced, [jump for run in runs for jump in _jumps(run.result())])
 
 
 def measure(program: str, jumps: Iterable[Jump]) -> Coverage:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
-from codea1_jax.evals.coverage import PendingCoverage
+from codea1_jax.evals.coverage import submit_coverage
 from codea1_jax.evals.journal import RESULTS_FILE, Journal, Progress
 from codea1_jax.evals.metrics import Estimate, estimate
 from codea1_jax.evals.mutants import Mutant, make_mutants
@@ -124,13 +124,13 @@ def _submit(
     judge: Judge, problem: Problem, tests: Sequence[SuiteTest | None], mutants: Sequence[Mutant]
 ) -> Callable[[], FunctionResult]:
     """Submits all jobs of one function; what is returned waits for the last of them."""
-    given = [test for test in tests if test]
-    pending = PendingCoverage(judge, problem.solution, [test.call for test in given], problem.preamble)
-    correct = holding(judge, problem, given)
+    written = [test for test in tests if test]
+    covered = submit_coverage(judge, problem.solution, [test.call for test in written], problem.preamble)
+    correct = holding(judge, problem, written)
     kills = submit_mutants(judge, problem, mutants, tuple(correct.values()))
 
     def result() -> FunctionResult:
-        killed, coverage = kills(), pending.result()
+        killed, coverage = kills(), covered()
         return FunctionResult(
             task_id=problem.id,
             tests=tuple(spelled(test) if test else "" for test in tests),

@@ -6,7 +6,7 @@ import textwrap
 import coverage
 import pytest
 
-from codea1_jax.evals.coverage import Coverage, PendingCoverage, measure
+from codea1_jax.evals.coverage import Coverage, measure, submit_coverage
 from codea1_jax.game.parsing import extract_suite
 from data_pipeline.reading import read
 from sandbox import SandboxPool
@@ -70,14 +70,14 @@ def by_coverage(folder, program, calls):
 
 @pytest.mark.parametrize("count", range(len(CALLS) + 1))
 def test_shares_are_those_of_coverage_py(pool, tmp_path, count):
-    ours = PendingCoverage(pool, PROGRAM, CALLS[:count]).result()
+    ours = submit_coverage(pool, PROGRAM, CALLS[:count])()
     assert ours == by_coverage(tmp_path, PROGRAM, CALLS[:count])
     assert 0 < ours.lines < 1
 
 
 def test_a_call_that_dies_costs_only_itself_and_a_program_without_branches_has_all_of_them(pool):
     program = "import os\n\ndef f(x):\n    return os._exit(0) if x else 1"
-    assert PendingCoverage(pool, program, ["f(0)", "f(1)"]).result() == Coverage(1.0, 1.0)
+    assert submit_coverage(pool, program, ["f(0)", "f(1)"])() == Coverage(1.0, 1.0)
 
 
 STEP = "{}\ndef f(x):{}\n    if x > 0:{}\n        return 1{}\n    return 0"
@@ -94,9 +94,9 @@ EXCUSES = {
 @pytest.mark.parametrize("name", EXCUSES)
 def test_no_comment_changes_a_figure(pool, name):
     program = STEP.format(*EXCUSES[name])
-    assert PendingCoverage(pool, program, []).result() == Coverage(1 / 4, 0.0)
-    assert PendingCoverage(pool, program, ["f(0)"]).result() == Coverage(3 / 4, 1 / 2)
-    assert PendingCoverage(pool, program, ["f(0)", "f(1)"]).result() == Coverage(1.0, 1.0)
+    assert submit_coverage(pool, program, [])() == Coverage(1 / 4, 0.0)
+    assert submit_coverage(pool, program, ["f(0)"])() == Coverage(3 / 4, 1 / 2)
+    assert submit_coverage(pool, program, ["f(0)", "f(1)"])() == Coverage(1.0, 1.0)
     if "coding" not in program:
         assert measure(program, [(-1, 2), (2, -1), (-2, 3), (3, 5), (5, -2)]) == Coverage(3 / 4, 1 / 2)
 
@@ -114,7 +114,7 @@ def test_of_a_program_without_a_line_all_of_them_are_run(program):
 
 def test_all_jumps_of_a_long_function_are_told(pool, tmp_path):
     program = "def f(x):\n" + "".join(f"    if x != {i}:\n        x += 1\n" for i in range(1_200)) + "    return x"
-    ours = PendingCoverage(pool, program, ["f(0)", "f(-1)"]).result()
+    ours = submit_coverage(pool, program, ["f(0)", "f(-1)"])()
     assert ours == by_coverage(tmp_path, program, ["f(0)", "f(-1)"])
     assert ours.lines > 0.99
 
@@ -127,6 +127,6 @@ def test_shares_of_a_benchmarks_functions_are_those_of_coverage_py(some_rows, tm
     chosen = [problem for problem in everything if "random" not in problem.solution]  # dice fall as they like
     calls = {p: [t.call for t in extract_suite("\n".join(p.golden_tests), p.entry_point).tests] for p in chosen}
     with SandboxPool(workers=2) as pool:
-        pending = [PendingCoverage(pool, problem.solution, calls[problem]) for problem in chosen]
-        ours = [shares.result() for shares in pending]
+        pending = [submit_coverage(pool, problem.solution, calls[problem]) for problem in chosen]
+        ours = [shares() for shares in pending]
     assert ours == [by_coverage(tmp_path, problem.solution, calls[problem]) for problem in chosen]
