@@ -146,9 +146,9 @@ def _search(
         print(json.dumps([dict(zip(keys, row, strict=True)) for row in rows]))
     else:
         print_table(search_table(candidates, f"{options.preset} on {hardware.name}"))
-        found = f"best: {' '.join(map(shlex.quote, best.overrides)) or 'the layout as it is'}"
+        fastest = f"best: {' '.join(map(shlex.quote, best.overrides)) or 'the layout as it is'}"
         none = "none of these fits: take more chips, or shorten rollout.code_tokens and rollout.test_tokens"
-        print(found if best.fits else none)
+        print(fastest if best.fits else none)
     return DONE if best.fits else FAILED
 
 

@@ -19,10 +19,10 @@ def known_flags(*flags: str) -> tuple[str, ...]:
     """
     environment = os.environ | {"XLA_FLAGS": " ".join(flags)}
     command = [sys.executable, "-c", _START_XLA]
-    asked = subprocess.run(command, check=False, env=environment, capture_output=True, text=True, errors="replace")
-    if asked.returncode == 0:
+    started = subprocess.run(command, check=False, env=environment, capture_output=True, text=True, errors="replace")
+    if started.returncode == 0:
         return flags
-    named = re.search(r"Unknown flags? in XLA_FLAGS: (.*)", asked.stderr)
+    named = re.search(r"Unknown flags? in XLA_FLAGS: (.*)", started.stderr)
     if named is None:
-        raise RuntimeError(f"XLA does not start: {asked.stderr.strip()}")
+        raise RuntimeError(f"XLA does not start: {started.stderr.strip()}")
     return tuple(flag for flag in flags if flag not in named[1].split())

@@ -83,19 +83,19 @@ def find_devices(hosts: int) -> tuple[Finding, Devices | None]:
         if (fault := fault_of(error)) is None:
             raise
         return Finding("devices", False, *cause_and_fix(fault)), None
-    found = Devices(devices[0].platform, len(devices) * hosts)
+    counted = Devices(devices[0].platform, len(devices) * hosts)
     kinds = sorted({device.device_kind for device in devices})
-    detail = f"{len(devices)} x {', '.join(kinds)} ({found.platform})"
+    detail = f"{len(devices)} x {', '.join(kinds)} ({counted.platform})"
     if hosts > 1:
         detail += f", on one of {hosts} hosts"
     memory = [stats["bytes_limit"] for device in devices if (stats := device.memory_stats())]
     if memory:
         detail += f", {min(memory) / GIB:.1f} GiB each"
-    fault = unsupported(devices[0]) or overlooked(found.platform)
+    fault = unsupported(devices[0]) or overlooked(counted.platform)
     if fault is None:
-        return Finding("devices", True, detail), found
+        return Finding("devices", True, detail), counted
     if os.environ.get(PLATFORMS) == "cpu":
-        return Finding("devices", None, f"{detail}; {PLATFORMS}=cpu leaves an accelerator unused"), found
+        return Finding("devices", None, f"{detail}; {PLATFORMS}=cpu leaves an accelerator unused"), counted
     cause, fix = cause_and_fix(fault)
     return Finding("devices", False, f"{detail}; {cause}", fix), None
 

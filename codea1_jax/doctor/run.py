@@ -92,11 +92,11 @@ def _memory(config: Config) -> Finding | None:
 
 
 def _packages(config: Config) -> Iterator[Finding]:
-    """What is asked for and not installed."""
-    asked = {"jetstream": config.rollout.engine == "jetstream", "wandb": config.run.wandb is not None}
+    """What is needed and not installed."""
+    needed = {"jetstream": config.rollout.engine == "jetstream", "wandb": config.run.wandb is not None}
     without = {"jetstream": "set rollout.engine=core, which draws the same", "wandb": "leave run.wandb unset"}
-    for name, is_asked in asked.items():
-        if is_asked and importlib.util.find_spec(name) is None:
+    for name, is_needed in needed.items():
+        if is_needed and importlib.util.find_spec(name) is None:
             fix = f"pip install 'codea1-jax[{name}]', or {without[name]}"
             yield Finding(name, False, f"the run asks for {name}, which is not installed", fix)
 
@@ -155,13 +155,13 @@ def _problems(name: str, source: str) -> Finding:
 
 def _on_hub(name: str, repository: str, kind: str, patterns: list[str]) -> Finding:
     """Whether files of the Hub are here, or how much would be downloaded."""
-    asked = partial(snapshot_download, repository, repo_type=kind, allow_patterns=patterns)
+    snapshot = partial(snapshot_download, repository, repo_type=kind, allow_patterns=patterns)
     try:
-        files = asked(dry_run=True)
+        files = snapshot(dry_run=True)
     except OSError as error:
         try:
             return Finding(
-                name, None, f"{asked(local_files_only=True)}: here; the Hub was not asked whether all of it is"
+                name, None, f"{snapshot(local_files_only=True)}: here; the Hub was not asked whether all of it is"
             )
         except OSError:
             fix = "connect this host to huggingface.co, log in there (hf auth login), or name a directory"
@@ -197,5 +197,5 @@ def _saving(config: Config) -> Finding:
     except UserError:
         size = 0.0  # of a missing model: reported above
     kept = config.checkpoint.keep_last + config.checkpoint.keep_best + 1  # one more while it is being written
-    found = find_disk(Path(directory), "checkpoints", size * kept)
-    return replace(found, detail=f"{found.detail}; {kept} of {size / GIB:.2f} GiB each at most")
+    disk = find_disk(Path(directory), "checkpoints", size * kept)
+    return replace(disk, detail=f"{disk.detail}; {kept} of {size / GIB:.2f} GiB each at most")

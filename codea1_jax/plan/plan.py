@@ -108,13 +108,13 @@ class Plan:
 
         A block of an evaluation takes what one of a step does, and what its program takes longer.
         """
-        found = {row.phase: row.expected_seconds / row.calls for row in self.rows if row.calls}
+        average = {row.phase: row.expected_seconds / row.calls for row in self.rows if row.calls}
         largest = {row.phase: row.compiled.seconds for row in self.rows if isinstance(row.compiled, Compiled)}
         for phase, seconds in largest.items():
             decode = Phase("decode", phase.owner)
             if phase.kind == "evaluate" and decode in largest:
-                found[phase] = found[decode] + seconds - largest[decode]
-        return found
+                average[phase] = average[decode] + seconds - largest[decode]
+        return average
 
     @property
     def learning_utilization(self) -> float:

@@ -54,13 +54,13 @@ class Layout:
     def overrides(self, config: Config) -> list[str]:
         """As on the command line."""
         replica, fsdp, tensor = self.mesh
-        found = [f"mesh={{replica: {replica}, fsdp: {fsdp}, tensor: {tensor}}}"]
+        chosen = [f"mesh={{replica: {replica}, fsdp: {fsdp}, tensor: {tensor}}}"]
         if sampling_loads(config):
-            found += [f"rollout.rows={self.rows}", f"rollout.cache_tokens={self.cache_tokens}"]
+            chosen += [f"rollout.rows={self.rows}", f"rollout.cache_tokens={self.cache_tokens}"]
         for policy, loads in training_loads(config).items():
             tokens = int(self.micro_batch * max(load.length for load in loads))  # in one row: so it pads the least
-            found.append(f"{policy}.packing={{row_length: {tokens}, micro_batch_tokens: {tokens}}}")
-        return [*found, f"model.remat={self.remat}", f"offload.optimizer={str(self.optimizer_offloaded).lower()}"]
+            chosen.append(f"{policy}.packing={{row_length: {tokens}, micro_batch_tokens: {tokens}}}")
+        return [*chosen, f"model.remat={self.remat}", f"offload.optimizer={str(self.optimizer_offloaded).lower()}"]
 
 
 @dataclass(frozen=True)
@@ -115,11 +115,12 @@ def search(
 
     def tried(layout: Layout | None) -> Candidate:
         """Its plan; one that the compiler finds a little too large is tried once more, smaller."""
-        found = planned(layout)
-        if layout is not None and found.plan is not None and not found.fits and (less := _smaller(layout, found.plan)):
-            found = planned(less)
-        report(f"{' '.join(found.overrides) or 'as given'}: {found}")
-        return found
+        candidate = planned(layout)
+        if layout is not None and candidate.plan is not None and not candidate.fits:
+            smaller = _smaller(layout, candidate.plan)
+            candidate = candidate if smaller is None else planned(smaller)
+        report(f"{' '.join(candidate.overrides) or 'as given'}: {candidate}")
+        return candidate
 
     # By arithmetic recomputing layers only costs time. But what is kept instead crosses the memory twice, and how often
     # it is copied the compiler alone knows: on v6e, which computes fast for its bandwidth, keeping takes longer.

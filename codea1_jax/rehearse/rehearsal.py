@@ -147,26 +147,26 @@ class Rehearsal:
         return f"{key}: random weights, {shape.vocab_size:,} tokens"
 
     def _settings(self) -> str:
-        places = {"run.directory": self._run, "checkpoint.directory": self._checkpoint_directory}
-        places |= {f"{key}.pretrained": self.directory / key for key in self._pretrained}
+        locations = {"run.directory": self._run, "checkpoint.directory": self._checkpoint_directory}
+        locations |= {f"{key}.pretrained": self.directory / key for key in self._pretrained}
         for name in self.config.models:
             if self.config.learners[name].start is not None:
                 own = f"{name}.model"
-                places[f"{name}.start"] = self.directory / (own if own in self._pretrained else "model")
-        stated = [f"{key}={place}" for key, place in places.items() if place is not None]
+                locations[f"{name}.start"] = self.directory / (own if own in self._pretrained else "model")
+        stated = [f"{key}={location}" for key, location in locations.items() if location is not None]
         replica, fsdp, _ = self.config.mesh.shape(self.devices)
         rehearsed = self.reload([*shrink(self.config, replica * fsdp), *stated])
-        self.smaller += [row for row in differences(self.config, rehearsed) if row[0] not in places]
+        self.smaller += [row for row in differences(self.config, rehearsed) if row[0] not in locations]
         write_atomically(self._preset, dump(rehearsed))
         return str(self._preset)
 
     def _checkpoints(self) -> str:
-        place = self._checkpoint_directory
-        if place is None:
+        location = self._checkpoint_directory
+        if location is None:
             return "in the rehearsal's directory"
-        check_writable(place)
+        check_writable(location)
         self._remove_checkpoints()
-        return place
+        return location
 
     def _remove_checkpoints(self) -> str:
         assert self._checkpoint_directory is not None
@@ -223,10 +223,10 @@ class Rehearsal:
     @property
     def _checkpoint_directory(self) -> str | None:
         """Next to where the run would save: in a bucket below rehearsal/."""
-        place = self.config.checkpoint.directory
-        if place is None or not self._in_bucket:
-            return None if place is None else f"{place.rstrip('/')}-rehearsal"
-        bucket, _, folder = place.removeprefix(REMOTE).partition("/")
+        directory = self.config.checkpoint.directory
+        if directory is None or not self._in_bucket:
+            return None if directory is None else f"{directory.rstrip('/')}-rehearsal"
+        bucket, _, folder = directory.removeprefix(REMOTE).partition("/")
         return f"{REMOTE}{bucket}/rehearsal/{folder}"
 
     @property

@@ -101,8 +101,8 @@ def _flash(name: str, kernels: Any, sizes: Sizes, dtype: DTypeLike, *, interpret
     measured = _value_and_gradients(ours, q, k, v, d_out)
     expected = _value_and_gradients(reference, *(x.astype(jnp.float32) for x in (q, k, v, d_out)))
     most = FULL_ERROR if dtype == jnp.float32 else HALF_ERROR
-    for part, found, wanted in zip(FLASH_PARTS, measured, expected, strict=True):
-        error = relative_error(np.asarray(found, np.float32), np.asarray(wanted))
+    for part, ours, exact in zip(FLASH_PARTS, measured, expected, strict=True):
+        error = relative_error(np.asarray(ours, np.float32), np.asarray(exact))
         yield within(f"{name}, {part}", error, most)
 
 

@@ -70,12 +70,12 @@ def _collective(name: str) -> Iterator[Row]:
     mesh = jax.make_mesh((count,), (_DEVICES,))
     parts = np.random.default_rng(0).integers(-1000, 1000, (count, 1024 * count)).astype(np.float32)
     split = NamedSharding(mesh, P(_DEVICES))
-    given = jax.make_array_from_callback((parts.size,), split, lambda index: parts.reshape(-1)[index])
+    placed = jax.make_array_from_callback((parts.size,), split, lambda index: parts.reshape(-1)[index])
     run = jax.jit(jax.shard_map(function, mesh=mesh, in_specs=P(_DEVICES), out_specs=P(_DEVICES), check_vma=False))
     order = {device: index for index, device in enumerate(mesh.devices.flat)}
     wrong = [
         str(shard.device)
-        for shard in run(given).addressable_shards
+        for shard in run(placed).addressable_shards
         if not np.array_equal(np.asarray(shard.data), expected(parts, order[shard.device]))
     ]
     title = f"{name}, {count} devices"

@@ -62,7 +62,7 @@ def read_lengths(file: Path) -> Lengths:
 
     Raises UserError, naming the line, if one is something else.
     """
-    found: dict[Role, list[Group]] = {}
+    by_role: dict[Role, list[Group]] = {}
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except OSError as error:
@@ -75,8 +75,8 @@ def read_lengths(file: Path) -> Lengths:
             example = '{"role": "test", "prompt": 900, "responses": [310, 87]}'
             raise UserError(f"{file}: line {number} is not like {example}") from error
         for role, group in groups:
-            found.setdefault(role, []).append(group)
-    return found
+            by_role.setdefault(role, []).append(group)
+    return by_role
 
 
 def _stated(tree: Mapping[str, Any]) -> tuple[Role, Group]:

@@ -51,16 +51,16 @@ def kept(config: Config, shapes: Mapping[str, Architecture]) -> Kept:
 
 def saved(config: Config, shapes: Mapping[str, Architecture]) -> int:
     """Bytes of a checkpoint, except for the mistake book. LoRA's base is found again where it came from."""
-    all_ = kept(config, shapes)
-    return all_.policies + all_.moments + all_.references + (all_.shared if config.lora is None else 0)
+    state = kept(config, shapes)
+    return state.policies + state.moments + state.references + (state.shared if config.lora is None else 0)
 
 
 def resident(run: PlannedRun) -> float:
     """Bytes that stay on a device throughout."""
-    offload, all_ = run.config.offload, kept(run.config, run.shapes)
-    moments = 0 if offload.optimizer else all_.moments
-    references = 0 if offload.reference else all_.references + all_.shared
-    return (all_.policies + moments + references) / run.shards
+    offload, state = run.config.offload, kept(run.config, run.shapes)
+    moments = 0 if offload.optimizer else state.moments
+    references = 0 if offload.reference else state.references + state.shared
+    return (state.policies + moments + references) / run.shards
 
 
 def least_memory(run: PlannedRun, *, cache: bool = True) -> Mapping[Phase, float]:
@@ -70,22 +70,22 @@ def least_memory(run: PlannedRun, *, cache: bool = True) -> Mapping[Phase, float
     recomputing backward pass keeps of every layer, and one chunk of logits; an update, the gradient and moments that
     wait elsewhere. cache: whether to count the cache, which is smaller where prompts turn out to be shorter.
     """
-    found: dict[Phase, float] = {}
+    least: dict[Phase, float] = {}
     always = resident(run)
     for load in sampling_loads(run.config):
         spoken = run.of(load.policy)
         pages = spoken.cache(run.capacity(load)) if cache else 0
-        found[Phase("decode", load.role)] = always + spoken.decode_params_bytes + pages
+        least[Phase("decode", load.role)] = always + spoken.decode_params_bytes + pages
     for policy, learner in ((policy, run.config.learners[policy]) for policy in training_loads(run.config)):
         own = run.of(policy)
         tokens = run.fullest_batch(policy).tokens.size / run.batch_shards
         carried = tokens * own.model.num_layers * own.model.hidden_size * own.itemsize
         logits = min(learner.packing.logit_chunk, tokens) * own.model.vocab_size * 4 / run.tensor
-        found[Phase("gradient", policy)] = always + own.kept + carried + logits
+        least[Phase("gradient", policy)] = always + own.kept + carried + logits
         if run.config.offload.optimizer:
             moments = 4 + jnp.dtype(learner.optimizer.first_moment_dtype).itemsize
-            found[Phase("update", policy)] = always + own.kept + moments * own.trained / run.shards
-    return found
+            least[Phase("update", policy)] = always + own.kept + moments * own.trained / run.shards
+    return least
 
 
 def refuse_what_cannot_fit(run: PlannedRun, hardware: Hardware) -> None:

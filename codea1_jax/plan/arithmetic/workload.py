@@ -105,11 +105,11 @@ def training_loads(config: Config) -> dict[str, list[Load]]:
     rollout, questions = config.rollout, config.train.questions
     if METHODS[config.method.name].supervised:
         return {"test": [Load("test", "test", questions, 1, rollout.test_prompt_tokens, rollout.test_tokens)]}
-    found: dict[str, list[Load]] = {}
+    loads: dict[str, list[Load]] = {}
     for load in sampling_loads(config):
         groups = questions * (config.train.update_n if load.role == "test" else 1)
-        found.setdefault(load.policy, []).append(replace(load, prompts=groups))
-    return found
+        loads.setdefault(load.policy, []).append(replace(load, prompts=groups))
+    return loads
 
 
 def evaluation_loads(config: Config) -> list[Load]:
@@ -117,9 +117,9 @@ def evaluation_loads(config: Config) -> list[Load]:
     benchmarks = sum(PROBLEMS.get(dataset, 0) for dataset in config.eval.datasets)
     of_files = min(config.data.heldout_problems, int(QUESTIONS * config.data.heldout_share))
     heldout = config.data.heldout_problems if config.data.source == "micro" else of_files
-    wanted = {"code": (benchmarks + heldout, config.eval.samples), "test": (heldout, config.eval.suites)}
-    asked = sampling_loads(config) if config.eval.every else []
-    loads = [replace(load, prompts=wanted[load.role][0], samples=wanted[load.role][1]) for load in asked]
+    counts = {"code": (benchmarks + heldout, config.eval.samples), "test": (heldout, config.eval.suites)}
+    sampled = sampling_loads(config) if config.eval.every else []
+    loads = [replace(load, prompts=counts[load.role][0], samples=counts[load.role][1]) for load in sampled]
     return [load for load in loads if load.prompts]
 
 

@@ -55,7 +55,7 @@ def received_bytes(program: str) -> dict[str, float]:
 
 def find_collectives(program: str) -> list[Collective]:
     """Every collective of a compiled program (`Compiled.as_text()`). Raises UnreadableProgram."""
-    parsed, found = parse(program), dict[tuple[str, str], Collective]()
+    parsed, collectives = parse(program), dict[tuple[str, str], Collective]()
     for execution in executions(parsed):
         instruction = execution.instruction
         kind = instruction.operation.removesuffix("-start")
@@ -74,8 +74,8 @@ def find_collectives(program: str) -> list[Collective]:
             hidden = execution.computation != execution.loop  # inside a fusion, which computes something else too
             if started:
                 hidden = _computes_before_done(parsed.computations[execution.computation], instruction)
-            found.setdefault(key, Collective(kind, size, group, execution.times, hidden))
-    return list(found.values())
+            collectives.setdefault(key, Collective(kind, size, group, execution.times, hidden))
+    return list(collectives.values())
 
 
 def _computes_before_done(computation: Sequence[Instruction], start: Instruction) -> bool:

@@ -153,8 +153,8 @@ def _stride(body: Sequence[Instruction], counter: int) -> int:
 
 def arrays(shape: str) -> list[tuple[str, tuple[int, ...]]]:
     """The element type and the sizes of each array of a written shape."""
-    found = _ARRAY.findall(_LAYOUT.sub("", shape))
-    return [(dtype, tuple(int(size) for size in sizes.split(",") if size)) for dtype, sizes in found]
+    written = _ARRAY.findall(_LAYOUT.sub("", shape))
+    return [(dtype, tuple(int(size) for size in sizes.split(",") if size)) for dtype, sizes in written]
 
 
 def array_bytes(shape: str) -> list[int]:

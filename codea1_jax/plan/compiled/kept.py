@@ -50,8 +50,8 @@ def made_once(source: str, devices: str, make: Callable[[], Made]) -> Made:
 
 def compilers() -> str:
     """The installed compilers and their versions."""
-    found = []
+    installed = []
     for package in COMPILERS:
         with suppress(PackageNotFoundError):
-            found.append(f"{package} {version(package)}")
-    return ", ".join(found)
+            installed.append(f"{package} {version(package)}")
+    return ", ".join(installed)
