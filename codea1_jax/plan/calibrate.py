@@ -36,6 +36,7 @@ from codea1_jax.plan.forecast import (
     StepCalls,
     attention_seconds,
     cache_seconds,
+    holds,
     smallest_that_holds,
     step_calls,
 )
@@ -114,7 +115,7 @@ def ratio_of(phase: Phase, ratios: Ratios) -> float:
 
 
 def calibrate(config: Config, fill: float, watch: Watch, lengths: Lengths | None = None) -> Calibration:
-    """Measures the programs of a step on all devices of this process: those that a plan compiles.
+    """Measures the programs of a step on all devices of this process: those that a plan compiles and a step calls.
 
     Raises UserError if the mesh does not suit them, or `lengths` lacks a role.
     """
@@ -137,7 +138,14 @@ def _as_long_as(config: Config, lengths: Lengths) -> Config:
 
 
 def _measure(run: PlannedRun, step: StepCalls, watch: Watch, hardware: Hardware | None) -> dict[ProgramName, Measured]:
-    names = [*map(ProgramName, step.calls), *step.smaller_programs(run)]
+    smaller = step.smaller_programs(run)
+    needed = {  # at their largest; the other phases make no call that is larger than these
+        phase
+        for phase, calls in step.calls.items()
+        for shape in calls.shapes
+        if not any(name.phase == phase and holds(name.shape, shape) for name in smaller)
+    }
+    names = [*(ProgramName(phase) for phase in step.calls if phase in needed), *smaller]
     batches = {
         policy: sample_batches(
             groups, updates_of(run.config, policy), run.config.learners[policy].packing, run.batch_shards
@@ -207,7 +215,7 @@ def phase_forecast(phase: Phase, calls: Calls, measured: Mapping[ProgramName, Me
     seconds_of = {name: program.seconds for name, program in measured.items()}
     for shape, count in calls.shapes.items():
         name = smallest_that_holds(phase, shape, seconds_of)
-        assert name is not None  # its largest is among them
+        assert name is not None  # `_measure` leaves none without
         device += count * measured[name].seconds
         expected += count * (measured[name].expected or 0.0)
     return Calibrated(calls.count, device + calls.host_seconds, device / expected if expected else None)

@@ -234,11 +234,11 @@ def expected_seconds(
 
 def smallest_that_holds(phase: Phase, shape: Shape, seconds: Mapping[ProgramName, float]) -> ProgramName | None:
     """The fastest of a phase's programs that can do what one of this shape does, by their seconds; None if none can."""
-    fitting = [name for name in seconds if name.phase == phase and _holds(name.shape, shape)]
+    fitting = [name for name in seconds if name.phase == phase and holds(name.shape, shape)]
     return min(fitting, key=seconds.__getitem__, default=None)
 
 
-def _holds(program: Shape, shape: Shape) -> bool:
+def holds(program: Shape, shape: Shape) -> bool:
     """Whether a program of some shape can do what one of another shape does; the largest has no shape."""
     return not program or all(a >= b for a, b in zip(program, shape, strict=True))
 
