@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from types import ModuleType
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.ad_checkpoint import checkpoint_name
 from jax.experimental.pallas import tpu as pltpu
 from jaxtyping import Array, Bool, Float
@@ -27,46 +27,15 @@ from codea1_jax.models.attention.sight import MIXED, Sight
 Interpret = bool | pltpu.InterpretParams  # how a kernel is interpreted, if it is
 
 
-@runtime_checkable
-class Kernels(Protocol):
-    """The kernels for a kind of device, for rows with their padding and queries that are scaled.
+Kernels = ModuleType
+"""The kernels for a kind of device, `flash_tpu` or `flash_gpu`; they take rows with their padding, and scaled queries.
 
-    tiles: pairs of blocks that are computed. logsumexp: of each query's scores.
-    """
-
-    def cut(self, time: int) -> tuple[int, int]:
-        """Places of a block, and of a whole row with its padding."""
-        ...
-
-    def width(self, head_dim: int) -> int:
-        """How wide queries, keys and values must be for heads of this size, with zeros in the rest."""
-        ...
-
-    def computed(self, tiles: np.ndarray) -> int:
-        """Pairs of blocks that a forward pass computes, given those in which something is seen."""
-        ...
-
-    def forward(
-        self, sight: Sight, tiles: Array, q: Array, k: Array, v: Array, *, interpret: Interpret
-    ) -> tuple[Float[Array, "batch time heads head_dim"], Float[Array, "batch heads time"]]:
-        """The mixed values, and the log-sum-exp of each query's scores."""
-        ...
-
-    def backward(
-        self,
-        sight: Sight,
-        tiles: Array,
-        q: Array,
-        k: Array,
-        v: Array,
-        d_out: Array,
-        logsumexp: Array,
-        delta: Array,
-        *,
-        interpret: Interpret,
-    ) -> tuple[Array, Array, Array]:
-        """The gradients of queries, keys and values."""
-        ...
+    cut        places of a block, and of a whole row with its padding
+    width      how wide queries, keys and values must be for heads of a size, with zeros in the rest
+    computed   pairs of blocks that a forward pass computes, given those in which something is seen
+    forward    the mixed values, and the log-sum-exp of each query's scores
+    backward   the gradients of queries, keys and values
+"""
 
 
 class Tiled(NamedTuple):

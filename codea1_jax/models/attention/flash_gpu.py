@@ -24,6 +24,7 @@ WIDE = 2  # blocks that a program has for itself
 OWN = WIDE * BLOCK
 QUERIES = 32  # places that a program for keys works on at once: its sums fill most of the registers
 NARROWEST = 16  # columns of the smallest matrix product
+KEYS_AXIS = 1  # of scores, except where keys' and values' gradients are summed
 WIDEST = 128  # heads, in half precision, whose blocks fit into every GPU's shared memory
 # Not tuned on a device.
 PARAMETERS = plgpu.CompilerParams(num_warps=8, num_stages=2)
@@ -142,99 +143,81 @@ def _listed(
     return order, jnp.sum(needed, axis=-1, dtype=jnp.int32)
 
 
-def _for_each_needed(order: Any, counts: Any, add: Callable[[Array, Any], Any], before: Any, step: int = BLOCK) -> Any:
+def _for_each_needed(needed: tuple[Any, ...], add: Callable[[Array, Any], Any], before: Any, step: int = BLOCK) -> Any:
     """`add(first place, what was before)` of every `step` places of the needed blocks, one after another."""
+    order_ref, counts_ref = needed
     block, row, steps = pl.program_id(0), pl.program_id(2), BLOCK // step
 
     def one(index: Array, so_far: Any) -> Any:
         number, part = jax.lax.div(index, jnp.int32(steps)), jax.lax.rem(index, jnp.int32(steps))
-        return add(order[row, block, number] * BLOCK + part * step, so_far)
+        return add(order_ref[row, block, number] * BLOCK + part * step, so_far)
 
-    return jax.lax.fori_loop(0, counts[row, block] * steps, one, before)
-
-
-def _own_ids(segments: Any, parents: Any) -> tuple[Array, Array, Array]:
-    """Segments, parents and numbers of a program's own places."""
-    start, row = pl.program_id(0) * OWN, pl.program_id(2)
-    here = pl.ds(start, OWN)
-    return segments[row, here], parents[row, here], start + jnp.arange(OWN)
+    return jax.lax.fori_loop(0, counts_ref[row, block] * steps, one, before)
 
 
-def _forward_kernel(
-    order: Any, counts: Any, segments: Any, parents: Any, k: Any, v: Any, q: Any, mixed: Any, logsumexp: Any
-) -> None:
+def _places(sight: tuple[Any, ...], row: Array, start: Array, count: int) -> tuple[Array, Array, Array]:
+    """Segments, parents and numbers of that many places of a row."""
+    segments, parents = (ref[row, pl.ds(start, count)] for ref in sight)
+    return segments, parents, start + jnp.arange(count)
+
+
+def _mask(queries: tuple[Array, Array, Array], keys: tuple[Array, Array, Array], keys_axis: int) -> Array:
+    """Which of these places see which."""
+    own, parents, places = (jnp.expand_dims(x, keys_axis) for x in queries)
+    of_keys, _, key_places = (jnp.expand_dims(x, 1 - keys_axis) for x in keys)
+    return visible(own, parents, places, of_keys, key_places)
+
+
+# Refs of whole arrays are [batch, time, heads, head_dim], or [batch, heads, time] of numbers; a program's own are
+# [own, head_dim], or [own].
+
+
+def _forward_kernel(*refs: Any) -> None:
+    needed, sight, (k_ref, v_ref, q_ref, out_ref, logsumexp_ref) = refs[:2], refs[2:4], refs[4:]
     head, row = pl.program_id(1), pl.program_id(2)
-    kv_head = head // (pl.num_programs(1) // k.shape[2])
-    own, parent, places = _own_ids(segments, parents)
-    queries = q[...]
+    kv_head = head // (pl.num_programs(1) // k_ref.shape[2])
+    own, q = _places(sight, row, pl.program_id(0) * OWN, OWN), q_ref[...]
 
     def add(start: Array, running: Running) -> Running:
         here = pl.ds(start, BLOCK)
-        keys = segments[row, here][None], (start + jnp.arange(BLOCK))[None]
-        mask = visible(own[:, None], parent[:, None], places[:, None], *keys)
-        return running.over(queries, k[row, here, kv_head], v[row, here, kv_head], mask)
+        mask = _mask(own, _places(sight, row, start, BLOCK), KEYS_AXIS)
+        return running.over(q, k_ref[row, here, kv_head], v_ref[row, here, kv_head], mask, keys_axis=KEYS_AXIS)
 
-    found = _for_each_needed(order, counts, add, Running.over_nothing(*queries.shape))
-    mixed[...] = found.mixed().astype(mixed.dtype)
-    logsumexp[...] = found.logsumexp()[:, 0]
+    running = _for_each_needed(needed, add, Running.over_nothing(*q.shape, keys_axis=KEYS_AXIS))
+    out_ref[...] = running.mixed().astype(out_ref.dtype)
+    logsumexp_ref[...] = running.logsumexp()[:, 0]
 
 
-def _queries_kernel(
-    order: Any,
-    counts: Any,
-    segments: Any,
-    parents: Any,
-    k: Any,
-    v: Any,
-    q: Any,
-    d_out: Any,
-    logsumexp: Any,
-    delta: Any,
-    dq: Any,
-) -> None:
+def _queries_kernel(*refs: Any) -> None:
+    needed, sight, (k_ref, v_ref, q_ref, d_out_ref, logsumexp_ref, delta_ref, dq_ref) = refs[:2], refs[2:4], refs[4:]
     head, row = pl.program_id(1), pl.program_id(2)
-    kv_head = head // (pl.num_programs(1) // k.shape[2])
-    own, parent, places = _own_ids(segments, parents)
-    queries, d_outs, logsumexp, deltas = q[...], d_out[...], logsumexp[...][:, None], delta[...][:, None]
+    kv_head = head // (pl.num_programs(1) // k_ref.shape[2])
+    own, q, d_out = _places(sight, row, pl.program_id(0) * OWN, OWN), q_ref[...], d_out_ref[...]
+    numbers = logsumexp_ref[...][:, None], delta_ref[...][:, None]
 
     def add(start: Array, so_far: Array) -> Array:
         here = pl.ds(start, BLOCK)
-        keys = segments[row, here][None], (start + jnp.arange(BLOCK))[None]
-        mask = visible(own[:, None], parent[:, None], places[:, None], *keys)
-        pair = k[row, here, kv_head], v[row, here, kv_head]
-        return so_far + queries_gradient(queries, *pair, d_outs, logsumexp, deltas, mask)
+        mask = _mask(own, _places(sight, row, start, BLOCK), KEYS_AXIS)
+        k, v = k_ref[row, here, kv_head], v_ref[row, here, kv_head]
+        return so_far + queries_gradient(q, k, v, d_out, *numbers, mask, keys_axis=KEYS_AXIS)
 
-    nothing = jnp.zeros(queries.shape, jnp.float32)
-    dq[...] = _for_each_needed(order, counts, add, nothing).astype(dq.dtype)
+    nothing = jnp.zeros(q.shape, jnp.float32)
+    dq_ref[...] = _for_each_needed(needed, add, nothing).astype(dq_ref.dtype)
 
 
-def _keys_kernel(
-    order: Any,
-    counts: Any,
-    segments: Any,
-    parents: Any,
-    q: Any,
-    d_out: Any,
-    logsumexp: Any,
-    delta: Any,
-    k: Any,
-    v: Any,
-    dk: Any,
-    dv: Any,
-) -> None:
+def _keys_kernel(*refs: Any) -> None:
+    needed, sight, (q_ref, d_out_ref, logsumexp_ref, delta_ref, k_ref, v_ref, *sum_refs) = refs[:2], refs[2:4], refs[4:]
     head, row = pl.program_id(1), pl.program_id(2)
-    own, _, places = _own_ids(segments, parents)
-    keys, values = k[...], v[...]
+    own, k, v = _places(sight, row, pl.program_id(0) * OWN, OWN), k_ref[...], v_ref[...]
 
     def add(start: Array, so_far: tuple[Array, Array]) -> tuple[Array, Array]:
         here = pl.ds(start, QUERIES)
-        queries = segments[row, here][None], parents[row, here][None], (start + jnp.arange(QUERIES))[None]
-        mask = visible(*queries, own[:, None], places[:, None])
-        numbers = logsumexp[row, head, here][None], delta[row, head, here][None]
-        keys_part, values_part = keys_and_values_gradient(
-            q[row, here, head], keys, values, d_out[row, here, head], *numbers, mask
-        )
-        return so_far[0] + keys_part, so_far[1] + values_part
+        mask = _mask(_places(sight, row, start, QUERIES), own, 0)
+        numbers = logsumexp_ref[row, head, here][None], delta_ref[row, head, here][None]
+        parts = keys_and_values_gradient(q_ref[row, here, head], k, v, d_out_ref[row, here, head], *numbers, mask)
+        return so_far[0] + parts[0], so_far[1] + parts[1]
 
-    nothing = jnp.zeros(keys.shape, jnp.float32)
-    dk[...], dv[...] = _for_each_needed(order, counts, add, (nothing, nothing), step=QUERIES)
+    nothing = jnp.zeros(k.shape, jnp.float32)
+    sums = _for_each_needed(needed, add, (nothing, nothing), step=QUERIES)
+    for ref, value in zip(sum_refs, sums, strict=True):
+        ref[...] = value

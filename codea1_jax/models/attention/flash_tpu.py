@@ -8,6 +8,7 @@ own pipeline brings in the next tile's blocks meanwhile.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -18,10 +19,11 @@ from jax.experimental.pallas import tpu as pltpu
 from jaxtyping import Array, Bool, Float, Int
 
 from codea1_jax.models.attention.sight import Sight, related, visible
-from codea1_jax.models.attention.tile import RunningByKeys, keys_and_values_gradient, queries_gradient_by_keys
+from codea1_jax.models.attention.tile import Running, keys_and_values_gradient, queries_gradient
 
 BLOCK = 512  # places of a block; fewer where a row is shorter
 LANES = 128  # that a block is a multiple of
+KEYS_AXIS = 0  # of scores
 
 
 class Work(NamedTuple):
@@ -84,23 +86,20 @@ def forward(
     block = time // tiles.shape[1]
     work = work_of(tiles, whole_tiles(sight, block))
     queries, keys, numbers, ids = _blocks_by_queries(block, head_dim, heads // k.shape[2])
-    mixed, logsumexp = pl.pallas_call(
+    mixed, logsumexp = _call(
+        "flash_forward",
         _forward_kernel,
-        grid_spec=pltpu.PrefetchScalarGridSpec(
-            num_scalar_prefetch=4,
-            grid=(heads, work.count),
-            in_specs=[*ids, queries, keys, keys],
-            out_specs=[queries, numbers],
-            scratch_shapes=[_memory(1, block), _memory(1, block), _memory(head_dim, block)],
-        ),
+        work,
+        (heads, work.count),
+        in_specs=[*ids, queries, keys, keys],
+        out_specs=[queries, numbers],
+        scratch=[(1, block), (1, block), (head_dim, block)],
         out_shape=[
             jax.ShapeDtypeStruct((batch, heads, time, head_dim), q.dtype),
             jax.ShapeDtypeStruct((batch, heads, 1, time), jnp.float32),
         ],
-        compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "arbitrary")),
         interpret=interpret,
-        name="flash_forward",
-    )(*work[1:], *map(_line, sight), _column(sight.segments), *map(_heads_first, (q, k, v)))
+    )(*map(_line, sight), _column(sight.segments), *map(_heads_first, (q, k, v)))
     return _heads_first(mixed), logsumexp[:, :, 0]
 
 
@@ -123,38 +122,62 @@ def backward(
     work = work_of(tiles, whole)
     arguments = *map(_line, sight), _column(sight.segments), q, k, v, d_out, logsumexp[:, :, None], delta[:, :, None]
     queries, keys, numbers, ids = _blocks_by_queries(block, head_dim, heads // kv_heads)
-    dq = pl.pallas_call(
+    dq = _call(
+        "flash_backward_q",
         _queries_kernel,
-        grid_spec=pltpu.PrefetchScalarGridSpec(
-            num_scalar_prefetch=4,
-            grid=(heads, work.count),
-            in_specs=[*ids, queries, keys, keys, queries, numbers, numbers],
-            out_specs=queries,
-            scratch_shapes=[_memory(head_dim, block)],
-        ),
+        work,
+        (heads, work.count),
+        in_specs=[*ids, queries, keys, keys, queries, numbers, numbers],
+        out_specs=queries,
+        scratch=[(head_dim, block)],
         out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype),
-        compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "arbitrary")),
         interpret=interpret,
-        name="flash_backward_q",
-    )(*work[1:], *arguments)
+    )(*arguments)
     # The grid's last axis is over the heads that share a key/value head: their parts are summed in VMEM.
     work = work_of(*(jnp.swapaxes(x, 1, 2) for x in (tiles, whole)))
     queries, keys, numbers, ids = _blocks_by_keys(block, head_dim, heads // kv_heads)
-    dk, dv = pl.pallas_call(
+    dk, dv = _call(
+        "flash_backward_kv",
         _keys_kernel,
+        work,
+        (kv_heads, work.count, heads // kv_heads),
+        in_specs=[*ids, queries, keys, keys, queries, numbers, numbers],
+        out_specs=[keys, keys],
+        scratch=[(block, head_dim)] * 2,
+        out_shape=[jax.ShapeDtypeStruct(k.shape, k.dtype)] * 2,
+        interpret=interpret,
+    )(*arguments)
+    return _heads_first(dq), _heads_first(dk), _heads_first(dv)
+
+
+def _call(
+    name: str,
+    kernel: Callable[..., None],
+    work: Work,
+    grid: tuple[Any, ...],
+    *,
+    in_specs: list[pl.BlockSpec],
+    out_specs: Any,
+    scratch: list[tuple[int, int]],
+    out_shape: Any,
+    interpret: bool | pltpu.InterpretParams,
+) -> Callable[..., Any]:
+    """The kernel over all tiles, the work's arrays before its other arguments. scratch: float32 shapes in VMEM."""
+    call = pl.pallas_call(
+        kernel,
         grid_spec=pltpu.PrefetchScalarGridSpec(
             num_scalar_prefetch=4,
-            grid=(kv_heads, work.count, heads // kv_heads),
-            in_specs=[*ids, queries, keys, keys, queries, numbers, numbers],
-            out_specs=[keys, keys],
-            scratch_shapes=[_memory(block, head_dim)] * 2,
+            grid=grid,
+            in_specs=in_specs,
+            out_specs=out_specs,
+            scratch_shapes=[pltpu.VMEM(shape, jnp.float32) for shape in scratch],
         ),
-        out_shape=[jax.ShapeDtypeStruct(k.shape, k.dtype)] * 2,
-        compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "arbitrary", "arbitrary")),
+        out_shape=out_shape,
+        compiler_params=pltpu.CompilerParams(dimension_semantics=("parallel", "arbitrary", "arbitrary")[: len(grid)]),
         interpret=interpret,
-        name="flash_backward_kv",
-    )(*work[1:], *arguments)
-    return _heads_first(dq), _heads_first(dk), _heads_first(dv)
+        name=name,
+    )
+    return partial(call, *work[1:])
 
 
 Place = tuple[Any, Any, Any]
@@ -203,10 +226,6 @@ def _blocks(block: int, head_dim: int, query: Callable[..., Place], key: Callabl
     return queries, keys, numbers, [own, own, spec((None, block, 1), key, lambda row, head, place: (row, place, 0))]
 
 
-def _memory(*shape: int) -> Any:
-    return pltpu.VMEM(shape, jnp.float32)
-
-
 def _heads_first(x: Array) -> Array:
     """[batch, time, heads, head_dim] <-> [batch, heads, time, head_dim]"""
     return jnp.swapaxes(x, 1, 2)
@@ -220,22 +239,39 @@ def _line(ids: Int[Array, "batch time"]) -> Int[Array, "batch 1 time"]:
     return ids[:, None]
 
 
-def _is_first(row: Any, outer: Any) -> Array:
-    """Whether this tile is the first of its outer block."""
-    tile = pl.program_id(1)
-    before = jnp.maximum(tile - 1, 0)
-    return (tile == 0) | (row[before] != row[tile]) | (outer[before] != outer[tile])
+class _Work(NamedTuple):
+    """Refs of `Work` but for its count, [tiles] each."""
+
+    row: Any
+    outer: Any
+    inner: Any
+    whole: Any
+
+    def is_first(self) -> Array:
+        """Whether this tile is the first of its outer block."""
+        tile = pl.program_id(1)
+        before = jnp.maximum(tile - 1, 0)
+        return (tile == 0) | self._differ(before, tile)
+
+    def is_last(self) -> Array:
+        """Whether this tile is the last of its outer block."""
+        tile, count = pl.program_id(1), pl.num_programs(1)
+        after = jnp.minimum(tile + 1, count - 1)
+        return (tile == count - 1) | self._differ(after, tile)
+
+    def _differ(self, tile: Array, other: Array) -> Array:
+        return (self.row[tile] != self.row[other]) | (self.outer[tile] != self.outer[other])
 
 
-def _is_last(row: Any, outer: Any) -> Array:
-    tile, count = pl.program_id(1), pl.num_programs(1)
-    after = jnp.minimum(tile + 1, count - 1)
-    return (tile == count - 1) | (row[after] != row[tile]) | (outer[after] != outer[tile])
+class _Ids(NamedTuple):
+    """Refs of a tile's segments: those of queries and their parents [1, queries], and those of keys [keys, 1]."""
+
+    queries: Any
+    parents: Any
+    keys: Any
 
 
-def _by_mask(
-    query_block: Array, key_block: Array, whole: Array, own: Any, parents: Any, keys: Any, add: Callable[..., None]
-) -> None:
+def _by_mask(query_block: Array, key_block: Array, whole: Array, ids: _Ids, add: Callable[..., None]) -> None:
     """Calls `add` with the mask of a tile, of which as little is computed as must be."""
 
     def places(ids: Array, block: Array) -> Array:
@@ -247,118 +283,78 @@ def _by_mask(
 
     @pl.when((whole == 0) & (query_block != key_block))
     def _() -> None:
-        add(related(own[...], parents[...], keys[...]))
+        add(related(ids.queries[...], ids.parents[...], ids.keys[...]))
 
     @pl.when(query_block == key_block)
     def _() -> None:
-        of_queries, of_keys = own[...], keys[...]
+        of_queries, of_keys = ids.queries[...], ids.keys[...]
         later, earlier = places(of_queries, query_block), places(of_keys, key_block)
-        add(visible(of_queries, parents[...], later, of_keys, earlier))
+        add(visible(of_queries, ids.parents[...], later, of_keys, earlier))
 
 
-def _forward_kernel(
-    row: Any,
-    outer: Any,
-    inner: Any,
-    whole: Any,
-    own: Any,
-    parents: Any,
-    others: Any,
-    q: Any,
-    k: Any,
-    v: Any,
-    mixed: Any,
-    logsumexp: Any,
-    running_max: Any,
-    denominator: Any,
-    accumulator: Any,
-) -> None:
-    tile = pl.program_id(1)
+# What belongs to queries or keys is [block, head_dim] in these kernels' refs, numbers of queries are [1, block].
 
-    @pl.when(_is_first(row, outer))
+
+def _forward_kernel(*refs: Any) -> None:
+    tile, work, ids = pl.program_id(1), _Work(*refs[:4]), _Ids(*refs[4:7])
+    q_ref, k_ref, v_ref, out_ref, logsumexp_ref, *running_refs = refs[7:]
+
+    def keep(running: Running) -> None:
+        for ref, value in zip(running_refs, running, strict=True):
+            ref[...] = value
+
+    @pl.when(work.is_first())
     def _() -> None:
-        running_max[...], denominator[...], accumulator[...] = RunningByKeys.over_nothing(*q.shape)
+        keep(Running.over_nothing(*q_ref.shape, keys_axis=KEYS_AXIS))
 
     def add(mask: Array | None) -> None:
-        so_far = RunningByKeys(running_max[...], denominator[...], accumulator[...])
-        running_max[...], denominator[...], accumulator[...] = so_far.over(q[...], k[...], v[...], mask)
+        so_far = Running(*(ref[...] for ref in running_refs))
+        keep(so_far.over(q_ref[...], k_ref[...], v_ref[...], mask, keys_axis=KEYS_AXIS))
 
-    _by_mask(outer[tile], inner[tile], whole[tile], own, parents, others, add)
+    _by_mask(work.outer[tile], work.inner[tile], work.whole[tile], ids, add)
 
-    @pl.when(_is_last(row, outer))
+    @pl.when(work.is_last())
     def _() -> None:
-        found = RunningByKeys(running_max[...], denominator[...], accumulator[...])
-        mixed[...] = found.mixed().astype(mixed.dtype)
-        logsumexp[...] = found.logsumexp()
+        running = Running(*(ref[...] for ref in running_refs))
+        out_ref[...] = running.mixed().T.astype(out_ref.dtype)
+        logsumexp_ref[...] = running.logsumexp()
 
 
-def _queries_kernel(
-    row: Any,
-    outer: Any,
-    inner: Any,
-    whole: Any,
-    own: Any,
-    parents: Any,
-    others: Any,
-    q: Any,
-    k: Any,
-    v: Any,
-    d_out: Any,
-    logsumexp: Any,
-    delta: Any,
-    dq: Any,
-    accumulator: Any,
-) -> None:
-    tile = pl.program_id(1)
+def _queries_kernel(*refs: Any) -> None:
+    tile, work, ids = pl.program_id(1), _Work(*refs[:4]), _Ids(*refs[4:7])
+    q_ref, k_ref, v_ref, d_out_ref, logsumexp_ref, delta_ref, dq_ref, sum_ref = refs[7:]
 
-    @pl.when(_is_first(row, outer))
+    @pl.when(work.is_first())
     def _() -> None:
-        accumulator[...] = jnp.zeros_like(accumulator)
+        sum_ref[...] = jnp.zeros_like(sum_ref)
 
     def add(mask: Array | None) -> None:
-        arguments = q[...], k[...], v[...], d_out[...], logsumexp[...], delta[...]
-        accumulator[...] += queries_gradient_by_keys(*arguments, mask)
+        inputs = q_ref[...], k_ref[...], v_ref[...], d_out_ref[...], logsumexp_ref[...], delta_ref[...]
+        sum_ref[...] += queries_gradient(*inputs, mask, keys_axis=KEYS_AXIS)
 
-    _by_mask(outer[tile], inner[tile], whole[tile], own, parents, others, add)
+    _by_mask(work.outer[tile], work.inner[tile], work.whole[tile], ids, add)
 
-    @pl.when(_is_last(row, outer))
+    @pl.when(work.is_last())
     def _() -> None:
-        dq[...] = accumulator[...].T.astype(dq.dtype)
+        dq_ref[...] = sum_ref[...].T.astype(dq_ref.dtype)
 
 
-def _keys_kernel(
-    row: Any,
-    outer: Any,
-    inner: Any,
-    whole: Any,
-    others: Any,
-    parents: Any,
-    own: Any,
-    q: Any,
-    k: Any,
-    v: Any,
-    d_out: Any,
-    logsumexp: Any,
-    delta: Any,
-    dk: Any,
-    dv: Any,
-    k_accumulator: Any,
-    v_accumulator: Any,
-) -> None:
-    tile, member = pl.program_id(1), pl.program_id(2)
+def _keys_kernel(*refs: Any) -> None:
+    tile, member, work, ids = pl.program_id(1), pl.program_id(2), _Work(*refs[:4]), _Ids(*refs[4:7])
+    q_ref, k_ref, v_ref, d_out_ref, logsumexp_ref, delta_ref, dk_ref, dv_ref, k_sum_ref, v_sum_ref = refs[7:]
 
-    @pl.when(_is_first(row, outer) & (member == 0))
+    @pl.when(work.is_first() & (member == 0))
     def _() -> None:
-        k_accumulator[...], v_accumulator[...] = jnp.zeros_like(k_accumulator), jnp.zeros_like(v_accumulator)
+        k_sum_ref[...], v_sum_ref[...] = jnp.zeros_like(k_sum_ref), jnp.zeros_like(v_sum_ref)
 
     def add(mask: Array | None) -> None:
-        arguments = q[...], k[...], v[...], d_out[...], logsumexp[...], delta[...]
-        of_keys, of_values = keys_and_values_gradient(*arguments, mask)
-        k_accumulator[...] += of_keys
-        v_accumulator[...] += of_values
+        inputs = q_ref[...], k_ref[...], v_ref[...], d_out_ref[...], logsumexp_ref[...], delta_ref[...]
+        of_keys, of_values = keys_and_values_gradient(*inputs, mask)
+        k_sum_ref[...] += of_keys
+        v_sum_ref[...] += of_values
 
-    _by_mask(inner[tile], outer[tile], whole[tile], others, parents, own, add)
+    _by_mask(work.inner[tile], work.outer[tile], work.whole[tile], ids, add)
 
-    @pl.when(_is_last(row, outer) & (member == pl.num_programs(2) - 1))
+    @pl.when(work.is_last() & (member == pl.num_programs(2) - 1))
     def _() -> None:
-        dk[...], dv[...] = k_accumulator[...].astype(dk.dtype), v_accumulator[...].astype(dv.dtype)
+        dk_ref[...], dv_ref[...] = k_sum_ref[...].astype(dk_ref.dtype), v_sum_ref[...].astype(dv_ref.dtype)
