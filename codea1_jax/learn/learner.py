@@ -15,92 +15,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial, reduce
+from functools import partial
 from itertools import chain, count
-from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding
-from jax.sharding import PartitionSpec as P
-from jaxtyping import Array, Float
+from jax.sharding import Mesh
+from jaxtyping import Array
 
 from codea1_jax.config import LoRAConfig, OffloadConfig, OptimizerConfig, PackingConfig
-from codea1_jax.devices.layout import REPLICA, by_replica, everywhere, replicas
 from codea1_jax.devices.offload import in_device_memory
 from codea1_jax.learn.batch import PackedBatch
 from codea1_jax.learn.flops import forward_flops
 from codea1_jax.learn.losses import masked_sum
-from codea1_jax.learn.objectives import Groups, Objective, Sums, as_example
-from codea1_jax.learn.optimizer import (
-    Params,
-    PolicyState,
-    apply_gradient,
-    at_rest,
-    frozen,
-    initial_state,
-    learning_rate,
-    make_optimizer,
-    state_shardings,
-)
+from codea1_jax.learn.objectives import Groups, Objective, as_example
+from codea1_jax.learn.optimizer import Params, PolicyState, at_rest, learning_rate, make_optimizer, state_shardings
 from codea1_jax.learn.packing import pack, padding
-from codea1_jax.learn.phases import Phases
-from codea1_jax.learn.scores import Scores, target_scores
+from codea1_jax.learn.phases import Accumulated, make_phases
+from codea1_jax.learn.scores import target_scores
 from codea1_jax.models.ahead import CompileAhead, shapes_of
-from codea1_jax.models.compiling import gradient_options, known_options
 from codea1_jax.models.decoder import Transformer
-from codea1_jax.models.lora import attach, init_adapters
+from codea1_jax.models.lora import attach
 from codea1_jax.models.sharding import batch_sharding, batch_shards, jit_on, one_device_mesh, put, replicated
 
 Wait = Callable[[Any], object]  # returns when the arrays of a tree are there
-
-
-class Accumulated(NamedTuple):
-    """The gradient of a mini-batch and its objective's sums, over the micro-batches seen so far.
-
-    gradient: of each replica's rows, with a first axis for the replicas of the mesh. An update sums it: so it crosses
-    the network between replicas once in a mini-batch, not once in a micro-batch.
-    """
-
-    gradient: Params
-    sums: Sums
-
-
-def empty(params: Params, *, objective: Objective) -> Accumulated:
-    """Over no micro-batch."""
-    return Accumulated(jax.tree.map(lambda x: jnp.zeros((replicas(), *x.shape), x.dtype), params), objective.zero())
-
-
-def accumulate(
-    accumulated: Accumulated,
-    params: Params,
-    batch: PackedBatch,
-    normalizer: Float[Array, ""],
-    base: Params | None = None,
-    *,
-    scores: Scores,
-    objective: Objective,
-    lora: LoRAConfig | None = None,
-) -> Accumulated:
-    """Adds one micro-batch; `normalizer` is that of the whole mini-batch.
-
-    `params` are what is trained; with `lora`, adapters on `base`.
-    """
-
-    def loss(params: Params, batch: PackedBatch, normalizer: Array, base: Params | None) -> tuple[Array, Sums]:
-        logprobs, entropy = scores(attach(lora, base, params), batch)
-        return objective.loss(logprobs, entropy, batch, normalizer)
-
-    def gradient_of(batch: PackedBatch, params: Params, *rest: Any) -> tuple[Params, Sums]:
-        return jax.grad(loss, has_aux=True)(params, batch, *rest)
-
-    gradient, sums = by_replica(gradient_of, batch, params, normalizer, base)
-    sums = jax.tree.map(everywhere, sums)  # a few numbers
-    by_each = [jax.tree.map(itemgetter(replica), sums) for replica in range(replicas())]
-    merged = reduce(objective.merged, by_each, accumulated.sums)
-    return Accumulated(jax.tree.map(jnp.add, accumulated.gradient, gradient), merged)
 
 
 class Learner:
@@ -129,41 +68,22 @@ class Learner:
         self._model, self._lora = model, lora
         self._ahead = CompileAhead()
         self._packing, self._offload = packing, offload or OffloadConfig()
-        self._optimizer = make_optimizer(optimizer)
         self._mesh = mesh = one_device_mesh() if mesh is None else mesh
-        self.state_shardings = state = state_shardings(model, lora, self._optimizer, mesh)
-        own_reference = state.params if objective.reference_every else None
-        scores = target_scores(model, logit_chunk=packing.logit_chunk, temperature=temperature)
-        by_each = jax.tree.map(lambda sharding: NamedSharding(mesh, P(REPLICA, *sharding.spec)), state.params)
-        sums = Accumulated(by_each, replicated(mesh))  # one sharding for all its leaves
-
-        def freeze(params: Params) -> Params:
-            return frozen(params, model.dtype if lora is None else model.param_dtype)
-
-        def init(params: Params) -> PolicyState:
-            trained = params if lora is None else init_adapters(model, lora, jax.random.key(seed))
-            first = initial_state(trained, self._optimizer)
-            return replace(first, reference=freeze(trained)) if objective.reference_every else first
-
-        def logprobs(params: Params, batch: PackedBatch) -> Float[Array, "rows targets"]:
-            return scores(params, batch)[0]
-
-        def apply(state: PolicyState, gradient: Params) -> tuple[PolicyState, Float[Array, ""]]:
-            rate = learning_rate(state.step, optimizer, total_steps)
-            whole = jax.tree.map(lambda x: x.sum(axis=0), gradient)
-            return apply_gradient(state, whole, self._optimizer, rate)
-
-        options = known_options(mesh, gradient_options(mesh.devices.flat[0].device_kind, mesh.shape["tensor"]))
         self._learning_rate = partial(learning_rate, config=optimizer, total_steps=total_steps)
-        add = partial(accumulate, scores=scores, objective=objective, lora=lora)
         self._masked_sum = jit_on(mesh, masked_sum, out_shardings=replicated(mesh))
-        self.phases = Phases(
-            init=jit_on(mesh, init, out_shardings=replace(state, reference=own_reference)),
-            empty=jit_on(mesh, partial(empty, objective=objective), out_shardings=sums),
-            accumulate=jit_on(mesh, add, out_shardings=sums, donate_argnums=(0,), compiler_options=options),
-            apply=jit_on(mesh, apply, out_shardings=(state, replicated(mesh)), donate_argnums=(0,)),
-            logprobs=jit_on(mesh, logprobs, out_shardings=batch_sharding(mesh)),
-            freeze=jit_on(mesh, freeze, out_shardings=state.params),
+        updates = make_optimizer(optimizer)
+        self.state_shardings = state_shardings(model, lora, updates, mesh)
+        self.phases = make_phases(
+            model,
+            objective,
+            target_scores(model, logit_chunk=packing.logit_chunk, temperature=temperature),
+            self.state_shardings,
+            mesh,
+            lora,
+            config=optimizer,
+            optimizer=updates,
+            total_steps=total_steps,
+            seed=seed,
         )
 
     def init(self, params: Params) -> PolicyState:
@@ -187,9 +107,7 @@ class Learner:
         """One training step. `state` is donated: it must not be used again.
 
         `wait` gets what each micro-batch computes before the next one begins. If it raises before a mini-batch is
-        complete, `state` is still whole. `show` gets how many passes over micro-batches are done, and how many there
-        are.
-
+        complete, `state` is still whole. `show` gets how many passes over micro-batches are done, and of how many.
         `base` is what LoRA's adapters are added to. `reference` is needed if the objective has a KL term, unless the
         state has a reference of its own; with LoRA the base is the reference.
 
@@ -198,11 +116,8 @@ class Learner:
             FloatingPointError: the loss or the gradient is not finite; the state is lost.
         """
         own_reference, state = state.reference, replace(state, reference=None)
-        if self._lora is not None and base is None:
-            raise ValueError(f"lora={self._lora}: base parameters are needed")
         shared = reference if self._lora is None else base
-        if self.objective.kl and shared is None and own_reference is None:
-            raise ValueError(f"{self.objective}: reference parameters are needed")
+        self._check_given(base, shared if own_reference is None else own_reference)
         mini_batches = self.objective.mini_batches(groups)
         rows = [self._pack(mini) for mini in mini_batches]
         wait = _counted(wait, self._passes(list(map(len, rows))), show)
@@ -213,26 +128,37 @@ class Learner:
             packed[1:] = [self._score(batches, policy, "old_logprobs", wait) for batches in packed[1:]]
             del policy  # whose arrays are donated
         if self.objective.kl:
-            packed = self._score_by_reference(packed, shared, own_reference, wait)
+            frozen = self._reference(shared, own_reference)
+            packed = [self._score(batches, frozen, "reference_logprobs", wait) for batches in packed]
         rate = float(self._learning_rate(int(state.step)))
         all_sums, norms = [], []
         for mini, batches in zip(mini_batches, packed, strict=True):
             gradient, sums = self._gradient(state.params, batches, self.objective.normalizer(mini), base, wait)
-            state = replace(state, opt_state=in_device_memory(state.opt_state))
-            self._ahead.wait("apply")
-            state, norm = self.phases.apply(state, gradient)
-            state = at_rest(state, self._offload)
+            state, norm = self._apply(state, gradient)
             all_sums.append(sums)
             norms.append(norm)
-        all_sums, norms = jax.device_get((all_sums, norms))
         state = replace(state, step=state.step + 1)
         if self.objective.reference_every and state.step % self.objective.reference_every == 0:
             own_reference = self.phases.freeze(state.params)
+        all_sums, norms = jax.device_get((all_sums, norms))
         metrics = self.objective.metrics(all_sums, norms, groups)
         metrics |= {"learning_rate": rate, "padding": padding(list(chain.from_iterable(rows)))}
         if not all(np.isfinite(value) for value in metrics.values()):
             raise FloatingPointError(f"the update is not finite: {metrics}")
         return at_rest(replace(state, reference=own_reference), self._offload), metrics
+
+    def _check_given(self, base: Params | None, reference: Params | None) -> None:
+        if self._lora is not None and base is None:
+            raise ValueError(f"lora={self._lora}: base parameters are needed")
+        if self.objective.kl and reference is None:
+            raise ValueError(f"{self.objective}: reference parameters are needed")
+
+    def _apply(self, state: PolicyState, gradient: Params) -> tuple[PolicyState, Array]:
+        """The state after one optimizer update, and the gradient's norm."""
+        state = replace(state, opt_state=in_device_memory(state.opt_state))
+        self._ahead.wait("apply")
+        state, norm = self.phases.apply(state, gradient)
+        return at_rest(state, self._offload), norm
 
     def _passes(self, batches: Sequence[int]) -> int:
         """Passes over micro-batches in an update whose mini-batches have that many."""
@@ -286,12 +212,9 @@ class Learner:
             scored.append(replace(batch, **{field: logprobs}))
         return scored
 
-    def _score_by_reference(
-        self, packed: list[list[PackedBatch]], shared: Params | None, own: Params | None, wait: Wait
-    ) -> list[list[PackedBatch]]:
-        """Scores by the policy's own reference if it has one, else by the one that all share."""
-        reference = in_device_memory(shared) if own is None else attach(self._lora, shared, in_device_memory(own))
-        return [self._score(batches, reference, "reference_logprobs", wait) for batches in packed]
+    def _reference(self, shared: Params | None, own: Params | None) -> Params:
+        """The policy's own reference if it has one, else the one that all share."""
+        return in_device_memory(shared) if own is None else attach(self._lora, shared, in_device_memory(own))
 
     def _gradient(
         self,

@@ -1,7 +1,11 @@
 """What an update minimises: the GRPO objective, or the cross-entropy of weighted tokens.
 
 An objective defines how groups are cut into mini-batches, what is computed of them, the loss of a packed micro-batch,
-and the metrics. `learner.Learner` does the rest, which is the same for all.
+and the metrics. `learner.Learner` does the rest, which is the same for both. Both also say
+
+    kl               whether log-probabilities under a reference are needed
+    reference_every  training steps after which the reference becomes the policy of that step; 0: never
+    compares         whether old log-probabilities are needed
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import chain
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -25,60 +29,6 @@ Groups = Sequence[Sequence[Item]]  # what is learned from, question by question
 Sums = Any  # a pytree of scalars, which an objective accumulates over micro-batches
 
 
-@runtime_checkable
-class Objective(Protocol):
-    """What an update minimises.
-
-    kl: whether log-probabilities under a reference are needed. reference_every: training steps after which the
-    reference becomes the policy of that step; 0: never. compares: whether old log-probabilities are needed.
-    """
-
-    @property
-    def kl(self) -> bool: ...
-    @property
-    def reference_every(self) -> int: ...
-    @property
-    def compares(self) -> bool: ...
-
-    def mini_batches(self, groups: Groups) -> list[Groups]:
-        """The groups of each optimizer update, in order. Raises ValueError if nothing can be learned from them."""
-        ...
-
-    def computed(self, groups: Groups) -> Groups:
-        """Those items of each group that an update computes."""
-        ...
-
-    def normalizer(self, groups: Groups) -> float:
-        """What the sum of a mini-batch's token losses is divided by."""
-        ...
-
-    def zero(self) -> Sums:
-        """The sums over no token."""
-        ...
-
-    def merged(self, sums: Sums, more: Sums) -> Sums:
-        """The sums over the tokens of both."""
-        ...
-
-    def loss(
-        self,
-        logprobs: Float[Array, "rows targets"],
-        entropy: Float[Array, "rows targets"],
-        batch: PackedBatch,
-        normalizer: Float[Array, ""],
-    ) -> tuple[Float[Array, ""], Sums]:
-        """A micro-batch's share of the loss, and its sums."""
-        ...
-
-    def metrics(self, sums: Sequence[Sums], norms: Sequence[np.ndarray], groups: Groups) -> dict[str, float]:
-        """A step's metrics, from each mini-batch's sums and the norm of its gradient."""
-        ...
-
-    def scoring_flops(self, forward: Sequence[float]) -> float:
-        """FLOPs of all log-probabilities besides the gradient's, from those of one forward pass over each group."""
-        ...
-
-
 @dataclass(frozen=True)
 class GRPO:
     """Clipped policy loss with a KL penalty, as a token mean over each mini-batch (`losses.grpo_objective`).
@@ -87,6 +37,7 @@ class GRPO:
     """
 
     config: GRPOConfig
+    compares: ClassVar[bool] = True
 
     @property
     def kl(self) -> bool:
@@ -98,13 +49,11 @@ class GRPO:
         """As in the configuration."""
         return self.config.reference_every
 
-    @property
-    def compares(self) -> bool:
-        """Ratios compare the policy with the old one."""
-        return True
-
     def mini_batches(self, groups: Groups) -> list[Groups]:
-        """Each has `mini_batch_questions` questions, the last perhaps fewer."""
+        """Those of each optimizer update: `mini_batch_questions` questions, in the last perhaps fewer.
+
+        Raises ValueError if there is nothing to learn from.
+        """
         if not groups:
             raise ValueError("an update needs the trajectories of at least one question")
         size = self.config.mini_batch_questions
@@ -163,7 +112,10 @@ class GRPO:
         }
 
     def scoring_flops(self, forward: Sequence[float]) -> float:
-        """The old policy's after the first mini-batch, until which the policy is the old one; and the reference's."""
+        """FLOPs of all log-probabilities besides the gradient's, from those of one forward pass over each group.
+
+        The old policy's after the first mini-batch, until which the policy is the old one; and the reference's.
+        """
         return float(sum(forward[self.config.mini_batch_questions :]) + (sum(forward) if self.kl else 0))
 
 
@@ -174,9 +126,9 @@ class CrossEntropy:
     Supervised learning: a warm start, or the sft baseline. All groups are one mini-batch; there are no ratios.
     """
 
-    kl: bool = False
-    reference_every: int = 0
-    compares: bool = False
+    kl: ClassVar[bool] = False
+    reference_every: ClassVar[int] = 0
+    compares: ClassVar[bool] = False
 
     def mini_batches(self, groups: Groups) -> list[Groups]:
         """One. Raises ValueError if no token has a weight."""
@@ -214,6 +166,9 @@ class CrossEntropy:
     def scoring_flops(self, forward: Sequence[float]) -> float:
         """None."""
         return 0.0
+
+
+Objective = GRPO | CrossEntropy
 
 
 def as_example(item: Item) -> Example:

@@ -2,8 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import partial
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+from jaxtyping import Array, Float
+
+from codea1_jax.config import LoRAConfig, OptimizerConfig
+from codea1_jax.devices.layout import REPLICA, by_replica, everywhere, replicas
+from codea1_jax.learn.batch import PackedBatch
+from codea1_jax.learn.objectives import Objective, Sums
+from codea1_jax.learn.optimizer import Params, PolicyState, apply_gradient, frozen, initial_state, learning_rate
+from codea1_jax.learn.scores import Scores
+from codea1_jax.models.compiling import gradient_options, known_options
+from codea1_jax.models.decoder import Transformer
+from codea1_jax.models.lora import attach, init_adapters
+from codea1_jax.models.sharding import batch_sharding, jit_on, replicated
 
 Jitted = Any  # jax.jit's result has no public type
 
@@ -28,3 +48,97 @@ class Phases:
     apply: Jitted
     logprobs: Jitted
     freeze: Jitted
+
+
+class Accumulated(NamedTuple):
+    """The gradient of a mini-batch and its objective's sums, over the micro-batches seen so far.
+
+    gradient: of each replica's rows, with a first axis for the replicas of the mesh. An update sums it: so it crosses
+    the network between replicas once in a mini-batch, not once in a micro-batch.
+    """
+
+    gradient: Params
+    sums: Sums
+
+
+def make_phases(
+    model: Transformer,
+    objective: Objective,
+    scores: Scores,
+    state: PolicyState,
+    mesh: Mesh,
+    lora: LoRAConfig | None,
+    *,
+    config: OptimizerConfig,
+    optimizer: optax.GradientTransformation,
+    total_steps: int,
+    seed: int,
+) -> Phases:
+    """The phases on a mesh. state: where each of its parts lies; seed: of adapters."""
+
+    def freeze(params: Params) -> Params:
+        return frozen(params, model.dtype if lora is None else model.param_dtype)
+
+    def init(params: Params) -> PolicyState:
+        trained = params if lora is None else init_adapters(model, lora, jax.random.key(seed))
+        first = initial_state(trained, optimizer)
+        return replace(first, reference=freeze(trained)) if objective.reference_every else first
+
+    def logprobs(params: Params, batch: PackedBatch) -> Float[Array, "rows targets"]:
+        return scores(params, batch)[0]
+
+    def apply(state: PolicyState, gradient: Params) -> tuple[PolicyState, Float[Array, ""]]:
+        rate = learning_rate(state.step, config, total_steps)
+        whole = jax.tree.map(lambda x: x.sum(axis=0), gradient)
+        return apply_gradient(state, whole, optimizer, rate)
+
+    options = known_options(mesh, gradient_options(mesh.devices.flat[0].device_kind, mesh.shape["tensor"]))
+    by_each = jax.tree.map(lambda sharding: NamedSharding(mesh, P(REPLICA, *sharding.spec)), state.params)
+    accumulated = Accumulated(by_each, replicated(mesh))  # one sharding for all of its sums
+    own_reference = state.params if objective.reference_every else None
+    add = partial(accumulate, scores=scores, objective=objective, lora=lora)
+    return Phases(
+        init=jit_on(mesh, init, out_shardings=replace(state, reference=own_reference)),
+        empty=jit_on(mesh, partial(empty, objective=objective), out_shardings=accumulated),
+        accumulate=jit_on(mesh, add, out_shardings=accumulated, donate_argnums=(0,), compiler_options=options),
+        apply=jit_on(mesh, apply, out_shardings=(state, replicated(mesh)), donate_argnums=(0,)),
+        logprobs=jit_on(mesh, logprobs, out_shardings=batch_sharding(mesh)),
+        freeze=jit_on(mesh, freeze, out_shardings=state.params),
+    )
+
+
+def empty(params: Params, *, objective: Objective) -> Accumulated:
+    """Over no micro-batch."""
+    return Accumulated(jax.tree.map(lambda x: jnp.zeros((replicas(), *x.shape), x.dtype), params), objective.zero())
+
+
+def accumulate(
+    accumulated: Accumulated,
+    params: Params,
+    batch: PackedBatch,
+    normalizer: Float[Array, ""],
+    base: Params | None = None,
+    *,
+    scores: Scores,
+    objective: Objective,
+    lora: LoRAConfig | None = None,
+) -> Accumulated:
+    """Adds one micro-batch; `normalizer` is that of the whole mini-batch.
+
+    `params` are what is trained; with `lora`, adapters on `base`.
+    """
+
+    def loss(params: Params, batch: PackedBatch, normalizer: Array, base: Params | None) -> tuple[Array, Sums]:
+        logprobs, entropy = scores(attach(lora, base, params), batch)
+        return objective.loss(logprobs, entropy, batch, normalizer)
+
+    def gradient_of(batch: PackedBatch, params: Params, *rest: Any) -> tuple[Params, Sums]:
+        return jax.grad(loss, has_aux=True)(params, batch, *rest)
+
+    gradient, sums = by_replica(gradient_of, batch, params, normalizer, base)
+    sums = jax.tree.map(everywhere, sums)  # a few numbers
+    merged: Any = accumulated.sums
+    for replica in range(replicas()):
+        of_replica: Any = jax.tree.map(itemgetter(replica), sums)
+        merged = objective.merged(merged, of_replica)
+    return Accumulated(jax.tree.map(jnp.add, accumulated.gradient, gradient), merged)

@@ -10,9 +10,10 @@ from parity import load_parity
 from codea1_jax.config import GRPOConfig, OffloadConfig, OptimizerConfig, PackingConfig
 from codea1_jax.learn import GRPO
 from codea1_jax.learn.batch import Example, Trajectory
-from codea1_jax.learn.learner import Learner, accumulate, empty
+from codea1_jax.learn.learner import Learner
 from codea1_jax.learn.optimizer import frozen
 from codea1_jax.learn.packing import pack
+from codea1_jax.learn.phases import accumulate, empty
 from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.attention import training_attention
 from codea1_jax.models.attention.sight import Sight
