@@ -195,7 +195,7 @@ class Checkpoints:
             saved = list(self.steps()) or "none"
             raise CheckpointError(
                 f"cannot save to {self._directory}: {_reason(error)} (steps that are saved: {saved}); "
-                "free some space or fix the storage, then repeat the command (a run continues with --resume)"
+                "free some space or fix the storage, then repeat the command, or resume the run"
             ) from error
 
     @contextmanager

@@ -145,7 +145,7 @@ def plain_prompts(tokenizer: Tokenizer) -> Prompts:
         return test(question, entry_point, program) + tokenizer.encode("".join(f"{line}\n" for line in known))
 
     def test_function(description: str, entry_point: str, program: str, earlier: Sequence[str], cut: bool) -> Prompt:
-        raise UserError("--protocol: a model with prompts=plain holds no conversation; use --protocol rounds")
+        raise UserError("a model with prompts=plain holds no conversation: choose the protocol of rounds")
 
     def suite(tests: Sequence[str]) -> Prompt:
         return tokenizer.encode("\n".join(tests)) + end

@@ -114,29 +114,16 @@ def placements(model: Transformer) -> dict[Placement, jax.ShapeDtypeStruct]:
     return {placement(path, model.architecture.num_layers): leaf for path, leaf in flat.items()}
 
 
-class Checkpoint:
+def _open(directory: Path, stack: ExitStack) -> dict[str, Any]:
     """The tensors of a Hugging Face directory, sharded or single, as memory-mapped slices."""
-
-    def __init__(self, directory: Path, stack: ExitStack) -> None:
-        self._slices: dict[str, Any] = {}
-        for path in _weight_files(directory):
-            try:
-                file = stack.enter_context(safe_open(checked(path), framework="numpy"))
-            except SafetensorError as error:
-                raise WeightsError(f"{path}: not whole, or not safetensors ({error}); download it again") from error
-            self._slices |= {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118  not a dict
-
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shape of every tensor."""
-        return {name: tuple(piece.get_shape()) for name, piece in self._slices.items()}
-
-    def dtypes(self) -> set[str]:
-        """The types of the tensors, in safetensors' spelling."""
-        return {piece.get_dtype() for piece in self._slices.values()}
-
-    def read(self, name: str, index: tuple[slice, ...]) -> np.ndarray:
-        """A part of one tensor."""
-        return self._slices[name][index]
+    slices: dict[str, Any] = {}
+    for path in _weight_files(directory):
+        try:
+            file = stack.enter_context(safe_open(checked(path), framework="numpy"))
+        except SafetensorError as error:
+            raise WeightsError(f"{path}: not whole, or not safetensors ({error}); download it again") from error
+        slices |= {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118  not a dict
+    return slices
 
 
 def load_params(directory: Path, model: Transformer, shardings: Params | None = None) -> Params:
@@ -150,13 +137,13 @@ def load_params(directory: Path, model: Transformer, shardings: Params | None = 
         shardings = param_shardings(model, one_device_mesh())
     if (directory / PARAMS).is_dir():
         return read_stored(directory, model, shardings)
-    wanted, flat_shardings = placements(model), flatten(shardings)
-    params = {}
+    flat_shardings, params = flatten(shardings), {}
     with ExitStack() as stack:
-        checkpoint = Checkpoint(directory, stack)
-        _check_tensors(directory, checkpoint.shapes(), wanted, model.architecture)
-        for place, leaf in wanted.items():
-            params[place.path] = _place(checkpoint, place, leaf, flat_shardings[place.path])
+        slices = _open(directory, stack)
+        shapes = {name: tuple(piece.get_shape()) for name, piece in slices.items()}
+        _check_tensors(directory, shapes, placements(model), model.architecture)
+        for place, leaf in placements(model).items():
+            params[place.path] = _place(slices, place, leaf, flat_shardings[place.path])
     return traverse_util.unflatten_dict(params)
 
 
@@ -165,10 +152,10 @@ def stored_dtype(directory: Path) -> str:
     if (directory / PARAMS).is_dir():
         return dtype_of_stored(directory)
     with ExitStack() as stack:
-        found = Checkpoint(directory, stack).dtypes()
-    if len(found) > 1 or not found <= DTYPES.keys():
-        raise WeightsError(f"{directory}: tensors of {', '.join(sorted(found))}; choose one with --dtype")
-    return DTYPES[found.pop()]
+        dtypes = {piece.get_dtype() for piece in _open(directory, stack).values()}
+    if len(dtypes) > 1 or not dtypes <= DTYPES.keys():
+        raise WeightsError(f"{directory}: tensors of {', '.join(sorted(dtypes))}; choose the type to convert to")
+    return DTYPES[dtypes.pop()]
 
 
 def save_params(
@@ -183,7 +170,12 @@ def save_params(
     Every process of a multi-host run must call this; the first writes.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    tensors = _tensors_in_order(params, architecture)
+    tensors: dict[str, tuple[Callable[[], np.ndarray], int]] = {}  # how to fetch each to the host, and its bytes
+    for path, leaf in flatten(params).items():
+        place = placement(path, architecture.num_layers)
+        for layer, name in enumerate(place.names):
+            fetch = partial(_fetch, leaf, layer if place.stacked else None, place.transposed)
+            tensors[name] = fetch, leaf.nbytes // len(place.names)
     split = split_state_dict_into_shards_factory(
         {name: nbytes for name, (_, nbytes) in tensors.items()},
         get_storage_size=int,
@@ -228,36 +220,36 @@ def _weight_files(directory: Path) -> list[Path]:
 
 def _check_tensors(
     directory: Path,
-    found: Mapping[str, tuple[int, ...]],
-    wanted: Mapping[Placement, jax.ShapeDtypeStruct],
+    shapes: Mapping[str, tuple[int, ...]],
+    parameters: Mapping[Placement, jax.ShapeDtypeStruct],
     architecture: Architecture,
 ) -> None:
-    expected = {name: place.tensor_shape(leaf.shape) for place, leaf in wanted.items() for name in place.names}
+    expected = {name: place.tensor_shape(leaf.shape) for place, leaf in parameters.items() for name in place.names}
     # Some tools write the tied table twice; transformers ignores the second one too.
     ignored = {"lm_head.weight"} if architecture.tie_embeddings else set()
-    complaints = [f"missing {name}" for name in expected if name not in found]
-    complaints += [f"unexpected {name}" for name in found if name not in expected and name not in ignored]
+    complaints = [f"missing {name}" for name in expected if name not in shapes]
+    complaints += [f"unexpected {name}" for name in shapes if name not in expected and name not in ignored]
     complaints += [
-        f"{name} has shape {found[name]}, not {shape}"
+        f"{name} has shape {shapes[name]}, not {shape}"
         for name, shape in expected.items()
-        if name in found and found[name] != shape
+        if name in shapes and shapes[name] != shape
     ]
     if complaints:
         raise WeightsError(f"{directory}: {'; '.join(complaints)}")
 
 
 def _place(
-    checkpoint: Checkpoint, place: Placement, leaf: jax.ShapeDtypeStruct, sharding: jax.sharding.Sharding
+    slices: Mapping[str, Any], place: Placement, leaf: jax.ShapeDtypeStruct, sharding: jax.sharding.Sharding
 ) -> jax.Array:
     pieces = [
-        jax.device_put(_read_piece(checkpoint, place, leaf, index), device)
+        jax.device_put(_read_piece(slices, place, leaf, index), device)
         for device, index in sharding.addressable_devices_indices_map(leaf.shape).items()
     ]
     return jax.make_array_from_single_device_arrays(leaf.shape, sharding, pieces)
 
 
 def _read_piece(
-    checkpoint: Checkpoint, place: Placement, leaf: jax.ShapeDtypeStruct, index: tuple[slice, ...] | None
+    slices: Mapping[str, Any], place: Placement, leaf: jax.ShapeDtypeStruct, index: tuple[slice, ...] | None
 ) -> np.ndarray:
     """One device's piece of a parameter, layer by layer."""
     bounds = [slice(*part.indices(size)[:2]) for part, size in zip(index or (), leaf.shape, strict=True)]
@@ -265,28 +257,12 @@ def _read_piece(
     inner = tuple(bounds[::-1] if place.transposed else bounds)
     piece = np.empty((len(layers), *(part.stop - part.start for part in bounds)), leaf.dtype)
     for row, layer in enumerate(layers):
-        tensor = checkpoint.read(place.names[layer], inner)
+        tensor = slices[place.names[layer]][inner]
         piece[row] = tensor.T if place.transposed else tensor
     return piece if place.stacked else piece[0]
-
-
-def _tensors_in_order(params: Params, architecture: Architecture) -> dict[str, tuple[Callable[[], np.ndarray], int]]:
-    """Hugging Face name -> (how to fetch it to the host, its bytes), the layers in order."""
-    flat = {placement(path, architecture.num_layers): leaf for path, leaf in flatten(params).items()}
-    tensors = {}
-    for place, leaf in flat.items():
-        for layer, name in enumerate(place.names):
-            fetch = partial(_fetch, leaf, layer if place.stacked else None, place.transposed)
-            tensors[name] = (fetch, leaf.nbytes // len(place.names))
-    return dict(sorted(tensors.items(), key=lambda item: _natural(item[0])))
 
 
 def _fetch(leaf: jax.Array, layer: int | None, transposed: bool) -> np.ndarray:
     one = leaf if layer is None else leaf[layer]
     host = np.asarray(one) if one.is_fully_addressable else multihost_utils.process_allgather(one, tiled=True)
     return np.ascontiguousarray(host.T if transposed else host)
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    """A sorting key that puts layer 2 before layer 10."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in name.split(".")]

@@ -86,7 +86,7 @@ def test_a_full_disk_ends_training_with_one_line(run_copy):
     err = failed(start_script("-c", FULL_DISK, *arguments, **nothing_compiled_is_kept))
     line = (
         f"codea1: cannot save to {run_copy / 'checkpoints'}: File too large (steps that are saved: [1]); "
-        "free some space or fix the storage, then repeat the command (a run continues with --resume)"
+        "free some space or fix the storage, then repeat the command, or resume the run"
     )
     assert line in err.splitlines()  # Orbax may print of what it abandons
 

@@ -194,5 +194,5 @@ def test_the_type_of_the_tensors_is_told_or_asked_for(tmp_path):
     tensors = tensors_of(FIXTURES / "mha_tied")
     tensors["model.norm.weight"] = tensors["model.norm.weight"].astype(np.float16)
     save_file(tensors, tmp_path / SINGLE)
-    with pytest.raises(WeightsError, match="F16, F32; choose one with --dtype"):
+    with pytest.raises(WeightsError, match="F16, F32; choose the type to convert to"):
         stored_dtype(tmp_path)

@@ -6,10 +6,10 @@ import re
 import pytest
 from jax.sharding import AbstractMesh
 
-from codea1_jax.config import Config, load, preset_names
+from codea1_jax.config import ArchitectureConfig, Config, load, preset_names
 from codea1_jax.devices.chips import find_hardware
 from codea1_jax.devices.layout import MESH_AXES
-from codea1_jax.models.published import HUB_SHAPES
+from codea1_jax.models.families import from_scratch
 from codea1_jax.models.sharding import check_divisible
 from codea1_jax.plan.arithmetic.planned_run import model_shape
 from codea1_jax.rehearse.shrink import differences, shrink, shrunk_shape
@@ -52,7 +52,8 @@ def test_the_shrunk_model_has_the_heads_and_the_vocabulary_and_lies_on_the_same_
 
 
 def test_a_shrunk_model_keeps_layers_with_and_without_rope():
-    small = shrunk_shape(HUB_SHAPES["HuggingFaceTB/SmolLM3-3B"], (1, 1, 1))
+    smollm3 = from_scratch(ArchitectureConfig(family="smollm3", num_layers=36), 97)
+    small = shrunk_shape(smollm3, (1, 1, 1))
     assert (small.num_layers, small.layers_without_rope) == (2, (1,))
 
 
