@@ -17,12 +17,9 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.typing import DTypeLike
 from jaxtyping import Array, Int
 
 from codea1_jax.devices.layout import on_shards
-from codea1_jax.models.architecture import Architecture
-from codea1_jax.rollout.capacity import Capacity
 
 AXES = ("batch", "kv_heads")  # the first axes of a layer's pages, by name
 
@@ -36,12 +33,6 @@ class KeyValues(NamedTuple):
 
 Cache = tuple[KeyValues, ...]
 """Every layer's pages, [pages, kv_heads, block, width]: head_dim, and zeros where a kernel wants them wider."""
-
-
-def empty_cache(config: Architecture, capacity: Capacity, dtype: DTypeLike, width: int) -> Cache:
-    """A cache of zeros for `capacity`, whose pages are `width` wide: `head_dim` or more."""
-    shape = (capacity.pages, config.num_kv_heads, capacity.block, width)
-    return tuple(KeyValues(jnp.zeros(shape, dtype), jnp.zeros(shape, dtype)) for _ in range(config.num_layers))
 
 
 def write_pages(cache: Cache, numbers: Int[Array, " new"], contents: Cache) -> Cache:

@@ -18,9 +18,8 @@ from codea1_jax.devices.layout import everywhere, fitting_spec, on_shards, using
 from codea1_jax.models.attention import choose_kernel, prefill_attention
 from codea1_jax.models.attention.sight import Sight
 from codea1_jax.models.decoder import Params, Transformer, output_table
-from codea1_jax.models.sharding import batch_shards
 from codea1_jax.rollout.attend import Mixed, merge, mix
-from codea1_jax.rollout.cache import AXES, Cache, KeyValues, as_pages, empty_cache, write_pages
+from codea1_jax.rollout.cache import AXES, Cache, KeyValues, as_pages, write_pages
 from codea1_jax.rollout.capacity import Capacity
 from codea1_jax.rollout.readers import Reader, reader_for
 from codea1_jax.rollout.sampling import Controls, SamplingKind, draw_tokens, row_uniforms
@@ -100,43 +99,28 @@ class _Progress(NamedTuple):
     drawn: DecodedBlock
 
 
-def check_shards(capacity: Capacity, mesh: Mesh) -> None:
-    """Raises ValueError if the capacity is of another number of shards than the mesh has."""
-    if capacity.batch_shards != batch_shards(mesh):
-        raise ValueError(f"a capacity of {capacity.batch_shards} shards for a mesh of {batch_shards(mesh)}")
-
-
 def abstract_cache(model: Transformer, capacity: Capacity, mesh: Mesh) -> Cache:
     """The shapes of a cache, and where the programs keep it."""
-    shapes = jax.eval_shape(_maker(model, capacity, mesh))
-
-    def place(x: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
-        names = (*AXES, *[None] * (len(x.shape) - len(AXES)))
-        sharding = NamedSharding(mesh, fitting_spec(names, x.shape, mesh))
-        return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding)
-
-    return jax.tree.map(place, shapes)
+    device, shape = mesh.devices.flat[0], model.architecture
+    if capacity.fp8:
+        check_fp8(device)
+    reader = reader_for(device.platform)
+    pages = (capacity.pages, shape.num_kv_heads, capacity.block, reader.width(shape.head_dim))
+    sharding = NamedSharding(mesh, fitting_spec((*AXES, None, None), pages, mesh))
+    store = jax.ShapeDtypeStruct(pages, reader.fp8 if capacity.fp8 else model.dtype, sharding=sharding)
+    return (KeyValues(store, store),) * shape.num_layers  # pyright: ignore[reportArgumentType]  for arrays
 
 
 def new_cache(model: Transformer, capacity: Capacity, mesh: Mesh) -> Cache:
     """A cache of zeros, made where the programs keep it: no device ever holds the whole."""
-    return _cache_maker(model, capacity, mesh)()  # pyright: ignore[reportArgumentType]  flax modules are hashable
+    return _cache_maker(abstract_cache(model, capacity, mesh))()
 
 
 @cache
-def _cache_maker(model: Transformer, capacity: Capacity, mesh: Mesh) -> Callable[[], Cache]:
+def _cache_maker(shapes: Cache) -> Callable[[], Cache]:
     """Compiled once."""
-    shardings = jax.tree.map(lambda x: x.sharding, abstract_cache(model, capacity, mesh))
-    return jax.jit(_maker(model, capacity, mesh), out_shardings=shardings)
-
-
-def _maker(model: Transformer, capacity: Capacity, mesh: Mesh) -> Callable[[], Cache]:
-    device = mesh.devices.flat[0]
-    reader = reader_for(device.platform)
-    if capacity.fp8:
-        check_fp8(device)
-    dtype = reader.fp8 if capacity.fp8 else model.dtype
-    return partial(empty_cache, model.architecture, capacity, dtype, reader.width(model.architecture.head_dim))
+    zeros = partial(jax.tree.map, lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+    return jax.jit(zeros, out_shardings=jax.tree.map(lambda x: x.sharding, shapes))
 
 
 def _packed_key_values(model: Transformer, params: Params, packed: PackedPrompts) -> tuple[KeyValues, ...]:

@@ -35,7 +35,8 @@ def to_decode_params(
 
     def convert(params: Params) -> Params:
         moved = parts_to_move(model, mesh, params)
-        return {**params, **mover(model, mesh, tuple(moved), fp8=fp8, int8=int8)(moved)}
+        move = mover(model, mesh, tuple(moved), fp8, int8)  # pyright: ignore[reportArgumentType]  flax modules hash
+        return {**params, **move(moved)}
 
     return convert
 
@@ -60,13 +61,9 @@ def _shardings(model: Transformer, mesh: Mesh) -> Params:
     return serving_shardings(model, mesh)
 
 
-def mover(model: Transformer, mesh: Mesh, parts: tuple[str, ...], *, fp8: bool, int8: bool) -> Any:
-    """One jitted program, compiled once, that brings these parts to how the sampler holds them."""
-    return _mover(model, mesh, parts, fp8, int8)  # pyright: ignore[reportArgumentType]  flax modules are hashable
-
-
 @cache
-def _mover(model: Transformer, mesh: Mesh, parts: tuple[str, ...], fp8: bool, int8: bool) -> Any:
+def mover(model: Transformer, mesh: Mesh, parts: tuple[str, ...], fp8: bool, int8: bool) -> Any:
+    """One jitted program, compiled once, that brings these parts to how the sampler holds them."""
     shardings = _decode_shardings(model, mesh, int8)
     move = partial(_moved, model, mesh, fp8, int8)
     return jax.jit(move, out_shardings={name: shardings[name] for name in parts})

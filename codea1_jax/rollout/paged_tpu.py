@@ -227,28 +227,11 @@ class _Running(NamedTuple):
     total: Any
 
 
-def _kernel(
-    scale: float,
-    # scalars, known ahead
-    bounds_ref: Any,
-    _first_ref: Any,
-    tile_ref: Any,
-    start_ref: Any,
-    lengths_ref: Any,
-    # inputs
-    pages_ref: Any,
-    q_ref: Any,
-    k_ref: Any,
-    v_ref: Any,
-    # outputs
-    out_ref: Any,
-    normalizer_ref: Any,
-    # scratch
-    k_buffer: Any,
-    v_buffer: Any,
-    arrived: Any,
-    *running_refs: Any,
-) -> None:
+def _kernel(scale: float, *refs: Any) -> None:
+    """refs: scalars that are known ahead, inputs, outputs, scratch."""
+    bounds_ref, _, tile_ref, start_ref, lengths_ref = refs[:5]
+    pages_ref, q_ref, k_ref, v_ref, out_ref, normalizer_ref = refs[5:11]
+    k_buffer, v_buffer, arrived, *running_refs = refs[11:]
     part, step = pl.program_id(0), pl.program_id(1)
     first, end = bounds_ref[part], bounds_ref[part + 1]
     copies, running = _Copies((k_ref, v_ref), (k_buffer, v_buffer), arrived), _Running(*running_refs)

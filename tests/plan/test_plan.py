@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 
 import jax
@@ -30,7 +29,6 @@ from codea1_jax.plan.compiled.programs import make_programs
 from codea1_jax.plan.forecast import step_calls
 from codea1_jax.plan.plan import make_plan
 from codea1_jax.plan.table import conclusion, markdown, planned
-from codea1_jax.rollout.cache import empty_cache
 from codea1_jax.rollout.decode_params import abstract_decode_params
 from codea1_jax.rollout.quantize import rounded_numbers
 from codea1_jax.rollout.readers import reader_for
@@ -339,8 +337,8 @@ def test_a_cache_takes_the_bytes_that_its_arrays_have(preset):
         dtype = reader.fp8 if chosen else jnp.bfloat16
         width = reader.width(run.model.head_dim)
         heads = run.tensor if run.model.num_kv_heads % run.tensor == 0 else 1  # parts that these are split into
-        made = jax.eval_shape(partial(empty_cache, run.model, capacity, dtype, width))
-        expected = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(made)) / run.batch_shards / heads
+        store = capacity.pages * run.model.num_kv_heads * capacity.block * width
+        expected = 2 * run.model.num_layers * store * jnp.dtype(dtype).itemsize / run.batch_shards / heads
         assert run.cache(capacity) == expected
         sizes.append(expected)
     assert sizes[0] == 2 * sizes[1]

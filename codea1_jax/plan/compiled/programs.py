@@ -178,7 +178,8 @@ def _sampling(
     int8, apart = config.rollout.weight_dtype == "int8", config.rollout.engine == "jetstream"
     copied, cache = abstract_decode_params(model, mesh, int8=int8), abstract_cache(model, capacity, mesh)
     moved = parts_to_move(model, mesh, params)
-    bring = mover(model, mesh, tuple(moved), fp8=capacity.fp8, int8=int8)
+    parts = tuple(moved)
+    bring = mover(model, mesh, parts, capacity.fp8, int8)  # pyright: ignore[reportArgumentType]  flax modules hash
     for name in names[Phase("weights", role)]:
         yield Program(name, bring.lower, (moved,), always - device_bytes(moved))
     for name in names[Phase("prefill", role)]:

@@ -35,7 +35,6 @@ from codea1_jax.rollout.decode import (
     PackedPrompts,
     ResidentPrompts,
     Rows,
-    check_shards,
     insert,
     make_decoder,
     new_cache,
@@ -83,7 +82,6 @@ class JetStreamEngine(engine_api.Engine):
         self._tokenizer = tokenizer
         self._capacity = capacity
         self._mesh = one_device_mesh() if mesh is None else mesh
-        check_shards(capacity, self._mesh)
 
     def load_params(self, directory: Path) -> Params:
         """The parameters in a Hugging Face directory, as the engine decodes with them."""
@@ -134,12 +132,8 @@ class JetStreamEngine(engine_api.Engine):
         padded = np.pad(tokens[:time], (0, time - len(tokens[:time])))
         inside = np.arange(time) < true_length - 1  # the last token is a row's first input
         packed: Any = padded, inside.astype(np.int32), np.arange(time, dtype=np.int32), np.arange(time // block)
-        pages = self.prefill_packed(params, PackedPrompts(*(array[None] for array in packed)))
+        pages = prompt_pages(self._model, self._mesh, params, PackedPrompts(*(array[None] for array in packed)))
         return Prefix(pages, true_length, int(tokens[true_length - 1]))
-
-    def prefill_packed(self, params: Params, packed: PackedPrompts) -> Cache:
-        """The pages of several prompts."""
-        return prompt_pages(self._model, self._mesh, params, packed)
 
     def insert(self, prefix: Prefix, decode_state: DecodeState, slot: int) -> DecodeState:
         """Puts a prompt into a slot. Donates the state's cache."""
@@ -149,14 +143,10 @@ class JetStreamEngine(engine_api.Engine):
         values = {"prompt": cached, "token": prefix.last, "num_generated": 0, "active": True}
         rows, prompts = decode_state.rows, decode_state.prompts
         return decode_state._replace(
-            cache=self.insert_pages(prefix.pages, decode_state.cache, numbers),
+            cache=insert(self._mesh, decode_state.cache, prefix.pages, jnp.asarray(numbers)),
             prompts=prompts._replace(lengths=prompts.lengths.at[slot].set(cached)),
             rows=rows._replace(**{name: getattr(rows, name).at[slot].set(value) for name, value in values.items()}),
         )
-
-    def insert_pages(self, pages: Cache, cache: Cache, numbers: Any) -> Cache:
-        """Puts prefilled pages under these numbers of a cache, int32 [new]. Donates the cache."""
-        return insert(self._mesh, cache, pages, numbers)
 
     def generate(self, params: Params, decode_state: DecodeState) -> tuple[DecodeState, BlockTokens]:
         """Samples a block for every row. Donates the state's cache."""

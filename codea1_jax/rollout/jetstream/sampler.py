@@ -15,7 +15,15 @@ from codea1_jax.models.decoder import Params, Transformer
 from codea1_jax.models.tokenizer import Tokenizer
 from codea1_jax.rollout.cache import Cache
 from codea1_jax.rollout.capacity import Capacity
-from codea1_jax.rollout.decode import DecodedBlock, Decoder, PackedPrompts, ResidentPrompts, Rows, prompt_pages
+from codea1_jax.rollout.decode import (
+    DecodedBlock,
+    Decoder,
+    PackedPrompts,
+    ResidentPrompts,
+    Rows,
+    insert,
+    prompt_pages,
+)
 from codea1_jax.rollout.jetstream.engine import DecodeState, JetStreamEngine
 from codea1_jax.rollout.sampler import Rollout, Sampler
 from codea1_jax.rollout.sampling import Controls
@@ -38,8 +46,8 @@ class JetStreamSampler(Sampler):
         return prompt_pages, self._model, self._mesh, *shapes_of((rollout.params, packed))
 
     def _prefill(self, params: Params, cache: Cache, packed: PackedPrompts) -> Cache:
-        pages = self._engine.prefill_packed(params, packed)
-        return self._engine.insert_pages(pages, cache, packed.pages.reshape(-1))
+        pages = prompt_pages(self._model, self._mesh, params, packed)
+        return insert(self._mesh, cache, pages, packed.pages.reshape(-1))
 
     def _decode(
         self,
