@@ -24,6 +24,7 @@ from codea1_jax.game.rollouts import Candidate
 from codea1_jax.game.validation import ValidatedSuite, validate_suite
 from codea1_jax.hosts.agreement import in_thread
 from data_pipeline import Problem
+from data_pipeline.golden import read_golden_tests
 from data_pipeline.imports import with_imports
 from sandbox import Execution, Job, Judge, Limits, Outcome, Status, Test, encode_literal
 
@@ -118,30 +119,43 @@ class StatedAnswers:
         return self._values | computed
 
 
+def golden_tests(problem: Problem, judge: Judge) -> tuple[Test, ...]:
+    """A problem's golden tests with their answers as plain data; a test whose answer is not is left out."""
+    suite = read_golden_tests(problem)
+    stated = StatedAnswers(judge, [test.stated for test in suite]).result()
+    answered = ((test, stated[test.stated]) for test in suite)
+    return tuple(Test(t.call, value, tolerance=t.tolerance) for t, value in answered if value is not None)
+
+
 @dataclass(frozen=True)
 class Judgement:
     """All answers about one question's group.
 
-    Both are keyed by a candidate's `duplicate_of`; its suites are in the order of sampling.
+    book: the tests that every program faced besides its suites'. Both mappings are keyed by a candidate's
+    `duplicate_of`; its suites are in the order of sampling.
     """
 
+    book: tuple[Test, ...]
     suites: Mapping[int, tuple[ValidatedSuite, ...]]
     programs: Mapping[int, ProgramOutcomes]
 
 
 class PendingJudgement:
-    """A question on its way through the judge, followed by its own thread, which mostly waits."""
+    """A question on its way through the judge, followed by its own thread, which mostly waits.
+
+    book: gives the tests that every program faces besides its suites'.
+    """
 
     def __init__(
         self,
         judge: Judge,
         problem: Problem,
         group: Sequence[Candidate],
-        book: Sequence[Test],
+        book: Callable[[], Sequence[Test]],
         config: RoundConfig,
     ) -> None:
         def judged() -> tuple[Judgement, float]:
-            return judge_group(judge, problem, group, book, config), time.perf_counter()
+            return judge_group(judge, problem, group, book(), config), time.perf_counter()
 
         self._judged = in_thread(judged, name="judgement")
 
@@ -179,7 +193,9 @@ def judge_group(
         )
     programs = {index: program.result() for index, program in pending.items()}
     hung = {index for index, own in validated.items() if any(suite.hung for suite in own)}
-    return Judgement(validated, {i: _failed(found) if i in hung else found for i, found in programs.items()})
+    return Judgement(
+        tuple(book), validated, {i: _failed(found) if i in hung else found for i, found in programs.items()}
+    )
 
 
 def _failed(script: ProgramOutcomes) -> ProgramOutcomes:

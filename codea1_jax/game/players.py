@@ -72,19 +72,16 @@ AnyRequest = ProgramRequest | SuiteRequest | ConversationRequest
 
 @runtime_checkable
 class Player(Protocol):
-    """Writes programs and suites. What it writes for a request does not depend on the other requests."""
+    """Yields the index of a request and all that was written for it, as soon as it is complete.
 
-    def programs(self, requests: Sequence[ProgramRequest]) -> Iterator[tuple[int, tuple[Candidate, ...]]]:
-        """Yields the index of a request and all its programs, as soon as they are complete."""
-        ...
+    What it writes for a request does not depend on the other requests.
+    """
 
-    def suites(self, requests: Sequence[SuiteRequest]) -> Iterator[tuple[int, tuple[WrittenSuite, ...]]]:
-        """Yields the index of a request and all its suites, as soon as they are complete."""
-        ...
+    def programs(self, requests: Sequence[ProgramRequest]) -> Iterator[tuple[int, tuple[Candidate, ...]]]: ...
 
-    def test_functions(self, requests: Sequence[ConversationRequest]) -> Iterator[tuple[int, tuple[Response, ...]]]:
-        """Yields the index of a request and its responses, unread, as soon as they are complete."""
-        ...
+    def suites(self, requests: Sequence[SuiteRequest]) -> Iterator[tuple[int, tuple[WrittenSuite, ...]]]: ...
+
+    def test_functions(self, requests: Sequence[ConversationRequest]) -> Iterator[tuple[int, tuple[Response, ...]]]: ...
 
 
 def program_prompt(prompts: Prompts, problem: Problem) -> Prompt:
@@ -114,7 +111,7 @@ def read_suite(response: Response, request: SuiteRequest, reading: Reading) -> W
 
 @dataclass(frozen=True)
 class PolicyPlayer:
-    """A policy of known parameters.
+    """A policy of known parameters. Its methods raise UserError for a prompt that is too long.
 
     sample: draws completions, in any order. longest_prompt: in tokens.
     """
@@ -127,7 +124,7 @@ class PolicyPlayer:
     _encoded: dict[SuiteRequest, Prompt] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def programs(self, requests: Sequence[ProgramRequest]) -> Iterator[tuple[int, tuple[Candidate, ...]]]:
-        """As `Player`. Raises UserError for a prompt that is too long."""
+        """All programs of each request."""
         prompts = [program_prompt(self.prompts, r.problem) for r in requests]
         for i, responses in self._responses(requests, prompts):
             if self.prompts.script is not None and requests[i].problem.source == SCRIPTED:
@@ -136,13 +133,13 @@ class PolicyPlayer:
                 yield i, tuple(read_program(response, requests[i], self.reading) for response in responses)
 
     def suites(self, requests: Sequence[SuiteRequest]) -> Iterator[tuple[int, tuple[WrittenSuite, ...]]]:
-        """As `Player`. Raises UserError for a prompt that is too long."""
+        """All suites of each request."""
         prompts = [self._encoded.pop(r, None) or self._suite_prompt(r) for r in requests]
         for i, responses in self._responses(requests, prompts):
             yield i, tuple(read_suite(response, requests[i], self.reading) for response in responses)
 
     def test_functions(self, requests: Sequence[ConversationRequest]) -> Iterator[tuple[int, tuple[Response, ...]]]:
-        """As `Player`. Raises UserError for a prompt that is too long, or without chat prompts."""
+        """The responses to each request, unread. Raises UserError without chat prompts."""
         prompts = [
             self.prompts.test_function(r.problem.described, r.problem.entry_point, r.problem.solution, r.earlier, r.cut)
             for r in requests
@@ -186,16 +183,16 @@ class TextPlayer:
     reading: Reading = "commonmark"
 
     def programs(self, requests: Sequence[ProgramRequest]) -> Iterator[tuple[int, tuple[Candidate, ...]]]:
-        """As `Player`."""
+        """All programs of each request."""
         for i, texts in self.respond(requests):
             yield i, tuple(read_program(Response(text), requests[i], self.reading) for text in texts)
 
     def suites(self, requests: Sequence[SuiteRequest]) -> Iterator[tuple[int, tuple[WrittenSuite, ...]]]:
-        """As `Player`."""
+        """All suites of each request."""
         for i, texts in self.respond(requests):
             yield i, tuple(read_suite(Response(text), requests[i], self.reading) for text in texts)
 
     def test_functions(self, requests: Sequence[ConversationRequest]) -> Iterator[tuple[int, tuple[Response, ...]]]:
-        """As `Player`."""
+        """The responses to each request, unread."""
         for i, texts in self.respond(requests):
             yield i, tuple(map(Response, texts))

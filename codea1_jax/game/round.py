@@ -14,12 +14,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Generic, TypeVar
 
 from codea1_jax.common.activity import report
 from codea1_jax.config import Role
 from codea1_jax.game.config import RoundConfig
-from codea1_jax.game.judging import Judgement, PendingJudgement
+from codea1_jax.game.judging import Judgement, PendingJudgement, golden_tests
 from codea1_jax.game.mistake_book import retrieved
 from codea1_jax.game.parsing import MAX_TESTS, SuiteRules
 from codea1_jax.game.players import PolicyPlayer, ProgramRequest, SuiteRequest
@@ -30,7 +31,7 @@ from codea1_jax.hosts.gather import gathered, is_mine
 from codea1_jax.rollout.sampler import Counters
 from data_pipeline import Problem
 from data_pipeline.imports import constants_of
-from sandbox import Judge
+from sandbox import Judge, Test
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -84,7 +85,8 @@ def begin_round(
 ) -> Pending[StepRollouts]:
     """Samples a round over `problems`. `book` maps question ids to pages; `stream` makes the sampling reproducible.
 
-    A program whose test prompt is too long gets no suites.
+    A program whose test prompt is too long gets no suites. Where nobody plays the Test LLM, none gets any, and golden
+    tests stand in the place of the mistake book, of which no page is read or written.
     """
     started = time.perf_counter()
     groups: list[tuple[Candidate, ...]] = [()] * len(problems)
@@ -93,30 +95,39 @@ def begin_round(
         groups[i] = group
         requests |= _suite_requests(game, problems[i], i, group, stream)
     programs_done = judging_since = time.perf_counter()
-    pages = [book.get(problem.id, {}) for problem in problems]
+    pages: list[Page] = [{} if game.test is None else book.get(problem.id, {}) for problem in problems]
     pending: dict[int, PendingJudgement] = {}
     for i, group in _sample_suites(game, groups, dict(sorted(requests.items()))):
         groups[i] = group
         judging_since = judging_since if pending else time.perf_counter()
         if is_mine(i):
-            book_tests = retrieved(pages[i])
-            pending[i] = PendingJudgement(game.judge, problems[i], group, book_tests, game.config)
+            faced = partial(_faced, game, problems[i], pages[i])
+            pending[i] = PendingJudgement(game.judge, problems[i], group, faced, game.config)
     suites_done = time.perf_counter()
-    sampling = {"generate_code": programs_done - started, "generate_tests": suites_done - programs_done}
+    sampling = {"generate_code": programs_done - started}
+    if game.test is not None:
+        sampling["generate_tests"] = suites_done - programs_done
 
     def result() -> StepRollouts:
         asked = time.perf_counter()
         judgements = gathered(lambda: _judgements(pending))
         questions = tuple(
-            score_question(problem, pages[i], retrieved(pages[i]), groups[i], judgements[i], game.config)
+            score_question(problem, pages[i], groups[i], judgements[i], game.config)
             for i, problem in enumerate(problems)
         )
         scored = time.perf_counter()
-        ended = max((judging.ended for judging in pending.values()), default=judging_since)
-        hidden = hidden_judging(judging_since, suites_done, min(ended, asked))
+        ended = min(asked, max((judging.ended for judging in pending.values()), default=judging_since))
+        # Of the judging that sampling has hidden, that which was still going on after all was sampled.
+        after = max(0.0, ended - max(judging_since, suites_done))
+        hidden = {"judge_hidden": ended - judging_since, "judge_hidden_after_sampling": after}
         return StepRollouts(questions, {**sampling, "judge_wait": scored - asked}, hidden)
 
     return Pending(tuple(groups), sampling, result)
+
+
+def _faced(game: Game, problem: Problem, page: Page) -> tuple[Test, ...]:
+    """The tests that all programs of a question face besides their suites'."""
+    return golden_tests(problem, game.judge) if game.test is None else retrieved(page)
 
 
 def _judgements(pending: Mapping[int, PendingJudgement]) -> dict[int, Judgement]:
@@ -125,17 +136,6 @@ def _judgements(pending: Mapping[int, PendingJudgement]) -> dict[int, Judgement]
         report("judging", len(found), len(pending), "questions")
         found[i] = judging.result()
     return found
-
-
-def hidden_judging(began: float, sampled: float, ended: float) -> dict[str, float]:
-    """`StepRollouts.hidden` of judging between two instants of the clock, and that at which all was sampled."""
-    return {"judge_hidden": ended - began, "judge_hidden_after_sampling": max(0.0, ended - max(began, sampled))}
-
-
-def sample_programs(game: Game, problems: Sequence[Problem], stream: tuple[int, ...]) -> list[tuple[Candidate, ...]]:
-    """Every problem's group of programs, in the order of sampling, not yet with suites."""
-    groups = dict(_program_groups(game, problems, stream))
-    return [groups[i] for i in range(len(problems))]
 
 
 def _program_groups(
@@ -154,8 +154,9 @@ def _program_groups(
 def _suite_requests(
     game: Game, problem: Problem, i: int, group: Sequence[Candidate], stream: tuple[int, ...]
 ) -> dict[tuple[int, int], SuiteRequest]:
-    """What the Test LLM is asked about a question's programs, by question and program."""
-    assert game.test is not None  # as above
+    """What the Test LLM, if it is played, is asked about a question's programs, by question and program."""
+    if game.test is None:
+        return {}
     config, rules = game.config, _suite_rules(game.config, problem)
     requests = {}
     for k, candidate in enumerate(group):
@@ -182,7 +183,6 @@ def _sample_suites(
     game: Game, groups: Sequence[Sequence[Candidate]], requests: Mapping[tuple[int, int], SuiteRequest]
 ) -> Iterator[tuple[int, tuple[Candidate, ...]]]:
     """Yields a question's index and its group, now with suites, as soon as the last of its suites is there."""
-    assert game.test is not None  # as above
     pairs = tuple(requests)
     missing = Counter(i for i, _ in pairs)
     written: dict[tuple[int, int], tuple[WrittenSuite, ...]] = {}
@@ -191,7 +191,7 @@ def _sample_suites(
         return i, tuple(replace(c, suites=written.get((i, c.duplicate_of), ())) for c in groups[i])
 
     yield from (complete(i) for i in range(len(groups)) if not missing[i])
-    for index, suites in game.test.suites(tuple(requests.values())):
+    for index, suites in game.test.suites(tuple(requests.values())) if game.test is not None else ():
         i, k = pairs[index]
         written[i, k] = suites
         missing[i] -= 1

@@ -36,16 +36,16 @@ from sandbox import Test, Verdict, verdict_on
 def score_question(
     problem: Problem,
     page: Page,
-    book: Sequence[Test],
     group: Sequence[Candidate],
     judgement: Judgement,
     config: RoundConfig,
 ) -> QuestionRollout:
     """Rewards, advantages, the suites to learn from and the new page, for one question's group.
 
-    `book` are the page's tests that every program faced; `group` is in the order of sampling.
+    `group` is in the order of sampling.
     """
-    judged = [_judged(problem, candidate, book, judgement, config) for candidate in group]
+    book = judgement.book
+    judged = [_judged(problem, candidate, judgement, config) for candidate in group]
     rewards = _code_rewards(problem, judged, judgement, config)
     advantages = _advantages(rewards, config.rewards)
     selected = _select_for_training(judged, config.update_n)
@@ -58,15 +58,13 @@ def score_question(
         )
         for i, (program, reward, advantage) in enumerate(zip(judged, rewards, advantages, strict=True))
     )
-    return QuestionRollout(problem, page, _next_page(page, book, programs), tuple(book), programs)
+    return QuestionRollout(problem, page, _next_page(page, book, programs), book, programs)
 
 
-def _judged(
-    problem: Problem, candidate: Candidate, book: Sequence[Test], judgement: Judgement, config: RoundConfig
-) -> ProgramRollout:
+def _judged(problem: Problem, candidate: Candidate, judgement: Judgement, config: RoundConfig) -> ProgramRollout:
     """A candidate's verdicts, and its suites' rewards and advantages."""
     outcomes, validated = judgement.programs[candidate.duplicate_of], judgement.suites[candidate.duplicate_of]
-    *verdicts, on_book = _verdicts(outcomes, [*(suite.kept for suite in validated), tuple(book)], config)
+    *verdicts, on_book = _verdicts(outcomes, [*(suite.kept for suite in validated), judgement.book], config)
     suites = [
         _suite_rollout(problem, candidate, written, suite, on_suite, on_book, config, code_valid=outcomes.valid)
         for written, suite, on_suite in zip(candidate.suites, validated, verdicts, strict=True)

@@ -50,7 +50,6 @@ from codea1_jax.common.activity import report
 from codea1_jax.config import METHODS
 from codea1_jax.devices.chips import peak_flops
 from codea1_jax.game.export import book_metrics, code_groups, round_metrics, test_groups
-from codea1_jax.game.golden import begin_golden
 from codea1_jax.game.replay import replaying
 from codea1_jax.game.rollouts import Page, StepRollouts
 from codea1_jax.game.round import Game, Pending, begin_round
@@ -165,7 +164,7 @@ def _golden(
     def grouped(played: StepRollouts) -> StepRollouts:
         return replace(played, groups={"code": code_groups(played.questions)})
 
-    return begin_golden(game, problems, stream).map(grouped)
+    return begin_round(game, problems, {}, stream).map(grouped)
 
 
 def _sft(

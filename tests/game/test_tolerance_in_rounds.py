@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 from judged_group import played
 
-from codea1_jax.game.golden import golden_tests
-from codea1_jax.game.judging import submit_calls
+from codea1_jax.game.judging import golden_tests, submit_calls
 from codea1_jax.game.scoring import verdicts_on
 from codea1_jax.training.state import State, pack_state, unpack_state
 from data_pipeline import Problem
@@ -71,7 +70,7 @@ ROW = {
 
 def test_golden_tests_are_judged_by_their_own_tolerance_and_shown_without_it(pool):
     (problem,) = FORMAT.read([ROW]).problems
-    ((*tests,),) = golden_tests([problem], pool)
+    tests = golden_tests(problem, pool)
     passed = {}
     for name, program in {"mean": MEAN, "near": NEAR, "far": FAR, "nan": NAN}.items():
         outcomes = submit_calls(pool, program, [test.call for test in tests], "f").result()

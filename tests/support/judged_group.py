@@ -35,4 +35,4 @@ def played(
     ]
     config = RoundConfig(rewards=RewardConfig().model_copy(update=rewards))
     judgement = judge_group(pool, problem, group, (), config)
-    return score_question(problem, {}, (), group, judgement, config)
+    return score_question(problem, {}, group, judgement, config)
