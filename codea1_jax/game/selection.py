@@ -1,7 +1,5 @@
 """Which suites the Test LLM learns from."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 

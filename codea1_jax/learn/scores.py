@@ -1,7 +1,5 @@
 """The log-probabilities of the tokens that a packed batch learns from."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import jax.numpy as jnp
