@@ -71,13 +71,6 @@ class Pending(Generic[T]):
         return Pending(self.groups, self.seconds, lambda: change(self.result()), self.work)
 
 
-def play_round(
-    game: Game, problems: Sequence[Problem], book: Mapping[str, Page], stream: tuple[int, ...]
-) -> StepRollouts:
-    """Plays one round over `problems`, from beginning to end; as `begin_round`, and raises what its result raises."""
-    return begin_round(game, problems, book, stream).result()
-
-
 def begin_round(
     game: Game, problems: Sequence[Problem], book: Mapping[str, Page], stream: tuple[int, ...]
 ) -> Pending[StepRollouts]:

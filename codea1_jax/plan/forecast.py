@@ -153,8 +153,7 @@ def sampling_calls(run: PlannedRun, loads: Mapping[Load, tuple[Group, ...]]) -> 
         calls[Phase("weights", role)] = Calls({(): 1})
         prefills = {(bucket,): count for bucket, count in sampled.prefills.items()}
         calls[Phase("prefill", role)] = Calls(prefills, pairs=sampled.pairs)
-        if run.config.rollout.engine == "jetstream":
-            calls[Phase("insert", role)] = Calls({(): sum(prefills.values())})
+        calls[Phase("insert", role)] = Calls({(): sum(prefills.values())})
         blocks: dict[Shape, Number] = {}
         for (rows, *needed), steps in sampled.steps.items():
             shape = rows, *reader.columns((needed[0], needed[1]), capacity)

@@ -1,4 +1,4 @@
-"""The two programs of a rollout: prefill prompts into pages, and decode a block of tokens on the device."""
+"""The programs of a rollout: prefill prompts, insert their pages into the cache, decode a block of tokens."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -137,14 +137,6 @@ def prompt_pages(model: Transformer, mesh: Mesh, params: Params, packed: PackedP
     block = packed.tokens.shape[1] // packed.pages.shape[1]
     with using(mesh):
         return tuple(as_pages(layer, block) for layer in _packed_key_values(model, params, packed))
-
-
-@partial(jax.jit, static_argnames=("model", "mesh"), donate_argnames="cache")
-def prefill(model: Transformer, mesh: Mesh, params: Params, cache: Cache, packed: PackedPrompts) -> Cache:
-    """Runs packed prompts once and stores their keys and values in their pages."""
-    contents = prompt_pages(model, mesh, params, packed)
-    with using(mesh):
-        return write_pages(cache, packed.pages.reshape(-1), contents)
 
 
 @partial(jax.jit, static_argnames="mesh", donate_argnames="cache")

@@ -27,9 +27,10 @@ from codea1_jax.rollout.decode import (
     PackedPrompts,
     ResidentPrompts,
     Rows,
+    insert,
     make_decoder,
     new_cache,
-    prefill,
+    prompt_pages,
 )
 from codea1_jax.rollout.decode_params import to_decode_params
 from codea1_jax.rollout.requests import Completion, Request, Sampling
@@ -258,11 +259,13 @@ class Sampler:
             self._ahead.start((each, len(arguments[1].token)), Decoder.__call__, each, *shapes)
 
     def _prefill_call(self, rollout: Rollout, packed: PackedPrompts) -> tuple[Any, ...]:
-        """The program of a prefill that takes longest to compile, and its arguments' shapes."""
-        return prefill, self._model, self._mesh, *shapes_of((rollout.params, rollout.cache, packed))
+        """The program of a prefill, and its arguments' shapes. What inserts its pages compiles quickly."""
+        return prompt_pages, self._model, self._mesh, *shapes_of((rollout.params, packed))
 
     def _prefill(self, params: Params, cache: Cache, packed: PackedPrompts) -> Cache:
-        return prefill(self._model, self._mesh, params, cache, packed)
+        """The cache with the packed prompts' pages; the first is donated."""
+        pages = prompt_pages(self._model, self._mesh, params, packed)
+        return insert(self._mesh, cache, pages, packed.pages.reshape(-1))
 
     def _decode(
         self,

@@ -246,7 +246,7 @@ def test_programs_are_compiled_once_in_threads_and_no_more_than_the_capacity_say
     finally:
         jax.config.update("jax_log_compiles", False)
     compiled = [record for record in caplog.records if record.getMessage().startswith("Finished XLA compilation")]
-    programs = [r for r in compiled if any(name in r.getMessage() for name in ("jit(prefill)", "jit(__call__)"))]
+    programs = [r for r in compiled if any(name in r.getMessage() for name in ("jit(prompt_pages)", "jit(__call__)"))]
     assert len(programs) == sampler.programs
     assert 2 * 2 < sampler.programs <= len(BUCKETS.prefill_buckets) + 2 * 2
     assert all(record.threadName.startswith("compile") for record in programs)

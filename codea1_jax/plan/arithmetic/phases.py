@@ -116,15 +116,14 @@ def _sampling(run: PlannedRun, load: Load, fill: float) -> dict[Phase, Work]:
             traffic=run.decode_params_bytes,
             useful=layers_flops(model, load.prompts * prompt, load.prompts * causal(prompt)),
         ),
+        Phase("insert", role): Work(prefills, traffic=2 * packed * run.token_bytes),
+        Phase("decode", role): Work(
+            calls=samples * response / block,
+            flops=decoding(block),
+            traffic=capacity.block * (run.decode_params_bytes + min(read * run.token_bytes, run.cache(capacity))),
+            useful=decoding(samples * response),
+        ),
     }
-    if run.config.rollout.engine == "jetstream":
-        table[Phase("insert", role)] = Work(prefills, traffic=2 * packed * run.token_bytes)
-    table[Phase("decode", role)] = Work(
-        calls=samples * response / block,
-        flops=decoding(block),
-        traffic=capacity.block * (run.decode_params_bytes + min(read * run.token_bytes, run.cache(capacity))),
-        useful=decoding(samples * response),
-    )
     evaluated = [each.role for each in evaluation_loads(run.config)]
     if role in evaluated and sampling_kind(run.config.eval) is not sampling_kind(run.config.rollout):
         table[Phase("evaluate", role)] = Work(calls=0)

@@ -48,7 +48,6 @@ from codea1_jax.rollout.decode import (
     abstract_cache,
     insert,
     make_decoder,
-    prefill,
     prompt_pages,
 )
 from codea1_jax.rollout.decode_params import abstract_decode_params, mover, parts_to_move
@@ -175,7 +174,7 @@ def _sampling(
 ) -> Iterator[Program]:
     """`params`: of the policy that speaks, adapted ones too."""
     config, role, capacity = run.config, load.role, run.capacity(load)
-    int8, apart = config.rollout.weight_dtype == "int8", config.rollout.engine == "jetstream"
+    int8 = config.rollout.weight_dtype == "int8"
     copied, cache = abstract_decode_params(model, mesh, int8=int8), abstract_cache(model, capacity, mesh)
     moved = parts_to_move(model, mesh, params)
     parts = tuple(moved)
@@ -185,12 +184,8 @@ def _sampling(
     for name in names[Phase("prefill", role)]:
         packed = _full_prefill(capacity, *(name.shape or capacity.prefill_buckets[-1:]))
         pairs = computed_pairs(Sight.within(np.asarray(packed.segments)), run.kernels, capacity.batch_shards)
-        if apart:  # from the cache
-            lower, resident = partial(prompt_pages.lower, model, mesh), always + device_bytes(cache)
-            yield Program(name, lower, (copied, packed), resident, pairs=pairs)
-        else:
-            lower = partial(prefill.lower, model, mesh)
-            yield Program(name, lower, (copied, cache, packed), always, pairs=pairs)
+        lower, resident = partial(prompt_pages.lower, model, mesh), always + device_bytes(cache)
+        yield Program(name, lower, (copied, packed), resident, pairs=pairs)
     for name in names[Phase("insert", role)]:
         packed = _full_prefill(capacity, capacity.prefill_buckets[-1])
         shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), packed)

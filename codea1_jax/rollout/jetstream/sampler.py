@@ -1,4 +1,4 @@
-"""The sampler over the verbs of the JetStream engine, as training on TPUs and GPUs drives it.
+"""The sampler over the JetStream engine, as training on TPUs and GPUs drives it.
 
 Not JetStream's Driver but the core's schedule decides who draws what, and when: the Driver's decisions depend on time,
 so two hosts of a pod would make different ones.
@@ -8,27 +8,18 @@ from typing import Any
 
 from jax.sharding import Mesh
 
-from codea1_jax.models.ahead import shapes_of
 from codea1_jax.models.decoder import Params, Transformer
 from codea1_jax.models.tokenizer import Tokenizer
 from codea1_jax.rollout.cache import Cache
 from codea1_jax.rollout.capacity import Capacity
-from codea1_jax.rollout.decode import (
-    DecodedBlock,
-    Decoder,
-    PackedPrompts,
-    ResidentPrompts,
-    Rows,
-    insert,
-    prompt_pages,
-)
+from codea1_jax.rollout.decode import DecodedBlock, Decoder, ResidentPrompts, Rows
 from codea1_jax.rollout.jetstream.engine import DecodeState, JetStreamEngine
-from codea1_jax.rollout.sampler import Rollout, Sampler
+from codea1_jax.rollout.sampler import Sampler
 from codea1_jax.rollout.sampling import Controls
 
 
 class JetStreamSampler(Sampler):
-    """Samples what `Sampler` draws, by the engine's prefill, insert and generate.
+    """Samples what `Sampler` draws, by the engine's generate.
 
     settings: what else a `Sampler` is made of.
     """
@@ -39,13 +30,6 @@ class JetStreamSampler(Sampler):
         settings |= {"eos_ids": tokenizer.eos_ids, "pad_id": tokenizer.pad_id}
         super().__init__(model, capacity=capacity, mesh=mesh, **settings)
         self._engine = JetStreamEngine(model, tokenizer, capacity, mesh)
-
-    def _prefill_call(self, rollout: Rollout, packed: PackedPrompts) -> tuple[Any, ...]:
-        return prompt_pages, self._model, self._mesh, *shapes_of((rollout.params, packed))
-
-    def _prefill(self, params: Params, cache: Cache, packed: PackedPrompts) -> Cache:
-        pages = prompt_pages(self._model, self._mesh, params, packed)
-        return insert(self._mesh, cache, pages, packed.pages.reshape(-1))
 
     def _decode(
         self,
