@@ -164,7 +164,7 @@ def _golden(
     def grouped(played: StepRollouts) -> StepRollouts:
         return replace(played, groups={"code": code_groups(played.questions)})
 
-    return begin_round(game, problems, {}, stream).map(grouped)
+    return begin_round(replace(game, test=None), problems, {}, stream).map(grouped)
 
 
 def _sft(

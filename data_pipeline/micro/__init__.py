@@ -1,7 +1,7 @@
 """A procedural world of small Python problems on which a small model can be trained in minutes."""
 
-from data_pipeline.micro.generate import SPLITS, Split, problems
+from data_pipeline.micro.generate import problems
 from data_pipeline.micro.transcripts import Transcript, WarmStart, warm_start
 from data_pipeline.micro.vocabulary import WORDS
 
-__all__ = ["SPLITS", "WORDS", "Split", "Transcript", "WarmStart", "problems", "warm_start"]
+__all__ = ["WORDS", "Transcript", "WarmStart", "problems", "warm_start"]
