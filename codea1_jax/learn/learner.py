@@ -30,8 +30,7 @@ from codea1_jax.learn.losses import masked_sum
 from codea1_jax.learn.objectives import Groups, Objective, as_example
 from codea1_jax.learn.optimizer import Params, PolicyState, at_rest, learning_rate, make_optimizer, state_shardings
 from codea1_jax.learn.packing import pack, padding
-from codea1_jax.learn.phases import Accumulated, make_phases
-from codea1_jax.learn.scores import target_scores
+from codea1_jax.learn.phases import Accumulated, make_phases, target_scores
 from codea1_jax.models.ahead import CompileAhead, shapes_of
 from codea1_jax.models.decoder import Transformer
 from codea1_jax.models.lora import attach

@@ -1,5 +1,6 @@
 """The jitted functions that a learner is made of."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
@@ -17,13 +18,36 @@ from codea1_jax.devices.layout import REPLICA, by_replica, everywhere, replicas
 from codea1_jax.learn.batch import PackedBatch
 from codea1_jax.learn.objectives import Objective, Sums
 from codea1_jax.learn.optimizer import Params, PolicyState, apply_gradient, frozen, initial_state, learning_rate
-from codea1_jax.learn.scores import Scores
+from codea1_jax.models.attention import choose_kernel, training_attention
+from codea1_jax.models.attention.sight import Sight
 from codea1_jax.models.compiling import gradient_options, known_options
-from codea1_jax.models.decoder import Transformer
+from codea1_jax.models.decoder import Transformer, output_table
+from codea1_jax.models.gathers import take_places
+from codea1_jax.models.logprobs import token_logprobs
 from codea1_jax.models.lora import attach, init_adapters
 from codea1_jax.models.sharding import batch_sharding, jit_on, replicated
 
 Jitted = Any  # jax.jit's result has no public type
+
+
+Scores = Callable[[Params, PackedBatch], tuple[Array, Array]]
+"""(parameters, batch) -> the log-probability of every target's token and the entropy (nats) of its
+distribution, both Float[Array, "rows targets"]."""
+
+
+def target_scores(model: Transformer, *, logit_chunk: int, temperature: float = 1.0) -> Scores:
+    """The scores of a model sampled at `temperature`."""
+
+    def scores(params: Params, batch: PackedBatch) -> tuple[Array, Array]:
+        sight = Sight(jnp.asarray(batch.segment_ids), jnp.asarray(batch.parents))
+        attend = training_attention(sight, choose_kernel(model.attention, model.dtype, model.architecture.head_dim))
+        hidden, _ = model.apply({"params": params}, batch.tokens, batch.positions, attend)
+        # Only the states that predict a learned token meet the vocabulary.
+        states = take_places(hidden, jnp.asarray(batch.target_index))
+        table = output_table(params, model.architecture)
+        return token_logprobs(states, table, batch.targets, chunk=logit_chunk, temperature=temperature)
+
+    return scores
 
 
 @dataclass(frozen=True)

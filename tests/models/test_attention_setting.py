@@ -6,7 +6,7 @@ import pytest
 from codea1_jax.config import Config, PackingConfig, load
 from codea1_jax.learn import Example
 from codea1_jax.learn.packing import pack
-from codea1_jax.learn.scores import target_scores
+from codea1_jax.learn.phases import target_scores
 from codea1_jax.models.sharding import abstract_sharded, one_device_mesh
 from codea1_jax.rollout.decode import PackedPrompts, prompt_pages
 from codea1_jax.rollout.decode_params import abstract_decode_params

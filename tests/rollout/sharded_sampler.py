@@ -16,9 +16,7 @@ from codea1_jax.config import MeshConfig
 from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.decoder import Transformer
 from codea1_jax.models.sharding import batch_shards, init_sharded, make_mesh
-from codea1_jax.models.tokenizer import micro_tokenizer
 from codea1_jax.rollout import Capacity, Request, Sampler, Sampling, decode, paged_tpu
-from codea1_jax.rollout.jetstream.sampler import JetStreamSampler
 from codea1_jax.rollout.readers import Paged
 
 CONFIG = Architecture(64, 32, 48, 1, 8, 2, 8, rope_theta=1e4, tie_embeddings=False)
@@ -30,22 +28,19 @@ def requests():
     return [Request(tuple(random.integers(3, 64, 2 + i).tolist()), (i,), 1 + i % 4) for i in range(12)]
 
 
-def sampler_on(mesh, *, jetstream, fp8, int8):
+def sampler_on(mesh, *, fp8, int8):
     shards = batch_shards(mesh)
     capacity = Capacity.for_slots(16, 2, (16,), (12,), block=4, prefill_tokens=64, batch_shards=shards)
     # Of the rows few are in use in the end, and on a mesh throughout.
     capacity = replace(capacity, rows=64 * shards, fp8=fp8)
-    eos_ids, settings = (7, 8, 9), {"seed": 0, "capacity": capacity, "mesh": mesh, "int8_weights": int8}
-    if jetstream:
-        return JetStreamSampler(MODEL, replace(micro_tokenizer(()), eos_ids=eos_ids, pad_id=0), **settings)
-    return Sampler(MODEL, eos_ids=eos_ids, pad_id=0, **settings)
+    return Sampler(MODEL, eos_ids=(7, 8, 9), pad_id=0, seed=0, capacity=capacity, mesh=mesh, int8_weights=int8)
 
 
-def drawn_on(mesh, *, paged=False, jetstream=False, fp8=False, int8=False):
+def drawn_on(mesh, *, paged=False, fp8=False, int8=False):
     if paged:  # as on TPUs
         decode.reader_for = lambda platform: Paged(paged_tpu, paged_tpu.SUBLANES, interpret=True)
     params = jax.tree.map(lambda x: 6 * x if x.ndim > 1 else x, init_sharded(MODEL, jax.random.key(1), mesh))
-    sampler = sampler_on(mesh, jetstream=jetstream, fp8=fp8, int8=int8)
+    sampler = sampler_on(mesh, fp8=fp8, int8=int8)
     results = dict(sampler.generate(params, requests(), Sampling(12)))
     return [[completion.tokens for completion in results[i]] for i in range(len(results))]
 
@@ -59,7 +54,6 @@ def main(meshes, coordinator=None, processes=1, index=0):
     for sizes in meshes:
         mesh = make_mesh(MeshConfig(**sizes))
         drawn[str(sizes)] = drawn_on(mesh)
-        drawn[f"{sizes}, jetstream"] = drawn_on(mesh, jetstream=True)
     drawn |= {kind: drawn_on(mesh, **{kind: True}) for kind in ("fp8", "int8")}
     drawn["paged"] = drawn_on(mesh, paged=True)  # on the last mesh
     print(json.dumps(drawn))

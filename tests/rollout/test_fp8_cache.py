@@ -7,16 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import log_softmax
-from tiny_policy import tiny_policy
 
 from codea1_jax.models.attention import masked_attention, training_attention
 from codea1_jax.models.attention.sight import Sight
 from codea1_jax.models.decoder import output_table
 from codea1_jax.models.sharding import one_device_mesh
-from codea1_jax.rollout import Capacity, Request, Sampler, Sampling, decode
+from codea1_jax.rollout import Capacity, Sampler, Sampling, decode
 from codea1_jax.rollout.decode_params import to_decode_params
 from codea1_jax.rollout.equalize import SIZE, equalize
-from codea1_jax.rollout.jetstream.sampler import JetStreamSampler
 from codea1_jax.rollout.readers import Gathered, reader_for
 
 NO_EOS = (-1,)
@@ -199,15 +197,6 @@ def test_the_kernel_that_reads_pages_gives_what_copies_of_them_give(model, param
         for sample, expected_sample in zip(samples, expected_samples, strict=True):
             assert sample.tokens == expected_sample.tokens
             np.testing.assert_allclose(sample.logprobs, expected_sample.logprobs, atol=1e-4)
-
-
-def test_the_jetstream_engine_draws_the_same():
-    policy, params = tiny_policy()
-    capacity = dataclasses.replace(Capacity.for_slots(3, 2, (16,), (8, 16), block=4, prefill_tokens=32), fp8=True)
-    requests = [Request(tuple(text), (index,), 2) for index, text in enumerate((b"def f", b"sort a list", b"x"))]
-    core = Sampler(policy.model, eos_ids=policy.tokenizer.eos_ids, pad_id=0, seed=5, capacity=capacity)
-    engine = JetStreamSampler(policy.model, policy.tokenizer, seed=5, capacity=capacity)
-    assert tokens_of(engine, params, requests) == tokens_of(core, params, requests)
 
 
 def test_only_a_cache_of_eight_bits_changes_the_parameters(model, params):

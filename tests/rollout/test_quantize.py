@@ -1,13 +1,10 @@
 """Layers whose matrices are of eight bits: how they are rounded, and what is drawn from them."""
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import log_softmax
-from tiny_policy import tiny_policy
 
 from codea1_jax.config import LoRAConfig
 from codea1_jax.models.attention import training_attention
@@ -16,9 +13,8 @@ from codea1_jax.models.decoder import KERNEL_SCALE, output_table
 from codea1_jax.models.lora import attach, init_adapters
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.models.stored import flatten
-from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
+from codea1_jax.rollout import Capacity, Sampler, Sampling
 from codea1_jax.rollout.decode_params import to_decode_params, unstack_layers
-from codea1_jax.rollout.jetstream.sampler import JetStreamSampler
 from codea1_jax.rollout.quantize import quantize
 
 CAPACITY = Capacity.for_slots(4, 2, (20,), (12,), block=4, prefill_tokens=40)
@@ -111,16 +107,3 @@ def test_adapters_are_merged_before_matrices_are_rounded(model, params):
             assert np.all(np.abs(meant(rounded) - np.asarray(x.T, np.float64)) <= 1.0001 * half_a_step(x.T))
     others = ({name: part for name, part in each.items() if name != "layers"} for each in (exact, small))
     jax.tree.map(np.testing.assert_array_equal, *others)
-
-
-def test_the_jetstream_engine_draws_the_same():
-    policy, params = tiny_policy()
-    capacity = dataclasses.replace(CAPACITY, fp8=True)
-    requests = [Request(tuple(text), (index,), 2) for index, text in enumerate((b"def f", b"sort a list", b"x"))]
-    settings = {"seed": 5, "capacity": capacity, "int8_weights": True}
-    core = Sampler(policy.model, eos_ids=policy.tokenizer.eos_ids, pad_id=0, **settings)
-    jetstream = JetStreamSampler(policy.model, policy.tokenizer, **settings)
-    expected, found = (dict(sampler.generate(params, requests, Sampling(11))) for sampler in (core, jetstream))
-    assert found.keys() == expected.keys()
-    for index, samples in expected.items():
-        assert [sample.tokens for sample in found[index]] == [sample.tokens for sample in samples]

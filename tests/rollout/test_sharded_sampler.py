@@ -21,7 +21,7 @@ def all_the_same(drawn):
 
 def eight_devices_draw_the_same(meshes):
     drawn = found_by(start_worker(WORKER, json.dumps(meshes), devices=8))
-    assert len(drawn) == 6 + 2 * len(meshes)
+    assert len(drawn) == 6 + len(meshes)
     all_the_same(drawn)
 
 

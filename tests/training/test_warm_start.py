@@ -10,7 +10,7 @@ from codea1_jax.config import Config, load
 from codea1_jax.learn import Learner
 from codea1_jax.learn.batch import Example
 from codea1_jax.learn.packing import pack
-from codea1_jax.learn.scores import target_scores
+from codea1_jax.learn.phases import target_scores
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.training.policies import make_policy
 from codea1_jax.training.warm_start import warm_start
