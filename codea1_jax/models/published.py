@@ -13,9 +13,21 @@ QWEN25 = {
     "32b": Architecture(152_064, 5120, 27_648, 64, 40, 8, 128, tie_embeddings=False),
 }
 
+SMOLLM2_135M = Architecture(
+    *(49_152, 576, 1536, 30, 9, 3, 64),
+    family="llama",
+    qkv_bias=False,
+    rope_theta=1e5,
+    rms_norm_eps=1e-5,
+    max_position_embeddings=8192,
+)
+
 HUB_SHAPES = {
-    f"Qwen/Qwen2.5-{name}{size.upper()}{tuning}": shape
-    for size, shape in QWEN25.items()
-    for name in ("", "Coder-")
-    for tuning in ("", "-Instruct")
+    "HuggingFaceTB/SmolLM2-135M-Instruct": SMOLLM2_135M,
+    **{
+        f"Qwen/Qwen2.5-{name}{size.upper()}{tuning}": shape
+        for size, shape in QWEN25.items()
+        for name in ("", "Coder-")
+        for tuning in ("", "-Instruct")
+    },
 }

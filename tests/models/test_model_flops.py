@@ -12,7 +12,7 @@ from codea1_jax.models.attention import training_attention
 from codea1_jax.models.attention.sight import Sight
 from codea1_jax.models.decoder import Transformer, abstract_params, output_table
 from codea1_jax.models.flops import layers_flops, parameters, vocabulary_flops
-from codea1_jax.models.published import QWEN25
+from codea1_jax.models.published import QWEN25, SMOLLM2_135M
 
 NOT_TIED = {"tie_embeddings": False}
 # Published counts: the totals of the Hub's safetensors metadata; a tied table counts once.
@@ -27,7 +27,7 @@ PARAMETERS = [
     (Architecture(151_936, 2560, 9728, 36, 32, 8, 128, qkv_bias=False, qk_norm=True), 4_022_468_096),
     (Architecture(151_936, 4096, 12_288, 36, 32, 8, 128, qkv_bias=False, qk_norm=True, **NOT_TIED), 8_190_735_360),
     (Architecture(128_256, 2048, 8192, 16, 32, 8, 64, qkv_bias=False), 1_235_814_400),
-    (Architecture(49_152, 576, 1536, 30, 9, 3, 64, qkv_bias=False), 134_515_008),
+    (SMOLLM2_135M, 134_515_008),
     (Architecture(32_256, 2048, 5504, 24, 16, 16, 128, qkv_bias=False, **NOT_TIED), 1_346_471_936),
 ]
 
