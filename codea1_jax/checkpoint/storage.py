@@ -5,6 +5,8 @@ connection or a slow one; each finds credentials in its own way (`GOOGLE_APPLICA
 `gcloud auth application-default login`).
 """
 
+from __future__ import annotations
+
 import functools
 import os
 import uuid

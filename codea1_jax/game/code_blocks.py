@@ -3,6 +3,8 @@
 What is thought aloud before the answer, and what follows the end of the turn, is not part of the answer.
 """
 
+from __future__ import annotations
+
 import ast
 import re
 import warnings

@@ -1,5 +1,7 @@
 """What a round needs of a configuration: its sections, as they are."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 
 from codea1_jax.config import Config, MethodConfig, RewardConfig, RolloutConfig, SandboxConfig
@@ -21,6 +23,6 @@ class RoundConfig:
     functions: RewardFunctions = PAPER_REWARDS
 
     @classmethod
-    def of(cls, config: Config, functions: RewardFunctions = PAPER_REWARDS) -> "RoundConfig":
+    def of(cls, config: Config, functions: RewardFunctions = PAPER_REWARDS) -> RoundConfig:
         """From a configuration."""
         return cls(config.rollout, config.method, config.rewards, config.sandbox, config.train.update_n, functions)

@@ -4,6 +4,8 @@ A question that does not state the names of its parameters leaves them to the pr
 optional parameter of the reference (``memo={}``) leaves it out. A test that counts on either fails right programs.
 """
 
+from __future__ import annotations
+
 import ast
 import re
 from functools import lru_cache

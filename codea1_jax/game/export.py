@@ -1,5 +1,7 @@
 """A round as plain data: rollout records for the run directory, metrics, and what each model learns from."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any

@@ -9,6 +9,8 @@ for its stated answers, and the programs have time for all calls. As in the orig
 suites of a program one time instead, and with it the program; one whose suites have something that hangs is not valid.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future

@@ -1,5 +1,7 @@
 """From a response to the program in it. Pure; nothing is executed."""
 
+from __future__ import annotations
+
 import ast
 import builtins
 import re

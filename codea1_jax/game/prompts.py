@@ -6,6 +6,8 @@ UnLeakedTestBench asks for one test at a time instead of a suite.
 Two styles: chat prompts for pretrained models, and the bare texts on which small models are warm-started.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

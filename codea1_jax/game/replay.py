@@ -4,6 +4,8 @@ In a checkpoint it is JSON: arrays are base64 of their bytes, little-endian. 256
 500 tokens take 100 MB.
 """
 
+from __future__ import annotations
+
 import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -4,6 +4,8 @@ Everything here is a pure function of counts and verdicts. Callers of the Python
 place of the paper's.
 """
 
+from __future__ import annotations
+
 import math
 import string
 from collections.abc import Callable, Sequence

@@ -8,6 +8,8 @@ the Test LLM's prompts as soon as a group is complete, it does while the device 
 decoding is not mixed: they share the devices, so a block of one delays a block of the other by all it takes.
 """
 
+from __future__ import annotations
+
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -66,7 +68,7 @@ class Pending(Generic[T]):
     result: Callable[[], T]
     work: Mapping[Role, Counters] = field(default_factory=dict)
 
-    def map(self, change: Callable[[T], S]) -> "Pending[S]":
+    def map(self, change: Callable[[T], S]) -> Pending[S]:
         """What becomes of the result, once it is there."""
         return Pending(self.groups, self.seconds, lambda: change(self.result()), self.work)
 

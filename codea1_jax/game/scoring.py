@@ -1,5 +1,7 @@
 """From one question's judgement to its rewards, advantages and new page of the mistake book. Pure."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 

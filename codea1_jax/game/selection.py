@@ -1,5 +1,7 @@
 """Which suites the Test LLM learns from."""
 
+from __future__ import annotations
+
 import statistics
 from collections.abc import Sequence
 

@@ -1,5 +1,7 @@
 """Group-relative advantages (GRPO, arXiv 2402.03300)."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import numpy as np

@@ -4,6 +4,8 @@ MFU (arXiv 2204.02311, appendix B) counts the FLOPs that a perfect implementatio
 what is computed again. The peak is that of dense bfloat16, whatever is computed with.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 from codea1_jax.learn.batch import Example

@@ -11,6 +11,8 @@ Until the first optimizer update of a step the policy *is* the old policy. So th
 pass for the old log-probabilities: they equal the current ones exactly, and its ratios are 1.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial

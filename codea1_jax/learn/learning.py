@@ -1,5 +1,7 @@
 """How the policies of a method learn: a learner for each, and what they share."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -25,7 +27,7 @@ class Learning:
     seed: int
 
     @classmethod
-    def of(cls, config: Config, method: Method) -> "Learning":
+    def of(cls, config: Config, method: Method) -> Learning:
         """From a configuration. A policy of another model, or that starts elsewhere, keeps its own reference."""
         own = {name: config.learners[name] for name in method.policies}
         if config.lora is None:

@@ -3,6 +3,8 @@
 Every function is pure and takes arrays of one shape, in which each element is a response token.
 """
 
+from __future__ import annotations
+
 from functools import partial
 from typing import NamedTuple
 
@@ -139,14 +141,14 @@ class TokenSums(NamedTuple):
     mismatch: Mismatch
 
     @classmethod
-    def zero(cls, *, with_kl: bool) -> "TokenSums":
+    def zero(cls, *, with_kl: bool) -> TokenSums:
         """The sums over no tokens."""
         zero = jnp.zeros(())
         return cls(
             zero, zero, zero if with_kl else None, zero, zero, zero, zero, zero, Mismatch(zero, zero, zero, zero)
         )
 
-    def merged(self, other: "TokenSums") -> "TokenSums":
+    def merged(self, other: TokenSums) -> TokenSums:
         """Over the tokens of both."""
         sums = jax.tree.map(jnp.add, self, other)
         largest = jnp.maximum(self.mismatch.largest, other.mismatch.largest)

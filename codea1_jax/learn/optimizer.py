@@ -1,5 +1,7 @@
 """What an update carries from step to step, and how a gradient changes it."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from typing import Any
 

@@ -4,6 +4,8 @@
 Python traces one program at a time; XLA compiles without holding Python's lock.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Hashable
 from concurrent.futures import Future, ThreadPoolExecutor, wait

@@ -1,5 +1,7 @@
 """What a decoder computes, apart from its weights."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from codea1_jax.models.rope import RopeScaling

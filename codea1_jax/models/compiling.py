@@ -1,5 +1,7 @@
 """Compiler options that are off by default and make a gradient faster."""
 
+from __future__ import annotations
+
 import logging
 import os
 

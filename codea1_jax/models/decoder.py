@@ -9,6 +9,8 @@ Parameter names follow Hugging Face's. Every parameter carries logical axis name
 derived.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, cast
@@ -44,7 +46,7 @@ REMAT_POLICIES = {
 
 
 def parameter(
-    module: "RMSNorm | Linear | Transformer",
+    module: RMSNorm | Linear | Transformer,
     name: str,
     init: nn.initializers.Initializer,
     axes: tuple[str, ...],

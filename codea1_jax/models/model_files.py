@@ -1,5 +1,7 @@
 """The small files of a model directory, read or refused by name."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 from typing import Any

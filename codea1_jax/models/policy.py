@@ -1,5 +1,7 @@
 """A policy: a model and the tokenizer through which it reads prompts and writes responses."""
 
+from __future__ import annotations
+
 import os
 import shutil
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """The architectures of the models that presets start from, so that a plan of one needs no network."""
 
+from __future__ import annotations
+
 from codea1_jax.models.architecture import Architecture
 
 # In the order of the arguments: vocabulary, width, feed-forward, layers, heads, key/value heads, size of a head.

@@ -4,6 +4,8 @@ Beside config.json and the tokenizer's files it makes a model directory, as safe
 layers, and every array's fingerprint. A run's checkpoints hold the parameters of its policies in the same form.
 """
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any, cast
 

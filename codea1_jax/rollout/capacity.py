@@ -1,5 +1,7 @@
 """What is resident while rollouts are sampled: how much, and what suits a configuration."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 
 from codea1_jax.config import RolloutConfig
@@ -55,7 +57,7 @@ class Capacity:
         block: int,
         prefill_tokens: int,
         batch_shards: int = 1,
-    ) -> "Capacity":
+    ) -> Capacity:
         """Rows for `width` samples of every slot, and pages for all of them at their longest."""
         each = pages_of(prompt_buckets[-1], block) + width * (response_buckets[-1] // block - 1)
         rows, pages = slots * width, slots * each

@@ -9,6 +9,8 @@ the rotary embedding turns into each other share one, so that nothing is rounded
 no data decides them, and a sample's tokens depend on no other sample's.
 """
 
+from __future__ import annotations
+
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 

@@ -10,6 +10,8 @@ them while it multiplies but before, which by its own estimate takes almost as l
 of the layer in eight bits (1.5B on v5e).
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 

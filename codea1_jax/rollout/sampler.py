@@ -5,6 +5,8 @@ its samples. The host looks at the rows only between blocks of tokens, where fin
 enter (`schedule`); what happens inside a block happens on the device (`decode`).
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -59,7 +61,7 @@ class Counters:
     drawn: int = 0
     preempted: int = 0
 
-    def since(self, before: "Counters") -> "Counters":
+    def since(self, before: Counters) -> Counters:
         """The work that came after `before`."""
         return Counters(**{name: count - getattr(before, name) for name, count in vars(self).items()})
 

@@ -6,6 +6,8 @@ values; decoding writes them into its cache. So the model knows no cache layout,
 own.
 """
 
+from __future__ import annotations
+
 import math
 from functools import partial
 from typing import Any, Protocol, runtime_checkable

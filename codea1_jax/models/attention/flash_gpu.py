@@ -3,6 +3,8 @@
 A program has a block of queries, or of keys, for itself, and works through the list of blocks that this one needs.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 

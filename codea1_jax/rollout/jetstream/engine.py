@@ -9,6 +9,8 @@ before it has looked at this one: every slot has pages of its own for the longes
 schedule moves pages between samples, sets the state's prompts, rows and controls itself (`sampler`).
 """
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any, NamedTuple
 

@@ -4,6 +4,8 @@ Not JetStream's Driver but the core's schedule decides who draws what, and when:
 so two hosts of a pod would make different ones.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 from jax.sharding import Mesh
