@@ -155,17 +155,15 @@ def _for_each_needed(needed: tuple[Any, ...], add: Callable[[Array, Any], Any], 
     return jax.lax.fori_loop(0, counts_ref[row, block] * steps, one, before)
 
 
-def _places(sight: tuple[Any, ...], row: Array, start: Array, count: int) -> tuple[Array, Array, Array]:
-    """Segments, parents and numbers of that many places of a row."""
-    segments, parents = (ref[row, pl.ds(start, count)] for ref in sight)
-    return segments, parents, start + jnp.arange(count)
+def _ids(refs: tuple[Any, ...], row: Array, start: Array, count: int) -> tuple[Array, ...]:
+    """What the refs have at that many places of a row, and the places' numbers."""
+    return *(ref[row, pl.ds(start, count)] for ref in refs), start + jnp.arange(count)
 
 
-def _mask(queries: tuple[Array, Array, Array], keys: tuple[Array, Array, Array], keys_axis: int) -> Array:
-    """Which of these places see which."""
+def _mask(queries: tuple[Array, ...], keys: tuple[Array, ...], keys_axis: int) -> Array:
+    """Which queries (segments, parents, places) see which keys (segments, places)."""
     own, parents, places = (jnp.expand_dims(x, keys_axis) for x in queries)
-    of_keys, _, key_places = (jnp.expand_dims(x, 1 - keys_axis) for x in keys)
-    return visible(own, parents, places, of_keys, key_places)
+    return visible(own, parents, places, *(jnp.expand_dims(x, 1 - keys_axis) for x in keys))
 
 
 # Refs of whole arrays are [batch, time, heads, head_dim], or [batch, heads, time] of numbers; a program's own are
@@ -176,11 +174,11 @@ def _forward_kernel(*refs: Any) -> None:
     needed, sight, (k_ref, v_ref, q_ref, out_ref, logsumexp_ref) = refs[:2], refs[2:4], refs[4:]
     head, row = pl.program_id(1), pl.program_id(2)
     kv_head = head // (pl.num_programs(1) // k_ref.shape[2])
-    own, q = _places(sight, row, pl.program_id(0) * OWN, OWN), q_ref[...]
+    own, q = _ids(sight, row, pl.program_id(0) * OWN, OWN), q_ref[...]
 
     def add(start: Array, running: Running) -> Running:
         here = pl.ds(start, BLOCK)
-        mask = _mask(own, _places(sight, row, start, BLOCK), KEYS_AXIS)
+        mask = _mask(own, _ids(sight[:1], row, start, BLOCK), KEYS_AXIS)
         return running.over(q, k_ref[row, here, kv_head], v_ref[row, here, kv_head], mask, keys_axis=KEYS_AXIS)
 
     running = _for_each_needed(needed, add, Running.over_nothing(*q.shape, keys_axis=KEYS_AXIS))
@@ -192,12 +190,12 @@ def _queries_kernel(*refs: Any) -> None:
     needed, sight, (k_ref, v_ref, q_ref, d_out_ref, logsumexp_ref, delta_ref, dq_ref) = refs[:2], refs[2:4], refs[4:]
     head, row = pl.program_id(1), pl.program_id(2)
     kv_head = head // (pl.num_programs(1) // k_ref.shape[2])
-    own, q, d_out = _places(sight, row, pl.program_id(0) * OWN, OWN), q_ref[...], d_out_ref[...]
+    own, q, d_out = _ids(sight, row, pl.program_id(0) * OWN, OWN), q_ref[...], d_out_ref[...]
     numbers = logsumexp_ref[...][:, None], delta_ref[...][:, None]
 
     def add(start: Array, so_far: Array) -> Array:
         here = pl.ds(start, BLOCK)
-        mask = _mask(own, _places(sight, row, start, BLOCK), KEYS_AXIS)
+        mask = _mask(own, _ids(sight[:1], row, start, BLOCK), KEYS_AXIS)
         k, v = k_ref[row, here, kv_head], v_ref[row, here, kv_head]
         return so_far + queries_gradient(q, k, v, d_out, *numbers, mask, keys_axis=KEYS_AXIS)
 
@@ -208,11 +206,11 @@ def _queries_kernel(*refs: Any) -> None:
 def _keys_kernel(*refs: Any) -> None:
     needed, sight, (q_ref, d_out_ref, logsumexp_ref, delta_ref, k_ref, v_ref, *sum_refs) = refs[:2], refs[2:4], refs[4:]
     head, row = pl.program_id(1), pl.program_id(2)
-    own, k, v = _places(sight, row, pl.program_id(0) * OWN, OWN), k_ref[...], v_ref[...]
+    own, k, v = _ids(sight[:1], row, pl.program_id(0) * OWN, OWN), k_ref[...], v_ref[...]
 
     def add(start: Array, so_far: tuple[Array, Array]) -> tuple[Array, Array]:
         here = pl.ds(start, QUERIES)
-        mask = _mask(_places(sight, row, start, QUERIES), own, 0)
+        mask = _mask(_ids(sight, row, start, QUERIES), own, 0)
         numbers = logsumexp_ref[row, head, here][None], delta_ref[row, head, here][None]
         parts = keys_and_values_gradient(q_ref[row, here, head], k, v, d_out_ref[row, here, head], *numbers, mask)
         return so_far[0] + parts[0], so_far[1] + parts[1]
