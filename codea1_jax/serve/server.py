@@ -147,18 +147,18 @@ class Server:
 
 def run_until_signalled(server: Server, ready: Callable[[Ports], None]) -> None:
     """Runs the server until SIGINT, SIGTERM or SIGHUP; a second one ends the process as it would any other."""
-    asyncio.run(_run_until_signalled(server, ready))
 
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
 
-async def _run_until_signalled(server: Server, ready: Callable[[Ports], None]) -> None:
-    loop = asyncio.get_running_loop()
+        def stop() -> None:
+            logger.info("stopping: requests in progress are answered first")
+            for number in SIGNALS:
+                loop.remove_signal_handler(number)
+            server.stop()
 
-    def stop() -> None:
-        logger.info("stopping: requests in progress are answered first")
         for number in SIGNALS:
-            loop.remove_signal_handler(number)
-        server.stop()
+            loop.add_signal_handler(number, stop)
+        await server.run(ready)
 
-    for number in SIGNALS:
-        loop.add_signal_handler(number, stop)
-    await server.run(ready)
+    asyncio.run(run())
