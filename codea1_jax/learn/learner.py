@@ -115,8 +115,7 @@ class Learner:
             FloatingPointError: the loss or the gradient is not finite; the state is lost.
         """
         own_reference, state = state.reference, replace(state, reference=None)
-        shared = reference if self._lora is None else base
-        self._check_given(base, shared if own_reference is None else own_reference)
+        shared = self._shared(reference, base, own_reference)
         mini_batches = self.objective.mini_batches(groups)
         rows = [self._pack(mini) for mini in mini_batches]
         wait = _counted(wait, self._passes(list(map(len, rows))), show)
@@ -130,27 +129,29 @@ class Learner:
             frozen = self._reference(shared, own_reference)
             packed = [self._score(batches, frozen, "reference_logprobs", wait) for batches in packed]
         rate = float(self._learning_rate(int(state.step)))
-        all_sums, norms = [], []
+        computed = []
         for mini, batches in zip(mini_batches, packed, strict=True):
             gradient, sums = self._gradient(state.params, batches, self.objective.normalizer(mini), base, wait)
             state, norm = self._apply(state, gradient)
-            all_sums.append(sums)
-            norms.append(norm)
+            computed.append((sums, norm))
         state = replace(state, step=state.step + 1)
         if self.objective.reference_every and state.step % self.objective.reference_every == 0:
             own_reference = self.phases.freeze(state.params)
-        all_sums, norms = jax.device_get((all_sums, norms))
+        all_sums, norms = zip(*jax.device_get(computed), strict=True)
         metrics = self.objective.metrics(all_sums, norms, groups)
         metrics |= {"learning_rate": rate, "padding": padding(list(chain.from_iterable(rows)))}
         if not all(np.isfinite(value) for value in metrics.values()):
             raise FloatingPointError(f"the update is not finite: {metrics}")
         return at_rest(replace(state, reference=own_reference), self._offload), metrics
 
-    def _check_given(self, base: Params | None, reference: Params | None) -> None:
+    def _shared(self, reference: Params | None, base: Params | None, own: Params | None) -> Params | None:
+        """The reference that all policies share, under LoRA their base. Raises ValueError where one is needed."""
         if self._lora is not None and base is None:
             raise ValueError(f"lora={self._lora}: base parameters are needed")
-        if self.objective.kl and reference is None:
+        shared = reference if self._lora is None else base
+        if self.objective.kl and shared is None and own is None:
             raise ValueError(f"{self.objective}: reference parameters are needed")
+        return shared
 
     def _apply(self, state: PolicyState, gradient: Params) -> tuple[PolicyState, Array]:
         """The state after one optimizer update, and the gradient's norm."""
