@@ -16,8 +16,8 @@ from pathlib import Path
 from rich.console import Console
 
 from codea1_jax.cli.plan import progress
+from codea1_jax.common.chips import find_hardware
 from codea1_jax.config import Config, load, preset_names
-from codea1_jax.devices.chips import find_hardware
 from codea1_jax.plan.arithmetic.phases import layout_table
 from codea1_jax.plan.arithmetic.planned_run import PlannedRun, make_planned_run
 from codea1_jax.plan.compiled.kept import compilers

@@ -6,9 +6,9 @@ import argparse
 import sys
 from dataclasses import replace
 
+from codea1_jax.common.chips import find_hardware
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config
-from codea1_jax.devices.chips import find_hardware
 from launch import checks
 from launch.checks import Check
 from launch.job import Job, codea1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from codea1_jax.devices.chips import find_hardware
+from codea1_jax.common.chips import find_hardware
 from launch.shell import Refused
 
 _FLAT = ("1x1", "2x2", "2x4", "4x4", "4x8", "8x8", "8x16", "16x16")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from codea1_jax.devices.xla_flags import known_flags
+from codea1_jax.runtime.xla_flags import known_flags
 
 # For the processes that tests start; a plugin of pytest's may have imported JAX in this one. Compiling is what tests
 # spend their time on.
@@ -33,7 +33,7 @@ hypothesis.settings.load_profile("seeded")
 gc.set_threshold(100_000, 50, 100)  # compiled programs are many objects: looking through them takes a tenth of the time
 
 ROOT = Path(__file__).parent.parent
-SLOW_ROOMS = "training", "plan", "rehearse", "cli", "models", "doctor", "launch"  # of few tests that take seconds
+SLOW_ROOMS = "training", "plan", "rehearsal", "cli", "models", "doctor", "launch"  # of few tests that take seconds
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")  # else commands keep every program

@@ -50,7 +50,7 @@ PARSED = {
     "selftest": "tests/doctor/test_selftest.py",
     "eval": "tests/cli/test_cli_eval.py",
     "plan": "tests/plan/test_plan.py",
-    "rehearse": "tests/rehearse/test_stages.py",
+    "rehearse": "tests/doctor/rehearsal/test_stages.py",
     "report": "tests/report/test_report.py",
     "sandbox serve": "tests/cli/test_cli_sandbox.py",
     "serve": "tests/serve/test_serve_http.py",

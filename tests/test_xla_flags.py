@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-from codea1_jax.devices import xla_flags
-from codea1_jax.devices.xla_flags import known_flags
 from codea1_jax.models.compiling import known_options
 from codea1_jax.models.sharding import one_device_mesh
+from codea1_jax.runtime import xla_flags
+from codea1_jax.runtime.xla_flags import known_flags
 
 
 def test_only_the_flags_that_xla_knows_are_kept_and_xla_starts_with_them():

@@ -48,7 +48,7 @@ from codea1_jax.cli._runtime import (
     use_gpus_as_planned,
 )
 from codea1_jax.common.errors import Interrupted, UserError
-from codea1_jax.hosts.devices import faults_named, shortage_named
+from codea1_jax.runtime.devices import faults_named, shortage_named
 
 # In the order of --help.
 COMMANDS = (

@@ -79,8 +79,8 @@ class Evaluation:
             self._unknown += unknown
             return player
         from codea1_jax.config import read_templates
-        from codea1_jax.hosts.devices import start_devices
         from codea1_jax.rollout import Sampling
+        from codea1_jax.runtime.devices import start_devices
         from codea1_jax.training.answers import make_player
 
         start_devices()

@@ -9,10 +9,10 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from codea1_jax.common.chips import CHIPS, find_hardware
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, read_templates
 from codea1_jax.config.presets import load, preset_names
-from codea1_jax.devices.chips import CHIPS, find_hardware
 from codea1_jax.reproduce.commands import Command
 from codea1_jax.reproduce.micro_lab import MicroLab
 from codea1_jax.reproduce.paper_lab import FUNCTIONS, KODCODE, PLACES, PROGRAMS, PaperLab, pretrained

@@ -14,8 +14,8 @@ from codea1_jax.common.errors import UserError
 from codea1_jax.common.words import counted
 
 if TYPE_CHECKING:
-    from codea1_jax.checkpoint.checkpoints import Checkpoints
     from codea1_jax.cli._arguments import Commands
+    from codea1_jax.runtime.checkpoints import Checkpoints
 
 
 def add(commands: Commands) -> None:
@@ -71,9 +71,9 @@ def _show(options: argparse.Namespace) -> int:
 
 def _open(place: str) -> Checkpoints:
     """The checkpoints, to be looked at only. Raises UserError if there are none."""
-    from codea1_jax.checkpoint.checkpoints import Checkpoints
-    from codea1_jax.checkpoint.storage import locate
     from codea1_jax.run.rundir import find_run
+    from codea1_jax.runtime.checkpoints import Checkpoints
+    from codea1_jax.runtime.storage import locate
 
     run = find_run(place)
     directory = place if run is None else run.checkpoints
@@ -87,7 +87,7 @@ def _open(place: str) -> Checkpoints:
 
 def _row(checkpoints: Checkpoints, step: int) -> dict[str, Any]:
     """A step and how good it was, or how it is damaged."""
-    from codea1_jax.checkpoint.checkpoints import CheckpointError
+    from codea1_jax.runtime.checkpoints import CheckpointError
 
     try:
         return {"step": step, **_evaluation(checkpoints.look(step)[1], step)}

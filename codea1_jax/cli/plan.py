@@ -17,8 +17,8 @@ from codea1_jax.common.errors import UserError
 
 if TYPE_CHECKING:
     from codea1_jax.cli._arguments import Commands
+    from codea1_jax.common.chips import Hardware
     from codea1_jax.config import Config
-    from codea1_jax.devices.chips import Hardware
     from codea1_jax.plan.arithmetic.lengths import Lengths
     from codea1_jax.plan.calibrate import Ratios
     from codea1_jax.plan.compiled.compiler import Watch
@@ -67,8 +67,8 @@ def _share(text: str) -> float:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from codea1_jax.common.chips import find_hardware
     from codea1_jax.config import Config, load
-    from codea1_jax.devices.chips import find_hardware
     from codea1_jax.plan.arithmetic.lengths import read_lengths
     from codea1_jax.plan.calibrate import read_calibration
     from codea1_jax.plan.compiled.compiler import check_compiler
@@ -107,9 +107,9 @@ def _plan(
 
 def _calibrate(options: argparse.Namespace, config: Config, lengths: Lengths | None) -> int:
     from codea1_jax.common.console import print_table
-    from codea1_jax.hosts.devices import start_devices
     from codea1_jax.plan.calibrate import calibrate
     from codea1_jax.plan.table import calibrated_table
+    from codea1_jax.runtime.devices import start_devices
 
     start_devices()
     with progress() as watch:

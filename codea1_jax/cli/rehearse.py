@@ -16,7 +16,7 @@ from codea1_jax.cli._runtime import DONE, FAILED
 if TYPE_CHECKING:
     from codea1_jax.cli._arguments import Commands
     from codea1_jax.config import Config
-    from codea1_jax.rehearse.rehearsal import Rehearsal, Stage
+    from codea1_jax.doctor.rehearsal.rehearsal import Rehearsal, Stage
 
 
 def add(commands: Commands) -> None:
@@ -33,10 +33,10 @@ def add(commands: Commands) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     os.environ["JAX_PLATFORMS"] = "cpu"  # leaves the accelerators of this machine alone
+    from codea1_jax.common.chips import find_hardware
     from codea1_jax.common.files import write_atomically
     from codea1_jax.config import Config, load
-    from codea1_jax.devices.chips import find_hardware
-    from codea1_jax.rehearse.rehearsal import RESULT, Rehearsal, prepare
+    from codea1_jax.doctor.rehearsal.rehearsal import RESULT, Rehearsal, prepare
 
     def reload(overrides: Sequence[str]) -> Config:
         return load(Config, options.preset, [*options.overrides, *overrides])
@@ -64,8 +64,8 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _summarize(rehearsal: Rehearsal, stages: Sequence[Stage]) -> None:
-    from codea1_jax.devices.chips import GIB
-    from codea1_jax.rehearse.rehearsal import NOT_REHEARSED
+    from codea1_jax.common.chips import GIB
+    from codea1_jax.doctor.rehearsal.rehearsal import NOT_REHEARSED
 
     print("smaller than in the run:")
     print(*(f"  {what}: {here} for {real}" for what, real, here in rehearsal.smaller), sep="\n")

@@ -28,11 +28,11 @@ def add(commands: Commands) -> None:
 def _run(options: argparse.Namespace) -> int:
     from codea1_jax.config import Config, HostsConfig, load
     from codea1_jax.doctor.selftest import checks_for, default_preset, perform
-    from codea1_jax.hosts.devices import start_devices
-    from codea1_jax.hosts.join import joined
+    from codea1_jax.runtime.devices import start_devices
+    from codea1_jax.runtime.join import joined
 
     hosts = HostsConfig() if options.preset is None else load(Config, options.preset, options.overrides).hosts
-    with joined(hosts):
+    with joined(hosts.coordinator, hosts.count, hosts.index):
         start_devices()
         keep_compiled_programs()
         preset = options.preset or default_preset()

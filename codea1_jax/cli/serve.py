@@ -61,7 +61,7 @@ def _run(options: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         raise UserError(f"serving needs {error.name}: pip install 'codea1-jax[serve,jetstream]'") from error
     from codea1_jax.common.console import log_to_stderr
-    from codea1_jax.hosts.devices import start_devices
+    from codea1_jax.runtime.devices import start_devices
 
     log_to_stderr()
     start_devices()

@@ -32,22 +32,23 @@ def _run(options: argparse.Namespace) -> int:
     if options.dry_run:
         print(dump(config), end="")
         return DONE
-    from codea1_jax.hosts.join import joined
+    from codea1_jax.runtime.join import joined
     from codea1_jax.training.sources import check_sources
 
     check_sources(config.data)  # before the other hosts are waited for
-    with sigterm_as_ctrl_c(), joined(config.hosts):
+    hosts = config.hosts
+    with sigterm_as_ctrl_c(), joined(hosts.coordinator, hosts.count, hosts.index):
         _train(config, Path(options.preset).stem, resume=options.resume)
     return DONE
 
 
 def _train(config: Config, trained: str, *, resume: bool) -> None:
     from codea1_jax.common.console import log_to_stderr, print_table
-    from codea1_jax.hosts.devices import start_devices
-    from codea1_jax.hosts.gather import is_writer, on_all
     from codea1_jax.plan.arithmetic.memory import check_fits_here
     from codea1_jax.plan.comparison import find_forecast
     from codea1_jax.run.summary import table
+    from codea1_jax.runtime.devices import start_devices
+    from codea1_jax.runtime.gather import is_writer, on_all
     from codea1_jax.training.trainer import Trainer
 
     log_to_stderr(logging.INFO if is_writer() else logging.WARNING)

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import Field, field_validator, model_validator
 
+from codea1_jax.common.chips import find_hardware
 from codea1_jax.config.data import DataConfig
 from codea1_jax.config.devices import HostsConfig, MeshConfig, OffloadConfig
 from codea1_jax.config.learner import LearnerConfig, WarmStartConfig
@@ -17,7 +18,6 @@ from codea1_jax.config.rollout import RewardConfig, RolloutConfig
 from codea1_jax.config.run import CheckpointConfig, EvalConfig, RunConfig, TrainConfig
 from codea1_jax.config.sandbox import SandboxConfig
 from codea1_jax.config.section import Section
-from codea1_jax.devices.chips import find_hardware
 
 Reading = Literal["commonmark", "paper"]
 T = TypeVar("T")

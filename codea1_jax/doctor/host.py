@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 
-from codea1_jax.hosts.devices import PLATFORMS, cause_and_fix, fault_of, overlooked, tpus, unsupported
+from codea1_jax.runtime.devices import PLATFORMS, cause_and_fix, fault_of, overlooked, tpus, unsupported
 from sandbox.host.doctor import Finding
 
 if TYPE_CHECKING:

@@ -11,11 +11,9 @@ from pathlib import Path
 from huggingface_hub import DryRunFileInfo, snapshot_download
 
 import data_pipeline
-from codea1_jax.checkpoint.storage import REMOTE, check_writable
+from codea1_jax.common.chips import find_hardware
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, ModelConfig, SandboxConfig
-from codea1_jax.devices.chips import find_hardware
-from codea1_jax.devices.layout import MESH_AXES
 from codea1_jax.doctor.host import GIB, Devices, find_disk
 from codea1_jax.models.flops import parameters
 from codea1_jax.models.stored import PARAMS
@@ -23,6 +21,8 @@ from codea1_jax.models.weights import HUB_FILES, INDEX, SINGLE
 from codea1_jax.plan.arithmetic.memory import check_fits_here, saved
 from codea1_jax.plan.arithmetic.planned_run import model_shape
 from codea1_jax.run.rundir import check_same_run, checkpoints_of
+from codea1_jax.runtime.layout import MESH_AXES
+from codea1_jax.runtime.storage import REMOTE, check_writable
 from codea1_jax.training.judges import make_judge
 from codea1_jax.training.sources import Source, sources_of
 from data_pipeline import storage

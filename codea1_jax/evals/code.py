@@ -18,7 +18,7 @@ from codea1_jax.evals.metrics import Estimate, bounded, estimate, solved, solved
 from codea1_jax.evals.requests import program_requests
 from codea1_jax.evals.samples import sample_line
 from codea1_jax.game.players import Player, ProgramRequest
-from codea1_jax.hosts.gather import gathered, is_mine
+from codea1_jax.runtime.gather import gathered, is_mine
 from data_pipeline import Problem, Refusal
 from sandbox import CheckResult, Judge, Status
 

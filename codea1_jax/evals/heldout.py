@@ -28,7 +28,7 @@ from codea1_jax.game.judging import ProgramOutcomes, StatedAnswers, submit_calls
 from codea1_jax.game.players import Player, ProgramRequest, SuiteRequest
 from codea1_jax.game.rewards import validity
 from codea1_jax.game.validation import validate_suite
-from codea1_jax.hosts.gather import gathered, is_mine
+from codea1_jax.runtime.gather import gathered, is_mine
 from data_pipeline import Problem
 from data_pipeline.golden import read_golden_tests
 from data_pipeline.imports import with_imports

@@ -22,7 +22,7 @@ from codea1_jax.game.disclosed import is_allowed
 from codea1_jax.game.parsing import Suite
 from codea1_jax.game.rollouts import Candidate
 from codea1_jax.game.validation import ValidatedSuite, validate_suite
-from codea1_jax.hosts.agreement import in_thread
+from codea1_jax.runtime.agreement import in_thread
 from data_pipeline import Problem
 from data_pipeline.golden import read_golden_tests
 from data_pipeline.imports import with_imports

@@ -27,8 +27,8 @@ from codea1_jax.game.players import PolicyPlayer, ProgramRequest, SuiteRequest
 from codea1_jax.game.prompts import Prompts
 from codea1_jax.game.rollouts import Candidate, Page, StepRollouts, WrittenSuite
 from codea1_jax.game.scoring import score_question
-from codea1_jax.hosts.gather import gathered, is_mine
 from codea1_jax.rollout.sampler import Counters
+from codea1_jax.runtime.gather import gathered, is_mine
 from data_pipeline import Problem
 from data_pipeline.imports import constants_of
 from sandbox import Judge, Test

@@ -25,7 +25,6 @@ from jax.sharding import Mesh
 from jaxtyping import Array
 
 from codea1_jax.config import LoRAConfig, OffloadConfig, OptimizerConfig, PackingConfig
-from codea1_jax.devices.offload import in_device_memory
 from codea1_jax.learn.batch import PackedBatch
 from codea1_jax.learn.flops import forward_flops
 from codea1_jax.learn.losses import masked_sum
@@ -37,6 +36,7 @@ from codea1_jax.models.ahead import CompileAhead, shapes_of
 from codea1_jax.models.decoder import Transformer
 from codea1_jax.models.lora import attach
 from codea1_jax.models.sharding import batch_sharding, batch_shards, jit_on, one_device_mesh, put, replicated
+from codea1_jax.runtime.offload import in_device_memory
 
 Wait = Callable[[Any], object]  # returns when the arrays of a tree are there
 

@@ -16,7 +16,6 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float
 
 from codea1_jax.config import LoRAConfig, OptimizerConfig
-from codea1_jax.devices.layout import REPLICA, by_replica, everywhere, replicas
 from codea1_jax.learn.batch import PackedBatch
 from codea1_jax.learn.objectives import Objective, Sums
 from codea1_jax.learn.optimizer import Params, PolicyState, apply_gradient, frozen, initial_state, learning_rate
@@ -28,6 +27,7 @@ from codea1_jax.models.gathers import take_places
 from codea1_jax.models.logprobs import token_logprobs
 from codea1_jax.models.lora import attach, init_adapters
 from codea1_jax.models.sharding import batch_sharding, jit_on, replicated
+from codea1_jax.runtime.layout import REPLICA, by_replica, everywhere, replicas
 
 Jitted = Any  # jax.jit's result has no public type
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from codea1_jax.devices.chips import CHIPS
+from codea1_jax.common.chips import CHIPS
 from codea1_jax.models.sharding import jit_on, replicated
 
 logger = logging.getLogger(__name__)

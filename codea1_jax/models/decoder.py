@@ -21,12 +21,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from codea1_jax.devices.layout import constrain
 from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.attention import Attend, training_attention
 from codea1_jax.models.attention.sight import MIXED, Sight
 from codea1_jax.models.gathers import embed
 from codea1_jax.models.rope import apply_rope, rope_tables, tables_if
+from codea1_jax.runtime.layout import constrain
 
 Params = Any  # a nested dict of arrays
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int
 
-from codea1_jax.devices.layout import constrain, on_shards
+from codea1_jax.runtime.layout import constrain, on_shards
 
 BLOCK = 128  # rows of which one product makes the sums
 

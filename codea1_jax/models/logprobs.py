@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from codea1_jax.devices.layout import batch_shards, constrain
+from codea1_jax.runtime.layout import batch_shards, constrain
 
 
 def token_logprobs(

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from codea1_jax.devices.layout import platform
+from codea1_jax.runtime.layout import platform
 
 Frequencies = Float[np.ndarray, " half"]
 

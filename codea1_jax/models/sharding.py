@@ -16,9 +16,9 @@ from jax.sharding import PartitionSpec as P
 
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import MeshConfig
-from codea1_jax.devices.layout import MESH_AXES, TABLE, spec, using
 from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.decoder import Params, Transformer, abstract_params, init_params, logical_params
+from codea1_jax.runtime.layout import MESH_AXES, TABLE, spec, using
 
 
 def make_mesh(config: MeshConfig, devices: Sequence[Any] | None = None) -> Mesh:

@@ -12,9 +12,9 @@ from typing import Any, cast
 import jax
 from flax import traverse_util
 
-from codea1_jax.checkpoint.checkpoints import Checkpoints
 from codea1_jax.models.decoder import Params, Transformer, abstract_params
 from codea1_jax.models.sharding import with_shardings
+from codea1_jax.runtime.checkpoints import Checkpoints
 
 PARAMS = "params"  # the folder in a model directory
 STEP = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from codea1_jax.devices.chips import Hardware
+from codea1_jax.common.chips import Hardware
 
 
 @dataclass(frozen=True)

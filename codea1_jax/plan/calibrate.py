@@ -19,9 +19,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.stages import Compiled
 
+from codea1_jax.common.chips import Hardware, hardware_of
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config
-from codea1_jax.devices.chips import Hardware, hardware_of
 from codea1_jax.models.flops import Number
 from codea1_jax.models.sharding import make_mesh
 from codea1_jax.plan.arithmetic.lengths import Lengths

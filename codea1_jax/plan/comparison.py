@@ -8,8 +8,8 @@ from pathlib import Path
 
 import jax
 
+from codea1_jax.common.chips import find_hardware, hardware_of
 from codea1_jax.config import METHODS, Config, load
-from codea1_jax.devices.chips import find_hardware, hardware_of
 from codea1_jax.plan.arithmetic.lengths import read_lengths
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run, model_shape
 from codea1_jax.plan.forecast import step_calls

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from codea1_jax.common.chips import Hardware
 from codea1_jax.config import METHODS, Config
-from codea1_jax.devices.chips import Hardware
 from codea1_jax.models.attention.flash_tpu import BLOCK
 from codea1_jax.models.flops import Number
 from codea1_jax.plan.arithmetic.lengths import Lengths, choose_groups, draw_groups

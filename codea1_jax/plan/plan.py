@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from codea1_jax.common.chips import Hardware
 from codea1_jax.config import Config
-from codea1_jax.devices.chips import Hardware
 from codea1_jax.models.flops import Number
 from codea1_jax.plan.arithmetic.lengths import Lengths
 from codea1_jax.plan.arithmetic.memory import refuse_what_cannot_fit, resident, suggested_fix

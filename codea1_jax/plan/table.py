@@ -8,7 +8,7 @@ from dataclasses import asdict
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from codea1_jax.devices.chips import GIB
+from codea1_jax.common.chips import GIB
 from codea1_jax.plan.calibrate import Calibration
 from codea1_jax.plan.compiled.compiler import Compiled
 from codea1_jax.plan.plan import Plan, Row

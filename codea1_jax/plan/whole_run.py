@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from codea1_jax.common.chips import Hardware
 from codea1_jax.config import Config
-from codea1_jax.devices.chips import Hardware
 from codea1_jax.plan.arithmetic.lengths import draw_groups
 from codea1_jax.plan.arithmetic.memory import saved
 from codea1_jax.plan.arithmetic.planned_run import PlannedRun

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from codea1_jax.devices.layout import on_shards
+from codea1_jax.runtime.layout import on_shards
 
 AXES = ("batch", "kv_heads")  # the first axes of a layer's pages, by name
 

@@ -13,8 +13,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float, Int, UInt32
 
-from codea1_jax.devices.chips import check_fp8
-from codea1_jax.devices.layout import everywhere, fitting_spec, on_shards, using
+from codea1_jax.common.chips import check_fp8
 from codea1_jax.models.attention import choose_kernel, prefill_attention
 from codea1_jax.models.attention.sight import Sight
 from codea1_jax.models.decoder import Params, Transformer, output_table
@@ -23,6 +22,7 @@ from codea1_jax.rollout.cache import AXES, Cache, KeyValues, as_pages, write_pag
 from codea1_jax.rollout.capacity import Capacity
 from codea1_jax.rollout.readers import Reader, reader_for
 from codea1_jax.rollout.sampling import Controls, SamplingKind, draw_tokens, row_uniforms
+from codea1_jax.runtime.layout import everywhere, fitting_spec, on_shards, using
 
 
 class PackedPrompts(NamedTuple):

@@ -27,11 +27,11 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int
 
-from codea1_jax.devices.layout import on_shards
 from codea1_jax.rollout import paged_gpu, paged_tpu
 from codea1_jax.rollout.attend import Mixed, mix
 from codea1_jax.rollout.cache import AXES, Cache, KeyValues
 from codea1_jax.rollout.capacity import Capacity
+from codea1_jax.runtime.layout import on_shards
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,9 @@ from typing import IO, Any
 
 import tensorstore
 
-from codea1_jax.checkpoint.storage import REMOTE
 from codea1_jax.common.errors import UserError
 from codea1_jax.common.files import naming
+from codea1_jax.runtime.storage import REMOTE
 
 LOCK_FILE = "run.lock"
 RENEW_SECONDS = 5.0

@@ -15,14 +15,14 @@ from typing import Any, SupportsFloat
 import yaml
 from pydantic import BaseModel
 
-from codea1_jax.checkpoint.checkpoints import Checkpoints
-from codea1_jax.checkpoint.storage import REMOTE, check_shared, locate
 from codea1_jax.common.errors import UserError
 from codea1_jax.common.files import write_atomically
 from codea1_jax.config import CheckpointConfig, dump
-from codea1_jax.hosts.gather import is_writer, on_all
 from codea1_jax.run import telemetry
 from codea1_jax.run.lock import LOCK_FILE, BucketLock, RunLock, refuse_held
+from codea1_jax.runtime.checkpoints import Checkpoints
+from codea1_jax.runtime.gather import is_writer, on_all
+from codea1_jax.runtime.storage import REMOTE, check_shared, locate
 
 CONFIG_FILE = "config.yaml"
 SUMMARY_FILE = "summary.json"

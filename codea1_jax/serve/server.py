@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from codea1_jax.common.console import progress_bar
 from codea1_jax.common.errors import UserError
-from codea1_jax.hosts.interrupts import SIGNALS
 from codea1_jax.models.decoder import Params
 from codea1_jax.models.policy import Policy
 from codea1_jax.rollout import Capacity, Sampler
+from codea1_jax.runtime.interrupts import SIGNALS
 from codea1_jax.serve.batcher import Batcher
 from codea1_jax.serve.grpc_service import CONNECTIONS, start_grpc
 from codea1_jax.serve.http import make_app

@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from codea1_jax.checkpoint.checkpoints import Checkpoints
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import METHODS, Config, MeshConfig, Reading, Role, Templates
 from codea1_jax.config.prompts import OUR_TEMPLATES
@@ -26,6 +25,7 @@ from codea1_jax.models.tokenizer import Tokenizer
 from codea1_jax.models.weights import resolve
 from codea1_jax.rollout import Completion, Request, Sampler, Sampling
 from codea1_jax.run.rundir import find_run
+from codea1_jax.runtime.checkpoints import Checkpoints
 from codea1_jax.training.convert import Source, open_source, step_of
 from codea1_jax.training.fitting import fitting_capacity, free_memory, within_context
 

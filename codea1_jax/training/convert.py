@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from codea1_jax.checkpoint.checkpoints import Checkpoints
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, MeshConfig
 from codea1_jax.models.decoder import Params, Transformer
@@ -22,6 +21,7 @@ from codea1_jax.models.sharding import abstract_sharded, make_mesh, param_shardi
 from codea1_jax.models.stored import PARAMS, read_part
 from codea1_jax.models.weights import load_params, resolve, stored_dtype
 from codea1_jax.run.rundir import RecordedRun, find_run
+from codea1_jax.runtime.checkpoints import Checkpoints
 from codea1_jax.training.policies import InitialWeights, make_policy
 from codea1_jax.training.state import base_digests
 

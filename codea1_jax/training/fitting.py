@@ -10,15 +10,15 @@ from typing import Any
 import jax
 from jax.sharding import Mesh
 
+from codea1_jax.common.chips import GIB
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import RolloutConfig
-from codea1_jax.devices.chips import GIB
-from codea1_jax.devices.layout import REPLICA
 from codea1_jax.models.decoder import Transformer
 from codea1_jax.models.sharding import batch_shards
 from codea1_jax.rollout import Capacity, Request
 from codea1_jax.rollout.capacity import capacity_of, pages_of
 from codea1_jax.rollout.decode import abstract_cache
+from codea1_jax.runtime.layout import REPLICA
 
 ROWS = 256  # samples decoded at once, where there is memory for them
 SHARE = 0.8  # of the free memory; the rest is for what programs compute meanwhile

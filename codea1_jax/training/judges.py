@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from typing import TypeVar
 
 from codea1_jax.config import SandboxConfig
-from codea1_jax.hosts.stalls import heartbeat
+from codea1_jax.runtime.stalls import heartbeat
 from sandbox import Judge, Limits, ReferenceCache, Request, SandboxPool, SandboxUnavailable
 from sandbox.host.doctor import try_out
 from sandbox.remote.bearer import read_token

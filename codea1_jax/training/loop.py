@@ -19,12 +19,12 @@ from codea1_jax.game.export import question_record
 from codea1_jax.game.replay import sampled_round
 from codea1_jax.game.rollouts import StepRollouts
 from codea1_jax.game.round import Pending
-from codea1_jax.hosts.agreement import agreement, in_thread
-from codea1_jax.hosts.interrupts import Interrupts
-from codea1_jax.hosts.stalls import heartbeat
 from codea1_jax.learn import Wait
 from codea1_jax.run.rundir import PROFILE_FOLDER, RunDir
 from codea1_jax.run.telemetry import rollout_lines, rollouts_path
+from codea1_jax.runtime.agreement import agreement, in_thread
+from codea1_jax.runtime.interrupts import Interrupts
+from codea1_jax.runtime.stalls import heartbeat
 from codea1_jax.training.parts import Training
 from codea1_jax.training.state import State, pack_state
 from codea1_jax.training.step import BEGIN, begin, book_after, learn, params

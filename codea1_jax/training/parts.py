@@ -16,13 +16,13 @@ from codea1_jax.game.config import RoundConfig
 from codea1_jax.game.players import PolicyPlayer
 from codea1_jax.game.rewards import PAPER_REWARDS, RewardFunctions
 from codea1_jax.game.round import Game
-from codea1_jax.hosts.gather import from_first
 from codea1_jax.learn import Learner
 from codea1_jax.learn.learning import Learning
 from codea1_jax.models.decoder import Params
 from codea1_jax.models.policy import Policy
 from codea1_jax.models.sharding import make_mesh
 from codea1_jax.rollout.sampler import Counters
+from codea1_jax.runtime.gather import from_first
 from codea1_jax.training.policies import InitialWeights, by_role, initial_weights, make_policies, make_prompts
 from codea1_jax.training.questions import NONE_GIVEN, GivenQuestions, Questions, load_questions
 from codea1_jax.training.samplers import RoleSampler, make_role_samplers

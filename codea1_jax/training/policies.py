@@ -17,11 +17,9 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from codea1_jax.checkpoint import fingerprint
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import METHODS, Config, ModelConfig, Role, WarmStartConfig
 from codea1_jax.game.prompts import Prompts, chat_prompts, plain_prompts
-from codea1_jax.hosts.gather import any_host, is_writer
 from codea1_jax.learn import frozen
 from codea1_jax.models.decoder import Params, Transformer
 from codea1_jax.models.families import from_scratch
@@ -29,6 +27,8 @@ from codea1_jax.models.policy import Policy, pretrained_policy, save_policy
 from codea1_jax.models.sharding import init_sharded, param_shardings
 from codea1_jax.models.tokenizer import Tokenizer, micro_tokenizer
 from codea1_jax.models.weights import load_params, resolve
+from codea1_jax.runtime import fingerprint
+from codea1_jax.runtime.gather import any_host, is_writer
 from codea1_jax.training.warm_start import warm_start
 from data_pipeline import micro
 

@@ -16,7 +16,7 @@ from codea1_jax.common.words import counted
 from codea1_jax.config import METHODS, Config, Role
 from codea1_jax.game.players import program_prompt
 from codea1_jax.game.prompts import Prompts
-from codea1_jax.hosts.gather import gathered, is_mine
+from codea1_jax.runtime.gather import gathered, is_mine
 from data_pipeline import Loaded, Problem, Refusal, micro
 from data_pipeline.hub import local_path
 from data_pipeline.reading import hold_out

@@ -8,19 +8,19 @@ from typing import Any
 
 from jax.sharding import Mesh
 
+from codea1_jax.common.chips import check_fp8
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, Reading, Role, RolloutConfig
-from codea1_jax.devices.chips import check_fp8
-from codea1_jax.devices.layout import REPLICA
 from codea1_jax.game.players import PolicyPlayer, program_prompt
 from codea1_jax.game.prompts import Prompts
-from codea1_jax.hosts.agreement import wait
-from codea1_jax.hosts.stalls import heartbeat
 from codea1_jax.models.decoder import Params
 from codea1_jax.models.policy import Policy
 from codea1_jax.models.sharding import batch_shards
 from codea1_jax.rollout import Capacity, Sampler, Sampling
 from codea1_jax.rollout.capacity import capacity_of
+from codea1_jax.runtime.agreement import wait
+from codea1_jax.runtime.layout import REPLICA
+from codea1_jax.runtime.stalls import heartbeat
 from codea1_jax.training.questions import Questions
 
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from codea1_jax.checkpoint.fingerprint import digest
-from codea1_jax.devices.offload import in_host_memory
 from codea1_jax.learn import frozen
 from codea1_jax.models.decoder import Params
 from codea1_jax.models.sharding import abstract_sharded
 from codea1_jax.run.rundir import RunDir
+from codea1_jax.runtime.fingerprint import digest
+from codea1_jax.runtime.offload import in_host_memory
 from codea1_jax.training.convert import Source, own_start
 from codea1_jax.training.parts import Training
 from codea1_jax.training.state import State, pack_state, unpack_state

@@ -47,8 +47,8 @@ from functools import partial
 import jax
 
 from codea1_jax.common.activity import report
+from codea1_jax.common.chips import peak_flops
 from codea1_jax.config import METHODS
-from codea1_jax.devices.chips import peak_flops
 from codea1_jax.game.export import book_metrics, code_groups, round_metrics, test_groups
 from codea1_jax.game.replay import replaying
 from codea1_jax.game.rollouts import Page, StepRollouts

@@ -18,20 +18,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from codea1_jax.checkpoint.storage import check_writable
 from codea1_jax.common.files import read_lines
 from codea1_jax.common.words import counted
 from codea1_jax.config import Config
 from codea1_jax.evals.benchmark import PACKAGES
 from codea1_jax.game.rewards import CodeReward, RewardFunctions, TestReward
-from codea1_jax.hosts.agreement import agreement
-from codea1_jax.hosts.gather import on_all
-from codea1_jax.hosts.interrupts import Interrupts
-from codea1_jax.hosts.stalls import StallWatch
 from codea1_jax.report import build_report
 from codea1_jax.run.rundir import REFUSED_FILE, SUMMARY_FILE, RunDir, check_same_run, checkpoints_of
 from codea1_jax.run.summary import summarize
 from codea1_jax.run.telemetry import METRICS_FILE, rollouts_path
+from codea1_jax.runtime.agreement import agreement
+from codea1_jax.runtime.gather import on_all
+from codea1_jax.runtime.interrupts import Interrupts
+from codea1_jax.runtime.stalls import StallWatch
+from codea1_jax.runtime.storage import check_writable
 from codea1_jax.training.judges import WatchedJudge, make_judge
 from codea1_jax.training.loop import Forecast, check_best_metric, evaluate, train
 from codea1_jax.training.parts import make_training
@@ -84,7 +84,7 @@ class Trainer:
     resume: continue the run in `run.directory`, with the same arguments.
     forecast: what an early step is compared with; `codea1 train` passes that of the shipped plan.
 
-    On several hosts, enter `codea1_jax.hosts.join.joined(config.hosts)` first.
+    On several hosts, enter `codea1_jax.runtime.join.joined` first.
     """
 
     def __init__(

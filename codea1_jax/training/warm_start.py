@@ -14,13 +14,13 @@ from pathlib import Path
 import jax
 from jax.sharding import Mesh
 
-from codea1_jax.checkpoint.checkpoints import Checkpoints
 from codea1_jax.config import WarmStartConfig
 from codea1_jax.learn import CrossEntropy, Example, Learner, weighted_example
 from codea1_jax.models.decoder import Params
 from codea1_jax.models.policy import Policy
 from codea1_jax.models.sharding import abstract_sharded, init_sharded
 from codea1_jax.models.tokenizer import Tokenizer
+from codea1_jax.runtime.checkpoints import Checkpoints
 from data_pipeline import micro
 
 logger = logging.getLogger(__name__)

@@ -21,12 +21,12 @@ from jax.sharding import NamedSharding, PartitionSpec
 from codea1_jax.cli import main
 from codea1_jax.cli._compiled_programs import keep_compiled_programs
 from codea1_jax.config import HostsConfig
-from codea1_jax.hosts.join import joined
+from codea1_jax.runtime.join import joined
 
 
 def run_two_programs(hosts: HostsConfig) -> int:
     """Returns an exit code, as `main` does."""
-    with joined(hosts):
+    with joined(hosts.coordinator, hosts.count, hosts.index):
         keep_compiled_programs()
         everywhere = NamedSharding(jax.make_mesh((jax.device_count(),), ("all",)), PartitionSpec("all"))
         ones = jax.make_array_from_callback((8,), everywhere, lambda index: np.ones(8)[index])

@@ -63,7 +63,7 @@ def last_line(err: str) -> str:
 FULL_DISK = """
 import resource, signal, sys
 from codea1_jax import cli
-from codea1_jax.checkpoint.checkpoints import Checkpoints
+from codea1_jax.runtime.checkpoints import Checkpoints
 
 save = Checkpoints.save
 

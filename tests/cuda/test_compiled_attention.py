@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import pytest
 
+from codea1_jax.common.chips import find_hardware
 from codea1_jax.config import Config, load
-from codea1_jax.devices.chips import find_hardware
 from codea1_jax.models.flops import layers_flops, vocabulary_flops
 from codea1_jax.models.sharding import make_mesh
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run

@@ -16,14 +16,14 @@ import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 from paged_programs import PAGE
 
+from codea1_jax.common.chips import CHIPS, find_hardware
 from codea1_jax.config import Config, MeshConfig, load
-from codea1_jax.devices.chips import CHIPS, find_hardware
-from codea1_jax.devices.layout import using
 from codea1_jax.models.sharding import make_mesh
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run
 from codea1_jax.plan.compiled.cuda import CARDS, absent_gpus
 from codea1_jax.plan.compiled.programs import make_programs
 from codea1_jax.rollout import paged_gpu
+from codea1_jax.runtime.layout import using
 
 PTXAS = Path(jax_plugins.xla_cuda12.__path__[0]).parents[1] / "nvidia" / "cuda_nvcc" / "bin" / "ptxas"
 SPILLED = 64  # bytes that a kernel may spill

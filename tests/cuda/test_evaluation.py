@@ -1,7 +1,7 @@
 """The decoding of evaluations draws by top-p: on the devices that hold a row, and in no more memory."""
 
+from codea1_jax.common.chips import find_hardware
 from codea1_jax.config import Config, load
-from codea1_jax.devices.chips import find_hardware
 from codea1_jax.models.sharding import make_mesh
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run
 from codea1_jax.plan.arithmetic.workload import sampling_loads

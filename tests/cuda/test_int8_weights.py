@@ -1,7 +1,7 @@
 """Matrices of eight bits are converted as they are read, and not before, in memory."""
 
+from codea1_jax.common.chips import find_hardware
 from codea1_jax.config import Config, load
-from codea1_jax.devices.chips import find_hardware
 from codea1_jax.models.sharding import make_mesh
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run
 from codea1_jax.plan.compiled.cuda import absent_gpus

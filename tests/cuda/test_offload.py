@@ -1,7 +1,7 @@
 """What waits in host memory is counted on no GPU, although GPUs that are not there know no memory but their own."""
 
+from codea1_jax.common.chips import find_hardware
 from codea1_jax.config import Config, load
-from codea1_jax.devices.chips import find_hardware
 from codea1_jax.models.flops import parameters
 from codea1_jax.models.sharding import make_mesh
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run

@@ -20,7 +20,7 @@ from gcs_emulator import running_emulator
 from tiny_run import ROOT, assert_same_end, start_codea1, steps_done, train_arguments, without_times
 from workers import free_port
 
-from codea1_jax.rehearse.pod import Pod, Running
+from codea1_jax.doctor.rehearsal.pod import Pod, Running
 
 pytestmark = pytest.mark.long
 

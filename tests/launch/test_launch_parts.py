@@ -2,8 +2,8 @@
 
 import pytest
 
+from codea1_jax.common.chips import CHIPS, find_hardware
 from codea1_jax.config import Config, load, preset_names
-from codea1_jax.devices.chips import CHIPS, find_hardware
 from launch.checks import granted_quota, is_near
 from launch.gpu import find_gpus
 from launch.hardware import GENERATIONS, find_slice

@@ -14,9 +14,9 @@ import yaml
 from fake_worker import wait_for
 from tiny_run import ROOT, SETTINGS, steps_done
 
+from codea1_jax.common.chips import find_hardware
 from codea1_jax.common.files import read_lines
 from codea1_jax.config import Config, load
-from codea1_jax.devices.chips import find_hardware
 
 TASK = yaml.safe_load((ROOT / "launch" / "skypilot.yaml").read_text())
 # In place of `codea1`: keeps its arguments, writes what a first node writes, and exits with the code in CODE.

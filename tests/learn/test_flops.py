@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from codea1_jax.common.chips import peak_flops
 from codea1_jax.config import GRPOConfig, LoRAConfig, OptimizerConfig, PackingConfig
-from codea1_jax.devices.chips import peak_flops
 from codea1_jax.learn import GRPO, CrossEntropy, Learner, Trajectory
 from codea1_jax.learn.flops import update_speed
 from codea1_jax.models.architecture import Architecture

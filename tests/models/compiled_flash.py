@@ -11,8 +11,8 @@ import sys
 import jax
 import jax.numpy as jnp
 
+from codea1_jax.common.chips import find_hardware
 from codea1_jax.config import MeshConfig
-from codea1_jax.devices.chips import find_hardware
 from codea1_jax.models.attention import training_attention
 from codea1_jax.models.attention.sight import Sight
 from codea1_jax.models.decoder import REMAT_POLICIES

@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec
 
+from codea1_jax.common.chips import find_hardware
 from codea1_jax.config import Config, MeshConfig, load
-from codea1_jax.devices.chips import find_hardware
 from codea1_jax.models.sharding import make_mesh
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run
 from codea1_jax.plan.compiled.compiler import ENVIRONMENT

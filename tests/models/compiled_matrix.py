@@ -19,9 +19,8 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding
 
+from codea1_jax.common.chips import find_hardware
 from codea1_jax.config import MeshConfig
-from codea1_jax.devices.chips import find_hardware
-from codea1_jax.devices.layout import spec
 from codea1_jax.models.compiling import gradient_options
 from codea1_jax.models.decoder import Linear
 from codea1_jax.models.gathers import embed
@@ -29,6 +28,7 @@ from codea1_jax.models.sharding import jit_on, make_mesh
 from codea1_jax.plan.compiled.collectives import find_collectives
 from codea1_jax.plan.compiled.compiler import ENVIRONMENT
 from codea1_jax.plan.compiled.worker import devices_of
+from codea1_jax.runtime.layout import spec
 
 WIDTH, VOCAB = 1536, 32_768
 SCATTER = re.compile(r"= (\w+)\[\S* scatter\(.*?(unique_indices=true|$)", re.MULTILINE)

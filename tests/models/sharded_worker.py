@@ -19,7 +19,6 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from codea1_jax.config import GRPOConfig, LoRAConfig, MeshConfig, OptimizerConfig, PackingConfig
-from codea1_jax.devices.layout import by_replica
 from codea1_jax.learn import GRPO, Learner, Trajectory
 from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.attention import flash_gpu, flash_tpu, training_attention
@@ -39,6 +38,7 @@ from codea1_jax.models.sharding import (
 )
 from codea1_jax.models.weights import load_params, save_params
 from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
+from codea1_jax.runtime.layout import by_replica
 
 CONFIG = Architecture(64, 32, 48, 2, 8, 2, 8, rope_theta=1e4, tie_embeddings=False)
 MODEL = Transformer(CONFIG, remat="full")

@@ -10,7 +10,6 @@ from jax.experimental.pallas import tpu as pltpu
 from jax.sharding import AbstractDevice, AbstractMesh
 
 from codea1_jax.config import PackingConfig
-from codea1_jax.devices.layout import MESH_AXES
 from codea1_jax.learn import Example
 from codea1_jax.learn.packing import pack
 from codea1_jax.models.attention import (
@@ -23,6 +22,7 @@ from codea1_jax.models.attention import (
 )
 from codea1_jax.models.attention.flash import flash_attention, tiled
 from codea1_jax.models.attention.sight import Sight
+from codea1_jax.runtime.layout import MESH_AXES
 
 
 def example(time, dtype=jnp.float32, heads=4, kv_heads=2, head_dim=32):

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from codea1_jax.common.chips import find_hardware
 from codea1_jax.config import Config, load
-from codea1_jax.devices.chips import find_hardware
 from codea1_jax.models.gathers import embed, sums_by_number, take_places
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run

@@ -7,7 +7,6 @@ import pytest
 from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
 
-from codea1_jax.devices.layout import MESH_AXES
 from codea1_jax.models.attention import training_attention
 from codea1_jax.models.attention.sight import Sight
 from codea1_jax.models.decoder import Transformer, abstract_params, init_params, output_table
@@ -16,6 +15,7 @@ from codea1_jax.models.flops import parameters
 from codea1_jax.models.sharding import param_shardings
 from codea1_jax.models.weights import load_params, read_config, save_params
 from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
+from codea1_jax.runtime.layout import MESH_AXES
 
 CONFIG = {
     "model_type": "made_up",

@@ -11,10 +11,10 @@ from workers import found_by, start_two, start_worker
 
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import MeshConfig
-from codea1_jax.devices.layout import MESH_AXES, TABLE, batch_shards, constrain, fitting_spec, spec
 from codea1_jax.models.decoder import Transformer
 from codea1_jax.models.published import QWEN25
 from codea1_jax.models.sharding import check_divisible, make_mesh, param_shardings, serving_shardings
+from codea1_jax.runtime.layout import MESH_AXES, TABLE, batch_shards, constrain, fitting_spec, spec
 
 WORKER = Path(__file__).with_name("sharded_worker.py")
 MATRIX = Path(__file__).with_name("compiled_matrix.py")

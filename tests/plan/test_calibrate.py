@@ -7,9 +7,9 @@ import pytest
 from tiny_policy import tiny_policy
 
 from codea1_jax.cli import main
+from codea1_jax.common.chips import find_hardware
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, load
-from codea1_jax.devices.chips import find_hardware
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.plan.arithmetic.lengths import choose_groups
 from codea1_jax.plan.arithmetic.planned_run import planned_run_on

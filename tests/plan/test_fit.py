@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import jax
 import pytest
 
+from codea1_jax.common.chips import CHIPS, GIB, check_fp8, find_hardware
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, load
-from codea1_jax.devices.chips import CHIPS, GIB, check_fp8, find_hardware
 from codea1_jax.doctor.host import Devices
 from codea1_jax.doctor.run import find_needs
 from codea1_jax.plan.arithmetic.memory import check_fits_here, least_memory, refuse_what_cannot_fit

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from tiny_policy import tiny_policy
 
+from codea1_jax.common.chips import find_hardware
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, PackingConfig, load
-from codea1_jax.devices.chips import find_hardware
 from codea1_jax.models.attention import flash_tpu
 from codea1_jax.plan.arithmetic.lengths import choose_groups, draw_groups, read_lengths
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from codea1_jax.common.chips import find_hardware
 from codea1_jax.config import Config, load
-from codea1_jax.devices.chips import find_hardware
 from codea1_jax.models.flops import cache_bytes, parameters
 from codea1_jax.plan.arithmetic.memory import resident
 from codea1_jax.plan.arithmetic.phases import forward_flops, ideal_table, step_seconds

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from codea1_jax import cli
+from codea1_jax.common.chips import CHIPS, GIB, find_hardware
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, load, preset_names
-from codea1_jax.devices.chips import CHIPS, GIB, find_hardware
 from codea1_jax.models.decoder import KERNEL_SCALE, Transformer
 from codea1_jax.models.flops import parameters
 from codea1_jax.models.sharding import one_device_mesh
@@ -182,7 +182,7 @@ def test_counting_a_step_takes_no_device():
     """On a machine that trains, a plan must not take the accelerator: here, asking for any would fail."""
     script = """
 from codea1_jax.config import Config, load
-from codea1_jax.devices.chips import find_hardware
+from codea1_jax.common.chips import find_hardware
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run, planned_run_on
 from codea1_jax.plan.compiled.programs import make_programs
 from codea1_jax.plan.forecast import step_calls

@@ -5,8 +5,8 @@ import re
 import pytest
 from tiny_run import ROOT
 
+from codea1_jax.common.chips import GIB, find_hardware
 from codea1_jax.config import Config, load, preset_names
-from codea1_jax.devices.chips import GIB, find_hardware
 from codea1_jax.plan.arithmetic.memory import resident
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run
 from codea1_jax.plan.planned import Planned, Plans, read_plans, write_plans

@@ -2,9 +2,9 @@
 
 import pytest
 
+from codea1_jax.common.chips import find_hardware
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, load
-from codea1_jax.devices.chips import find_hardware
 from codea1_jax.plan import search as searching
 from codea1_jax.plan.arithmetic.memory import least_memory
 from codea1_jax.plan.arithmetic.phases import layout_table

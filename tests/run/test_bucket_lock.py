@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import pytest
 from gcs_emulator import Emulator, running_emulator
 
-from codea1_jax.checkpoint.checkpoints import Checkpoints
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import CheckpointConfig, Config, load
 from codea1_jax.run import lock as locks
 from codea1_jax.run.lock import BucketLock, LockLost
 from codea1_jax.run.rundir import RunDir
+from codea1_jax.runtime.checkpoints import Checkpoints
 
 DIRECTORY = "gs://bucket/runs/mine"
 LOCK = "bucket/runs/mine/run.lock"

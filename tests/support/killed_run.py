@@ -8,11 +8,11 @@ import signal
 import sys
 import threading
 
-from codea1_jax.checkpoint.checkpoints import Checkpoints
 from codea1_jax.cli import main
 from codea1_jax.game.judging import PendingJudgement
 from codea1_jax.learn import Learner
 from codea1_jax.rollout import Sampler
+from codea1_jax.runtime.checkpoints import Checkpoints
 from codea1_jax.training import policies
 
 STAGES = {

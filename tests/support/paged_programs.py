@@ -13,14 +13,14 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec
 
+from codea1_jax.common.chips import find_hardware
 from codea1_jax.config import MeshConfig
-from codea1_jax.devices.chips import find_hardware
-from codea1_jax.devices.layout import using
 from codea1_jax.models.sharding import make_mesh
 from codea1_jax.plan.compiled.compiler import ENVIRONMENT
 from codea1_jax.plan.compiled.hlo import parse
 from codea1_jax.plan.compiled.worker import devices_of
 from codea1_jax.rollout import paged_tpu
+from codea1_jax.runtime.layout import using
 
 PAGES = 4001  # no other axis is as long
 PAGE = 32

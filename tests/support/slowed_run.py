@@ -11,9 +11,9 @@ from pathlib import Path
 import codea1_jax.training.loop
 from codea1_jax.cli import main
 from codea1_jax.game.judging import PendingJudgement
-from codea1_jax.hosts import agreement
 from codea1_jax.learn import Learner
 from codea1_jax.rollout.decode import Decoder
+from codea1_jax.runtime import agreement
 
 MINUTE = 60.0
 

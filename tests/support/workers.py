@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from codea1_jax.devices.xla_flags import known_flags
+from codea1_jax.runtime.xla_flags import known_flags
 
 ROOT = Path(__file__).parents[2]
 

@@ -15,9 +15,9 @@ import jax.numpy as jnp
 import pytest
 from tiny_run import ROOT
 
+from codea1_jax.common.chips import check_fp8
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, RolloutConfig, load, preset_names
-from codea1_jax.devices.chips import check_fp8
 from codea1_jax.game.prompts import chat_prompts
 from codea1_jax.models.decoder import init_params
 from codea1_jax.models.sharding import one_device_mesh

@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from codea1_jax.checkpoint.checkpoints import Checkpoints
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, dump, load
 from codea1_jax.evals.requests import next_test_request, program_requests
@@ -19,6 +18,7 @@ from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.models.tokenizer import load_tokenizer, micro_tokenizer
 from codea1_jax.rollout import Request, Sampling
 from codea1_jax.rollout.decode import abstract_cache
+from codea1_jax.runtime.checkpoints import Checkpoints
 from codea1_jax.training import answers
 from codea1_jax.training.answers import _prompts, make_player, model_identity
 from codea1_jax.training.fitting import _free_on_host, fitting_capacity

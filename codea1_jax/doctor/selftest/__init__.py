@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import jax
 
+from codea1_jax.common.chips import find_hardware, hardware_of
 from codea1_jax.config import Config, load
-from codea1_jax.devices.chips import find_hardware, hardware_of
 from codea1_jax.doctor.selftest.checks import Check, Row, perform
 from codea1_jax.doctor.selftest.kernels import kernel_checks
 from codea1_jax.doctor.selftest.learning import learning_checks

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 
+from codea1_jax.common.chips import reads_fp8
 from codea1_jax.config import PackingConfig
-from codea1_jax.devices.chips import reads_fp8
 from codea1_jax.doctor.selftest.checks import Check, Row, relative_error, within
 from codea1_jax.learn import Example
 from codea1_jax.learn.packing import pack

@@ -16,7 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from codea1_jax.checkpoint.fingerprint import digest
 from codea1_jax.config import METHODS, Config, PackingConfig, load
 from codea1_jax.doctor.selftest.checks import Check, Row, within
 from codea1_jax.game.rewards import RewardFunctions
@@ -29,6 +28,7 @@ from codea1_jax.models.decoder import Params, Transformer
 from codea1_jax.models.sharding import batch_sharding, batch_shards, init_sharded, make_mesh, put
 from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
 from codea1_jax.run.rundir import CHECKPOINTS_FOLDER, RunDir
+from codea1_jax.runtime.fingerprint import digest
 from codea1_jax.training.judges import WatchedJudge, make_judge
 from codea1_jax.training.loop import train
 from codea1_jax.training.parts import make_training

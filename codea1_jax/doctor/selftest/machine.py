@@ -12,8 +12,8 @@ import numpy as np
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from codea1_jax.common.chips import GIB
 from codea1_jax.config import Config
-from codea1_jax.devices.chips import GIB
 from codea1_jax.doctor.selftest.checks import Check, Row
 from codea1_jax.plan.assumptions import JUDGED_PER_CORE
 from codea1_jax.plan.calibrate import calibrate

@@ -17,11 +17,11 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float
 
-from codea1_jax.devices.layout import platform
 from codea1_jax.models.attention import flash_gpu
 from codea1_jax.models.attention.blockwise import blockwise_attention
 from codea1_jax.models.attention.flash import Tiled, flash_attention, tiled
 from codea1_jax.models.attention.sight import MASKED, Sight
+from codea1_jax.runtime.layout import platform
 
 # xla: plain XLA, everywhere. flash: Pallas, on TPU, and on CUDA in half precision, for heads of at most 128.
 KERNELS = ("auto", "xla", "flash")

@@ -20,9 +20,9 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.experimental.pallas import tpu as pltpu
 from jaxtyping import Array, Bool, Float
 
-from codea1_jax.devices.layout import on_each_device, platform
 from codea1_jax.models.attention import flash_gpu, flash_tpu
 from codea1_jax.models.attention.sight import MIXED, Sight
+from codea1_jax.runtime.layout import on_each_device, platform
 
 Interpret = bool | pltpu.InterpretParams  # how a kernel is interpreted, if it is
 

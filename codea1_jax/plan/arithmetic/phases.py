@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from codea1_jax.devices.chips import Hardware
+from codea1_jax.common.chips import Hardware
 from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.flops import (
     Number,

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import HfHubHTTPError
 
+from codea1_jax.common.chips import Hardware
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import METHODS, Config, ModelConfig
-from codea1_jax.devices.chips import Hardware
 from codea1_jax.learn.batch import PackedBatch
 from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.attention import choose_kernel

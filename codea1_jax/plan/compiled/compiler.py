@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from typing import Any, NamedTuple
 
+from codea1_jax.common.chips import GIB, Hardware
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config
-from codea1_jax.devices.chips import GIB, Hardware
 from codea1_jax.plan.arithmetic.workload import Phase
 
 # libtpu looks for a TPU's metadata server unless all of this is set; the type need not be that of the topology.

@@ -13,7 +13,7 @@ from typing import Any
 
 from jax.experimental import topologies
 
-from codea1_jax.devices.chips import GPUS_PER_HOST, Hardware
+from codea1_jax.common.chips import GPUS_PER_HOST, Hardware
 
 CUDNN = (9, 8)  # the oldest that jax-cuda12-plugin takes
 

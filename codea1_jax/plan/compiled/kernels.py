@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from codea1_jax.devices.chips import Chip, Hardware
+from codea1_jax.common.chips import Chip, Hardware
 from codea1_jax.plan.assumptions import Efficiency, efficiency_of
 from codea1_jax.plan.compiled.collectives import find_collectives
 from codea1_jax.plan.compiled.hlo import Instruction, Program, array_bytes, arrays, executions, parse

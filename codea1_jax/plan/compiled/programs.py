@@ -19,7 +19,6 @@ from jax.sharding import Mesh, NamedSharding
 from jax.stages import Lowered
 
 from codea1_jax.config import METHODS, OffloadConfig
-from codea1_jax.devices.offload import in_device_memory, in_host_memory
 from codea1_jax.learn import Learner, PolicyState
 from codea1_jax.learn.batch import BatchWriter, PackedBatch
 from codea1_jax.learn.learning import Learning
@@ -52,6 +51,7 @@ from codea1_jax.rollout.decode import (
 )
 from codea1_jax.rollout.decode_params import abstract_decode_params, mover, parts_to_move
 from codea1_jax.rollout.sampling import Controls
+from codea1_jax.runtime.offload import in_device_memory, in_host_memory
 
 EOS = (-1,)  # no token: a block that is measured ends with its last step
 SCORERS: dict[str, Kind] = {"old": "score-old", "ref": "score-ref"}

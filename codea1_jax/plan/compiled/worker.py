@@ -18,9 +18,9 @@ from jax.experimental import topologies
 from jax.sharding import Mesh
 from jax.stages import Lowered
 
+from codea1_jax.common.chips import Hardware, find_hardware, unknown_hardware
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config
-from codea1_jax.devices.chips import Hardware, find_hardware, unknown_hardware
 from codea1_jax.models.compiling import gradient_options
 from codea1_jax.models.sharding import make_mesh
 from codea1_jax.plan.arithmetic.planned_run import make_planned_run

@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from codea1_jax.common.chips import find_hardware
 from codea1_jax.config import Config, load
-from codea1_jax.devices.chips import find_hardware
 from codea1_jax.plan.arithmetic.workload import Phase
 from codea1_jax.plan.compiled import kept
 from codea1_jax.plan.compiled.compiler import ProgramName, compile_programs

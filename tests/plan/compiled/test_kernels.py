@@ -4,10 +4,10 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from codea1_jax.devices.chips import find_hardware
-from codea1_jax.devices.xla_flags import known_flags
+from codea1_jax.common.chips import find_hardware
 from codea1_jax.plan.assumptions import EFFICIENCY
 from codea1_jax.plan.compiled.kernels import Kernel, expected_seconds, find_kernels
+from codea1_jax.runtime.xla_flags import known_flags
 
 
 def shape(*sizes):

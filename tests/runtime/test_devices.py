@@ -11,10 +11,10 @@ import pytest
 from jax._src import hardware_utils
 
 from codea1_jax import cli
+from codea1_jax.common.chips import check_fp8
 from codea1_jax.common.errors import UserError
-from codea1_jax.devices.chips import check_fp8
-from codea1_jax.hosts import devices
-from codea1_jax.hosts.devices import (
+from codea1_jax.runtime import devices
+from codea1_jax.runtime.devices import (
     DeviceUnavailable,
     fault_of,
     faults_named,

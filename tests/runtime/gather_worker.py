@@ -24,7 +24,7 @@ from codea1_jax.config import Config, RolloutConfig, load
 from codea1_jax.evals.heldout import evaluate_code, evaluate_tests, prepare
 from codea1_jax.game.config import RoundConfig
 from codea1_jax.game.round import begin_round
-from codea1_jax.hosts.gather import gathered, is_mine
+from codea1_jax.runtime.gather import gathered, is_mine
 from codea1_jax.training.questions import Questions, load_questions
 from data_pipeline import Problem
 from sandbox import Execution, Outcome, SandboxPool, Status

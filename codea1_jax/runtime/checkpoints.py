@@ -27,9 +27,9 @@ from typing import Any
 import orbax.checkpoint as ocp
 from orbax.checkpoint.checkpoint_managers import AnyPreservationPolicy, BestN, EveryNSteps, LatestN
 
-from codea1_jax.checkpoint.fingerprint import describe, shapes
-from codea1_jax.checkpoint.storage import locate
 from codea1_jax.common.errors import UserError
+from codea1_jax.runtime.fingerprint import describe, shapes
+from codea1_jax.runtime.storage import locate
 
 ARRAYS = "arrays"
 DOCUMENT = "document"

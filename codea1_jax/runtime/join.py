@@ -24,11 +24,10 @@ from jax._src import distributed  # its client, which alone knows who is alive, 
 from jax.sharding import NamedSharding, PartitionSpec
 
 from codea1_jax.common.errors import Interrupted, UserError
-from codea1_jax.config import HostsConfig
-from codea1_jax.devices.xla_flags import known_flags
-from codea1_jax.hosts.agreement import agreeing
-from codea1_jax.hosts.devices import is_shortage, tpus
-from codea1_jax.hosts.gather import is_writer
+from codea1_jax.runtime.agreement import agreeing
+from codea1_jax.runtime.devices import is_shortage, tpus
+from codea1_jax.runtime.gather import is_writer
+from codea1_jax.runtime.xla_flags import known_flags
 
 logger = logging.getLogger(__name__)
 
@@ -44,17 +43,17 @@ class HostLost(OSError):
 
 
 @contextmanager
-def joined(settings: HostsConfig) -> Iterator[None]:
-    """Inside it, this process is one of the run's. Must be entered before JAX is used.
+def joined(coordinator: str | None, count: int | None, index: int | None) -> Iterator[None]:
+    """Inside it, this process is one of the run's, by the three keys of `hosts`. Must be entered before JAX is used.
 
     If another host dies, the process reports it on standard error and exits, within a minute. If it is the first one,
     JAX aborts the process, and a notice of that is left on standard error.
     Raises UserError if the others cannot be reached, HostLost if something computed together fails.
     """
-    if settings.coordinator is None and not _in_cluster():
+    if coordinator is None and not _in_cluster():
         yield
         return
-    _connect(settings)
+    _connect(coordinator, count, index)
     over = threading.Event()
     with death_notice(_notice(jax.process_index(), jax.process_count())) as cancel_notice:
         threading.Thread(target=_watch, args=(over, cancel_notice), daemon=True).start()
@@ -86,7 +85,7 @@ def joined(settings: HostsConfig) -> Iterator[None]:
             jax.distributed.shutdown()
 
 
-def _connect(settings: HostsConfig) -> None:
+def _connect(coordinator: str | None, count: int | None, index: int | None) -> None:
     """Makes this process one of the cluster's. Raises UserError if the others cannot be reached."""
     if os.environ.get("JAX_PLATFORMS") == "cpu":
         # XLA's CPU runtime may start independent collectives in another order on each process, and gloo, which pairs
@@ -97,9 +96,9 @@ def _connect(settings: HostsConfig) -> None:
     jax.config.update("jax_enable_preemption_service", False)  # it swallows SIGTERM
     try:
         jax.distributed.initialize(
-            settings.coordinator,
-            settings.count,
-            settings.index,
+            coordinator,
+            count,
+            index,
             heartbeat_timeout_seconds=HEARTBEAT_SECONDS,
             shutdown_timeout_seconds=HEARTBEAT_SECONDS,
         )

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from codea1_jax.common.errors import Interrupted
-from codea1_jax.hosts.agreement import Agreement
+from codea1_jax.runtime.agreement import Agreement
 
 
 class Shelf:

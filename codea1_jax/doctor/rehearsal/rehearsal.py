@@ -18,17 +18,17 @@ from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError
 from jax.sharding import AbstractMesh
 
-from codea1_jax.checkpoint.storage import REMOTE, check_writable
 from codea1_jax.common.errors import UserError
 from codea1_jax.common.files import read_lines, write_atomically
 from codea1_jax.config import METHODS, Config, ModelConfig, dump
-from codea1_jax.devices.layout import MESH_AXES
+from codea1_jax.doctor.rehearsal.pod import MOST_PROCESSES, Pod, Running, StageFailed, steps_logged
+from codea1_jax.doctor.rehearsal.shrink import STEPS, differences, shrink, shrunk_shape
 from codea1_jax.models.policy import write_random_model
 from codea1_jax.models.sharding import check_divisible
 from codea1_jax.models.tokenizer import FILES, Tokenizer, load_tokenizer
 from codea1_jax.plan.arithmetic.planned_run import model_shape
-from codea1_jax.rehearse.pod import MOST_PROCESSES, Pod, Running, StageFailed, steps_logged
-from codea1_jax.rehearse.shrink import STEPS, differences, shrink, shrunk_shape
+from codea1_jax.runtime.layout import MESH_AXES
+from codea1_jax.runtime.storage import REMOTE, check_writable
 from codea1_jax.training.sources import check_sources
 
 RESULT = "rehearsal.json"

@@ -6,13 +6,13 @@ import re
 import pytest
 from jax.sharding import AbstractMesh
 
+from codea1_jax.common.chips import find_hardware
 from codea1_jax.config import ArchitectureConfig, Config, load, preset_names
-from codea1_jax.devices.chips import find_hardware
-from codea1_jax.devices.layout import MESH_AXES
+from codea1_jax.doctor.rehearsal.shrink import differences, shrink, shrunk_shape
 from codea1_jax.models.families import from_scratch
 from codea1_jax.models.sharding import check_divisible
 from codea1_jax.plan.arithmetic.planned_run import model_shape
-from codea1_jax.rehearse.shrink import differences, shrink, shrunk_shape
+from codea1_jax.runtime.layout import MESH_AXES
 
 # Every model and method on one kind of hardware, and the paper's own method on every kind.
 LAID_OUT = [name for name in preset_names() if re.fullmatch(r"\d.*/(\w+_v5e|a1_(v5p|v6e|h100|h200))", name)]

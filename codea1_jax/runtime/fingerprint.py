@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Shaped, UInt32
 
-from codea1_jax.devices.offload import in_device_memory
+from codea1_jax.runtime.offload import in_device_memory
 
 
 def describe(arrays: Any) -> dict[str, list[Any]]:

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from codea1_jax.common.chips import CHIPS, OLDEST_GPU, compute_capability
 from codea1_jax.common.errors import UserError
-from codea1_jax.devices.chips import CHIPS, OLDEST_GPU, compute_capability
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ import pytest
 
 PROGRAM = """
 import os, signal, sys
-from codea1_jax.hosts.join import death_notice
+from codea1_jax.runtime.join import death_notice
 with death_notice('the "run" is gone; $HOME') as cancel:
     {}
 """

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from full_disk import file_size_limit
 
-from codea1_jax.checkpoint.checkpoints import CheckpointError, Checkpoints
-from codea1_jax.checkpoint.fingerprint import fingerprint
 from codea1_jax.common.errors import UserError
+from codea1_jax.runtime.checkpoints import CheckpointError, Checkpoints
+from codea1_jax.runtime.fingerprint import fingerprint
 
 DOCUMENT = {"book": {"q/1": [["f(1)", "2", 3]]}, "rng": 7, "loss": 0.1 + 0.2, "text": "é\n", "none": None}
 
@@ -160,7 +160,7 @@ def test_a_save_that_fails_in_the_background_is_told_at_once(tmp_path, monkeypat
 SAVER = """
 import sys
 import jax.numpy as jnp
-from codea1_jax.checkpoint.checkpoints import Checkpoints
+from codea1_jax.runtime.checkpoints import Checkpoints
 checkpoints = Checkpoints(sys.argv[1], keep_last=2)
 step = (checkpoints.latest() or 0) + 1
 while True:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from codea1_jax.rehearse import pod
-from codea1_jax.rehearse.pod import Pod, Running, StageFailed
+from codea1_jax.doctor.rehearsal import pod
+from codea1_jax.doctor.rehearsal.pod import Pod, Running, StageFailed
 
 STOPS_LATE = """
 import signal, time

@@ -15,7 +15,7 @@ from typing import Any
 import jax
 
 from codea1_jax.common.errors import Interrupted
-from codea1_jax.hosts.agreement import Agreement
+from codea1_jax.runtime.agreement import Agreement
 
 _HANGS_UP = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN  # which nohup asks for: the run outlives its terminal
 SIGNALS = (signal.SIGINT, signal.SIGTERM, *((signal.SIGHUP,) if _HANGS_UP else ()))

@@ -8,8 +8,8 @@ import time
 import pytest
 
 from codea1_jax.common.errors import Interrupted
-from codea1_jax.hosts.interrupts import Interrupts
-from codea1_jax.hosts.stalls import StallWatch, heartbeat
+from codea1_jax.runtime.interrupts import Interrupts
+from codea1_jax.runtime.stalls import StallWatch, heartbeat
 
 GUARD = 100  # seconds; only against a hang
 
@@ -65,8 +65,8 @@ def test_a_process_that_cannot_stop_is_ended():
     """A shield holds the signal back, as a collective whose peer hangs does."""
     stuck = (
         "import threading\n"
-        "from codea1_jax.hosts.interrupts import Interrupts\n"
-        "from codea1_jax.hosts.stalls import StallWatch\n"
+        "from codea1_jax.runtime.interrupts import Interrupts\n"
+        "from codea1_jax.runtime.stalls import StallWatch\n"
         "with StallWatch(0.2, stop=True, save_seconds=0.2), Interrupts() as interrupts, interrupts.shield():\n"
         f"    threading.Event().wait({GUARD})\n"
     )

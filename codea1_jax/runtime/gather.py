@@ -18,7 +18,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from codea1_jax.common.errors import UserError
-from codea1_jax.hosts.agreement import agreement
+from codea1_jax.runtime.agreement import agreement
 
 T = TypeVar("T")
 

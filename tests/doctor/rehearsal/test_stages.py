@@ -14,12 +14,12 @@ from qwen_vocabulary import make_tokenizer, read_ranks
 from tiny_run import ROOT, SETTINGS, finish, start_codea1, start_script
 
 from codea1_jax import cli
+from codea1_jax.common.chips import find_hardware
 from codea1_jax.common.errors import UserError
 from codea1_jax.common.files import read_lines
 from codea1_jax.config import Config, load
-from codea1_jax.devices.chips import find_hardware
-from codea1_jax.rehearse.pod import Pod
-from codea1_jax.rehearse.rehearsal import Rehearsal, Stage, prepare
+from codea1_jax.doctor.rehearsal.pod import Pod
+from codea1_jax.doctor.rehearsal.rehearsal import Rehearsal, Stage, prepare
 
 STAGES = (
     *("data", "mesh", "model", "settings", "checkpoints"),
@@ -233,7 +233,7 @@ def eight_devices(rows: RowFiles, tmp_path_factory: pytest.TempPathFactory) -> I
     data = (f"data.source={rows.kodcode}", "data.limit=40")
     tasks = f"eval.datasets=[{directory / 'tasks.parquet'}]"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("codea1_jax.rehearse.rehearsal.find_tokenizer", lambda _: make_tokenizer(read_ranks()))
+        patch.setattr("codea1_jax.doctor.rehearsal.rehearsal.find_tokenizer", lambda _: make_tokenizer(read_ranks()))
         yield rehearsal_of("1.5b/sft_h100", directory / "sft", *data, tasks, devices=8).stages()
 
 
@@ -249,7 +249,7 @@ WITH_QWENS_VOCABULARY = """
 import sys
 from qwen_vocabulary import make_tokenizer, read_ranks
 from codea1_jax.cli import main
-from codea1_jax.rehearse import rehearsal
+from codea1_jax.doctor.rehearsal import rehearsal
 rehearsal.find_tokenizer = lambda _: make_tokenizer(read_ranks())
 sys.exit(main())
 """

@@ -15,8 +15,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from codea1_jax.common.chips import GIB
 from codea1_jax.common.files import read_lines
-from codea1_jax.devices.chips import GIB
 
 MOST_PROCESSES = 4
 STOP_SECONDS = 30.0  # that a cloud gives a machine between the notice of its end and the end

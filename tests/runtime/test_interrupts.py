@@ -11,8 +11,8 @@ import time
 import pytest
 
 from codea1_jax.common.errors import Interrupted
-from codea1_jax.hosts import interrupts
-from codea1_jax.hosts.interrupts import SIGNALS, Interrupts
+from codea1_jax.runtime import interrupts
+from codea1_jax.runtime.interrupts import SIGNALS, Interrupts
 
 
 def send(number: int) -> None:

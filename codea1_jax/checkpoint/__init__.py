@@ -1,1 +1,0 @@
-"""Saving and restoring training state: steps, fingerprints, retention, buckets, and what waits in host memory."""

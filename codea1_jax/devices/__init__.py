@@ -1,1 +1,0 @@
-"""Accelerators, how arrays lie on them, and what waits in host memory."""

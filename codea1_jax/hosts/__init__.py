@@ -1,1 +1,0 @@
-"""What makes several processes one run: join, gather, agree on a stop, signals, out-of-memory."""
