@@ -23,3 +23,6 @@ def hardware_names() -> tuple[str, ...]:
     that h100 has eight of."""
     kinds = {path.stem.partition("_")[2] for path in PARTS.glob("hardware/*.yaml")}
     return tuple(sorted(kinds, key=lambda kind: (not kind.startswith("v"), kind)))
+
+
+__all__ = ["PARTS", "PRESETS", "hardware_names", "model_names"]

@@ -3,4 +3,22 @@
 from data_pipeline.problem import Loaded, Problem, Refusal
 from data_pipeline.reading import load
 
-__all__ = ["Loaded", "Problem", "Refusal", "load"]
+__all__ = [
+    "Loaded",
+    "Problem",
+    "Refusal",
+    "faults",
+    "golden",
+    "hub",
+    "imports",
+    "load",
+    "loader",
+    "micro",
+    "prepare",
+    "problem_files",
+    "reading",
+    "rows",
+    "sources",
+    "storage",
+    "validate",
+]

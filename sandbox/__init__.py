@@ -78,7 +78,11 @@ __all__ = [
     "Verdicts",
     "encode",
     "encode_literal",
+    "host",
+    "language",
     "parse_test",
+    "remote",
     "same",
+    "syntax",
     "verdict_on",
 ]

@@ -116,3 +116,6 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     if rest:
         options.overrides = [*options.overrides, *rest]
     return options
+
+
+__all__ = ["main"]

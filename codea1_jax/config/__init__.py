@@ -8,7 +8,7 @@ from codea1_jax.config.model import ArchitectureConfig, LoRAConfig, ModelConfig
 from codea1_jax.config.presets import dump, load, preset_names
 from codea1_jax.config.prompts import PromptsConfig, Template, Templates, read_templates
 from codea1_jax.config.rollout import RewardConfig, RolloutConfig
-from codea1_jax.config.run import CheckpointConfig, EvalConfig, RunConfig, TrainConfig
+from codea1_jax.config.run import CheckpointConfig, EvalConfig, TrainConfig
 from codea1_jax.config.sandbox import SandboxConfig
 from codea1_jax.config.schema import Config, Reading
 from codea1_jax.config.section import Section
@@ -36,7 +36,6 @@ __all__ = [
     "RewardConfig",
     "Role",
     "RolloutConfig",
-    "RunConfig",
     "SandboxConfig",
     "Section",
     "Template",
@@ -46,5 +45,9 @@ __all__ = [
     "dump",
     "load",
     "preset_names",
+    "presets",
+    "prompts",
     "read_templates",
+    "reference",
+    "refusals",
 ]

@@ -2,3 +2,5 @@
 
 `host` imports nothing of the accelerator stack until it knows that its versions match; `run` needs all of it.
 """
+
+__all__ = ["host", "rehearsal", "run", "selftest"]

@@ -1,1 +1,16 @@
 """The game of Code-A1: prompts, players, one round of play, its rewards and its mistake book."""
+
+__all__ = [
+    "code_blocks",
+    "config",
+    "export",
+    "judging",
+    "parsing",
+    "players",
+    "prompts",
+    "replay",
+    "rewards",
+    "rollouts",
+    "round",
+    "validation",
+]

@@ -14,6 +14,12 @@ __all__ = [
     "PolicyState",
     "Trajectory",
     "Wait",
+    "advantages",
+    "batch",
+    "flops",
     "frozen",
+    "learning",
+    "objectives",
+    "packing",
     "weighted_example",
 ]

@@ -7,3 +7,5 @@ of it together; what none of them can know stands in `assumptions`. `search` tri
 instead of compiling. `planned` keeps what was found out about the shipped presets, and `comparison` holds a real step
 against that.
 """
+
+__all__ = ["arithmetic", "assumptions", "calibrate", "comparison", "compiled", "plan", "planned", "search", "table"]

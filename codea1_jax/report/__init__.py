@@ -2,4 +2,4 @@
 
 from codea1_jax.report.page import build_report, follow_report
 
-__all__ = ["build_report", "follow_report"]
+__all__ = ["build_report", "follow_report", "page"]

@@ -7,6 +7,26 @@ kernels), `attend` how the parts of an attention make a whole, `sampling` the dr
 
 from codea1_jax.rollout.capacity import Capacity
 from codea1_jax.rollout.requests import Completion, Request, Sampling
-from codea1_jax.rollout.sampler import Counters, Sampler
+from codea1_jax.rollout.sampler import Sampler
 
-__all__ = ["Capacity", "Completion", "Counters", "Request", "Sampler", "Sampling"]
+__all__ = [
+    "Capacity",
+    "Completion",
+    "Request",
+    "Sampler",
+    "Sampling",
+    "cache",
+    "capacity",
+    "decode",
+    "decode_params",
+    "jetstream",
+    "paged_gpu",
+    "paged_tpu",
+    "quantize",
+    "readers",
+    "requests",
+    "sampler",
+    "sampling",
+    "schedule",
+    "shards",
+]

@@ -7,3 +7,5 @@
 Samples of all requests are decoded together and share the pages of one cache. Needs the extras `serve` and
 `jetstream`.
 """
+
+__all__ = ["server"]

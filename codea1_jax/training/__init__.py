@@ -1,1 +1,3 @@
 """A run: what it is made of, its state, its methods, and the loop."""
+
+__all__ = ["answers", "convert", "judges", "loop", "parts", "questions", "sources", "start", "state", "trainer"]

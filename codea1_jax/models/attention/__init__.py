@@ -86,3 +86,15 @@ def choose_kernel(kernel: str, dtype: Any, head_dim: int, on: str | None = None)
 def _attend(over: Sight | Tiled, q: Array, k: Array, v: Array, kept: Any, *, keep: bool) -> tuple[Array, Any]:
     mixed = blockwise_attention(over, q, k, v) if isinstance(over, Sight) else flash_attention(over, q, k, v)
     return mixed, (k, v) if keep else kept
+
+
+__all__ = [
+    "choose_kernel",
+    "flash",
+    "flash_gpu",
+    "flash_tpu",
+    "masked_attention",
+    "prefill_attention",
+    "sight",
+    "training_attention",
+]

@@ -24,3 +24,5 @@ def _import_without_seqio() -> None:
 
 
 _import_without_seqio()
+
+__all__ = ["sampler"]
