@@ -47,13 +47,14 @@ selftest: .venv/base
 	$(BIN)/codea1 selftest $(PRESET)
 
 lint: .venv/dev
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/pyright
-	$(BIN)/shellcheck .ci/run launch/worker.sh launch/slurm.sbatch scripts/first_light.sh
+	$(LATER) $(BIN)/ruff check .
+	$(LATER) $(BIN)/ruff format --check .
+	$(LATER) $(BIN)/pyright
+	$(LATER) $(BIN)/shellcheck .ci/run launch/worker.sh launch/slurm.sbatch scripts/first_light.sh
 
+# Lint takes the time in which the tests wait for a jail or a process.
 test:
-	$(MAKE) -j 2 suite lint
+	$(MAKE) -j 2 suite lint LATER="nice -n 19"
 
 suite: .venv/dev
 	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not long and not gpu" $(addprefix tests/,$(ROOM))

@@ -225,10 +225,12 @@ class Sampler:
         """
         capacity, schedule = self._capacity, rollout.schedule
         calls: dict[Hashable, tuple[Any, ...]] = {}
+        prompts = []
         for tokens in capacity.prefill_buckets:
             shape, pages = (capacity.batch_shards, tokens), (capacity.batch_shards, tokens // capacity.block)
             zeros: Any = (np.zeros(size, np.int32) for size in (shape, shape, shape, pages))
-            calls[shape] = self._prefill_call(rollout, PackedPrompts(*zeros))
+            prompts.append(PackedPrompts(*zeros))
+            calls[shape] = self._prefill_call(rollout, prompts[-1])
         responses = [bucket // capacity.block - 1 for bucket in capacity.response_buckets]
         for num_rows in capacity.row_buckets:
             by_row = jax.tree.map(partial(_with_rows, num_rows), (schedule.rows(), controls))
@@ -241,6 +243,8 @@ class Sampler:
             for ahead in list(calls)[done : done + MOST_AT_ONCE]:
                 self._ahead.start(ahead, *calls[ahead])
             self._ahead.wait(key)
+        for packed in prompts:  # what inserts pages compiles quickly, and is compiled by inserting some that nobody reads
+            rollout.cache = self._prefill(rollout.params, rollout.cache, packed)
         yield len(calls), len(calls)
 
     def _decoder(self, kind: SamplingKind, needed: tuple[int, int]) -> Decoder:
@@ -261,7 +265,7 @@ class Sampler:
             self._ahead.start((each, len(arguments[1].token)), Decoder.__call__, each, *shapes)
 
     def _prefill_call(self, rollout: Rollout, packed: PackedPrompts) -> tuple[Any, ...]:
-        """The program of a prefill, and its arguments' shapes. What inserts its pages compiles quickly."""
+        """The program of a prefill, and its arguments' shapes."""
         return prompt_pages, self._model, self._mesh, *shapes_of((rollout.params, packed))
 
     def _prefill(self, params: Params, cache: Cache, packed: PackedPrompts) -> Cache:

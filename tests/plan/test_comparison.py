@@ -55,15 +55,16 @@ def test_a_step_is_compared_by_its_own_lengths_and_the_part_that_is_furthest_off
     a_second = {phase: (0.5, 1.0) for phase in read_plans().plans["1.5b/a1_h100"].call_seconds}
     plan = replace(read_plans().plans["1.5b/a1_h100"], call_seconds=a_second)
     seconds = forecast_of(config, plan, rollouts)
-    # The weights, one prefill and the blocks; the KL term's reference, the gradient, its zeros and the update.
+    # The weights, one prefill, its pages into the cache, and the blocks; the KL term's reference, the gradient, its zeros
+    # and the update.
     assert seconds == {
-        "generate_code": pytest.approx(1 + 1 + 40 / 32),
-        "generate_tests": pytest.approx(1 + 1 + 70 / 32),
+        "generate_code": pytest.approx(1 + 1 + 1 + 40 / 32),
+        "generate_tests": pytest.approx(1 + 1 + 1 + 70 / 32),
         "update_code": 4.0,
         "update_test": 4.0,
     }
     measured = {f"seconds/{part}": 2 * expected for part, expected in seconds.items()}
     measured["seconds/update_test"] = 1.0
     line = compare(config, plan, measured, rollouts)
-    assert line.startswith("23.9 s without judging, where 15.4 are forecast: generate code 6.5 (3.2), ")
+    assert line.startswith("27.9 s without judging, where 17.4 are forecast: generate code 8.5 (4.2), ")
     assert line.endswith("furthest from its forecast: update test, 0.25 times")

@@ -41,6 +41,7 @@ from codea1_jax.training.parts import Training, make_training
 from codea1_jax.training.start import resume, start
 from codea1_jax.training.state import State, pack_state, unpack_state
 from codea1_jax.training.step import learn
+from sandbox import Judge
 
 # --- stopped runs -------------------------------------------------------------------------------------
 
@@ -253,22 +254,28 @@ def test_no_step_samples_from_the_streams_of_an_evaluation(training):
     assert training.total_steps < EVAL_STREAM
 
 
-def test_questions_of_a_dataset_are_all_used_or_refused_by_name_and_a_step_on_them_is_whole(rows):
-    source = rows.kodcode
-    rows = {row["question_id"] for row in json.loads(source.read_text())}
-    chosen = [f"data.source={source}", f"data.heldout_problems={len(rows)}", "eval.every=0", "run.directory=unused"]
-    config = load(Config, "micro/a1_paper", [*SETTINGS, *chosen])
-    with make_judge(config.sandbox) as judge:
-        training = make_training(config, judge)
-        questions = training.questions
-        used = [problem.id for problem in (*questions.train, *questions.heldout)]
-        refused = [refusal.id for refusal in questions.refused]
-        assert sorted(used + refused) == sorted(rows)
-        assert len(used) > 4 * len(refused)
-        assert all(refusal.reason for refusal in questions.refused)
+def training_on(rows: Any, judge: Judge) -> Training:
+    chosen = [f"data.source={rows.kodcode}", "data.heldout_problems=1000", "eval.every=0", "run.directory=unused"]
+    return make_training(load(Config, "micro/a1_paper", [*SETTINGS, *chosen]), judge)
+
+
+def test_questions_of_a_dataset_are_all_used_or_refused_by_name(rows):
+    asked = {row["question_id"] for row in json.loads(rows.kodcode.read_text())}
+    with make_judge(CONFIG.sandbox) as judge:
+        questions = training_on(rows, judge).questions
+    used = [problem.id for problem in (*questions.train, *questions.heldout)]
+    refused = [refusal.id for refusal in questions.refused]
+    assert sorted(used + refused) == sorted(asked)
+    assert len(used) > 4 * len(refused)
+    assert all(refusal.reason for refusal in questions.refused)
+
+
+def test_a_step_on_a_datasets_questions_is_whole(real_rows):
+    """Of real rows alone: their prompts are long, and programs for those take half a minute to compile."""
+    with make_judge(CONFIG.sandbox) as judge:
+        training = training_on(real_rows, judge)
         state = start(training)
-        round_ = play(training, state, next(training.loader()))
-        state, metrics = learn(training, state, round_)
+        state, metrics = learn(training, state, play(training, state, next(training.loader())))
     assert (state.step, state.policies["code"].step, state.policies["test"].step) == (1, 1, 1)
     assert metrics["code/reward"] < 0.5  # of a model this small
     assert all(np.isfinite(value) for value in metrics.values())

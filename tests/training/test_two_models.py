@@ -89,6 +89,7 @@ def test_each_policy_is_exported_as_its_own_model(straight, tmp_path, name, fami
     assert (architecture.family, architecture.hidden_size) == (family, width)
 
 
+@pytest.mark.long
 def test_adapters_of_two_models_are_added_to_a_base_each(tmp_path):
     config = config_of(tmp_path / "run", "lora.rank=4", "train.steps=1", "checkpoint.every=1")
     with make_judge(config.sandbox) as judge:
