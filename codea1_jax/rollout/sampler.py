@@ -243,7 +243,7 @@ class Sampler:
             for ahead in list(calls)[done : done + MOST_AT_ONCE]:
                 self._ahead.start(ahead, *calls[ahead])
             self._ahead.wait(key)
-        for packed in prompts:  # what inserts pages compiles quickly, and is compiled by inserting some that nobody reads
+        for packed in prompts:  # what inserts pages is compiled, quickly, by inserting some that nobody reads
             rollout.cache = self._prefill(rollout.params, rollout.cache, packed)
         yield len(calls), len(calls)
 

@@ -55,8 +55,8 @@ def test_a_step_is_compared_by_its_own_lengths_and_the_part_that_is_furthest_off
     a_second = {phase: (0.5, 1.0) for phase in read_plans().plans["1.5b/a1_h100"].call_seconds}
     plan = replace(read_plans().plans["1.5b/a1_h100"], call_seconds=a_second)
     seconds = forecast_of(config, plan, rollouts)
-    # The weights, one prefill, its pages into the cache, and the blocks; the KL term's reference, the gradient, its zeros
-    # and the update.
+    # The weights, one prefill, its pages into the cache, and the blocks; the KL term's reference, the gradient, its
+    # zeros and the update.
     assert seconds == {
         "generate_code": pytest.approx(1 + 1 + 1 + 40 / 32),
         "generate_tests": pytest.approx(1 + 1 + 1 + 70 / 32),
