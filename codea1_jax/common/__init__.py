@@ -1,3 +1,3 @@
-"""What every room uses: errors, files, and what people see."""
+"""What every room uses: errors, files, what people see, and the figures of accelerators."""
 
 __all__ = ["activity", "chips", "console", "errors", "files", "words"]

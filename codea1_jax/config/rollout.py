@@ -55,7 +55,7 @@ class RolloutConfig(Section):
 
 
 class RewardConfig(Section):
-    """What a suite is worth. The defaults are the paper's, except `repeats`."""
+    """What programs and suites are worth, and their advantages: the paper's, except for `repeats` and `junk`."""
 
     alpha: float = Field(default=0.5, ge=0, le=1, description="weight of validity against difficulty")
     suite_size: int = Field(default=8, ge=1, description="K: tests asked for in one suite")

@@ -10,12 +10,20 @@
 
 `begin` samples programs, samples suites and submits both to the judge; its result is judged and rewarded. `learn`
 updates the mistake book and the policies. The compared methods differ in what is played and in which policy learns from
-what; who plays which role is in `config.method`.
+what; who plays which role is in `config.method`. In formulas, each in the file that is named:
 
-Configuration switches departures from the paper on. All but the second to the eighth are off by default; presets named
-`MODEL/METHOD_paper` have those off as well (`configs/recipes/paper.yaml`):
+    validity    clip(min(kept/K, 1 - invalid/K), 0, 1) of a suite that was asked for K tests       game/rewards.py
+    R_T         α·validity + (1 - α)·adversarial, the share of its tests that the program fails,
+                beyond its failures in the book                                                    game/rewards.py
+    R_C         the mean pass rate on each of the program's suites and on the book                 game/rewards.py
+    book        each failure of a valid test adds one to its count on the question's page, and
+                each pass of a remembered test takes one away; at zero it is forgotten             game/mistake_book.py
+    advantage   (R - mean) / std within a question's programs, or one program's suites             learn/advantages.py
+    loss        clipped policy gradient, and the KL divergence from the frozen reference           learn/losses.py
 
-- rewards.difficulty=any, rewards.passing=all: a suite, or a program, is all right or all wrong.
+Configuration switches departures from the paper. These are on by default; presets named `MODEL/METHOD_paper` of the
+real models have them off (`configs/recipes/paper.yaml`):
+
 - rewards.repeats=value (text is the original's rule): a test with the inputs of another one repeats it.
 - reading=commonmark (paper is the original's rule): programs and suites are read from whatever blocks hold them.
 - rewards.junk=dropped (invalid is the original's rule): asserts outside of the language of tests cost nothing.
@@ -23,6 +31,10 @@ Configuration switches departures from the paper on. All but the second to the e
 - sandbox.reference_names=false (true in the original): programs and tests do not see the reference's constants.
 - optimizer.warmup_from_zero=false (true in the original): the first step's learning rate is not 0.
 - eval.limits=ours (paper: the original's): programs are timed by the reference, not by the clock.
+
+And these are off by default:
+
+- rewards.difficulty=any, rewards.passing=all: a suite, or a program, is all right or all wrong.
 - rewards.pool_tests: a program is rewarded on the valid tests of all its siblings.
 - rewards.scale_advantages=false: advantages are not divided by the standard deviation (Dr. GRPO).
 - rollout.share_programs: identical programs of a question share one set of suites.
@@ -31,7 +43,7 @@ Configuration switches departures from the paper on. All but the second to the e
   grpo.skip_zero_advantage.
 - train.async_steps=1: a step is drawn before the last one is learned from, and judged meanwhile (one-step off-policy).
 - method.white_box, method.mistake_book, method.answer_prediction=false: the paper's ablations.
-- lora: adapters over one frozen base.
+- lora: adapters over one frozen base; rollout.kv_cache_dtype=fp8, rollout.weight_dtype=int8: a coarser sampler.
 
 `configs/recipes/micro_departures.yaml` has those of `micro/a1`, which `micro/a1_paper` does not have.
 """
