@@ -34,8 +34,6 @@ gc.set_threshold(100_000, 50, 100)  # compiled programs are many objects: lookin
 
 ROOT = Path(__file__).parent.parent
 SLOW_ROOMS = "training", "plan", "rehearsal", "cli", "models", "doctor", "launch"  # of few tests that take seconds
-# The first of them makes the first tiny run, for which other files wait.
-LONGEST = "test_train.py", "test_plan.py", "test_sharding.py"
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")  # else commands keep every program
@@ -47,13 +45,13 @@ jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long files come first: else one worker still has one when there is nothing left for the others."""
-
-    def place(item: pytest.Item) -> tuple[int, bool]:
-        name, room = item.path.name, item.path.parent.name
-        return LONGEST.index(name) if name in LONGEST else len(LONGEST), room not in SLOW_ROOMS
-
-    items.sort(key=place)
+    """Slow rooms come first, a file of each in turn: else one worker still has a file of theirs when there is nothing
+    left for the others, and those that begin would all wait for the first tiny run.
+    """
+    turns: dict[Path, int] = {}
+    for path in dict.fromkeys(item.path for item in items):
+        turns[path] = sum(other.parent == path.parent for other in turns)
+    items.sort(key=lambda item: (item.path.parent.name not in SLOW_ROOMS, turns[item.path]))
 
 
 @pytest.fixture(scope="session", autouse=True)
