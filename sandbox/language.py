@@ -141,7 +141,7 @@ def _split(tree: ast.expr, call: ast.Call) -> ReadCall:
 
 
 def _arguments(call: ast.Call) -> bytes | str:
-    """(args, kwargs) as `ReadCall` has them. Sets are no literals: the order of their items is a process's own."""
+    """(args, kwargs) as `ReadCall` has them. Sets are not literals: their order differs between processes."""
     values = [keyword.value for keyword in call.keywords]
     named = ast.Dict([ast.Constant(keyword.arg) for keyword in call.keywords], values)
     text = ast.unparse(ast.Tuple([ast.Tuple(call.args, ast.Load()), named], ast.Load()))

@@ -44,7 +44,7 @@ def estimate(*columns: Sequence[float | None]) -> Estimate:
     counted = np.array([[share is not None for share in column] for column in columns], dtype=float)
     table = np.array([[share or 0.0 for share in column] for column in columns], dtype=float)
     if not table.size:
-        raise ValueError("there is no problem to take a mean over")
+        raise ValueError("no problems to take a mean over")
     drawn = np.random.default_rng(0).integers(0, table.shape[1], (RESAMPLES, table.shape[1]))
     products = _means(table[:, drawn], counted[:, drawn]).prod(axis=0)
     low, high = np.percentile(100 * products, [2.5, 97.5])

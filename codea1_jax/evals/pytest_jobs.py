@@ -71,7 +71,7 @@ def run(*flags):
 class WrittenTests:
     """A function's responses as a protocol reads them.
 
-    texts: one for each response; "" where it is no test. files: what goes below the header, by name. ids: by which
+    texts: one for each response; "" where it is not a test. files: what goes below the header, by name. ids: by which
     pytest knows each text that is a test, in order: a test function's, or a file's. every_test_counts: towards pass@5,
     whichever response it comes from; else a response counts once, if all its tests pass.
     """

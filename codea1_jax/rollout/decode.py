@@ -17,6 +17,7 @@ from codea1_jax.common.chips import check_fp8
 from codea1_jax.models.attention import choose_kernel, prefill_attention
 from codea1_jax.models.attention.sight import Sight
 from codea1_jax.models.decoder import Params, Transformer, output_table
+from codea1_jax.models.sharding import batch_shards
 from codea1_jax.rollout.attend import Mixed, merge, mix
 from codea1_jax.rollout.cache import AXES, Cache, KeyValues, as_pages, write_pages
 from codea1_jax.rollout.capacity import Capacity
@@ -97,6 +98,12 @@ class _Progress(NamedTuple):
     token: Int[Array, " rows"]
     block: Cache
     drawn: DecodedBlock
+
+
+def check_shards(capacity: Capacity, mesh: Mesh) -> None:
+    """Raises ValueError if the capacity is of another number of shards than the mesh has."""
+    if capacity.batch_shards != batch_shards(mesh):
+        raise ValueError(f"a capacity of {capacity.batch_shards} shards for a mesh of {batch_shards(mesh)}")
 
 
 def abstract_cache(model: Transformer, capacity: Capacity, mesh: Mesh) -> Cache:

@@ -103,8 +103,16 @@ def _check_size(store: Array) -> None:
         )
 
 
-def _kernel(scale: float, *refs: Any) -> None:
-    tables_ref, lengths_ref, k_ref, v_ref, q_ref, out_ref, normalizer_ref = refs
+def _kernel(
+    scale: float,
+    tables_ref: Any,
+    lengths_ref: Any,
+    k_ref: Any,
+    v_ref: Any,
+    q_ref: Any,
+    out_ref: Any,
+    normalizer_ref: Any,
+) -> None:
     tile, head, share = pl.program_id(1), pl.program_id(2), pl.program_id(3)
     page_size = k_ref.shape[2]
     length = lengths_ref[tile]

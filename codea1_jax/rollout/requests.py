@@ -58,6 +58,14 @@ class Request:
     seed: int | None = None
     first: int = 0
 
+    def __post_init__(self) -> None:
+        if not self.prompt:
+            raise ValueError(f"request {self.stream}: the prompt is empty")
+        if self.samples < 1:
+            raise ValueError(f"request {self.stream}: samples={self.samples} must be at least 1")
+        if self.limits and (len(self.limits) != self.samples or min(self.limits) < 1):
+            raise ValueError(f"request {self.stream}: limits must be {self.samples} numbers of at least 1")
+
 
 @dataclass(frozen=True)
 class Completion:

@@ -29,6 +29,7 @@ from codea1_jax.rollout.decode import (
     PackedPrompts,
     ResidentPrompts,
     Rows,
+    check_shards,
     insert,
     make_decoder,
     new_cache,
@@ -103,7 +104,7 @@ class Sampler:
 
     eos_ids: a completion ends with, and includes, the first of these tokens that it draws.
     pad_id: any token; it fills prompts up to their bucket and no attention sees it.
-    mesh: where it decodes, by default the first device alone.
+    mesh: where it decodes, by default the first device alone; ValueError if the capacity is not of as many shards.
     int8_weights: whether it holds most of the layers' matrices in eight bits (`quantize`).
     wait: gets the arrays of each block of tokens before the next one begins; what it raises ends the rollout.
     samples: what samples are called where their number is reported.
@@ -128,6 +129,7 @@ class Sampler:
         self._wait = wait
         self._model = model
         self._mesh = one_device_mesh() if mesh is None else mesh
+        check_shards(capacity, self._mesh)
         self._eos_ids = tuple(eos_ids)
         self._pad_id = pad_id
         self._seed = seed

@@ -35,8 +35,15 @@ VALUE_ERRORS = {
 # Raised to code, which catches it or was wrong to call: no user's doing.
 INTERNAL = {
     "words must be non-empty ASCII, got …",
-    "length … exceeds the largest bucket …",
-    "top_k=… must not be negative",
+    *("request …: the prompt is empty", "request …: samples=… must be at least 1"),
+    *("request …: limits must be … numbers of at least 1", "length … exceeds the largest bucket …"),
+    *(
+        "…=… must be ascending positive lengths",
+        "…=… must be a multiple of batch_shards=…",
+        "pages=… must be at least …, for one longest prompt and response in each of … shards",
+        "top_k=… must not be negative",
+    ),
+    "response_buckets=… must be multiples of block=…",
 }
 
 

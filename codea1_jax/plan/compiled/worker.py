@@ -36,8 +36,8 @@ from codea1_jax.plan.compiled.programs import make_programs
 def main() -> None:
     """Works off the job on standard input: {"config": ..., "topology": ..., "programs": [[[kind, owner], shape], ...]}.
 
-    Answers {"begun": name} as a program begins, and its figures, or {"error": ...}, as it ends; {"refused": ...} where
-    there is no such hardware.
+    Answers {"begun": name} as a program begins, and its figures, or {"error": ...}, as it ends; {"refused": ...} if
+    the topology is unknown.
     """
     answers = os.fdopen(os.dup(1), "w", buffering=1)  # libtpu may write to standard output; it gets standard error
     os.dup2(2, 1)

@@ -35,6 +35,7 @@ from codea1_jax.rollout.decode import (
     PackedPrompts,
     ResidentPrompts,
     Rows,
+    check_shards,
     insert,
     make_decoder,
     new_cache,
@@ -82,6 +83,7 @@ class JetStreamEngine(engine_api.Engine):
         self._tokenizer = tokenizer
         self._capacity = capacity
         self._mesh = one_device_mesh() if mesh is None else mesh
+        check_shards(capacity, self._mesh)
 
     def load_params(self, directory: Path) -> Params:
         """The parameters in a Hugging Face directory, as the engine decodes with them."""
