@@ -310,7 +310,7 @@ def _check_result(report: Report, data: bytes) -> CheckResult:
 def _rlimits(limits: Limits, cpu_seconds: float, processes: int) -> tuple[tuple[int, int], ...]:
     return (
         (resource.RLIMIT_AS, limits.memory_mb << 20),
-        (resource.RLIMIT_CPU, math.ceil(cpu_seconds) + 1),
+        (resource.RLIMIT_CPU, math.ceil(1.5 * cpu_seconds) + 1),  # in ticks: see evaluation.allow_cpu
         (resource.RLIMIT_FSIZE, limits.file_bytes),
         (resource.RLIMIT_NPROC, processes + 1),  # the zygote counts too
         (resource.RLIMIT_NOFILE, _OPEN_FILES),

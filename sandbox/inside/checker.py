@@ -42,7 +42,7 @@ def run(request_fd: int, result_fd: int) -> None:
     request = evaluation.read_request(request_fd)
     program, check, entry_point, in_process, rlimits, load_seconds, call_seconds, check_seconds = request
     evaluation.limit(rlimits)
-    signal.setitimer(signal.ITIMER_PROF, check_seconds)
+    evaluation.allow_cpu(check_seconds)
     failure = program_process.load(program, rlimits, load_seconds, call_seconds)
     os.write(result_fd, _line(failure or "=None"))
     if failure:
@@ -194,11 +194,11 @@ def _serve(inbox: int, outbox: int) -> None:
     transport.send(outbox, [line.decode("ascii").rstrip(), list(_functions(module))])
     while message := transport.receive(inbox):
         if message[0] == "call":
-            signal.setitimer(signal.ITIMER_PROF, call_seconds)
+            evaluation.allow_cpu(call_seconds)
             _answer_call(outbox, module, *message[1:])
         else:
             _, secret, check, entry_point, seconds = message
-            signal.setitimer(signal.ITIMER_PROF, seconds)
+            evaluation.allow_cpu(seconds)
             transport.send(outbox, [secret, _verdict(lambda: _check_here(module, check, entry_point))])  # noqa: B023
 
 

@@ -76,6 +76,28 @@ def test_busy_neighbours_cost_no_verdict(jail: SandboxPool, busy):
     assert execution.outcomes[0].value == "None"
 
 
+def test_ticks_of_the_clock_that_find_a_program_at_work_cost_no_verdict(jail: SandboxPool):
+    """It uses 0.9 of its second; its own timer, for which the kernel counts whole ticks, shows a fifth more."""
+    program = """
+import signal, time
+
+def shown():
+    return signal.getitimer(signal.ITIMER_PROF)[0]
+
+def f(x):
+    end = time.thread_time() + 0.8
+    while time.thread_time() < end: pass
+    start = before = shown()
+    for _ in range(100):
+        while (after := shown()) == before: pass
+        tick, before = before - after, after
+        if start - after > 0.3: break
+        time.sleep(0.85 * tick)
+"""
+    (execution,) = jail.execute([Job(program, ("f(1)",), Limits(call_seconds=1.0))])
+    assert execution.outcomes[0].value == "None"
+
+
 @pytest.mark.parametrize(
     ("turns", "cut", "after"),
     [
