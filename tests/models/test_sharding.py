@@ -38,9 +38,8 @@ def check_small(found, cases):
     assert max(map(max, found)) < 1e-5, found
 
 
-@pytest.mark.parametrize(
-    ("inner", "tokens", "hidden"), [(4096, 4096, 1), pytest.param(8960, 12_288, 2, marks=pytest.mark.long)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("inner", "tokens", "hidden"), [(4096, 4096, 1), (8960, 12_288, 2)])
 def test_a_matrix_that_chips_share_is_gathered_whole_and_its_gradient_hides_the_sums_over_tensor(inner, tokens, hidden):
     """XLA for TPU would rather wait for all sums, and exchange pieces of the matrix inside the product, which its own
     estimate has at six times the time. And no chip waits for the sums of a whole table."""

@@ -60,7 +60,12 @@ def failed_questions(directory: Path) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("method", LEARNING)
+ABLATIONS = "a1_no_white_box", "a1_no_answer_prediction"
+
+
+@pytest.mark.parametrize(
+    "method", [pytest.param(m, marks=pytest.mark.long if m in ABLATIONS else ()) for m in LEARNING]
+)
 def test_every_method_trains_its_policies(method, tmp_path):
     lines = train(tmp_path, method)
     assert [line["step"] for line in lines] == [1, 2]
