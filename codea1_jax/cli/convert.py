@@ -27,9 +27,9 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from codea1_jax.training.convert import convert, open_source
+    from codea1_jax.training.convert import convert, open_policy
 
-    source = open_source(options.source, options.role)
+    source = open_policy(options.source, options.role)
     form = options.to or ("flax" if source.form == "hf" else "hf")
     convert(source, options.destination, form, options.dtype, int(options.file_gb * 10**9))
     print(options.destination)

@@ -89,9 +89,9 @@ def _load(place: str, role: str | None) -> tuple[Policy, Params]:
     import jax.numpy as jnp
 
     from codea1_jax.models.sharding import one_device_mesh
-    from codea1_jax.training.convert import open_source
+    from codea1_jax.training.convert import open_policy
 
-    source = open_source(place, role)
+    source = open_policy(place, role)
     dtype = jnp.dtype("float32" if jax.default_backend() == "cpu" else "bfloat16")
     model = source.policy.model.clone(dtype=dtype, param_dtype=dtype)
     params = source.read(model, one_device_mesh())

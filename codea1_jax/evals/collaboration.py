@@ -17,8 +17,8 @@ from codea1_jax.evals.requests import suite_request
 from codea1_jax.evals.rounds import spelled
 from codea1_jax.evals.samples import sample_line
 from codea1_jax.game.judging import StatedAnswers, submit_calls
-from codea1_jax.game.parsing import suite_in
 from codea1_jax.game.players import Player
+from codea1_jax.game.suites import suite_in
 from data_pipeline import Problem
 from data_pipeline.imports import with_imports
 from sandbox import Judge, Outcome, Status, SuiteTest

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from codea1_jax.evals.pytest_jobs import WrittenTests
 from codea1_jax.game.code_blocks import answer_in, code_blocks
-from codea1_jax.game.parsing import parse_statements
+from codea1_jax.game.suites import parse_statements
 
 
 def read_tests(responses: Sequence[str], entry_point: str) -> WrittenTests:

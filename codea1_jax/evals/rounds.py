@@ -22,8 +22,8 @@ from codea1_jax.evals.metrics import Estimate, estimate
 from codea1_jax.evals.mutants import Mutant, make_mutants
 from codea1_jax.evals.requests import next_test_request
 from codea1_jax.game.judging import StatedAnswers, submit_calls
-from codea1_jax.game.parsing import suite_in
 from codea1_jax.game.players import Player
+from codea1_jax.game.suites import suite_in
 from data_pipeline import Problem
 from data_pipeline.validate import failures
 from sandbox import Job, Judge, JudgeJob, Limits, SuiteTest, Test, encode_literal, same

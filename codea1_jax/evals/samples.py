@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from codea1_jax.common.errors import UserError
-from codea1_jax.game.parsing import Suite, suite_in
 from codea1_jax.game.players import ConversationRequest, ProgramRequest, SuiteRequest
 from codea1_jax.game.rollouts import Candidate, Response, WrittenSuite
+from codea1_jax.game.suites import Suite, suite_in
 from data_pipeline import Problem
 from data_pipeline.golden import plain_golden_tests
 from data_pipeline.rows import BadRow, Row, read_rows, text, texts

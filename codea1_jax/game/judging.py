@@ -19,8 +19,8 @@ from typing import TypeVar
 
 from codea1_jax.game.config import RoundConfig
 from codea1_jax.game.disclosed import is_allowed
-from codea1_jax.game.parsing import Suite
 from codea1_jax.game.rollouts import Candidate
+from codea1_jax.game.suites import Suite
 from codea1_jax.game.validation import ValidatedSuite, validate_suite
 from codea1_jax.runtime.agreement import in_thread
 from data_pipeline import Problem

@@ -14,10 +14,10 @@ from typing import Protocol, runtime_checkable
 
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Reading
-from codea1_jax.game.parsing import PLAIN_RULES, SuiteRules, extract_suite
 from codea1_jax.game.programs import extract_program
 from codea1_jax.game.prompts import Prompt, Prompts
 from codea1_jax.game.rollouts import Candidate, Response, WrittenSuite
+from codea1_jax.game.suites import PLAIN_RULES, SuiteRules, extract_suite
 from codea1_jax.rollout import Completion, Request
 from data_pipeline import Problem
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from codea1_jax.game.parsing import Suite
 from codea1_jax.game.prompts import Prompt
 from codea1_jax.game.rewards import SuiteReward
+from codea1_jax.game.suites import Suite
 from codea1_jax.game.validation import ValidatedSuite
 from codea1_jax.learn import Groups
 from codea1_jax.rollout import Completion

@@ -22,11 +22,11 @@ from codea1_jax.config import Role
 from codea1_jax.game.config import RoundConfig
 from codea1_jax.game.judging import Judgement, PendingJudgement, golden_tests
 from codea1_jax.game.mistake_book import retrieved
-from codea1_jax.game.parsing import MAX_TESTS, SuiteRules
 from codea1_jax.game.players import PolicyPlayer, ProgramRequest, SuiteRequest
 from codea1_jax.game.prompts import Prompts
 from codea1_jax.game.rollouts import Candidate, Page, StepRollouts, WrittenSuite
 from codea1_jax.game.scoring import score_question
+from codea1_jax.game.suites import MAX_TESTS, SuiteRules
 from codea1_jax.rollout.sampler import Counters
 from codea1_jax.runtime.gather import gathered, is_mine
 from data_pipeline import Problem

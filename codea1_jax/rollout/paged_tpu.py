@@ -227,14 +227,20 @@ class _Running(NamedTuple):
     total: Any
 
 
-def _kernel(scale: float, *refs: Any) -> None:
-    """refs: scalars that are known ahead, inputs, outputs, scratch."""
-    bounds_ref, _, tile_ref, start_ref, lengths_ref = refs[:5]
-    pages_ref, q_ref, k_ref, v_ref, out_ref, normalizer_ref = refs[5:11]
-    k_buffer, v_buffer, arrived, *running_refs = refs[11:]
+# fmt: off
+def _kernel(
+    scale: float,
+    # known ahead, in SMEM
+    bounds_ref: Any, _first_ref: Any, tile_ref: Any, start_ref: Any, lengths_ref: Any,
+    # inputs and outputs
+    pages_ref: Any, q_ref: Any, k_ref: Any, v_ref: Any, out_ref: Any, normalizer_ref: Any,
+    # scratch
+    k_buffer: Any, v_buffer: Any, arrived: Any, sums_ref: Any, top_ref: Any, total_ref: Any,
+) -> None:
+    # fmt: on
     part, step = pl.program_id(0), pl.program_id(1)
     first, end = bounds_ref[part], bounds_ref[part + 1]
-    copies, running = _Copies((k_ref, v_ref), (k_buffer, v_buffer), arrived), _Running(*running_refs)
+    copies, running = _Copies((k_ref, v_ref), (k_buffer, v_buffer), arrived), _Running(sums_ref, top_ref, total_ref)
 
     def tokens_from(item: Array) -> Array:
         return lengths_ref[tile_ref[item]] - start_ref[item]

@@ -26,7 +26,7 @@ from codea1_jax.models.weights import resolve
 from codea1_jax.rollout import Completion, Request, Sampler, Sampling
 from codea1_jax.run.rundir import find_run
 from codea1_jax.runtime.checkpoints import Checkpoints
-from codea1_jax.training.convert import Source, open_source, step_of
+from codea1_jax.training.convert import StoredPolicy, open_policy, step_of
 from codea1_jax.training.fitting import fitting_capacity, free_memory, within_context
 
 SUITE_SIZE = 8  # K, tests asked for in one suite
@@ -58,7 +58,7 @@ def make_player(
     run = find_run(model)
     config = None if run is None else Config.model_validate(run.config)
     try:
-        source = open_source(model, None if config is None else _policy_name(config, role))
+        source = open_policy(model, None if config is None else _policy_name(config, role))
     except OSError as error:
         raise UserError(f"{' '.join(str(error).split())}") from error
     return _loaded(source, sampling, seed, config, reading, templates, dtype)
@@ -113,7 +113,7 @@ def _prompts(tokenizer: Tokenizer, config: Config | None, templates: Templates |
 
 
 def _loaded(
-    source: Source,
+    source: StoredPolicy,
     sampling: Sampling,
     seed: int,
     config: Config | None,

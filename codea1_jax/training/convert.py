@@ -29,7 +29,7 @@ Form = Literal["hf", "flax", "run"]
 
 
 @dataclass(frozen=True)
-class Source:
+class StoredPolicy:
     """A policy on disk: its form, the type its parameters are kept in, and what reads them for a model onto a mesh."""
 
     policy: Policy
@@ -38,7 +38,7 @@ class Source:
     read: Callable[[Transformer, Mesh], Params]
 
 
-def open_source(name: str, role: str | None = None) -> Source:
+def open_policy(name: str, role: str | None = None) -> StoredPolicy:
     """A model directory, a Hub id, or the policy named `role` of a run's checkpoint (`run.rundir.find_run`).
 
     Raises UserError if it is none of these, or if a role is given for what is not a run, or a run has no such role or
@@ -54,23 +54,23 @@ def open_source(name: str, role: str | None = None) -> Source:
     def read(model: Transformer, mesh: Mesh) -> Params:
         return load_params(directory, model, param_shardings(model, mesh))
 
-    return Source(pretrained_policy(directory), form, stored_dtype(directory), read)
+    return StoredPolicy(pretrained_policy(directory), form, stored_dtype(directory), read)
 
 
-def own_start(start: str | None, name: str, policy: Policy) -> Source | None:
+def own_start(start: str | None, name: str, policy: Policy) -> StoredPolicy | None:
     """What the policy of this name starts from, if `start` names something else than the others start from.
 
     Raises UserError if it is neither a run nor a model, or one of another shape.
     """
     if start is None:
         return None
-    source = open_source(start, name if find_run(start) is not None else None)
+    source = open_policy(start, name if find_run(start) is not None else None)
     if source.policy.model.architecture != policy.model.architecture:
         raise UserError(f"{name}.start: {start} is a model of another shape")
     return source
 
 
-def convert(source: Source, destination: Path, form: Form, dtype: str | None, file_bytes: int) -> None:
+def convert(source: StoredPolicy, destination: Path, form: Form, dtype: str | None, file_bytes: int) -> None:
     """Writes the policy to a new directory, computed over all devices, each of which holds its part once.
 
     Raises UserError if there is something at the destination, or the parameters are not as the source states them.
@@ -99,7 +99,7 @@ def step_of(run: RecordedRun, checkpoints: Checkpoints) -> int:
     return step
 
 
-def _of_run(run: RecordedRun, role: str | None) -> Source:
+def _of_run(run: RecordedRun, role: str | None) -> StoredPolicy:
     config = Config.model_validate(run.config)
     where = run.checkpoints
     with Checkpoints(where, read_only=True) as checkpoints:
@@ -121,4 +121,4 @@ def _of_run(run: RecordedRun, role: str | None) -> Source:
         )
         return jax.tree.map(lambda x: x.astype(model.param_dtype), merge(attach(lora, base, adapters)))
 
-    return Source(policy, "run", kept[role] if lora is None else policy.model.dtype.name, read)
+    return StoredPolicy(policy, "run", kept[role] if lora is None else policy.model.dtype.name, read)

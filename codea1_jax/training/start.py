@@ -12,7 +12,7 @@ from codea1_jax.models.sharding import abstract_sharded
 from codea1_jax.run.rundir import RunDir
 from codea1_jax.runtime.fingerprint import digest
 from codea1_jax.runtime.offload import in_host_memory
-from codea1_jax.training.convert import Source, own_start
+from codea1_jax.training.convert import StoredPolicy, own_start
 from codea1_jax.training.parts import Training
 from codea1_jax.training.state import State, pack_state, unpack_state
 
@@ -42,7 +42,7 @@ def start(training: Training) -> State:
     return replace(_first_state(training, in_order, reference), bases=bases, base_digests=digests)
 
 
-def own_starts(training: Training) -> dict[str, Source | None]:
+def own_starts(training: Training) -> dict[str, StoredPolicy | None]:
     """What each policy starts from, where that is not its model. Raises UserError if it cannot be used."""
     policies = training.policies
     return {

@@ -7,8 +7,8 @@ from codea1_jax.evals.collaboration import evaluate_collaboration, submit_choice
 from codea1_jax.evals.journal import Journal
 from codea1_jax.evals.samples import RecordedPlayer
 from codea1_jax.evals.suites import write_dataset
-from codea1_jax.game.parsing import extract_suite
 from codea1_jax.game.players import TextPlayer
+from codea1_jax.game.suites import extract_suite
 from data_pipeline import Problem, load
 
 DOUBLE = Problem("double", "Twice x.", "def f(x):\n    return 2 * x", "f", ("assert f(3) == 6",), source="problems")

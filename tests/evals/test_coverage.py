@@ -7,7 +7,7 @@ import coverage
 import pytest
 
 from codea1_jax.evals.coverage import Coverage, measure, submit_coverage
-from codea1_jax.game.parsing import extract_suite
+from codea1_jax.game.suites import extract_suite
 from data_pipeline.reading import read
 from sandbox import SandboxPool
 

@@ -12,7 +12,7 @@ from cosmic_ray.work_item import TestOutcome as Outcome
 from codea1_jax.evals import mutants as mutants_module
 from codea1_jax.evals.mutants import make_mutants, mutate
 from codea1_jax.evals.rounds import holding, submit_mutants
-from codea1_jax.game.parsing import extract_suite
+from codea1_jax.game.suites import extract_suite
 from data_pipeline import Problem
 from data_pipeline.reading import read
 

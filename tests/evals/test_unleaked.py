@@ -10,8 +10,8 @@ from codea1_jax.evals.journal import Journal
 from codea1_jax.evals.mutants import Mutant
 from codea1_jax.evals.rounds import FunctionResult, evaluate_tests, metrics_of, score
 from codea1_jax.evals.samples import RecordedPlayer
-from codea1_jax.game.parsing import extract_suite
 from codea1_jax.game.players import SuiteRequest, TextPlayer
+from codea1_jax.game.suites import extract_suite
 from data_pipeline import Problem
 from data_pipeline.reading import read
 from sandbox import Job, Limits, SandboxPool

@@ -7,7 +7,7 @@ import pytest
 from judged_group import PROBLEM, RIGHT, played
 
 from codea1_jax.game.mistake_book import retrieved, updated
-from codea1_jax.game.parsing import extract_suite
+from codea1_jax.game.suites import extract_suite
 from codea1_jax.game.validation import validate_suite
 from data_pipeline import Problem
 from data_pipeline.imports import with_imports

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from judged_group import PROBLEM, RIGHT, played
 
-from codea1_jax.game.parsing import extract_suite
 from codea1_jax.game.rollouts import QuestionRollout
+from codea1_jax.game.suites import extract_suite
 from sandbox import Limits, SandboxPool
 
 LIMITS = Limits(call_seconds=0.3, load_seconds=0.2, program_seconds=4.0, wall_factor=2.5, memory_mb=256)

@@ -7,8 +7,8 @@ import pytest
 from fenced_answers import ANSWERS, PROGRAM, WRONG
 
 from codea1_jax.game.code_blocks import CodeBlock, code_blocks
-from codea1_jax.game.parsing import extract_suite
 from codea1_jax.game.programs import extract_program
+from codea1_jax.game.suites import extract_suite
 
 
 def is_right(program):

@@ -15,7 +15,7 @@ from codea1_jax.models.decoder import Transformer, init_params
 from codea1_jax.models.policy import Policy, pretrained_policy, save_policy
 from codea1_jax.models.tokenizer import load_tokenizer, micro_tokenizer
 from codea1_jax.models.weights import load_params, write_config
-from codea1_jax.training.convert import open_source
+from codea1_jax.training.convert import open_policy
 
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:" + "0" * 64 + "\nsize 3087467144\n"
 TOKENIZER = micro_tokenizer(["return"])
@@ -37,7 +37,7 @@ def directory(whole, tmp_path):
 
 
 def read(directory):
-    source = open_source(str(directory))
+    source = open_policy(str(directory))
     load_params(directory, source.policy.model)
 
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from codea1_jax.config import RewardConfig
 from codea1_jax.game.config import RoundConfig
 from codea1_jax.game.judging import judge_group
-from codea1_jax.game.parsing import SuiteRules, extract_suite
 from codea1_jax.game.rollouts import Candidate, QuestionRollout, Response, WrittenSuite
 from codea1_jax.game.scoring import score_question
+from codea1_jax.game.suites import SuiteRules, extract_suite
 from data_pipeline import Problem
 from sandbox import SandboxPool
 

@@ -9,7 +9,7 @@ from tiny_run import start_codea1, train_arguments
 
 from codea1_jax.common.errors import UserError
 from codea1_jax.models.sharding import one_device_mesh
-from codea1_jax.training.convert import open_source
+from codea1_jax.training.convert import open_policy
 from data_pipeline import micro
 
 
@@ -50,10 +50,10 @@ def test_evaluations_of_a_run_score_the_benchmarks_and_name_what_they_leave_out(
     assert results["benchmarks"]["problems"]["sound"] == 2
     assert list(results["unsound"]) == ["unsound"]
     with pytest.raises(UserError, match=r"run@3: the run has no checkpoint of that step; it has \[1, 2\]"):
-        open_source(f"{tmp_path / 'run'}@3", "code")
+        open_policy(f"{tmp_path / 'run'}@3", "code")
 
     def first_array(name: str) -> np.ndarray:
-        source = open_source(name, "code")
+        source = open_policy(name, "code")
         return np.asarray(jax.tree.leaves(source.read(source.policy.model, one_device_mesh()))[0])
 
     newest, earlier = first_array(str(tmp_path / "run")), first_array(f"{tmp_path / 'run'}@1")

@@ -14,7 +14,7 @@ from codea1_jax.config import Config, load
 from codea1_jax.models.lora import attach, merge
 from codea1_jax.models.weights import load_params
 from codea1_jax.run.rundir import RunDir
-from codea1_jax.training.convert import convert, open_source
+from codea1_jax.training.convert import convert, open_policy
 from codea1_jax.training.judges import make_judge
 from codea1_jax.training.loop import train
 from codea1_jax.training.parts import Training, make_training
@@ -91,7 +91,7 @@ def test_a_run_that_goes_on_ends_in_the_same_state_bit_for_bit(trained, tmp_path
 
 def test_an_exported_policy_is_the_merged_one(trained, tmp_path):
     directory, training, state = trained
-    source = open_source(str(directory), "code")
+    source = open_policy(str(directory), "code")
     convert(source, tmp_path / "hf", "hf", None, 10**9)
     exported = load_params(tmp_path / "hf", source.policy.model)
     merged = merge(attach(training.policies.learning.lora, state.bases["code"], state.policies["code"].params))

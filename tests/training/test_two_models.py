@@ -14,7 +14,7 @@ from codea1_jax.config import Config, load
 from codea1_jax.learn import Learner
 from codea1_jax.models.policy import pretrained_policy
 from codea1_jax.run.rundir import RunDir
-from codea1_jax.training.convert import convert, open_source
+from codea1_jax.training.convert import convert, open_policy
 from codea1_jax.training.judges import make_judge
 from codea1_jax.training.loop import train
 from codea1_jax.training.parts import Training, make_training
@@ -84,7 +84,7 @@ def test_a_run_of_two_models_that_is_stopped_ends_the_same_bit_for_bit(training,
 
 @pytest.mark.parametrize(("name", "family", "width"), [("code", "qwen2", 32), ("test", "llama", 16)])
 def test_each_policy_is_exported_as_its_own_model(straight, tmp_path, name, family, width):
-    convert(open_source(str(straight[0]), name), tmp_path / "out", "hf", None, 10**9)
+    convert(open_policy(str(straight[0]), name), tmp_path / "out", "hf", None, 10**9)
     architecture = pretrained_policy(tmp_path / "out").model.architecture
     assert (architecture.family, architecture.hidden_size) == (family, width)
 
@@ -104,7 +104,7 @@ def test_adapters_of_two_models_are_added_to_a_base_each(tmp_path):
         for trees in ((state.bases[name], resumed.bases[name]), (state.policies[name], resumed.policies[name])):
             for before, after in zip(*map(jax.tree.leaves, trees), strict=True):
                 np.testing.assert_array_equal(before, after)
-        convert(open_source(str(tmp_path / "run"), name), tmp_path / name, "hf", None, 10**9)
+        convert(open_policy(str(tmp_path / "run"), name), tmp_path / name, "hf", None, 10**9)
         assert pretrained_policy(tmp_path / name).model.architecture.hidden_size == width
 
 

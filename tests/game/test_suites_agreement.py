@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from fenced_answers import ANSWERS
 
-from codea1_jax.game.parsing import extract_suite
 from codea1_jax.game.programs import extract_program
+from codea1_jax.game.suites import extract_suite
 
 ROOT = Path(__file__).parents[2]
 # Responses of ours, and what the original's functions (commit be86d93) read from them, which were run by hand: of a

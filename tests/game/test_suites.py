@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from codea1_jax.game.code_blocks import MAX_RESPONSE
-from codea1_jax.game.parsing import MAX_REJECTED, SuiteRules, extract_suite, parse_statements
+from codea1_jax.game.suites import MAX_REJECTED, SuiteRules, extract_suite, parse_statements
 
 
 def calls(response):
