@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from codea1_jax.config.model import ModelConfig
+from codea1_jax.config.model import LoRAConfig, ModelConfig
 from codea1_jax.config.section import Section
 
 
@@ -95,6 +95,17 @@ class LearnerConfig(Section):
     start: str | None = Field(
         default=None,
         description="a finished run, whose policy of the same name this one starts from, or a model; default: `model`",
+    )
+    lora: LoRAConfig | None = Field(
+        default=None,
+        description="this policy's own adapters, where they are others than `lora`, from which they take the keys that "
+        "are not set here",
+    )
+    temperature: float | None = Field(
+        default=None, gt=0, description="softmax temperature of this policy in training; none: that of `rollout`"
+    )
+    top_p: float | None = Field(
+        default=None, gt=0, le=1, description="nucleus of this policy in training; none: that of `rollout`"
     )
     grpo: GRPOConfig = GRPOConfig()
     optimizer: OptimizerConfig = OptimizerConfig()

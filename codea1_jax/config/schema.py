@@ -66,6 +66,15 @@ class Config(Section):
         """The model of every policy that the method trains, by the policy's name."""
         return {name: self.learners[name].model or self.model for name in METHODS[self.method.name].policies}
 
+    def lora_of(self, policy: str) -> LoRAConfig | None:
+        """The adapters of a policy; None where all parameters are trained."""
+        return None if self.lora is None else self.learners[policy].lora or self.lora
+
+    def drawn_at(self, policy: str) -> tuple[float, float]:
+        """The temperature, and top_p, at which a policy is sampled in training."""
+        own = self.learners[policy]
+        return own.temperature or self.rollout.temperature, own.top_p or self.rollout.top_p
+
     def by_model(self, make: Callable[[ModelConfig], T]) -> dict[str, T]:
         """What is made of every policy's model, by the policy's name; policies of one model share it."""
         made: dict[str, T] = {}
@@ -76,17 +85,20 @@ class Config(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _own_models_differ_from_the_common_one(cls, raw: Any) -> Any:
-        """A policy's own model takes what it does not set from `model`."""
-        if not isinstance(raw, dict) or not isinstance(raw.get("model"), dict):
+    def _own_sections_differ_from_the_common_ones(cls, raw: Any) -> Any:
+        """A policy's own model, and its adapters, take what they do not set from `model` and `lora`."""
+        if not isinstance(raw, dict):
             return raw
         sections = {name: raw[name] for name in ("code", "test") if isinstance(raw.get(name), dict)}
-        own = {
-            name: {**section, "model": _merged(raw["model"], section["model"])}
+        merged = {
+            name: {
+                key: _merged(raw[key], own) if all(isinstance(each, dict) for each in (raw.get(key), own)) else own
+                for key, own in section.items()
+                if key in ("model", "lora")
+            }
             for name, section in sections.items()
-            if isinstance(section.get("model"), dict)
         }
-        return {**raw, **own}
+        return {**raw, **{name: {**section, **merged[name]} for name, section in sections.items()}}
 
     @field_validator("hardware")
     @classmethod
@@ -102,14 +114,10 @@ class Config(Section):
             raise ValueError("warm_start: a pretrained model needs none; remove it or set model.architecture")
         if self.prompts.style == "chat" and scratch:
             raise ValueError("prompts=chat needs the chat template of model.pretrained; use prompts=plain")
-        if self.lora is not None and self.offload.reference:
-            raise ValueError("offload.reference: under lora the reference is the base, which is always at work")
-        if self.lora is not None and any(learner.start for learner in self.learners.values()):
-            raise ValueError("start: under lora every policy starts from the one base; leave it out")
         for name, settings in self.learners.items():
             if name in METHODS[self.method.name].policies:
                 continue
-            for key in ("start", "model"):
+            for key in ("start", "model", "lora", "temperature", "top_p"):
                 if getattr(settings, key) is not None:
                     raise ValueError(
                         f"{name}.{key}: method.name={self.method.name} trains no policy of that name; leave it out"
@@ -122,6 +130,16 @@ class Config(Section):
             self._check_weighed("rollout.weight_dtype", "what is drawn by rounded weights")
         if self.checkpoint.keep_best and not self.eval.every:
             raise ValueError("checkpoint.keep_best: without evaluations none is best; set eval.every")
+        return self
+
+    @model_validator(mode="after")
+    def _fits_adapters(self) -> Config:
+        if self.lora is not None and self.offload.reference:
+            raise ValueError("offload.reference: under lora the reference is the base, which is always at work")
+        if self.lora is not None and any(learner.start for learner in self.learners.values()):
+            raise ValueError("start: under lora every policy starts from the one base; leave it out")
+        if self.lora is None and any(learner.lora for learner in self.learners.values()):
+            raise ValueError("a policy's own lora: every policy has adapters, or none; set lora as well")
         return self
 
     def _check_weighed(self, key: str, drawn: str) -> None:
@@ -138,7 +156,7 @@ class Config(Section):
 
 
 def _merged(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """A policy's own model: an architecture differs from the common one, any other source replaces it."""
+    """A policy's own section: an architecture differs from the common one, any other source of a model replaces it."""
     shape, shared = own.get("architecture"), common.get("architecture")
     if isinstance(shape, dict) and isinstance(shared, dict):
         return {**common, **own, "architecture": {**shared, **shape}}

@@ -21,9 +21,9 @@ class Learning:
 
     method: Method
     sections: Mapping[str, LearnerConfig]
-    lora: LoRAConfig | None
+    lora: Mapping[str, LoRAConfig | None]
     offload: OffloadConfig
-    temperature: float
+    temperature: Mapping[str, float]
     seed: int
 
     @classmethod
@@ -32,7 +32,14 @@ class Learning:
         own = {name: config.learners[name] for name in method.policies}
         if config.lora is None:
             own = {name: _near_its_start(learner) for name, learner in own.items()}
-        return cls(method, own, config.lora, config.offload, config.rollout.temperature, config.run.seed)
+        lora = {name: config.lora_of(name) for name in own}
+        temperature = {name: config.drawn_at(name)[0] for name in own}
+        return cls(method, own, lora, config.offload, temperature, config.run.seed)
+
+    @property
+    def has_adapters(self) -> bool:
+        """Whether adapters are trained, of every policy, in place of all parameters."""
+        return None not in self.lora.values()
 
     @property
     def shares_reference(self) -> bool:
@@ -40,14 +47,14 @@ class Learning:
 
         Under LoRA it is each policy's base itself.
         """
-        if self.lora is not None:
+        if self.has_adapters:
             return False
         near = (each.grpo.kl_coef > 0 and not each.grpo.reference_every for each in self.sections.values())
         return not self.method.supervised and any(near)
 
     def keeps_initial_weights(self, name: str) -> bool:
         """Whether the weights of this policy's model at step 0 stay in memory: as LoRA's base, or as the reference."""
-        return self.lora is not None or (self.shares_reference and self.sections[name].model is None)
+        return self.has_adapters or (self.shares_reference and self.sections[name].model is None)
 
     def learners(self, models: Mapping[str, Transformer], total_steps: int, mesh: Mesh) -> dict[str, Learner]:
         """Every policy's learner, by its name, over the devices of a mesh, which may be of a TPU that is not here."""
@@ -58,10 +65,10 @@ class Learning:
                 section.optimizer,
                 section.packing,
                 total_steps=total_steps,
-                temperature=1.0 if self.method.supervised else self.temperature,
+                temperature=1.0 if self.method.supervised else self.temperature[name],
                 mesh=mesh,
                 offload=self.offload,
-                lora=self.lora,
+                lora=self.lora[name],
                 seed=len(self.sections) * self.seed + number,  # every policy's adapters are drawn from their own seed
             )
             for number, (name, section) in enumerate(self.sections.items())

@@ -65,5 +65,5 @@ def _layout(config: Config) -> tuple[object, ...]:
         (model_shape(model), model.model_copy(update={"pretrained": None, "architecture": None}))
         for model in (learner.model or config.model for learner in config.learners.values())
     ]
-    packing = config.code.packing, config.test.packing
-    return models, config.mesh, config.lora, config.offload, config.rollout, packing
+    own = [(learner.packing, config.lora_of(name), config.drawn_at(name)) for name, learner in config.learners.items()]
+    return models, config.mesh, config.offload, config.rollout, own

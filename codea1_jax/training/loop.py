@@ -134,7 +134,8 @@ def records(training: Training, step: int, rollouts: StepRollouts) -> list[dict[
 def evaluate(training: Training, state: State) -> dict[str, float]:
     """The trained models on held-out questions and benchmarks, in percent; `HELDOUT_LOGPROB` of a supervised one."""
     evaluation, policies = training.evaluation, params(training, state)
-    game = training.games.sampled_at(policies, evaluation.config.temperature, evaluation.config.top_p)
+    sampling = {"temperature": evaluation.config.temperature, "top_p": evaluation.config.top_p}
+    game = training.games.sampled_at(policies, **sampling)
     metrics = evaluation.metrics(game, is_last=state.step >= training.total_steps)
     if evaluation.supervised and evaluation.tested:
         shown = BEGIN[training.method.name](game, evaluation.tested, {}, (EVAL_STREAM, 3)).result()

@@ -64,14 +64,14 @@ class Games:
 
     def game(self, params: Mapping[str, Params]) -> Game:
         """The game of a training step, with every policy's parameters by its name."""
-        return self.sampled_at(params, self.config.rollout.temperature, self.config.rollout.top_p)
+        return self.sampled_at(params)
 
-    def sampled_at(self, params: Mapping[str, Params], temperature: float, top_p: float) -> Game:
-        """The same game, its players sampled in another way."""
+    def sampled_at(self, params: Mapping[str, Params], **sampling: float) -> Game:
+        """The same game, its players sampled in another way: `sampling`, fields of a `Sampling`."""
 
         def player(role: Role) -> PolicyPlayer | None:
-            name = self.roles.get(role)
-            return None if name is None else self.samplers[role].player(params[name], temperature, top_p)
+            name, sampler = self.roles.get(role), self.samplers[role]
+            return None if name is None else sampler.player(params[name], replace(sampler.sampling, **sampling))
 
         return Game(player("code"), player("test"), self.judge, self.config, self.samplers["test"].prompts)
 

@@ -10,7 +10,7 @@ from jax.sharding import Mesh
 
 from codea1_jax.common.chips import check_fp8
 from codea1_jax.common.errors import UserError
-from codea1_jax.config import Config, Reading, Role, RolloutConfig
+from codea1_jax.config import METHODS, Config, Reading, Role, RolloutConfig
 from codea1_jax.game.players import PolicyPlayer, program_prompt
 from codea1_jax.game.prompts import Prompts
 from codea1_jax.models.decoder import Params
@@ -26,18 +26,17 @@ from codea1_jax.training.questions import Questions
 
 @dataclass(frozen=True)
 class RoleSampler:
-    """A role's sampler, and the most tokens that it takes and gives; parameters make it a player."""
+    """A role's sampler, its longest prompt, and how it is sampled in training; parameters make it a player."""
 
     sampler: Sampler
     prompts: Prompts
     policy: Policy
     longest_prompt: int
-    max_new_tokens: int
+    sampling: Sampling
     reading: Reading
 
-    def player(self, params: Params, temperature: float, top_p: float) -> PolicyPlayer:
+    def player(self, params: Params, sampling: Sampling) -> PolicyPlayer:
         """This role, played with these parameters."""
-        sampling = Sampling(self.max_new_tokens, temperature, top_p)
         return PolicyPlayer(
             lambda requests: self.sampler.generate(params, requests, sampling),
             self.prompts,
@@ -71,7 +70,8 @@ def make_role_samplers(
         capacity = capacity_of(rollout, shards, requests, width, prompt, response, replicas=replicas)
         samples, seed = ("programs", 2 * config.run.seed) if role == "code" else ("suites", 2 * config.run.seed + 1)
         made = make_sampler(rollout, policies[role], seed, capacity, mesh, samples)
-        return RoleSampler(made, prompts[role], policies[role], prompt, response, config.reading)
+        sampling = Sampling(response, *config.drawn_at(METHODS[config.method.name].roles.get(role, role)))
+        return RoleSampler(made, prompts[role], policies[role], prompt, sampling, config.reading)
 
     programs = config.train.questions * rollout.samples
     return {

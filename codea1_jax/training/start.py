@@ -23,17 +23,17 @@ def start(training: Training) -> State:
     A policy of another model, or that starts elsewhere, has its own reference.
     """
     policies = training.policies
-    sources, lora, shared = own_starts(training), policies.learning.lora, policies.reference
+    sources, lora, shared = own_starts(training), policies.learning.has_adapters, policies.reference
     states, bases, digests, reference = {}, {}, {}, None
     for weights in {id(each): each for each in policies.weights.values()}.values():
         names = [name for name, own in policies.weights.items() if own is weights]
         # A warm start takes minutes: none is made that no policy begins with.
-        needed = lora is not None or shared in names or any(sources[name] is None for name in names)
+        needed = lora or shared in names or any(sources[name] is None for name in names)
         params = weights.params(policies.named[names[0]], policies.mesh) if needed else None
         for name in names:
             source, model = sources[name], policies.named[name].model
             states[name] = policies.learners[name].init(params if source is None else source.read(model, policies.mesh))
-        if lora is not None:
+        if lora:
             bases |= dict.fromkeys(names, params)
             digests |= dict.fromkeys(names, digest(params))
         if shared in names:

@@ -94,7 +94,7 @@ def test_an_exported_policy_is_the_merged_one(trained, tmp_path):
     source = open_policy(str(directory), "code")
     convert(source, tmp_path / "hf", "hf", None, 10**9)
     exported = load_params(tmp_path / "hf", source.policy.model)
-    merged = merge(attach(training.policies.learning.lora, state.bases["code"], state.policies["code"].params))
+    merged = merge(attach(training.policies.learning.lora["code"], state.bases["code"], state.policies["code"].params))
     assert bytes_of(exported) == bytes_of(merged)
     assert bytes_of(exported) != bytes_of(state.bases["code"])
 

@@ -10,9 +10,12 @@ import pytest
 from tiny_run import SETTINGS, assert_same_end, without_times
 
 from codea1_jax.common.errors import Interrupted, UserError
+from codea1_jax.common.files import read_lines
 from codea1_jax.config import Config, load
 from codea1_jax.learn import Learner
+from codea1_jax.models.decoder import LORA_A
 from codea1_jax.models.policy import pretrained_policy
+from codea1_jax.models.stored import flatten
 from codea1_jax.run.rundir import RunDir
 from codea1_jax.training.convert import convert, open_policy
 from codea1_jax.training.judges import make_judge
@@ -22,7 +25,7 @@ from codea1_jax.training.start import resume, start
 from codea1_jax.training.state import State
 
 SMALL = "test.model.architecture={family: llama, hidden_size: 16, intermediate_size: 32}"
-OVERRIDES = [*SETTINGS, SMALL, "warm_start=null", "eval.every=0", "train.steps=3"]
+OVERRIDES = [*SETTINGS, SMALL, "test.temperature=0.8", "warm_start=null", "eval.every=0", "train.steps=3"]
 
 
 def config_of(directory: Path, *more: str) -> Config:
@@ -82,6 +85,14 @@ def test_a_run_of_two_models_that_is_stopped_ends_the_same_bit_for_bit(training,
     assert_same_end(straight[0] / "checkpoints", tmp_path / "checkpoints", 3)
 
 
+def test_each_policy_is_sampled_and_scored_at_its_own_temperature(training, straight):
+    games = training.games
+    assert {role: games.samplers[role].sampling.temperature for role in games.roles} == {"code": 0.5, "test": 0.8}
+    steps = [line for line in read_lines(straight[0] / "metrics.jsonl") if line["kind"] == "train"]
+    for name in ("code", "test"):  # a learner that took another temperature would be off by tenths of a nat
+        assert max(line[f"{name}/rollout_difference_max"] for line in steps) < 1e-4
+
+
 @pytest.mark.parametrize(("name", "family", "width"), [("code", "qwen2", 32), ("test", "llama", 16)])
 def test_each_policy_is_exported_as_its_own_model(straight, tmp_path, name, family, width):
     convert(open_policy(str(straight[0]), name), tmp_path / "out", "hf", None, 10**9)
@@ -91,7 +102,7 @@ def test_each_policy_is_exported_as_its_own_model(straight, tmp_path, name, fami
 
 @pytest.mark.long
 def test_adapters_of_two_models_are_added_to_a_base_each(tmp_path):
-    config = config_of(tmp_path / "run", "lora.rank=4", "train.steps=1", "checkpoint.every=1")
+    config = config_of(tmp_path / "run", "lora.rank=4", "test.lora.rank=2", "train.steps=1", "checkpoint.every=1")
     with make_judge(config.sandbox) as judge:
         training = make_training(config, judge)
         with RunDir(tmp_path / "run", config, config.checkpoint, resume=False) as run:
@@ -99,8 +110,10 @@ def test_adapters_of_two_models_are_added_to_a_base_each(tmp_path):
         with RunDir(tmp_path / "run", config, config.checkpoint, resume=True) as run:
             resumed = resume(training, run)
     assert state.base_digests == resumed.base_digests and len(set(state.base_digests.values())) == 2
-    for name, width in (("code", 32), ("test", 16)):
+    for name, width, rank in (("code", 32, 4), ("test", 16, 2)):
         assert resumed.bases[name]["embed_tokens"].shape[1] == width
+        adapters = flatten(state.policies[name].params)
+        assert {array.shape[-1] for path, array in adapters.items() if path[-1] == LORA_A} == {rank}
         for trees in ((state.bases[name], resumed.bases[name]), (state.policies[name], resumed.policies[name])):
             for before, after in zip(*map(jax.tree.leaves, trees), strict=True):
                 np.testing.assert_array_equal(before, after)
@@ -118,6 +131,18 @@ def test_an_own_model_takes_from_the_common_one_what_it_does_not_set():
     assert micro.models["test"].architecture is not None and micro.model.architecture is not None
     assert micro.models["test"].architecture.num_layers == micro.model.architecture.num_layers
     assert Config.model_validate(config.model_dump(mode="json")) == config
+
+
+def test_a_policy_takes_what_its_own_adapters_and_sampling_do_not_set():
+    own = ["lora.alpha=8", "test.lora.rank=64", "test.temperature=0.7", "code.top_p=0.9", "rollout.temperature=1.2"]
+    config = load(Config, "1.5b/a1", own)
+    code, test = config.lora_of("code"), config.lora_of("test")
+    assert code is not None and (code.rank, code.alpha) == (16, 8)
+    assert test is not None and (test.rank, test.alpha) == (64, 8)
+    assert (config.drawn_at("code"), config.drawn_at("test")) == ((1.2, 0.9), (0.7, 1.0))
+    assert Config.model_validate(config.model_dump(mode="json")) == config
+    with pytest.raises(UserError, match="set lora as well"):
+        load(Config, "1.5b/a1", ["test.lora.rank=64"])
 
 
 def test_a_method_of_one_policy_takes_no_model_for_another():

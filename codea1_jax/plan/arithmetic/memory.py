@@ -34,10 +34,10 @@ class Kept:
 
 def kept(config: Config, shapes: Mapping[str, Architecture]) -> Kept:
     """What stays on the devices throughout, by arithmetic. shapes: of every policy's model, by the policy's name."""
-    lora, learning = config.lora, Learning.of(config, METHODS[config.method.name])
+    learning = Learning.of(config, METHODS[config.method.name])
     policies, moments, references, shared = 0, 0, 0, {}
     for name, learner in learning.sections.items():
-        model, shape = config.models[name], shapes[name]
+        model, shape, lora = config.models[name], shapes[name], learning.lora[name]
         frozen = parameters(shape) * jnp.dtype(model.compute_dtype).itemsize
         trained = parameters(shape) if lora is None else adapter_parameters(shape, lora)
         policies += 4 * trained

@@ -28,6 +28,7 @@ from codea1_jax.plan.arithmetic.workload import (
     Group,
     Load,
     Phase,
+    evaluation_kind,
     evaluation_loads,
     is_anchored,
     sampling_kind,
@@ -92,7 +93,7 @@ def layout_table(run: PlannedRun, fill: float = 1.0) -> dict[Phase, Work]:
 
 
 def _sampling(run: PlannedRun, load: Load, fill: float) -> dict[Phase, Work]:
-    model, lora, role, capacity = run.model, run.config.lora, load.role, run.capacity(load)
+    model, lora, role, capacity = run.model, run.config.lora_of(load.policy), load.role, run.capacity(load)
     packed, shards = capacity.prefill_buckets[-1], capacity.batch_shards
     prompt, response, samples = load.prompt * fill, load.response * fill, load.prompts * load.samples
     block = capacity.rows * capacity.block  # tokens
@@ -125,7 +126,7 @@ def _sampling(run: PlannedRun, load: Load, fill: float) -> dict[Phase, Work]:
         ),
     }
     evaluated = [each.role for each in evaluation_loads(run.config)]
-    if role in evaluated and sampling_kind(run.config.eval) is not sampling_kind(run.config.rollout):
+    if role in evaluated and evaluation_kind(run.config) is not sampling_kind(run.config, load.policy):
         table[Phase("evaluate", role)] = Work(calls=0)
     return table
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from codea1_jax.config import METHODS, Config, EvalConfig, Role, RolloutConfig
+from codea1_jax.config import METHODS, Config, Role
 from codea1_jax.models.flops import Number, causal
 from codea1_jax.rollout import Sampling
 from codea1_jax.rollout.sampling import SamplingKind
@@ -134,6 +134,11 @@ def is_anchored(config: Config, policy: str) -> bool:
     return config.learners[policy].grpo.kl_coef > 0 and not METHODS[config.method.name].supervised
 
 
-def sampling_kind(section: RolloutConfig | EvalConfig) -> SamplingKind:
-    """How the decoding program of a step, or that of an evaluation, draws: they may be two programs."""
-    return SamplingKind.of(Sampling(1, section.temperature, section.top_p))
+def sampling_kind(config: Config, policy: str) -> SamplingKind:
+    """How the decoding program of a step draws for a policy."""
+    return SamplingKind.of(Sampling(1, *config.drawn_at(policy)))
+
+
+def evaluation_kind(config: Config) -> SamplingKind:
+    """How the decoding program of an evaluation draws; it may be another one than that of a step."""
+    return SamplingKind.of(Sampling(1, config.eval.temperature, config.eval.top_p))

@@ -34,6 +34,7 @@ from codea1_jax.plan.arithmetic.workload import (
     Kind,
     Load,
     Phase,
+    evaluation_kind,
     sampling_kind,
     sampling_loads,
 )
@@ -192,10 +193,11 @@ def _sampling(
         arguments = cache, outputs(prompt_pages, model, mesh, copied, shapes), packed.pages.reshape(-1)
         yield Program(name, partial(insert.lower, mesh), arguments, always + device_bytes(copied))
     largest = capacity.rows // capacity.batch_shards, capacity.prompt_pages, capacity.response_pages
-    for phase, section in ((Phase("decode", role), config.rollout), (Phase("evaluate", role), config.eval)):
+    drawn, evaluated = sampling_kind(config, load.policy), evaluation_kind(config)
+    for phase, kind in ((Phase("decode", role), drawn), (Phase("evaluate", role), evaluated)):
         for name in names[phase]:
             rows, *columns = name.shape or largest
-            decoder = make_decoder(model, mesh, capacity, EOS, sampling_kind(section), (columns[0], columns[1]))
+            decoder = make_decoder(model, mesh, capacity, EOS, kind, (columns[0], columns[1]))
             lower, state = partial(Decoder.__call__.lower, decoder), _half_full(capacity, rows, columns)
             read = capacity.block * _tokens_read(capacity, *state[:2])
             yield Program(name, lower, (copied, cache, *state), always, read)
@@ -265,7 +267,7 @@ def _learning(
     names: Mapping[Phase, Sequence[ProgramName]],
     batches: Mapping[Shape, PackedBatch],
 ) -> Iterator[Program]:
-    jitted, lora, offload, table = learner.phases, run.config.lora, run.config.offload, layout_table(run)
+    jitted, lora, offload, table = learner.phases, run.config.lora_of(run.policy), run.config.offload, layout_table(run)
     scored = {which: Phase(kind, run.policy) in table for which, kind in SCORERS.items()}
     # A step's batches are all on the devices before the first is learned from.
     fullest = run.fullest_batch(run.policy)
