@@ -5,12 +5,12 @@ __all__ = [
     "config",
     "export",
     "judging",
-    "parsing",
     "players",
     "prompts",
     "replay",
     "rewards",
     "rollouts",
     "round",
+    "suites",
     "validation",
 ]
