@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from codea1_jax.cli._arguments import Commands
     from sandbox.host.doctor import Diagnosis
 
-_QUESTIONS = {"data", "golden tests"}  # findings for which `codea1 train` would refuse the run as well
+_QUESTIONS = {"data", "golden tests", "schedule"}  # findings for which `codea1 train` would refuse the run as well
 
 
 def add(commands: Commands) -> None:

@@ -95,6 +95,7 @@ def _plan(
     from codea1_jax.plan.plan import as_document, make_plan
     from codea1_jax.plan.table import conclusion, plan_table
 
+    config, counted_from = _with_own_questions(config)
     with progress() as watch:
         plan = make_plan(config, hardware, options.fill, watch, lengths, ratios)
     if options.json:
@@ -102,7 +103,25 @@ def _plan(
     else:
         print_table(plan_table(plan, f"{options.preset} on {hardware.name}"))
         print("\n".join(conclusion(plan)))
+        print(counted_from)
     return DONE if plan.fits else FAILED
+
+
+def _with_own_questions(config: Config) -> tuple[Config, str]:
+    """The configuration with as many questions as its files have, where they are here; and what its steps count."""
+    from codea1_jax.plan.arithmetic.workload import QUESTIONS
+    from codea1_jax.training.sources import count_questions
+
+    data = config.data
+    if data.source != "micro" and not Path(data.source).exists():
+        paper = f"steps of a run on {data.limit or QUESTIONS:,} of the paper's questions; {data.source} is not here"
+        return config, paper
+    counts = count_questions(data)
+    own = {"limit": counts.train, "heldout_problems": counts.heldout}
+    return (
+        config.model_copy(update={"data": data.model_copy(update=own)}),
+        f"steps of a run on {counts.train:,} questions of {data.source}, {counts.heldout} held out",
+    )
 
 
 def _calibrate(options: argparse.Namespace, config: Config, lengths: Lengths | None) -> int:

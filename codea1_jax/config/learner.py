@@ -56,6 +56,9 @@ class OptimizerConfig(Section):
     learning_rate: float = Field(default=1e-6, gt=0, description="peak of the schedule")
     schedule: Literal["cosine", "constant"] = Field(default="cosine", description="what follows the warm-up")
     warmup_steps: int = Field(default=10, ge=0, description="training steps in which the rate rises linearly")
+    warmup_share: float = Field(
+        default=0.1, ge=0, le=1, description="share of the run's steps that warmup_steps may be at most"
+    )
     warmup_from_zero: bool = Field(
         default=False,
         description="warm-up step s (from 0) has s / warmup_steps of the rate, as in the original: the first step "

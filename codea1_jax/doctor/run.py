@@ -13,6 +13,7 @@ from huggingface_hub import DryRunFileInfo, snapshot_download
 import data_pipeline
 from codea1_jax.common.chips import find_hardware
 from codea1_jax.common.errors import UserError
+from codea1_jax.common.words import counted
 from codea1_jax.config import Config, ModelConfig, SandboxConfig
 from codea1_jax.doctor.host import GIB, Devices, find_disk
 from codea1_jax.models.flops import parameters
@@ -20,11 +21,13 @@ from codea1_jax.models.stored import PARAMS
 from codea1_jax.models.weights import HUB_FILES, INDEX, SINGLE
 from codea1_jax.plan.arithmetic.memory import check_fits_here, saved
 from codea1_jax.plan.arithmetic.planned_run import model_shape
+from codea1_jax.plan.arithmetic.workload import PROBLEMS
 from codea1_jax.run.rundir import check_same_run, checkpoints_of
 from codea1_jax.runtime.layout import MESH_AXES
 from codea1_jax.runtime.storage import REMOTE, check_writable
+from codea1_jax.training.advice import schedule_advice
 from codea1_jax.training.judges import make_judge
-from codea1_jax.training.sources import Source, sources_of
+from codea1_jax.training.sources import Source, count_questions, sources_of
 from data_pipeline import storage
 from data_pipeline.hub import hub_name, why_unavailable
 from sandbox.host.doctor import Finding, attempt, report, try_out
@@ -125,13 +128,28 @@ def _model(model: ModelConfig) -> Finding:
 def _data(config: Config) -> Iterator[Finding]:
     if config.data.source == "micro":
         yield Finding("data", True, f"micro: {config.data.problems} questions, made by the program itself")
-    yield from map(_source, sources_of(config.data))
+    read = [_source(source) for source in sources_of(config.data)]
+    yield from read
+    if all(finding.works for finding in read):
+        yield from _schedule(config)
     for benchmark in config.eval.datasets if config.eval.every else ():
         on_hub = hub_name(benchmark)
         if on_hub is None:
             yield _problems("benchmark", benchmark)
         else:
             yield _on_hub("benchmark", on_hub[0], "dataset", on_hub[1])
+
+
+def _schedule(config: Config) -> Iterator[Finding]:
+    """How many questions are trained on in how many steps, and what of it cannot show learning."""
+    counts, a_step = count_questions(config.data), config.train.questions
+    steps = config.train.total_steps(counts.train)
+    questions = f"{counted(counts.train, 'question')} to train on, {counts.heldout} held out"
+    detail = f"{questions}; {counted(steps, 'step')} of {a_step}"
+    yield Finding("schedule", counts.train >= a_step, detail, f"train.questions={counts.train}, or more questions")
+    benchmarks = sum(PROBLEMS.get(dataset, 0) for dataset in config.eval.datasets)
+    for line in schedule_advice(config, counts.train, counts.heldout, benchmarks):
+        yield Finding("advice", None, line)
 
 
 def _source(source: Source) -> Finding:
@@ -149,7 +167,8 @@ def _problems(name: str, source: str) -> Finding:
         loaded = data_pipeline.load(source)
     except ValueError as error:
         return Finding(name, False, str(error), f"name a file that is there; what is wrong with one: {_VALIDATE}")
-    detail = f"{source}: {len(loaded.problems)} problems, {len(loaded.refused)} rows refused"
+    counts = f"{counted(len(loaded.problems), 'problem')}, {counted(len(loaded.refused), 'row')} refused"
+    detail = f"{source}: {counts}; their references not run"
     return Finding(name, bool(loaded.problems), detail, _VALIDATE)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -52,7 +53,7 @@ def learning_rate(step: Int[Array, ""] | int, config: OptimizerConfig, total_ste
     It rises linearly and reaches the peak in the last warm-up step; the cosine would reach 0 one step after
     the last. So no step is spent at a rate of 0, unless `warmup_from_zero` has the rise begin there.
     """
-    warmup = config.warmup_steps
+    warmup = min(config.warmup_steps, math.ceil(config.warmup_share * total_steps))
     begun = 0 if config.warmup_from_zero and warmup else 1
     rising = (step + begun) / max(warmup, 1)
     if config.schedule == "constant":

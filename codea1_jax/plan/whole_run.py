@@ -35,12 +35,12 @@ class WholeRun:
 def whole_run(
     run: PlannedRun, hardware: Hardware, fill: float, step_seconds: float, call_seconds: Mapping[Phase, float]
 ) -> WholeRun:
-    """What a run takes if a step takes `step_seconds`. It trains on the paper's questions, or on `data.limit` of them.
+    """What a run takes if a step takes `step_seconds`. It trains on `data.limit` questions, or as many as the paper.
 
     call_seconds: of a call of each phase, averaged over those of a step.
     """
     config = run.config
-    steps = config.train.total_steps(min(QUESTIONS, config.data.limit or QUESTIONS))
+    steps = config.train.total_steps(config.data.limit or QUESTIONS)
     evaluations, evaluation = count_evaluations(config, steps), evaluation_seconds(run, hardware, fill, call_seconds)
     saves = -(-steps // config.checkpoint.every)
     return WholeRun(

@@ -1,3 +1,15 @@
 """A run: what it is made of, its state, its methods, and the loop."""
 
-__all__ = ["answers", "convert", "judges", "loop", "parts", "questions", "sources", "start", "state", "trainer"]
+__all__ = [
+    "advice",
+    "answers",
+    "convert",
+    "judges",
+    "loop",
+    "parts",
+    "questions",
+    "sources",
+    "start",
+    "state",
+    "trainer",
+]

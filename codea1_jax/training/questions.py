@@ -19,7 +19,7 @@ from codea1_jax.game.prompts import Prompts
 from codea1_jax.runtime.gather import gathered, is_mine
 from data_pipeline import Loaded, Problem, Refusal, micro
 from data_pipeline.hub import local_path
-from data_pipeline.reading import hold_out
+from data_pipeline.reading import hold_out, without_those_of
 from data_pipeline.validate import failures
 from sandbox import Judge
 
@@ -102,16 +102,9 @@ def _read(
         return train, named.problems, named.refused, named.dropped
     loaded = _load_file(data.source, judge) if given.train is None else _trusted(Loaded(tuple(given.train)), judge)
     if named is not None:
-        known = {problem.solution.strip() for problem in named.problems}
-        train = tuple(problem for problem in loaded.problems if problem.solution.strip() not in known)
+        train = without_those_of(loaded.problems, named.problems)
         return train, named.problems, loaded.refused + named.refused, loaded.dropped + named.dropped
     train, heldout = hold_out(loaded.problems, data.heldout_share, data.heldout_problems)
-    if config.eval.every and data.heldout_share and data.heldout_problems and not heldout:
-        logger.warning(
-            "no question is held out: %s, data.heldout_share=%g; name some with data.heldout=FILE",
-            counted(len(train), "question"),
-            data.heldout_share,
-        )
     return train, heldout, loaded.refused, loaded.dropped
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
+import data_pipeline
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import DataConfig
 from data_pipeline import storage
+from data_pipeline.reading import hold_out, without_those_of
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,31 @@ def sources_of(data: DataConfig) -> tuple[Source, ...]:
         command = f"codea1 eval suites --data {questions} --model RUN --out {folder}"
         found.append(Source("data.golden_tests", data.golden_tests, command))
     return tuple(found)
+
+
+class QuestionCounts(NamedTuple):
+    """How many questions a run trains on, holds out, and refuses."""
+
+    train: int
+    heldout: int
+    refused: int
+
+
+def count_questions(data: DataConfig) -> QuestionCounts:
+    """As a run reads them, but without running the references, of which it refuses those that fail their own tests.
+
+    Raises ValueError for a source that cannot be read.
+    """
+    if data.source == "micro":
+        return QuestionCounts(data.problems, data.heldout_problems, 0)
+    loaded = data_pipeline.load(data.source)
+    train, heldout = loaded.problems, ()
+    if data.heldout is None:
+        train, heldout = hold_out(loaded.problems, data.heldout_share, data.heldout_problems)
+    else:
+        named = data_pipeline.load(data.heldout).problems
+        train, heldout = without_those_of(loaded.problems, named), named
+    return QuestionCounts(min(len(train), data.limit or len(train)), len(heldout), len(loaded.refused))
 
 
 def check_sources(data: DataConfig) -> None:

@@ -32,9 +32,10 @@ from codea1_jax.runtime.gather import on_all
 from codea1_jax.runtime.interrupts import Interrupts
 from codea1_jax.runtime.stalls import StallWatch
 from codea1_jax.runtime.storage import check_writable
+from codea1_jax.training.advice import schedule_advice
 from codea1_jax.training.judges import WatchedJudge, make_judge
 from codea1_jax.training.loop import Forecast, check_best_metric, evaluate, train
-from codea1_jax.training.parts import make_training
+from codea1_jax.training.parts import Training, make_training
 from codea1_jax.training.questions import GivenQuestions
 from codea1_jax.training.start import own_starts, resume, start
 from codea1_jax.training.state import State
@@ -145,6 +146,8 @@ class Trainer:
         ):
             refused = (*training.questions.refused, *training.evaluation.benchmark.unjudged)
             _report_refused(refused, training.questions.dropped, run)
+            if run.writes:
+                _report_schedule(training, config)
             if self._resume and run.resume_step is None:
                 logger.info("%s: found no checkpoint to resume from; starting a new run", self._directory)
             with Interrupts(agreement()):  # the run's directory is there: it is to be continued
@@ -164,6 +167,16 @@ class Trainer:
     def evaluate(self) -> dict[str, float]:
         """The models on held-out questions and benchmarks, in percent: as trained, or before training as they start."""
         return evaluate(self._training, start(self._training) if self._state is None else self._state)
+
+
+def _report_schedule(training: Training, config: Config) -> None:
+    """What the run trains on and is measured by, and what of it cannot show learning."""
+    asked, steps = training.questions, training.total_steps
+    counts = len(asked.train), len(asked.heldout), len(asked.benchmark)
+    questions = f"{counted(counts[0], 'question')} to train on, {counts[1]} held out, {counts[2]} of benchmarks"
+    logger.info("%s; %s of %d", questions, counted(steps, "step"), config.train.questions)
+    for line in schedule_advice(config, *counts):
+        logger.warning("%s", line)
 
 
 def _report_refused(refused: Sequence[Refusal], dropped_tests: Sequence[Refusal], run: RunDir) -> None:

@@ -1,5 +1,6 @@
 """`codea1 doctor`: what it finds, what it says fixes it, and its exit code."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -22,6 +23,8 @@ from codea1_jax import cli
 from codea1_jax.doctor import host, run
 from sandbox import SandboxUnavailable
 from sandbox.host import doctor, jail
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +51,7 @@ def examine(capsys: pytest.CaptureFixture[str], tmp_path: Path):
         assert list(tmp_path.iterdir()) == [] or arguments  # looking leaves nothing
         failed = [name for name, (sign, _, _) in found.items() if sign == "FAIL"]
         assert out.splitlines()[-1] == (f"missing: {', '.join(failed)}" if failed else "nothing is missing")
-        assert code == (2 if {"data", "golden tests"} & set(failed) else 1 if failed else 0)
+        assert code == (2 if {"data", "golden tests", "schedule"} & set(failed) else 1 if failed else 0)
         return code, found
 
     return examine_
@@ -219,6 +222,23 @@ def test_the_micro_run_has_all_it_needs_and_looking_leaves_nothing(examine, tmp_
     assert found["data"][1] == "micro: 256 questions, made by the program itself"
     assert found["model"][1] == "0.4 million parameters, trained from scratch"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_questions_are_counted_as_training_counts_them_and_what_cannot_show_learning_is_said(examine, tmp_path):
+    own = tmp_path / "own.jsonl"
+    own.write_text((ROOT / "docs" / "problems.jsonl").read_text() + json.dumps({"id": "broken"}) + "\n")
+    settings = "micro/a1", f"data.source={own}", "train.steps=null"
+    code, found = examine(*settings, "data.heldout_share=0.5", "train.questions=4")
+    assert found["data"][1].endswith("own.jsonl: 8 problems, 1 row refused; their references not run")
+    assert found["schedule"][:2] == ("ok", "4 questions to train on, 4 held out; 3 steps of 4")
+    assert "make 3 steps, too few to see a trend" in found["advice"][1] and code == 0
+    code, found = examine(*settings, "data.heldout_share=0", "train.questions=9")
+    assert found["schedule"] == (
+        "FAIL",
+        "8 questions to train on, 0 held out; 0 steps of 9",
+        "train.questions=8, or more questions",
+    )
+    assert code == 2
 
 
 def test_everything_that_a_run_lacks_is_named_at_once(examine, tmp_path):

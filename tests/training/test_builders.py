@@ -30,6 +30,7 @@ from codea1_jax.training.judges import make_judge
 from codea1_jax.training.policies import by_role, make_policies, make_policy, make_prompts
 from codea1_jax.training.questions import NONE_GIVEN, GivenQuestions, Questions, load_questions
 from codea1_jax.training.samplers import make_sampler
+from codea1_jax.training.sources import count_questions
 from data_pipeline import Problem
 from sandbox import Job, SandboxPool, SandboxUnavailable
 
@@ -169,16 +170,6 @@ def test_questions_given_in_python_stand_in_for_those_of_the_configuration():
     assert (len(questions.train), questions.heldout) == (8, (right,))
 
 
-def test_too_few_questions_to_hold_one_out_are_a_warning_that_says_what_to_do(caplog):
-    with caplog.at_level(logging.WARNING):
-        assert questions_of("data.heldout_share=0.01").heldout == ()
-    expected = "no question is held out: 8 questions, data.heldout_share=0.01; name some with data.heldout=FILE"
-    assert [record.getMessage() for record in caplog.records] == [expected]
-    caplog.clear()
-    assert questions_of("data.heldout_share=0").heldout == questions_of("eval.every=0").heldout[:0] == ()
-    assert caplog.records == []
-
-
 def test_a_limit_trains_on_that_many_questions_which_the_seed_chooses():
     def chosen(*overrides):
         settings = (f"data.source={ROOT}/docs/problems.jsonl", "data.heldout_share=0", "train.questions=1", *overrides)
@@ -253,3 +244,10 @@ def test_a_question_without_a_prompt_of_its_own_is_named_before_anything_is_trai
     assert re.match(
         r"prompts.source=dataset: 8 of 8 questions of .*problems.jsonl, such as \S+, have no", str(caught.value)
     )
+
+
+def test_questions_are_counted_as_they_are_parted():
+    for overrides in (["data.heldout_share=0.5"], ["data.heldout_share=0.5", "data.limit=2"], ["data.heldout_share=0"]):
+        config = load(Config, "micro/a1", [f"data.source={ROOT}/docs/problems.jsonl", *overrides])
+        questions, counts = questions_of(*overrides), count_questions(config.data)
+        assert (len(questions.train), len(questions.heldout)) == (counts.train, counts.heldout)

@@ -4,4 +4,4 @@
 least; `simulation` counts the calls of a step over drawn or measured `lengths`.
 """
 
-__all__ = ["lengths", "memory", "planned_run"]
+__all__ = ["lengths", "memory", "planned_run", "workload"]

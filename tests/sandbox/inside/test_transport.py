@@ -86,7 +86,7 @@ MALFORMED = {
     "no parts": b'["list"]',
     "parts that are no list": b'["complex",7]',
     "an unknown kind": b'["pickle",["cos"]]',
-    "nested too deeply": b'["list",[' * 900 + b"]]" * 900,
+    "nested too deeply": b'["list",[' * 5_000 + b"]]" * 5_000,
     "an unhashable key": b'["dict",[["list",[]],1]]',
     "half a pair": b'["dict",[1]]',
     "a ratio by zero": b'["Fraction",[1,0]]',

@@ -1,0 +1,92 @@
+"""What keeps a run, or a step of it, from teaching anything, and what to change: one line each. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from codea1_jax.common.words import counted
+from codea1_jax.config import METHODS, Config, Role, RolloutConfig
+from codea1_jax.game.rollouts import ProgramRollout, Response, StepRollouts, SuiteRollout
+from codea1_jax.learn import Groups, Trajectory
+
+FEWEST_STEPS = 20  # fewer show no trend beside the noise of their evaluations
+FEWEST_POINTS = 5  # of a curve of evaluations
+
+
+def schedule_advice(config: Config, trained: int, heldout: int, benchmark: int) -> Iterator[str]:
+    """What of a run on so many questions cannot show learning: its steps, or its evaluations.
+
+    heldout, benchmark: how many questions of each an evaluation has.
+    """
+    method, train = METHODS[config.method.name], config.train
+    steps = train.total_steps(trained)
+    if not steps:
+        return
+    if steps < FEWEST_STEPS and train.steps is None:
+        fitting = max(1, train.epochs * trained // FEWEST_STEPS)
+        yield (
+            f"{counted(trained, 'question')}, train.questions={train.questions} a step and train.epochs={train.epochs} "
+            f"make {counted(steps, 'step')}, too few to see a trend: set train.questions={fitting}, or train.epochs"
+        )
+    every = config.eval.every
+    if not every or not heldout + benchmark:
+        yield "nothing is evaluated: set eval.every, and data.heldout_share or data.heldout=FILE"
+        return
+    points = steps // every + 1
+    if steps >= FEWEST_STEPS and points < FEWEST_POINTS:
+        yield f"eval.every={every} of {steps} steps gives {points} points of a curve: set eval.every={steps // 10}"
+    if "test" in method.roles and not heldout:
+        yield (
+            "no question is held out, so that nothing shows whether the Test LLM improves: set data.heldout_share=0.1, "
+            "or data.heldout=FILE"
+        )
+
+
+def lesson_advice(rollouts: StepRollouts, rollout: RolloutConfig) -> Iterator[str]:
+    """Which policies a step has taught nothing, because all responses of each group were worth the same, and why."""
+    programs = [program for question in rollouts.questions for program in question.programs]
+    suites = [suite for program in programs for suite in program.suites if suite.trained_on]
+    reasons = {"code": _why_programs_are_equal(programs, rollout), "test": _why_suites_are_equal(suites, rollout)}
+    for name, groups in rollouts.groups.items():
+        if programs and _teaches_nothing(groups):
+            yield f"this step taught {name} nothing: {reasons[name]}"
+
+
+def _teaches_nothing(groups: Groups) -> bool:
+    return not any(isinstance(each, Trajectory) and each.advantage for group in groups for each in group)
+
+
+def _why_programs_are_equal(programs: Sequence[ProgramRollout], rollout: RolloutConfig) -> str:
+    if unfinished := _why_unread((p.response for p in programs), [p.program for p in programs], "code", rollout):
+        return unfinished
+    if not any(program.valid for program in programs):
+        return "no program runs; look at them in the report, and take easier questions or a stronger model"
+    faced = [v.passed for p in programs for v in (*p.book, *(v for suite in p.suites for v in suite.verdicts))]
+    if not faced:
+        return "no suite had a test that the reference answers; begin with sft, or a stronger Test LLM"
+    if all(faced):
+        return "every program passed every test that it met; take harder questions, or more suites (rollout.suites)"
+    if not any(faced):
+        return "no program passed a test; take easier questions, or more programs of each (rollout.samples)"
+    return "the programs of each question earned the same; take more of each (rollout.samples)"
+
+
+def _why_suites_are_equal(suites: Sequence[SuiteRollout], rollout: RolloutConfig) -> str:
+    if unread := _why_unread((s.response for s in suites), [s.suite.tests for s in suites], "test", rollout):
+        return unread
+    if all(suite.validated.invalid >= len(suite.suite.tests) for suite in suites):
+        return "no test states the right value; begin with sft, or a stronger Test LLM"
+    return "the suites against each program earned the same; take more of each (rollout.suites)"
+
+
+def _why_unread(
+    responses: Iterable[Response], contents: Sequence[object], role: Role, rollout: RolloutConfig
+) -> str | None:
+    """Why what should be in the responses was not there; None where some of it was."""
+    if any(contents):
+        return None
+    key, ends = f"rollout.{role}_tokens", [response.completion for response in responses]
+    if ends and not any(end.finished for end in ends if end is not None):
+        return f"every response was cut off at {key}={getattr(rollout, f'{role}_tokens')}; raise it"
+    content = "a program" if role == "code" else "a test"
+    return f"in no response {content} could be read; look at the responses in the report, and at the prompts' style"
