@@ -33,7 +33,7 @@ def golden_tests(test_code: str, entry_point: str) -> tuple[str, ...]:
         for bindings in _parametrizations(function, shared):
             for statement in _asserts(function.body, bindings):
                 test = _as_test(statement, entry_point)
-                if test:
+                if isinstance(test, SuiteTest):
                     found.setdefault(test.call, f"assert {test.call} == {test.stated}")
     return tuple(found.values())
 
@@ -51,7 +51,8 @@ def _read_line(line: str, entry_point: str) -> SuiteTest | Rejected:
 def read_golden_test(statement: ast.stmt, entry_point: str) -> SuiteTest | Rejected:
     """A test that a person wrote: one of the suite language, with any view, that may also state a tolerance.
 
-    That is `assert CALL == pytest.approx(VALUE, rel=..., abs=...)` or `assert abs(CALL - VALUE) < EPS`.
+    That is `assert CALL == pytest.approx(VALUE, rel=..., abs=...)` or `assert abs(CALL - VALUE) < EPS`. What is no
+    equality (`assert CALL`, `assert CALL != VALUE`, `assert VALUE in CALL`) is read as `assert bool(...) == True`.
     """
     mirrored = _mirrored(statement)
     try:
@@ -62,7 +63,7 @@ def read_golden_test(statement: ast.stmt, entry_point: str) -> SuiteTest | Rejec
     if found:
         call, stated, tolerance = found
         statement = ast.Assert(ast.Compare(call, [ast.Eq()], [stated]))
-    read = parse_test(statement, entry_point, any_view=True)
+    read = _as_test(statement, entry_point)
     return replace(read, tolerance=tolerance) if isinstance(read, SuiteTest) else read
 
 
@@ -241,16 +242,11 @@ class _Substitution(ast.NodeTransformer):
         return copy.deepcopy(value) if value is not None and isinstance(node.ctx, ast.Load) else node
 
 
-def _as_test(statement: ast.Assert, entry_point: str) -> SuiteTest | None:
-    """The statement as a test: as it stands, or as `bool(EXPR) == True`."""
-    for form in _forms(statement.test):
-        test = parse_test(ast.Assert(form), entry_point, any_view=True)
-        if isinstance(test, SuiteTest):
-            return test
-    return None
-
-
-def _forms(expression: ast.expr) -> Iterator[ast.expr]:
-    yield expression
-    truth = ast.Call(ast.Name("bool", ast.Load()), [expression], [])
-    yield ast.Compare(truth, [ast.Eq()], [ast.Constant(True)])
+def _as_test(statement: ast.stmt, entry_point: str) -> SuiteTest | Rejected:
+    """The statement as a test: as it stands, or `assert EXPR` as `assert bool(EXPR) == True`."""
+    test = parse_test(statement, entry_point, any_view=True)
+    if isinstance(test, SuiteTest) or not isinstance(statement, ast.Assert):
+        return test
+    truth = ast.Call(ast.Name("bool", ast.Load()), [statement.test], [])
+    as_truth = parse_test(ast.Assert(ast.Compare(truth, [ast.Eq()], [ast.Constant(True)])), entry_point, any_view=True)
+    return as_truth if isinstance(as_truth, SuiteTest) else test

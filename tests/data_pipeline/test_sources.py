@@ -262,7 +262,12 @@ def test_own_problems_are_read_line_by_line(tmp_path):
         ("assert 3 == f(1)", "assert f(1) == 3"),
         ("assert [0.5] == sorted(f(1))", "assert sorted(f(1)) == [0.5]"),
         ("assert pytest.approx(0.5, abs=0.1) == f(1)", "assert f(1) == pytest.approx(0.5, rel=0.0, abs=0.1)"),
-        ("assert f(1) == True == True", None),
+        ("assert f(1)", "assert bool(f(1)) == True"),
+        ("assert not f(1)", "assert bool(not f(1)) == True"),
+        ("assert f(1) != 3", "assert bool(f(1) != 3) == True"),
+        ("assert f(1) in (1, 2)", "assert bool(f(1) in (1, 2)) == True"),
+        ("assert 0.5 == f(1) == 0.5", "assert bool(0.5 == f(1) == 0.5) == True"),
+        ("assert f(1) != unknown", None),
         ("assert f(1) == f(2)", None),
         (
             {"test": "assert f(1) == 0.5", "atol": 0.01, "rtol": None},
