@@ -7,7 +7,8 @@ from codea1_jax.config.method import METHODS, Method, MethodConfig, Role
 from codea1_jax.config.model import ArchitectureConfig, LoRAConfig, ModelConfig
 from codea1_jax.config.presets import dump, load, preset_names
 from codea1_jax.config.prompts import PromptsConfig, Template, Templates, read_templates
-from codea1_jax.config.rollout import RewardConfig, RolloutConfig
+from codea1_jax.config.reward import RewardConfig
+from codea1_jax.config.rollout import RolloutConfig
 from codea1_jax.config.run import CheckpointConfig, EvalConfig, TrainConfig
 from codea1_jax.config.sandbox import SandboxConfig
 from codea1_jax.config.schema import Config, Reading

@@ -14,7 +14,8 @@ from codea1_jax.config.learner import LearnerConfig, WarmStartConfig
 from codea1_jax.config.method import METHODS, MethodConfig
 from codea1_jax.config.model import LoRAConfig, ModelConfig
 from codea1_jax.config.prompts import PromptsConfig
-from codea1_jax.config.rollout import RewardConfig, RolloutConfig
+from codea1_jax.config.reward import RewardConfig
+from codea1_jax.config.rollout import RolloutConfig
 from codea1_jax.config.run import CheckpointConfig, EvalConfig, RunConfig, TrainConfig
 from codea1_jax.config.sandbox import SandboxConfig
 from codea1_jax.config.section import Section

@@ -33,6 +33,7 @@ from codea1_jax.runtime.interrupts import Interrupts
 from codea1_jax.runtime.stalls import StallWatch
 from codea1_jax.runtime.storage import check_writable
 from codea1_jax.training.advice import schedule_advice
+from codea1_jax.training.functions import named_function
 from codea1_jax.training.judges import WatchedJudge, make_judge
 from codea1_jax.training.loop import Forecast, check_best_metric, evaluate, train
 from codea1_jax.training.parts import Training, make_training
@@ -105,7 +106,11 @@ class Trainer:
         self.config = config
         self._given = GivenQuestions(questions, heldout)
         self._judge = judge
-        self._rewards = RewardFunctions(code_reward, test_reward)
+        named = config.rewards
+        self._rewards = RewardFunctions(
+            code_reward or named_function("rewards.code", named.code),
+            test_reward or named_function("rewards.test", named.test),
+        )
         self._resume = resume
         self._forecast = forecast
         self._directory = Path(config.run.directory)

@@ -12,6 +12,7 @@ from codea1_jax import cli
 from codea1_jax.common.errors import UserError
 from codea1_jax.common.files import read_lines
 from codea1_jax.config import Config, dump, load
+from codea1_jax.training.functions import named_function
 from codea1_jax.training.judges import make_judge
 from codea1_jax.training.trainer import Results, Trainer, describe_refused
 from data_pipeline import Problem, Refusal
@@ -56,23 +57,52 @@ def test_the_command_line_and_python_train_to_the_same_figures_and_rollouts(tmp_
     }
 
 
-@pytest.mark.long
-def test_given_rewards_stand_in_for_the_papers_and_a_given_judge_stays_open():
-    seen = []
+BY_LENGTH = """
+given = []
 
-    def by_length(judged):
-        seen.append((judged.problem.id, judged.response, judged.reward))
-        return len(judged.program)
+def by_length(judged):
+    given.append((judged.problem.id, judged.response, judged.reward))
+    return len(judged.program)
+
+def all_given():
+    return given
+"""
+
+
+@pytest.mark.parametrize(
+    ("named", "message"),
+    [
+        ("absent.py:f", "rewards.code: absent.py:f is not FILE.py:FUNCTION of a file that is here"),
+        ("mine.py", "rewards.code: mine.py is not FILE.py:FUNCTION of a file that is here"),
+        ("mine.py:by_width", "rewards.code: mine.py defines no function by_width"),
+        ("mine.py:given", "rewards.code: mine.py defines no function given"),
+        ("mine.txt:by_length", "rewards.code: mine.txt is no Python file; its name must end with .py"),
+    ],
+)
+def test_a_reward_function_that_is_not_there_is_named_before_anything_starts(tmp_path, named, message):
+    for name in ("mine.py", "mine.txt"):
+        (tmp_path / name).write_text(BY_LENGTH)
+    with pytest.raises(UserError) as refused:
+        Trainer(configured(f"rewards.code={named}"))
+    assert str(refused.value) == message
+
+
+@pytest.mark.long
+def test_given_rewards_stand_in_for_the_papers_and_a_given_judge_stays_open(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(BY_LENGTH)
 
     def by_validity(judged):
         assert len(judged.verdicts) == len(judged.kept)
         return 7 - judged.invalid
 
-    config = configured("train.steps=1")
+    config = configured("train.steps=1", f"rewards.code={file}:by_length")
     with make_judge(config.sandbox) as judge:
-        with Trainer(config, judge=judge, code_reward=by_length, test_reward=by_validity) as trainer:
+        with Trainer(config, judge=judge, test_reward=by_validity) as trainer:
             results = trainer.train()
         assert judge.execute([]) == []
+    given = named_function("rewards.code", f"{file}:all_given")
+    seen = given() if given is not None else []
     records = results.rollouts(1)
     programs = [(record["question_id"], program) for record in records for program in record["programs"]]
     assert [program["reward"] for _, program in programs] == [len(program["program"]) for _, program in programs]

@@ -1,0 +1,51 @@
+"""What programs and suites are worth, and the advantages that follow."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from codea1_jax.config.section import Section
+
+
+class RewardConfig(Section):
+    """What programs and suites are worth, and their advantages: the paper's, except for `repeats` and `junk`."""
+
+    alpha: float = Field(default=0.5, ge=0, le=1, description="weight of validity against difficulty")
+    suite_size: int = Field(default=8, ge=1, description="K: tests asked for in one suite")
+    difficulty: Literal["fraction", "any"] = Field(
+        default="fraction",
+        description="gen_fail: the fraction of the suite that fails the program, or 1 if any test does (departure)",
+    )
+    passing: Literal["fraction", "all"] = Field(
+        default="fraction",
+        description="a program earns the fraction of the tests that it passes, or 1 for all of them (departure)",
+    )
+    pool_tests: bool = Field(
+        default=False,
+        description="score each program on the valid tests of all its siblings (departure; never the paper's)",
+    )
+    repeats: Literal["value", "text"] = Field(
+        default="value",
+        description="a test repeats another of its suite if it has the same inputs, however its call is spelled; text: "
+        "if it is written the same, as in the original (a policy learns to respell)",
+    )
+    junk: Literal["dropped", "invalid"] = Field(
+        default="dropped",
+        description="what an assert outside of the language of tests costs its suite: nothing, and the first 2 K tests "
+        "count; invalid: as much as an invalid test, any comparison is read as ==, and all tests count, as in the "
+        "original",
+    )
+    scale_advantages: bool = Field(
+        default=True, description="divide a group's centred rewards by their standard deviation (Dr. GRPO: do not)"
+    )
+    code: str | None = Field(
+        default=None,
+        description="FILE.py:FUNCTION, of a JudgedProgram, whose number is a program's reward (docs/python.md); none: "
+        "the paper's",
+    )
+    test: str | None = Field(
+        default=None,
+        description="FILE.py:FUNCTION, of a JudgedSuite, whose number is a suite's reward; none: the paper's",
+    )
