@@ -23,7 +23,7 @@ codea1 train micro/a1 rollout.samples=4 train.steps=20 --dry-run
 ```
 
 A preset is named `MODEL/METHOD`, or `MODEL/METHOD_HARDWARE` if it is for specific hardware: `micro/a1`, `7b/golden`,
-`7b/a1_v5e`. `codea1 presets` lists all of them. You can also give the path of your own YAML file. Presets of
+`7b/a1_v5e`. `codea1 presets MODEL` lists those of a model. You can also give the path of your own YAML file. Presets of
 Qwen's models save after every step (`checkpoint.every=1`), because a stop drops the step it interrupts; those of `sft`,
 whose steps are short, after every tenth.
 

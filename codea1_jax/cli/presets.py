@@ -23,20 +23,28 @@ if TYPE_CHECKING:
 
     Tables = Mapping[str, Published]
 
+NAMES = """\
+A preset's name is MODEL/METHOD; for hardware that it is laid out for, MODEL/METHOD_HARDWARE: 7b/golden_v5p. a1 is
+Code-A1; `codea1 presets 1.5b` lists every method of one model, by the rows of the paper's tables.
+
+On two CPU cores: micro/a1, in minutes, a model made here; smollm2-135m/a1, in hours, a pretrained one.
+On one GPU of 24 GB: smollm2-135m/a1_gpu. For other hardware: `codea1 plan PRESET --topology NAME`.
+"""
 EXPLAINED = """\
-A preset's name is MODEL/METHOD; for hardware that it is laid out for, MODEL/METHOD_HARDWARE: 7b/golden_v5p.
 MODEL/METHOD_paper and MODEL/METHOD_paper_HARDWARE make the original's choices where our defaults differ. Figures are
 the paper's, in percent; two of its tables disagree about 1.5b/a1, by more than a point of MBPP+. Hours are those that
 `codea1 plan` expects of a run, evaluations and the first start included; none of it has been run. "open" names what the
 paper leaves open of a row, or its code does otherwise whatever the preset; the end of this list explains it. micro
-presets train in minutes on two CPU cores, and are not the paper's. `codea1 presets 1.5b` lists those of one model.
+presets are not the paper's.
 """
 
 
 def add(commands: Commands) -> None:
     """Registers the command."""
     parser = commands.add_parser("presets", help="list the shipped presets, by the rows of the paper's tables")
-    parser.add_argument("models", nargs="*", metavar="MODEL", help=f"of these alone: {', '.join(model_names())}")
+    parser.add_argument(
+        "models", nargs="*", metavar="MODEL", help=f"also every method of these: {', '.join(model_names())}"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document on one line")
     parser.set_defaults(run=_run)
 
@@ -59,9 +67,13 @@ def _run(options: argparse.Namespace) -> int:
 
     from codea1_jax.common.console import print_table
 
-    print(EXPLAINED)
-    for table in (*(_rows(each, models, plans, opened) for each in tables.values()), _hardware(models, plans)):
-        print_table(table)
+    print(NAMES)
+    print_table(_hardware(models, plans))
+    if not options.models:
+        return DONE
+    print(f"\n{EXPLAINED}")
+    for each in tables.values():
+        print_table(_rows(each, models, plans, opened))
         print()
     print_table(_open(tables, opened))
     print()
