@@ -15,6 +15,7 @@ import jax
 import numpy as np
 import pytest
 from tiny_run import (
+    ROOT,
     SETTINGS,
     assert_same_end,
     finish,
@@ -140,6 +141,23 @@ def test_a_step_is_profiled_which_changes_nothing_of_it(runs):
     assert not (runs["straight"] / "profile").exists()
     (trace,) = (runs["stopped"] / "profile").rglob("*.xplane.pb")
     assert b"decode" in trace.read_bytes() and b"gradient" in trace.read_bytes()
+
+
+def test_every_figure_of_a_run_is_explained_and_no_other(runs):
+    """But for those that need a supervised run, a benchmark, or devices whose peak is known."""
+    rows = re.findall(r"^\| (`.*?) \|", (ROOT / "docs" / "metrics.md").read_text(), re.MULTILINE)
+    logged = {name for line in read_lines(runs["straight"] / "metrics.jsonl") for name in line}
+    figures = {re.sub("^(eval/.*)_(low|high)$", r"\1", name) for name in logged} - {"kind", "step", "time"}
+
+    def pattern(name):
+        for part, meaning in ("ROLE", "(code|test)"), ("STAGE", "(generate|update)_(code|tests?)"), ("_K", r"_\d+"):
+            name = name.replace(part, meaning)
+        return re.compile(name)
+
+    explained = [pattern(name) for name in re.findall(r"`([\w/]+)`", "".join(rows))]
+    assert [name for name in figures if not any(each.fullmatch(name) for each in explained)] == []
+    unused = {each.pattern for each in explained if not any(each.fullmatch(name) for name in figures)}
+    assert unused <= {"eval/heldout_logprob", pattern("mfu/STAGE").pattern}
 
 
 def test_the_runs_were_no_empty_exercise(runs):
