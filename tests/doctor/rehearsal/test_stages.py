@@ -68,7 +68,7 @@ def test_a_run_on_two_hosts_is_rehearsed_from_its_first_step_to_its_export(tmp_p
     stages = list(rehearsal.stages())
     assert [stage.name for stage in stages if stage.works] == [*STAGES, "export code", "export test"], stages[-1]
     check_what_is_left(tmp_path / "rehearsal", "code", "test")
-    assert {path.name for path in (tmp_path / "rehearsal" / "logs").glob("moved*")} == {"moved-0.log", "moved-1.log"}
+    assert {path.name for path in (tmp_path / "rehearsal" / "logs").glob("moved*")} == {"moved-0.log"}
     assert 2**28 < rehearsal.peak < 2**34  # two processes with JAX
 
 
