@@ -95,7 +95,7 @@ def _plan(
     from codea1_jax.plan.plan import as_document, make_plan
     from codea1_jax.plan.table import conclusion, plan_table
 
-    config, counted_from = _with_own_questions(config)
+    config, counted_from = with_own_questions(config)
     with progress() as watch:
         plan = make_plan(config, hardware, options.fill, watch, lengths, ratios)
     if options.json:
@@ -107,7 +107,7 @@ def _plan(
     return DONE if plan.fits else FAILED
 
 
-def _with_own_questions(config: Config) -> tuple[Config, str]:
+def with_own_questions(config: Config) -> tuple[Config, str]:
     """The configuration with as many questions as its files have, where they are here; and what its steps count."""
     from codea1_jax.plan.arithmetic.workload import QUESTIONS
     from codea1_jax.training.sources import count_questions

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import pytest
 from tiny_run import ROOT
 
+from codea1_jax.cli.plan import with_own_questions
 from codea1_jax.common.chips import check_fp8
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, RolloutConfig, load, preset_names
@@ -251,3 +252,13 @@ def test_questions_are_counted_as_they_are_parted():
         config = load(Config, "micro/a1", [f"data.source={ROOT}/docs/problems.jsonl", *overrides])
         questions, counts = questions_of(*overrides), count_questions(config.data)
         assert (len(questions.train), len(questions.heldout)) == (counts.train, counts.heldout)
+
+
+def test_a_plan_is_of_the_questions_that_are_here_and_says_whose_it_counts():
+    config = load(Config, "1.5b/a1_h100x1", [f"data.source={ROOT}/docs/problems.jsonl", "data.heldout_share=0.5"])
+    own, words = with_own_questions(config)
+    counts = count_questions(config.data)
+    assert (own.data.limit, own.data.heldout_problems) == (counts.train, counts.heldout)
+    assert words.startswith(f"steps of a run on {counts.train} questions of ")
+    paper = load(Config, "1.5b/a1_h100x1", ["data.source=absent"])
+    assert with_own_questions(paper) == (paper, "steps of a run on 9,688 of the paper's questions; absent is not here")
