@@ -166,7 +166,8 @@ def _refuse_unknown(config: Mapping[str, Any], family: Family) -> None:
     known = _READ | _INERT | ({"no_rope_layers"} if family.rope_interval else set())
     for name in sorted(config.keys() - known):
         value, wanted = config[name], fixed.get(name)
-        if value not in (wanted, None, False):
+        is_off = value is None or value is False or (value == 0 and name not in fixed)
+        if not is_off and value != wanted:
             only = f"only {wanted!r} is" if name in fixed else "remove it if it does not change what the model computes"
             raise ValueError(f"{name}={value!r} is not supported; {only}")
 

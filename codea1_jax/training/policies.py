@@ -57,8 +57,23 @@ def make_policy(config: ModelConfig) -> Policy:
 
 
 def make_policies(config: Config) -> dict[str, Policy]:
-    """Every policy that is trained, by its name; those of one model are the same."""
-    return config.by_model(make_policy)
+    """Every policy that is trained, by its name; those of one model are the same.
+
+    Raises UserError if a role's prompt and response may be longer than its model's context.
+    """
+    named, rollout = config.by_model(make_policy), config.rollout
+    lengths: dict[Role, int] = {
+        "code": rollout.code_prompt_tokens + rollout.code_tokens,
+        "test": rollout.test_prompt_tokens + rollout.test_tokens,
+    }
+    for role, name in METHODS[config.method.name].roles.items():
+        context = named[name].model.architecture.max_position_embeddings
+        if lengths[role] > context:
+            raise UserError(
+                f"rollout.{role}_prompt_tokens + rollout.{role}_tokens = {lengths[role]} is more than the context of "
+                f"the model, {context}; lower them"
+            )
+    return named
 
 
 def by_role(config: Config, named: Mapping[str, T]) -> dict[Role, T]:

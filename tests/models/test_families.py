@@ -67,6 +67,7 @@ def test_architectures_survive_their_config_json(name):
         ("llama3", {"mlp_bias": True}, "mlp_bias=True"),
         ("llama3", {"hidden_act": "gelu"}, "hidden_act='gelu' is not supported; only 'silu' is"),
         ("llama3", {"partial_rotary_factor": 0.5}, "partial_rotary_factor=0.5"),
+        ("llama3", {"partial_rotary_factor": 0.0}, "partial_rotary_factor=0.0 is not supported; only 1.0 is"),
         ("llama3", {"no_rope_layers": [1, 0]}, r"no_rope_layers=\[1, 0\] is not supported"),
         ("llama3", {"quantization_config": {"bits": 4}}, "quantization_config"),
         ("llama3", {"attention_multiplier": 0.5}, "remove it if it does not change what the model computes"),

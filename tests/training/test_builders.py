@@ -262,3 +262,13 @@ def test_a_plan_is_of_the_questions_that_are_here_and_says_whose_it_counts():
     assert words.startswith(f"steps of a run on {counts.train} questions of ")
     paper = load(Config, "1.5b/a1_h100x1", ["data.source=absent"])
     assert with_own_questions(paper) == (paper, "steps of a run on 9,688 of the paper's questions; absent is not here")
+
+
+@pytest.mark.parametrize("role", ["code", "test"])
+def test_lengths_beyond_a_models_context_are_refused_before_anything_is_sampled(role):
+    lengths = f"rollout.{role}_prompt_tokens=32000", f"rollout.{role}_tokens=800"
+    message = re.escape(f"rollout.{role}_prompt_tokens + rollout.{role}_tokens = 32800 is more than the context")
+    with pytest.raises(UserError, match=message):
+        make_policies(load(Config, "micro/a1", lengths))
+    if role == "test":  # which nobody plays
+        make_policies(load(Config, "micro/golden", lengths))
