@@ -64,6 +64,7 @@ def _answer_all(
     os.write(result_fd, line)
     if not line.startswith(b"="):
         return
+    inputs_seconds = call_seconds if tells_inputs else 0.0
     reseeds = "random" in program
     most, looked = _memory_used() + (memory >> 10) // _GROWTH, time.perf_counter()
     for item in items:
@@ -76,7 +77,7 @@ def _answer_all(
         allow_cpu(call_seconds)
         if reseeds:
             reseed()
-        os.write(result_fd, _ANSWERS[item[0]](module.__dict__, tells_inputs, *item[1:]))
+        os.write(result_fd, _ANSWERS[item[0]](module.__dict__, inputs_seconds, *item[1:]))
 
 
 def _memory_used() -> int:
@@ -84,16 +85,20 @@ def _memory_used() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def _answer_call(names: dict[str, Any], tells_inputs: bool, name: str, arguments: bytes | str, exact: bool) -> bytes:
+def _answer_call(names: dict[str, Any], inputs_seconds: float, name: str, arguments: bytes | str, exact: bool) -> bytes:
+    """The answer of a call; with its inputs, unless `inputs_seconds` is 0: the CPU time for both, by an exact clock."""
+    started = time.process_time()
     if name not in names:
         return b"!NameError: name %b is not defined\n" % printable(repr(name))
     function = names[name]
     show = _exact if exact else encode
-    which = _inputs(function, arguments) if tells_inputs else None
+    which = _inputs(function, arguments) if inputs_seconds else None
     line = answer(functools.partial(_call, function, arguments), show)
     if which is None or not line.startswith((b"=", b"@")):
         return line
-    return line[:-1] + b"\t" + _identity(which, function, line, show) + b"\n"
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    seconds_left = max(0.0, inputs_seconds - (time.process_time() - started)) / 2
+    return line[:-1] + b"\t" + _identity(which, function, line, show, seconds_left) + b"\n"
 
 
 def _call(function: Any, arguments: bytes | str) -> object:
@@ -113,11 +118,12 @@ def _inputs(function: Any, arguments: bytes | str) -> inputs.Inputs | None:
         return None
 
 
-def _identity(which: inputs.Inputs, function: Any, line: bytes, show: Callable[[object], str]) -> bytes:
-    """What distinguishes a call's inputs from others, found by more calls within half of the time that is left."""
+def _identity(
+    which: inputs.Inputs, function: Any, line: bytes, show: Callable[[object], str], seconds_left: float
+) -> bytes:
+    """What distinguishes a call's inputs from others, found by more calls within `seconds_left` of CPU time."""
     if not which.has_plainer:
         return which.identity(lambda _: False).encode("ascii")
-    seconds_left = signal.setitimer(signal.ITIMER_PROF, 0)[0] / 2
 
     def stop(*_signal: object) -> None:
         raise TimeoutError
@@ -145,14 +151,14 @@ def _identity(which: inputs.Inputs, function: Any, line: bytes, show: Callable[[
     return same
 
 
-def _answer_expression(_names: object, _tells: object, text: str, exact: bool) -> bytes:
+def _answer_expression(_names: object, _seconds: object, text: str, exact: bool) -> bytes:
     names = expressions.names(is_view=False)
     if exact:
         return answer(lambda: collisions.checked(eval(text, names)), _exact)
     return answer(lambda: eval(text, names))
 
 
-def _answer_view(_names: object, _tells: object, text: str, value: str) -> bytes:
+def _answer_view(_names: object, _seconds: object, text: str, value: str) -> bytes:
     names = expressions.names(is_view=True)
     return answer(lambda: eval(text, names | {RETURNED: in_order(transport.unpack(json.loads(value)))}))
 
@@ -217,8 +223,8 @@ def limit(rlimits: Iterable[tuple[int, int]]) -> None:
 def allow_cpu(seconds: float) -> None:
     """Have this process killed by SIGPROF once it has used `seconds` of CPU time, or somewhat more.
 
-    The kernel counts for this timer, as for RLIMIT_CPU, whole ticks during which it found the process at work: beside
-    busy neighbours a sixth more than was used has been seen. The zygote's watch is exact, and ends the others.
+    For this timer, as for RLIMIT_CPU, the kernel counts whole ticks in which it found the process running; on a busy
+    machine it counted up to a sixth more than was used. The zygote's watch reads an exact clock and decides.
     """
     signal.setitimer(signal.ITIMER_PROF, 1.5 * seconds)
 

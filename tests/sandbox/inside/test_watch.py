@@ -98,6 +98,22 @@ def f(x):
     assert execution.outcomes[0].value == "None"
 
 
+@pytest.mark.parametrize("used", [0.1, 0.7])
+def test_looking_for_what_a_call_does_not_read_costs_a_slow_reference_no_answer(jail: SandboxPool, used):
+    """More calls are made for that, but within the time of the first."""
+    program = f"""
+import time
+
+def f(d):
+    end = time.thread_time() + {used}
+    while time.thread_time() < end: pass
+    return d["a"] + d["b"]
+"""
+    job = Job(program, ("f({'a': 1, 'b': 2})",), Limits(call_seconds=1.0), is_reference=True)
+    (execution,) = jail.execute([job])
+    assert execution.outcomes[0].value == "3"
+
+
 @pytest.mark.parametrize(
     ("turns", "cut", "after"),
     [
