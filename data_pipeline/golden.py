@@ -51,8 +51,8 @@ def _read_line(line: str, entry_point: str) -> SuiteTest | Rejected:
 def read_golden_test(statement: ast.stmt, entry_point: str) -> SuiteTest | Rejected:
     """A test that a person wrote: one of the suite language, with any view, that may also state a tolerance.
 
-    That is `assert CALL == pytest.approx(VALUE, rel=..., abs=...)` or `assert abs(CALL - VALUE) < EPS`. What is no
-    equality (`assert CALL`, `assert CALL != VALUE`, `assert VALUE in CALL`) is read as `assert bool(...) == True`.
+    That is `assert CALL == pytest.approx(VALUE, rel=..., abs=...)` or `assert abs(CALL - VALUE) < EPS`. Any other
+    expression (`assert CALL`, `assert CALL != VALUE`, `assert VALUE in CALL`) becomes `assert bool(...) == True`.
     """
     mirrored = _mirrored(statement)
     try:

@@ -54,12 +54,6 @@ def hold_out(
     return train, tuple(problem for problem in problems if positions[problem] in chosen)
 
 
-def without_those_of(problems: Sequence[Problem], others: Sequence[Problem]) -> tuple[Problem, ...]:
-    """The problems whose solutions the others do not have."""
-    known = {problem.solution.strip() for problem in others}
-    return tuple(problem for problem in problems if problem.solution.strip() not in known)
-
-
 def _position(solution: str) -> float:
     """Where in [0, 1) a hash puts a solution."""
     return int.from_bytes(hashlib.sha256(solution.strip().encode()).digest()[:6]) / 2**48

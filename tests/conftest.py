@@ -1,6 +1,5 @@
 """Shared by all tests: strict JAX, checked array shapes, and a compilation cache that outlives a run."""
 
-import functools
 import gc
 import logging
 import os
@@ -47,18 +46,12 @@ jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Slow rooms come first, a file of each in turn: else one worker still has a file of theirs when there is nothing
-    left for the others. Of the files that begin only one needs the first tiny run: the others would wait for it.
+    left for the others, and those that begin would all wait for the first tiny run.
     """
     turns: dict[Path, int] = {}
     for path in dict.fromkeys(item.path for item in items):
-        is_waiting = _needs_first_run(path) and any(map(_needs_first_run, turns))
-        turns[path] = sum(other.parent == path.parent for other in turns) + is_waiting
+        turns[path] = sum(other.parent == path.parent for other in turns)
     items.sort(key=lambda item: (item.path.parent.name not in SLOW_ROOMS, turns[item.path]))
-
-
-@functools.cache
-def _needs_first_run(path: Path) -> bool:
-    return "from tiny_run import" in path.read_text()
 
 
 @pytest.fixture(scope="session", autouse=True)

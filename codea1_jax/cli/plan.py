@@ -108,7 +108,7 @@ def _plan(
 
 
 def with_own_questions(config: Config) -> tuple[Config, str]:
-    """The configuration with as many questions as its files have, where they are here; and what its steps count."""
+    """The configuration with the number of questions that its files have, if they are here; and which were counted."""
     from codea1_jax.plan.arithmetic.workload import QUESTIONS
     from codea1_jax.training.sources import count_questions
 
@@ -116,7 +116,7 @@ def with_own_questions(config: Config) -> tuple[Config, str]:
     if data.source != "micro" and not Path(data.source).exists():
         paper = f"steps of a run on {data.limit or QUESTIONS:,} of the paper's questions; {data.source} is not here"
         return config, paper
-    counts = count_questions(data)
+    counts = count_questions(config)
     own = {"limit": counts.train, "heldout_problems": counts.heldout}
     return (
         config.model_copy(update={"data": data.model_copy(update=own)}),

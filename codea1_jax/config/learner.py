@@ -101,8 +101,8 @@ class LearnerConfig(Section):
     )
     lora: LoRAConfig | None = Field(
         default=None,
-        description="this policy's own adapters, where they are others than `lora`, from which they take the keys that "
-        "are not set here",
+        description="this policy's own adapters, if they differ from `lora`, which supplies the keys that are not "
+        "set here",
     )
     temperature: float | None = Field(
         default=None, gt=0, description="softmax temperature of this policy in training; none: that of `rollout`"

@@ -90,16 +90,12 @@ class Config(Section):
         """A policy's own model, and its adapters, take what they do not set from `model` and `lora`."""
         if not isinstance(raw, dict):
             return raw
-        sections = {name: raw[name] for name in ("code", "test") if isinstance(raw.get(name), dict)}
-        merged = {
-            name: {
-                key: _merged(raw[key], own) if all(isinstance(each, dict) for each in (raw.get(key), own)) else own
-                for key, own in section.items()
-                if key in ("model", "lora")
-            }
-            for name, section in sections.items()
-        }
-        return {**raw, **{name: {**section, **merged[name]} for name, section in sections.items()}}
+        sections = {name: dict(raw[name]) for name in ("code", "test") if isinstance(raw.get(name), dict)}
+        for section in sections.values():
+            for key in ("model", "lora"):
+                if isinstance(raw.get(key), dict) and isinstance(section.get(key), dict):
+                    section[key] = _merged(raw[key], section[key])
+        return {**raw, **sections}
 
     @field_validator("hardware")
     @classmethod

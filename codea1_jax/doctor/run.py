@@ -21,7 +21,6 @@ from codea1_jax.models.stored import PARAMS
 from codea1_jax.models.weights import HUB_FILES, INDEX, SINGLE
 from codea1_jax.plan.arithmetic.memory import check_fits_here, saved
 from codea1_jax.plan.arithmetic.planned_run import model_shape
-from codea1_jax.plan.arithmetic.workload import PROBLEMS
 from codea1_jax.run.rundir import check_same_run, checkpoints_of
 from codea1_jax.runtime.layout import MESH_AXES
 from codea1_jax.runtime.storage import REMOTE, check_writable
@@ -141,14 +140,13 @@ def _data(config: Config) -> Iterator[Finding]:
 
 
 def _schedule(config: Config) -> Iterator[Finding]:
-    """How many questions are trained on in how many steps, and what of it cannot show learning."""
-    counts, a_step = count_questions(config.data), config.train.questions
+    """How many questions and steps a run has, and why it may not show whether it learns."""
+    counts, a_step = count_questions(config), config.train.questions
     steps = config.train.total_steps(counts.train)
     questions = f"{counted(counts.train, 'question')} to train on, {counts.heldout} held out"
     detail = f"{questions}; {counted(steps, 'step')} of {a_step}"
     yield Finding("schedule", counts.train >= a_step, detail, f"train.questions={counts.train}, or more questions")
-    benchmarks = sum(PROBLEMS.get(dataset, 0) for dataset in config.eval.datasets)
-    for line in schedule_advice(config, counts.train, counts.heldout, benchmarks):
+    for line in schedule_advice(config, counts.train, counts.heldout):
         yield Finding("advice", None, line)
 
 

@@ -1,4 +1,4 @@
-"""What keeps a run, or a step of it, from teaching anything, and what to change: one line each. Pure."""
+"""Why a run, or a step, cannot teach anything, and what to change: one line for each reason. Pure."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from codea1_jax.config import METHODS, Config, Role, RolloutConfig
 from codea1_jax.game.rollouts import ProgramRollout, Response, StepRollouts, SuiteRollout
 from codea1_jax.learn import Groups, Trajectory
 
-FEWEST_STEPS = 20  # fewer show no trend beside the noise of their evaluations
+FEWEST_STEPS = 20  # with fewer, the noise of the evaluations hides any trend
 FEWEST_POINTS = 5  # of a curve of evaluations
 
 
-def schedule_advice(config: Config, trained: int, heldout: int, benchmark: int) -> Iterator[str]:
-    """What of a run on so many questions cannot show learning: its steps, or its evaluations.
+def schedule_advice(config: Config, trained: int, heldout: int) -> Iterator[str]:
+    """Why a run cannot show whether it learns: too few steps, or evaluations that are missing, rare or one-sided.
 
-    heldout, benchmark: how many questions of each an evaluation has.
+    trained, heldout: the numbers of questions that it trains on, and that it holds out.
     """
     method, train = METHODS[config.method.name], config.train
     steps = train.total_steps(trained)
@@ -29,7 +29,7 @@ def schedule_advice(config: Config, trained: int, heldout: int, benchmark: int) 
             f"make {counted(steps, 'step')}, too few to see a trend: set train.questions={fitting}, or train.epochs"
         )
     every = config.eval.every
-    if not every or not heldout + benchmark:
+    if not every or not (heldout or config.eval.datasets):
         yield "nothing is evaluated: set eval.every, and data.heldout_share or data.heldout=FILE"
         return
     points = steps // every + 1
@@ -37,19 +37,20 @@ def schedule_advice(config: Config, trained: int, heldout: int, benchmark: int) 
         yield f"eval.every={every} of {steps} steps gives {points} points of a curve: set eval.every={steps // 10}"
     if "test" in method.roles and not heldout:
         yield (
-            "no question is held out, so that nothing shows whether the Test LLM improves: set data.heldout_share=0.1, "
-            "or data.heldout=FILE"
+            "no question is held out, so nothing shows whether the Test LLM improves: set data.heldout_share=0.1, or "
+            "data.heldout=FILE"
         )
 
 
-def lesson_advice(rollouts: StepRollouts, rollout: RolloutConfig) -> Iterator[str]:
-    """Which policies a step has taught nothing, because all responses of each group were worth the same, and why."""
-    programs = [program for question in rollouts.questions for program in question.programs]
-    suites = [suite for program in programs for suite in program.suites if suite.trained_on]
-    reasons = {"code": _why_programs_are_equal(programs, rollout), "test": _why_suites_are_equal(suites, rollout)}
+def step_advice(rollouts: StepRollouts, rollout: RolloutConfig) -> Iterator[str]:
+    """Which policies a step taught nothing, because all responses of each group earned the same, and why."""
     for name, groups in rollouts.groups.items():
-        if programs and _teaches_nothing(groups):
-            yield f"this step taught {name} nothing: {reasons[name]}"
+        if rollouts.questions and _teaches_nothing(groups):
+            programs = [program for question in rollouts.questions for program in question.programs]
+            suites = [suite for program in programs for suite in program.suites if suite.trained_on]
+            code = name == "code"
+            why = _why_programs_are_equal(programs, rollout) if code else _why_suites_are_equal(suites, rollout)
+            yield f"this step taught {name} nothing: {why}"
 
 
 def _teaches_nothing(groups: Groups) -> bool:

@@ -14,8 +14,8 @@ from codea1_jax.common.errors import UserError
 def named_function(key: str, named: str | None) -> Callable[..., Any] | None:
     """The function FUNCTION of `FILE.py:FUNCTION`; None for None.
 
-    The file is executed as a module of its own, which is found by its path if it is named again. Raises UserError,
-    naming `key`, if there is no such file or function; whatever the file itself raises is raised.
+    The file is executed once, as a module of its own. Raises UserError, naming `key`, if the file or the function does
+    not exist, and whatever the file itself raises.
     """
     if named is None:
         return None

@@ -25,7 +25,7 @@ from codea1_jax.run.telemetry import rollout_lines, rollouts_path
 from codea1_jax.runtime.agreement import agreement, in_thread
 from codea1_jax.runtime.interrupts import Interrupts
 from codea1_jax.runtime.stalls import heartbeat
-from codea1_jax.training.advice import lesson_advice
+from codea1_jax.training.advice import step_advice
 from codea1_jax.training.parts import Training
 from codea1_jax.training.state import State, pack_state
 from codea1_jax.training.step import BEGIN, begin, book_after, learn, params
@@ -71,7 +71,7 @@ def train(training: Training, state: State, run: RunDir, forecast: Forecast | No
                     with interrupts.shield():  # from where the state is donated until there is a new one, recorded
                         state, metrics = _learn_and_record(training, state, rollouts, run, interrupts, after)
                 heartbeat(f"step {state.step} ended")
-                for advice in lesson_advice(rollouts, training.games.config.rollout) if run.writes else ():
+                for advice in step_advice(rollouts, training.games.config.rollout) if run.writes else ():
                     logger.warning("step %d: %s", state.step, advice)
                 progress.update(state.step, metrics)
                 if forecast is not None and state.step == compared and run.writes:

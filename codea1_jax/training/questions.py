@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,13 +16,11 @@ from codea1_jax.config import METHODS, Config, Role
 from codea1_jax.game.players import program_prompt
 from codea1_jax.game.prompts import Prompts
 from codea1_jax.runtime.gather import gathered, is_mine
+from codea1_jax.training.sources import load_problems, split
 from data_pipeline import Loaded, Problem, Refusal, micro
 from data_pipeline.hub import local_path
-from data_pipeline.reading import hold_out, without_those_of
 from data_pipeline.validate import failures
 from sandbox import Judge
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -100,19 +97,18 @@ def _read(
         if named is None:
             return train, micro.problems("heldout", data.heldout_problems, 0), (), ()
         return train, named.problems, named.refused, named.dropped
-    loaded = _load_file(data.source, judge) if given.train is None else _trusted(Loaded(tuple(given.train)), judge)
-    if named is not None:
-        train = without_those_of(loaded.problems, named.problems)
-        return train, named.problems, loaded.refused + named.refused, loaded.dropped + named.dropped
-    train, heldout = hold_out(loaded.problems, data.heldout_share, data.heldout_problems)
-    return train, heldout, loaded.refused, loaded.dropped
+    loaded = _trusted(load_problems(data.source) if given.train is None else Loaded(tuple(given.train)), judge)
+    train, heldout = split(loaded.problems, data, None if named is None else named.problems)
+    if named is None:
+        return train, heldout, loaded.refused, loaded.dropped
+    return train, heldout, loaded.refused + named.refused, loaded.dropped + named.dropped
 
 
 def _named_heldout(config: Config, judge: Judge, given: GivenQuestions) -> Loaded | None:
     """The held-out questions that are given, or named by `data.heldout`."""
     if given.heldout is not None:
         return _trusted(Loaded(tuple(given.heldout)), judge)
-    return None if config.data.heldout is None else _load_file(config.data.heldout, judge, "data.heldout")
+    return None if config.data.heldout is None else _trusted(load_problems(config.data.heldout, "data.heldout"), judge)
 
 
 def _limited(train: tuple[Problem, ...], limit: int | None, seed: int) -> tuple[Problem, ...]:
@@ -140,15 +136,6 @@ def _load_benchmarks(config: Config) -> Loaded:
         raise UserError(f"eval.datasets: {error}") from error
     problems = tuple(problem for each in loaded for problem in each.problems)
     return Loaded(problems, tuple(refusal for each in loaded for refusal in each.refused))
-
-
-def _load_file(source: str, judge: Judge, key: str = "data.source") -> Loaded:
-    """A file's problems that can be trusted."""
-    try:
-        loaded = data_pipeline.load(source)
-    except (ValueError, OSError) as error:
-        raise UserError(f"{key}: {error}") from error
-    return _trusted(loaded, judge)
 
 
 def _trusted(loaded: Loaded, judge: Judge) -> Loaded:

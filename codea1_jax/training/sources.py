@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import data_pipeline
 from codea1_jax.common.errors import UserError
-from codea1_jax.config import DataConfig
-from data_pipeline import storage
-from data_pipeline.reading import hold_out, without_those_of
+from codea1_jax.config import METHODS, Config, DataConfig
+from data_pipeline import Loaded, Problem, storage
+from data_pipeline.reading import hold_out
 
 
 @dataclass(frozen=True)
@@ -38,28 +38,45 @@ def sources_of(data: DataConfig) -> tuple[Source, ...]:
 
 
 class QuestionCounts(NamedTuple):
-    """How many questions a run trains on, holds out, and refuses."""
+    """How many questions a run trains on, and how many it holds out."""
 
     train: int
     heldout: int
-    refused: int
 
 
-def count_questions(data: DataConfig) -> QuestionCounts:
-    """As a run reads them, but without running the references, of which it refuses those that fail their own tests.
+def count_questions(config: Config) -> QuestionCounts:
+    """The questions of a run, including those that it refuses later: a reference that fails, or a prompt too long.
 
-    Raises ValueError for a source that cannot be read.
+    Raises UserError for a source that cannot be read.
     """
+    data = config.data
+    named = None if data.heldout is None else load_problems(data.heldout, "data.heldout").problems
     if data.source == "micro":
-        return QuestionCounts(data.problems, data.heldout_problems, 0)
-    loaded = data_pipeline.load(data.source)
-    train, heldout = loaded.problems, ()
-    if data.heldout is None:
-        train, heldout = hold_out(loaded.problems, data.heldout_share, data.heldout_problems)
+        train, heldout = data.problems, data.heldout_problems if named is None else len(named)
     else:
-        named = data_pipeline.load(data.heldout).problems
-        train, heldout = without_those_of(loaded.problems, named), named
-    return QuestionCounts(min(len(train), data.limit or len(train)), len(heldout), len(loaded.refused))
+        problems, held_out = split(load_problems(data.source).problems, data, named)
+        if METHODS[config.method.name].needs_golden_tests and data.golden_tests is None:
+            problems = tuple(problem for problem in problems if problem.golden_tests)
+        train, heldout = len(problems), len(held_out)
+    return QuestionCounts(min(train, data.limit or train), heldout)
+
+
+def load_problems(source: str, key: str = "data.source") -> Loaded:
+    """The problems of a source, references not run. Raises UserError, naming the configuration's `key`."""
+    try:
+        return data_pipeline.load(source)
+    except (ValueError, OSError) as error:
+        raise UserError(f"{key}: {error}") from error
+
+
+def split(
+    problems: tuple[Problem, ...], data: DataConfig, named: tuple[Problem, ...] | None
+) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
+    """A file's problems to train on, and those held out: the ones that `data.heldout` names, else a share."""
+    if named is None:
+        return hold_out(problems, data.heldout_share, data.heldout_problems)
+    known = {problem.solution.strip() for problem in named}
+    return tuple(problem for problem in problems if problem.solution.strip() not in known), named
 
 
 def check_sources(data: DataConfig) -> None:

@@ -175,12 +175,11 @@ class Trainer:
 
 
 def _report_schedule(training: Training, config: Config) -> None:
-    """What the run trains on and is measured by, and what of it cannot show learning."""
-    asked, steps = training.questions, training.total_steps
-    counts = len(asked.train), len(asked.heldout), len(asked.benchmark)
-    questions = f"{counted(counts[0], 'question')} to train on, {counts[1]} held out, {counts[2]} of benchmarks"
-    logger.info("%s; %s of %d", questions, counted(steps, "step"), config.train.questions)
-    for line in schedule_advice(config, *counts):
+    """How many questions and steps the run has, and why it may not show whether it learns."""
+    train, heldout = len(training.questions.train), len(training.questions.heldout)
+    questions = f"{counted(train, 'question')} to train on, {heldout} held out"
+    logger.info("%s; %s of %d", questions, counted(training.total_steps, "step"), config.train.questions)
+    for line in schedule_advice(config, train, heldout):
         logger.warning("%s", line)
 
 

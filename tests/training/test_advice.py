@@ -10,7 +10,7 @@ from codea1_jax.config import Config, RolloutConfig, load
 from codea1_jax.game.rollouts import StepRollouts
 from codea1_jax.learn import Trajectory
 from codea1_jax.rollout import Completion
-from codea1_jax.training.advice import lesson_advice, schedule_advice
+from codea1_jax.training.advice import schedule_advice, step_advice
 from sandbox import SandboxPool
 
 WRONG = "def f(x, y=0):\n    return [0, 0]"
@@ -22,20 +22,20 @@ def pool() -> Iterator[SandboxPool]:
         yield pool
 
 
-def advice(preset: str, *overrides: str, trained: int, heldout: int = 0, benchmark: int = 542) -> list[str]:
-    return list(schedule_advice(load(Config, preset, overrides), trained, heldout, benchmark))
+def advice(preset: str, *overrides: str, trained: int, heldout: int = 0) -> list[str]:
+    return list(schedule_advice(load(Config, preset, overrides), trained, heldout))
 
 
 def test_a_thousand_questions_on_one_card_are_too_few_for_the_papers_batch():
     steps, held = advice("1.5b/a1_h100x1", trained=1000)
     assert "train.questions=256 a step and train.epochs=3 make 9 steps" in steps and "set train.questions=150" in steps
-    assert held.startswith("no question is held out, so that nothing shows whether the Test LLM improves")
+    assert held.startswith("no question is held out, so nothing shows whether the Test LLM improves")
     better = ["train.questions=32", "data.heldout_share=0.1"]
     assert advice("1.5b/a1_h100x1", *better, trained=900, heldout=100) == []
 
 
 def test_the_papers_own_runs_and_the_demo_have_nothing_to_change_but_what_the_paper_holds_out():
-    assert advice("micro/a1", trained=256, heldout=64, benchmark=0) == []
+    assert advice("micro/a1", trained=256, heldout=64) == []
     assert advice("1.5b/golden", trained=9_688) == []  # no Test LLM is trained
     assert len(advice("1.5b/a1_paper", trained=9_688)) == 1
 
@@ -43,9 +43,9 @@ def test_the_papers_own_runs_and_the_demo_have_nothing_to_change_but_what_the_pa
 def test_a_run_without_evaluations_or_with_few_is_told_so():
     (nothing,) = advice("micro/a1", "eval.every=0", trained=256, heldout=64)
     assert nothing.startswith("nothing is evaluated")
-    (nothing,) = advice("micro/a1", trained=256, benchmark=0)
+    (nothing,) = advice("micro/a1", trained=256)
     assert nothing.startswith("nothing is evaluated")
-    (few,) = advice("micro/a1", "eval.every=40", "train.steps=50", trained=256, heldout=64, benchmark=0)
+    (few,) = advice("micro/a1", "eval.every=40", "train.steps=50", trained=256, heldout=64)
     assert few == "eval.every=40 of 50 steps gives 2 points of a curve: set eval.every=5"
     assert advice("micro/a1", "train.steps=0", trained=256) == []
 
@@ -66,7 +66,7 @@ def lessons(pool: SandboxPool, programs: Sequence[str], suites: Sequence[str], *
         "code": [[Trajectory((1,), (2,), p.advantage) for p in told]],
         "test": [[Trajectory((1,), (2,), s.advantage) for p in told for s in p.suites if s.trained_on]],
     }
-    return list(lesson_advice(StepRollouts((question,), groups=groups), RolloutConfig()))
+    return list(step_advice(StepRollouts((question,), groups=groups), RolloutConfig()))
 
 
 VALID, INVALID, RAISES = "assert f(1) == [1, 1]\nassert f(2) == [2, 2]", "assert f(1) == [5, 5]", "assert f('a') == 1"

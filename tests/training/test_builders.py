@@ -250,14 +250,14 @@ def test_a_question_without_a_prompt_of_its_own_is_named_before_anything_is_trai
 def test_questions_are_counted_as_they_are_parted():
     for overrides in (["data.heldout_share=0.5"], ["data.heldout_share=0.5", "data.limit=2"], ["data.heldout_share=0"]):
         config = load(Config, "micro/a1", [f"data.source={ROOT}/docs/problems.jsonl", *overrides])
-        questions, counts = questions_of(*overrides), count_questions(config.data)
+        questions, counts = questions_of(*overrides), count_questions(config)
         assert (len(questions.train), len(questions.heldout)) == (counts.train, counts.heldout)
 
 
 def test_a_plan_is_of_the_questions_that_are_here_and_says_whose_it_counts():
     config = load(Config, "1.5b/a1_h100x1", [f"data.source={ROOT}/docs/problems.jsonl", "data.heldout_share=0.5"])
     own, words = with_own_questions(config)
-    counts = count_questions(config.data)
+    counts = count_questions(config)
     assert (own.data.limit, own.data.heldout_problems) == (counts.train, counts.heldout)
     assert words.startswith(f"steps of a run on {counts.train} questions of ")
     paper = load(Config, "1.5b/a1_h100x1", ["data.source=absent"])
