@@ -71,7 +71,7 @@ def paged_attention(
     shares = max(1, min(PROGRAMS // (tiles * blocks * kv_heads), most // BLOCK))
     q = jnp.pad(q, ((0, 0), (0, 0), (0, blocks * rows - queries), (0, width - head_dim)))
     mixed, normalizers = pl.pallas_call(
-        partial(_kernel, 1 / math.sqrt(head_dim)),
+        partial(_kernel, 1 / math.sqrt(head_dim), shares),
         grid=(blocks, tiles, kv_heads, shares),  # a tile's blocks next to each other, for they read the same pages
         in_specs=[
             *[pl.no_block_spec] * 4,
@@ -105,6 +105,7 @@ def _check_size(store: Array) -> None:
 
 def _kernel(
     scale: float,
+    shares: int,
     tables_ref: Any,
     lengths_ref: Any,
     k_ref: Any,
@@ -116,7 +117,7 @@ def _kernel(
     tile, head, share = pl.program_id(1), pl.program_id(2), pl.program_id(3)
     page_size = k_ref.shape[2]
     length = lengths_ref[tile]
-    size = pl.cdiv(pl.cdiv(length, pl.num_programs(3)), BLOCK) * BLOCK
+    size = pl.cdiv(pl.cdiv(length, shares), BLOCK) * BLOCK
     start, end = share * size, jnp.minimum((share + 1) * size, length)
 
     def add(index: Array, running: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:

@@ -128,6 +128,23 @@ def test_flash_equals_the_reference_with_its_gradients(kernels, seed, time, head
     check_equal(mix, packed_sight(seed, time), q, k, v, tolerance=1e-5)
 
 
+@pytest.mark.parametrize("kernels", [flash_tpu, flash_gpu])
+def test_two_models_that_differ_in_their_query_heads_alone_are_each_computed_with_their_own(kernels):
+    """JAX 0.11 traces a kernel once for both: what it asks of the grid are the first one's sizes (jax issue 40847)."""
+    for heads in (4, 8):
+        _, q, k, v = example(64, heads=heads, head_dim=16)
+        sight = packed_sight(0, 64)
+        over = tiled(sight, kernels)
+        check_equal(
+            lambda q, k, v, over=over: flash_attention(over, q, k, v, kernels=kernels, interpret=True),
+            sight,
+            q,
+            k,
+            v,
+            1e-5,
+        )
+
+
 @pytest.fixture
 def race_detectors(monkeypatch):
     """Those of all kernels that a test has simulated: each kernel begins with a new one."""

@@ -6,6 +6,7 @@ A program has a block of queries, or of keys, for itself, and works through the 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -65,7 +66,7 @@ def forward(
     """The mixed values, and the log-sum-exp of each query's scores."""
     batch, time, heads, _ = q.shape
     return pl.pallas_call(
-        _forward_kernel,
+        partial(_forward_kernel, heads // k.shape[2]),
         grid=(time // OWN, heads, batch),
         in_specs=[*[pl.no_block_spec] * 6, _own_places(q)],
         out_specs=[_own_places(q), _own_numbers()],
@@ -93,7 +94,7 @@ def backward(
     group = heads // k.shape[2]
     own, of_group, numbers = _own_places(q), _own_places(q, group), _own_numbers()
     dq = pl.pallas_call(
-        _queries_kernel,
+        partial(_queries_kernel, group),
         grid=(time // OWN, heads, batch),
         in_specs=[*[pl.no_block_spec] * 6, own, own, numbers, numbers],
         out_specs=own,
@@ -167,13 +168,14 @@ def _mask(queries: tuple[Array, ...], keys: tuple[Array, ...], keys_axis: int) -
 
 
 # Refs of whole arrays are [batch, time, heads, head_dim], or [batch, heads, time] of numbers; a program's own are
-# [own, head_dim], or [own].
+# [own, head_dim], or [own]. No kernel asks for a size of its grid: from 0.11 on JAX traces a kernel once for all grids
+# with the same blocks, and would give it the first one's (jax issue 40847).
 
 
-def _forward_kernel(*refs: Any) -> None:
+def _forward_kernel(group: int, *refs: Any) -> None:
     needed, sight, (k_ref, v_ref, q_ref, out_ref, logsumexp_ref) = refs[:2], refs[2:4], refs[4:]
     head, row = pl.program_id(1), pl.program_id(2)
-    kv_head = head // (pl.num_programs(1) // k_ref.shape[2])
+    kv_head = head // group
     own, q = _ids(sight, row, pl.program_id(0) * OWN, OWN), q_ref[...]
 
     def add(start: Array, running: Running) -> Running:
@@ -186,10 +188,10 @@ def _forward_kernel(*refs: Any) -> None:
     logsumexp_ref[...] = running.logsumexp()[:, 0]
 
 
-def _queries_kernel(*refs: Any) -> None:
+def _queries_kernel(group: int, *refs: Any) -> None:
     needed, sight, (k_ref, v_ref, q_ref, d_out_ref, logsumexp_ref, delta_ref, dq_ref) = refs[:2], refs[2:4], refs[4:]
     head, row = pl.program_id(1), pl.program_id(2)
-    kv_head = head // (pl.num_programs(1) // k_ref.shape[2])
+    kv_head = head // group
     own, q, d_out = _ids(sight, row, pl.program_id(0) * OWN, OWN), q_ref[...], d_out_ref[...]
     numbers = logsumexp_ref[...][:, None], delta_ref[...][:, None]
 

@@ -138,7 +138,7 @@ def backward(
     queries, keys, numbers, ids = _blocks_by_keys(block, head_dim, heads // kv_heads)
     dk, dv = _call(
         "flash_backward_kv",
-        _keys_kernel,
+        partial(_keys_kernel, heads // kv_heads),
         work,
         (kv_heads, work.count, heads // kv_heads),
         in_specs=[*ids, queries, keys, keys, queries, numbers, numbers],
@@ -339,7 +339,7 @@ def _queries_kernel(*refs: Any) -> None:
         dq_ref[...] = sum_ref[...].T.astype(dq_ref.dtype)
 
 
-def _keys_kernel(*refs: Any) -> None:
+def _keys_kernel(group: int, *refs: Any) -> None:
     tile, member, work, ids = pl.program_id(1), pl.program_id(2), _Work(*refs[:4]), _Ids(*refs[4:7])
     q_ref, k_ref, v_ref, d_out_ref, logsumexp_ref, delta_ref, dk_ref, dv_ref, k_sum_ref, v_sum_ref = refs[7:]
 
@@ -355,6 +355,6 @@ def _keys_kernel(*refs: Any) -> None:
 
     _by_mask(work.inner[tile], work.outer[tile], work.whole[tile], ids, add)
 
-    @pl.when(work.is_last() & (member == pl.num_programs(2) - 1))
+    @pl.when(work.is_last() & (member == group - 1))
     def _() -> None:
         dk_ref[...], dv_ref[...] = k_sum_ref[...].astype(dk_ref.dtype), v_sum_ref[...].astype(dv_ref.dtype)
