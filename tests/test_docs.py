@@ -47,6 +47,7 @@ PARSED = {
     "convert": "tests/cli/test_cli_convert.py",
     "data prepare": "tests/cli/test_cli_data.py",
     "doctor": "tests/cli/test_cli_doctor.py",
+    "init": "tests/cli/test_cli_init.py",
     "selftest": "tests/doctor/test_selftest.py",
     "eval": "tests/cli/test_cli_eval.py",
     "plan": "tests/plan/test_plan.py",

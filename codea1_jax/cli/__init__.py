@@ -24,6 +24,7 @@ from codea1_jax.cli import (
     convert,
     data,
     doctor,
+    init,
     plan,
     presets,
     rehearse,
@@ -52,7 +53,7 @@ from codea1_jax.runtime.devices import faults_named, shortage_named
 
 # In the order of --help.
 COMMANDS = (
-    *(train, rehearse, checkpoint, convert, evaluate, serve),
+    *(init, train, rehearse, checkpoint, convert, evaluate, serve),
     *(plan, data, presets, report, reproduce, sandbox, doctor, selftest),
 )
 

@@ -25,8 +25,9 @@ def add(commands: Commands) -> None:
 def _run(options: argparse.Namespace) -> int:
     from codea1_jax.common.console import log_to_stderr
     from codea1_jax.report import build_report, follow_report
+    from codea1_jax.run.rundir import run_folder
 
     log_to_stderr(logging.WARNING)
     write = follow_report if options.follow else build_report
-    print(write(options.runs, options.out))
+    print(write([*map(run_folder, options.runs)], options.out))
     return DONE

@@ -12,6 +12,7 @@ from codea1_jax.common.errors import UserError
 
 GIB = 2**30
 GPUS_PER_HOST = 8
+CPU = "cpu"
 CHIPS_PER_HOST = 4  # of a TPU slice with several hosts
 OLDEST_GPU = 8, 0  # compute capability from which on XLA compiles Triton's kernels, as those of attention are
 _OLDEST_FP8 = 8, 9  # from which on they can read eight-bit floats: for older GPUs the compiler aborts the process
@@ -137,7 +138,7 @@ class Hardware:
     @property
     def platform(self) -> str:
         """As JAX names it."""
-        return "tpu" if self.is_tpu else "gpu"
+        return "tpu" if self.is_tpu else "cpu" if self.kind == CPU else "gpu"
 
 
 def hardware_of(devices: Iterable[Any]) -> Hardware | None:
@@ -145,6 +146,13 @@ def hardware_of(devices: Iterable[Any]) -> Hardware | None:
     kinds = [device.device_kind for device in devices]
     known = ((name, chip) for name, chip in CHIPS.items() if set(kinds) <= set(chip.kinds))
     return next((Hardware(f"{name}:{len(kinds)}", chip, len(kinds)) for name, chip in known), None)
+
+
+def cpu_hardware(cores: int, memory: int) -> Hardware:
+    """A CPU as one device, by what a core of SmolLM2's runs on two cores did in float32 (`BENCHMARKS.md`): 30 GFLOP/s
+    in long responses, 50 in updates.
+    """
+    return Hardware(f"{CPU}:{cores}", Chip(40e9 * cores, memory, 20e9, 1.0, 0, (CPU,), cores, 1.0), 1)
 
 
 def peak_flops(devices: Iterable[Any]) -> float | None:

@@ -49,6 +49,7 @@ __all__ = [
     "presets",
     "prompts",
     "read_templates",
+    "reasons",
     "reference",
     "refusals",
 ]

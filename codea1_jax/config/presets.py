@@ -27,16 +27,19 @@ from configs import PARTS, PRESETS
 S = TypeVar("S", bound=BaseModel)
 
 SAFE_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # written in C, it is seven times as fast
+CONFIG_FILE = "config.yaml"  # of a directory that is named as a preset: what `codea1 init` wrote, or a run
 PAPER = "paper"  # the recipe of the original's choices, and what presets that follow it are called
 
 
-def load(schema: type[S], preset: str, overrides: Iterable[str] = ()) -> S:
-    """The resolved configuration of a preset (a path, or a name under `configs/`) with `key=value` overrides.
+def load(schema: type[S], preset: str | None, overrides: Iterable[str] = ()) -> S:
+    """The resolved configuration of a preset with `key=value` overrides; None: of the overrides alone.
+
+    A preset is a path, a directory with a `config.yaml`, or a name under `configs/`.
 
     Raises:
         UserError: an unknown preset or key, a wrong type, or an impossible combination.
     """
-    tree = _tree(preset, Path.cwd(), ())
+    tree = {} if preset is None else _tree(preset, Path.cwd(), ())
     for override in overrides:
         _apply(tree, override)
     try:
@@ -82,8 +85,13 @@ def _combinations() -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _tree(preset: str, relative_to: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
-    """The keys of a preset, as a file or by its name."""
-    for path in (relative_to / preset, PRESETS / f"{preset}.yaml", PRESETS / preset):
+    """The keys of a preset, as a file, in a directory or by its name."""
+    for path in (
+        relative_to / preset,
+        relative_to / preset / CONFIG_FILE,
+        PRESETS / f"{preset}.yaml",
+        PRESETS / preset,
+    ):
         if path.is_file():
             return _read(path, seen)
     if preset in _compositions():

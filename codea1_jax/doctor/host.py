@@ -107,11 +107,14 @@ def find_memory() -> Finding:
     return Finding("memory", None, f"{total:.1f} GiB, {free:.1f} of them free")
 
 
+def existing(directory: Path) -> Path:
+    """A directory, or the nearest above it that is there."""
+    return next(each for each in (directory.absolute(), *directory.absolute().parents) if each.exists())
+
+
 def find_disk(directory: Path, name: str, needed: float = 0.0) -> Finding:
     """Whether a directory, or what it would be made in, can be written to and has room for that many bytes."""
-    there = directory.absolute()
-    while not there.exists():
-        there = there.parent
+    there = existing(directory)
     free = shutil.disk_usage(there).free
     detail = f"{directory}: {free / GIB:.1f} GiB free"
     if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):

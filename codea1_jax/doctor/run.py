@@ -121,7 +121,7 @@ def _model(model: ModelConfig) -> Finding:
     if local.is_dir():
         there = any((local / part).exists() for part in (SINGLE, INDEX, PARAMS))
         return Finding("model", there, f"{local}: {size}", "put the weights (*.safetensors) there as well")
-    return _on_hub("model", name, "model", HUB_FILES)
+    return _on_hub("model", name, "model", [*HUB_FILES])
 
 
 def _data(config: Config) -> Iterator[Finding]:

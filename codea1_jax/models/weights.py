@@ -7,7 +7,7 @@ the memory-mapped files, so the host never holds more than the piece it is placi
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -35,15 +35,18 @@ INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
 FILE_BYTES = 5 * 10**9
 DTYPES = {"F32": "float32", "BF16": "bfloat16", "F16": "float16"}
-HUB_FILES = ["*.safetensors", "*.json", "*.txt", "*.jinja"]
+SMALL_FILES = ("*.json", "*.txt", "*.jinja")
+HUB_FILES = ("*.safetensors", *SMALL_FILES)
 
 
 class WeightsError(UserError):
     """A checkpoint's tensors are not those of the model; the message names them."""
 
 
-def resolve(name: str) -> Path:
+def resolve(name: str, files: Sequence[str] = HUB_FILES) -> Path:
     """A local model directory as it is; a Hub id (like `Qwen/Qwen2.5-Coder-1.5B`) downloaded, or cached.
+
+    files: patterns of those that are downloaded.
 
     Raises UserError if it is neither, or cannot be downloaded.
     """
@@ -53,7 +56,7 @@ def resolve(name: str) -> Path:
     if local.is_absolute() or name.count("/") != 1 or name.startswith("."):
         raise UserError(f"{name}: no such directory, and not a Hub id (owner/name)")
     try:
-        return Path(snapshot_download(name, allow_patterns=HUB_FILES))
+        return Path(snapshot_download(name, allow_patterns=[*files]))
     except (HfHubHTTPError, LocalEntryNotFoundError) as error:
         reason = str(error).strip().splitlines()[0]
         raise UserError(f"{name}: no such directory, nor available from the Hub: {reason}") from error

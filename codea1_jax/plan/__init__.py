@@ -4,8 +4,19 @@
 hold at least. `compiled` compiles the run's own phases for TPUs and GPUs that are not here, and reads seconds off the
 compilers' output. `forecast` multiplies them by the calls of a step, `whole_run` looks beyond it, and `plan` puts all
 of it together; what none of them can know stands in `assumptions`. `search` tries other layouts, `calibrate` measures
-instead of compiling. `planned` keeps what was found out about the shipped presets, and `comparison` holds a real step
-against that.
+instead of compiling. `own_run` chooses the settings of a run on your own questions. `planned` keeps what was found out
+about the shipped presets, and `comparison` holds a real step against that.
 """
 
-__all__ = ["arithmetic", "assumptions", "calibrate", "comparison", "compiled", "plan", "planned", "search", "table"]
+__all__ = [
+    "arithmetic",
+    "assumptions",
+    "calibrate",
+    "comparison",
+    "compiled",
+    "own_run",
+    "plan",
+    "planned",
+    "search",
+    "table",
+]

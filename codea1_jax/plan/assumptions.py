@@ -28,6 +28,7 @@ PEAK = Efficiency(matrix=1.0, attention=1.0, memory=1.0, cache=1.0, interconnect
 # autotuning, attention written in Triton, memory-bound fusions, NCCL over NVLink, the kernels of one CUDA graph. TPUs:
 # libtpu states the cycles of all but Pallas's kernels, and those need no launch.
 EFFICIENCY = {
+    "cpu": PEAK,  # of figures that were measured (`cpu_hardware`)
     "gpu": Efficiency(matrix=0.6, attention=0.4, memory=0.8, cache=0.6, interconnect=0.75, launch=2e-6),
     "tpu": Efficiency(matrix=0.7, attention=0.5, memory=0.8, cache=0.7, interconnect=0.75, launch=0.0),
 }

@@ -18,7 +18,7 @@ from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config
 from codea1_jax.plan.arithmetic.lengths import Lengths
 from codea1_jax.plan.arithmetic.memory import least_memory, resident
-from codea1_jax.plan.arithmetic.phases import Work, layout_table
+from codea1_jax.plan.arithmetic.phases import Work, layout_table, sampling_table
 from codea1_jax.plan.arithmetic.planned_run import PlannedRun, make_planned_run, model_shape
 from codea1_jax.plan.arithmetic.workload import Load, Phase, sampling_loads, training_loads
 from codea1_jax.plan.assumptions import HOST_SECONDS, ROW_SECONDS, efficiency_of
@@ -209,19 +209,26 @@ def _learning_memory(run: PlannedRun) -> float:
 
 def estimated_seconds(run: PlannedRun, hardware: Hardware, fill: float) -> float:
     """A step's seconds before anything is compiled: the layout's own table, at assumed efficiencies."""
-    reached, table = efficiency_of(hardware), layout_table(run, fill)
-    loads = sampling_loads(run.config)
-    total = sum(
-        _decoding(run.of(load.policy), hardware, load, table.pop(Phase("decode", load.role)), fill) for load in loads
-    )
-    for phase, work in table.items():
-        passes, sums, run = PASSES.get(phase.kind, 0), 0.0, run.at(phase)
-        gathering = replace(work, received=passes * run.gathered * (1 - run.tensor / run.shards))
+    total = sum(estimated_sampling(run, hardware, load, fill) for load in sampling_loads(run.config))
+    for phase, work in layout_table(run, fill).items():
+        if phase.is_sampling:
+            continue
+        passes, sums, own = PASSES.get(phase.kind, 0), 0.0, run.at(phase)
+        gathering = replace(work, received=passes * own.gathered * (1 - own.tensor / own.shards))
         if passes:
-            tokens = run.fullest_batch(phase.owner).tokens.size / run.batch_shards
-            sums = passes * _sums(run, hardware, tokens, times=1)
-        total += work.calls * (max(gathering.seconds(hardware, reached).values()) + sums + HOST_SECONDS)
+            tokens = own.fullest_batch(phase.owner).tokens.size / own.batch_shards
+            sums = passes * _sums(own, hardware, tokens, times=1)
+        total += work.calls * (max(gathering.seconds(hardware, efficiency_of(hardware)).values()) + sums + HOST_SECONDS)
     return total
+
+
+def estimated_sampling(run: PlannedRun, hardware: Hardware, load: Load, fill: float) -> float:
+    """Seconds in which a load is sampled, a step's or an evaluation's; as `estimated_seconds`."""
+    run, reached = run.of(load.policy), efficiency_of(hardware)
+    table = sampling_table(run, load, fill)
+    decoding = _decoding(run, hardware, load, table.pop(Phase("decode", load.role)), fill)
+    rest = table.values()
+    return decoding + sum(work.calls * (max(work.seconds(hardware, reached).values()) + HOST_SECONDS) for work in rest)
 
 
 def _decoding(run: PlannedRun, hardware: Hardware, load: Load, work: Work, fill: float) -> float:

@@ -18,17 +18,18 @@ from pydantic import BaseModel
 from codea1_jax.common.errors import UserError
 from codea1_jax.common.files import write_atomically
 from codea1_jax.config import CheckpointConfig, dump
+from codea1_jax.config.presets import CONFIG_FILE
 from codea1_jax.run import telemetry
 from codea1_jax.run.lock import LOCK_FILE, BucketLock, RunLock, refuse_held
 from codea1_jax.runtime.checkpoints import Checkpoints
 from codea1_jax.runtime.gather import is_writer, on_all
 from codea1_jax.runtime.storage import REMOTE, check_shared, locate
 
-CONFIG_FILE = "config.yaml"
 SUMMARY_FILE = "summary.json"
 REFUSED_FILE = "refused.jsonl"
 CHECKPOINTS_FOLDER = "checkpoints"
 PROFILE_FOLDER = "profile"
+RUN_FOLDER = "run"  # in a directory that `codea1 init` made
 # A run may be moved, and so may its judges; it may resume on other devices, and keep other checkpoints.
 MAY_CHANGE = (
     *("run.directory", "run.wandb", "checkpoint.", "sandbox.addresses", "sandbox.workers"),
@@ -205,13 +206,21 @@ class RecordedRun:
 
 
 def find_run(name: str) -> RecordedRun | None:
-    """The run that `name` means: its directory, or gs://bucket/path; "@40" behind it means a step. None: not a run."""
+    """The run that `name` means: its directory, or gs://bucket/path; "@40" behind it means a step. None: not a run.
+
+    The directory may be that of `codea1 init`, which has the run below it.
+    """
     at_step = re.fullmatch(r"(.+)@(\d+)", name)
-    if (config := _recorded_config(name)) is not None:
-        return RecordedRun(name, config)
-    if at_step and (config := _recorded_config(at_step[1])) is not None:
-        return RecordedRun(at_step[1], config, int(at_step[2]))
+    for place, step in [(name, None), *([(at_step[1], int(at_step[2]))] if at_step else [])]:
+        for folder in (f"{place.rstrip('/')}/{RUN_FOLDER}", place):
+            if (config := _recorded_config(folder)) is not None:
+                return RecordedRun(folder, config, step)
     return None
+
+
+def run_folder(path: Path) -> Path:
+    """The run in a directory: that of a directory that `codea1 init` made, once it is trained."""
+    return path / RUN_FOLDER if (path / RUN_FOLDER / CONFIG_FILE).exists() else path
 
 
 def _recorded_config(place: str) -> dict[str, Any] | None:

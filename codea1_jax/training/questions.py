@@ -97,7 +97,7 @@ def _read(
         if named is None:
             return train, micro.problems("heldout", data.heldout_problems, 0), (), ()
         return train, named.problems, named.refused, named.dropped
-    loaded = _trusted(load_problems(data.source) if given.train is None else Loaded(tuple(given.train)), judge)
+    loaded = trusted(load_problems(data.source) if given.train is None else Loaded(tuple(given.train)), judge)
     train, heldout = split(loaded.problems, data, None if named is None else named.problems)
     if named is None:
         return train, heldout, loaded.refused, loaded.dropped
@@ -107,8 +107,8 @@ def _read(
 def _named_heldout(config: Config, judge: Judge, given: GivenQuestions) -> Loaded | None:
     """The held-out questions that are given, or named by `data.heldout`."""
     if given.heldout is not None:
-        return _trusted(Loaded(tuple(given.heldout)), judge)
-    return None if config.data.heldout is None else _trusted(load_problems(config.data.heldout, "data.heldout"), judge)
+        return trusted(Loaded(tuple(given.heldout)), judge)
+    return None if config.data.heldout is None else trusted(load_problems(config.data.heldout, "data.heldout"), judge)
 
 
 def _limited(train: tuple[Problem, ...], limit: int | None, seed: int) -> tuple[Problem, ...]:
@@ -138,7 +138,7 @@ def _load_benchmarks(config: Config) -> Loaded:
     return Loaded(problems, tuple(refusal for each in loaded for refusal in each.refused))
 
 
-def _trusted(loaded: Loaded, judge: Judge) -> Loaded:
+def trusted(loaded: Loaded, judge: Judge) -> Loaded:
     """Refuses also the problems whose solution fails their own tests, each judged by one host."""
     mine = {i: problem for i, problem in enumerate(loaded.problems) if is_mine(i)}
     reasons = gathered(lambda: dict(zip(mine, failures(tuple(mine.values()), judge), strict=True)))

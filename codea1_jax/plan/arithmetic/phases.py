@@ -86,13 +86,14 @@ def layout_table(run: PlannedRun, fill: float = 1.0) -> dict[Phase, Work]:
     """
     table: dict[Phase, Work] = {}
     for load in sampling_loads(run.config):
-        table |= _sampling(run.of(load.policy), load, fill)
+        table |= sampling_table(run.of(load.policy), load, fill)
     for policy, loads in training_loads(run.config).items():
         table |= _learning(run.of(policy), policy, loads, fill)
     return table
 
 
-def _sampling(run: PlannedRun, load: Load, fill: float) -> dict[Phase, Work]:
+def sampling_table(run: PlannedRun, load: Load, fill: float) -> dict[Phase, Work]:
+    """The phases in which a load is sampled."""
     model, lora, role, capacity = run.model, run.config.lora_of(load.policy), load.role, run.capacity(load)
     packed, shards = capacity.prefill_buckets[-1], capacity.batch_shards
     prompt, response, samples = load.prompt * fill, load.response * fill, load.prompts * load.samples

@@ -1,0 +1,219 @@
+"""`codea1 init`: from your own questions to a configuration, with the reason of each setting."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from codea1_jax.cli._runtime import DONE
+from codea1_jax.common.errors import UserError
+from codea1_jax.common.words import counted
+
+if TYPE_CHECKING:
+    from codea1_jax.cli._arguments import Commands
+    from codea1_jax.common.chips import Hardware
+    from codea1_jax.config import SandboxConfig
+    from codea1_jax.models.tokenizer import Tokenizer
+    from codea1_jax.plan.own_run import Known, OwnRun, TokenLengths
+    from data_pipeline import Problem
+
+ON_CPU, ON_ACCELERATORS = "HuggingFaceTB/SmolLM2-135M-Instruct", "Qwen/Qwen2.5-Coder-1.5B-Instruct"
+HERE, WORTH = "what is here", "as many as the questions are worth"
+SHOWN = 3  # refusals
+MEASURED = 2_000  # questions whose tokens are counted, of however many
+
+
+def add(commands: Commands) -> None:
+    """Registers the command."""
+    parser = commands.add_parser("init", help="write the configuration of a run on your own questions")
+    parser.add_argument("directory", type=Path, help="a new directory: for config.yaml, and for the run below it")
+    parser.add_argument("--data", help="your questions: a file or folder, or a dataset that `codea1 data` prepared")
+    parser.add_argument(
+        "--model", help=f"directory or Hub id of the base model; default: {ON_ACCELERATORS}, on a CPU {ON_CPU}"
+    )
+    parser.add_argument("--topology", help="rtx-4090, h100:8, v5e:2x4, ...; or cpu; default: what is here")
+    parser.add_argument("--hours", type=_hours, help="that the run may take; default: what the questions are worth")
+    parser.add_argument(
+        "--no-jail", action="store_true", help="where no jail can be made, run references, and programs, without one"
+    )
+    parser.set_defaults(run=_run)
+
+
+def _hours(text: str) -> float:
+    """A time. Raises ArgumentTypeError."""
+    hours = float(text)
+    if not 0 < hours < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of hours")
+    return hours
+
+
+def _run(options: argparse.Namespace) -> int:
+    from codea1_jax.common.console import log_to_stderr
+    from codea1_jax.common.files import write_atomically
+    from codea1_jax.config.presets import CONFIG_FILE
+    from codea1_jax.config.reasons import as_yaml
+    from codea1_jax.plan.own_run import choose
+
+    file = options.directory / CONFIG_FILE
+    if file.exists():
+        raise UserError(f"{file} is there already; change it, or choose another directory")
+    log_to_stderr()
+    known = _known(options)
+    chosen = choose(known)
+    options.directory.mkdir(parents=True, exist_ok=True)
+    forecast = _forecast(chosen, known.where)
+    count = counted(len(known.problems), "question")
+    heading = (f"What `codea1 init` chose for {count} on {known.where}: change what you like.", forecast)
+    write_atomically(file, as_yaml(chosen.preset, heading))
+    print(f"{file}: {len(chosen.train)} questions to train on, {len(chosen.heldout)} held out\n{forecast}")
+    for note in _notes(chosen, options.directory):
+        print(note)
+    folder = shlex.quote(str(options.directory))
+    print(f"next: codea1 doctor {folder} && codea1 train {folder}")
+    print(f"meanwhile, for curves: codea1 report --follow {folder}")
+    return DONE
+
+
+def _known(options: argparse.Namespace) -> Known:
+    """Reads, checks and measures what a run is chosen by; asks on a terminal for what no option gives."""
+    from codea1_jax.cli._arguments import blamed_on
+    from codea1_jax.config import ModelConfig, SandboxConfig
+    from codea1_jax.doctor.host import existing
+    from codea1_jax.models.tokenizer import load_tokenizer
+    from codea1_jax.models.weights import SMALL_FILES, resolve
+    from codea1_jax.plan.arithmetic.planned_run import model_shape
+    from codea1_jax.plan.own_run import Known
+    from codea1_jax.run.rundir import RUN_FOLDER
+
+    source = options.data or _ask("your questions (a file or folder)")
+    hardware = _hardware(options.topology or _ask("hardware (rtx-4090, h100:8, cpu, ...)", HERE))
+    name = options.model or _ask("base model", ON_CPU if hardware.platform == "cpu" else ON_ACCELERATORS)
+    hours = options.hours or _ask("hours that it may take", WORTH)
+    if hours == WORTH:
+        hours = None
+    else:
+        with blamed_on("hours"):
+            hours = float(hours)
+    shape = model_shape(ModelConfig(pretrained=name))
+    tokenizer = load_tokenizer(resolve(name, SMALL_FILES))
+    if tokenizer.hf.chat_template is None:
+        raise UserError(f"{name} has no chat template, by which questions are put; take an instruction-tuned model")
+    problems = _usable(source, SandboxConfig(fallback="process" if options.no_jail else "none"))
+    return Known(
+        source=source,
+        directory=str(options.directory / RUN_FOLDER),
+        model=name,
+        problems=problems,
+        lengths=_lengths(problems, tokenizer),
+        shape=shape,
+        thinks="enable_thinking" in str(tokenizer.hf.chat_template),
+        hardware=hardware,
+        free=shutil.disk_usage(existing(options.directory)).free,
+        hours=hours,
+        jailed=not options.no_jail,
+    )
+
+
+def _ask(what: str, default: str | None = None) -> str:
+    """The answer on a terminal, elsewhere the default. Raises UserError where there is neither."""
+    answer = ""
+    if sys.stdin.isatty():
+        answer = input(f"{what}{'' if default is None else f' [{default}]'}: ").strip()
+    if not answer and default is None:
+        raise UserError("nothing names your questions; pass --data FILE")
+    return answer or str(default)
+
+
+def _hardware(name: str) -> Hardware:
+    """What is named, one device where no number is; or what is here. Raises UserError."""
+    from codea1_jax.common.chips import CHIPS, cpu_hardware, find_hardware, hardware_of
+    from codea1_jax.runtime.devices import start_devices
+
+    host = cpu_hardware(len(os.sched_getaffinity(0)), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    if name == "cpu":
+        return host
+    if name != HERE:
+        return find_hardware(f"{name}:1" if name in CHIPS and not CHIPS[name].dimensions else name)
+    import jax
+
+    start_devices()
+    devices = jax.devices()
+    if devices[0].platform == "cpu":
+        return host
+    known = hardware_of(devices)
+    if known is None:
+        raise UserError(f"{devices[0].device_kind} is not known hardware; pass --topology with what is most like it")
+    return known
+
+
+def _usable(source: str, judge: SandboxConfig) -> Sequence[Problem]:
+    """The questions whose references run and pass their own tests, as a run will take them."""
+    from codea1_jax.training.judges import make_judge
+    from codea1_jax.training.questions import trusted
+    from codea1_jax.training.sources import load_problems
+
+    loaded = load_problems(source, "--data")
+    print(f"running the references of {counted(len(loaded.problems), 'question')}", file=sys.stderr)
+    with make_judge(judge) as running:
+        loaded = trusted(loaded, running)
+    for refusal in loaded.refused[:SHOWN]:
+        print(f"refused: {refusal.id}: {refusal.reason}", file=sys.stderr)
+    if len(loaded.refused) > SHOWN:
+        print(f"and {len(loaded.refused) - SHOWN} more: codea1 data validate {shlex.quote(source)}", file=sys.stderr)
+    return loaded.problems
+
+
+def _lengths(problems: Sequence[Problem], tokenizer: Tokenizer) -> TokenLengths:
+    """In the model's own tokens, of at most `MEASURED` questions."""
+    from codea1_jax.game.prompts import chat_prompts
+    from codea1_jax.plan.own_run import TokenLengths
+
+    prompts, some = chat_prompts(tokenizer, 8), problems[:: len(problems) // MEASURED + 1]
+
+    def most(counts: Iterable[int]) -> int:
+        """The largest, but for the largest hundredth."""
+        ordered = sorted(counts)
+        return ordered[math.ceil(0.99 * len(ordered)) - 1] if ordered else 0
+
+    return TokenLengths(
+        code_prompt=most(len(prompts.code(problem.question, problem.entry_point)) for problem in some),
+        test_prompt=most(len(prompts.test(problem.described, problem.entry_point, "")) for problem in some),
+        reference=most(len(tokenizer.encode(problem.solution)) for problem in some),
+        golden_test=most(len(tokenizer.encode(test)) for problem in some for test in problem.golden_tests),
+    )
+
+
+def _forecast(chosen: OwnRun, where: str) -> str:
+    """What the run is expected to take, in a line."""
+    from codea1_jax.common.chips import GIB
+
+    hours, kept = chosen.seconds / 3600, chosen.config.checkpoint.keep_last + 1
+    return (
+        f"forecast, nothing was measured: {counted(chosen.steps, 'step')} of {chosen.step_seconds:.0f} s and "
+        f"{counted(chosen.evaluations, 'evaluation')} of {chosen.evaluation_seconds:.0f} s, {hours:.1f} h of "
+        f"{where}; checkpoints of up to {kept * chosen.checkpoint / GIB:.1f} GiB"
+    )
+
+
+def _notes(chosen: OwnRun, directory: Path) -> Iterator[str]:
+    """What somebody who has trained models would add."""
+    from codea1_jax.models.flops import parameters
+    from codea1_jax.plan.own_run import SMALL
+
+    untested = sum(not problem.golden_tests for problem in chosen.heldout)
+    if untested:
+        yield f"note: {untested} held-out questions have no golden tests, so nothing is measured by them"
+    if parameters(chosen.run.model) < SMALL and chosen.config.lora is None and untested < len(chosen.heldout):
+        folder, sft = shlex.quote(str(directory)), shlex.quote(str(directory / "sft"))
+        yield (
+            "note: so small a Test LLM states few right answers; let it imitate your golden tests first: "
+            f"codea1 train {folder} method.name=sft train.steps=24 run.directory={sft}, "
+            f"then the command below with test.start={sft}"
+        )

@@ -1,0 +1,383 @@
+"""A run on your own questions: its settings, each with its reason, from what is known of questions, model and hardware.
+
+Nothing is compiled: memory and seconds are arithmetic (`search`), and an eighth of a device is left for what that
+misses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import yaml
+
+from codea1_jax.common.chips import CPU, GIB, Hardware
+from codea1_jax.common.errors import UserError
+from codea1_jax.common.words import counted
+from codea1_jax.config import Config, load
+from codea1_jax.config.reasons import Setting, Settings, as_overrides
+from codea1_jax.evals.rounds import ROUNDS
+from codea1_jax.models.architecture import Architecture
+from codea1_jax.models.flops import parameters
+from codea1_jax.plan.arithmetic.memory import saved
+from codea1_jax.plan.arithmetic.planned_run import PlannedRun, make_planned_run
+from codea1_jax.plan.arithmetic.workload import Load, sampling_loads
+from codea1_jax.plan.assumptions import START_SECONDS
+from codea1_jax.plan.search import estimated_sampling, estimated_seconds, learning_memory, rank
+from data_pipeline import Problem
+from data_pipeline.reading import hold_out
+
+FEWEST_QUESTIONS = 12  # eight to train on and four held out
+FEWEST_STEPS, ENOUGH_STEPS, MOST_STEPS, MOST_EPOCHS = 20, 40, 400, 10
+MOST_STEPS_ON_CPU = 60  # unless hours are given: there a step is a minute or more
+SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
+POINTS = 10  # of every curve, besides the one before training
+LOST_SECONDS = 1200.0  # of work, at most, where a machine dies
+SMALL, TINY = 1_000_000_000, 300_000_000  # parameters, below which a model is asked for less than the paper's
+FILL = 0.5  # the mean of prompts and responses, as a share of the longest: assumed
+USED = 0.875  # of a device, by arithmetic
+ADAPTERS = "parts/lora"
+
+
+@dataclass(frozen=True)
+class TokenLengths:
+    """The longest of each, but for the longest hundredth: a question's prompt, a test prompt without its program, a
+    reference, a golden test (0: there are none).
+    """
+
+    code_prompt: int
+    test_prompt: int
+    reference: int
+    golden_test: int
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a run is chosen by. source, directory, model: as the configuration will name them.
+
+    problems: those that can be used. thinks: the chat template asks whether the model is to think. free: bytes of the
+    disk. hours: that the run may take; None: what the questions are worth. jailed: nothing is judged without a jail.
+    """
+
+    source: str
+    directory: str
+    model: str
+    problems: Sequence[Problem]
+    lengths: TokenLengths
+    shape: Architecture
+    thinks: bool
+    hardware: Hardware
+    free: int
+    hours: float | None = None
+    jailed: bool = True
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether there is no accelerator."""
+        return self.hardware.platform == CPU
+
+    @property
+    def where(self) -> str:
+        """The hardware, in words."""
+        return counted(self.hardware.chip.host_cores, "CPU core") if self.on_cpu else self.hardware.name
+
+    def keeps(self, run: PlannedRun) -> int | None:
+        """Checkpoints to keep, two or one, where the disk holds one more while it is written; None: it does not."""
+        size = saved(run.config, run.shapes)
+        return next((kept for kept in (2, 1) if (kept + 1) * size <= 0.9 * self.free), None)
+
+
+@dataclass(frozen=True)
+class OwnRun:
+    """What was chosen. base: the preset that the settings start from. steps: of the run. seconds: of a step, and of an
+    evaluation, forecast.
+    """
+
+    base: str | None
+    settings: dict[str, Setting]
+    run: PlannedRun
+    train: Sequence[Problem]
+    heldout: Sequence[Problem]
+    steps: int
+    step_seconds: float
+    evaluation_seconds: float
+
+    @property
+    def config(self) -> Config:
+        """The configuration."""
+        return self.run.config
+
+    @property
+    def preset(self) -> Settings:
+        """What a file of its own states."""
+        why = "adapters of both: all parameters do not fit the device, or the disk"
+        return self.settings if self.base is None else {"compose": Setting([self.base], why)} | self.settings
+
+    @property
+    def epoch(self) -> int:
+        """Steps of an epoch."""
+        return len(self.train) // self.config.train.questions
+
+    @property
+    def every(self) -> int:
+        """Steps from one evaluation to the next."""
+        return max(1, self.steps // POINTS)
+
+    @property
+    def evaluations(self) -> int:
+        """Evaluations, with that before training and that after the last step."""
+        return -(-self.steps // self.every) + 1
+
+    @property
+    def seconds(self) -> float:
+        """Forecast of the whole run, saves left out."""
+        return START_SECONDS + self.steps * self.step_seconds + self.evaluations * self.evaluation_seconds
+
+    @property
+    def checkpoint(self) -> int:
+        """Bytes of a checkpoint."""
+        return saved(self.config, self.run.shapes)
+
+
+def choose(known: Known) -> OwnRun:
+    """The run. Raises UserError where questions, hours, memory or disk do not suffice for any."""
+    if len(known.problems) < FEWEST_QUESTIONS:
+        raise UserError(
+            f"{known.source} has {counted(len(known.problems), 'usable question')}; a run takes at least "
+            f"{FEWEST_QUESTIONS}, most of them to train on, and better hundreds"
+        )
+    train, heldout, split = _split(known)
+    common = {**_identity(known), **split, **_played(known)}
+    for questions in _batches(known, len(train)):  # fewer a step, where the hours hold too few steps
+        reason = f"a step's, so that an epoch has {len(train) // questions} steps"
+        draft = _draft(known, {**common, "train.questions": Setting(questions, reason)}, train, heldout)
+        if draft.steps >= min(ENOUGH_STEPS, MOST_EPOCHS * draft.epoch):
+            break
+    if draft.steps < FEWEST_STEPS:
+        least = replace(draft, steps=FEWEST_STEPS).seconds / 3600
+        raise UserError(
+            f"{FEWEST_STEPS} steps, the fewest that show a trend, are forecast to take {least:.1f} h on "
+            f"{known.where}; give it more hours, or take a smaller model"
+        )
+    settings = {**draft.settings, **_schedule(draft), **_saves(known, draft)}
+    config = load(Config, draft.base, as_overrides(settings))
+    return replace(draft, settings=settings, run=replace(draft.run, config=config))
+
+
+# --- what is asked, and how long the answers may be ------------------------------------------------------
+
+
+def _split(known: Known) -> tuple[Sequence[Problem], Sequence[Problem], Settings]:
+    """The questions to train on, those held out, and the settings by which they are."""
+    count, most = len(known.problems), 32 if known.on_cpu else 256
+    wanted = min(most, max(count // 10, min(16, count // 5)))
+    solutions = len({problem.solution.strip() for problem in known.problems})
+    at_most = max(1, wanted * solutions // count)  # wordings of one solution are held out together
+    share = next((each for each in SHARES if len(hold_out(known.problems, each)[1]) >= wanted), SHARES[-1])
+    train, heldout = hold_out(known.problems, share, at_most)
+    few = ": enough to see that it works, too few to conclude from" if len(train) < 100 else ""
+    settings = {
+        "data.source": Setting(known.source, f"{len(train):,} of its questions are trained on{few}"),
+        "data.heldout_share": Setting(share, "of the solutions, at most, are held out, chosen by a hash"),
+        "data.heldout_problems": Setting(at_most, f"solutions are, {len(heldout)} questions, to measure both by"),
+        "eval.samples": Setting(4 if known.on_cpu else 8, "programs of each in an evaluation"),
+    }
+    return train, heldout, settings
+
+
+def _identity(known: Known) -> Settings:
+    size, cpu = parameters(known.shape), known.on_cpu
+    settings = {
+        "run.directory": Setting(known.directory, "what the run writes"),
+        "model.pretrained": Setting(known.model, f"{size / 1e6:,.0f} million parameters, in both roles"),
+        "model.compute_dtype": Setting(
+            "float32" if cpu else "bfloat16", f"what {known.hardware.kind} computes fast in"
+        ),
+    }
+    if known.thinks:
+        settings["model.enable_thinking"] = Setting(False, "thoughts would take thousands of tokens")
+    if size < SMALL:
+        settings["method.test_prompt"] = Setting("short", "a small model follows a short request better")
+    if not known.jailed:
+        settings["sandbox.fallback"] = Setting("process", "programs run WITHOUT a jail where none can be made")
+    if not cpu:
+        settings["hardware"] = Setting(known.hardware.name, "what the layout below is for")
+    return settings
+
+
+def _played(known: Known) -> Settings:
+    """Samples, suites and lengths."""
+    lengths, context = known.lengths, known.shape.max_position_embeddings
+    tiny, group = parameters(known.shape) < TINY, 4 if known.on_cpu else 8
+    suite = 3 if tiny else 8
+    program = _whole(2 * lengths.reference + 64)
+    tests = _whole(2 * suite * lengths.golden_test + 64) if lengths.golden_test else 256 if tiny else 1024
+    code_prompt, test_prompt = _whole(lengths.code_prompt), _whole(lengths.test_prompt + program)
+    if max(code_prompt + program, test_prompt + tests) > context:
+        raise UserError(
+            f"{known.source}: questions of {lengths.code_prompt} tokens, programs of {program} and suites of {tests} "
+            f"exceed the context of {known.model}, {context}; leave the longest out, or take another model"
+        )
+    golden = (
+        f"the longest golden test has {lengths.golden_test}" if lengths.golden_test else "there are none to measure"
+    )
+    few = "a small model states few answers right" if tiny else "the paper's"
+    return {
+        "rewards.suite_size": Setting(suite, f"tests of a suite: {few}"),
+        "rollout.samples": Setting(group, f"programs of a question: {'half of ' if known.on_cpu else ''}the paper's"),
+        "rollout.suites": Setting(group, f"suites against each: {'half of ' if known.on_cpu else ''}the paper's"),
+        "rollout.code_prompt_tokens": Setting(code_prompt, f"99% of the questions have at most {lengths.code_prompt}"),
+        "rollout.test_prompt_tokens": Setting(test_prompt, "the question, and any program of code_tokens"),
+        "rollout.code_tokens": Setting(program, f"twice the longest reference, {lengths.reference}, and some words"),
+        "rollout.test_tokens": Setting(tests, f"twice {suite} tests and some words: {golden}"),
+    }
+
+
+def _whole(tokens: int) -> int:
+    """In whole pages; at least what the smallest program for prompts holds."""
+    return max(128, -(-tokens // 32) * 32)
+
+
+# --- how it learns, and on what -----------------------------------------------------------------------------
+
+
+def _batches(known: Known, trained: int) -> Iterator[int]:
+    """Questions of a step, the largest first: an epoch should have FEWEST_STEPS, and a group is judged by four."""
+    largest = 4 if known.on_cpu else 64
+    sizes = [size for size in (64, 32, 16, 8, 4) if size <= largest]
+    yield from (size for size in sizes if trained // size >= FEWEST_STEPS or size == 4)
+
+
+def _draft(known: Known, settings: Settings, train: Sequence[Problem], heldout: Sequence[Problem]) -> OwnRun:
+    """The run without its schedule, with as many steps as it should have."""
+    base, settings, run = _laid_out(known, settings)
+    step = estimated_seconds(run, known.hardware, FILL)
+    evaluation = sum(
+        estimated_sampling(run, known.hardware, each, FILL) for each in _evaluation_loads(run.config, len(heldout))
+    )
+    draft = OwnRun(base, settings, run, train, heldout, 1, step, evaluation)
+    return replace(draft, steps=_steps(known, draft))
+
+
+def _evaluation_loads(config: Config, heldout: int) -> Iterator[Load]:
+    """Programs, suites against wrong programs, and the five rounds."""
+    for each in sampling_loads(config):
+        samples = config.eval.samples if each.role == "code" else config.eval.suites + ROUNDS
+        yield replace(each, prompts=heldout, samples=samples)
+
+
+def _steps(known: Known, draft: OwnRun) -> int:
+    """Whole epochs with enough steps; with hours, as many steps as they hold, up to those of ten epochs."""
+    longest = min(MOST_STEPS, MOST_EPOCHS * draft.epoch)
+    if known.hours is None:
+        enough = -(-60 // draft.epoch) * draft.epoch
+        return min(longest, enough, MOST_STEPS_ON_CPU if known.on_cpu else MOST_STEPS)
+    within = (n for n in range(longest, 0, -1) if replace(draft, steps=n).seconds <= known.hours * 3600)
+    return next(within, 0)
+
+
+def _laid_out(known: Known, settings: Settings) -> tuple[str | None, dict[str, Setting], PlannedRun]:
+    """The settings with how they learn and a layout that fits: of all parameters, else of adapters."""
+    hardware = known.hardware
+    spared = replace(hardware, chip=replace(hardware.chip, memory=int(USED * hardware.chip.memory)))
+    for base, learning in ((None, _all_parameters(known)), (ADAPTERS, {})):
+        tried = {**settings, **learning}
+
+        def reload(overrides: Sequence[str], base: str | None = base, tried: Settings = tried) -> Config:
+            return load(Config, base, [*as_overrides(tried), *overrides])
+
+        layout = _cpu_layout(tried, reload, spared) if known.on_cpu else _layout(reload, spared)
+        if layout is not None:
+            run = make_planned_run(load(Config, base, as_overrides(tried | layout)), hardware)
+            if base is not None or known.keeps(run) is not None:
+                return base, tried | layout, run
+    raise UserError(
+        f"{known.model} does not fit {known.where}, nor do adapters over it: take a smaller model, or more devices"
+    )
+
+
+def _all_parameters(known: Known) -> Settings:
+    size = parameters(known.shape)
+    rate, whose = (2e-5, "by which SmolLM2 135M learned") if size < TINY else (1e-6, "the paper's")
+    if TINY <= size < SMALL:
+        rate, whose = 5e-6, "between SmolLM2's and the paper's"
+    return {f"{policy}.optimizer.learning_rate": Setting(rate, whose) for policy in ("code", "test")}
+
+
+def _layout(reload: Callable[[Sequence[str]], Config], hardware: Hardware) -> dict[str, Setting] | None:
+    """The fastest layout that fits by arithmetic; None if none does."""
+    blocks = "rollout.block=32"
+    ranked = rank(reload([blocks]), hardware, FILL, lambda more: reload([blocks, *more]))
+    if not ranked:
+        return None
+    reasons = {
+        "mesh": "how the devices are arranged: the fastest forecast",
+        "rollout.rows": "samples decoded at once: the fastest forecast",
+        "rollout.cache_tokens": "keys and values that fit next to the models",
+        "code.packing": "tokens learned at once that fit",
+        "test.packing": "tokens learned at once that fit",
+        "model.remat": "full: recomputed, to save memory; dots: kept, where there is room",
+        "offload.optimizer": "moments wait in host memory, or nothing would fit",
+    }
+    layout = {"rollout.block": Setting(32, "tokens between two looks of the host: suits accelerators")}
+    for override in ranked[0].overrides(reload([blocks])):
+        key, _, text = override.partition("=")
+        layout[key] = Setting(yaml.safe_load(text), reasons[key])
+    if hardware.devices == 1:
+        del layout["mesh"]
+    if not layout["offload.optimizer"].value:
+        del layout["offload.optimizer"]
+    return layout
+
+
+def _cpu_layout(
+    settings: Settings, reload: Callable[[Sequence[str]], Config], hardware: Hardware
+) -> dict[str, Setting] | None:
+    """Small batches; None if the host's memory does not hold them."""
+    longest = {
+        role: settings[f"rollout.{role}_prompt_tokens"].value + settings[f"rollout.{role}_tokens"].value
+        for role in ("code", "test")
+    }
+    layout = {"rollout.rows": Setting(64, "samples decoded at once")}
+    for role, tokens in longest.items():
+        row = max(1024, 2 * tokens)
+        packing = {"row_length": row, "micro_batch_tokens": 2 * row}
+        layout[f"{role}.packing"] = Setting(packing, "tokens learned at once")
+    run = make_planned_run(reload(as_overrides(layout)), hardware)
+    return layout if learning_memory(run) <= hardware.chip.memory else None
+
+
+# --- how long, how often ------------------------------------------------------------------------------------
+
+
+def _schedule(draft: OwnRun) -> Settings:
+    """Epochs or steps, the warm-up, and evaluations."""
+    steps, epochs = draft.steps, draft.steps / draft.epoch
+    length = (
+        {"train.epochs": Setting(int(epochs), f"{steps} steps")}
+        if epochs.is_integer()
+        else {"train.steps": Setting(steps, f"{epochs:.1f} epochs")}
+    )
+    warm = min(10, math.ceil(0.1 * steps))
+    warmup = Setting(0.1, f"{warm} of {steps} steps, in which the rate rises")
+    return {
+        **length,
+        **{f"{policy}.optimizer.warmup_share": warmup for policy in ("code", "test")},
+        "eval.every": Setting(draft.every, f"steps: {draft.evaluations} points of every curve"),
+    }
+
+
+def _saves(known: Known, draft: OwnRun) -> Settings:
+    """Checkpoints that the disk holds. Raises UserError if it does not hold two."""
+    size, keep = draft.checkpoint, known.keeps(draft.run)
+    if keep is None:
+        raise UserError(
+            f"{known.directory}: two checkpoints take {2 * size / GIB:.1f} GiB, and {known.free / GIB:.1f} are free; "
+            "make room, or choose a directory on another disk"
+        )
+    every = max(1, min(draft.steps, int(LOST_SECONDS / draft.step_seconds)))
+    return {
+        "checkpoint.every": Setting(every, "steps: a crash loses no more; Ctrl-C saves before it stops"),
+        "checkpoint.keep_last": Setting(keep, f"of {size / GIB:.1f} GiB each, one more while it is written"),
+    }

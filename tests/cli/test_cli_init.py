@@ -1,0 +1,105 @@
+"""`codea1 init`: what it reads, asks, writes and refuses; and its directory in place of a preset and of a run."""
+
+import json
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+
+import pytest
+import yaml
+from tiny_model import SHAPE
+
+from codea1_jax import cli
+from codea1_jax.config import Config, load
+from codea1_jax.models.policy import write_random_model
+from codea1_jax.models.tokenizer import micro_tokenizer
+from codea1_jax.run.rundir import find_run, run_folder
+from data_pipeline import micro, problem_files
+
+
+class Terminal(StringIO):
+    """Standard input of a person who answers line by line."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random model that may be asked as a chat."""
+    tokenizer = micro_tokenizer(micro.WORDS)
+    path = tmp_path_factory.mktemp("model") / "tiny"
+    write_random_model(path, replace(SHAPE, vocab_size=tokenizer.vocab_size), tokenizer)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with 24 questions, one of which has a reference that fails its tests."""
+    problems = micro.problems("train", 24, 0)
+    wrong = replace(problems[-1], id="wrong", solution="def f(*xs):\n    return None")
+    problem_files.write(tmp_path / "own.jsonl", [*problems, wrong])
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_configuration_is_written_that_is_a_preset_and_needs_nothing_more(model, here, capsys):
+    assert cli.main(["init", "mine", "--data", "own.jsonl", "--model", str(model), "--topology", "cpu"]) == 0
+    out, err = capsys.readouterr()
+    assert "refused: wrong: the solution fails tests" in err
+    assert out.startswith("mine/config.yaml: 20 questions to train on, 4 held out\nforecast, nothing was measured: ")
+    assert "codea1 train mine method.name=sft" in out and "next: codea1 doctor mine && codea1 train mine" in out
+    config = load(Config, "mine")
+    assert (config.data.source, config.run.directory) == ("own.jsonl", "mine/run")
+    assert cli.main(["doctor", "mine"]) == 0  # the wrong reference is among the questions that it counts
+    found = capsys.readouterr().out
+    assert "21 questions to train on, 4 held out; 50 steps of 4" in found and "advice" not in found
+    assert cli.main(["train", "mine", "--dry-run"]) == 0
+    assert yaml.safe_load(capsys.readouterr().out) == config.model_dump(mode="json")
+    assert cli.main(["init", "mine", "--data", "own.jsonl"]) == 2
+    assert "mine/config.yaml is there already" in capsys.readouterr().err
+
+
+def test_what_no_option_gives_is_asked_on_a_terminal_alone(model, here, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", Terminal(f"own.jsonl\nrtx-4090\n{model}\n2\n"))
+    assert cli.main(["init", "asked"]) == 0
+    assert load(Config, "asked").hardware == "rtx-4090:1"
+    monkeypatch.setattr("sys.stdin", Terminal("\nsoon\n"))
+    assert cli.main(["init", "other", "--data", "own.jsonl", "--model", str(model)]) == 2
+    assert "hours: could not convert string to float: 'soon'" in capsys.readouterr().err
+    monkeypatch.setattr("sys.stdin", StringIO(""))
+    assert cli.main(["init", "other"]) == 2
+    assert "nothing names your questions; pass --data FILE" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "refusal"),
+    [
+        (("--topology", "abacus"), "abacus is not known hardware"),
+        (("--hours", "0"), "argument --hours: 0 is not a number of hours"),
+        (("--data", "nothing.jsonl"), "--data: "),
+        (("--model", "plain"), "plain has no chat template"),
+    ],
+)
+def test_a_refusal_is_one_line(options, refusal, model, here, capsys):
+    (here / "plain").symlink_to(model)
+    if "plain" in options:
+        (here / "plain").unlink()
+        tokenizer = micro_tokenizer(micro.WORDS)
+        tokenizer.hf.chat_template = None
+        write_random_model(here / "plain", replace(SHAPE, vocab_size=tokenizer.vocab_size), tokenizer)
+    given = {"--data": "own.jsonl", "--model": str(model), "--topology": "cpu"} | {options[0]: options[1]}
+    assert cli.main(["init", "mine", *(word for pair in given.items() for word in pair)]) == 2
+    assert capsys.readouterr().err.splitlines()[-1].startswith(f"codea1: {refusal}")
+    assert not (here / "mine").exists()
+
+
+def test_a_run_is_found_by_the_directory_that_names_it(here):
+    (here / "mine" / "run").mkdir(parents=True)
+    (here / "mine" / "config.yaml").write_text("run: {directory: mine/run}")
+    assert run_folder(here / "mine") == here / "mine"  # not trained yet
+    (here / "mine" / "run" / "config.yaml").write_text(json.dumps({"checkpoint": {"directory": None}}))
+    assert run_folder(here / "mine") == here / "mine" / "run"
+    for name, step in (("mine", None), ("mine@40", 40), ("mine/run", None)):
+        run = find_run(name)
+        assert run is not None and (run.checkpoints, run.step) == ("mine/run/checkpoints", step)

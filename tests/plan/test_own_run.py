@@ -1,0 +1,120 @@
+"""What `codea1 init` chooses: with few questions or many, on a laptop or a card, a run that shows whether it learns."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+import yaml
+
+from codea1_jax.common.chips import GIB, cpu_hardware, find_hardware
+from codea1_jax.common.errors import UserError
+from codea1_jax.config import Config, load
+from codea1_jax.config.reasons import as_yaml
+from codea1_jax.models.published import QWEN25, SMOLLM2_135M
+from codea1_jax.plan.arithmetic.memory import least_memory
+from codea1_jax.plan.arithmetic.planned_run import make_planned_run
+from codea1_jax.plan.own_run import Known, OwnRun, TokenLengths, choose
+from codea1_jax.training.advice import schedule_advice
+from codea1_jax.training.sources import split
+from data_pipeline import Problem, micro
+
+MICRO, KODCODE = TokenLengths(74, 160, 32, 17), TokenLengths(600, 750, 420, 45)
+CASES = {
+    "smollm2 on two cores": ("HuggingFaceTB/SmolLM2-135M-Instruct", SMOLLM2_135M, cpu_hardware(2, 24 * GIB), MICRO),
+    "1.5b on 24 GB": ("Qwen/Qwen2.5-Coder-1.5B-Instruct", QWEN25["1.5b"], find_hardware("rtx-4090:1"), KODCODE),
+    "1.5b on 80 GB": ("Qwen/Qwen2.5-Coder-1.5B-Instruct", QWEN25["1.5b"], find_hardware("h100:1"), KODCODE),
+    "7b on 80 GB": ("Qwen/Qwen2.5-Coder-7B-Instruct", QWEN25["7b"], find_hardware("h100:1"), KODCODE),
+}
+
+
+def questions(count: int) -> tuple[Problem, ...]:
+    """The micro world's, repeated under other names."""
+    repeated = itertools.islice(itertools.cycle(micro.problems("train", 50, 0)), count)
+    return tuple(
+        replace(each, id=f"q{i}", entry_point=f"f{i}", solution=each.solution.replace("def f(", f"def f{i}("))
+        for i, each in enumerate(repeated)
+    )
+
+
+def known(case: str = "1.5b on 80 GB", count: int = 1000, **other) -> Known:
+    model, shape, hardware, lengths = CASES[case]
+    facts = {"shape": shape, "hardware": hardware, "lengths": lengths, "thinks": False, "free": 500 * GIB}
+    return Known(
+        **{"source": "own.jsonl", "directory": "own/run", "model": model, "problems": questions(count)} | facts | other
+    )
+
+
+def held_out(chosen: OwnRun, problems: Sequence[Problem]) -> tuple[int, int]:
+    train, heldout = split(tuple(problems), chosen.config.data, None)
+    return len(train), len(heldout)
+
+
+@pytest.mark.parametrize("count", [20, 200, 1000, 20_000])
+@pytest.mark.parametrize("case", CASES)
+def test_a_run_has_ten_points_of_a_curve_and_steps_after_its_warm_up(case, count, tmp_path):
+    facts = known(case, count)
+    chosen = choose(facts)
+    config, counts = chosen.config, held_out(chosen, facts.problems)
+    steps = config.train.total_steps(counts[0])
+    assert steps == chosen.steps >= 40
+    warm = min(10, math.ceil(config.code.optimizer.warmup_share * steps))
+    assert config.code.optimizer.warmup_share == config.test.optimizer.warmup_share and steps - warm >= 36
+    assert chosen.evaluations == len({0, steps, *range(0, steps, config.eval.every)}) >= 11
+    assert counts[1] == len(chosen.heldout) >= (4 if count == 20 else 16)
+    assert list(schedule_advice(config, *counts)) == []
+    file = tmp_path / "config.yaml"
+    file.write_text(as_yaml(chosen.preset, ["why"]))
+    assert load(Config, str(tmp_path)) == config
+    assert all("  # " in line for line in file.read_text().splitlines()[1:] if not line.endswith(":"))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_run_fits_its_device_and_its_disk(case):
+    facts = known(case)
+    config = choose(facts).config
+    held = max(least_memory(make_planned_run(config, facts.hardware)).values())
+    assert held <= facts.hardware.chip.memory * 0.875
+    assert (config.lora is not None) == (case in ("1.5b on 24 GB", "7b on 80 GB"))
+
+
+def test_checkpoints_fit_the_disk_or_adapters_are_trained_whose_own_do():
+    roomy, tight = choose(known(free=130 * GIB)), choose(known(free=100 * GIB))
+    assert (roomy.config.checkpoint.keep_last, tight.config.checkpoint.keep_last) == (2, 1)
+    adapters = choose(known(free=50 * GIB))
+    assert adapters.config.lora is not None and adapters.checkpoint < GIB
+    with pytest.raises(UserError, match=r"own/run: two checkpoints take .* GiB, and 0\.1 are free; make room"):
+        choose(known(free=GIB // 10))
+
+
+def test_hours_bound_the_steps_and_then_the_questions_of_a_step():
+    unbounded, short, tight = (choose(known(hours=hours)) for hours in (None, 0.6, 0.4))
+    assert short.config.train.questions == unbounded.config.train.questions and 40 <= short.steps < unbounded.steps
+    assert tight.config.train.questions < short.config.train.questions and tight.steps >= 40
+    assert short.seconds <= 0.6 * 3600 and tight.seconds <= 0.4 * 3600
+    longer = choose(known(hours=10.0))  # ten epochs at most, whatever the hours
+    assert longer.steps == 10 * longer.epoch
+    with pytest.raises(
+        UserError, match=r"20 steps, the fewest that show a trend, are forecast to take .* on 2 CPU cores"
+    ):
+        choose(known("smollm2 on two cores", hours=0.25))
+
+
+def test_what_no_run_can_be_made_of_is_refused_in_a_line():
+    with pytest.raises(UserError, match=r"own.jsonl has 11 usable questions; a run takes at least 12"):
+        choose(known(count=11))
+    with pytest.raises(UserError, match=r"does not fit rtx-4090:1, nor do adapters over it"):
+        choose(known("7b on 80 GB", hardware=find_hardware("rtx-4090:1")))
+    with pytest.raises(UserError, match=r"exceed the context of .*, 32768; leave the longest out"):
+        choose(known(lengths=TokenLengths(40_000, 40_000, 100, 20)))
+
+
+def test_settings_follow_the_model_and_the_questions():
+    chosen = choose(known(thinks=True, jailed=False, lengths=replace(KODCODE, golden_test=0))).config
+    assert chosen.model.enable_thinking is False and chosen.sandbox.fallback == "process"
+    assert chosen.rollout.test_tokens == 1024  # nothing to measure them by
+    assert chosen.rollout.code_tokens >= 2 * KODCODE.reference
+    assert chosen.rollout.test_prompt_tokens >= KODCODE.test_prompt + chosen.rollout.code_tokens
+    many = choose(known(hardware=find_hardware("h100:2")))
+    assert many.config.mesh.shape(2) and "mesh" in yaml.safe_load(as_yaml(many.preset, []))
