@@ -7,13 +7,14 @@ Python traces one program at a time; XLA compiles without holding Python's lock.
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cache
 from typing import Any
 
 import jax
 import numpy as np
+from jax.stages import Compiled, Lowered
 
 from codea1_jax.common.activity import report
 
@@ -43,6 +44,13 @@ class CompileAhead:
         while wait([self._started[key]], timeout=_REPORT_SECONDS).not_done:
             report("compiling", sum(future.done() for future in futures), len(futures), "XLA programs")
         self._started[key].result()
+
+
+def compile_all(programs: Sequence[Lowered]) -> list[Compiled]:
+    """All of them, side by side; one after another where several processes must compile in the same order."""
+    if jax.process_count() > 1:
+        return [program.compile() for program in programs]
+    return list(_threads().map(Lowered.compile, programs))
 
 
 def shapes_of(tree: Any) -> Any:

@@ -22,6 +22,7 @@ from jax.stages import Compiled
 from codea1_jax.common.chips import Hardware, hardware_of
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config
+from codea1_jax.models.ahead import compile_all
 from codea1_jax.models.flops import Number
 from codea1_jax.models.sharding import make_mesh
 from codea1_jax.plan.arithmetic.lengths import Lengths
@@ -152,20 +153,24 @@ def _measure(run: PlannedRun, step: StepCalls, watch: Watch, hardware: Hardware 
         )
         for policy, groups in step.learned.items()
     }
+    programs = list(make_programs(run, make_mesh(run.config.mesh), names, batches))
+    watch(0, len(names), f"compiling {len(names)} programs", None)
+    lowered = [program.lower() for program in programs]
+    texts = [each.as_text() for each in lowered]
+    different = dict(zip(texts, lowered, strict=True))  # both policies' updates, for example, are one program
+    compiled = dict(zip(different, compile_all([*different.values()]), strict=True))
     measured: dict[ProgramName, Measured] = {}
     known: dict[str, Measured] = {}
-    for program in make_programs(run, make_mesh(run.config.mesh), names, batches):
+    for program, text in zip(programs, texts, strict=True):
         watch(len(measured), len(names), str(program.name), None)
-        text = program.lower().as_text()  # both policies' updates, for example, are one program
         if text not in known:
-            known[text] = _measured(run, program, hardware)
+            known[text] = _measured(run, program, compiled[text], hardware)
         measured[program.name] = known[text]
         watch(len(measured), len(names), str(program.name), f"{known[text].seconds:.3g} s")
     return measured
 
 
-def _measured(run: PlannedRun, program: Program, hardware: Hardware | None) -> Measured:
-    compiled = program.lower().compile()
+def _measured(run: PlannedRun, program: Program, compiled: Compiled, hardware: Hardware | None) -> Measured:
     leaves, tree = jax.tree.flatten(filled(program.arguments))
     donated = [info.donated for info in jax.tree.leaves(compiled.args_info)]
     took = []

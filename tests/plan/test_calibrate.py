@@ -104,7 +104,7 @@ def test_the_command_measures_every_phase_here(capsys, tmp_path):
     assert main(["plan", "micro/golden", "--calibrate", "--json", "--lengths", str(file), *SMALL]) == 0
     found = json.loads(capsys.readouterr().out)
     learning = ["score-old code", "score-ref code", "gradient code", "clear code", "update code"]
-    assert list(found["phases"]) == ["weights code", "prefill code", "decode code", *learning]
+    assert list(found["phases"]) == ["weights code", "prefill code", "insert code", "decode code", *learning]
     assert all(phase["step_seconds"] > 0 for phase in found["phases"].values())
     assert all(phase["measured_to_expected"] is None for phase in found["phases"].values())  # no figures of a CPU
     assert found["expected_seconds"] == pytest.approx(sum(p["step_seconds"] for p in found["phases"].values()))
