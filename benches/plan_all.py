@@ -1,8 +1,8 @@
 """Plans hardware presets and writes docs/plan.md: `make plan-all`, or `make plan-all PRESETS="1.5b/a1_v5e"`.
 
 Only presets of the paper's own method are planned: other methods run some of the same phases. A preset takes minutes;
-the documents are rewritten after each and keep earlier plans of other presets; the hours of all follow at the end. A
-stopped sweep resumes where it was.
+the documents are rewritten after each, with the hours of all methods on its layout, and keep what was planned of other
+layouts. A stopped sweep resumes where it was.
 """
 
 from __future__ import annotations
@@ -66,41 +66,35 @@ def main(names: list[str]) -> int:
         console.print(plan_table(plan, f"{name} on {config.hardware}"), *conclusion(plan), sep="\n")
         console.print(f"planned in {time.monotonic() - started:.0f} s")
         shipped = read_plans()
-        write({**shipped.plans, name: planned(plan)}, shipped.hours)
+        write({**shipped.plans, name: planned(plan)}, {**shipped.hours, **hours(name, planned(plan))})
         if not names:
             done.append(name)
             DONE.parent.mkdir(exist_ok=True)
             DONE.write_text("\n".join(done))
-    shipped = read_plans()
-    write(shipped.plans, hours(shipped.plans))  # minutes, so once
     DONE.unlink(missing_ok=True)
     return int(not fits)
 
 
 def write(plans: Mapping[str, Planned], hours: Mapping[str, Sequence[float]]) -> None:
-    """Writes both documents, with all plans so far."""
-    plans = {name: plans[name] for name in sorted(plans)}
+    """Writes both documents, with all of these that are presets."""
+    plans = {name: plans[name] for name in sorted(plans) if name in preset_names()}
+    hours = {name: hours[name] for name in sorted(hours) if name in preset_names()}
     write_plans(Plans(compilers(), plans, hours))
     DOCUMENT.write_text(f"{HEAD}Compiled by {compilers()}.\n\n{markdown(plans)}")
 
 
-def hours(plans: Mapping[str, Planned]) -> dict[str, tuple[float, float]]:
+def hours(planned_name: str, plan: Planned) -> dict[str, tuple[float, float]]:
     """Hours of every preset on a planned layout: the least that its steps take, and what its whole run should take."""
-    found: dict[str, tuple[float, float]] = {}
-    for name in preset_names():
-        config = load(Config, name)
-        plan = plans.get(_planned_like(name))
-        if config.hardware is None or plan is None:
-            continue
-        hardware = find_hardware(config.hardware)
-        run = make_planned_run(config, hardware)
+    hardware, found = find_hardware(plan.hardware), {}
+    for name in (name for name in preset_names() if _planned_like(name) == planned_name):
+        run = make_planned_run(load(Config, name), hardware)
         step = step_calls(run, FILL)
         least, expected = step_seconds(run, step, plan)
         least = max(least, limit_seconds(run, hardware, step))
         calls = {phase: plan.call_seconds[str(phase)][1] for phase in layout_table(run)}
         whole = whole_run(run, hardware, FILL, expected, calls)
         found[name] = round(whole.num_steps * least / 3600, 2), round(whole.seconds / 3600, 2)
-    return {name: found[name] for name in sorted(found)}
+    return found
 
 
 def _planned_like(name: str) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 PRESETS = Path(__file__).parent
 PARTS = PRESETS / "parts"
+PAPERS = "1.5b", "3b", "7b"  # the models that the paper trains: Qwen2.5-Coder
 
 
 def model_names() -> tuple[str, ...]:
@@ -25,4 +26,4 @@ def hardware_names() -> tuple[str, ...]:
     return tuple(sorted(kinds, key=lambda kind: (not kind.startswith("v"), kind)))
 
 
-__all__ = ["PARTS", "PRESETS", "hardware_names", "model_names"]
+__all__ = ["PAPERS", "PARTS", "PRESETS", "hardware_names", "model_names"]

@@ -6,11 +6,12 @@ import argparse
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from codea1_jax.cli._runtime import DONE
 from codea1_jax.common.errors import UserError
-from configs import hardware_names, model_names
+from configs import PAPERS, hardware_names, model_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,8 +35,8 @@ EXPLAINED = """\
 MODEL/METHOD_paper and MODEL/METHOD_paper_HARDWARE make the original's choices where our defaults differ. Figures are
 the paper's, in percent; two of its tables disagree about 1.5b/a1, by more than a point of MBPP+. Hours are those that
 `codea1 plan` expects of a run, evaluations and the first start included; none of it has been run. "open" names what the
-paper leaves open of a row, or its code does otherwise whatever the preset; the end of this list explains it. micro
-presets are not the paper's.
+paper leaves open of a row, or its code does otherwise whatever the preset; the end of this list explains it. Only the
+presets of 1.5b, 3b and 7b are the paper's.
 """
 
 
@@ -149,8 +150,9 @@ def _rows(table: Published, models: Sequence[str], plans: Plans, opened: Choices
     """A table of the paper: a line for every row and model."""
     from codea1_jax.config import preset_names
 
-    pretrained = [model for model in model_names() if model != "micro"]
-    kinds = [kind for kind in hardware_names() if all(f"{model}/a1_{kind}" in preset_names() for model in pretrained)]
+    pretrained = [model for model in models if model != "micro"]
+    kinds = hardware_names() if pretrained else ()
+    kinds = [kind for kind in kinds if all(f"{model}/a1_{kind}" in preset_names() for model in pretrained)]
     figures = " / ".join(table.columns) or "the paper's"
     lines = _table(table.title, ("row", "preset"), (figures, *(f"{kind}, h" for kind in kinds)), "open")
     for model in models:
@@ -159,7 +161,7 @@ def _rows(table: Published, models: Sequence[str], plans: Plans, opened: Choices
             figures = " / ".join(f"{figure:.2f}" for figure in table.models.get(model, {}).get(row, ())) or "–"
             missing = ", ".join(choice.name for choice in opened.of_row(methods)) or "nothing"
             hours = (_hours(names, kind, plans) for kind in kinds)
-            lines.add_row(row, " ".join(names), figures, *hours, "–" if model == "micro" else missing)
+            lines.add_row(row, " ".join(names), figures, *hours, missing if model in PAPERS else "–")
         lines.add_section()
     return lines
 
@@ -176,18 +178,16 @@ def _hardware(models: Sequence[str], plans: Plans) -> Table:
 
     title = f"Hardware, by {plans.compilers}" if plans.compilers else "Hardware"
     lines = _table(title, ("presets", "hardware"), ("GiB/device", "of", "step s least / expected", "a1, h"), "")
-    for model in models:
-        for kind in hardware_names():
-            preset, names = f"{model}/a1_{kind}", f"{model}/…_{kind}"
-            if preset not in preset_names():
-                continue
-            plan = plans.plans.get(preset)
-            if plan is None:
-                hardware = load(Config, preset).hardware
-                lines.add_row(names, hardware, "", "", "", "", "no plan has been compiled yet")
-                continue
-            step = f"{plan.seconds:.0f} / {plan.expected:.0f}"
-            fits = "fits" if plan.fits else "does not fit"
-            memory, hours = (f"{plan.memory:.1f}", f"{plan.available:.1f}"), _hours([f"{model}/a1"], kind, plans)
-            lines.add_row(names, plan.hardware, *memory, step, hours, fits)
+    for model, method, kind in product(models, ("a1", "a1_lora"), hardware_names()):
+        preset, names = f"{model}/{method}_{kind}", f"{model}/{'…' if method == 'a1' else method}_{kind}"
+        if preset not in preset_names():
+            continue
+        plan = plans.plans.get(preset)
+        if plan is None:
+            lines.add_row(names, load(Config, preset).hardware, "", "", "", "", "no plan has been compiled yet")
+            continue
+        step = f"{plan.seconds:.0f} / {plan.expected:.0f}"
+        fits = "fits" if plan.fits else "does not fit"
+        memory, hours = (f"{plan.memory:.1f}", f"{plan.available:.1f}"), _hours([f"{model}/{method}"], kind, plans)
+        lines.add_row(names, plan.hardware, *memory, step, hours, fits)
     return lines

@@ -15,7 +15,7 @@ from codea1_jax.cli._arguments import blamed_on, positive
 from codea1_jax.cli._runtime import DONE
 from codea1_jax.common.errors import UserError
 from codea1_jax.common.words import counted
-from configs import model_names
+from configs import PAPERS
 
 if TYPE_CHECKING:
     from codea1_jax.cli._arguments import Commands
@@ -39,7 +39,7 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument(
         "--model",
-        choices=model_names(),
+        choices=(MICRO, *PAPERS),
         default=MICRO,
         help="micro: the laboratory, for two CPU cores; default: %(default)s",
     )

@@ -3,6 +3,31 @@
 from __future__ import annotations
 
 from codea1_jax.models.architecture import Architecture
+from codea1_jax.models.rope import Llama3Scaling
+
+
+def _qwen3(width: int, feed_forward: int, layers: int, heads: int, *, tied: bool = True) -> Architecture:
+    return Architecture(
+        *(151_936, width, feed_forward, layers, heads, 8, 128),
+        family="qwen3",
+        qkv_bias=False,
+        qk_norm=True,
+        tie_embeddings=tied,
+        max_position_embeddings=40_960,
+    )
+
+
+def _llama32(width: int, layers: int, heads: int, head_dim: int) -> Architecture:
+    return Architecture(
+        *(128_256, width, 8192, layers, heads, 8, head_dim),
+        family="llama",
+        qkv_bias=False,
+        rope_theta=5e5,
+        rope_scaling=Llama3Scaling(32.0, 1.0, 4.0, 8192),
+        rms_norm_eps=1e-5,
+        max_position_embeddings=131_072,
+    )
+
 
 # In the order of the arguments: vocabulary, width, feed-forward, layers, heads, key/value heads, size of a head.
 QWEN25 = {
@@ -14,6 +39,15 @@ QWEN25 = {
     "14b": Architecture(152_064, 5120, 13_824, 48, 40, 8, 128, tie_embeddings=False),
     "32b": Architecture(152_064, 5120, 27_648, 64, 40, 8, 128, tie_embeddings=False),
 }
+
+QWEN3 = {
+    "0.6b": _qwen3(1024, 3072, 28, 16),
+    "1.7b": _qwen3(2048, 6144, 28, 16),
+    "4b": _qwen3(2560, 9728, 36, 32),
+    "8b": _qwen3(4096, 12_288, 36, 32, tied=False),
+}
+
+LLAMA32 = {"1b": _llama32(2048, 16, 32, 64), "3b": _llama32(3072, 28, 24, 128)}
 
 SMOLLM2_135M = Architecture(
     *(49_152, 576, 1536, 30, 9, 3, 64),
@@ -32,4 +66,6 @@ HUB_SHAPES = {
         for name in ("", "Coder-")
         for tuning in ("", "-Instruct")
     },
+    **{f"Qwen/Qwen3-{size.upper()}": shape for size, shape in QWEN3.items()},
+    **{f"meta-llama/Llama-3.2-{size.upper()}-Instruct": shape for size, shape in LLAMA32.items()},
 }

@@ -110,7 +110,7 @@ def test_presets_are_listed(capsys):
 def test_presets_begin_with_what_runs_on_which_hardware_and_end_there_without_a_model(capsys):
     assert cli.main(["presets"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) < 40 and any("micro/a1" in line for line in lines[:6])
+    assert len(lines) < 60 and any("micro/a1" in line for line in lines[:6])
     assert any(line.split()[:2] == ["1.5b/…_h100x1", "h100:1"] for line in lines)
 
 
@@ -138,14 +138,21 @@ def test_presets_are_shown_as_the_rows_of_the_papers_tables(capsys):
 
 def test_presets_of_one_model_are_listed_alone(capsys):
     assert cli.main(["presets", "3b"]) == 0
-    _, _, shown = capsys.readouterr().out.partition("presets are not the paper's.")
+    _, _, shown = capsys.readouterr().out.partition("7b are the paper's.")
     named = set(re.findall(r"\b(micro|1\.5b|3b|7b)/", shown))
     assert named == {"3b"} and "α = 0.25" in shown
     assert cli.main(["presets", "3b", "micro", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert {name.partition("/")[0] for name in found["presets"]} == {"3b", "micro"}
     assert found["tables"]["code"]["a1"].keys() == {"3b", "micro"}
-    assert refused(capsys, "presets", "4b") == "codea1: presets: no model 4b; there are micro, 1.5b, 3b, 7b\n"
+    assert refused(capsys, "presets", "4b").startswith("codea1: presets: no model 4b; there are micro, 0.5b, 1.5b, ")
+
+
+def test_a_model_that_the_paper_does_not_train_has_neither_its_figures_nor_its_open_questions(capsys):
+    assert cli.main(["presets", "qwen3-0.6b"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines() if " qwen3-0.6b/golden " in line]
+    assert {(line[2], line[-1]) for line in lines} == {("–", "–")}
+    assert "invalid choice: 'qwen3-0.6b'" in refused(capsys, "reproduce", "code", "--model", "qwen3-0.6b")
 
 
 def test_what_no_compiler_has_seen_is_said_to_be_so(capsys, monkeypatch):

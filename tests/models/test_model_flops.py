@@ -12,9 +12,8 @@ from codea1_jax.models.attention import training_attention
 from codea1_jax.models.attention.sight import Sight
 from codea1_jax.models.decoder import Transformer, abstract_params, output_table
 from codea1_jax.models.flops import layers_flops, parameters, vocabulary_flops
-from codea1_jax.models.published import QWEN25, SMOLLM2_135M
+from codea1_jax.models.published import LLAMA32, QWEN3, QWEN25, SMOLLM2_135M
 
-NOT_TIED = {"tie_embeddings": False}
 # Published counts: the totals of the Hub's safetensors metadata; a tied table counts once.
 PARAMETERS = [
     (QWEN25["0.5b"], 494_032_768),
@@ -23,12 +22,15 @@ PARAMETERS = [
     (QWEN25["7b"], 7_615_616_512),
     (QWEN25["14b"], 14_770_033_664),
     (QWEN25["32b"], 32_763_876_352),
-    # Qwen3-4B, Qwen3-8B, Llama-3.2-1B, SmolLM2-135M and deepseek-coder-1.3b-base
-    (Architecture(151_936, 2560, 9728, 36, 32, 8, 128, qkv_bias=False, qk_norm=True), 4_022_468_096),
-    (Architecture(151_936, 4096, 12_288, 36, 32, 8, 128, qkv_bias=False, qk_norm=True, **NOT_TIED), 8_190_735_360),
-    (Architecture(128_256, 2048, 8192, 16, 32, 8, 64, qkv_bias=False), 1_235_814_400),
+    (QWEN3["0.6b"], 596_049_920),
+    (QWEN3["1.7b"], 1_720_574_976),
+    (QWEN3["4b"], 4_022_468_096),
+    (QWEN3["8b"], 8_190_735_360),
+    (LLAMA32["1b"], 1_235_814_400),
+    (LLAMA32["3b"], 3_212_749_824),
     (SMOLLM2_135M, 134_515_008),
-    (Architecture(32_256, 2048, 5504, 24, 16, 16, 128, qkv_bias=False, **NOT_TIED), 1_346_471_936),
+    # deepseek-coder-1.3b-base
+    (Architecture(32_256, 2048, 5504, 24, 16, 16, 128, qkv_bias=False, tie_embeddings=False), 1_346_471_936),
 ]
 
 

@@ -18,11 +18,11 @@ from codea1_jax.doctor.selftest.machine import machine_checks
 from codea1_jax.models.published import QWEN25
 from codea1_jax.plan.arithmetic.planned_run import model_shape
 from codea1_jax.plan.planned import read_plans
+from configs import PAPERS
 
 __all__ = ["Check", "Row", "checks_for", "default_preset", "perform"]
 
 SMALLEST = "micro/a1"
-PRESET_SIZES = ("1.5b", "3b", "7b")
 
 
 def default_preset() -> str:
@@ -38,7 +38,7 @@ def checks_for(config: Config) -> list[Check]:
     """
     device, shapes = jax.devices()[0], list(config.by_model(model_shape).values())
     smallest = model_shape(load(Config, SMALLEST).model)
-    others = [] if device.platform == "cpu" else [smallest, *(QWEN25[size] for size in PRESET_SIZES)]
+    others = [] if device.platform == "cpu" else [smallest, *(QWEN25[size] for size in PAPERS)]
     return [
         *kernel_checks([*shapes, *others], device),
         *learning_checks(config, shapes[0]),
