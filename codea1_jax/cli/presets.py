@@ -29,7 +29,7 @@ A preset's name is MODEL/METHOD; for hardware that it is laid out for, MODEL/MET
 Code-A1; `codea1 presets 1.5b` lists every method of one model, by the rows of the paper's tables.
 
 On two CPU cores: micro/a1, in minutes, a model made here; smollm2-135m/a1, in hours, a pretrained one.
-On one GPU of 24 GB: smollm2-135m/a1_gpu. For other hardware: `codea1 plan PRESET --topology NAME`.
+On one GPU of 24 GB: smollm2-135m/a1_gpu, 0.5b/a1_rtx4090x1. For other hardware: `codea1 plan PRESET --topology NAME`.
 """
 EXPLAINED = """\
 MODEL/METHOD_paper and MODEL/METHOD_paper_HARDWARE make the original's choices where our defaults differ. Figures are
