@@ -46,6 +46,7 @@ PARSED = {
     "checkpoint": "tests/cli/test_cli_checkpoint.py",
     "convert": "tests/cli/test_cli_convert.py",
     "data prepare": "tests/cli/test_cli_data.py",
+    "data validate": "tests/cli/test_cli_data.py",
     "doctor": "tests/cli/test_cli_doctor.py",
     "init": "tests/cli/test_cli_init.py",
     "selftest": "tests/doctor/test_selftest.py",
@@ -57,7 +58,7 @@ PARSED = {
     "serve": "tests/serve/test_serve_http.py",
 }
 # Other programs: the shell only has to parse these commands.
-FOREIGN = {"docker", "evalplus.evaluate", "gcloud", "pre-commit", "pytest", "sky", "xpk"}
+FOREIGN = {"docker", "evalplus.evaluate", "gcloud", "hf", "pre-commit", "pytest", "sky", "xpk"}
 # Modules started with `python -m`.
 MODULES = {"venv": "tests/test_wheel.py"}
 
@@ -93,9 +94,11 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, ...]]:
 
 @pytest.fixture
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory with the file that the pages mention."""
+    """A directory with the files that the pages mention: questions, and what `codea1 init` writes."""
     (tmp_path / "docs").mkdir()
     shutil.copy(DOCS / "problems.jsonl", tmp_path / "docs")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "config.yaml").write_text("compose: [1.5b/a1_h100x1]\ndata: {source: questions.jsonl}\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("codea1_jax.common.console.log_to_stderr", lambda *_: None)
     return tmp_path
@@ -180,6 +183,8 @@ def test_every_make_target_and_every_other_program_exists(commands):
                 pass
             case ("make", *targets):
                 subprocess.run(["make", "--dry-run", *targets], cwd=ROOT, check=True, capture_output=True)
+            case ("python", "-c", _):  # run by tests/cli/test_cli_init.py
+                pass
             case ("python" | "python3", "-m", module, *_):
                 modules.add(module)
             case ("pip", *rest) | ("uv", "pip", *rest):

@@ -1,6 +1,9 @@
 """`codea1 init`: what it reads, asks, writes and refuses; and its directory in place of a preset and of a run."""
 
 import json
+import re
+import shlex
+from collections.abc import Sequence
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -8,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from tiny_model import SHAPE
+from tiny_run import ROOT
 
 from codea1_jax import cli
 from codea1_jax.config import Config, load
@@ -103,3 +107,40 @@ def test_a_run_is_found_by_the_directory_that_names_it(here):
     for name, step in (("mine", None), ("mine@40", 40), ("mine/run", None)):
         run = find_run(name)
         assert run is not None and (run.checkpoints, run.step) == ("mine/run/checkpoints", step)
+
+
+SHORT = (
+    *(
+        "train.steps=2",
+        "eval.every=1",
+        "eval.samples=2",
+        "eval.suites=1",
+        "data.heldout_problems=2",
+        "sandbox.workers=1",
+    ),
+    *("rollout.samples=2", "rollout.suites=2", "rollout.rows=16", "rollout.code_tokens=16", "rollout.test_tokens=16"),
+)
+
+
+def shortened(words: Sequence[str], model: Path) -> list[str]:
+    """A command of the page, as a test can wait for it: a tiny model, two steps a run, a program a question."""
+    named = [str(model) if word.startswith("HuggingFaceTB/") else word for word in words if word != "--follow"]
+    if words[1] == "train":
+        return [*(word for word in named if word != "train.steps=24"), *SHORT]
+    return [*named, "--n", "1", "--max-tokens", "8"] if words[1] == "eval" else named
+
+
+@pytest.mark.long
+def test_the_page_on_your_own_data_does_what_it_says(model, here, capsys):
+    page = (ROOT / "docs" / "your-own-data.md").read_text()
+    blocks = re.findall(r"^```bash\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    ran = set()
+    for words in map(shlex.split, "".join(blocks).splitlines()):
+        if words[:2] == ["python", "-c"]:
+            exec(words[2])
+        elif words[0] == "codea1":
+            assert cli.main(shortened(words, model)[1:]) == 0, capsys.readouterr().err
+            ran.add(words[1])
+    assert ran == {"data", "init", "doctor", "train", "report", "eval", "checkpoint", "convert"}
+    assert (here / "mine" / "run" / "report.html").exists() and (here / "mine" / "from-sft" / "summary.json").exists()
+    assert (here / "exported-code" / "model.safetensors").exists()

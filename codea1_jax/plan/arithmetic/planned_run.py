@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -164,10 +165,13 @@ def model_shape(config: ModelConfig) -> Architecture:
     assert config.pretrained is not None  # the configuration has exactly one source
     if Path(config.pretrained).expanduser().is_dir():
         return read_config(Path(config.pretrained).expanduser())
-    if config.pretrained in HUB_SHAPES:
-        return HUB_SHAPES[config.pretrained]
+    return HUB_SHAPES.get(config.pretrained) or _hub_shape(config.pretrained)
+
+
+@cache  # a search asks again and again
+def _hub_shape(name: str) -> Architecture:
     try:
-        return read_config(Path(hf_hub_download(config.pretrained, "config.json")).parent)
+        return read_config(Path(hf_hub_download(name, "config.json")).parent)
     except (OSError, HfHubHTTPError, ValueError) as error:
         reason = " ".join(str(error).split())
-        raise UserError(f"model.pretrained: no config.json of {config.pretrained}: {reason}") from error
+        raise UserError(f"model.pretrained: no config.json of {name}: {reason}") from error
