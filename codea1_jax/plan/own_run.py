@@ -342,8 +342,8 @@ def _cpu_layout(
     layout = {"rollout.rows": Setting(64, "samples decoded at once")}
     for role, tokens in longest.items():
         row = max(1024, 2 * tokens)
-        packing = {"row_length": row, "micro_batch_tokens": 2 * row}
-        layout[f"{role}.packing"] = Setting(packing, "tokens learned at once")
+        packing = {"row_length": row, "micro_batch_tokens": row}
+        layout[f"{role}.packing"] = Setting(packing, "tokens learned at once: one row, so that little is padding")
     run = make_planned_run(reload(as_overrides(layout)), hardware)
     return layout if learning_memory(run) <= hardware.chip.memory else None
 
