@@ -50,7 +50,7 @@ lint: .venv/dev
 	$(LATER) $(BIN)/ruff check .
 	$(LATER) $(BIN)/ruff format --check .
 	$(LATER) $(BIN)/pyright
-	$(LATER) $(BIN)/shellcheck .ci/run launch/worker.sh launch/slurm.sbatch scripts/first_light.sh
+	$(LATER) $(BIN)/shellcheck .ci/run launch/worker.sh launch/slurm.sbatch launch/one_gpu.sh scripts/first_light.sh
 
 # Lint takes the time in which the tests wait for a jail or a process.
 test:

