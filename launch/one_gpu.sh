@@ -53,7 +53,7 @@ codea1 doctor "$OUT"
 # 4. Training. A small Test LLM first imitates golden tests, or hardly any of its own would be right.
 start=()
 if [[ $MODEL == *SmolLM2* ]]; then
-    codea1 train "$OUT" method.name=sft train.steps=24 run.directory="$OUT/sft" --resume
+    codea1 train "$OUT" method.name=sft train.steps=24 eval.every=6 run.directory="$OUT/sft" --resume
     start=(test.start="$OUT/sft")
 fi
 codea1 train "$OUT" "${start[@]}" --resume

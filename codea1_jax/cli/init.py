@@ -86,10 +86,11 @@ def _known(options: argparse.Namespace) -> Known:
     from codea1_jax.cli._arguments import blamed_on
     from codea1_jax.config import ModelConfig, SandboxConfig
     from codea1_jax.doctor.host import existing
+    from codea1_jax.models.flops import parameters
     from codea1_jax.models.tokenizer import load_tokenizer
     from codea1_jax.models.weights import SMALL_FILES, resolve
     from codea1_jax.plan.arithmetic.planned_run import model_shape
-    from codea1_jax.plan.own_run import Known
+    from codea1_jax.plan.own_run import SMALL, Known
     from codea1_jax.run.rundir import RUN_FOLDER
 
     source = options.data or _ask("your questions (a file or folder)")
@@ -111,7 +112,7 @@ def _known(options: argparse.Namespace) -> Known:
         directory=str(options.directory / RUN_FOLDER),
         model=name,
         problems=problems,
-        lengths=_lengths(problems, tokenizer),
+        lengths=_lengths(problems, tokenizer, short=parameters(shape) < SMALL),
         shape=shape,
         thinks="enable_thinking" in str(tokenizer.hf.chat_template),
         hardware=hardware,
@@ -170,12 +171,12 @@ def _usable(source: str, judge: SandboxConfig) -> Sequence[Problem]:
     return loaded.problems
 
 
-def _lengths(problems: Sequence[Problem], tokenizer: Tokenizer) -> TokenLengths:
-    """In the model's own tokens, of at most `MEASURED` questions."""
+def _lengths(problems: Sequence[Problem], tokenizer: Tokenizer, *, short: bool) -> TokenLengths:
+    """In the model's own tokens, of at most `MEASURED` questions. short: suites are asked for shortly."""
     from codea1_jax.game.prompts import chat_prompts
     from codea1_jax.plan.own_run import TokenLengths
 
-    prompts, some = chat_prompts(tokenizer, 8), problems[:: len(problems) // MEASURED + 1]
+    prompts, some = chat_prompts(tokenizer, 8, short=short), problems[:: len(problems) // MEASURED + 1]
 
     def most(counts: Iterable[int]) -> int:
         """The largest, but for the largest hundredth."""
@@ -214,6 +215,6 @@ def _notes(chosen: OwnRun, directory: Path) -> Iterator[str]:
         folder, sft = shlex.quote(str(directory)), shlex.quote(str(directory / "sft"))
         yield (
             "note: so small a Test LLM states few right answers; let it imitate your golden tests first: "
-            f"codea1 train {folder} method.name=sft train.steps=24 run.directory={sft}, "
+            f"codea1 train {folder} method.name=sft train.steps=24 eval.every=6 run.directory={sft}, "
             f"then the command below with test.start={sft}"
         )
