@@ -89,10 +89,10 @@ def test_checkpoints_fit_the_disk_or_adapters_are_trained_whose_own_do():
 
 
 def test_hours_bound_the_steps_and_then_the_questions_of_a_step():
-    unbounded, short, tight = (choose(known(hours=hours)) for hours in (None, 0.6, 0.4))
+    unbounded, short, tight = (choose(known(hours=hours)) for hours in (None, 0.8, 0.5))
     assert short.config.train.questions == unbounded.config.train.questions and 40 <= short.steps < unbounded.steps
     assert tight.config.train.questions < short.config.train.questions and tight.steps >= 40
-    assert short.seconds <= 0.6 * 3600 and tight.seconds <= 0.4 * 3600
+    assert short.seconds <= 0.8 * 3600 and tight.seconds <= 0.5 * 3600
     longer = choose(known(hours=10.0))  # ten epochs at most, whatever the hours
     assert longer.steps == 10 * longer.epoch
     with pytest.raises(
