@@ -241,6 +241,20 @@ def test_an_evaluation_has_its_interval_as_a_band_and_in_words(opened):
     assert not any("_low" in title or "_high" in title for title in every_title(page))
 
 
+def test_what_the_test_llm_earns_stands_next_to_what_it_does_on_unseen_questions(opened, reports):
+    page = opened("one")
+    figure = chart(page, "Is the Test LLM honest?")
+    assert legend(figure) == ["validity, held out", "Mul, held out", "reward in training", "validity in training"]
+    files = dict(page.execute_async_script(SAVED, figure))
+    rows = list(csv.DictReader(io.StringIO(files["is-the-test-llm-honest.csv"])))
+    logged = [json.loads(line) for line in (reports["one"].parent / "metrics.jsonl").read_text().splitlines()]
+    rewards = {line["step"]: 100 * line["test/reward"] for line in logged if line["kind"] == "train"}
+    assert {int(row["step"]): float(row["reward in training"]) for row in rows if row["reward in training"]} == (
+        pytest.approx(rewards, rel=1e-4)
+    )
+    assert "Is the Test LLM honest?" not in every_title(opened("several"))
+
+
 def every_title(page: webdriver.Chrome) -> list[str]:
     return [str(title.get_attribute("textContent")) for title in every(page, ".chart-title")]
 

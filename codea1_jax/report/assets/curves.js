@@ -85,9 +85,30 @@ function chartGrid(charts) {
 }
 
 function evaluationSection(section) {
-  const charts = EVALUATION_CHARTS.flatMap((spec) => chartsOf("eval", spec)).filter((one) => one !== null);
+  const charts = [...EVALUATION_CHARTS.flatMap((spec) => chartsOf("eval", spec)), honestyChart()].filter((one) => one !== null);
   if (charts.length === 0) section.append(emptyNote("No evaluation has run yet."));
   else section.append(element("p", { class: "note" }, bandNote()), chartGrid(charts));
+}
+
+/** What the Test LLM earns in training next to what it does on questions that it has not seen: honest where all rise. */
+function honestyChart() {
+  if (GROUPS.length > 1) return null;
+  const curve = (kind, name, label, style) => ({ label, style, ...inPercent(kind, groupColumn(GROUPS[0], kind, name)) });
+  const series = [
+    curve("eval", "eval/test_validity", "validity, held out", 0),
+    curve("eval", "eval/mul", "Mul, held out", 1),
+    curve("train", "test/reward", "reward in training", 2),
+    curve("train", "test/validity", "validity in training", 3),
+  ];
+  if ([series[0], series[2]].some((one) => one.steps.length === 0)) return null;
+  return chart({ title: "Is the Test LLM honest?", axis: "percent", unit: "%", smooth: true, series });
+}
+
+/** Evaluations are logged in percent, training as shares. */
+function inPercent(kind, curve) {
+  if (kind === "eval") return curve;
+  const scaled = (values) => values.map((value) => 100 * value);
+  return { ...curve, values: scaled(curve.values), ...(curve.low ? { low: scaled(curve.low), high: scaled(curve.high) } : {}) };
 }
 
 /** What the bands of this page are. */
