@@ -1,10 +1,12 @@
 """Sampler, rewards, advantages and learner together: what is rewarded is what the policy comes to say."""
 
 import jax
+import pytest
 
-from codea1_jax.config import GRPOConfig, OptimizerConfig, PackingConfig
+from codea1_jax.config import METHODS, Config, GRPOConfig, OptimizerConfig, PackingConfig, load
 from codea1_jax.learn import GRPO, Learner, Trajectory
 from codea1_jax.learn.advantages import group_advantages
+from codea1_jax.learn.learning import Learning
 from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.decoder import Transformer, init_params
 from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
@@ -55,3 +57,29 @@ def test_the_answer_that_is_rewarded_becomes_the_likeliest():
     greedy = sampler.generate(state.params, asked, Sampling(max_new_tokens=1, temperature=0.0))
     said = {asked[i].prompt[0]: completions[0].tokens[0] for i, completions in greedy}
     assert said == ANSWERS
+
+
+@pytest.mark.parametrize(
+    ("preset", "overrides", "kept"),
+    [
+        ("micro/a1", ["code.grpo.kl_coef=0.01"], True),
+        ("micro/a1", ["test.grpo.kl_coef=0.01"], True),
+        ("micro/a1", [], False),  # none has to stay near one
+        (
+            "micro/a1",
+            ["code.grpo.kl_coef=0.01", "code.grpo.reference_every=5"],
+            False,
+        ),  # its own, then
+        ("micro/golden", ["test.grpo.kl_coef=0.01"], False),  # there is no Test LLM
+        ("micro/sft", ["test.grpo.kl_coef=0.01"], False),  # supervised: nothing is sampled
+        (
+            "micro/a1",
+            ["code.grpo.kl_coef=0.01", "lora={rank: 2}"],
+            False,
+        ),  # the base is it
+    ],
+)
+def test_the_policy_at_step_0_is_kept_only_where_one_has_to_stay_near_it(preset, overrides, kept):
+    off = ["code.grpo.kl_coef=0", "test.grpo.kl_coef=0"]
+    config = load(Config, preset, [*off, *overrides])
+    assert Learning.of(config, METHODS[config.method.name]).shares_reference == kept
