@@ -71,7 +71,7 @@ def test_a_wheel_in_an_empty_environment_trains_without_the_repository(wheel, tm
     run(str(uv), "pip", "install", "--python", "venv", "--constraint", str(ROOT / "requirements/lock.txt"), str(wheel))
     python, codea1 = str(tmp_path / "venv/bin/python"), str(tmp_path / "venv/bin/codea1")
     assert run(python, "-c", "import codea1_jax; print(codea1_jax.__file__)").startswith(str(tmp_path))
-    assert "micro/a1" in run(codea1, "presets").split()
+    assert "micro/a1" in run(codea1, "presets", "micro").split()
     assert run(codea1, "--version").strip() == wheel.name.split("-")[1]
     small = ("train.steps=1", "warm_start.steps=20", "warm_start_cache=cache", "run.directory=run")
     run(codea1, "train", "micro/a1", *SETTINGS, *small)
