@@ -6,7 +6,7 @@
 #   bash launch/one_gpu.sh QUESTIONS.jsonl    the same models on your own questions (docs/your-own-data.md)
 #   DRY_RUN=1 bash launch/one_gpu.sh          prints the commands
 #
-# MODEL, HOURS and OUT choose others: MODEL=Qwen/Qwen3-1.7B HOURS=8 OUT=runs/qwen3. Repeated, it continues. It needs no
+# MODEL, HOURS and OUT choose others: MODEL=Qwen/Qwen3-1.7B HOURS=8 OUT=runs/qwen3. With the same variables again, it continues. It needs no
 # account and downloads the model and KodCode from the Hugging Face Hub. On one GPU it has not been run yet.
 set -euo pipefail
 
@@ -50,7 +50,8 @@ if [ ! -e "$OUT/config.yaml" ]; then
 fi
 codea1 doctor "$OUT"
 
-# 4. Training. A small Test LLM first imitates golden tests, or hardly any of its own would be right.
+# 4. Training. SmolLM2 as Test LLM first imitates golden tests, or hardly any of its own would be right; for other small models
+# see docs/your-own-data.md.
 start=()
 if [[ $MODEL == *SmolLM2* ]]; then
     codea1 train "$OUT" method.name=sft train.steps=24 eval.every=6 run.directory="$OUT/sft" --resume

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 import os
 import shlex
@@ -48,7 +49,10 @@ def add(commands: Commands) -> None:
 
 def _hours(text: str) -> float:
     """A time. Raises ArgumentTypeError."""
-    hours = float(text)
+    try:
+        hours = float(text)
+    except ValueError:
+        hours = 0.0
     if not 0 < hours < math.inf:
         raise argparse.ArgumentTypeError(f"{text} is not a number of hours")
     return hours
@@ -59,11 +63,14 @@ def _run(options: argparse.Namespace) -> int:
     from codea1_jax.common.files import write_atomically
     from codea1_jax.config.presets import CONFIG_FILE
     from codea1_jax.config.reasons import as_yaml
+    from codea1_jax.doctor.host import existing
     from codea1_jax.plan.own_run import choose
 
     file = options.directory / CONFIG_FILE
     if file.exists():
         raise UserError(f"{file} is there already; change it, or choose another directory")
+    if not existing(options.directory).is_dir() or str(options.directory).startswith("gs:"):
+        raise UserError(f"{options.directory} cannot be a directory of this machine; choose another")
     log_to_stderr()
     known = _known(options)
     chosen = choose(known)
@@ -82,8 +89,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _known(options: argparse.Namespace) -> Known:
-    """Reads, checks and measures what a run is chosen by; asks on a terminal for what no option gives."""
-    from codea1_jax.cli._arguments import blamed_on
+    """Reads, checks and measures what a run is chosen by. Without --data it asks on a terminal."""
     from codea1_jax.config import ModelConfig, SandboxConfig
     from codea1_jax.doctor.host import existing
     from codea1_jax.models.flops import parameters
@@ -93,19 +99,21 @@ def _known(options: argparse.Namespace) -> Known:
     from codea1_jax.plan.own_run import SMALL, Known
     from codea1_jax.run.rundir import RUN_FOLDER
 
+    def chosen(given: str | None, what: str, default: str) -> str:
+        return given or (_ask(what, default) if options.data is None else default)
+
     source = options.data or _ask("your questions (a file or folder)")
-    hardware = _hardware(options.topology or _ask("hardware (rtx-4090, h100:8, cpu, ...)", HERE))
-    name = options.model or _ask("base model", ON_CPU if hardware.platform == "cpu" else ON_ACCELERATORS)
-    hours = options.hours or _ask("hours that it may take", WORTH)
-    if hours == WORTH:
-        hours = None
-    else:
-        with blamed_on("hours"):
-            hours = float(hours)
+    hardware = _hardware(chosen(options.topology, "hardware (rtx-4090, h100:8, cpu, ...)", HERE))
+    name = chosen(options.model, "base model", ON_CPU if hardware.platform == "cpu" else ON_ACCELERATORS)
+    answer = chosen(options.hours and str(options.hours), "hours that it may take", WORTH)
+    try:
+        hours = None if answer == WORTH else _hours(answer)
+    except argparse.ArgumentTypeError as error:
+        raise UserError(f"hours: {error}") from error
     shape = model_shape(ModelConfig(pretrained=name))
     tokenizer = load_tokenizer(resolve(name, SMALL_FILES))
     if tokenizer.hf.chat_template is None:
-        raise UserError(f"{name} has no chat template, by which questions are put; take an instruction-tuned model")
+        raise UserError(f"{name} has no chat template, which questions need; take an instruction-tuned model")
     problems = _usable(source, SandboxConfig(fallback="process" if options.no_jail else "none"))
     return Known(
         source=source,
@@ -126,7 +134,8 @@ def _ask(what: str, default: str | None = None) -> str:
     """The answer on a terminal, elsewhere the default. Raises UserError where there is neither."""
     answer = ""
     if sys.stdin.isatty():
-        answer = input(f"{what}{'' if default is None else f' [{default}]'}: ").strip()
+        with contextlib.suppress(EOFError):
+            answer = input(f"{what}{'' if default is None else f' [{default}]'}: ").strip()
     if not answer and default is None:
         raise UserError("nothing names your questions; pass --data FILE")
     return answer or str(default)

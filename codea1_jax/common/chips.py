@@ -149,8 +149,8 @@ def hardware_of(devices: Iterable[Any]) -> Hardware | None:
 
 
 def cpu_hardware(cores: int, memory: int) -> Hardware:
-    """A CPU as one device, by what a core of SmolLM2's runs on two cores did in float32 (`BENCHMARKS.md`): 30 GFLOP/s
-    in long responses, 50 in updates.
+    """A CPU as one device, by SmolLM2's runs on two cores in float32 (docs/pretrained.md): about 40 GFLOP/s a
+    core.
     """
     return Hardware(f"{CPU}:{cores}", Chip(40e9 * cores, memory, 20e9, 1.0, 0, (CPU,), cores, 1.0), 1)
 

@@ -28,7 +28,7 @@ from codea1_jax.plan.search import estimated_sampling, estimated_seconds, learni
 from data_pipeline import Problem
 from data_pipeline.reading import hold_out
 
-FEWEST_QUESTIONS = 12  # eight to train on and four held out
+FEWEST_QUESTIONS, FEWEST_TRAINED = 12, 4
 FEWEST_STEPS, ENOUGH_STEPS, MOST_STEPS, MOST_EPOCHS = 20, 40, 400, 10
 MOST_STEPS_ON_CPU = 60  # unless hours are given: there a step is a minute or more
 SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
@@ -43,7 +43,7 @@ ADAPTERS = "parts/lora"
 
 @dataclass(frozen=True)
 class TokenLengths:
-    """The longest of each, but for the longest hundredth: a question's prompt, a test prompt without its program, a
+    """The longest of each, except the longest 1%: a question's prompt, a test prompt without its program, a
     reference, a golden test (0: there are none).
     """
 
@@ -149,6 +149,11 @@ def choose(known: Known) -> OwnRun:
             f"{FEWEST_QUESTIONS}, most of them to train on, and better hundreds"
         )
     train, heldout, split = _split(known)
+    if len(train) < FEWEST_TRAINED or not heldout:
+        raise UserError(
+            f"{known.source} has too few different solutions: {len(train)} of its questions would be trained on and "
+            f"{len(heldout)} held out, for all questions of one solution are on one side"
+        )
     common = {**_identity(known), **split, **_played(known)}
     for questions in _batches(known, len(train)):  # fewer a step, where the hours hold too few steps
         reason = f"a step's, so that an epoch has {len(train) // questions} steps"
@@ -172,7 +177,7 @@ def choose(known: Known) -> OwnRun:
 def _split(known: Known) -> tuple[Sequence[Problem], Sequence[Problem], Settings]:
     """The questions to train on, those held out, and the settings by which they are."""
     count, most = len(known.problems), 32 if known.on_cpu else 256
-    wanted = min(most, max(count // 10, min(16, count // 5)))
+    wanted = min(most, max(4, count // 10, min(16, count // 5)))
     solutions = len({problem.solution.strip() for problem in known.problems})
     at_most = max(1, wanted * solutions // count)  # wordings of one solution are held out together
     share = next((each for each in SHARES if len(hold_out(known.problems, each)[1]) >= wanted), SHARES[-1])
@@ -181,7 +186,9 @@ def _split(known: Known) -> tuple[Sequence[Problem], Sequence[Problem], Settings
     settings = {
         "data.source": Setting(known.source, f"{len(train):,} of its questions are trained on{few}"),
         "data.heldout_share": Setting(share, "of the solutions, at most, are held out, chosen by a hash"),
-        "data.heldout_problems": Setting(at_most, f"solutions are, {len(heldout)} questions, to measure both by"),
+        "data.heldout_problems": Setting(
+            at_most, f"solutions are held out: {len(heldout)} questions, to measure by"
+        ),
         "eval.samples": Setting(4 if known.on_cpu else 8, "programs of each in an evaluation"),
     }
     return train, heldout, settings
@@ -299,7 +306,7 @@ def _laid_out(known: Known, settings: Settings) -> tuple[str | None, dict[str, S
 
 def _all_parameters(known: Known) -> Settings:
     size = parameters(known.shape)
-    rate, whose = (2e-5, "by which SmolLM2 135M learned") if size < TINY else (1e-6, "the paper's")
+    rate, whose = (2e-5, "with which SmolLM2 135M learned") if size < TINY else (1e-6, "the paper's")
     if TINY <= size < SMALL:
         rate, whose = 5e-6, "between SmolLM2's and the paper's"
     return {f"{policy}.optimizer.learning_rate": Setting(rate, whose) for policy in ("code", "test")}
@@ -320,7 +327,7 @@ def _layout(reload: Callable[[Sequence[str]], Config], hardware: Hardware) -> di
         "model.remat": "full: recomputed, to save memory; dots: kept, where there is room",
         "offload.optimizer": "moments wait in host memory, or nothing would fit",
     }
-    layout = {"rollout.block": Setting(32, "tokens between two looks of the host: suits accelerators")}
+    layout = {"rollout.block": Setting(32, "tokens of a decoding block: suits accelerators")}
     for override in ranked[0].overrides(reload([blocks])):
         key, _, text = override.partition("=")
         layout[key] = Setting(yaml.safe_load(text), reasons[key])

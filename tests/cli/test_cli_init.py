@@ -62,15 +62,24 @@ def test_a_configuration_is_written_that_is_a_preset_and_needs_nothing_more(mode
     assert yaml.safe_load(capsys.readouterr().out) == config.model_dump(mode="json")
     assert cli.main(["init", "mine", "--data", "own.jsonl"]) == 2
     assert "mine/config.yaml is there already" in capsys.readouterr().err
+    for place in ("own.jsonl", "own.jsonl/below", "gs://bucket/mine"):
+        assert cli.main(["init", place, "--data", "own.jsonl"]) == 2
+        assert "cannot be a directory of this machine; choose another" in capsys.readouterr().err
 
 
 def test_what_no_option_gives_is_asked_on_a_terminal_alone(model, here, capsys, monkeypatch):
     monkeypatch.setattr("sys.stdin", Terminal(f"own.jsonl\nrtx-4090\n{model}\n2\n"))
     assert cli.main(["init", "asked"]) == 0
     assert load(Config, "asked").hardware == "rtx-4090:1"
-    monkeypatch.setattr("sys.stdin", Terminal("\nsoon\n"))
-    assert cli.main(["init", "other", "--data", "own.jsonl", "--model", str(model)]) == 2
-    assert "hours: could not convert string to float: 'soon'" in capsys.readouterr().err
+    monkeypatch.setattr("sys.stdin", Terminal(f"own.jsonl\ncpu\n{model}\nsoon\n"))
+    assert cli.main(["init", "other"]) == 2
+    assert "hours: soon is not a number of hours" in capsys.readouterr().err
+    monkeypatch.setattr("sys.stdin", Terminal("cpu\n"))  # with --data nothing is asked, so that it can be scripted
+    given = ["--data", "own.jsonl", "--model", str(model), "--topology", "rtx-4090"]
+    assert cli.main(["init", "scripted", *given]) == 0
+    monkeypatch.setattr("sys.stdin", Terminal(""))  # Ctrl-D
+    assert cli.main(["init", "other"]) == 2
+    assert "nothing names your questions; pass --data FILE" in capsys.readouterr().err
     monkeypatch.setattr("sys.stdin", StringIO(""))
     assert cli.main(["init", "other"]) == 2
     assert "nothing names your questions; pass --data FILE" in capsys.readouterr().err
@@ -101,7 +110,7 @@ def test_a_refusal_is_one_line(options, refusal, model, here, capsys):
 def test_a_run_is_found_by_the_directory_that_names_it(here):
     (here / "mine" / "run").mkdir(parents=True)
     (here / "mine" / "config.yaml").write_text("run: {directory: mine/run}")
-    assert run_folder(here / "mine") == here / "mine"  # not trained yet
+    assert run_folder(here / "mine") == here / "mine" / "run"  # where it will be
     (here / "mine" / "run" / "config.yaml").write_text(json.dumps({"checkpoint": {"directory": None}}))
     assert run_folder(here / "mine") == here / "mine" / "run"
     for name, step in (("mine", None), ("mine@40", 40), ("mine/run", None)):

@@ -104,6 +104,9 @@ def test_hours_bound_the_steps_and_then_the_questions_of_a_step():
 def test_what_no_run_can_be_made_of_is_refused_in_a_line():
     with pytest.raises(UserError, match=r"own.jsonl has 11 usable questions; a run takes at least 12"):
         choose(known(count=11))
+    alike = [replace(problem, solution="def f(x):\n    return x\n") for problem in known(count=30).problems]
+    with pytest.raises(UserError, match=r"has too few different solutions: (0|30) of its questions"):
+        choose(replace(known(count=30), problems=alike))
     with pytest.raises(UserError, match=r"does not fit rtx-4090:1, nor do adapters over it"):
         choose(known("7b on 80 GB", hardware=find_hardware("rtx-4090:1")))
     with pytest.raises(UserError, match=r"exceed the context of .*, 32768; leave the longest out"):
