@@ -186,9 +186,7 @@ def _split(known: Known) -> tuple[Sequence[Problem], Sequence[Problem], Settings
     settings = {
         "data.source": Setting(known.source, f"{len(train):,} of its questions are trained on{few}"),
         "data.heldout_share": Setting(share, "of the solutions, at most, are held out, chosen by a hash"),
-        "data.heldout_problems": Setting(
-            at_most, f"solutions are held out: {len(heldout)} questions, to measure by"
-        ),
+        "data.heldout_problems": Setting(at_most, f"solutions are held out: {len(heldout)} questions, to measure by"),
         "eval.samples": Setting(4 if known.on_cpu else 8, "programs of each in an evaluation"),
     }
     return train, heldout, settings
