@@ -21,7 +21,7 @@ from codea1_jax.config import CheckpointConfig, dump
 from codea1_jax.config.presets import CONFIG_FILE
 from codea1_jax.run import telemetry
 from codea1_jax.run.lock import LOCK_FILE, BucketLock, RunLock, refuse_held
-from codea1_jax.run.telemetry import METRICS_FILE, VERSIONS_FILE
+from codea1_jax.run.telemetry import METRICS_FILE
 from codea1_jax.runtime.checkpoints import Checkpoints
 from codea1_jax.runtime.gather import is_writer, on_all
 from codea1_jax.runtime.storage import REMOTE, check_shared, locate
@@ -221,7 +221,7 @@ def find_run(name: str) -> RecordedRun | None:
 
 def run_folder(path: Path) -> Path:
     """The run of a directory: itself, or below it in one that `codea1 init` made, which is no run."""
-    is_run = any((path / name).exists() for name in (METRICS_FILE, VERSIONS_FILE))
+    is_run = any((path / name).exists() for name in (LOCK_FILE, METRICS_FILE))
     return path / RUN_FOLDER if (path / CONFIG_FILE).exists() and not is_run else path
 
 

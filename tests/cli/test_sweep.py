@@ -44,6 +44,7 @@ COMMANDS = {
     "data validate": ("data", "validate", "data.jsonl"),
     "data audit": ("data", "audit", "data.jsonl"),
     "presets": ("presets",),
+    "init": ("init", "mine", "--data", "data.jsonl", "--model", "run", "--topology", "cpu"),
     "report": ("report", "run"),
     "reproduce": ("reproduce", "tests", "--seeds", "1", "--steps", "1", "--questions", "2", "--out", "out"),
     "sandbox check": ("sandbox", "check"),
@@ -52,7 +53,14 @@ COMMANDS = {
     "selftest": ("selftest", "micro/a1"),
 }
 SERVERS = ("serve", "sandbox serve")
-ENDLESS = (*SERVERS, "plan", "rehearse", "reproduce", "selftest")  # too long: only stopped, or refused
+ENDLESS = (
+    *SERVERS,
+    "init",
+    "plan",
+    "rehearse",
+    "reproduce",
+    "selftest",
+)  # too long, or without a model: only stopped, or refused
 BRIEF = tuple(name for name in COMMANDS if name not in ENDLESS)
 # What runs before the first line of the command line is Python's own affair.
 PROGRAM = """

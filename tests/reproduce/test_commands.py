@@ -128,6 +128,7 @@ def test_a_command_waits_until_the_one_that_an_earlier_process_began_has_ended(t
 def test_a_command_does_not_outlive_the_process_that_started_it(tmp_path):
     """The real child: `codea1 report --follow` would run forever if its parent were not killed."""
     (tmp_path / "config.yaml").touch()
+    (tmp_path / "metrics.jsonl").touch()
     child = [
         sys.executable,
         "-m",
