@@ -17,12 +17,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tiny_model import SHAPE
 from tiny_run import ROOT, SETTINGS, finish, start_codea1, train_arguments
 
 from codea1_jax import cli
+from codea1_jax.models.policy import write_random_model
+from codea1_jax.models.tokenizer import micro_tokenizer
+from data_pipeline import micro
 
 # By command, what is run in a directory with `data.jsonl` and `run`, a finished run.
 COMMANDS = {
@@ -44,7 +49,7 @@ COMMANDS = {
     "data validate": ("data", "validate", "data.jsonl"),
     "data audit": ("data", "audit", "data.jsonl"),
     "presets": ("presets",),
-    "init": ("init", "mine", "--data", "data.jsonl", "--model", "run", "--topology", "cpu"),
+    "init": ("init", "mine", "--data", "data.jsonl", "--model", "model", "--topology", "cpu"),
     "report": ("report", "run"),
     "reproduce": ("reproduce", "tests", "--seeds", "1", "--steps", "1", "--questions", "2", "--out", "out"),
     "sandbox check": ("sandbox", "check"),
@@ -53,14 +58,7 @@ COMMANDS = {
     "selftest": ("selftest", "micro/a1"),
 }
 SERVERS = ("serve", "sandbox serve")
-ENDLESS = (
-    *SERVERS,
-    "init",
-    "plan",
-    "rehearse",
-    "reproduce",
-    "selftest",
-)  # too long, or without a model: only stopped, or refused
+ENDLESS = (*SERVERS, "plan", "rehearse", "reproduce", "selftest")  # too long: only stopped, or refused
 BRIEF = tuple(name for name in COMMANDS if name not in ENDLESS)
 # What runs before the first line of the command line is Python's own affair.
 PROGRAM = """
@@ -108,7 +106,9 @@ def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def place(finished_run: Path, tmp_path: Path) -> Path:
     """Where a command is run."""
     shutil.copytree(finished_run, tmp_path / "run")
-    rows = (QUESTION | {"id": f"question {i}"} for i in range(MANY))
+    tokenizer = micro_tokenizer(micro.WORDS)
+    write_random_model(tmp_path / "model", replace(SHAPE, vocab_size=tokenizer.vocab_size), tokenizer)
+    rows = (QUESTION | {"id": f"question {i}", "solution": f"{QUESTION['solution']}# {i}\n"} for i in range(MANY))
     (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return tmp_path
 
