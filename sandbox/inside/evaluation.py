@@ -11,6 +11,7 @@ With `exact` the answer is the value itself, to be looked into elsewhere, else i
 """
 
 import collections  # noqa: F401  (what most programs import is imported once, before the fork)
+import contextlib
 import functools
 import json
 import marshal
@@ -33,6 +34,7 @@ MAX_EXACT = 1 << 22  # characters of a value that is looked into elsewhere
 RETURNED = "_returned_"  # what a view calls the value that the call returned
 
 _GROWTH = 8  # 1/8 of its memory is what a process may have grown by before a fresh one takes over
+_ASK_SECONDS = 1e-3  # from one look at the exact clock to the next: every tick
 _LOOK_SECONDS = 2e-4  # nobody fills that much in less: of the least memory, 64 MB, an eighth takes four times as long
 
 Item = tuple
@@ -121,32 +123,40 @@ def _inputs(function: Any, arguments: bytes | str) -> inputs.Inputs | None:
 def _identity(
     which: inputs.Inputs, function: Any, line: bytes, show: Callable[[object], str], seconds_left: float
 ) -> bytes:
-    """What distinguishes a call's inputs from others, found by more calls within `seconds_left` of CPU time."""
+    """What distinguishes a call's inputs from others, found by more calls within `seconds_left` of CPU time.
+
+    The timer counts whole ticks, too few or too many where others run; so it only has the exact clock asked again.
+    """
     if not which.has_plainer:
         return which.identity(lambda _: False).encode("ascii")
 
+    end, over = time.process_time() + seconds_left, False
+
     def stop(*_signal: object) -> None:
-        raise TimeoutError
+        nonlocal over
+        if not over and time.process_time() >= end:
+            over = True
+            raise TimeoutError
 
     def done(arguments: inputs.Arguments) -> tuple[bytes, int] | None:
-        """The answer, and the path to it."""
-        nonlocal seconds_left
-        if not seconds_left:
+        """The answer, and the path to it; None once the time is over."""
+        if over:
             return None
         args, kwargs = arguments
         path = inputs.Path()
-        try:
-            signal.setitimer(signal.ITIMER_PROF, seconds_left)
+        with contextlib.suppress(TimeoutError):
+            stop()
+            signal.setitimer(signal.ITIMER_PROF, _ASK_SECONDS, _ASK_SECONDS)
             again = answer(lambda: path.of(lambda: function(*args, **kwargs)), show)
-            seconds_left = signal.setitimer(signal.ITIMER_PROF, 0)[0]
-        except TimeoutError:
-            seconds_left = 0.0
-        return (again, path.taken) if seconds_left else None
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            return None if over else (again, path.taken)
+        return None
 
     signal.signal(signal.SIGPROF, stop)
     usual = done(which.load())
     does_the_same = lambda arguments: usual is not None and usual[0] == line and done(arguments) == usual  # noqa: E731
     same = which.identity(does_the_same).encode("ascii")
+    signal.setitimer(signal.ITIMER_PROF, 0)
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     return same
 

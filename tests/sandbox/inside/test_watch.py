@@ -114,6 +114,33 @@ def f(d):
     assert execution.outcomes[0].value == "3"
 
 
+def test_ticks_that_miss_a_slow_reference_cost_it_no_answer(jail: SandboxPool):
+    """It uses 0.7 of its second and sleeps through seven ticks of eight, so that its timer shows a fraction of that."""
+    program = """
+import time
+
+COARSE = 6  # CLOCK_MONOTONIC_COARSE of Linux: it is set at every tick
+
+def tick():
+    before = time.clock_gettime(COARSE)
+    while time.clock_gettime(COARSE) == before: pass
+    return time.perf_counter()
+
+def f(d):
+    end = time.thread_time() + 0.7
+    period = -tick() + tick()
+    while time.thread_time() < end:
+        start = tick()
+        for number in range(1, 8):
+            while time.perf_counter() < start + (number - 0.1) * period: pass
+            time.sleep(max(0, start + (number + 0.1) * period - time.perf_counter()))
+    return d["a"] + d["b"]
+"""
+    limits = Limits(call_seconds=1.0, wall_factor=20)
+    (execution,) = jail.execute([Job(program, ("f({'a': 1, 'b': 2})",), limits, is_reference=True)])
+    assert execution.outcomes[0].value == "3"
+
+
 @pytest.mark.parametrize(
     ("turns", "cut", "after"),
     [
