@@ -205,9 +205,10 @@ def _forecast(chosen: OwnRun, where: str) -> str:
     from codea1_jax.common.chips import GIB
 
     hours, kept = chosen.seconds / 3600, chosen.config.checkpoint.keep_last + 1
+    step, evaluation = (f"{max(1, each):.0f} s" for each in (chosen.step_seconds, chosen.evaluation_seconds))
     return (
-        f"forecast, nothing was measured: {counted(chosen.steps, 'step')} of {chosen.step_seconds:.0f} s and "
-        f"{counted(chosen.evaluations, 'evaluation')} of {chosen.evaluation_seconds:.0f} s, {hours:.1f} h of "
+        f"forecast, nothing was measured: {counted(chosen.steps, 'step')} of {step} and "
+        f"{counted(chosen.evaluations, 'evaluation')} of {evaluation}, with the start {hours:.1f} h of "
         f"{where}; checkpoints of up to {kept * chosen.checkpoint / GIB:.1f} GiB"
     )
 

@@ -17,12 +17,11 @@ from codea1_jax.common.errors import UserError
 from codea1_jax.common.words import counted
 from codea1_jax.config import Config, load
 from codea1_jax.config.reasons import Setting, Settings, as_overrides
-from codea1_jax.evals.rounds import ROUNDS
 from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.flops import parameters
 from codea1_jax.plan.arithmetic.memory import saved
 from codea1_jax.plan.arithmetic.planned_run import PlannedRun, make_planned_run
-from codea1_jax.plan.arithmetic.workload import Load, sampling_loads
+from codea1_jax.plan.arithmetic.workload import evaluation_loads
 from codea1_jax.plan.assumptions import START_SECONDS
 from codea1_jax.plan.search import estimated_sampling, estimated_seconds, learning_memory, rank
 from data_pipeline import Problem
@@ -75,7 +74,7 @@ class Known:
 
     @property
     def on_cpu(self) -> bool:
-        """Whether there is no accelerator."""
+        """Whether it runs on a CPU."""
         return self.hardware.platform == CPU
 
     @property
@@ -258,18 +257,11 @@ def _batches(known: Known, trained: int) -> Iterator[int]:
 def _draft(known: Known, settings: Settings, train: Sequence[Problem], heldout: Sequence[Problem]) -> OwnRun:
     """The run without its schedule, with as many steps as it should have."""
     base, settings, run = _laid_out(known, settings)
-    slower, loads = 1.0 if known.on_cpu else SLOWER, _evaluation_loads(run.config, len(heldout))
+    slower, loads = 1.0 if known.on_cpu else SLOWER, evaluation_loads(run.config, len(heldout))
     step = slower * estimated_seconds(run, known.hardware, FILL)
     evaluation = slower * sum(estimated_sampling(run, known.hardware, each, FILL) for each in loads)
     draft = OwnRun(base, settings, run, train, heldout, 1, step, evaluation)
     return replace(draft, steps=_steps(known, draft))
-
-
-def _evaluation_loads(config: Config, heldout: int) -> Iterator[Load]:
-    """Programs, suites against wrong programs, and the five rounds."""
-    for each in sampling_loads(config):
-        samples = config.eval.samples if each.role == "code" else config.eval.suites + ROUNDS
-        yield replace(each, prompts=heldout, samples=samples)
 
 
 def _steps(known: Known, draft: OwnRun) -> int:

@@ -65,9 +65,10 @@ def evaluation_seconds(run: PlannedRun, hardware: Hardware, fill: float, call_se
     seconds = sum(len(groups) * load.samples for load, groups in loads.items()) / (
         JUDGED_PER_CORE * hardware.chip.host_cores * hardware.devices
     )
-    for phase, calls in sampling_calls(run, loads).items():
-        own = Phase("evaluate", phase.owner) if phase.kind == "decode" else phase
-        seconds += calls.count * call_seconds.get(own, call_seconds[phase])
+    for load, groups in loads.items():
+        for phase, calls in sampling_calls(run, {load: groups}).items():
+            own = Phase("evaluate", phase.owner) if phase.kind == "decode" else phase
+            seconds += calls.count * call_seconds.get(own, call_seconds[phase])
     return seconds
 
 

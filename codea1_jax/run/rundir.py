@@ -220,7 +220,7 @@ def find_run(name: str) -> RecordedRun | None:
 
 
 def run_folder(path: Path) -> Path:
-    """The run of a directory: itself, or below it in one that `codea1 init` made, which is no run."""
+    """The run of a directory: the directory itself, or the folder in it if `codea1 init` made it."""
     is_run = any((path / name).exists() for name in (LOCK_FILE, METRICS_FILE))
     return path / RUN_FOLDER if (path / CONFIG_FILE).exists() and not is_run else path
 

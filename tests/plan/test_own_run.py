@@ -71,7 +71,7 @@ def test_a_run_has_ten_points_of_a_curve_and_steps_after_its_warm_up(case, count
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_run_fits_its_device_and_its_disk(case):
+def test_a_run_fits_its_device_and_trains_adapters_only_where_all_parameters_do_not(case):
     facts = known(case)
     config = choose(facts).config
     held = max(least_memory(make_planned_run(config, facts.hardware)).values())

@@ -61,9 +61,10 @@ def test_an_evaluation_decodes_by_its_own_program_where_it_samples_in_another_wa
 
 
 def test_held_out_questions_are_answered_by_both_models():
+    """Eight programs each, two suites against a wrong program, and five rounds."""
     run, hardware = planned("1.5b/a1_v5e", COARSE, "data.heldout_share=0.1", "data.heldout_problems=100")
     judging = evaluation_seconds(run, hardware, 0.25, NOTHING)
-    assert judging == pytest.approx((642 * 8 + 100 * 2) / (330 * 14 * 16))
+    assert judging == pytest.approx((642 * 8 + 100 * (2 + 5)) / (330 * 14 * 16))
     assert evaluation_seconds(run, hardware, 0.25, NOTHING | {Phase("decode", "test"): 128.0}) > judging + 1024
 
 

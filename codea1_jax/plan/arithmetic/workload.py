@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from codea1_jax.config import METHODS, Config, Role
+from codea1_jax.evals.rounds import ROUNDS
 from codea1_jax.models.flops import Number, causal
 from codea1_jax.rollout import Sampling
 from codea1_jax.rollout.sampling import SamplingKind
@@ -112,15 +113,24 @@ def training_loads(config: Config) -> dict[str, list[Load]]:
     return loads
 
 
-def evaluation_loads(config: Config) -> list[Load]:
-    """What an evaluation samples: the Code LLM answers benchmarks and held-out questions, the Test LLM the latter."""
+def evaluation_loads(config: Config, heldout: int | None = None) -> list[Load]:
+    """What an evaluation samples: programs for benchmarks and held-out questions; for the latter also suites against a
+    wrong program, and those of the five rounds. heldout: how many these are, where they have been counted.
+    """
     benchmarks = sum(PROBLEMS.get(dataset, 0) for dataset in config.eval.datasets)
     of_files = min(config.data.heldout_problems, int(QUESTIONS * config.data.heldout_share))
-    heldout = config.data.heldout_problems if config.data.source == "micro" else of_files
-    counts = {"code": (benchmarks + heldout, config.eval.samples), "test": (heldout, config.eval.suites)}
-    sampled = sampling_loads(config) if config.eval.every else []
-    loads = [replace(load, prompts=counts[load.role][0], samples=counts[load.role][1]) for load in sampled]
-    return [load for load in loads if load.prompts]
+    if heldout is None:
+        heldout = config.data.heldout_problems if config.data.source == "micro" else of_files
+    counts = {
+        "code": [(benchmarks + heldout, config.eval.samples)],
+        "test": [(heldout, config.eval.suites), (heldout, ROUNDS)],
+    }
+    return [
+        replace(load, prompts=prompts, samples=samples)
+        for load in (sampling_loads(config) if config.eval.every else ())
+        for prompts, samples in counts[load.role]
+        if prompts
+    ]
 
 
 def updates_of(config: Config, policy: str) -> int:
