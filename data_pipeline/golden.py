@@ -7,14 +7,16 @@ assert that is still outside the suite language (exceptions, mocks, objects of t
 
 import ast
 import copy
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 from data_pipeline.problem import Problem
 from data_pipeline.source_code import parse
-from sandbox import EXACT, Tolerance
+from sandbox import EXACT, Task, Tolerance
 from sandbox.language import Rejected, SuiteTest, parse_test
+from sandbox.streams import normal_input, spelled
 from sandbox.syntax import parse_expression, parse_module
 
 Bindings = dict[str, ast.expr]
@@ -40,8 +42,20 @@ def golden_tests(test_code: str, entry_point: str) -> tuple[str, ...]:
 
 def read_golden_tests(problem: Problem) -> tuple[SuiteTest, ...]:
     """A problem's golden tests, parsed."""
+    if problem.task is Task.STREAM:
+        return tuple(SuiteTest(*_read_stream(line), problem.tolerance) for line in problem.golden_tests)
     tests = [_read_line(line, problem.entry_point) for line in problem.golden_tests]
     return tuple(test for test in tests if isinstance(test, SuiteTest))
+
+
+def stream_line(given: str, expected: str) -> str:
+    """A golden test of a stream as a line, which `read_golden_tests` reads: what is put in, and what must come out."""
+    return json.dumps([normal_input(given), expected])
+
+
+def _read_stream(line: str) -> tuple[str, str]:
+    given, expected = json.loads(line)
+    return given, expected
 
 
 def _read_line(line: str, entry_point: str) -> SuiteTest | Rejected:
@@ -85,6 +99,8 @@ def golden_line(test: SuiteTest) -> str:
 
 def plain_golden_tests(problem: Problem) -> tuple[str, ...]:
     """A problem's golden tests in the language of suites, which has no tolerance."""
+    if problem.task is Task.STREAM:
+        return tuple(spelled(test.call, test.stated) for test in read_golden_tests(problem))
     read = ((line, _read_line(line, problem.entry_point)) for line in problem.golden_tests)
     return tuple(
         plain_line(test) if isinstance(test, SuiteTest) and test.tolerance != EXACT else line for line, test in read

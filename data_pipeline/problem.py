@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sandbox import FEW_ULPS, Tolerance
+from sandbox import FEW_ULPS, Task, Tolerance
 
 Row = dict[str, Any]  # as it is read
 _LONGEST_REASON = 300  # characters
@@ -23,13 +23,16 @@ def one_line(error: Exception | str) -> str:
 class Problem:
     """A programming question with a trusted solution.
 
+    `task` says what a solution is: a function, called `entry_point`, or a program that reads standard input, which has
+    no entry point.
     `description` is the question without examples, for those who write tests; empty where the question has none.
-    `golden_tests` are lines `assert CALL == VALUE`, or `assert CALL == pytest.approx(VALUE, rel=..., abs=...)`;
-    `check` is the dataset's own checking code, if it has any; `probe_calls` together cover every small input, so
-    agreement with the solution on all of them is an exact score; `mutants` are fixed wrong programs; `preamble` is code
-    that the dataset's own scorer puts before every program; `atol` and `rtol` are how close a float must come to the
-    solution's in tests that models write; `prompt` is the row's own conversation that asks for a program, a list of
-    {role, content} as JSON, or empty.
+    `golden_tests` are lines `assert CALL == VALUE`, or `assert CALL == pytest.approx(VALUE, rel=..., abs=...)`; of a
+    stream as `golden.stream_line` writes them. `check` is the dataset's own checking code, if it has any; `probe_calls`
+    together cover every small input, so agreement with the solution on all of them is an exact score; `mutants` are
+    fixed wrong programs; `preamble` is code that the dataset's own scorer puts before every program; `atol` and `rtol`
+    are how close a float must come to the solution's in tests that models write; `prompt` is the row's own conversation
+    that asks for a program, a list of {role, content} as JSON, or empty; `seconds` is what the problem allows a program
+    for one test, 0 where it does not say.
     """
 
     id: str
@@ -46,6 +49,8 @@ class Problem:
     rtol: float = 0.0
     description: str = ""
     prompt: str = ""
+    task: Task = Task.FUNCTION
+    seconds: float = 0.0
 
     @property
     def tolerance(self) -> Tolerance:

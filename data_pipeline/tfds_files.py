@@ -17,8 +17,9 @@ from array_record.python.array_record_module import ArrayRecordReader, ArrayReco
 from tensorflow_datasets.proto import tf_example_pb2
 
 from data_pipeline.problem import Problem
+from sandbox import Task
 
-FORMAT_VERSION = "1.3.0"
+FORMAT_VERSION = "1.4.0"
 SPLIT = "train"
 _WRITER_OPTIONS = "group_size:1"  # as TFDS does: every record can be read separately
 
@@ -31,7 +32,8 @@ class Problems(tfds.core.GeneratorBasedBuilder):
         "1.0.0": "First version.",
         "1.1.0": "A preamble for each problem.",
         "1.2.0": "A description and a tolerance for each problem.",
-        FORMAT_VERSION: "A problem's own prompt.",
+        "1.3.0": "A problem's own prompt.",
+        FORMAT_VERSION: "Programs that read standard input, and a problem's own time.",
     }
     url_infos: Mapping[str, Any] = {}  # there are no downloads, and so no checksums to look for
 
@@ -44,6 +46,7 @@ class Problems(tfds.core.GeneratorBasedBuilder):
         kinds = {
             str: tfds.features.Text(),
             tuple[str, ...]: tfds.features.Sequence(tfds.features.Text()),
+            Task: tfds.features.Text(),
             float: tfds.features.Text(),  # its float features keep 32 bits
         }
         features = {field.name: kinds[field.type] for field in fields(Problem)}  # type: ignore[index]
@@ -105,7 +108,7 @@ def read(path: str | Path) -> tuple[Problem, ...]:
 def _decoded(value: Any, kind: Any) -> Any:
     """TFDS gives texts as bytes, and sequences as lists of bytes."""
     if isinstance(value, bytes):
-        return float(value) if kind is float else value.decode()
+        return kind(value.decode())
     return tuple(item.decode() for item in value)
 
 

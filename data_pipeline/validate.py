@@ -9,7 +9,14 @@ from dataclasses import replace
 
 from data_pipeline.golden import read_golden_tests
 from data_pipeline.problem import Problem
-from sandbox import EXACT, Execution, Job, Judge, Outcome, Status, SuiteTest, encode_literal
+from sandbox import EXACT, Execution, Job, Judge, Limits, Outcome, Status, SuiteTest, encode_stated
+
+SLOWER = 2.0  # how many of our seconds stand for one of a problem's, which has fast machines in mind
+
+
+def allowed(problem: Problem, limits: Limits) -> Limits:
+    """The limits of a program that solves the problem: its own time for a test, where it states more than they do."""
+    return replace(limits, call_seconds=max(limits.call_seconds, SLOWER * problem.seconds))
 
 
 def failures(problems: Sequence[Problem], judge: Judge) -> list[str | None]:
@@ -18,23 +25,33 @@ def failures(problems: Sequence[Problem], judge: Judge) -> list[str | None]:
     Raises sandbox.SandboxError if the sandbox itself fails.
     """
     suites = [read_golden_tests(problem) for problem in problems]
-    limits = judge.limits.halved()
     jobs = [
-        Job(problem.solution, tuple(test.call for test in suite), limits, problem.entry_point)
+        Job(
+            problem.solution,
+            tuple(test.call for test in suite),
+            allowed(problem, judge.limits).halved(),
+            problem.entry_point,
+            task=problem.task,
+        )
         for problem, suite in zip(problems, suites, strict=True)
     ]
     backwards = [replace(job, calls=job.calls[::-1]) for job in jobs]
     executions = judge.execute([*jobs, *backwards])
-    stated = _stated_values(suites, judge)
+    stated = _stated_values(problems, suites, judge)
     cases = zip(suites, executions[: len(jobs)], executions[len(jobs) :], stated, strict=True)
     return [
         _failure(suite, solved, values) or _instability(suite, solved, again) for suite, solved, again, values in cases
     ]
 
 
-def _stated_values(suites: Sequence[Sequence[SuiteTest]], judge: Judge) -> list[list[str | None]]:
+def _stated_values(
+    problems: Sequence[Problem], suites: Sequence[Sequence[SuiteTest]], judge: Judge
+) -> list[list[str | None]]:
     """The canonical values of the stated answers; those that are not literals are evaluated in a separate process."""
-    literals = [[encode_literal(test.stated) for test in suite] for suite in suites]
+    literals = [
+        [encode_stated(test.stated, problem.task) for test in suite]
+        for problem, suite in zip(problems, suites, strict=True)
+    ]
     jobs = [
         Job("", tuple(test.stated for test, value in zip(suite, values, strict=True) if value is None))
         for suite, values in zip(suites, literals, strict=True)

@@ -42,6 +42,7 @@ from sandbox.jobs import (
     SandboxError,
     SandboxUnavailable,
     Status,
+    Task,
     Test,
     Verdict,
     Verdicts,
@@ -50,6 +51,7 @@ from sandbox.jobs import (
 from sandbox.judge import Judge
 from sandbox.language import OutsideLanguage, Rejected, SuiteTest, encode_literal, parse_test
 from sandbox.reference import ReferenceCache
+from sandbox.streams import encode_stated
 from sandbox.tolerance import EXACT, FEW_ULPS, Tolerance
 
 __all__ = [
@@ -72,17 +74,20 @@ __all__ = [
     "SandboxUnavailable",
     "Status",
     "SuiteTest",
+    "Task",
     "Test",
     "Tolerance",
     "Verdict",
     "Verdicts",
     "encode",
     "encode_literal",
+    "encode_stated",
     "host",
     "language",
     "parse_test",
     "remote",
     "same",
+    "streams",
     "syntax",
     "verdict_on",
 ]

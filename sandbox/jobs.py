@@ -24,6 +24,13 @@ class Status(StrEnum):
     NOT_PLAIN_DATA = "not plain data"
 
 
+class Task(StrEnum):
+    """What a program is, and with it what a test of it is."""
+
+    FUNCTION = "function"  # a test is a call of it, and the value that it must return
+    STREAM = "stream"  # a program that reads standard input and writes standard output: a test is the texts of both
+
+
 # The most that a limit can be: a day, and what the jail and the kernel can still count.
 _MOST = {
     "wall_factor": 1_000,
@@ -81,6 +88,9 @@ class Job(Request["Execution"]):
     program's function; `entry_point` is needed only where that is named like a builtin. `limits` of None are the
     judge's. `is_reference` means that the program is trusted: its outcomes carry their `inputs`, and a `ReferenceCache`
     may remember them.
+
+    Of a `stream` the calls are texts to put in, each into a process of its own, which may use `limits.call_seconds`;
+    the values are those of `sandbox.streams.encode_output`.
     """
 
     program: str
@@ -89,6 +99,7 @@ class Job(Request["Execution"]):
     entry_point: str = ""
     is_reference: bool = False
     together: bool = False
+    task: Task = Task.FUNCTION
 
 
 @dataclass(frozen=True)
@@ -124,7 +135,8 @@ class Execution:
 
 @dataclass(frozen=True)
 class Test:
-    """A call, and the canonical encoding of the value that it must return, up to a tolerance.
+    """A call, and the canonical encoding of the value that it must return, up to a tolerance; of a stream, what is put
+    in and what must come out.
 
     Two tests are one if they agree in `inputs` and value, however their calls are spelled. Without `inputs` the call's
     text stands for them.
@@ -150,11 +162,12 @@ class JudgeJob:
     tests: tuple[Test, ...] = ()
     limits: Limits | None = None
     entry_point: str = ""
+    task: Task = Task.FUNCTION
 
     def execution(self) -> Job:
         """The job whose outcomes decide the tests; a repeated call is evaluated once."""
         calls = tuple(dict.fromkeys(test.call for test in self.tests))
-        return Job(self.program, calls, self.limits, self.entry_point)
+        return Job(self.program, calls, self.limits, self.entry_point, task=self.task)
 
     def verdicts(self, execution: Execution) -> Verdicts:
         """Compare what became of `self.execution()` with what the tests expect."""

@@ -48,7 +48,10 @@ class Tolerance:
         """Whether the canonical text of a value stands for what is expected, up to this tolerance."""
         if same(value, expected):
             return True
-        return bool(self.atol or self.rtol) and self._close(_tokens(value), _tokens(expected))
+        # Only what a program has printed, which is never forged, has a long text: see `sandbox.streams`.
+        longest = MAX_TEXT if len(expected) <= MAX_TEXT else len(expected) + MAX_TEXT
+        is_near = bool(self.atol or self.rtol) and len(value) <= longest
+        return is_near and self._close(_tokens(value), _tokens(expected))
 
     def _close(self, value: list[str] | None, expected: list[str] | None) -> bool:
         if value is None or expected is None or len(value) != len(expected):
@@ -77,7 +80,5 @@ def _is_number(token: str) -> bool:
 
 def _tokens(text: str) -> list[str] | None:
     """A canonical text in parts; None where it is not one."""
-    if len(text) > MAX_TEXT:
-        return None
     tokens = [match[0] for match in _TOKEN.finditer(text)]
     return tokens if sum(map(len, tokens)) == len(text) else None

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from sandbox.host.protocol import Progress
+from sandbox.host.progress import Progress
 from sandbox.jobs import SandboxError
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from sandbox.host.backlog import Backlog, Task
 from sandbox.host.descriptors import require
 from sandbox.host.jail import BackendName, plan_launch
-from sandbox.host.protocol import Progress
+from sandbox.host.progress import Progress
 from sandbox.host.worker import Worker
 from sandbox.host.worker_thread import WorkerThread
 from sandbox.jobs import CheckJob, Job, Limits, R, Request, SandboxError, SandboxUnavailable

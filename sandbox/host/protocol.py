@@ -12,7 +12,7 @@ from typing import TypeVar
 from sandbox.grammar import bounded
 from sandbox.host.stateless import keeps_no_state
 from sandbox.inside import checker, evaluation
-from sandbox.inside.watch import CUT_BY_CPU, CUT_BY_WALL, GRANT, NOT_CUT
+from sandbox.inside.watch import CHECK, CUT_BY_CPU, CUT_BY_WALL, EVALUATION, GRANT, NOT_CUT
 from sandbox.inside.zygote import REPORT
 from sandbox.jobs import CheckJob, CheckResult, Execution, Job, Limits, Outcome, SandboxError, Status, Verdict
 from sandbox.language import MARSHAL_VERSION, ReadCall, read_call
@@ -113,7 +113,7 @@ class Budget:
         total = min(self.cpu_left, limits.program_seconds - self.wall_seconds / limits.wall_factor)
         idle = limits.wall_factor * limits.load_seconds - self.idle_load
         seconds = (limits.load_seconds, limits.call_seconds, total, limits.wall_factor, idle)
-        return GRANT.pack(*seconds, 1 + asked, False)
+        return GRANT.pack(*seconds, 1 + asked, EVALUATION)
 
     def starts_another(self) -> bool:
         """Whether a process may take the place of one that was killed; counts it."""
@@ -131,34 +131,15 @@ class Budget:
 
 Sent = tuple[bytes, bytes]  # what the next process reads, and what the zygote gets about it
 Ran = tuple[Report, bytes]  # what it did, and what it answered
-_Steps = Generator[Sent, Ran, T]
+Steps = Generator[Sent, Ran, T]
 
 
-class Progress:
-    """A job on its way: processes in the jail, one after another."""
-
-    def __init__(self, job: Job | CheckJob, limits: Limits) -> None:
-        self.job = job
-        self.limits = limits
-        self._steps = _Execution(job, limits).steps() if isinstance(job, Job) else _checked(job, limits)
-        self._next: Sent | None = None
-
-    def request(self) -> Sent:
-        """What the next process needs; the same until it has ended. Raises OutsideLanguage."""
-        if self._next is None:
-            self._next = next(self._steps)
-        return self._next
-
-    def absorb(self, report: Report, data: bytes) -> Execution | CheckResult | None:
-        """Take in what a process did; None where another must follow. Raises SandboxError."""
-        try:
-            self._next = self._steps.send((report, data))
-        except StopIteration as end:
-            return end.value
-        return None
+def evaluation_steps(job: Job, limits: Limits) -> Steps[Execution]:
+    """The processes of a job of a function. Raises OutsideLanguage."""
+    return _Evaluation(job, limits).steps()
 
 
-class _Execution:
+class _Evaluation:
     """One job, in three kinds of steps.
 
     First what needs no program: arguments that are not literals, and expressions. Then the program's own calls, on
@@ -172,7 +153,7 @@ class _Execution:
         self._loaded: Outcome | None = None
         self._outcomes: dict[int, Outcome] = {}
 
-    def steps(self) -> _Steps[Execution]:
+    def steps(self) -> Steps[Execution]:
         """All of it, each step planned by what those before it found."""
         job = self._job
         calls = [read_call(call, job.entry_point) for call in job.calls]
@@ -199,7 +180,7 @@ class _Execution:
         cpu_seconds = self._of_program.cpu_seconds + self._of_others.cpu_seconds
         return Execution(self._loaded or Outcome(Status.RETURNED, "None"), outcomes, cpu_seconds)
 
-    def _calls(self, calls: Sequence[ReadCall], items: dict[int, evaluation.Item]) -> _Steps[None]:
+    def _calls(self, calls: Sequence[ReadCall], items: dict[int, evaluation.Item]) -> Steps[None]:
         """Makes some of the program's calls."""
         items = dict(sorted(items.items()))
         for group in [items] if self._job.together else _in_groups(items):
@@ -213,7 +194,7 @@ class _Execution:
             seen = (yield from self._answers("", views)) if views else {}
             self._outcomes |= {i: replace(outcome, inputs=returned[i].inputs) for i, outcome in seen.items()}
 
-    def _answers(self, program: str, items: Mapping[int, evaluation.Item]) -> _Steps[dict[int, Outcome]]:
+    def _answers(self, program: str, items: Mapping[int, evaluation.Item]) -> Steps[dict[int, Outcome]]:
         """What becomes of each item, or without a program of the first ones, where they have large values.
 
         A process that dies costs the item at which it died, and nothing else. One that is killed may have been killed
@@ -253,7 +234,7 @@ class _Execution:
         """The program, items and the limits on the process itself; and the grant."""
         limits, cpu_left = budget.limits, budget.cpu_left
         question = (program, asked, min(limits.load_seconds, cpu_left), limits.call_seconds)
-        rlimits = _rlimits(limits, cpu_left, limits.processes)
+        rlimits = rlimits_of(limits, cpu_left, limits.processes)
         message = (*question, self._job.is_reference, rlimits, limits.recursion)
         return marshal.dumps(message, MARSHAL_VERSION), budget.grant(len(asked))
 
@@ -275,16 +256,16 @@ def _size(outcomes: Sequence[Outcome]) -> int:
     return sum(len(outcome.value or "") for outcome in outcomes)
 
 
-def _checked(job: CheckJob, limits: Limits) -> _Steps[CheckResult]:
+def check_steps(job: CheckJob, limits: Limits) -> Steps[CheckResult]:
     """One check; once more where a process of it is killed, as above. Raises SandboxError where none can be started."""
     message = (
         *(job.program, job.check, job.entry_point, job.in_process),
-        *(_rlimits(limits, limits.program_seconds, limits.processes + 1), limits.load_seconds),
+        *(rlimits_of(limits, limits.program_seconds, limits.processes + 1), limits.load_seconds),
         *(limits.call_seconds, limits.program_seconds),
     )
     total, factor = limits.program_seconds, limits.wall_factor
     # A check shows no progress between the program's loading and the verdict.
-    grant = GRANT.pack(total, total, total, factor, factor * total, 2, True)
+    grant = GRANT.pack(total, total, total, factor, factor * total, 2, CHECK)
     report, data = yield marshal.dumps(message, MARSHAL_VERSION), grant
     result = _check_result(report, data)
     if result.verdict == _KILLED:
@@ -307,7 +288,8 @@ def _check_result(report: Report, data: bytes) -> CheckResult:
     return CheckResult(loaded, verdict, report.cpu_seconds)
 
 
-def _rlimits(limits: Limits, cpu_seconds: float, processes: int) -> tuple[tuple[int, int], ...]:
+def rlimits_of(limits: Limits, cpu_seconds: float, processes: int) -> tuple[tuple[int, int], ...]:
+    """The kernel's own limits on one process of a job, which may use `cpu_seconds`."""
     return (
         (resource.RLIMIT_AS, limits.memory_mb << 20),
         (resource.RLIMIT_CPU, math.ceil(1.5 * cpu_seconds) + 1),  # in ticks: see evaluation.allow_cpu

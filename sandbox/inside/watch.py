@@ -12,8 +12,9 @@ import struct
 import time
 
 # What the host grants: CPU seconds of loading, of one call and in all; how many wall-clock seconds make up for one of
-# them; idle ones of loading; the lines of answer that are expected; whether the request is a check.
+# them; idle ones of loading; the lines of answer that are expected; what the request is.
 GRANT = struct.Struct("5dIB")
+EVALUATION, CHECK, STREAM = range(3)
 
 NOT_CUT, CUT_BY_CPU, CUT_BY_WALL = range(3)
 

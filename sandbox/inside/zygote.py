@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable
 from typing import NoReturn
 
-from sandbox.inside import checker, evaluation, scratch
+from sandbox.inside import checker, evaluation, scratch, stream
 from sandbox.inside.watch import GRANT, Watch
 
 # Wait status; CPU and wall seconds; whether and why the child was cut short; idle seconds of its loading.
@@ -29,6 +29,7 @@ REPORT = struct.Struct("i2dBd")
 READY = b"ready"
 
 _CAPABILITY_VERSION = 0x20080522
+_RUNS = (evaluation.run, checker.run, stream.run)  # by what a request is: see `sandbox.inside.watch`
 _FREED_NUMBERS = 64  # more than one request leaves behind
 
 
@@ -105,7 +106,7 @@ def _serve(control: _socket.socket, scratch_folder: str, ids: _ProcessIds, grant
     ids.start_over()
     pid = os.fork()
     if pid == 0:
-        _become(control, ids, checker.run if grant[-1] else evaluation.run, request_fd, result_fd)
+        _become(control, ids, _RUNS[grant[-1]], request_fd, result_fd)
     _supervise(pid, result_fd, grant, report)
     if scratch_folder:
         scratch.empty(scratch_folder)
@@ -134,8 +135,8 @@ def _become(
 def _renew_streams() -> None:
     """Make descriptors 0 to 2 this process's own: flags and owners of those that it inherited would outlive it."""
     null = os.open(os.devnull, os.O_RDWR)
-    for stream in range(3):
-        os.dup2(null, stream)
+    for descriptor in range(3):
+        os.dup2(null, descriptor)
     os.close(null)
 
 

@@ -13,7 +13,18 @@ from typing import Any
 
 import httpx2
 
-from sandbox.jobs import CheckJob, CheckResult, Execution, Job, Limits, R, Request, SandboxError, SandboxUnavailable
+from sandbox.jobs import (
+    CheckJob,
+    CheckResult,
+    Execution,
+    Job,
+    Limits,
+    R,
+    Request,
+    SandboxError,
+    SandboxUnavailable,
+    Task,
+)
 from sandbox.judge import Judge
 from sandbox.language import read_call
 from sandbox.remote import wire
@@ -124,7 +135,7 @@ class RemoteJudge(ServiceJudge):
 
     def submit(self, job: Request[Any]) -> Future[Any]:
         """Run a job. Raises OutsideLanguage."""
-        if isinstance(job, Job):
+        if isinstance(job, Job) and job.task is Task.FUNCTION:
             for call in job.calls:
                 read_call(call, job.entry_point)
         return super().submit(job)

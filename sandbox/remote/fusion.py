@@ -9,7 +9,8 @@ import signal
 from typing import Any
 
 from sandbox.host.boot import boot_text
-from sandbox.host.protocol import Progress, Report
+from sandbox.host.progress import Progress
+from sandbox.host.protocol import Report
 from sandbox.inside.watch import CUT_BY_WALL, NOT_CUT
 from sandbox.jobs import CheckJob, Job, Limits, SandboxError
 from sandbox.remote.client import ServiceJudge

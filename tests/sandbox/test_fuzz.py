@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from sandbox import Execution, Job, Limits, Rejected, Status, SuiteTest, encode, parse_test
 from sandbox.grammar import PURE_BUILTINS, PURE_METHODS
-from sandbox.host.protocol import MAX_LINE, Progress, Report
+from sandbox.host.progress import Progress
+from sandbox.host.protocol import MAX_LINE, Report
 from sandbox.inside.plain import NotPlainData
 from sandbox.inside.transport import _MAKERS, Malformed, pack, unpack
 from sandbox.language import OutsideLanguage, read_call

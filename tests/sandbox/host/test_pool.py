@@ -26,7 +26,8 @@ from sandbox import (
     Test,
 )
 from sandbox.host import jail
-from sandbox.host.protocol import Progress, Report
+from sandbox.host.progress import Progress
+from sandbox.host.protocol import Report
 from sandbox.host.worker import memory_file
 from sandbox.inside.watch import NOT_CUT
 from sandbox.judge import then

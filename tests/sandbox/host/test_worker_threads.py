@@ -9,7 +9,7 @@ import pytest
 from sandbox import Job, JudgeJob, Limits, SandboxError, SandboxPool, Test
 from sandbox.host import worker_thread
 from sandbox.host.backlog import Backlog, Task
-from sandbox.host.protocol import Progress
+from sandbox.host.progress import Progress
 from sandbox.host.worker import WorkerDied
 from sandbox.judge import then
 

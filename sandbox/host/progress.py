@@ -1,0 +1,35 @@
+"""A job on its way: processes in the jail, one after another."""
+
+from sandbox.host.protocol import Report, Sent, Steps, check_steps, evaluation_steps
+from sandbox.host.streams import stream_steps
+from sandbox.jobs import CheckJob, CheckResult, Execution, Job, Limits, Task
+
+
+def _steps(job: Job | CheckJob, limits: Limits) -> Steps[Execution] | Steps[CheckResult]:
+    if isinstance(job, CheckJob):
+        return check_steps(job, limits)
+    return (stream_steps if job.task is Task.STREAM else evaluation_steps)(job, limits)
+
+
+class Progress:
+    """A job, what its next process needs, and what those before it did."""
+
+    def __init__(self, job: Job | CheckJob, limits: Limits) -> None:
+        self.job = job
+        self.limits = limits
+        self._steps = _steps(job, limits)
+        self._next: Sent | None = None
+
+    def request(self) -> Sent:
+        """What the next process needs; the same until it has ended. Raises OutsideLanguage."""
+        if self._next is None:
+            self._next = next(self._steps)
+        return self._next
+
+    def absorb(self, report: Report, data: bytes) -> Execution | CheckResult | None:
+        """Take in what a process did; None where another must follow. Raises SandboxError."""
+        try:
+            self._next = self._steps.send((report, data))
+        except StopIteration as end:
+            return end.value
+        return None

@@ -1,0 +1,95 @@
+"""Inside the jail: run a program that reads standard input and writes standard output, once, as a script.
+
+The program's output is its answer: what it writes to descriptor 1 goes to the host's file, by whatever means, and its
+exit status is the zygote's to report. So there is nothing to forge but the output itself.
+"""
+
+import marshal
+import os
+import sys
+import types
+from typing import IO
+
+from sandbox.inside import evaluation
+
+RAISED, OUT_OF_MEMORY, DOES_NOT_PARSE = 1, 2, 3  # exit statuses; a program that uses them harms itself alone
+
+
+def run(request_fd: int, result_fd: int) -> None:
+    """Serve a request as all that this process does. Without an input (None) the program is compiled alone."""
+    program, text, seconds, rlimits, recursion = _read_request(request_fd)
+    os.dup2(request_fd, 0)
+    os.dup2(result_fd, 1)
+    os.close(request_fd)
+    os.close(result_fd)
+    evaluation.limit(rlimits)
+    sys.setrecursionlimit(recursion)
+    evaluation.allow_cpu(seconds)
+    os._exit(_run(program, compiles_only=text is None))
+
+
+def _read_request(request_fd: int) -> tuple:
+    """The host's message, in whose place the file then has the input, to be read from its beginning."""
+    message = marshal.loads(os.pread(request_fd, os.lseek(request_fd, 0, os.SEEK_END), 0))
+    os.ftruncate(request_fd, 0)
+    os.pwrite(request_fd, message[1] or b"", 0)
+    os.lseek(request_fd, 0, os.SEEK_SET)
+    return message
+
+
+def _run(program: str, compiles_only: bool) -> int:
+    try:
+        code = compile(program, "solution.py", "exec")
+    except MemoryError:
+        return OUT_OF_MEMORY
+    except BaseException as error:  # noqa: BLE001  (whatever a program raises is its answer)
+        return _failed(DOES_NOT_PARSE, error)
+    return 0 if compiles_only else _execute(code, reseeds="random" in program)
+
+
+def _execute(code: types.CodeType, reseeds: bool) -> int:
+    """Run a script to its end, with all that Python does there."""
+    main = types.ModuleType("__main__")
+    sys.modules["__main__"] = main
+    sys.argv[:] = ["solution.py"]
+    sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115  (these end with the process)
+    output = sys.stdout = sys.__stdout__ = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    if reseeds:
+        evaluation.reseed()
+    for step in (lambda: exec(code, main.__dict__), _end_threads, _call_exit_functions, lambda: _flush(output)):
+        try:
+            step()
+        except SystemExit as end:
+            if type(end.code) not in (int, bool, type(None)) or end.code:
+                return _failed(RAISED, end)
+        except MemoryError:
+            return OUT_OF_MEMORY
+        except BaseException as error:  # noqa: BLE001
+            return _failed(RAISED, error)
+    return 0
+
+
+def _end_threads() -> None:
+    """Wait for the program's threads, in one of which all of its work may be done."""
+    if "threading" in sys.modules:
+        sys.modules["threading"]._shutdown()
+
+
+def _call_exit_functions() -> None:
+    import atexit  # noqa: PLC0415  (few programs use it)
+
+    atexit._run_exitfuncs()
+
+
+def _flush(output: IO[str]) -> None:
+    """Write out what is left in the stream of the program's own, if it has put one there, and in ours."""
+    for each in (sys.stdout, output):
+        if each is not None and not each.closed:
+            each.flush()
+
+
+def _failed(status: int, error: BaseException) -> int:
+    """Puts the reason in the place of what the program wrote."""
+    os.ftruncate(1, 0)
+    os.pwrite(1, evaluation.printable(f"{type(error).__name__}: {error}"), 0)
+    return status

@@ -1,0 +1,74 @@
+"""Tests of programs that read standard input and write standard output.
+
+A test is the text that is put in, where a function's has a call, and the text that must come out. Outputs are compared
+as online judges compare them: token by token, however these are spaced, numbers by their value. So the canonical text
+of an output (see `sandbox.inside.encoding`) is that of the list of its tokens, in which a whole number without leading
+zeros, and a decimal fraction, is a number, and everything else is text.
+"""
+
+import hashlib
+import math
+import re
+
+from sandbox.inside.encoding import encode
+from sandbox.jobs import Task
+from sandbox.language import encode_literal
+
+MAX_COMPARED = 1 << 16  # characters of an output; of a longer one the digest stands for its tokens as they are written
+
+_WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,17})", re.ASCII)
+_FRACTION = re.compile(r"-?\d{1,300}(?:\.\d{0,300}(?:[eE][+-]?\d{1,3})?|[eE][+-]?\d{1,3})", re.ASCII)
+_SPELLED_WHOLE = re.compile(r"([+-]?)0*(\d+)", re.ASCII)
+
+
+def normal_input(text: str) -> str:
+    """An input with a line break at its end, and without blanks at the ends of its lines or empty lines at its own."""
+    lines = [line.rstrip() for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def encode_stated(text: str, task: Task) -> str | None:
+    """The canonical text of a test's stated answer, found without running anything; None where it must be computed."""
+    return encode_output(text) if task is Task.STREAM else encode_literal(text)
+
+
+def spelled(given: str, expected: str) -> str:
+    """A test as a suite has it: two fenced blocks."""
+    return "\n".join(_fenced(label, text) for label, text in (("input", given), ("output", expected)))
+
+
+def _fenced(label: str, text: str) -> str:
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    body = text.removesuffix("\n")
+    return f"{fence}{label}\n{body}\n{fence}"
+
+
+def input_identity(text: str) -> str:
+    """The same text for inputs that differ in nothing but spaces and in how whole numbers are spelled."""
+    lines = [" ".join(map(_plain_number, line.split())) for line in normal_input(text).split("\n")]
+    return "\n".join(lines).rstrip("\n")
+
+
+def encode_output(text: str) -> str:
+    """The canonical text of an output."""
+    tokens = text.split()
+    spaced = " ".join(tokens)
+    if len(spaced) > MAX_COMPARED:
+        return f"sha256:{hashlib.sha256(spaced.encode()).hexdigest()}"
+    return f"[{', '.join(map(_encoded, tokens))}]"
+
+
+def _encoded(token: str) -> str:
+    if _WHOLE.fullmatch(token):
+        return "0" if token == "-0" else token
+    if _FRACTION.fullmatch(token) and math.isfinite(number := float(token)):
+        return encode(number)
+    return encode(token)
+
+
+def _plain_number(token: str) -> str:
+    match = _SPELLED_WHOLE.fullmatch(token)
+    if match is None:
+        return token
+    sign, digits = match.groups()
+    return digits if sign != "-" or digits == "0" else f"-{digits}"
