@@ -48,7 +48,7 @@ from sandbox.jobs import (
     Verdicts,
     verdict_on,
 )
-from sandbox.judge import Judge
+from sandbox.judge import Judge, then
 from sandbox.language import OutsideLanguage, Rejected, SuiteTest, encode_literal, parse_test
 from sandbox.reference import ReferenceCache
 from sandbox.streams import encode_stated
@@ -89,5 +89,6 @@ __all__ = [
     "same",
     "streams",
     "syntax",
+    "then",
     "verdict_on",
 ]

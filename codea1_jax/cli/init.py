@@ -193,8 +193,8 @@ def _lengths(problems: Sequence[Problem], tokenizer: Tokenizer, *, short: bool) 
         return ordered[math.ceil(0.99 * len(ordered)) - 1] if ordered else 0
 
     return TokenLengths(
-        code_prompt=most(len(prompts.code(problem.question, problem.entry_point)) for problem in some),
-        test_prompt=most(len(prompts.test(problem.described, problem.entry_point, "")) for problem in some),
+        code_prompt=most(len(prompts.code(problem)) for problem in some),
+        test_prompt=most(len(prompts.test(problem, "")) for problem in some),
         reference=most(len(tokenizer.encode(problem.solution)) for problem in some),
         golden_test=most(len(tokenizer.encode(test)) for problem in some for test in problem.golden_tests),
     )

@@ -13,9 +13,12 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from codea1_jax.game.tasks import task_of
 from data_pipeline import Problem, Refusal
-from data_pipeline.imports import with_imports
-from sandbox import CheckJob, CheckResult, Judge, Limits
+from data_pipeline.golden import read_golden_tests
+from data_pipeline.validate import allowed
+from sandbox import CheckJob, CheckResult, Judge, JudgeJob, Limits, Status, Task, Test, Verdict, Verdicts, then
+from sandbox.streams import encode_output
 
 PACKAGES = ("numpy",)  # which the checks of evalplus import; whatever else is installed here comes with it
 MEMORY_MB = 4096  # as evalplus allows
@@ -106,9 +109,25 @@ def paper_limits(problem: Problem, limits: LimitsOf) -> Limits:
 
 def submit_check(judge: Judge, problem: Problem, program: str, limits: Limits) -> Future[CheckResult]:
     """Submits a program to a problem's own check; where there is none, to its golden tests."""
-    whole = problem.preamble + with_imports(program, problem)
+    whole = problem.preamble + task_of(problem).judged(program, problem)
+    if problem.task is Task.STREAM:
+        return then(judge.submit_judge(_run_on_golden_tests(problem, whole, limits)), _whole)
     job = CheckJob(whole, _check(problem), problem.entry_point, limits, problem.source in _BESIDE)
     return judge.submit(job)
+
+
+def _run_on_golden_tests(problem: Problem, program: str, limits: Limits) -> JudgeJob:
+    """A stream's check. `limits` are those of all tests together; a test has the time that the problem states."""
+    tests = tuple(
+        Test(test.call, encode_output(test.stated), tolerance=test.tolerance) for test in read_golden_tests(problem)
+    )
+    return JudgeJob(program, tests, allowed(problem, limits), task=problem.task)
+
+
+def _whole(verdicts: Verdicts) -> CheckResult:
+    """All verdicts as one: the first that is none of a passed test."""
+    failed = next((verdict for verdict in verdicts.tests if not verdict.passed), Verdict(Status.PASSED))
+    return CheckResult(verdicts.loaded, failed, verdicts.cpu_seconds)
 
 
 def _check(problem: Problem) -> str:

@@ -14,13 +14,11 @@ from codea1_jax.evals.code import SAMPLES_FILE, evaluate_code
 from codea1_jax.evals.journal import RESULTS_FILE, Journal, Progress
 from codea1_jax.evals.metrics import estimate
 from codea1_jax.evals.requests import suite_request
-from codea1_jax.evals.rounds import spelled
 from codea1_jax.evals.samples import sample_line
 from codea1_jax.game.judging import StatedAnswers, submit_calls
 from codea1_jax.game.players import Player
-from codea1_jax.game.suites import suite_in
+from codea1_jax.game.tasks import task_of
 from data_pipeline import Problem
-from data_pipeline.imports import with_imports
 from sandbox import Judge, Outcome, Status, SuiteTest
 
 SUITES_FILE = "suites.jsonl"
@@ -52,9 +50,9 @@ def submit_choice(
     Equal programs are run once. Raises SandboxError there if the judge fails.
     """
     tests = tuple(dict.fromkeys(test for suite in suites for test in suite))
-    stated = StatedAnswers(judge, [test.stated for test in tests])
+    stated = StatedAnswers(judge, problem.task, [test.stated for test in tests])
     pending = {
-        program: submit_calls(judge, with_imports(program, problem), [t.call for t in tests], problem.entry_point)
+        program: submit_calls(judge, problem, task_of(problem).judged(program, problem), [t.call for t in tests])
         for program in dict.fromkeys(programs)
     }
 
@@ -116,10 +114,11 @@ def _programs(problems: Sequence[Problem], journal: Journal) -> dict[Problem, tu
 
 def _suites(programs: Mapping[Problem, Sequence[str]], tester: Player, journal: Journal) -> Suites:
     """One suite for every distinct program; what earlier sessions wrote is not asked for again."""
-    entry_points = {problem.id: problem.entry_point for problem in programs}
+    by_id = {problem.id: problem for problem in programs}
     suites: Suites = {}
     for line in journal.lines(SUITES_FILE):
-        tests = suite_in("\n".join(line["tests"]), entry_points[line["task_id"]]).tests
+        problem = by_id[line["task_id"]]
+        tests = task_of(problem).suite_in("\n".join(line["tests"]), problem).tests
         suites[line["task_id"], line["program"]] = tests
     requests = [
         suite_request(problem, written[i], number=i)
@@ -128,9 +127,10 @@ def _suites(programs: Mapping[Problem, Sequence[str]], tester: Player, journal: 
         if (problem.id, i) not in suites
     ]
     for index, (written_suite,) in tester.suites(requests):
-        problem, number, tests = requests[index].problem.id, requests[index].number, written_suite.suite.tests
-        journal.add(SUITES_FILE, [{"task_id": problem, "program": number, "tests": [spelled(t) for t in tests]}])
-        suites[problem, number] = tests
+        problem, number, tests = requests[index].problem, requests[index].number, written_suite.suite.tests
+        lines = [task_of(problem).spelled(test) for test in tests]
+        journal.add(SUITES_FILE, [{"task_id": problem.id, "program": number, "tests": lines}])
+        suites[problem.id, number] = tests
     return suites
 
 

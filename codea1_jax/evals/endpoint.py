@@ -19,14 +19,8 @@ import httpx2
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Templates
 from codea1_jax.config.prompts import OUR_TEMPLATES
-from codea1_jax.game.players import SCRIPTED, AnyRequest, ConversationRequest, ProgramRequest
-from codea1_jax.game.prompts import (
-    code_messages,
-    next_test_messages,
-    script_messages,
-    test_function_messages,
-    test_messages,
-)
+from codea1_jax.game.players import AnyRequest, ConversationRequest, ProgramRequest
+from codea1_jax.game.tasks import task_of
 from codea1_jax.models.tokenizer import Message
 from codea1_jax.rollout import Sampling
 
@@ -126,19 +120,15 @@ class Endpoint:
 
 def messages(request: AnyRequest, suite_size: int, templates: Templates = OUR_TEMPLATES) -> list[Message]:
     """The conversation that asks for a program, a suite, one more test, or one more test function."""
-    problem = request.problem
+    problem, task = request.problem, task_of(request.problem)
     if isinstance(request, ConversationRequest):
-        return test_function_messages(
-            problem.described, problem.entry_point, problem.solution, request.earlier, templates
-        )
+        return task.test_function_messages(problem, request.earlier, templates)
     if isinstance(request, ProgramRequest):
-        if problem.source == SCRIPTED:
-            return script_messages(problem.question, templates)
-        return code_messages(problem.question, problem.entry_point, templates)
+        return task.code_messages(problem, templates)
     if request.known is None:
-        return test_messages(problem.described, problem.entry_point, request.program, suite_size, templates)
+        return task.test_messages(problem, request.program, suite_size, templates)
     assert request.program is not None  # one more test is always for a program that is shown
-    return next_test_messages(problem.described, problem.entry_point, request.program, request.known)
+    return task.next_test_messages(problem, request.program, request.known)
 
 
 def plain_text(request: AnyRequest) -> str:

@@ -27,11 +27,11 @@ from codea1_jax.evals.rounds import ROUNDS, choose
 from codea1_jax.game.judging import ProgramOutcomes, StatedAnswers, submit_calls
 from codea1_jax.game.players import Player, ProgramRequest, SuiteRequest
 from codea1_jax.game.rewards import validity
+from codea1_jax.game.tasks import task_of
 from codea1_jax.game.validation import validate_suite
 from codea1_jax.runtime.gather import gathered, is_mine
 from data_pipeline import Problem
 from data_pipeline.golden import read_golden_tests
-from data_pipeline.imports import with_imports
 from sandbox import Judge, Outcome, Tolerance, same
 from sandbox.language import SuiteTest
 
@@ -57,7 +57,7 @@ def prepare(problems: Sequence[Problem], judge: Judge) -> HeldOut:
 
     A question without a call that counts cannot be scored: it is left out, with a warning.
     """
-    pending = [(p, submit_calls(judge, p.solution, _scored_calls(p), p.entry_point)) for p in problems]
+    pending = [(p, submit_calls(judge, p, p.solution, _scored_calls(p))) for p in problems]
     answers = {problem: _values(reference.result()) for problem, reference in pending}
     for problem, values in answers.items():
         if not values:
@@ -85,7 +85,7 @@ def evaluate_code(
     def submit(i: int, program: str) -> Callable[[], bool]:
         problem = requests[i].problem
         answers = heldout.answers[problem]
-        pending = submit_calls(judge, with_imports(program, problem), answers, problem.entry_point)
+        pending = submit_calls(judge, problem, task_of(problem).judged(program, problem), answers)
         tolerances = {test.call: test.tolerance for test in read_golden_tests(problem)}
 
         def agrees() -> bool:
@@ -170,7 +170,7 @@ def _sample(
 class _Truth:
     """What a problem's reference and mutants answer to the calls of some tests, and the tests' stated answers."""
 
-    tolerance: Tolerance
+    problem: Problem
     reference: ProgramOutcomes
     mutants: tuple[ProgramOutcomes, ...]
     stated: Mapping[str, str | None]
@@ -179,18 +179,19 @@ class _Truth:
         """`val` of the test reward."""
         calls = [t.call for t in suite]
         reference = [self.reference.by_call[call] for call in calls]
-        validated = validate_suite(calls, reference, [self.stated[t.stated] for t in suite], tolerance=self.tolerance)
+        stated, tolerance = [self.stated[t.stated] for t in suite], self.problem.tolerance
+        validated = validate_suite(calls, reference, stated, tolerance=tolerance, view=task_of(self.problem).view)
         return validity(len(validated.kept), validated.invalid, suite_size)
 
     def holds(self, test: SuiteTest) -> bool:
         """Whether the stated answer is the reference's."""
         stated, outcome = self.stated[test.stated], self.reference.by_call[test.call]
-        return stated is not None and outcome.value is not None and self.tolerance.same(stated, outcome.value)
+        return stated is not None and outcome.value is not None and self.problem.tolerance.same(stated, outcome.value)
 
     def kills(self, tests: Iterable[SuiteTest], mutant: int) -> bool:
         """Whether one of these tests, which hold, fails a mutant."""
-        answers = self.mutants[mutant].by_call
-        return any(not _matches(self.tolerance, answers[t.call], self.reference.by_call[t.call].value) for t in tests)
+        tolerance, answers = self.problem.tolerance, self.mutants[mutant].by_call
+        return any(not _matches(tolerance, answers[t.call], self.reference.by_call[t.call].value) for t in tests)
 
 
 def _truths(judge: Judge, problems: Sequence[Problem], tests: Sequence[Sequence[SuiteTest]]) -> list[_Truth]:
@@ -199,11 +200,11 @@ def _truths(judge: Judge, problems: Sequence[Problem], tests: Sequence[Sequence[
         for i, (problem, own) in enumerate(zip(problems, tests, strict=True)):
             if is_mine(i):
                 calls = tuple(dict.fromkeys(t.call for t in own))
-                reference = submit_calls(judge, problem.solution, calls, problem.entry_point, is_reference=True)
-                mutants = [submit_calls(judge, mutant, calls, problem.entry_point) for mutant in problem.mutants]
-                pending[i] = reference, mutants, StatedAnswers(judge, [t.stated for t in own])
+                reference = submit_calls(judge, problem, problem.solution, calls, is_reference=True)
+                mutants = [submit_calls(judge, problem, mutant, calls) for mutant in problem.mutants]
+                pending[i] = reference, mutants, StatedAnswers(judge, problem.task, [t.stated for t in own])
         return {
-            i: _Truth(problems[i].tolerance, reference.result(), tuple(m.result() for m in mutants), stated.result())
+            i: _Truth(problems[i], reference.result(), tuple(m.result() for m in mutants), stated.result())
             for i, (reference, mutants, stated) in pending.items()
         }
 

@@ -23,10 +23,10 @@ from codea1_jax.evals.mutants import Mutant, make_mutants
 from codea1_jax.evals.requests import next_test_request
 from codea1_jax.game.judging import StatedAnswers, submit_calls
 from codea1_jax.game.players import Player
-from codea1_jax.game.suites import suite_in
+from codea1_jax.game.tasks import task_of
 from data_pipeline import Problem
 from data_pipeline.validate import failures
-from sandbox import Job, Judge, JudgeJob, Limits, SuiteTest, Test, encode_literal, same
+from sandbox import Job, Judge, JudgeJob, Limits, SuiteTest, Test, same
 
 T = TypeVar("T")
 
@@ -69,11 +69,6 @@ def choose(tests: Iterable[SuiteTest], before: Iterable[SuiteTest | None]) -> Su
     return next((test for test in tests if test.call not in known), None)
 
 
-def spelled(test: SuiteTest) -> str:
-    """The test as a line of Python."""
-    return f"assert {test.call} == {test.stated}"
-
-
 def answered(judge: Judge, problem: Problem, tests: Sequence[SuiteTest]) -> list[SuiteTest]:
     """The tests with the answers of the problem's own solution, each call once.
 
@@ -82,16 +77,17 @@ def answered(judge: Judge, problem: Problem, tests: Sequence[SuiteTest]) -> list
     Raises SandboxError if the judge fails.
     """
     calls = [test.call for test in tests]
-    outcomes = submit_calls(judge, problem.preamble + problem.solution, calls, problem.entry_point).result().by_call
+    outcomes = submit_calls(judge, problem, problem.preamble + problem.solution, calls).result().by_call
     values = {call: outcome.value for call, outcome in outcomes.items()}
-    return [SuiteTest(call, v) for call, v in values.items() if v is not None and encode_literal(v) == v]
+    stated = {call: task_of(problem).stated(value) for call, value in values.items() if value is not None}
+    return [SuiteTest(call, answer) for call, answer in stated.items() if answer is not None]
 
 
 def holding(judge: Judge, problem: Problem, tests: Sequence[SuiteTest]) -> dict[SuiteTest, Test]:
     """Those tests whose stated answer the problem's own solution gives. Raises SandboxError if the judge fails."""
     function = problem.preamble + problem.solution
-    answers = submit_calls(judge, function, [test.call for test in tests], problem.entry_point)
-    stated = StatedAnswers(judge, [test.stated for test in tests]).result()
+    answers = submit_calls(judge, problem, function, [test.call for test in tests])
+    stated = StatedAnswers(judge, problem.task, [test.stated for test in tests]).result()
     values = {call: outcome.value for call, outcome in answers.result().by_call.items()}
     held = {}
     for test in tests:
@@ -110,7 +106,8 @@ def submit_mutants(
     makes the test command of cosmic-ray end with an error. No test kills nothing. SandboxError if the judge fails.
     """
     programs = [problem.preamble + mutant.program for mutant in mutants]
-    jobs = [JudgeJob(program, tuple(tests), MUTANT_LIMITS, problem.entry_point) for program in programs if tests]
+    asked = (tuple(tests), MUTANT_LIMITS, problem.entry_point, problem.task)
+    jobs = [JudgeJob(program, *asked) for program in programs if tests]
     runs = [judge.submit_judge(job) for job in jobs]
 
     def result() -> tuple[bool, ...]:
@@ -133,7 +130,7 @@ def _submit(
         killed, coverage = kills(), covered()
         return FunctionResult(
             task_id=problem.id,
-            tests=tuple(spelled(test) if test else "" for test in tests),
+            tests=tuple(task_of(problem).spelled(test) if test else "" for test in tests),
             outcomes=tuple((CORRECT if test in correct else WRONG) if test else NONE for test in tests),
             mutants=len(killed),
             killed=sum(killed),
@@ -205,7 +202,7 @@ def evaluate_tests(
         for i, suites in player.suites(requests):
             before = [_test(text, asked[i]) for text in texts[asked[i]]]
             test = choose((test for each in suites for test in each.suite.tests), before)
-            yield asked[i], spelled(test) if test else ""
+            yield asked[i], task_of(asked[i]).spelled(test) if test else ""
 
     written = journal.rounds(TESTS_FILE, "test", tuple(sound), ROUNDS, ask)
 
@@ -218,7 +215,7 @@ def evaluate_tests(
 
 
 def _test(text: str, problem: Problem) -> SuiteTest | None:
-    return next(iter(suite_in(text, problem.entry_point).tests), None)
+    return next(iter(task_of(problem).suite_in(text, problem).tests), None)
 
 
 def figures(results: Sequence[FunctionResult], unsound: Mapping[str, str]) -> dict[str, Any]:
@@ -232,7 +229,7 @@ def sound_functions(
     problems: Sequence[Problem], judge: Judge
 ) -> tuple[dict[Problem, tuple[Mutant, ...]], dict[str, str]]:
     """The mutants of every function that can be judged, and by id why the others cannot."""
-    runs = judge.execute([Job(problem.preamble + problem.solution) for problem in problems])
+    runs = judge.execute([Job(problem.preamble + problem.solution, task=problem.task) for problem in problems])
     unsound = {
         problem.id: f"does not execute: {run.loaded.status} {run.loaded.detail}".strip()
         for problem, run in zip(problems, runs, strict=True)

@@ -15,7 +15,8 @@ from typing import Any
 from codea1_jax.common.errors import UserError
 from codea1_jax.game.players import ConversationRequest, ProgramRequest, SuiteRequest
 from codea1_jax.game.rollouts import Candidate, Response, WrittenSuite
-from codea1_jax.game.suites import Suite, suite_in
+from codea1_jax.game.suites import Suite
+from codea1_jax.game.tasks import task_of
 from data_pipeline import Problem
 from data_pipeline.golden import plain_golden_tests
 from data_pipeline.rows import BadRow, Row, read_rows, text, texts
@@ -44,7 +45,7 @@ class RecordedPlayer:
             recorded = self.tests_of.get(request.problem.id, ())
             texts = recorded if request.known is None else recorded[request.number : request.number + 1]
             # Each text by itself: one that does not parse costs no other.
-            suites = [suite_in(text, request.problem.entry_point, request.rules) for text in texts]
+            suites = [task_of(request.problem).suite_in(text, request.problem, request.rules) for text in texts]
             suite = Suite(
                 tuple(test for each in suites for test in each.tests),
                 tuple(rejected for each in suites for rejected in each.rejected),

@@ -12,8 +12,9 @@ from typing import Any, Literal
 
 from codea1_jax.evals.journal import Journal, Progress
 from codea1_jax.evals.requests import suite_request
-from codea1_jax.evals.rounds import answered, holding, spelled
+from codea1_jax.evals.rounds import answered, holding
 from codea1_jax.game.players import Player
+from codea1_jax.game.tasks import task_of
 from data_pipeline import Problem, problem_files
 from sandbox import Judge
 
@@ -55,7 +56,7 @@ def write_dataset(
             problem = requests[i].problem
             tests = tuple(dict.fromkeys(test for each in written for test in each.suite.tests))
             wrong = len(tests) - len(holding(judge, problem, tests))
-            yield KeptTests(problem.id, tuple(map(spelled, keep(judge, problem, tests))), wrong)
+            yield KeptTests(problem.id, tuple(map(task_of(problem).golden_line, keep(judge, problem, tests))), wrong)
 
     known = journal.completed(SUITES_FILE, KeptTests, write, lambda done: progress(done, len(problems)))
     tested = [replace(p, golden_tests=known[p.id].tests) for p in problems if known[p.id].tests]

@@ -12,5 +12,6 @@ __all__ = [
     "rollouts",
     "round",
     "suites",
+    "tasks",
     "validation",
 ]

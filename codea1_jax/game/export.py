@@ -89,6 +89,7 @@ def question_record(step: int, question: QuestionRollout, decode: Mapping[str, D
         "step": step,
         "question_id": problem.id,
         "question": problem.question,
+        "task": problem.task,
         "entry_point": problem.entry_point,
         "reference": problem.solution,
         "prompt": _prompt([p.response for p in question.programs], decode["code"]),

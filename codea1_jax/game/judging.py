@@ -18,15 +18,15 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from codea1_jax.game.config import RoundConfig
-from codea1_jax.game.disclosed import is_allowed
 from codea1_jax.game.rollouts import Candidate
 from codea1_jax.game.suites import Suite
+from codea1_jax.game.tasks import task_of
 from codea1_jax.game.validation import ValidatedSuite, validate_suite
 from codea1_jax.runtime.agreement import in_thread
 from data_pipeline import Problem
 from data_pipeline.golden import read_golden_tests
-from data_pipeline.imports import with_imports
-from sandbox import Execution, Job, Judge, Limits, Outcome, Status, Test, encode_literal
+from data_pipeline.validate import allowed
+from sandbox import Execution, Job, Judge, Limits, Outcome, Status, Task, Test, encode_stated
 
 T = TypeVar("T")
 
@@ -67,21 +67,16 @@ def _ended(outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:
 
 
 def submit_calls(
-    judge: Judge,
-    program: str,
-    calls: Iterable[str],
-    entry_point: str,
-    *,
-    is_reference: bool = False,
+    judge: Judge, problem: Problem, program: str, calls: Iterable[str], *, is_reference: bool = False
 ) -> PendingOutcomes:
-    """Submits a program and the calls to evaluate, each distinct one once.
+    """Submits a program that should solve the problem and the calls to evaluate, each distinct one once.
 
     The program's budget is the time of loading and of one call for every call: one slow test must not cost another.
     """
-    distinct = tuple(dict.fromkeys(calls))
-    seconds = max(judge.limits.program_seconds, _seconds(judge.limits, len(distinct) + 1))
-    limits = replace(judge.limits, program_seconds=seconds)
-    return PendingOutcomes(distinct, judge.submit(Job(program, distinct, limits, entry_point, is_reference)))
+    distinct, limits = tuple(dict.fromkeys(calls)), allowed(problem, judge.limits)
+    limits = replace(limits, program_seconds=max(limits.program_seconds, _seconds(limits, len(distinct) + 1)))
+    job = Job(program, distinct, limits, problem.entry_point, is_reference, task=problem.task)
+    return PendingOutcomes(distinct, judge.submit(job))
 
 
 def _seconds(limits: Limits, calls: int) -> float:
@@ -106,23 +101,25 @@ def script_limits(limits: Limits, seconds: float) -> Limits:
 class StatedAnswers:
     """The canonical values of stated answers: literals are read here, other expressions computed in a jail."""
 
-    def __init__(self, judge: Judge, expressions: Iterable[str]) -> None:
-        self._values = {expression: encode_literal(expression) for expression in expressions}
-        computed = [expression for expression, value in self._values.items() if value is None]
-        self._pending = submit_calls(judge, "", computed, "") if computed else None
+    def __init__(self, judge: Judge, task: Task, expressions: Iterable[str]) -> None:
+        self._values = {expression: encode_stated(expression, task) for expression in expressions}
+        self._computed = tuple(expression for expression, value in self._values.items() if value is None)
+        seconds = max(judge.limits.program_seconds, _seconds(judge.limits, len(self._computed) + 1))
+        limits = replace(judge.limits, program_seconds=seconds)
+        self._pending = judge.submit(Job("", self._computed, limits)) if self._computed else None
 
     def result(self) -> Mapping[str, str | None]:
         """The value of each expression; None where it is not plain data."""
         if self._pending is None:
             return self._values
-        computed = {e: outcome.value for e, outcome in self._pending.result().by_call.items()}
-        return self._values | computed
+        outcomes = self._pending.result().outcomes
+        return self._values | {e: outcome.value for e, outcome in zip(self._computed, outcomes, strict=True)}
 
 
 def golden_tests(problem: Problem, judge: Judge) -> tuple[Test, ...]:
     """A problem's golden tests with their answers as plain data; a test whose answer is not is left out."""
     suite = read_golden_tests(problem)
-    stated = StatedAnswers(judge, [test.stated for test in suite]).result()
+    stated = StatedAnswers(judge, problem.task, [test.stated for test in suite]).result()
     answered = ((test, stated[test.stated]) for test in suite)
     return tuple(Test(t.call, value, tolerance=t.tolerance) for t, value in answered if value is not None)
 
@@ -181,13 +178,13 @@ def judge_group(
     kept = {index: [test.call for suite in own for test in suite.kept] for index, own in validated.items()}
     everyones = [call for calls in kept.values() for call in calls]
     remembered = [test.call for test in book]
-    script_seconds = config.sandbox.script_seconds
+    script_seconds = _script_seconds(problem, config)
     pending: dict[int, PendingOutcomes] = {}
     for index, calls in kept.items():
-        program = with_imports(group[index].program, problem, helpers=config.sandbox.reference_names)
+        program = task_of(problem).judged(group[index].program, problem, helpers=config.sandbox.reference_names)
         faced = [*(everyones if config.rewards.pool_tests else calls), *remembered]
         pending[index] = (
-            submit_calls(judge, program, faced, problem.entry_point)
+            submit_calls(judge, problem, program, faced)
             if script_seconds is None
             else submit_script(judge, program, faced, problem.entry_point, script_seconds)
         )
@@ -196,6 +193,11 @@ def judge_group(
     return Judgement(
         tuple(book), validated, {i: _failed(found) if i in hung else found for i, found in programs.items()}
     )
+
+
+def _script_seconds(problem: Problem, config: RoundConfig) -> float | None:
+    """The time of all that a program faces together; None where each call has its own, as each run of a stream has."""
+    return None if problem.task is Task.STREAM else config.sandbox.script_seconds
 
 
 def _failed(script: ProgramOutcomes) -> ProgramOutcomes:
@@ -211,24 +213,26 @@ def _validated(
     dropped.
     """
     suites = [suite for own in written.values() for suite in own]
-    scripts = None if config.sandbox.script_seconds is None else [index for index, own in written.items() for _ in own]
-    limits, together = _reference_limits(judge.limits, config), scripts is not None
+    script_seconds, task = _script_seconds(problem, config), task_of(problem)
+    scripts = None if script_seconds is None else [index for index, own in written.items() for _ in own]
+    limits = _reference_limits(allowed(problem, judge.limits), config.rewards.suite_size, script_seconds)
+    together = scripts is not None
 
     def reference(calls: tuple[str, ...]) -> Job:
-        return Job(problem.solution, calls, limits, problem.entry_point, is_reference=True, together=together)
+        return Job(problem.solution, calls, limits, problem.entry_point, True, together, problem.task)
 
     def stated(expressions: tuple[str, ...]) -> Job:
         return Job("", expressions, limits, together=together)
 
-    allowed = [[test for test in suite.tests if is_allowed(problem, test.call)] for suite in suites]
-    literals = {test.stated: encode_literal(test.stated) for tests in allowed for test in tests}
-    calls = [[test.call for test in tests] for tests in allowed]
-    computed = [[test.stated for test in tests if literals[test.stated] is None] for tests in allowed]
+    permitted = [[test for test in suite.tests if task.is_allowed(problem, test.call)] for suite in suites]
+    literals = {test.stated: encode_stated(test.stated, problem.task) for tests in permitted for test in tests}
+    calls = [[test.call for test in tests] for tests in permitted]
+    computed = [[test.stated for test in tests if literals[test.stated] is None] for tests in permitted]
     outcomes = _outcomes(judge, reference, calls, scripts)
     predicted = config.method.answer_prediction
     answers = _outcomes(judge, stated, computed if predicted else [[] for _ in suites], scripts)
     validated = []
-    for suite, tests, known, found in zip(suites, allowed, outcomes, answers, strict=True):
+    for suite, tests, known, found in zip(suites, permitted, outcomes, answers, strict=True):
         values = {**literals, **{expression: outcome.value for expression, outcome in found.items()}}
         invalid = suite.invalid + len(suite.tests) - len(tests)
         if together and any(outcome.status is Status.TIMED_OUT for outcome in (*known.values(), *found.values())):
@@ -241,18 +245,19 @@ def _validated(
             [values[test.stated] if predicted else known[test.call].value for test in tests],
             config.rewards.repeats,
             problem.tolerance,
+            task.view,
         )
         validated.append(replace(judged, invalid=judged.invalid + invalid))
     in_order = iter(validated)
     return {index: tuple(next(in_order) for _ in own) for index, own in written.items()}
 
 
-def _reference_limits(limits: Limits, config: RoundConfig) -> Limits:
+def _reference_limits(limits: Limits, suite_size: int, script_seconds: float | None) -> Limits:
     """What the reference may use for a suite, or for all suites of a program."""
-    if config.sandbox.script_seconds is not None:
-        return script_limits(limits, config.sandbox.script_seconds)
+    if script_seconds is not None:
+        return script_limits(limits, script_seconds)
     half = limits.halved()
-    return replace(half, program_seconds=_seconds(half, config.rewards.suite_size))
+    return replace(half, program_seconds=_seconds(half, suite_size))
 
 
 def _outcomes(

@@ -14,15 +14,12 @@ from typing import Protocol, runtime_checkable
 
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Reading
-from codea1_jax.game.programs import extract_program
 from codea1_jax.game.prompts import Prompt, Prompts
 from codea1_jax.game.rollouts import Candidate, Response, WrittenSuite
-from codea1_jax.game.suites import PLAIN_RULES, SuiteRules, extract_suite
+from codea1_jax.game.suites import PLAIN_RULES, SuiteRules
+from codea1_jax.game.tasks import task_of
 from codea1_jax.rollout import Completion, Request
 from data_pipeline import Problem
-
-SCRIPTED = "bigcodebench"  # the source of problems that are asked for, and read, as their benchmark does
-SCRIPT_ENDS = ("\n```", "\nif __name__", "\ndef main(", "\nprint(")
 
 
 @dataclass(frozen=True)
@@ -84,29 +81,20 @@ class Player(Protocol):
     def test_functions(self, requests: Sequence[ConversationRequest]) -> Iterator[tuple[int, tuple[Response, ...]]]: ...
 
 
-def program_prompt(prompts: Prompts, problem: Problem) -> Prompt:
-    """What asks for a program that solves the problem."""
-    if prompts.own is not None and problem.prompt:
-        return prompts.own(problem.prompt)
-    if prompts.script is not None and problem.source == SCRIPTED:
-        return prompts.script(problem.question)
-    return prompts.code(problem.question, problem.entry_point)
-
-
 def read_program(response: Response, request: ProgramRequest, reading: Reading) -> Candidate:
     """Reads a response to a ProgramRequest."""
-    return Candidate(response, extract_program(response.text, request.problem.entry_point, reading))
+    return Candidate(response, task_of(request.problem).read_program(response.text, request.problem, reading))
 
 
-def read_script(response: Response) -> Candidate:
-    """Reads a response that continues `prompts.SCRIPT_BEGUN`, to where BigCodeBench stops it."""
-    ends = [response.text.find(end) for end in SCRIPT_ENDS]
-    return Candidate(response, response.text[: min((end for end in ends if end >= 0), default=None)])
+def read_begun(response: Response, request: ProgramRequest) -> Candidate:
+    """Reads a response that continues a block of code, which its prompt has begun."""
+    return Candidate(response, task_of(request.problem).read_begun(response.text))
 
 
 def read_suite(response: Response, request: SuiteRequest, reading: Reading) -> WrittenSuite:
     """Reads a response to a SuiteRequest."""
-    return WrittenSuite(response, extract_suite(response.text, request.problem.entry_point, reading, request.rules))
+    suite = task_of(request.problem).read_suite(response.text, request.problem, reading, request.rules)
+    return WrittenSuite(response, suite)
 
 
 @dataclass(frozen=True)
@@ -125,10 +113,10 @@ class PolicyPlayer:
 
     def programs(self, requests: Sequence[ProgramRequest]) -> Iterator[tuple[int, tuple[Candidate, ...]]]:
         """All programs of each request."""
-        prompts = [program_prompt(self.prompts, r.problem) for r in requests]
+        prompts = [self.prompts.code(r.problem) for r in requests]
         for i, responses in self._responses(requests, prompts):
-            if self.prompts.script is not None and requests[i].problem.source == SCRIPTED:
-                yield i, tuple(map(read_script, responses))
+            if self.prompts.begins(requests[i].problem):
+                yield i, tuple(read_begun(response, requests[i]) for response in responses)
             else:
                 yield i, tuple(read_program(response, requests[i], self.reading) for response in responses)
 
@@ -140,10 +128,7 @@ class PolicyPlayer:
 
     def test_functions(self, requests: Sequence[ConversationRequest]) -> Iterator[tuple[int, tuple[Response, ...]]]:
         """The responses to each request, unread. Raises UserError without chat prompts."""
-        prompts = [
-            self.prompts.test_function(r.problem.described, r.problem.entry_point, r.problem.solution, r.earlier, r.cut)
-            for r in requests
-        ]
+        prompts = [self.prompts.test_function(r.problem, r.earlier, r.cut) for r in requests]
         return self._responses(requests, prompts)
 
     def fits(self, request: SuiteRequest) -> bool:
@@ -155,11 +140,10 @@ class PolicyPlayer:
         return True
 
     def _suite_prompt(self, request: SuiteRequest) -> Prompt:
-        question, entry_point = request.problem.described, request.problem.entry_point
         if request.known is None:
-            return self.prompts.test(question, entry_point, request.program)
+            return self.prompts.test(request.problem, request.program)
         assert request.program is not None  # one more test is always for a program that is shown
-        return self.prompts.next_test(question, entry_point, request.program, request.known)
+        return self.prompts.next_test(request.problem, request.program, request.known)
 
     def _responses(
         self, requests: Sequence[AnyRequest], prompts: Sequence[Prompt]

@@ -12,6 +12,7 @@ from codea1_jax.config import Reading
 from codea1_jax.game.code_blocks import MAX_RESPONSE, CodeBlock, answer_in, code_blocks, parsed, split_at_fences
 
 PAPER_BLOCK = re.compile(r"```python(.*?)```", re.DOTALL)  # as the original finds blocks
+SCRIPT_ENDS = ("\n```", "\nif __name__", "\ndef main(", "\nprint(")  # where BigCodeBench stops a response
 
 _MARK = re.compile(r"(?:`{3,}|~{3,})(?:[ \t]*py(?:thon)?[0-9.]*\b)?", re.IGNORECASE)
 _MARKS = 8  # fences, the last ones, between which a program is looked for where no block is one
@@ -37,9 +38,32 @@ def extract_program(response: str, entry_point: str, reading: Reading = "commonm
         program = _joined([b for b in each if b.may_be_python], entry_point) or _joined(each, entry_point)
         if program is not None:
             return program
+    return _last(blocks) if blocks else answer
+
+
+def last_program(response: str, reading: Reading = "commonmark") -> str:
+    """The program in a response that was asked for one that stands alone.
+
+    paper: as above. commonmark: the last block that parses, else the last block, else the whole response.
+    """
+    if reading == "paper":
+        return extract_program(response, "", reading)
+    answer = answer_in(response)
+    blocks = code_blocks(answer)
+    return _last([b for b in blocks if parsed(b.text) is not None] or blocks) if blocks else answer
+
+
+def extract_script(response: str) -> str:
+    """The program in a response that continues a block of code, to where BigCodeBench stops it."""
+    ends = [response.find(end) for end in SCRIPT_ENDS]
+    return response[: min((end for end in ends if end >= 0), default=None)]
+
+
+def _last(blocks: Sequence[CodeBlock]) -> str:
+    """The last block with a text, those that are labelled as Python first, and then those without a label."""
     written = [block for block in blocks if block.text.strip()]
     ranked = [b for b in written if b.is_python] or [b for b in written if b.may_be_python] or written
-    return ranked[-1].text if ranked else "" if blocks else answer
+    return ranked[-1].text if ranked else ""
 
 
 def _other_readings(answer: str) -> Iterator[list[CodeBlock]]:

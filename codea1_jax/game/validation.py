@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from codea1_jax.game.tasks import function
 from sandbox import EXACT, Outcome, Status, Test, Tolerance, same
-from sandbox.language import read_call
 
 Repeats = Literal["value", "text"]
 
@@ -30,11 +30,13 @@ def validate_suite(
     stated: Sequence[str | None],
     repeats: Repeats = "value",
     tolerance: Tolerance = EXACT,
+    view: Callable[[str], str] = function.view,
 ) -> ValidatedSuite:
     """Judges each test of a suite against the reference (ALGORITHM, "Validating a suite against s*").
 
     `reference[i]` is what CALL i did under the reference; `stated[i]` is the canonical encoding of EXPR i, None if
     EXPR has no plain-data value. `tolerance` is the question's, by which stated answers and programs are compared.
+    `view` says what a test looks at in the result.
 
     A call that gives no comparable value is invalid and dropped; so is a test whose stated answer has no value, and a
     repeat. A wrong stated answer is invalid yet kept. By "value", a test repeats another if it has the same inputs,
@@ -55,7 +57,7 @@ def validate_suite(
             invalid += 1
             continue
         # In the book and among siblings' tests, another look at the result is another test.
-        inputs = f"{outcome.inputs} {read_call(call).view or ''}" if repeats == "value" else ""
+        inputs = f"{outcome.inputs} {view(call)}" if repeats == "value" else ""
         kept[same_as] = Test(call, value, inputs, tolerance)
         if not tolerance.same(answer, value):
             invalid += 1

@@ -13,7 +13,6 @@ from codea1_jax.common.errors import UserError
 from codea1_jax.common.files import write_atomically
 from codea1_jax.common.words import counted
 from codea1_jax.config import METHODS, Config, Role
-from codea1_jax.game.players import program_prompt
 from codea1_jax.game.prompts import Prompts
 from codea1_jax.runtime.gather import gathered, is_mine
 from codea1_jax.training.sources import load_problems, split
@@ -167,10 +166,9 @@ def _check_prompts(source: str, problems: Sequence[Problem]) -> None:
 
 
 def _fits(problem: Problem, prompts: Mapping[Role, Prompts], config: Config) -> bool:
-    ask = prompts["test"].test
-    longest = max(len(ask(problem.described, problem.entry_point, p)) for p in (problem.solution, *problem.mutants))
+    longest = max(len(prompts["test"].test(problem, shown)) for shown in (problem.solution, *problem.mutants))
     return _code_fits(problem, prompts, config) and longest <= config.rollout.test_prompt_tokens
 
 
 def _code_fits(problem: Problem, prompts: Mapping[Role, Prompts], config: Config) -> bool:
-    return len(program_prompt(prompts["code"], problem)) <= config.rollout.code_prompt_tokens
+    return len(prompts["code"].code(problem)) <= config.rollout.code_prompt_tokens

@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 from codea1_jax.common.chips import check_fp8
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import METHODS, Config, Reading, Role, RolloutConfig
-from codea1_jax.game.players import PolicyPlayer, program_prompt
+from codea1_jax.game.players import PolicyPlayer
 from codea1_jax.game.prompts import Prompts
 from codea1_jax.models.decoder import Params
 from codea1_jax.models.policy import Policy
@@ -56,11 +56,9 @@ def make_role_samplers(
     """The Code LLM's and the Test LLM's sampler, with caches no longer than these questions need."""
     rollout, asked = config.rollout, prompts["test"]
     problems = (*questions.train, *questions.heldout)
-    code = max(len(program_prompt(prompts["code"], p)) for p in (*problems, *questions.benchmark))
-    bare = max(len(asked.test(p.described, p.entry_point, "")) for p in problems)
-    shown = max(
-        len(asked.test(p.described, p.entry_point, program)) for p in problems for program in (p.solution, *p.mutants)
-    )
+    code = max(len(prompts["code"].code(p)) for p in (*problems, *questions.benchmark))
+    bare = max(len(asked.test(p, "")) for p in problems)
+    shown = max(len(asked.test(p, program)) for p in problems for program in (p.solution, *p.mutants))
     # A sampled program may take more tokens when it is read back than when it was written: leave it some room.
     # One that needs still more gets no suites.
     test = min(max(shown, bare + 2 * rollout.code_tokens), rollout.test_prompt_tokens)

@@ -189,8 +189,8 @@ def _sft(
         count = min(game.config.rewards.suite_size, len(golden))
         tests = random.Random(f"{stream} {problem.id}").sample(golden, count)
         shown = problem.solution if game.config.method.white_box else None
-        prompt = game.prompts.test(problem.described, problem.entry_point, shown)
-        groups.append([Trajectory(prompt, game.prompts.suite(tests), advantage=1.0)])
+        prompt = game.prompts.test(problem, shown)
+        groups.append([Trajectory(prompt, game.prompts.suite(problem, tests), advantage=1.0)])
     return Pending((), {}, lambda: StepRollouts(groups={"test": groups}))
 
 

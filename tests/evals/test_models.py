@@ -13,8 +13,9 @@ from codea1_jax.config import Template, Templates
 from codea1_jax.evals import endpoint
 from codea1_jax.evals.endpoint import EndpointError, find_endpoint, messages
 from codea1_jax.evals.requests import conversation_request, next_test_request, program_requests, suite_request
-from codea1_jax.game.players import PolicyPlayer, TextPlayer, program_prompt
-from codea1_jax.game.prompts import SCRIPT_BEGUN, chat_prompts
+from codea1_jax.game.players import PolicyPlayer, TextPlayer
+from codea1_jax.game.prompts import chat_prompts
+from codea1_jax.game.tasks.function import SCRIPT_BEGUN
 from codea1_jax.rollout import Sampling
 from data_pipeline import Problem
 
@@ -42,8 +43,7 @@ def test_bigcodebenchs_problems_are_asked_for_as_their_benchmark_does_and_read_t
     (user,) = messages(request, 8)
     assert f"```\n{problem.question.strip()}\n```" in user["content"]
     prompts = chat_prompts(TOKENIZER, 8)
-    assert prompts.script is not None
-    prompt = prompts.script(problem.question)
+    prompt = prompts.code(problem)
     assert prompt == TOKENIZER.encode_chat([user]) + TOKENIZER.encode(SCRIPT_BEGUN)
     code = "import math\ndef task_func(x):\n    return x + 1"
     texts = [f"{code}\n```\nIt adds one.", f"{code}\nprint(task_func(1))", code]
@@ -59,28 +59,26 @@ def test_a_problem_is_asked_by_its_own_conversation_and_an_endpoint_by_a_users_t
     player = PolicyPlayer(Scripted({TOKENIZER.encode_chat(own): ["a", "b"]}), prompts, TOKENIZER.decode)
     ((_, written),) = player.programs(program_requests([problem], 2))
     assert [each.response.text for each in written] == ["a", "b"]
-    assert program_prompt(prompts, PROBLEM) == program_prompt(chat_prompts(TOKENIZER, 8), problem)  # ours
+    assert prompts.code(PROBLEM) == chat_prompts(TOKENIZER, 8).code(problem)  # ours
     mine = Templates(code=Template(user="Now {question}"))
     (request,) = program_requests([problem], 1)
     assert messages(request, 8, mine) == [{"role": "user", "content": f"Now {PROBLEM.question}"}]
-    assert program_prompt(chat_prompts(TOKENIZER, 8, templates=mine), problem) == TOKENIZER.encode_chat(
-        messages(request, 8, mine)
-    )
+    assert chat_prompts(TOKENIZER, 8, templates=mine).code(problem) == TOKENIZER.encode_chat(messages(request, 8, mine))
 
 
 def test_small_models_continue_the_tests_written_before():
-    before = PROMPTS.test("Add one.", "f", PROBLEM.solution)
-    prompt = PROMPTS.next_test("Add one.", "f", PROBLEM.solution, KNOWN)
+    before = PROMPTS.test(PROBLEM, PROBLEM.solution)
+    prompt = PROMPTS.next_test(PROBLEM, PROBLEM.solution, KNOWN)
     assert prompt[: len(before)] == before
     assert TOKENIZER.decode(prompt[len(before) :]) == "assert f(1) == 2\nassert f(2) == 3\n"
 
 
 def test_a_policys_random_stream_is_the_requests_own_whatever_else_is_requested():
     prompts = {
-        "one": PROMPTS.code("Add one.", "f"),
-        "two": PROMPTS.code("Add two.", "f"),
-        "suite": PROMPTS.test("Add one.", "f", SUITE.program),
-        "next": PROMPTS.next_test("Add one.", "f", PROBLEM.solution, KNOWN),
+        "one": PROMPTS.code(PROBLEM),
+        "two": PROMPTS.code(OTHER),
+        "suite": PROMPTS.test(PROBLEM, SUITE.program),
+        "next": PROMPTS.next_test(PROBLEM, PROBLEM.solution, KNOWN),
     }
     sample = Scripted({prompt: [f"response to {name}"] * 2 for name, prompt in prompts.items()})
     player = PolicyPlayer(sample, PROMPTS, TOKENIZER.decode)
@@ -111,8 +109,8 @@ def test_responses_are_read_as_in_the_game():
 
 def test_conversations_become_tokens_by_the_chat_template():
     prompts = chat_prompts(TOKENIZER, 8)
-    assert prompts.code("Add one.", "f") == TOKENIZER.encode_chat(messages(PROGRAMS[0], 8))
-    assert prompts.next_test("Add one.", "f", PROBLEM.solution, KNOWN) == TOKENIZER.encode_chat(messages(ROUND, 8))
+    assert prompts.code(PROBLEM) == TOKENIZER.encode_chat(messages(PROGRAMS[0], 8))
+    assert prompts.next_test(PROBLEM, PROBLEM.solution, KNOWN) == TOKENIZER.encode_chat(messages(ROUND, 8))
 
 
 class Server(ThreadingHTTPServer):
@@ -290,7 +288,7 @@ def test_a_model_without_a_chat_template_is_asked_for_what_it_was_trained_on(ser
     answers = dict(model.respond([*PROGRAMS, SUITE, replace(ROUND, samples=2)]))
     assert [len(answers[i]) for i in range(4)] == [5, 5, 1, 2] and all(all(texts) for texts in answers.values())
     prompts = {request["prompt"] for request in server.requests if "prompt" in request}
-    plain = TOKENIZER.decode(PROMPTS.code("Add one.", "f"))
+    plain = TOKENIZER.decode(PROMPTS.code(PROBLEM))
     assert {plain, "Add two.\n", f"Add one.\n{SUITE.program}\n"} <= prompts
     assert f"Add one.\n{PROBLEM.solution}\n{KNOWN[0]}\n{KNOWN[1]}\n" in prompts
     before = len(server.requests)

@@ -17,7 +17,8 @@ from codea1_jax.evals.requests import conversation_request
 from codea1_jax.evals.rounds import FunctionResult, metrics_of
 from codea1_jax.evals.samples import RecordedPlayer
 from codea1_jax.game.players import ConversationRequest, TextPlayer
-from codea1_jax.game.prompts import ANOTHER_FUNCTION, chat_prompts
+from codea1_jax.game.prompts import chat_prompts
+from codea1_jax.game.tasks.function import ANOTHER_FUNCTION
 from data_pipeline import Problem
 from data_pipeline.reading import read
 
@@ -141,10 +142,10 @@ def test_the_conversation_shows_the_function_once_and_then_every_response():
         ("assistant", RESPONSES[1]),
         ("user", ANOTHER_FUNCTION),
     ]
-    tokens = chat_prompts(TOKENIZER, 8).test_function(STEP.description, "f", STEP.solution, RESPONSES[:2], False)
+    tokens = chat_prompts(TOKENIZER, 8).test_function(STEP, RESPONSES[:2], False)
     assert tokens == TOKENIZER.encode_chat(messages(request, 8))
     with pytest.raises(UserError, match="holds no conversation"):
-        PROMPTS.test_function(STEP.description, "f", STEP.solution, (), False)
+        PROMPTS.test_function(STEP, (), False)
 
 
 def test_figures_follow_from_five_responses_and_an_interrupted_evaluation_resumes(numpy_pool, tmp_path, elsewhere):

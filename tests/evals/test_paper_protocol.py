@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from scripted import TOKENIZER, silent
 
+from codea1_jax.config.prompts import OUR_TEMPLATES
 from codea1_jax.evals import paper
 from codea1_jax.evals.conversations import PAPER, WrittenTests, evaluate_conversations, score
 from codea1_jax.evals.journal import Journal
@@ -18,6 +19,7 @@ from codea1_jax.evals.requests import conversation_request
 from codea1_jax.game import prompts
 from codea1_jax.game.players import TextPlayer
 from codea1_jax.game.prompts import chat_prompts
+from codea1_jax.game.tasks.function import test_function_messages as conversation
 from data_pipeline import Problem
 
 pytestmark = pytest.mark.usefixtures("header_without_pandas", "elsewhere")
@@ -242,15 +244,15 @@ def test_a_function_that_cosmic_ray_cannot_mutate_does_not_enter(numpy_pool):
 
 def test_long_conversations_and_prompts_are_cut(monkeypatch):
     earlier = ("first response", "second response")
-    whole = prompts.test_function_messages("One.", "f", STEP.solution, earlier)
+    whole = conversation(STEP, earlier, OUR_TEMPLATES)
     words = len(TOKENIZER.encode(" ".join(message["content"] for message in whole)))
     write = chat_prompts(TOKENIZER, 8).test_function
     monkeypatch.setattr(prompts, "PAPER_CONTEXT", words)
-    assert write("One.", "f", STEP.solution, earlier, True) == TOKENIZER.encode_chat(whole)
+    assert write(STEP, earlier, True) == TOKENIZER.encode_chat(whole)
     monkeypatch.setattr(prompts, "PAPER_CONTEXT", words - 1)
     short = TOKENIZER.encode_chat([whole[0], whole[-2], whole[-1]])
-    assert write("One.", "f", STEP.solution, earlier, True) == short
-    assert write("One.", "f", STEP.solution, earlier, False) == TOKENIZER.encode_chat(whole)
+    assert write(STEP, earlier, True) == short
+    assert write(STEP, earlier, False) == TOKENIZER.encode_chat(whole)
     monkeypatch.setattr(prompts, "PAPER_PROMPT", 7)
-    assert write("One.", "f", STEP.solution, earlier, True) == short[-7:]
+    assert write(STEP, earlier, True) == short[-7:]
     assert conversation_request(STEP, earlier, cut=True).cut

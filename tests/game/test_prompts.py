@@ -4,12 +4,25 @@ import pytest
 
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, PromptsConfig, Template, Templates, load
-from codea1_jax.game.prompts import BRANCHES, SUSPECT, code_messages, script_messages
-from codea1_jax.game.prompts import test_function_messages as function_messages
-from codea1_jax.game.prompts import test_messages as suite_messages
+from codea1_jax.config.prompts import OUR_TEMPLATES
+from codea1_jax.game.tasks import function
+from codea1_jax.game.tasks.asking import BRANCHES, SUSPECT
+from data_pipeline import Problem
 
 QUESTION = "Add one.\n>>> f(1)\n2"
 PROGRAM = "def f(x):\n    return x"
+
+
+def problem(question, solution="", source=""):
+    return Problem("p", question, solution, "f", (), source=source)
+
+
+def suite_messages(question, program, suite_size, templates=OUR_TEMPLATES, **settings):
+    return function.test_messages(problem(question), program, suite_size, templates, **settings)
+
+
+def function_messages(description, program, earlier, templates=OUR_TEMPLATES):
+    return function.test_function_messages(problem(description, program), earlier, templates)
 
 
 def told(messages):
@@ -18,13 +31,13 @@ def told(messages):
 
 
 def test_the_code_llm_is_asked_for_the_whole_function_in_one_block_and_nothing_else():
-    text = told(code_messages(QUESTION, "f"))
+    text = told(function.code_messages(problem(QUESTION), OUR_TEMPLATES))
     for part in ("Complete the function `f`", "whole function", "one ```python block", "nothing outside", QUESTION):
         assert part in text
 
 
 def test_the_test_llm_is_told_its_role_three_strategies_the_form_and_that_only_the_first_count():
-    text = told(suite_messages("Add one.", "f", PROGRAM, 6))
+    text = told(suite_messages("Add one.", PROGRAM, 6))
     for part in (
         *("inputs on which a program and the problem's requirements disagree", "6 different tests"),
         *("1. boundary and extreme", "2. inputs that follow the program's own branches", "3. larger, structured"),
@@ -35,11 +48,11 @@ def test_the_test_llm_is_told_its_role_three_strategies_the_form_and_that_only_t
 
 
 def test_without_a_program_there_is_none_to_follow_and_without_answers_only_calls_are_wanted():
-    black_box = told(suite_messages("Add one.", "f", None, 8))
+    black_box = told(suite_messages("Add one.", None, 8))
     assert BRANCHES not in black_box
     assert "Program" not in black_box
     assert "2. larger, structured" in black_box
-    calls = told(suite_messages("Add one.", "f", PROGRAM, 8, answers=False))
+    calls = told(suite_messages("Add one.", PROGRAM, 8, answers=False))
     assert calls.endswith("\nf(arguments)")
     assert "assert" not in calls
     assert "one call a line" in calls
@@ -47,7 +60,7 @@ def test_without_a_program_there_is_none_to_follow_and_without_answers_only_call
 
 @pytest.mark.parametrize("program", [PROGRAM, None])
 def test_the_short_prompt_suspects_nobody(program):
-    text = told(suite_messages("Add one.", "f", program, 8, short=True))
+    text = told(suite_messages("Add one.", program, 8, short=True))
     assert "8 different tests" in text
     assert "assert f(arguments) == expected_value" in text
     for word in ("wrong", "bug", "fail", "disagree", "1. "):
@@ -80,29 +93,29 @@ def test_a_users_templates_take_the_place_of_every_prompt_and_are_recorded_with_
     again = Config.model_validate(config.model_dump(mode="json"))
     assert again == config and load(Config, "1.5b/a1", []) != config
     mine = again.prompts.templates
-    assert code_messages("q {x}", "f", mine) == [
+    assert function.code_messages(problem("q {x}"), mine) == [
         {"role": "system", "content": "Be {brief}."},
         {"role": "user", "content": "Write f: q {x}"},
     ]
     said = [
-        suite_messages("q", "f", "p\n", 8, mine),
-        suite_messages("q", "f", None, 8, mine),
-        suite_messages("q", "f", "p", 8, mine, short=True),
-        script_messages(" q ", mine),
+        suite_messages("q", "p\n", 8, mine),
+        suite_messages("q", None, 8, mine),
+        suite_messages("q", "p", 8, mine, short=True),
+        function.code_messages(problem(" q ", source="bigcodebench"), mine),
     ]
     assert said == [
         [{"role": "user", "content": text}] for text in ("8 asserts on f.\nq\np", "8 of q", "q, p", "Solve q")
     ]
-    assert [message["content"] for message in function_messages("d", "f", "p", ["a", "b"], mine)] == [
+    assert [message["content"] for message in function_messages("d", "p", ["a", "b"], mine)] == [
         *("Test.", "p d", "a", "One more of f.", "b", "One more of f."),
     ]
 
 
 def test_what_templates_leave_out_is_asked_by_ours():
     mine = Templates(code=Template(user="{question}"))
-    assert suite_messages("q", "f", "p", 8, mine) == suite_messages("q", "f", "p", 8)
-    assert function_messages("d", "f", "p", ["a"], mine) == function_messages("d", "f", "p", ["a"])
-    assert told(function_messages("d", "f", "p", [])).startswith("Write a test function for `f`.")
+    assert suite_messages("q", "p", 8, mine) == suite_messages("q", "p", 8)
+    assert function_messages("d", "p", ["a"], mine) == function_messages("d", "p", ["a"])
+    assert told(function_messages("d", "p", [])).startswith("Write a test function for `f`.")
 
 
 @pytest.mark.parametrize(

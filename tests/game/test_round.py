@@ -325,7 +325,7 @@ def test_pooled_tests_score_a_program_on_the_valid_tests_of_all_its_siblings(poo
 
 def test_a_program_too_long_to_be_shown_gets_no_suites_and_is_scored_by_the_book(pool):
     long = f"{WRONG}  # {'very ' * 50}"
-    fits = max(len(PROMPTS.test(SMALL.question, "f", program)) for program in (RIGHT, WRONG))
+    fits = max(len(PROMPTS.test(SMALL, program)) for program in (RIGHT, WRONG))
     book = {Test("f(0)", "1"): 3, Test("f(9)", "10"): 1}
     question, shown = play(pool, [RIGHT, long], {RIGHT: [EASY, HARD]}, book, longest_prompt=fits)
     assert shown == 1
@@ -341,7 +341,7 @@ def test_a_black_box_test_prompt_shows_the_question_alone(pool):
         pool, [RIGHT, WRONG], {"": [EASY, HARD]}, rules=RoundConfig(method=MethodConfig(white_box=False))
     )
     assert shown == 2
-    assert {s.response.prompt for p in blind.programs for s in p.suites} == {PROMPTS.test(SMALL.question, "f", None)}
+    assert {s.response.prompt for p in blind.programs for s in p.suites} == {PROMPTS.test(SMALL, None)}
     assert rewards(blind) == [1, 3 / 4]
 
 

@@ -73,7 +73,7 @@ def test_golden_tests_are_judged_by_their_own_tolerance_and_shown_without_it(poo
     tests = golden_tests(problem, pool)
     passed = {}
     for name, program in {"mean": MEAN, "near": NEAR, "far": FAR, "nan": NAN}.items():
-        outcomes = submit_calls(pool, program, [test.call for test in tests], "f").result()
+        outcomes = submit_calls(pool, problem, program, [test.call for test in tests]).result()
         passed[name] = [verdict.passed for verdict in verdicts_on(outcomes, tests)]
     assert passed["mean"] == passed["near"] == [True, True, True]
     assert passed["far"] == passed["nan"] == [False, False, False]

@@ -9,11 +9,17 @@ from codea1_jax.game.prompts import Prompt, plain_prompts
 from codea1_jax.game.round import Game
 from codea1_jax.models.tokenizer import micro_tokenizer
 from codea1_jax.rollout import Completion, Request
+from data_pipeline import Problem
 from sandbox import Judge
 
 TOKENIZER = micro_tokenizer(["def ", "return ", "assert "])
 PROMPTS = plain_prompts(TOKENIZER)
 CONFIG = RoundConfig(RolloutConfig(samples=2, suites=2))
+
+
+def asked(question: str) -> Problem:
+    """A problem that asks this."""
+    return Problem("asked", question, "", "", ())
 
 
 class Scripted:
@@ -55,8 +61,8 @@ def scripted_game(
     `programs` maps a question's text to the Code LLM's responses; `suites` maps (question, program) to the Test
     LLM's: it can only find them if it is shown the question and the program.
     """
-    code = Scripted({PROMPTS.code(question, ""): said for question, said in programs.items()})
-    test = Scripted({PROMPTS.test(question, "", program): said for (question, program), said in suites.items()})
+    code = Scripted({PROMPTS.code(asked(question)): said for question, said in programs.items()})
+    test = Scripted({PROMPTS.test(asked(question), program): said for (question, program), said in suites.items()})
     players = (PolicyPlayer(sample, PROMPTS, TOKENIZER.decode, longest_prompt, reading) for sample in (code, test))
     return Game(*players, judge, config, PROMPTS)
 

@@ -80,7 +80,7 @@ def test_supervised_learning_answers_the_reference_with_some_golden_tests_others
     first, again = play(pool, "sft"), play(pool, "sft")
     assert first == again
     [[trajectory]] = first.groups["test"]
-    assert trajectory.prompt == PROMPTS.test(PROBLEM.question, "f", PROBLEM.solution)
+    assert trajectory.prompt == PROMPTS.test(PROBLEM, PROBLEM.solution)
     assert trajectory.completion[-1] in TOKENIZER.eos_ids
     assert trajectory.advantage == 1
     [[text]] = completions(first)["test"]
@@ -92,4 +92,4 @@ def test_supervised_learning_answers_the_reference_with_some_golden_tests_others
     assert METHODS["sft"].supervised
     black_box = replace(game, config=replace(RULES, method=MethodConfig(white_box=False)))
     blind = BEGIN["sft"](black_box, [PROBLEM], {}, (3,)).result().groups["test"][0][0]
-    assert blind == replace(trajectory, prompt=PROMPTS.test(PROBLEM.question, "f", None))
+    assert blind == replace(trajectory, prompt=PROMPTS.test(PROBLEM, None))

@@ -7,6 +7,7 @@ import shutil
 import jax
 import jax.numpy as jnp
 import pytest
+from scripted import asked
 
 from codea1_jax.common.errors import UserError
 from codea1_jax.config import Config, dump, load
@@ -166,9 +167,9 @@ def test_a_runs_identity_is_that_of_the_checkpoint_that_is_meant(tmp_path):
 def test_a_model_without_a_chat_template_is_asked_plainly(directory):
     tokenizer = load_tokenizer(directory)
     assert tokenizer.hf.chat_template is not None
-    asked = _prompts(tokenizer, None, None).code("Twice x.", "f")
+    by_chat = _prompts(tokenizer, None, None).code(asked("Twice x."))
     tokenizer.hf.chat_template = None
-    assert _prompts(tokenizer, None, None).code("Twice x.", "f") == tokenizer.encode("Twice x.\n") != asked
+    assert _prompts(tokenizer, None, None).code(asked("Twice x.")) == tokenizer.encode("Twice x.\n") != by_chat
 
 
 def test_what_is_no_model_is_bad_input(tmp_path):

@@ -1,0 +1,77 @@
+"""What differs between kinds of problems: one module for each, and `task_of`, which gives a problem's.
+
+A kind says how a problem is put to each role, what a test is and how responses are read. Everything else sees programs,
+tests (`sandbox.Test`) and verdicts. How the judge runs a kind's programs is in `sandbox`, how its golden tests are
+stored in `data_pipeline.golden`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, runtime_checkable
+
+from codea1_jax.config import Reading
+from codea1_jax.config.prompts import Templates
+from codea1_jax.game.suites import PLAIN_RULES, Suite, SuiteRules
+from codea1_jax.game.tasks import function, stream
+from codea1_jax.models.tokenizer import Message
+from data_pipeline import Problem
+from sandbox import SuiteTest, Task
+
+__all__ = ["function", "stream", "task_of"]
+
+
+@runtime_checkable
+class TaskKind(Protocol):
+    """What a module of a kind has; `function` describes each."""
+
+    def code_messages(self, problem: Problem, templates: Templates) -> list[Message]: ...
+
+    def begun(self, problem: Problem) -> str: ...
+
+    def test_messages(
+        self,
+        problem: Problem,
+        program: str | None,
+        suite_size: int,
+        templates: Templates,
+        *,
+        answers: bool = True,
+        short: bool = False,
+    ) -> list[Message]: ...
+
+    def next_test_messages(self, problem: Problem, program: str, known: Sequence[str]) -> list[Message]: ...
+
+    def test_function_messages(
+        self, problem: Problem, earlier: Sequence[str], templates: Templates
+    ) -> list[Message]: ...
+
+    def suite_answer(self, tests: Sequence[str]) -> str: ...
+
+    def spelled(self, test: SuiteTest) -> str: ...
+
+    def golden_line(self, test: SuiteTest) -> str: ...
+
+    def stated(self, value: str) -> str | None: ...
+
+    def read_program(self, response: str, problem: Problem, reading: Reading) -> str: ...
+
+    def read_begun(self, response: str) -> str: ...
+
+    def read_suite(self, response: str, problem: Problem, reading: Reading, rules: SuiteRules) -> Suite: ...
+
+    def suite_in(self, text: str, problem: Problem, rules: SuiteRules = PLAIN_RULES) -> Suite: ...
+
+    def is_allowed(self, problem: Problem, call: str) -> bool: ...
+
+    def judged(self, program: str, problem: Problem, *, helpers: bool = False) -> str: ...
+
+    def view(self, call: str) -> str: ...
+
+
+_KINDS: Mapping[Task, TaskKind] = {Task.FUNCTION: function, Task.STREAM: stream}
+
+
+def task_of(problem: Problem) -> TaskKind:
+    """The kind of a problem."""
+    return _KINDS[problem.task]

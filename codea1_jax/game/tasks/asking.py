@@ -1,0 +1,95 @@
+"""What the Test LLM is asked in words, whatever kind of test is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from codea1_jax.config.prompts import Template
+from codea1_jax.models.tokenizer import Message
+from data_pipeline import Problem
+
+TEST_USER = """# Role
+You look for inputs on which {culprit} and the problem's requirements disagree.
+
+# Task
+Write {suite_size} different {unit}s that reveal bugs in {subject}.
+
+# Strategies
+{strategies}
+Do not spend a {unit} on what another one covers. Only the first {suite_size} count: put the strongest first.
+
+{context}
+
+# Format
+{form}"""
+SHORT_TEST_USER = """Write {suite_size} different {unit}s that check {subject} of the problem below. {form}
+and nothing outside of {place}.
+
+{context}"""
+BOUNDARIES = "boundary and extreme inputs: empty, minimal, huge, negative or repeated values"
+BRANCHES = (
+    "inputs that follow the program's own branches, above all where it is simpler than the problem: a condition that "
+    "is missing, a rule that is misread, a case that is left out"
+)
+STRUCTURES = "larger, structured inputs: nested or long ones, in which several rules apply at once"
+SUSPECT = "Program under test, which may be wrong"
+TEST_QUESTION = "# Problem\n{question}"
+TEST_PROGRAM = """
+
+# {heading}
+```python
+{program}
+```"""
+
+
+@dataclass(frozen=True)
+class Words:
+    """How one kind of task speaks of its tests.
+
+    subject: what is tested; short_subject: the same before "of the problem below". unit: what one test is called. form,
+    short_form: what a suite looks like. place: what it may not stand outside of.
+    """
+
+    system: str
+    subject: str
+    short_subject: str
+    unit: str
+    form: str
+    short_form: str
+    place: str
+
+
+def ask_for_suite(
+    problem: Problem, program: str | None, suite_size: int, words: Words, *, short: bool
+) -> list[Message]:
+    """The conversation that asks for a suite; without a program, in black-box play."""
+    strategies = [BOUNDARIES, *([] if program is None else [BRANCHES]), STRUCTURES]
+    context = TEST_QUESTION.format(question=problem.described)
+    if program is not None:
+        context += TEST_PROGRAM.format(heading="Program" if short else SUSPECT, program=program.strip("\n"))
+    request = (SHORT_TEST_USER if short else TEST_USER).format(
+        culprit="solutions" if program is None else "a program",
+        suite_size=suite_size,
+        unit=words.unit,
+        subject=words.short_subject if short else words.subject,
+        strategies="\n".join(f"{i}. {strategy}" for i, strategy in enumerate(strategies, start=1)),
+        context=context,
+        form=words.short_form if short else words.form,
+        place=words.place,
+    )
+    return conversation(words.system, request)
+
+
+def filled(template: Template, **fields: object) -> list[Message]:
+    """A user's template as a conversation."""
+    user = template.user.format(**fields)
+    return (
+        [{"role": "user", "content": user}]
+        if template.system is None
+        else conversation(template.system.format(**fields), user)
+    )
+
+
+def conversation(system: str, user: str) -> list[Message]:
+    """One turn of the user's, to be answered."""
+    return [{"role": "system", "content": system}, {"role": "user", "content": user}]

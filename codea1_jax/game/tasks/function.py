@@ -1,0 +1,192 @@
+"""A function that is called: how it is asked for, and what a test of it is (see `sandbox.language`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from codea1_jax.config import Reading
+from codea1_jax.config.prompts import Template, Templates
+from codea1_jax.game import disclosed
+from codea1_jax.game.programs import extract_program, extract_script
+from codea1_jax.game.suites import PLAIN_RULES, Suite, SuiteRules, extract_suite
+from codea1_jax.game.suites import suite_in as read_python
+from codea1_jax.game.tasks.asking import Words, ask_for_suite, conversation, filled
+from codea1_jax.models.tokenizer import Message
+from data_pipeline import Problem
+from data_pipeline.golden import plain_line
+from data_pipeline.imports import with_imports
+from sandbox import SuiteTest, encode_literal
+from sandbox.language import read_call
+
+SCRIPTED = "bigcodebench"  # the source of problems that are asked for, and read, as their benchmark does
+
+CODE_SYSTEM = "You complete Python functions."
+CODE_USER = """Complete the function `{entry_point}` as the problem below asks. Write the whole function inside one \
+```python block, and nothing outside of it.
+
+Problem:
+{question}"""
+
+SCRIPT_USER = """Write a self-contained Python script that solves the problem below, in a markdown code block:
+```
+{question}
+```
+"""
+SCRIPT_BEGUN = """Here is a Python script with a self-contained function that solves the problem and passes its tests:
+```python
+"""
+
+TEST_SYSTEM = "You write test cases for Python functions."
+
+NEXT_TEST_USER = """Below are a function's description and its code. Write one test that holds for this \
+function{different}.
+Give it in one ```python block, exactly of the form
+assert {entry_point}(arguments) == expected_value
+
+Description:
+{question}
+
+Code:
+```python
+{program}
+```{known}"""
+
+FUNCTION_SYSTEM = "You write test functions in Python. You answer with one function and nothing else: no explanation \
+around it, and no quotation marks."
+FUNCTION_USER = """Write a test function for `{entry_point}`. Its code and its description are below. Test a single \
+input.
+
+Code:
+----
+{program}
+----
+
+Description:
+----
+{description}
+----
+
+The test function begins with
+def test_{entry_point}():"""
+ANOTHER_FUNCTION = "Write another test function for the same function. It must differ from all earlier ones, and reach \
+other statements and branches."
+
+
+def code_messages(problem: Problem, templates: Templates) -> list[Message]:
+    """The conversation that asks for a program; BigCodeBench's own, without the system's part, for its problems."""
+    question = problem.question
+    if problem.source == SCRIPTED:
+        if templates.script is not None:
+            return filled(templates.script, question=question.strip())
+        return [{"role": "user", "content": SCRIPT_USER.format(question=question.strip())}]
+    if templates.code is not None:
+        return filled(templates.code, question=question, entry_point=problem.entry_point)
+    return conversation(CODE_SYSTEM, CODE_USER.format(question=question, entry_point=problem.entry_point))
+
+
+def begun(problem: Problem) -> str:
+    """What the response of a policy begins with, which is not its own: it continues a block of code."""
+    return SCRIPT_BEGUN if problem.source == SCRIPTED else ""
+
+
+def test_messages(
+    problem: Problem,
+    program: str | None,
+    suite_size: int,
+    templates: Templates,
+    *,
+    answers: bool = True,
+    short: bool = False,
+) -> list[Message]:
+    """The conversation that asks for a suite of tests: `answers` and `short` as in `prompts.chat_prompts`."""
+    template = templates.black_box if program is None else templates.sft if short else templates.test
+    if template is not None:
+        fields = {"question": problem.described, "entry_point": problem.entry_point, "suite_size": suite_size}
+        return filled(template, **fields, program=(program or "").strip("\n"))
+    unit, call = "test" if answers else "call", f"{problem.entry_point}(arguments)"
+    each = f"one {unit} a line, each exactly of the form\n{f'assert {call} == expected_value' if answers else call}"
+    words = Words(
+        system=TEST_SYSTEM,
+        subject=f"`{problem.entry_point}`",
+        short_subject=f"the function `{problem.entry_point}`",
+        unit=unit,
+        form=f"One ```python block, and in it {each}",
+        short_form=f"Write them inside one ```python block, {each}",
+        place="the block",
+    )
+    return ask_for_suite(problem, program, suite_size, words, short=short)
+
+
+def next_test_messages(problem: Problem, program: str, known: Sequence[str]) -> list[Message]:
+    """The conversation that asks for one more test of a function (UnLeakedTestBench, arXiv 2508.00408)."""
+    written = "\n".join(known)
+    user = NEXT_TEST_USER.format(
+        different=", different from those written before" if written else "",
+        entry_point=problem.entry_point,
+        question=problem.described,
+        program=program.strip("\n"),
+        known=f"\n\nWritten before:\n```python\n{written}\n```" if written else "",
+    )
+    return conversation(TEST_SYSTEM, user)
+
+
+def test_function_messages(problem: Problem, earlier: Sequence[str], templates: Templates) -> list[Message]:
+    """UnLeakedTestBench's own conversation: it asks for a test function, then for another after each response."""
+    fields = {"entry_point": problem.entry_point, "program": problem.solution, "description": problem.described}
+    ours = Template(system=FUNCTION_SYSTEM, user=FUNCTION_USER)
+    messages = filled(templates.function or ours, **fields)
+    another = filled(templates.another or Template(user=ANOTHER_FUNCTION), entry_point=problem.entry_point)
+    for response in earlier:
+        messages += [{"role": "assistant", "content": response}, *another]
+    return messages
+
+
+def suite_answer(tests: Sequence[str]) -> str:
+    """The response that gives these tests."""
+    return "\n".join(["```python", *tests, "```"])
+
+
+def spelled(test: SuiteTest) -> str:
+    """A test as a suite has it."""
+    return plain_line(test)
+
+
+golden_line = spelled  # a test as a problem keeps it
+
+
+def stated(value: str) -> str | None:
+    """How a test states a canonical value; None where it cannot be written as a literal."""
+    return value if encode_literal(value) == value else None
+
+
+def read_program(response: str, problem: Problem, reading: Reading) -> str:
+    """The program in a response."""
+    return extract_program(response, problem.entry_point, reading)
+
+
+def read_begun(response: str) -> str:
+    """The program in a response that continues `begun`."""
+    return extract_script(response)
+
+
+def read_suite(response: str, problem: Problem, reading: Reading, rules: SuiteRules) -> Suite:
+    """The tests in a response."""
+    return extract_suite(response, problem.entry_point, reading, rules)
+
+
+def suite_in(text: str, problem: Problem, rules: SuiteRules = PLAIN_RULES) -> Suite:
+    """Tests that were written down as `spelled` has them, or as any Python."""
+    return read_python(text, problem.entry_point, rules)
+
+
+is_allowed = disclosed.is_allowed
+
+
+def judged(program: str, problem: Problem, *, helpers: bool = False) -> str:
+    """What the judge runs of a program: it may use what the question imports (`data_pipeline.imports`)."""
+    return with_imports(program, problem, helpers=helpers)
+
+
+def view(call: str) -> str:
+    """What a test looks at in the value that the call returns; "": at all of it."""
+    return read_call(call).view or ""

@@ -1,0 +1,174 @@
+"""A program that reads standard input and writes standard output: how it is asked for, and what a test of it is.
+
+A test is a block labelled `input` and a block labelled `output` behind it. Nothing else in a response counts.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from codea1_jax.common.errors import UserError
+from codea1_jax.config import Reading
+from codea1_jax.config.prompts import Templates
+from codea1_jax.game.code_blocks import MAX_RESPONSE, answer_in, code_blocks
+from codea1_jax.game.programs import last_program
+from codea1_jax.game.suites import MAX_REJECTED, PLAIN_RULES, RejectedTest, Suite, SuiteRules
+from codea1_jax.game.tasks.asking import Words, ask_for_suite, conversation
+from codea1_jax.models.tokenizer import Message
+from data_pipeline import Problem
+from data_pipeline.golden import stream_line
+from sandbox import SuiteTest, streams
+
+CODE_SYSTEM = "You write Python programs."
+CODE_USER = """Write a Python program that solves the problem below. It reads standard input and writes standard \
+output. Write the whole program inside one ```python block, and nothing outside of it.
+
+Problem:
+{question}"""
+
+TEST_SYSTEM = "You write test cases for Python programs."
+TEST_FORM = """two blocks, what the program reads and what the problem requires it to print:
+```input
+standard input
+```
+```output
+standard output
+```"""
+INPUT_FORM = """one block, what the program reads:
+```input
+standard input
+```"""
+
+NEXT_TEST_USER = """Below are a problem and a program that solves it. Write one test that holds for this \
+program{different}.
+Give it as {form}
+
+Problem:
+{question}
+
+Program:
+```python
+{program}
+```{known}"""
+
+
+def code_messages(problem: Problem, templates: Templates) -> list[Message]:
+    """The conversation that asks for a program. Users' templates are for functions."""
+    return conversation(CODE_SYSTEM, CODE_USER.format(question=problem.question))
+
+
+def begun(problem: Problem) -> str:
+    """What the response of a policy begins with, which is not its own: nothing."""
+    return ""
+
+
+def test_messages(
+    problem: Problem,
+    program: str | None,
+    suite_size: int,
+    templates: Templates,
+    *,
+    answers: bool = True,
+    short: bool = False,
+) -> list[Message]:
+    """The conversation that asks for a suite of tests: `answers` and `short` as in `prompts.chat_prompts`."""
+    form = TEST_FORM if answers else INPUT_FORM
+    words = Words(
+        system=TEST_SYSTEM,
+        subject="the program",
+        short_subject="a solution",
+        unit="test" if answers else "input",
+        form=f"Each {'test' if answers else 'input'} as {form}",
+        short_form=f"Write each as {form}",
+        place="the blocks",
+    )
+    return ask_for_suite(problem, program, suite_size, words, short=short)
+
+
+def next_test_messages(problem: Problem, program: str, known: Sequence[str]) -> list[Message]:
+    """The conversation that asks for one more test of a program that is shown."""
+    written = "\n".join(known)
+    user = NEXT_TEST_USER.format(
+        different=", different from those written before" if written else "",
+        form=TEST_FORM,
+        question=problem.described,
+        program=program.strip("\n"),
+        known=f"\n\nWritten before:\n{written}" if written else "",
+    )
+    return conversation(TEST_SYSTEM, user)
+
+
+def test_function_messages(problem: Problem, earlier: Sequence[str], templates: Templates) -> list[Message]:
+    """Raises UserError: a program that reads standard input has no test functions."""
+    raise UserError(f"{problem.id}: test functions are asked for functions alone: choose the protocol of rounds")
+
+
+def suite_answer(tests: Sequence[str]) -> str:
+    """The response that gives these tests."""
+    return "\n".join(tests)
+
+
+def spelled(test: SuiteTest) -> str:
+    """A test as a suite has it."""
+    return streams.spelled(test.call, test.stated)
+
+
+def golden_line(test: SuiteTest) -> str:
+    """A test as a problem keeps it."""
+    return stream_line(test.call, test.stated)
+
+
+def stated(value: str) -> str | None:
+    """An output of this canonical value, a token a line; None of one that is too long."""
+    if value.startswith("sha256:"):
+        return None
+    text = "\n".join(map(str, ast.literal_eval(value)))
+    return text if streams.encode_output(text) == value else None
+
+
+def read_program(response: str, problem: Problem, reading: Reading) -> str:
+    """The program in a response."""
+    return last_program(response, reading)
+
+
+def read_begun(response: str) -> str:
+    """The program in a response that continues a block of code."""
+    return response
+
+
+def read_suite(response: str, problem: Problem, reading: Reading, rules: SuiteRules) -> Suite:
+    """Every pair of blocks in a response, however it is read; without answers, every block of an input."""
+    answer = response[:MAX_RESPONSE] if reading == "paper" else answer_in(response)
+    blocks = [(block.info.strip().lower(), block.text) for block in code_blocks(answer)]
+    tests: list[SuiteTest] = []
+    rejected: list[RejectedTest] = []
+    for i, (label, given) in enumerate(blocks):
+        if label != "input" or len(tests) == rules.most:
+            continue
+        follows, stated = blocks[i + 1] if i + 1 < len(blocks) else ("", "")
+        if follows == "output" or not rules.answers:
+            tests.append(SuiteTest(streams.normal_input(given), stated if rules.answers else ""))
+        else:
+            rejected.append(RejectedTest(given[:MAX_REJECTED], "an input without an output"))
+    return Suite(tuple(tests), tuple(rejected), len(rejected) if rules.junk_counts else 0)
+
+
+def suite_in(text: str, problem: Problem, rules: SuiteRules = PLAIN_RULES) -> Suite:
+    """Tests that were written down as `spelled` has them."""
+    return read_suite(text, problem, "commonmark", rules)
+
+
+def is_allowed(problem: Problem, call: str) -> bool:
+    """Whether the question allows a test: any input may be put in."""
+    return True
+
+
+def judged(program: str, problem: Problem, *, helpers: bool = False) -> str:
+    """What the judge runs of a program: all of it, and nothing else."""
+    return program
+
+
+def view(call: str) -> str:
+    """What a test looks at in the output: at all of it."""
+    return ""
