@@ -34,13 +34,12 @@ def encode_stated(text: str, task: Task) -> str | None:
 
 def spelled(given: str, expected: str) -> str:
     """A test as a suite has it: two fenced blocks."""
-    return "\n".join(_fenced(label, text) for label, text in (("input", given), ("output", expected)))
+    return "\n".join((_fenced("input", given), _fenced("output", expected)))
 
 
 def _fenced(label: str, text: str) -> str:
-    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
     body = text.removesuffix("\n")
-    return f"{fence}{label}\n{body}\n{fence}"
+    return f"```{label}\n{body}\n```"
 
 
 def input_identity(text: str) -> str:

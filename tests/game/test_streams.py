@@ -1,0 +1,150 @@
+"""A round on programs that read standard input: asked, read, judged, rewarded and remembered as functions are."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from scripted import PROMPTS, TOKENIZER, Scripted
+
+from codea1_jax.config import MethodConfig, RewardConfig, RolloutConfig
+from codea1_jax.config.prompts import OUR_TEMPLATES
+from codea1_jax.game.config import RoundConfig
+from codea1_jax.game.players import PolicyPlayer
+from codea1_jax.game.prompts import chat_prompts
+from codea1_jax.game.round import Game, begin_round
+from codea1_jax.game.suites import SuiteRules
+from codea1_jax.game.tasks import stream
+from data_pipeline import Problem
+from data_pipeline.golden import stream_line
+from sandbox import SandboxPool, SuiteTest, Task, Test
+from sandbox.streams import encode_output, input_identity
+
+RIGHT = "n = int(input())\nprint(sum(map(int, input().split())))\n"
+WRONG = "n = int(input())\nprint(sum(map(int, input().split()[:-1])))\n"  # forgets the last number
+PROBLEM = Problem("sum", "Read n, then n numbers. Print their sum.", RIGHT, "", (), task=Task.STREAM)
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[SandboxPool]:
+    with SandboxPool(workers=1) as pool:
+        yield pool
+
+
+EASY_PAIR, SPACED_PAIR = ("2\n1 2", "3"), ("1\n7  \n\n", "7")
+
+
+def blocks(*pairs):
+    return "\n".join(f"```input\n{given}\n```\n```output\n{stated}\n```" for given, stated in pairs)
+
+
+def test_a_pair_of_blocks_is_a_test_and_nothing_else_is():
+    response = f"""Some tests.
+{blocks(EASY_PAIR)}
+and one whose output is missing
+```input
+1
+5
+```
+```python
+print(1)
+```
+```output
+9
+```
+{blocks(SPACED_PAIR)}"""
+    suite = stream.read_suite(response, PROBLEM, "commonmark", SuiteRules())
+    assert suite.tests == (SuiteTest("2\n1 2\n", "3\n"), SuiteTest("1\n7\n", "7\n"))
+    assert [(each.text, each.reason) for each in suite.rejected] == [("1\n5\n", "an input without an output")]
+    assert suite.invalid == 0
+    assert stream.read_suite(response, PROBLEM, "commonmark", SuiteRules(junk_counts=True)).invalid == 1
+    assert stream.read_suite(response, PROBLEM, "commonmark", SuiteRules(most=1)).tests == suite.tests[:1]
+    inputs = stream.read_suite(response, PROBLEM, "commonmark", SuiteRules(answers=False)).tests
+    assert [test.call for test in inputs] == ["2\n1 2\n", "1\n5\n", "1\n7\n"]
+
+
+@pytest.mark.parametrize("given", ["2\n1 2\n", "\n", "  indented\n\tx\n"])
+def test_a_test_is_read_as_it_was_spelled(given):
+    test = SuiteTest(given, "3\n")
+    assert stream.suite_in(stream.spelled(test), PROBLEM).tests == (test,)
+
+
+@pytest.mark.parametrize(
+    ("response", "program"),
+    [
+        ("```python\nprint(1)\n```", "print(1)\n"),
+        (
+            "First\n```python\nprint(1)\n```\nor better\n```python\nprint(2)\n```\nRun it:\n```\n$ python a.py\n```",
+            "print(2)\n",
+        ),
+        ("```\nprint(3)\n```", "print(3)\n"),
+        ("print(4)", "print(4)"),
+        ("```python\nprint(5\n```", "print(5\n"),
+    ],
+)
+def test_the_program_is_the_last_block_that_parses(response, program):
+    assert stream.read_program(response, PROBLEM, "commonmark") == program
+
+
+def test_chat_prompts_state_the_form_in_which_suites_are_read():
+    problem = replace(PROBLEM, description="The sum.")
+    _, user = stream.test_messages(problem, WRONG, 5, OUR_TEMPLATES)
+    assert "5 different tests" in user["content"] and WRONG.strip() in user["content"]
+    assert "The sum." in user["content"] and "assert" not in user["content"]
+    (shown,) = stream.suite_in(user["content"].partition("# Format")[2], PROBLEM).tests
+    assert shown == SuiteTest("standard input\n", "standard output\n")
+    assert "input" in chat_asks(PROBLEM) and "entry" not in chat_asks(PROBLEM)
+    (calls,) = [m for m in stream.test_messages(PROBLEM, None, 5, OUR_TEMPLATES, answers=False) if m["role"] == "user"]
+    assert "```output" not in calls["content"] and "Program" not in calls["content"].partition("# Format")[0]
+
+
+def chat_asks(problem):
+    return TOKENIZER.decode(chat_prompts(TOKENIZER, 8).code(problem))
+
+
+def play(judge, programs, suites, book=None, **rules):
+    rules["rollout"] = RolloutConfig(samples=len(programs), suites=2)
+    code = Scripted({PROMPTS.code(PROBLEM): programs})
+    test = Scripted({PROMPTS.test(PROBLEM, program): said for program, said in suites.items()})
+    players = (PolicyPlayer(sample, PROMPTS, TOKENIZER.decode) for sample in (code, test))
+    game = Game(*players, judge, RoundConfig(rewards=RewardConfig(suite_size=2), **rules), PROMPTS)
+    (question,) = begin_round(game, [PROBLEM], {} if book is None else {PROBLEM.id: book}, (1,)).result().questions
+    return question
+
+
+EASY = blocks(("1\n0", "0"), ("2\n3 0", "3"))  # both programs pass
+HARD = blocks(("2\n3 4", "7"), ("1\n5", "5"))  # the wrong one fails
+LYING = blocks(("1\n1", "2"), ("1\n+01", "1"))  # a wrong answer, and the same input again
+
+
+def test_a_round_judges_rewards_and_remembers_as_for_functions(pool):
+    question = play(pool, [RIGHT, WRONG], {RIGHT: [EASY, LYING], WRONG: [EASY, HARD]})
+    right, wrong = question.programs
+    # R_C: right passes all kept tests of both suites; wrong all of the easy suite and none of the hard one
+    assert (right.reward, wrong.reward) == (1.0, 0.5)
+    # alpha = 1/2: val = 1 without kills, and val = 1 with adv = 1. Lying: one kept of two, and two invalid
+    assert [suite.reward.reward for suite in wrong.suites] == [0.5, 1.0]
+    assert (right.suites[1].validated.invalid, len(right.suites[1].validated.kept)) == (2, 1)
+    failed = {
+        Test(given, encode_output(out), f"{input_identity(given)} ", PROBLEM.tolerance)
+        for given, out in (("2\n3 4\n", "7"), ("1\n5\n", "5"))
+    }
+    assert set(question.page_after) == failed
+    again = play(pool, [WRONG, RIGHT], {WRONG: [EASY, EASY], RIGHT: [EASY, EASY]}, book=question.page_after)
+    assert [program.reward for program in again.programs] == [0.5, 1.0]
+
+
+def test_without_answers_the_reference_states_them(pool):
+    inputs = "```input\n2\n3 4\n```\n```input\n1\n5\n```"
+    question = play(pool, [WRONG] * 2, {WRONG: [inputs, inputs]}, method=MethodConfig(answer_prediction=False))
+    assert [suite.reward.reward for suite in question.programs[0].suites] == [1.0, 1.0]
+
+
+def test_golden_tests_of_a_stream_judge_as_those_of_functions(pool):
+    problem = replace(PROBLEM, golden_tests=(stream_line("2\n1 2", "3\n"), stream_line("1\n4", "4")))
+    code = Scripted({PROMPTS.code(problem): [RIGHT, WRONG, "print(3", "import sys\nsys.exit(3)"]})
+    game = Game(
+        PolicyPlayer(code, PROMPTS, TOKENIZER.decode), None, pool, RoundConfig(RolloutConfig(samples=4)), PROMPTS
+    )
+    (question,) = begin_round(game, [problem], {}, (1,)).result().questions
+    assert [program.reward for program in question.programs] == [1.0, 0.0, 0.0, 0.0]
+    assert [program.valid for program in question.programs] == [True, True, False, True]
