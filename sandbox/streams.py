@@ -9,6 +9,7 @@ zeros, and a decimal fraction, is a number, and everything else is text.
 import hashlib
 import math
 import re
+from contextlib import suppress
 
 from sandbox.inside.encoding import encode
 from sandbox.jobs import Task
@@ -18,7 +19,8 @@ MAX_COMPARED = 1 << 16  # characters of an output; of a longer one the digest st
 
 _WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,17})", re.ASCII)
 _FRACTION = re.compile(r"-?\d{1,300}(?:\.\d{0,300}(?:[eE][+-]?\d{1,3})?|[eE][+-]?\d{1,3})", re.ASCII)
-_SPELLED_WHOLE = re.compile(r"([+-]?)0*(\d+)", re.ASCII)
+_BLANK = re.compile(r"\s")
+_SPLIT_AT_ONCE = 1 << 16  # characters: the list of all tokens of an output may take twenty times its memory
 
 
 def normal_input(text: str) -> str:
@@ -43,18 +45,28 @@ def _fenced(label: str, text: str) -> str:
 
 
 def input_identity(text: str) -> str:
-    """The same text for inputs that differ in nothing but spaces and in how whole numbers are spelled."""
+    """The same text for inputs that differ in nothing but spaces and in how numbers are spelled."""
     lines = [" ".join(map(_plain_number, line.split())) for line in normal_input(text).split("\n")]
     return "\n".join(lines).rstrip("\n")
 
 
 def encode_output(text: str) -> str:
     """The canonical text of an output."""
-    tokens = text.split()
-    spaced = " ".join(tokens)
+    spaced = _spaced(text)
     if len(spaced) > MAX_COMPARED:
-        return f"sha256:{hashlib.sha256(spaced.encode()).hexdigest()}"
-    return f"[{', '.join(map(_encoded, tokens))}]"
+        return f"sha256:{hashlib.sha256(spaced.encode('utf-8', 'surrogatepass')).hexdigest()}"
+    return f"[{', '.join(map(_encoded, spaced.split()))}]"
+
+
+def _spaced(text: str) -> str:
+    """The tokens of a text, with a blank between two of them."""
+    parts, start = [], 0
+    while start < len(text):
+        blank = _BLANK.search(text, start + _SPLIT_AT_ONCE)
+        end = blank.start() if blank else len(text)
+        parts.append(" ".join(text[start:end].split()))
+        start = end
+    return " ".join(filter(None, parts))
 
 
 def _encoded(token: str) -> str:
@@ -66,8 +78,9 @@ def _encoded(token: str) -> str:
 
 
 def _plain_number(token: str) -> str:
-    match = _SPELLED_WHOLE.fullmatch(token)
-    if match is None:
-        return token
-    sign, digits = match.groups()
-    return digits if sign != "-" or digits == "0" else f"-{digits}"
+    """A number in one spelling, where Python reads many: 7 as 007, +7, 7.0, 7e0, 0_7 and in any script's digits."""
+    with suppress(ValueError):
+        return str(int(token))
+    with suppress(ValueError):
+        return encode(number) if math.isfinite(number := float(token)) else token
+    return token

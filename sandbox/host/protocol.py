@@ -102,6 +102,11 @@ class Budget:
         return self.limits.program_seconds - self.cpu_seconds
 
     @property
+    def seconds_left(self) -> float:
+        """Of CPU time, and of the clock's divided by its factor."""
+        return min(self.cpu_left, self.limits.program_seconds - self.wall_seconds / self.limits.wall_factor)
+
+    @property
     def is_spent(self) -> bool:
         factor = self.limits.wall_factor
         wall, idle = factor * self.limits.program_seconds, factor * self.limits.load_seconds
@@ -110,9 +115,8 @@ class Budget:
     def grant(self, asked: int) -> bytes:
         """What the zygote gets about the next process: the time for its loading, for one item, and in all."""
         limits = self.limits
-        total = min(self.cpu_left, limits.program_seconds - self.wall_seconds / limits.wall_factor)
         idle = limits.wall_factor * limits.load_seconds - self.idle_load
-        seconds = (limits.load_seconds, limits.call_seconds, total, limits.wall_factor, idle)
+        seconds = (limits.load_seconds, limits.call_seconds, self.seconds_left, limits.wall_factor, idle)
         return GRANT.pack(*seconds, 1 + asked, EVALUATION)
 
     def starts_another(self) -> bool:

@@ -4,6 +4,7 @@ The program's output is its answer: what it writes to descriptor 1 goes to the h
 exit status is the zygote's to report. So there is nothing to forge but the output itself.
 """
 
+import contextlib
 import marshal
 import os
 import sys
@@ -13,11 +14,12 @@ from typing import IO
 from sandbox.inside import evaluation
 
 RAISED, OUT_OF_MEMORY, DOES_NOT_PARSE = 1, 2, 3  # exit statuses; a program that uses them harms itself alone
+READ = b"\0read "  # after a reference's output: how many bytes of its input it read
 
 
 def run(request_fd: int, result_fd: int) -> None:
     """Serve a request as all that this process does. Without an input (None) the program is compiled alone."""
-    program, text, seconds, rlimits, recursion = _read_request(request_fd)
+    program, text, seconds, tells_read, rlimits, recursion = _read_request(request_fd)
     os.dup2(request_fd, 0)
     os.dup2(result_fd, 1)
     os.close(request_fd)
@@ -25,7 +27,7 @@ def run(request_fd: int, result_fd: int) -> None:
     evaluation.limit(rlimits)
     sys.setrecursionlimit(recursion)
     evaluation.allow_cpu(seconds)
-    os._exit(_run(program, compiles_only=text is None))
+    os._exit(_run(program, text is None, tells_read))
 
 
 def _read_request(request_fd: int) -> tuple:
@@ -37,26 +39,28 @@ def _read_request(request_fd: int) -> tuple:
     return message
 
 
-def _run(program: str, compiles_only: bool) -> int:
+def _run(program: str, compiles_only: bool, tells_read: bool) -> int:
     try:
         code = compile(program, "solution.py", "exec")
     except MemoryError:
         return OUT_OF_MEMORY
     except BaseException as error:  # noqa: BLE001  (whatever a program raises is its answer)
         return _failed(DOES_NOT_PARSE, error)
-    return 0 if compiles_only else _execute(code, reseeds="random" in program)
+    return 0 if compiles_only else _execute(code, "random" in program, tells_read)
 
 
-def _execute(code: types.CodeType, reseeds: bool) -> int:
+def _execute(code: types.CodeType, reseeds: bool, tells_read: bool) -> int:
     """Run a script to its end, with all that Python does there."""
     main = types.ModuleType("__main__")
+    vars(main).update(exit=sys.exit, quit=sys.exit)
     sys.modules["__main__"] = main
     sys.argv[:] = ["solution.py"]
-    sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115  (these end with the process)
+    given = sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115  (ends with the process)
     output = sys.stdout = sys.__stdout__ = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     if reseeds:
         evaluation.reseed()
-    for step in (lambda: exec(code, main.__dict__), _end_threads, _call_exit_functions, lambda: _flush(output)):
+    steps = (_end_threads, _call_exit_functions, lambda: _flush(sys.stdout, output), vars(main).clear)
+    for step in (lambda: exec(code, vars(main)), *steps, lambda: _flush(output)):
         try:
             step()
         except SystemExit as end:
@@ -66,6 +70,8 @@ def _execute(code: types.CodeType, reseeds: bool) -> int:
             return OUT_OF_MEMORY
         except BaseException as error:  # noqa: BLE001
             return _failed(RAISED, error)
+    if tells_read:
+        _tell_read(given)
     return 0
 
 
@@ -81,15 +87,25 @@ def _call_exit_functions() -> None:
     atexit._run_exitfuncs()
 
 
-def _flush(output: IO[str]) -> None:
-    """Write out what is left in the stream of the program's own, if it has put one there, and in ours."""
-    for each in (sys.stdout, output):
-        if each is not None and not each.closed:
+def _flush(*outputs: IO[str]) -> None:
+    """Write out what is left in streams, one of which may be of the program's own making."""
+    for each in outputs:
+        if each is not None and not getattr(each, "closed", False):
             each.flush()
 
 
+def _tell_read(given: IO[str]) -> None:
+    """Report how far the program read; nothing where Python cannot know, as after a loop over lines that was left."""
+    with contextlib.suppress(OSError, ValueError):
+        end, told = os.fstat(1).st_size, b"%b%d" % (READ, given.tell())
+        if os.pwrite(1, told, end) < len(told):  # no room is left in the file
+            os.ftruncate(1, end)
+
+
 def _failed(status: int, error: BaseException) -> int:
-    """Puts the reason in the place of what the program wrote."""
-    os.ftruncate(1, 0)
-    os.pwrite(1, evaluation.printable(f"{type(error).__name__}: {error}"), 0)
+    """Puts the reason in the place of what the program wrote, if that is a file still."""
+    reason = evaluation.printable(f"{type(error).__name__}: {error}")
+    with contextlib.suppress(OSError):
+        os.ftruncate(1, 0)
+        os.pwrite(1, reason, 0)
     return status

@@ -62,6 +62,13 @@ class Watch:
             return self._idle_load
         return max(0.0, self._idle - (cpu_seconds - self._cpu) / _WORKING_SHARE)
 
+    def cut_in_all(self, cpu_seconds: float) -> int:
+        """Whether and why the child was cut short, or must count as if it had been: its processes, which have ended,
+        used `cpu_seconds` together, and only its own clock was watched.
+        """
+        granted = self._total if self._lines_expected else self._load
+        return self.cut or (CUT_BY_CPU if cpu_seconds > granted else NOT_CUT)
+
     def _ring(self, _signal: int, _frame: object) -> None:
         if self._is_looking:  # programs ring as well, faster than a long answer is read
             return

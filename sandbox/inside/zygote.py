@@ -152,7 +152,7 @@ def _supervise(pid: int, result_fd: int, grant: bytearray, report: bytearray) ->
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu_seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     wall_seconds, idle_load = time.monotonic() - started, watch.idle_load(cpu_seconds)
-    REPORT.pack_into(report, 0, status, cpu_seconds, wall_seconds, watch.cut, idle_load)
+    REPORT.pack_into(report, 0, status, cpu_seconds, wall_seconds, watch.cut_in_all(cpu_seconds), idle_load)
 
 
 def _forget(grant: bytearray, report: bytearray) -> None:

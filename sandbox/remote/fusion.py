@@ -12,7 +12,7 @@ from sandbox.host.boot import boot_text
 from sandbox.host.progress import Progress
 from sandbox.host.protocol import Report
 from sandbox.inside.watch import CUT_BY_WALL, NOT_CUT
-from sandbox.jobs import CheckJob, Job, Limits, SandboxError
+from sandbox.jobs import CheckJob, Job, Limits, SandboxError, Task
 from sandbox.remote.client import ServiceJudge
 
 _START = """
@@ -31,7 +31,7 @@ class FusionJudge(ServiceJudge):
     def ask(self, job: Job | CheckJob, limits: Limits) -> Any:
         """What became of a job, in as many runs as it takes. Raises SandboxError and OutsideLanguage."""
         progress = Progress(job, limits)
-        module = "evaluation" if isinstance(job, Job) else "checker"
+        module = "checker" if isinstance(job, CheckJob) else "stream" if job.task is Task.STREAM else "evaluation"
         seconds = limits.program_seconds * limits.wall_factor
         while True:
             code = boot_text(_START.format(request=progress.request()[0], module=module))
@@ -50,5 +50,5 @@ def _read(answer: dict[str, Any]) -> tuple[Report, bytes]:
     code = run.get("return_code") or 0
     signalled = -code if code < 0 else code - 128 if 128 < code < 128 + signal.NSIG else 0
     seconds = float(run.get("execution_time") or 0.0)
-    data = str(run.get("stdout") or "").encode("ascii", "replace")
+    data = str(run.get("stdout") or "").encode("utf-8", "replace")
     return Report(signalled or code << 8, seconds, seconds, CUT_BY_WALL if late else NOT_CUT), data

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sandbox import CheckJob, Job, Limits, SandboxPool, Status
+from sandbox import CheckJob, Job, Limits, SandboxPool, Status, Task
 from sandbox.inside import watch
 
 LIMITS = Limits(call_seconds=0.3, load_seconds=0.6, program_seconds=8.0, wall_factor=2.0)
@@ -69,11 +69,11 @@ def test_a_checked_program_gains_no_time_for_a_call(jail: SandboxPool):
 
 @pytest.mark.parametrize("busy", [12], indirect=True)
 def test_busy_neighbours_cost_no_verdict(jail: SandboxPool, busy):
-    """The call needs less CPU time than it may use, but more wall-clock time than a sleeper is given."""
+    """The call, and the run, need less CPU time than they may use, but more wall-clock time than a sleeper is given."""
     limits = Limits(call_seconds=0.3, wall_factor=1.2)
-    program = "import time\ndef f(x):\n    end = time.thread_time() + 0.2\n    while time.thread_time() < end: pass\n"
-    (execution,) = jail.execute([Job(program, ("f(1)",), limits)])
-    assert execution.outcomes[0].value == "None"
+    work = "import time\ndef f(x):\n    end = time.thread_time() + 0.2\n    while time.thread_time() < end: pass\n"
+    call, run = jail.execute([Job(work, ("f(1)",), limits), Job(f"{work}f(1)", ("1",), limits, task=Task.STREAM)])
+    assert (call.outcomes[0].value, run.outcomes[0].value) == ("None", "[]")
 
 
 def test_ticks_of_the_clock_that_find_a_program_at_work_cost_no_verdict(jail: SandboxPool):
