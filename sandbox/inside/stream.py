@@ -57,6 +57,7 @@ def _execute(code: types.CodeType, reseeds: bool, tells_read: bool) -> int:
     sys.argv[:] = ["solution.py"]
     given = sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115  (ends with the process)
     output = sys.stdout = sys.__stdout__ = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    process = os.getpid()
     if reseeds:
         evaluation.reseed()
     steps = (_end_threads, _call_exit_functions, lambda: _flush(sys.stdout, output), vars(main).clear)
@@ -70,7 +71,7 @@ def _execute(code: types.CodeType, reseeds: bool, tells_read: bool) -> int:
             return OUT_OF_MEMORY
         except BaseException as error:  # noqa: BLE001
             return _failed(RAISED, error)
-    if tells_read:
+    if tells_read and os.getpid() == process:  # and not of a child, which ends here too
         _tell_read(given)
     return 0
 

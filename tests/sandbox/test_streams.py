@@ -117,6 +117,7 @@ def test_inputs_are_one_if_they_differ_in_spaces_and_spelled_numbers_alone(spell
         (f"import sys\nfor line in sys.stdin: break\ninput = [line, next(sys.stdin)][::-1].pop\n{SUM}", False),
         (f"import mmap\ninput = mmap.mmap(0, 0, access=mmap.ACCESS_READ).readline\n{SUM}", False),
         (f"import io, sys\nsys.stdin = io.TextIOWrapper(sys.stdin.buffer)\n{SUM}", False),
+        (f"{SUM}import os, sys\nsys.stdout.flush()\nif os.fork(): os.wait()\n", True),
         (f"{SUM}import os\nos.close(0)\n", False),
         (f"{SUM}import os, sys\nsys.stdout.flush()\nos.close(1)\n", False),
     ],
