@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from data_pipeline.problem import Problem
 from data_pipeline.source_code import parse
-from sandbox import EXACT, Task, Tolerance
+from sandbox import EXACT, Task, Tolerance, classes
 from sandbox.language import Rejected, SuiteTest, parse_test
 from sandbox.streams import normal_input, spelled
 from sandbox.syntax import parse_expression, parse_module
@@ -40,11 +40,21 @@ def golden_tests(test_code: str, entry_point: str) -> tuple[str, ...]:
     return tuple(found.values())
 
 
+def golden_tests_of_class(test_code: str, name: str) -> tuple[str, ...]:
+    """The golden tests of a class, as calls of `sandbox.classes.DRIVER`.
+
+    Raises BadRow if the code does not parse, RecursionError if it is nested too deeply.
+    """
+    module = parse(test_code, "the test code")
+    module.body = classes.rewritten(module.body, name)
+    return golden_tests(ast.unparse(module), classes.DRIVER)
+
+
 def read_golden_tests(problem: Problem) -> tuple[SuiteTest, ...]:
     """A problem's golden tests, parsed."""
     if problem.task is Task.STREAM:
         return tuple(SuiteTest(*_read_stream(line), problem.tolerance) for line in problem.golden_tests)
-    tests = [_read_line(line, problem.entry_point) for line in problem.golden_tests]
+    tests = [_read_line(line, problem.called) for line in problem.golden_tests]
     return tuple(test for test in tests if isinstance(test, SuiteTest))
 
 
@@ -101,6 +111,8 @@ def plain_golden_tests(problem: Problem) -> tuple[str, ...]:
     """A problem's golden tests in the language of suites, which has no tolerance."""
     if problem.task is Task.STREAM:
         return tuple(spelled(test.call, test.stated) for test in read_golden_tests(problem))
+    if problem.task is Task.CLASS:
+        return tuple(classes.spelled(t.call, t.stated, problem.entry_point) for t in read_golden_tests(problem))
     read = ((line, _read_line(line, problem.entry_point)) for line in problem.golden_tests)
     return tuple(
         plain_line(test) if isinstance(test, SuiteTest) and test.tolerance != EXACT else line for line, test in read

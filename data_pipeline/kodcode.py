@@ -8,11 +8,12 @@
 import textwrap
 from collections.abc import Sequence
 
-from data_pipeline.golden import golden_tests
+from data_pipeline.golden import golden_tests, golden_tests_of_class
 from data_pipeline.problem import BadRow, Problem, Row
 from data_pipeline.row_format import Format
 from data_pipeline.rows import conversation, identifier, text, texts
-from data_pipeline.source_code import functions, with_declaration
+from data_pipeline.source_code import classes, functions, with_declaration
+from sandbox import Task
 
 
 def _id(row: Row) -> str:
@@ -21,15 +22,16 @@ def _id(row: Row) -> str:
 
 def _problem(row: Row) -> Problem:
     question, solution, tests = text(row, "question"), text(row, "solution"), text(row, "test", "test_code")
-    defined = functions(solution)
-    entry_point, golden = _golden(tests, _candidates(row, list(defined)))
+    defined, made = functions(solution), classes(solution)
+    task, entry_point, golden = _golden(tests, _candidates(row, list(defined)), list(made))
     return Problem(
         id=_id(row),
-        question=with_declaration(question, defined[entry_point]),
+        question=with_declaration(question, (made if task is Task.CLASS else defined)[entry_point]),
         solution=solution,
         entry_point=entry_point,
         golden_tests=golden,
         source="kodcode",
+        task=task,
     )
 
 
@@ -42,15 +44,16 @@ def _candidates(row: Row, defined: Sequence[str]) -> list[str]:
     return list(dict.fromkeys([*(name for name in named if name in defined), *defined]))
 
 
-def _golden(tests: str, candidates: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """The entry point and its golden tests: the function that most of the tests are about."""
-    if not candidates:
-        raise BadRow("the solution defines no function")
-    found = {name: golden_tests(tests, name) for name in candidates}
-    entry_point = max(found, key=lambda name: len(found[name]))
-    if not found[entry_point]:
+def _golden(tests: str, functions: Sequence[str], classes: Sequence[str]) -> tuple[Task, str, tuple[str, ...]]:
+    """What the solution is, its entry point and its golden tests: the function, else the class, that most are about."""
+    if not (functions or classes):
+        raise BadRow("the solution defines neither a function nor a class")
+    found = [(Task.FUNCTION, name, golden_tests(tests, name)) for name in functions]
+    found += [(Task.CLASS, name, golden_tests_of_class(tests, name)) for name in classes]
+    best = max(found, key=lambda each: len(each[2]))
+    if not best[2]:
         raise BadRow("no test of the form assert call == value")
-    return entry_point, found[entry_point]
+    return best
 
 
 def _authors_id(row: Row) -> str:
@@ -62,7 +65,7 @@ def _authors_problem(row: Row) -> Problem:
     defined = functions(solution)
     named = identifier(extra, "function_name") if extra.get("function_name") else ""
     tests = "".join(f"def test():\n{textwrap.indent(body, '    ')}\n" for body in texts(row, "GT_test"))
-    entry_point, golden = _golden(tests, [named] if named in defined else list(defined))
+    _, entry_point, golden = _golden(tests, [named] if named in defined else list(defined), ())
     description = row.get("clean_description") or extra.get("clean_description")
     return Problem(
         id=_authors_id(row),

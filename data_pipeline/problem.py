@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sandbox import FEW_ULPS, Task, Tolerance
+from sandbox.classes import DRIVER, with_driver
 
 Row = dict[str, Any]  # as it is read
 _LONGEST_REASON = 300  # characters
@@ -23,8 +24,8 @@ def one_line(error: Exception | str) -> str:
 class Problem:
     """A programming question with a trusted solution.
 
-    `task` says what a solution is: a function, called `entry_point`, or a program that reads standard input, which has
-    no entry point.
+    `task` says what a solution is: a function or a class, called `entry_point`, or a program that reads standard input,
+    which has no entry point.
     `description` is the question without examples, for those who write tests; empty where the question has none.
     `golden_tests` are lines `assert CALL == VALUE`, or `assert CALL == pytest.approx(VALUE, rel=..., abs=...)`; of a
     stream as `golden.stream_line` writes them. `check` is the dataset's own checking code, if it has any; `probe_calls`
@@ -51,6 +52,15 @@ class Problem:
     prompt: str = ""
     task: Task = Task.FUNCTION
     seconds: float = 0.0
+
+    @property
+    def called(self) -> str:
+        """The function that tests call; "" where they call none."""
+        return DRIVER if self.task is Task.CLASS else self.entry_point
+
+    def driven(self, program: str) -> str:
+        """A program with what the judge needs to call it."""
+        return with_driver(program, self.entry_point) if self.task is Task.CLASS else program
 
     @property
     def tolerance(self) -> Tolerance:

@@ -23,6 +23,11 @@ def functions(code: str, what: str = "the solution") -> dict[str, ast.FunctionDe
     return {node.name: node for node in parse(code, what).body if isinstance(node, ast.FunctionDef)}
 
 
+def classes(code: str) -> dict[str, ast.ClassDef]:
+    """The top-level classes by name, in order. Raises BadRow if the code does not parse."""
+    return {node.name: node for node in parse(code, "the solution").body if isinstance(node, ast.ClassDef)}
+
+
 def entry_function(solution: str, entry_point: str) -> ast.FunctionDef:
     """The function of that name. Raises BadRow if the solution does not define it."""
     found = functions(solution).get(entry_point)
@@ -31,9 +36,24 @@ def entry_function(solution: str, entry_point: str) -> ast.FunctionDef:
     return found
 
 
-def with_declaration(question: str, function: ast.FunctionDef) -> str:
-    """The question, with the function's declaration below it unless it already has one."""
-    if f"def {function.name}" in unicodedata.normalize("NFKC", question):
+def with_declaration(question: str, defined: ast.FunctionDef | ast.ClassDef) -> str:
+    """The question, with the declaration of the function, or of the class and its methods, below it unless it already
+    has one.
+    """
+    keyword = "class" if isinstance(defined, ast.ClassDef) else "def"
+    if f"{keyword} {defined.name}" in unicodedata.normalize("NFKC", question):
         return question
+    if isinstance(defined, ast.FunctionDef):
+        return f"{question.rstrip()}\n\n{_declaration(defined)}"
+    methods = [each for each in defined.body if isinstance(each, ast.FunctionDef) and _is_shown(each.name)]
+    lines = [f"class {defined.name}:", *(f"    {_declaration(method)}" for method in methods)]
+    return f"{question.rstrip()}\n\n" + "\n".join(lines)
+
+
+def _declaration(function: ast.FunctionDef) -> str:
     returns = f" -> {ast.unparse(function.returns)}" if function.returns else ""
-    return f"{question.rstrip()}\n\ndef {function.name}({ast.unparse(function.args)}){returns}:"
+    return f"def {function.name}({ast.unparse(function.args)}){returns}:"
+
+
+def _is_shown(method: str) -> bool:
+    return method == "__init__" or not method.startswith("_")

@@ -27,10 +27,10 @@ def failures(problems: Sequence[Problem], judge: Judge) -> list[str | None]:
     suites = [read_golden_tests(problem) for problem in problems]
     jobs = [
         Job(
-            problem.solution,
+            problem.driven(problem.solution),
             tuple(test.call for test in suite),
             allowed(problem, judge.limits).halved(),
-            problem.entry_point,
+            problem.called,
             task=problem.task,
         )
         for problem, suite in zip(problems, suites, strict=True)

@@ -79,6 +79,7 @@ __all__ = [
     "Tolerance",
     "Verdict",
     "Verdicts",
+    "classes",
     "encode",
     "encode_literal",
     "encode_stated",

@@ -28,6 +28,7 @@ class Task(StrEnum):
     """What a program is, and with it what a test of it is."""
 
     FUNCTION = "function"  # a test is a call of it, and the value that it must return
+    CLASS = "class"  # the same, of the function that makes an object and calls its methods: see `sandbox.classes`
     STREAM = "stream"  # a program that reads standard input and writes standard output: a test is the texts of both
 
 

@@ -19,11 +19,11 @@ import marshal
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeGuard
+from typing import Any
 
 from sandbox.grammar import MAX_TEXT, RETURNED, TOO_LONG, OutsideLanguage, Walk, bounded, described, is_singleton
 from sandbox.inside.encoding import encode
-from sandbox.syntax import one_at_a_time, parse_expression
+from sandbox.syntax import is_call_of, one_at_a_time, parse_expression
 from sandbox.tolerance import EXACT, Tolerance
 
 MAX_LITERAL = 20_000  # characters of a literal that is read
@@ -190,7 +190,7 @@ def _sides(statement: ast.stmt, entry_point: str) -> tuple[ast.expr, ast.expr]:
     while isinstance(stated, ast.Constant) and stated.value is True and _is_comparison(call):
         call, stated = _compared(call)
     calls_stated, calls_call = (
-        any(_is_call_of(node, entry_point) for node in ast.walk(side)) for side in (stated, call)
+        any(is_call_of(node, entry_point) for node in ast.walk(side)) for side in (stated, call)
     )
     return (stated, call) if calls_stated and not calls_call else (call, stated)
 
@@ -214,7 +214,7 @@ def _is_comparison(node: ast.expr) -> bool:
 
 
 def _bind_arguments(call: ast.expr, entry_point: str, bindings: Mapping[str, ast.expr]) -> None:
-    calls = [node for node in ast.walk(call) if _is_call_of(node, entry_point)]
+    calls = [node for node in ast.walk(call) if is_call_of(node, entry_point)]
     for node in calls:  # all found before any is changed: a bound expression may call the entry point itself
         node.args = [_bound(argument, bindings) for argument in node.args]
         for keyword in node.keywords:
@@ -223,10 +223,6 @@ def _bind_arguments(call: ast.expr, entry_point: str, bindings: Mapping[str, ast
 
 def _bound(argument: ast.expr, bindings: Mapping[str, ast.expr]) -> ast.expr:
     return bindings.get(argument.id, argument) if isinstance(argument, ast.Name) else argument
-
-
-def _is_call_of(node: ast.AST, entry_point: str) -> TypeGuard[ast.Call]:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == entry_point
 
 
 class _Replacement(ast.NodeTransformer):
@@ -254,7 +250,7 @@ def _check(tree: ast.expr, entry_point: str, entry_calls: int) -> None:
 def _check_wrappers(node: ast.expr, entry_point: str) -> None:
     """Refuse anything but wrappers and a constant index around the call, and more than one that keeps a part alone."""
     parts = 0
-    while not _is_call_of(node, entry_point):
+    while not is_call_of(node, entry_point):
         match node:
             case ast.Call(func=ast.Name(id=name), args=[inner], keywords=[]) if name in WRAPPERS:
                 parts += name in _PART

@@ -9,7 +9,7 @@ parse calls while their users parse suites, so everyone parses here. Other threa
 import ast
 import threading
 import warnings
-from typing import Any
+from typing import Any, TypeGuard
 
 one_at_a_time = threading.Lock()  # also to be held around other people's code that parses
 
@@ -24,6 +24,11 @@ def parse_module(source: str) -> ast.Module:
 def parse_expression(source: str) -> ast.expr:
     """The tree of one expression. Raises what `ast.parse` does."""
     return _parsed(source, "eval").body
+
+
+def is_call_of(node: ast.AST, name: str) -> TypeGuard[ast.Call]:
+    """Whether a node calls what has this name."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
 
 
 def _parsed(source: str, mode: str) -> Any:

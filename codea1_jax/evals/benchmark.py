@@ -112,7 +112,7 @@ def submit_check(judge: Judge, problem: Problem, program: str, limits: Limits) -
     whole = problem.preamble + task_of(problem).judged(program, problem)
     if problem.task is Task.STREAM:
         return then(judge.submit_judge(_run_on_golden_tests(problem, whole, limits)), _whole)
-    job = CheckJob(whole, _check(problem), problem.entry_point, limits, problem.source in _BESIDE)
+    job = CheckJob(whole, _check(problem), problem.called, limits, problem.source in _BESIDE)
     return judge.submit(job)
 
 

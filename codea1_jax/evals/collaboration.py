@@ -128,7 +128,7 @@ def _suites(programs: Mapping[Problem, Sequence[str]], tester: Player, journal: 
     ]
     for index, (written_suite,) in tester.suites(requests):
         problem, number, tests = requests[index].problem, requests[index].number, written_suite.suite.tests
-        lines = [task_of(problem).spelled(test) for test in tests]
+        lines = [task_of(problem).spelled(test, problem) for test in tests]
         journal.add(SUITES_FILE, [{"task_id": problem.id, "program": number, "tests": lines}])
         suites[problem.id, number] = tests
     return suites

@@ -57,7 +57,7 @@ def prepare(problems: Sequence[Problem], judge: Judge) -> HeldOut:
 
     A question without a call that counts cannot be scored: it is left out, with a warning.
     """
-    pending = [(p, submit_calls(judge, p, p.solution, _scored_calls(p))) for p in problems]
+    pending = [(p, submit_calls(judge, p, p.driven(p.solution), _scored_calls(p))) for p in problems]
     answers = {problem: _values(reference.result()) for problem, reference in pending}
     for problem, values in answers.items():
         if not values:
@@ -200,8 +200,8 @@ def _truths(judge: Judge, problems: Sequence[Problem], tests: Sequence[Sequence[
         for i, (problem, own) in enumerate(zip(problems, tests, strict=True)):
             if is_mine(i):
                 calls = tuple(dict.fromkeys(t.call for t in own))
-                reference = submit_calls(judge, problem, problem.solution, calls, is_reference=True)
-                mutants = [submit_calls(judge, problem, mutant, calls) for mutant in problem.mutants]
+                reference = submit_calls(judge, problem, problem.driven(problem.solution), calls, is_reference=True)
+                mutants = [submit_calls(judge, problem, problem.driven(mutant), calls) for mutant in problem.mutants]
                 pending[i] = reference, mutants, StatedAnswers(judge, problem.task, [t.stated for t in own])
         return {
             i: _Truth(problems[i], reference.result(), tuple(m.result() for m in mutants), stated.result())

@@ -77,7 +77,7 @@ def answered(judge: Judge, problem: Problem, tests: Sequence[SuiteTest]) -> list
     Raises SandboxError if the judge fails.
     """
     calls = [test.call for test in tests]
-    outcomes = submit_calls(judge, problem, problem.preamble + problem.solution, calls).result().by_call
+    outcomes = submit_calls(judge, problem, problem.driven(problem.preamble + problem.solution), calls).result().by_call
     values = {call: outcome.value for call, outcome in outcomes.items()}
     stated = {call: task_of(problem).stated(value) for call, value in values.items() if value is not None}
     return [SuiteTest(call, answer) for call, answer in stated.items() if answer is not None]
@@ -85,7 +85,7 @@ def answered(judge: Judge, problem: Problem, tests: Sequence[SuiteTest]) -> list
 
 def holding(judge: Judge, problem: Problem, tests: Sequence[SuiteTest]) -> dict[SuiteTest, Test]:
     """Those tests whose stated answer the problem's own solution gives. Raises SandboxError if the judge fails."""
-    function = problem.preamble + problem.solution
+    function = problem.driven(problem.preamble + problem.solution)
     answers = submit_calls(judge, problem, function, [test.call for test in tests])
     stated = StatedAnswers(judge, problem.task, [test.stated for test in tests]).result()
     values = {call: outcome.value for call, outcome in answers.result().by_call.items()}
@@ -105,8 +105,8 @@ def submit_mutants(
     A mutant is killed if a test fails on it, raises, or runs out of time, or if the mutant does not even load: whatever
     makes the test command of cosmic-ray end with an error. No test kills nothing. SandboxError if the judge fails.
     """
-    programs = [problem.preamble + mutant.program for mutant in mutants]
-    asked = (tuple(tests), MUTANT_LIMITS, problem.entry_point, problem.task)
+    programs = [problem.driven(problem.preamble + mutant.program) for mutant in mutants]
+    asked = (tuple(tests), MUTANT_LIMITS, problem.called, problem.task)
     jobs = [JudgeJob(program, *asked) for program in programs if tests]
     runs = [judge.submit_judge(job) for job in jobs]
 
@@ -130,7 +130,7 @@ def _submit(
         killed, coverage = kills(), covered()
         return FunctionResult(
             task_id=problem.id,
-            tests=tuple(task_of(problem).spelled(test) if test else "" for test in tests),
+            tests=tuple(task_of(problem).spelled(test, problem) if test else "" for test in tests),
             outcomes=tuple((CORRECT if test in correct else WRONG) if test else NONE for test in tests),
             mutants=len(killed),
             killed=sum(killed),
@@ -202,7 +202,7 @@ def evaluate_tests(
         for i, suites in player.suites(requests):
             before = [_test(text, asked[i]) for text in texts[asked[i]]]
             test = choose((test for each in suites for test in each.suite.tests), before)
-            yield asked[i], task_of(asked[i]).spelled(test) if test else ""
+            yield asked[i], task_of(asked[i]).spelled(test, asked[i]) if test else ""
 
     written = journal.rounds(TESTS_FILE, "test", tuple(sound), ROUNDS, ask)
 

@@ -75,7 +75,7 @@ def submit_calls(
     """
     distinct, limits = tuple(dict.fromkeys(calls)), allowed(problem, judge.limits)
     limits = replace(limits, program_seconds=max(limits.program_seconds, _seconds(limits, len(distinct) + 1)))
-    job = Job(program, distinct, limits, problem.entry_point, is_reference, task=problem.task)
+    job = Job(program, distinct, limits, problem.called, is_reference, task=problem.task)
     return PendingOutcomes(distinct, judge.submit(job))
 
 
@@ -186,7 +186,7 @@ def judge_group(
         pending[index] = (
             submit_calls(judge, problem, program, faced)
             if script_seconds is None
-            else submit_script(judge, program, faced, problem.entry_point, script_seconds)
+            else submit_script(judge, program, faced, problem.called, script_seconds)
         )
     programs = {index: program.result() for index, program in pending.items()}
     hung = {index for index, own in validated.items() if any(suite.hung for suite in own)}
@@ -219,7 +219,7 @@ def _validated(
     together = scripts is not None
 
     def reference(calls: tuple[str, ...]) -> Job:
-        return Job(problem.solution, calls, limits, problem.entry_point, True, together, problem.task)
+        return Job(problem.driven(problem.solution), calls, limits, problem.called, True, together, problem.task)
 
     def stated(expressions: tuple[str, ...]) -> Job:
         return Job("", expressions, limits, together=together)

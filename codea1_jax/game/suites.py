@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from codea1_jax.config import Reading
@@ -60,16 +60,22 @@ class SuiteRules:
 
 PLAIN_RULES = SuiteRules()
 
+Rewrite = Callable[[Sequence[ast.stmt]], Sequence[ast.stmt]]
+
 
 def extract_suite(
-    response: str, entry_point: str, reading: Reading = "commonmark", rules: SuiteRules = PLAIN_RULES
+    response: str,
+    entry_point: str,
+    reading: Reading = "commonmark",
+    rules: SuiteRules = PLAIN_RULES,
+    rewrite: Rewrite | None = None,
 ) -> Suite:
     """Every `assert CALL == EXPR` of the Python blocks joined, else of the response's own assert lines.
 
     Without a block labelled as Python, those without a label count. paper: all ```python blocks, else asserts of one
-    line each. The rest as `suite_in`.
+    line each. rewrite: makes such asserts of other statements, which then count as well. The rest as `suite_in`.
     """
-    openings = ("assert ",) if rules.answers else ("assert ", f"{entry_point}(")
+    openings = ("",) if rewrite else ("assert ",) if rules.answers else ("assert ", f"{entry_point}(")
     if reading == "paper":
         answer = response[:MAX_RESPONSE]
         blocks = PAPER_BLOCK.findall(answer)
@@ -78,21 +84,23 @@ def extract_suite(
         found = [block for block in code_blocks(answer) if any(opening in block.text for opening in openings)]
         blocks = [b.text for b in found if b.is_python] or [b.text for b in found if b.may_be_python]
     if blocks:
-        return suite_in("\n".join(blocks), entry_point, rules)
+        return suite_in("\n".join(blocks), entry_point, rules, rewrite)
     statements = _statements_from(answer, openings, one_line=reading == "paper")
-    return _suite(statements, entry_point, rules)
+    return _suite(statements, entry_point, rules, rewrite)
 
 
-def suite_in(source: str, entry_point: str, rules: SuiteRules = PLAIN_RULES) -> Suite:
+def suite_in(source: str, entry_point: str, rules: SuiteRules = PLAIN_RULES, rewrite: Rewrite | None = None) -> Suite:
     """Every `assert CALL == EXPR` of Python text.
 
     A statement that does not parse costs itself alone; so does one that is cut off. Reading ends after the most tests
     that the rules allow, or `MAX_NODES`.
     """
-    return _suite(parse_statements(source[:MAX_RESPONSE]), entry_point, rules)
+    return _suite(parse_statements(source[:MAX_RESPONSE]), entry_point, rules, rewrite)
 
 
-def _suite(statements: Sequence[ast.stmt], entry_point: str, rules: SuiteRules) -> Suite:
+def _suite(statements: Sequence[ast.stmt], entry_point: str, rules: SuiteRules, rewrite: Rewrite | None) -> Suite:
+    if rewrite is not None:
+        statements = rewrite(statements)
     if not rules.answers:
         statements = [_without_answer(statement) for statement in statements]
     return _Reading(entry_point, rules).suite(statements)

@@ -135,7 +135,7 @@ class RemoteJudge(ServiceJudge):
 
     def submit(self, job: Request[Any]) -> Future[Any]:
         """Run a job. Raises OutsideLanguage."""
-        if isinstance(job, Job) and job.task is Task.FUNCTION:
+        if isinstance(job, Job) and job.task is not Task.STREAM:
             for call in job.calls:
                 read_call(call, job.entry_point)
         return super().submit(job)

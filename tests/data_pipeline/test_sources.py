@@ -4,6 +4,7 @@ import codecs
 import gzip
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow
@@ -16,7 +17,8 @@ from data_pipeline import Loaded, Problem, kodcode, micro, problem_files, tfds_f
 from data_pipeline.golden import plain_golden_tests, read_golden_tests
 from data_pipeline.reading import hold_out, read
 from data_pipeline.sources import FORMATS, find_format
-from sandbox import FEW_ULPS, Tolerance
+from data_pipeline.validate import failures
+from sandbox import FEW_ULPS, SandboxPool, Task, Tolerance
 
 KODCODE_ROW = {
     "question_id": "K1",
@@ -42,6 +44,28 @@ def write_jsonl(path: Path, rows: list) -> Path:
 
 def reasons(loaded: Loaded) -> dict[str, str]:
     return {refusal.id: refusal.reason for refusal in loaded.refused}
+
+
+CLASS_ROW = KODCODE_ROW | {
+    "question": "Keep a running sum.",
+    "solution": "class Sum:\n    def __init__(self):\n        self.s = 0\n\n    def add(self, x: int) -> int:\n"
+    "        self.s += x\n        return self.s\n\n    def _hidden(self): pass\n",
+    "test": "from solution import Sum\n\ndef test_add():\n    s = Sum()\n    s.add(1)\n    assert s.add(2) == 3\n"
+    "    assert Sum().add(5) == 5\n    assert s.s == 3\n",
+}
+
+
+def test_a_kodcode_row_whose_tests_are_of_a_class_is_a_problem_of_that_class():
+    (problem,) = kodcode.FORMAT.read([CLASS_ROW]).problems
+    assert (problem.task, problem.entry_point, problem.called) == (Task.CLASS, "Sum", "run_calls")
+    assert problem.question.endswith("class Sum:\n    def __init__(self):\n    def add(self, x: int) -> int:")
+    assert plain_golden_tests(problem) == (
+        "made = Sum()\nmade.add(1)\nassert made.add(2) == 3",
+        "assert Sum().add(5) == 5",
+    )
+    wrong = replace(problem, solution=problem.solution.replace("+= x", "= x"))
+    with SandboxPool(workers=1) as pool:
+        assert [reason is None for reason in failures([problem, wrong], pool)] == [True, False]
 
 
 def test_a_kodcode_row_becomes_a_problem_whose_question_declares_the_function():
@@ -72,7 +96,7 @@ def test_the_entry_point_is_the_function_that_the_tests_call(infos):
         ({"question": 3}, "question is of type int, not text"),
         ({"solution": None}, "no solution"),
         ({"solution": "def add(:"}, "the solution does not parse: invalid syntax"),
-        ({"solution": "add = 1"}, "the solution defines no function"),
+        ({"solution": "add = 1"}, "the solution defines neither a function nor a class"),
         ({"test": "", "test_code": None}, "no test or test_code"),
         ({"test": "def test(:"}, "the test code does not parse"),
         ({"test": "def test_x():\n    assert add is not None"}, "no test of the form assert call == value"),
@@ -244,7 +268,7 @@ def test_own_problems_are_read_line_by_line(tmp_path):
     assert list(refused) == ["row 2", "row 3", "mine/3", "mine/5"]
     assert refused["row 2"].startswith("not JSON: Expecting property name")
     assert refused["row 3"] == "a list, not a JSON object"
-    assert refused["mine/3"] == "the solution defines no function g"
+    assert refused["mine/3"] == "the solution defines neither a function nor a class g"
     assert refused["mine/5"] == "tests is not a list"
     assert [vars(test) for test in loaded.dropped] == [
         {"id": "mine/4", "reason": "the test 'print(f(1))' is outside the language of tests: not an assert"}

@@ -65,7 +65,7 @@ print(1)
 @pytest.mark.parametrize("given", ["2\n1 2\n", "\n", "  indented\n\tx\n"])
 def test_a_test_is_read_as_it_was_spelled(given):
     test = SuiteTest(given, "3\n")
-    assert stream.suite_in(stream.spelled(test), PROBLEM).tests == (test,)
+    assert stream.suite_in(stream.spelled(test, PROBLEM), PROBLEM).tests == (test,)
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,12 @@ from typing import Protocol, runtime_checkable
 from codea1_jax.config import Reading
 from codea1_jax.config.prompts import Templates
 from codea1_jax.game.suites import PLAIN_RULES, Suite, SuiteRules
-from codea1_jax.game.tasks import function, stream
+from codea1_jax.game.tasks import classes, function, stream
 from codea1_jax.models.tokenizer import Message
 from data_pipeline import Problem
 from sandbox import SuiteTest, Task
 
-__all__ = ["function", "stream", "task_of"]
+__all__ = ["classes", "function", "stream", "task_of"]
 
 
 @runtime_checkable
@@ -48,7 +48,7 @@ class TaskKind(Protocol):
 
     def suite_answer(self, tests: Sequence[str]) -> str: ...
 
-    def spelled(self, test: SuiteTest) -> str: ...
+    def spelled(self, test: SuiteTest, problem: Problem) -> str: ...
 
     def golden_line(self, test: SuiteTest) -> str: ...
 
@@ -69,7 +69,7 @@ class TaskKind(Protocol):
     def view(self, call: str) -> str: ...
 
 
-_KINDS: Mapping[Task, TaskKind] = {Task.FUNCTION: function, Task.STREAM: stream}
+_KINDS: Mapping[Task, TaskKind] = {Task.FUNCTION: function, Task.CLASS: classes, Task.STREAM: stream}
 
 
 def task_of(problem: Problem) -> TaskKind:

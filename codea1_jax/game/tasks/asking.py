@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from codea1_jax.config.prompts import Template
@@ -41,6 +42,18 @@ TEST_PROGRAM = """
 {program}
 ```"""
 
+NEXT_TEST_USER = """Below are a {kind}'s description and its code. Write one test that holds for this \
+{kind}{different}.
+Give it {form}
+
+Description:
+{question}
+
+Code:
+```python
+{program}
+```{known}"""
+
 
 @dataclass(frozen=True)
 class Words:
@@ -78,6 +91,26 @@ def ask_for_suite(
         place=words.place,
     )
     return conversation(words.system, request)
+
+
+def ask_for_next_test(problem: Problem, program: str, known: str, system: str, kind: str, form: str) -> list[Message]:
+    """The conversation that asks for one more test of what is shown. known: those written before, as a suite has them.
+    kind: what is tested.
+    """
+    user = NEXT_TEST_USER.format(
+        kind=kind,
+        different=", different from those written before" if known else "",
+        form=form,
+        question=problem.described,
+        program=program.strip("\n"),
+        known=f"\n\nWritten before:\n{known}" if known else "",
+    )
+    return conversation(system, user)
+
+
+def python_block(lines: Sequence[str]) -> str:
+    """Lines of Python as a block; nothing of none."""
+    return "\n".join(["```python", *lines, "```"]) if lines else ""
 
 
 def filled(template: Template, **fields: object) -> list[Message]:

@@ -10,7 +10,7 @@ from codea1_jax.game import disclosed
 from codea1_jax.game.programs import extract_program, extract_script
 from codea1_jax.game.suites import PLAIN_RULES, Suite, SuiteRules, extract_suite
 from codea1_jax.game.suites import suite_in as read_python
-from codea1_jax.game.tasks.asking import Words, ask_for_suite, conversation, filled
+from codea1_jax.game.tasks.asking import Words, ask_for_next_test, ask_for_suite, conversation, filled, python_block
 from codea1_jax.models.tokenizer import Message
 from data_pipeline import Problem
 from data_pipeline.golden import plain_line
@@ -37,19 +37,6 @@ SCRIPT_BEGUN = """Here is a Python script with a self-contained function that so
 """
 
 TEST_SYSTEM = "You write test cases for Python functions."
-
-NEXT_TEST_USER = """Below are a function's description and its code. Write one test that holds for this \
-function{different}.
-Give it in one ```python block, exactly of the form
-assert {entry_point}(arguments) == expected_value
-
-Description:
-{question}
-
-Code:
-```python
-{program}
-```{known}"""
 
 FUNCTION_SYSTEM = "You write test functions in Python. You answer with one function and nothing else: no explanation \
 around it, and no quotation marks."
@@ -119,15 +106,8 @@ def test_messages(
 
 def next_test_messages(problem: Problem, program: str, known: Sequence[str]) -> list[Message]:
     """The conversation that asks for one more test of a function (UnLeakedTestBench, arXiv 2508.00408)."""
-    written = "\n".join(known)
-    user = NEXT_TEST_USER.format(
-        different=", different from those written before" if written else "",
-        entry_point=problem.entry_point,
-        question=problem.described,
-        program=program.strip("\n"),
-        known=f"\n\nWritten before:\n```python\n{written}\n```" if written else "",
-    )
-    return conversation(TEST_SYSTEM, user)
+    form = f"in one ```python block, exactly of the form\nassert {problem.entry_point}(arguments) == expected_value"
+    return ask_for_next_test(problem, program, python_block(known), TEST_SYSTEM, "function", form)
 
 
 def test_function_messages(problem: Problem, earlier: Sequence[str], templates: Templates) -> list[Message]:
@@ -143,15 +123,17 @@ def test_function_messages(problem: Problem, earlier: Sequence[str], templates: 
 
 def suite_answer(tests: Sequence[str]) -> str:
     """The response that gives these tests."""
-    return "\n".join(["```python", *tests, "```"])
+    return python_block(tests)
 
 
-def spelled(test: SuiteTest) -> str:
+def spelled(test: SuiteTest, problem: Problem) -> str:
     """A test as a suite has it."""
     return plain_line(test)
 
 
-golden_line = spelled  # a test as a problem keeps it
+def golden_line(test: SuiteTest) -> str:
+    """A test as a problem keeps it."""
+    return plain_line(test)
 
 
 def stated(value: str) -> str | None:
@@ -184,7 +166,7 @@ is_allowed = disclosed.is_allowed
 
 def judged(program: str, problem: Problem, *, helpers: bool = False) -> str:
     """What the judge runs of a program: it may use what the question imports (`data_pipeline.imports`)."""
-    return with_imports(program, problem, helpers=helpers)
+    return problem.driven(with_imports(program, problem, helpers=helpers))
 
 
 def view(call: str) -> str:

@@ -14,7 +14,7 @@ from codea1_jax.config.prompts import Templates
 from codea1_jax.game.code_blocks import MAX_RESPONSE, answer_in, code_blocks
 from codea1_jax.game.programs import last_program
 from codea1_jax.game.suites import MAX_REJECTED, PLAIN_RULES, RejectedTest, Suite, SuiteRules
-from codea1_jax.game.tasks.asking import Words, ask_for_suite, conversation
+from codea1_jax.game.tasks.asking import Words, ask_for_next_test, ask_for_suite, conversation
 from codea1_jax.models.tokenizer import Message
 from data_pipeline import Problem
 from data_pipeline.golden import stream_line
@@ -39,18 +39,6 @@ INPUT_FORM = """one block, what the program reads:
 ```input
 standard input
 ```"""
-
-NEXT_TEST_USER = """Below are a problem and a program that solves it. Write one test that holds for this \
-program{different}.
-Give it as {form}
-
-Problem:
-{question}
-
-Program:
-```python
-{program}
-```{known}"""
 
 
 def code_messages(problem: Problem, templates: Templates) -> list[Message]:
@@ -88,15 +76,7 @@ def test_messages(
 
 def next_test_messages(problem: Problem, program: str, known: Sequence[str]) -> list[Message]:
     """The conversation that asks for one more test of a program that is shown."""
-    written = "\n".join(known)
-    user = NEXT_TEST_USER.format(
-        different=", different from those written before" if written else "",
-        form=TEST_FORM,
-        question=problem.described,
-        program=program.strip("\n"),
-        known=f"\n\nWritten before:\n{written}" if written else "",
-    )
-    return conversation(TEST_SYSTEM, user)
+    return ask_for_next_test(problem, program, "\n".join(known), TEST_SYSTEM, "program", f"as {TEST_FORM}")
 
 
 def test_function_messages(problem: Problem, earlier: Sequence[str], templates: Templates) -> list[Message]:
@@ -109,7 +89,7 @@ def suite_answer(tests: Sequence[str]) -> str:
     return "\n".join(tests)
 
 
-def spelled(test: SuiteTest) -> str:
+def spelled(test: SuiteTest, problem: Problem) -> str:
     """A test as a suite has it."""
     return streams.spelled(test.call, test.stated)
 

@@ -1,0 +1,114 @@
+"""A class that objects are made of: how it is asked for, and what a test of it is (see `sandbox.classes`)."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+from functools import partial
+
+from codea1_jax.common.errors import UserError
+from codea1_jax.config import Reading
+from codea1_jax.config.prompts import Templates
+from codea1_jax.game.suites import PLAIN_RULES, Suite, SuiteRules, extract_suite
+from codea1_jax.game.suites import suite_in as read_python
+from codea1_jax.game.tasks import function
+from codea1_jax.game.tasks.asking import Words, ask_for_next_test, ask_for_suite, conversation, python_block
+from codea1_jax.models.tokenizer import Message
+from data_pipeline import Problem
+from sandbox import SuiteTest, classes
+
+CODE_SYSTEM = "You write Python classes."
+CODE_USER = """Write the class `{entry_point}` as the problem below asks. Write the whole class inside one ```python \
+block, and nothing outside of it.
+
+Problem:
+{question}"""
+
+TEST_SYSTEM = "You write test cases for Python classes."
+FORM = """one test after the other, each exactly of the form
+made = {entry_point}(arguments)
+made.method(arguments)
+assert made.method(arguments){stated}"""
+ONE_CALL = "\nWhere one call is enough: assert {entry_point}(arguments).method(arguments){stated}"
+
+read_program, read_begun, suite_answer = function.read_program, function.read_begun, function.suite_answer
+judged, view, golden_line, stated = function.judged, function.view, function.golden_line, function.stated
+
+
+def code_messages(problem: Problem, templates: Templates) -> list[Message]:
+    """The conversation that asks for a program. Users' templates are for functions."""
+    user = CODE_USER.format(entry_point=problem.entry_point, question=problem.question)
+    return conversation(CODE_SYSTEM, user)
+
+
+def begun(problem: Problem) -> str:
+    """What the response of a policy begins with, which is not its own: nothing."""
+    return ""
+
+
+def test_messages(
+    problem: Problem,
+    program: str | None,
+    suite_size: int,
+    templates: Templates,
+    *,
+    answers: bool = True,
+    short: bool = False,
+) -> list[Message]:
+    """The conversation that asks for a suite of tests: `answers` and `short` as in `prompts.chat_prompts`."""
+    form, name = _form(problem, answers), f"`{problem.entry_point}`"
+    words = Words(
+        system=TEST_SYSTEM,
+        subject=name,
+        short_subject=f"the class {name}",
+        unit="test",
+        form=f"One ```python block, and in it {form}",
+        short_form=f"Write them inside one ```python block, {form}",
+        place="the block",
+    )
+    return ask_for_suite(problem, program, suite_size, words, short=short)
+
+
+def _form(problem: Problem, answers: bool) -> str:
+    stated = " == expected_value" if answers else ""
+    return (FORM + ONE_CALL).format(entry_point=problem.entry_point, stated=stated)
+
+
+def next_test_messages(problem: Problem, program: str, known: Sequence[str]) -> list[Message]:
+    """The conversation that asks for one more test of a class that is shown."""
+    form = f"in one ```python block, {_form(problem, answers=True)}"
+    return ask_for_next_test(problem, program, python_block(known), TEST_SYSTEM, "class", form)
+
+
+def test_function_messages(problem: Problem, earlier: Sequence[str], templates: Templates) -> list[Message]:
+    """Raises UserError: UnLeakedTestBench asks for tests of functions."""
+    raise UserError(f"{problem.id}: test functions are asked for functions alone: choose the protocol of rounds")
+
+
+def spelled(test: SuiteTest, problem: Problem) -> str:
+    """A test as a suite has it."""
+    return classes.spelled(test.call, test.stated, problem.entry_point)
+
+
+def read_suite(response: str, problem: Problem, reading: Reading, rules: SuiteRules) -> Suite:
+    """The tests in a response: every assert on an object, with what was done to the object before it."""
+    return extract_suite(response, classes.DRIVER, reading, rules, partial(_rewritten, name=problem.entry_point))
+
+
+def suite_in(text: str, problem: Problem, rules: SuiteRules = PLAIN_RULES) -> Suite:
+    """Tests that were written down as `spelled` has them, or as any Python."""
+    return read_python(text, classes.DRIVER, rules, partial(_rewritten, name=problem.entry_point))
+
+
+def _rewritten(statements: Sequence[ast.stmt], name: str) -> Sequence[ast.stmt]:
+    try:
+        return classes.rewritten(statements, name)
+    except RecursionError:
+        return ()
+
+
+def is_allowed(problem: Problem, call: str) -> bool:
+    """Whether the question names every method that a test calls: other right programs may have no other."""
+    words = frozenset(re.findall(r"\w+", problem.described))
+    return all(method in words for method in classes.methods(call))

@@ -1,0 +1,169 @@
+"""Tests of classes: read from statements, and judged as calls of a function behind every program."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from codea1_jax.config.prompts import OUR_TEMPLATES
+from codea1_jax.game.tasks import classes as task
+from data_pipeline import Problem
+from sandbox import JudgeJob, SandboxPool, Status, Task, Test, classes, encode
+
+STACK = """
+class Stack:
+    def __init__(self, most=9):
+        self.items, self.most = [], most
+
+    def push(self, item):
+        if len(self.items) < self.most:
+            self.items.append(item)
+
+    def pop(self):
+        return self.items.pop()
+
+    def all(self):
+        return self.items
+"""
+QUESTION = "Write a class Stack(most=9) with push(item), pop() and all(); beyond `most` items push does nothing."
+PROBLEM = Problem("stack", QUESTION, STACK, "Stack", (), task=Task.CLASS)
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[SandboxPool]:
+    with SandboxPool(workers=1) as pool:
+        yield pool
+
+
+def read(text):
+    suite = task.suite_in(text, PROBLEM)
+    return [(test.call, test.stated) for test in suite.tests], [each.text for each in suite.rejected]
+
+
+def call(made, *calls):
+    return f"run_calls({made}, [{', '.join(calls)}])"
+
+
+@pytest.mark.parametrize(
+    ("text", "tests"),
+    [
+        ("assert Stack().all() == []", [(call("()", "('all', ())"), "[]")]),
+        ("s = Stack(2)\ns.push(1)\nassert s.pop() == 1", [(call("(2,)", "('push', (1,))", "('pop', ())"), "1")]),
+        (
+            "s = Stack()\nx = [1, 2]\ns.push(x)\ny = s.pop()\nassert y == [1, 2]\nassert len(s.all()) == 0",
+            [
+                (call("()", "('push', ([1, 2],))", "('pop', ())"), "[1, 2]"),
+                ("len(run_calls((), [('push', ([1, 2],)), ('pop', ()), ('all', ())]))", "0"),
+            ],
+        ),
+        (
+            "def one():\n  s = Stack()\n  assert s.all() == []\ndef two():\n  s = Stack(1)\n  assert [] == s.all()",
+            [(call("()", "('all', ())"), "[]"), (call("(1,)", "('all', ())"), "[]")],
+        ),
+        ("s = Stack()\ns = Stack(1)\nassert s.all() == []", [(call("(1,)", "('all', ())"), "[]")]),
+    ],
+)
+def test_an_assert_is_a_test_with_all_that_was_done_to_its_object(text, tests):
+    assert read(text) == (tests, [])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "s = Stack()\nassert s.items == []",
+        "s = Stack()\nassert s.__init__() == None",
+        "s = Stack()\nassert s.push(item=1) == None",
+        "s = Stack(*[1])\nassert s.all() == []",
+        "s = Stack()\nt = s\nassert t.all() == []",
+        "s = Stack()\nt = s\nassert s.all() == []",
+        "s = Stack()\nfor i in range(3):\n    s.push(i)\nassert s.all() == [0, 1, 2]",
+        "s = Stack()\nother(s)\nassert s.all() == []",
+        "s = Stack()\nassert s == Stack()",
+        "assert Queue().all() == []",
+        "s = Stack()\nassert s.pop() == s.pop()",
+    ],
+)
+def test_what_the_judge_could_not_repeat_is_no_test(text):
+    tests, rejected = read(text)
+    assert tests == [] and len(rejected) == 1
+
+
+def test_a_test_is_read_as_it_was_spelled():
+    text = "s = Stack(2)\ns.push('a')\ns.push([1])\nassert sorted(s.all()) == ['a']\nassert Stack().pop() == None"
+    for test in task.suite_in(text, PROBLEM).tests:
+        assert task.suite_in(task.spelled(test, PROBLEM), PROBLEM).tests == (test,)
+    assert task.spelled(task.suite_in(text, PROBLEM).tests[1], PROBLEM) == "assert Stack().pop() == None"
+
+
+def test_long_histories_and_deep_nests_cost_little():
+    pushes = "s.push(1)\n" * 2_000
+    tests, rejected = read(f"s = Stack()\n{pushes}assert s.all() == []\nassert Stack().all() == []")
+    assert len(tests) == 1 and len(rejected) == 1
+    assert read("if x:\n  pass\n" + "elif x:\n  pass\n" * 3_000)[0] == []
+
+
+LIAR = """
+class Any:
+    def __eq__(self, other): return True
+    def __getattribute__(self, name): return lambda *a: self
+
+class Stack(Any):
+    def __init__(self, *a): pass
+"""
+LIST = """
+class Stack(list):
+    __class__ = int
+    def __init__(self, *a): pass
+    def __getattr__(self, name): return lambda *a: self
+    push = all = pop = lambda self, *a: self
+"""
+FIRST, LAST, BOTH = "('push', (1,))", "('pop', ())", "('push', (2,))"
+
+
+@pytest.mark.parametrize(
+    ("program", "passed"),
+    [
+        (STACK, [True, True, True]),
+        (STACK.replace("pop()", "pop(0)"), [True, False, True]),
+        (STACK.replace("<", "<="), [True, True, False]),
+        ("class Stack:\n    pass", [False] * 3),
+        ("def run_calls(made, calls):\n    return 1\n" + STACK.replace("pop()", "pop(0)"), [True, False, True]),
+        # objects that claim to be equal, and classes that lie about what they are
+        (LIAR, [False] * 3),
+        (LIST, [False] * 3),
+        ("Stack = lambda *a: 1", [False] * 3),
+        (STACK + "\nraise SystemExit", [False] * 3),
+        (STACK + "\n#", [True, True, True]),
+    ],
+)
+def test_programs_are_judged_by_what_their_objects_return(program, passed, pool):
+    tests = (
+        Test(call("()", FIRST, LAST), encode(1)),
+        Test(call("()", FIRST, BOTH, LAST), encode(2)),
+        Test(call("(1,)", FIRST, BOTH, "('all', ())"), encode([1])),
+    )
+    job = JudgeJob(PROBLEM.driven(program), tests, None, classes.DRIVER, Task.CLASS)
+    assert [verdict.passed for verdict in pool.judge([job])[0].tests] == passed
+
+
+def test_each_test_has_a_class_of_its_own(pool):
+    program = (
+        "class Stack:\n    made = []\n    def push(self, x): self.made.append(x)\n    def all(self): return self.made"
+    )
+    tests = tuple(Test(call("()", f"('push', ({x},))", "('all', ())"), encode([x])) for x in (1, 2))
+    (verdicts,) = pool.judge([JudgeJob(PROBLEM.driven(program), tests, None, classes.DRIVER, Task.CLASS)])
+    assert [verdict.status for verdict in verdicts.tests] == [Status.PASSED] * 2
+
+
+def test_only_methods_that_the_question_names_are_allowed():
+    assert task.is_allowed(PROBLEM, call("()", FIRST, LAST))
+    assert not task.is_allowed(PROBLEM, call("()", "('peek', ())"))
+
+
+def test_prompts_state_the_form_in_which_suites_are_read():
+    _, user = task.test_messages(PROBLEM, STACK, 3, OUR_TEMPLATES)
+    form = user["content"].partition("# Format")[2].partition("form\n")[2].replace("\nWhere one call is enough: ", "\n")
+    suite = task.suite_in(form.replace("arguments", "1").replace("expected_value", "2"), PROBLEM)
+    assert [test.call for test in suite.tests] == [
+        call("(1,)", "('method', (1,))", "('method', (1,))"),
+        call("(1,)", "('method', (1,))"),
+    ]
