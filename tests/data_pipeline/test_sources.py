@@ -268,7 +268,7 @@ def test_own_problems_are_read_line_by_line(tmp_path):
     assert list(refused) == ["row 2", "row 3", "mine/3", "mine/5"]
     assert refused["row 2"].startswith("not JSON: Expecting property name")
     assert refused["row 3"] == "a list, not a JSON object"
-    assert refused["mine/3"] == "the solution defines neither a function nor a class g"
+    assert refused["mine/3"] == "the solution defines no function g"
     assert refused["mine/5"] == "tests is not a list"
     assert [vars(test) for test in loaded.dropped] == [
         {"id": "mine/4", "reason": "the test 'print(f(1))' is outside the language of tests: not an assert"}
