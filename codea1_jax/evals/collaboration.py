@@ -9,6 +9,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from scipy.stats import spearmanr
+
 from codea1_jax.evals.benchmark import Benchmark
 from codea1_jax.evals.code import SAMPLES_FILE, evaluate_code
 from codea1_jax.evals.journal import RESULTS_FILE, Journal, Progress
@@ -23,6 +25,7 @@ from sandbox import Judge, Outcome, Status, SuiteTest
 
 SUITES_FILE = "suites.jsonl"
 CHOICES_FILE = "choices.jsonl"
+KS = (1, 2, 4, 8, 16, 32, 64)  # programs among which one is chosen
 
 # By problem id and the index of the program that the Test LLM was shown.
 Suites = dict[tuple[str, int], Sequence[SuiteTest]]
@@ -36,10 +39,10 @@ class Choice:
     tests: int
     passes: tuple[int, ...]
 
-    @property
-    def chosen(self) -> int:
-        """The index of the program that passes most; of several the first."""
-        return self.passes.index(max(self.passes))
+    def chosen(self, among: int | None = None) -> int:
+        """The index of the program, of the first `among` (None: of all), that passes most; of several the first."""
+        passes = self.passes[:among]
+        return passes.index(max(passes))
 
 
 def submit_choice(
@@ -78,7 +81,11 @@ def evaluate_collaboration(
     journal: Journal,
     progress: Progress,
 ) -> dict[str, Any]:
-    """`codea1 eval collaboration`: as `evaluate_code`, and `best_of_n`, the share of problems whose choice is correct.
+    """`codea1 eval collaboration`: as `evaluate_code`, and what the generated tests are worth.
+
+    `best_of_n` is the share of problems whose choice is correct, `best_of_K` that of the choices among the first K.
+    `fidelity` is the mean over problems of Spearman's rank correlation, over the programs, of the generated tests that
+    they pass with the problem's own verdicts (UTRL); problems where either is the same for all programs do not count.
 
     Raises SandboxError if the judge fails, and what the players raise.
     """
@@ -97,10 +104,21 @@ def evaluate_collaboration(
     choices = journal.completed(CHOICES_FILE, Choice, choose)
     statuses = {line["task_id"]: line["statuses"] for line in journal.lines(RESULTS_FILE)}
     for source, figures in alone["benchmarks"].items():
-        chosen = [statuses[p.id][choices[p.id].chosen] for p in programs if p.source == source]
-        solved = [float(status == Status.PASSED) for status in chosen]
-        figures["best_of_n"] = asdict(estimate([*solved, *[0.0] * (benchmark.sizes[source] - len(solved))]))
+        ids = [problem.id for problem in programs if problem.source == source]
+        passed = {name: [status == Status.PASSED for status in statuses[name]] for name in ids}
+        unjudged = [0.0] * (benchmark.sizes[source] - len(ids))
+        for k in [k for k in KS if k <= samples] + [None]:
+            solved = [float(passed[name][choices[name].chosen(k)]) for name in ids]
+            figures[f"best_of_{k or 'n'}"] = asdict(estimate([*solved, *unjudged]))
+        figures["fidelity"] = asdict(estimate([rank_correlation(choices[name].passes, passed[name]) for name in ids]))
     return alone
+
+
+def rank_correlation(first: Sequence[int], second: Sequence[int]) -> float | None:
+    """Spearman's, ties at their mean rank; None where one of the two is constant."""
+    if len(set(first)) < 2 or len(set(second)) < 2:
+        return None
+    return float(spearmanr(first, second).statistic)
 
 
 def _programs(problems: Sequence[Problem], journal: Journal) -> dict[Problem, tuple[str, ...]]:

@@ -1,5 +1,6 @@
 """Of several programs the one that passes most generated tests is taken, and static suites become golden tests."""
 
+import pytest
 from scripted import silent
 
 from codea1_jax.evals.benchmark import make_benchmark
@@ -22,11 +23,11 @@ PROGRAMS = {
 def test_the_first_of_the_programs_that_pass_most_is_chosen_by_the_stated_answers(pool):
     suites = [extract_suite(text, "f").tests for text in ("assert f(1) == 2\nassert f(0) == 0", "assert f(1) == 2", "")]
     choice = submit_choice(pool, DOUBLE, PROGRAMS["double"], suites)()
-    assert (choice.tests, choice.passes, choice.chosen) == (2, (1, 2, 1, 2), 1)
+    assert (choice.tests, choice.passes, choice.chosen()) == (2, (1, 2, 1, 2), 1)
     fooled = submit_choice(pool, DOUBLE, PROGRAMS["double"], [extract_suite("assert f(1) == 1", "f").tests])()
-    assert (fooled.passes, fooled.chosen) == ((1, 0, 1, 0), 0)
+    assert (fooled.passes, fooled.chosen()) == ((1, 0, 1, 0), 0)
     untested = submit_choice(pool, NEGATE, PROGRAMS["negate"], [])()
-    assert (untested.passes, untested.chosen) == ((0, 0, 0, 0), 0)
+    assert (untested.passes, untested.chosen()) == ((0, 0, 0, 0), 0)
 
 
 def test_collaboration_shows_each_different_program_once_and_is_resumed(pool, tmp_path):
@@ -48,6 +49,10 @@ def test_collaboration_shows_each_different_program_once_and_is_resumed(pool, tm
     assert sorted(shown) == sorted({(name, p) for name, programs in PROGRAMS.items() for p in programs})
     assert (found["avg_at_n"]["value"], found["best_of_n"]["value"]) == (37.5, 50)
     assert found["pass_at_4"]["value"] == 100
+    # The first program of each is wrong; of two, `double`'s second is chosen, `negate`'s first passes the wrong test.
+    assert [found[f"best_of_{k}"]["value"] for k in (1, 2, 4)] == [0, 50, 50] and "best_of_8" not in found
+    # double: passes (0, 1, 0, 1), verdicts the same: 1. negate: (1, 0, 0, 0) against (0, 1, 0, 0): -1/3
+    assert found["fidelity"]["value"] == pytest.approx(100 * (1 - 1 / 3) / 2)
     shown.clear()
     assert run()["benchmarks"]["problems"] == found
     assert shown == []
