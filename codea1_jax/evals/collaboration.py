@@ -118,7 +118,8 @@ def rank_correlation(first: Sequence[int], second: Sequence[int]) -> float | Non
     """Spearman's, ties at their mean rank; None where one of the two is constant."""
     if len(set(first)) < 2 or len(set(second)) < 2:
         return None
-    return float(spearmanr(first, second).statistic)
+    correlation, _p = spearmanr(first, second)
+    return float(correlation)
 
 
 def _programs(problems: Sequence[Problem], journal: Journal) -> dict[Problem, tuple[str, ...]]:
