@@ -118,7 +118,7 @@ def rank_correlation(first: Sequence[int], second: Sequence[int]) -> float | Non
     """Spearman's, ties at their mean rank; None where one of the two is constant."""
     if len(set(first)) < 2 or len(set(second)) < 2:
         return None
-    correlation, _p = spearmanr(first, second)
+    correlation: Any = spearmanr(first, second)[0]
     return float(correlation)
 
 
