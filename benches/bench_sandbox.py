@@ -1,8 +1,8 @@
 """How fast the judge is, next to the two obvious ways to run an untrusted program: `make bench-sandbox`.
 
-Every program is new, has 23 lines and is called 64 times. All ways run such programs on the same number of processes
-at a time, in turns, so that a busy machine slows all of them. Takes less than half a minute on 2 idle cores. Ends with
-one line of JSON.
+Every program is new, has 23 lines and is called 64 times; or it has 20, reads standard input, and is run for each of 16
+tests. All ways run such programs on the same number of processes at a time, in turns, so that a busy machine slows all
+of them. Takes less than half a minute on 2 idle cores. Ends with one line of JSON.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from sandbox import Job, SandboxPool
+from sandbox import Job, SandboxPool, Task
 from sandbox.host.interpreter import find_interpreter
 from sandbox.host.jail import plan_launch
 
@@ -46,6 +46,29 @@ def f(xs: List[int], name: str, k: int) -> list:
 '''
 CALLS = tuple(f"f([{i}, {i + 1}, {i + 2}], 'ab{i}', {i})" for i in range(64))
 
+STREAM = """import sys
+from collections import Counter
+
+def solve(numbers, k):
+    best = current = 0
+    seen = Counter()
+    for number in numbers:
+        seen[number] += 1
+        current = max(0, current + number - k)
+        best = max(best, current)
+    return best, seen.most_common(1)[0][1] + {salt}
+
+def main():
+    for _ in range(int(input())):
+        n, k = map(int, input().split())
+        numbers = list(map(int, sys.stdin.readline().split()))
+        print(*solve(numbers[:n], k))
+
+if __name__ == "__main__":
+    main()
+"""
+INPUTS = tuple("10\n" + 10 * f"20 {i}\n{' '.join(map(str, range(i, i + 20)))}\n" for i in range(16))
+
 
 SALTS = itertools.count()
 
@@ -57,6 +80,10 @@ def job(calls: Sequence[str]) -> Job:
 
 def jobs(count: int, calls: Sequence[str] = CALLS) -> list[Job]:
     return [job(calls) for _ in range(count)]
+
+
+def streams(count: int) -> list[Job]:
+    return [Job(STREAM.format(salt=next(SALTS)), INPUTS, task=Task.STREAM) for _ in range(count)]
 
 
 def question(index: int) -> list[Job]:
@@ -80,6 +107,17 @@ def run_each(command: Sequence[str], batch: Sequence[Job], processes: int) -> No
         list(threads.map(run, batch))
 
 
+def run_streams(python: str, batch: Sequence[Job], processes: int) -> None:
+    """One process per test, its input on standard input."""
+
+    def run(program: str, text: str) -> None:
+        result = subprocess.run([python, "-c", program], input=text, capture_output=True, text=True, check=True)
+        assert result.stdout.count("\n") == 10
+
+    with ThreadPoolExecutor(processes) as threads:
+        list(threads.map(run, *zip(*((job.program, text) for job in batch for text in job.calls), strict=True)))
+
+
 def seconds(work: Callable[[], object]) -> float:
     start = time.perf_counter()
     work()
@@ -96,6 +134,21 @@ def compare(pool: SandboxPool, workers: int, rounds: int) -> dict[str, list[floa
         speeds["plain_python"].append(40 / seconds(lambda: run_each(plain, jobs(40), workers)))
         speeds["cold_nsjail"].append(40 / seconds(lambda: run_each(cold, jobs(40), workers)))
     return speeds
+
+
+def compare_streams(pool: SandboxPool, workers: int, rounds: int) -> dict[str, list[float]]:
+    """Tests per second of both ways, round by round."""
+    python, tests = str(find_interpreter().executable), len(INPUTS)
+    speeds: dict[str, list[float]] = {"streams": [], "streams_plain_python": []}
+    for _ in range(rounds):
+        speeds["streams"].append(30 * tests / seconds(lambda: pool.execute(streams(30))))
+        speeds["streams_plain_python"].append(3 * tests / seconds(lambda: run_streams(python, streams(3), workers)))
+    return speeds
+
+
+def ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """The median of what the rounds compare."""
+    return statistics.median([first / second for first, second in zip(ours, theirs, strict=True)])
 
 
 def latencies(pool: SandboxPool) -> list[float]:
@@ -122,6 +175,7 @@ def main() -> None:
     with SandboxPool(workers=chosen.workers, backend="nsjail") as pool:
         pool.execute(jobs(20))
         speeds = compare(pool, chosen.workers, chosen.rounds)
+        stream_speeds = compare_streams(pool, chosen.workers, chosen.rounds)
         step = 5 * 9 / seconds(lambda: pool.execute([job for index in range(5) for job in question(index)]))
         waits = latencies(pool)
         memory = worker_megabytes(pool)
@@ -132,14 +186,17 @@ def main() -> None:
     for way, speed in medians.items():
         print(f"{way:14}{speed:12.1f}{64 * speed:12.0f}")
     print(f"{'8 x 8 x 8':14}{step:12.1f}   programs/s (8 candidates of 64 calls and a reference of 512)")
+    stream_medians = {way: statistics.median(values) for way, values in stream_speeds.items()}
+    ratios = {way: ratio(speeds["judge"], speeds[way]) for way in speeds if way != "judge"}
+    ratios["streams_plain_python"] = ratio(*stream_speeds.values())
+    for way, speed in stream_medians.items():
+        print(f"{way:22}{speed:8.0f}   tests/s")
+    print("ratios:", ", ".join(f"{way} {value:.1f}" for way, value in ratios.items()))
     percentiles = {f"p{share}": waits[len(waits) * share // 100] for share in (50, 90, 99)}
     print("latency of one program, ms:", ", ".join(f"{name} {value:.1f}" for name, value in percentiles.items()))
     print(f"memory: {memory:.0f} MB per worker")
-    others = [way for way in speeds if way != "judge"]
-    rounds = {way: zip(speeds["judge"], speeds[way], strict=True) for way in others}
-    ratios = {way: statistics.median([ours / theirs for ours, theirs in pairs]) for way, pairs in rounds.items()}
-    figures = {"programs_per_second": medians, "latency_ms": percentiles, "worker_mb": memory}
-    print(json.dumps({"bench": "sandbox", "ratios": ratios, **figures}))
+    figures = {"programs_per_second": medians, "tests_per_second": stream_medians, "latency_ms": percentiles}
+    print(json.dumps({"bench": "sandbox", "ratios": ratios, **figures, "worker_mb": memory}))
 
 
 if __name__ == "__main__":

@@ -8,8 +8,10 @@ A program runs in its own processes, which end with it, in a jail without networ
 write only to a small folder (16 MB in memory) that is empty for each program, and make only the system calls of a list.
 It is given calls and the values of their arguments, never what they should return; what stands around a call is
 computed elsewhere, and verdicts are comparisons of canonical texts of plain data, made outside. Each call is answered
-as if it were the only one. `Limits` sets what a program may use (seconds of CPU time, megabytes, processes, bytes),
-every `Verdict` why a test did not pass. Resource limits bound memory, processes and files; no cgroup is needed.
+as if it were the only one. With `Task.STREAM` a program is a script instead, run once for each input of its tests, and
+what it writes to standard output is compared (see `sandbox.streams`). `Limits` sets what a program may use (seconds of
+CPU time, megabytes, processes, bytes), every `Verdict` why a test did not pass. Resource limits bound memory, processes
+and files; no cgroup is needed.
 
 Folders follow trust: `inside` is all that runs in the jail, `host` starts jails and decides verdicts, `remote` does so
 over HTTP. On top is what they share: the language of jobs, calls and verdicts.

@@ -52,7 +52,7 @@ class Limits:
     seconds, and every program, whatever it does, after as many of the clock.
     """
 
-    call_seconds: float = 1.0  # one call
+    call_seconds: float = 1.0  # one call; or one run of a program that reads standard input, with all its processes
     load_seconds: float = 5.0  # executing the program's own statements
     program_seconds: float = 20.0  # everything together, restarts after a fatal call included
     wall_factor: float = 5.0

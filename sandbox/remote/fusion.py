@@ -2,7 +2,8 @@
 
 Weaker than our own: what separates programs from each other and from the host is whatever that service does. Expected
 values still stay here, except that a dataset's check runs as the same user as the program, which may be able to read it
-there. And slower: each program pays for a whole interpreter, and for another after every fatal call.
+there. And slower: each program pays for a whole interpreter, and for another after every fatal call or, if it reads
+standard input, for every test. How much of an input a reference read is not known there.
 """
 
 import signal

@@ -6,7 +6,7 @@ import pytest
 from aiohttp import web
 from test_server import DOUBLE, running
 
-from sandbox import CheckJob, Job, Limits, SandboxError
+from sandbox import CheckJob, Job, Limits, SandboxError, Task
 from sandbox.remote.fusion import FusionJudge
 
 
@@ -16,7 +16,8 @@ def fusion_service(status: str = "") -> web.Application:
     def run(fields: dict) -> dict:
         command = [sys.executable, "-c", fields["code"]]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=fields["run_timeout"])
+            options = {"capture_output": True, "encoding": "utf-8", "errors": "replace"}
+            done = subprocess.run(command, check=False, timeout=fields["run_timeout"], **options)
         except subprocess.TimeoutExpired as error:
             output = (error.stdout or b"").decode()
             return {"status": "TimeLimitExceeded", "return_code": None, "stdout": output, "execution_time": 1.0}
@@ -62,6 +63,39 @@ def test_a_program_that_stops_its_timer_has_timed_out_there_as_well():
     with running(fusion_service()) as address, FusionJudge([address], limits=limits) as judge:
         (execution,) = judge.execute([Job(program, ("f()",))])
     assert execution.outcomes[0].status.value == "timed out"
+
+
+STREAM = """
+import os
+x = int(input())
+if x == 1: print("é", x / 3)
+if x == 2: print(2, flush=True), os._exit(1)
+if x == 3: print(3, flush=True), os._exit(2)
+if x == 4: print(4, flush=True), os.abort()
+if x == 5:
+    print(5, flush=True)
+    while True: pass
+if x == 6: raise ValueError("é")
+if x == 7: exit()
+if x == 8: os.write(1, b"\\xff")
+if x == 9: import time; print(9, flush=True); time.sleep(1000)
+"""
+
+
+def test_a_sandbox_fusion_service_runs_programs_that_read_standard_input():
+    limits = Limits(call_seconds=0.2, program_seconds=1.2, wall_factor=1.5)
+    jobs = [Job(STREAM, tuple(f"{x}\n" for x in range(9)), task=Task.STREAM), Job(STREAM, ("9\n",), task=Task.STREAM)]
+    jobs += [Job(program, inputs, task=Task.STREAM) for program in ("x = (", "x = 1") for inputs in (("1",), ())]
+    reference = Job(STREAM, ("1\nnever read",), is_reference=True, task=Task.STREAM)
+    with running(fusion_service()) as address, FusionJudge([address], limits=limits) as judge:
+        execution, asleep, *parsed, read = judge.execute([*jobs, reference])
+    ends = ["returned", "returned", "raised", "out of memory", "crashed", "timed out", "raised", "returned", "returned"]
+    assert [outcome.status.value for outcome in execution.outcomes] == ends
+    values = [outcome.value for outcome in execution.outcomes if outcome.value is not None]
+    assert values == ["[]", '["\\xe9", 0.3333333333333333]', "[]", '["\\ufffd"]']
+    assert asleep.outcomes[0].status.value == "timed out"
+    assert [(each.valid, len(each.outcomes)) for each in parsed] == [(False, 1), (False, 0), (True, 1), (True, 0)]
+    assert (read.outcomes[0].value, read.outcomes[0].inputs) == (values[1], "1\nnever read")
 
 
 def test_an_outage_of_sandbox_fusion_raises_and_is_no_verdict():

@@ -1,4 +1,5 @@
 import asyncio
+import dataclasses
 import json
 import threading
 import urllib.error
@@ -9,7 +10,18 @@ from contextlib import contextmanager
 import pytest
 from aiohttp import web
 
-from sandbox import CheckJob, Job, JudgeJob, Limits, SandboxError, SandboxPool, SandboxUnavailable, Test
+from sandbox import (
+    CheckJob,
+    Job,
+    JudgeJob,
+    Limits,
+    SandboxError,
+    SandboxPool,
+    SandboxUnavailable,
+    Task,
+    Test,
+    Tolerance,
+)
 from sandbox.remote import client
 from sandbox.remote.client import RemoteJudge
 from sandbox.remote.connections import listening
@@ -56,6 +68,25 @@ def test_a_remote_judge_answers_as_the_pool_does(jail: SandboxPool):
         assert [result.passed for result in remote.execute(checks)] == [True, False]
         assert json.loads(get(address + "/health"))["status"] == "ok"
         assert 'sandbox_jobs_total{kind="check"} 2' in get(address + "/metrics")
+
+
+def test_a_remote_judge_runs_streams_as_the_pool_does(jail: SandboxPool):
+    program = "x = input()\nprint(x, '\\ud800' if x == '2' else '\\u00e9', 1 / (x != '3'))"
+    inputs = ("1\n", "2\n", "3\n", "\ud800\n", "\u00e9\nnever read", "1" * 100_000)
+    jobs = [Job(program, inputs, is_reference=ref, task=Task.STREAM) for ref in (False, True)]
+    jobs += [Job("x = (", ("1",), task=Task.STREAM), Job("", task=Task.STREAM)]
+    tests = tuple(Test(each, '["1", "\\xe9", 1]', tolerance=Tolerance(1e-7)) for each in inputs[:2])
+    with running(make_app(jail)) as address, RemoteJudge([address]) as remote:
+        there, here = remote.execute(jobs), jail.execute(jobs)
+        assert [(e.loaded, e.outcomes) for e in there] == [(e.loaded, e.outcomes) for e in here]
+        assert [outcome.inputs for outcome in there[1].outcomes] == ["1", "", "", "", "\u00e9", "1" * 100_000]
+        assert (
+            remote.judge([JudgeJob(program, tests, task=Task.STREAM)])[0].tests
+            == jail.judge([JudgeJob(program, tests, task=Task.STREAM)])[0].tests
+        )
+        body = json.dumps({**dataclasses.asdict(jobs[0]), "task": "song"}).encode()
+        with pytest.raises(urllib.error.HTTPError, match="400"):
+            urllib.request.urlopen(f"{address}/execute", body)
 
 
 def test_a_judge_without_the_token_is_refused_at_once(jail: SandboxPool):
