@@ -46,6 +46,12 @@ def rewritten(statements: Sequence[ast.stmt], name: str) -> list[ast.stmt]:
 
 def spelled(call: str, stated: str, name: str) -> str:
     """A test as a suite has it, in one line if only one method is called."""
+    *before, last = called(call, name).split("\n")
+    return "\n".join([*before, f"assert {last} == {stated}"])
+
+
+def called(call: str, name: str) -> str:
+    """What a test does with an object, a line each; the last one is what it looks at."""
     tree = parse_expression(call)
     driven = next(node for node in ast.walk(tree) if is_call_of(node, DRIVER))
     made, calls = driven.args
@@ -58,7 +64,7 @@ def spelled(call: str, stated: str, name: str) -> str:
         thing = ast.Name(_OBJECT)
         lines = [f"{_OBJECT} = {ast.unparse(new)}", *(ast.unparse(_method(thing, *each)) for each in before)]
     driven.func, driven.args = ast.Attribute(thing, last[0]), last[1]
-    return "\n".join([*lines, f"assert {ast.unparse(tree)} == {stated}"])
+    return "\n".join([*lines, ast.unparse(tree)])
 
 
 def methods(call: str) -> list[str]:

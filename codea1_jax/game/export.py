@@ -7,7 +7,9 @@ from statistics import fmean
 from typing import Any
 
 from codea1_jax.game.rollouts import ProgramRollout, QuestionRollout, Response, SuiteRollout
+from codea1_jax.game.tasks import task_of
 from codea1_jax.learn import Trajectory
+from data_pipeline import Problem
 from sandbox import Test, Verdict
 
 
@@ -94,16 +96,13 @@ def question_record(step: int, question: QuestionRollout, decode: Mapping[str, D
         "reference": problem.solution,
         "prompt": _prompt([p.response for p in question.programs], decode["code"]),
         "book_before": [
-            {"call": test.call, "expected": test.expected, "frequency": count}
-            for test, count in question.page_before.items()
+            _test_record(problem, test) | {"frequency": count} for test, count in question.page_before.items()
         ],
-        "programs": [
-            _program_record(i, p, question.retrieved, decode["test"]) for i, p in enumerate(question.programs)
-        ],
+        "programs": [_program_record(i, p, question, decode["test"]) for i, p in enumerate(question.programs)],
     }
 
 
-def _program_record(index: int, program: ProgramRollout, book: Sequence[Test], decode: Decode) -> dict[str, Any]:
+def _program_record(index: int, program: ProgramRollout, question: QuestionRollout, decode: Decode) -> dict[str, Any]:
     return {
         "index": index,
         "response": program.response.text,
@@ -113,13 +112,13 @@ def _program_record(index: int, program: ProgramRollout, book: Sequence[Test], d
         "valid": program.valid,
         "reward": program.reward,
         "advantage": program.advantage,
-        "book": _verdict_records(book, program.book),
+        "book": _verdict_records(question.problem, question.retrieved, program.book),
         "suite_prompt": _prompt([s.response for s in program.suites], decode),
-        "suites": [_suite_record(j, suite) for j, suite in enumerate(program.suites)],
+        "suites": [_suite_record(question.problem, j, suite) for j, suite in enumerate(program.suites)],
     }
 
 
-def _suite_record(index: int, suite: SuiteRollout) -> dict[str, Any]:
+def _suite_record(problem: Problem, index: int, suite: SuiteRollout) -> dict[str, Any]:
     return {
         "index": index,
         "response": suite.response.text,
@@ -131,7 +130,7 @@ def _suite_record(index: int, suite: SuiteRollout) -> dict[str, Any]:
         "invalid": suite.validated.invalid,
         "rejected": [{"text": r.text, "reason": r.reason} for r in suite.suite.rejected],
         "trained": suite.trained_on,
-        "tests": _verdict_records(suite.validated.kept, suite.verdicts),
+        "tests": _verdict_records(problem, suite.validated.kept, suite.verdicts),
     }
 
 
@@ -147,8 +146,12 @@ def _tokens(response: Response) -> dict[str, int]:
     return {"prompt_tokens": len(response.prompt), "response_tokens": len(response.completion.tokens)}
 
 
-def _verdict_records(tests: Sequence[Test], verdicts: Sequence[Verdict]) -> list[dict[str, str]]:
+def _verdict_records(problem: Problem, tests: Sequence[Test], verdicts: Sequence[Verdict]) -> list[dict[str, str]]:
     return [
-        {"call": test.call, "expected": test.expected, "verdict": verdict.status}
-        for test, verdict in zip(tests, verdicts, strict=True)
+        _test_record(problem, test) | {"verdict": verdict.status} for test, verdict in zip(tests, verdicts, strict=True)
     ]
+
+
+def _test_record(problem: Problem, test: Test) -> dict[str, str]:
+    call, expected = task_of(problem).shown(test, problem)
+    return {"call": call, "expected": expected}

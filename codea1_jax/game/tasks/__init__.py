@@ -16,7 +16,7 @@ from codea1_jax.game.suites import PLAIN_RULES, Suite, SuiteRules
 from codea1_jax.game.tasks import classes, function, stream
 from codea1_jax.models.tokenizer import Message
 from data_pipeline import Problem
-from sandbox import SuiteTest, Task
+from sandbox import SuiteTest, Task, Test
 
 __all__ = ["classes", "function", "stream", "task_of"]
 
@@ -51,6 +51,8 @@ class TaskKind(Protocol):
     def spelled(self, test: SuiteTest, problem: Problem) -> str: ...
 
     def golden_line(self, test: SuiteTest) -> str: ...
+
+    def shown(self, test: Test, problem: Problem) -> tuple[str, str]: ...
 
     def stated(self, value: str) -> str | None: ...
 

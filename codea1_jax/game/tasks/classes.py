@@ -16,7 +16,7 @@ from codea1_jax.game.tasks import function
 from codea1_jax.game.tasks.asking import Words, ask_for_next_test, ask_for_suite, conversation, python_block
 from codea1_jax.models.tokenizer import Message
 from data_pipeline import Problem
-from sandbox import SuiteTest, classes
+from sandbox import SuiteTest, Test, classes
 
 CODE_SYSTEM = "You write Python classes."
 CODE_USER = """Write the class `{entry_point}` as the problem below asks. Write the whole class inside one ```python \
@@ -89,6 +89,11 @@ def test_function_messages(problem: Problem, earlier: Sequence[str], templates: 
 def spelled(test: SuiteTest, problem: Problem) -> str:
     """A test as a suite has it."""
     return classes.spelled(test.call, test.stated, problem.entry_point)
+
+
+def shown(test: Test, problem: Problem) -> tuple[str, str]:
+    """What is done to an object and what must come of it, for people to read."""
+    return classes.called(test.call, problem.entry_point), test.expected
 
 
 def read_suite(response: str, problem: Problem, reading: Reading, rules: SuiteRules) -> Suite:

@@ -15,7 +15,7 @@ from codea1_jax.models.tokenizer import Message
 from data_pipeline import Problem
 from data_pipeline.golden import plain_line
 from data_pipeline.imports import with_imports
-from sandbox import SuiteTest, encode_literal
+from sandbox import SuiteTest, Test, encode_literal
 from sandbox.language import read_call
 
 SCRIPTED = "bigcodebench"  # the source of problems that are asked for, and read, as their benchmark does
@@ -134,6 +134,11 @@ def spelled(test: SuiteTest, problem: Problem) -> str:
 def golden_line(test: SuiteTest) -> str:
     """A test as a problem keeps it."""
     return plain_line(test)
+
+
+def shown(test: Test, problem: Problem) -> tuple[str, str]:
+    """What is done in a test and what must come of it, for people to read."""
+    return test.call, test.expected
 
 
 def stated(value: str) -> str | None:

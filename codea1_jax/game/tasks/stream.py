@@ -18,7 +18,7 @@ from codea1_jax.game.tasks.asking import Words, ask_for_next_test, ask_for_suite
 from codea1_jax.models.tokenizer import Message
 from data_pipeline import Problem
 from data_pipeline.golden import stream_line
-from sandbox import SuiteTest, streams
+from sandbox import SuiteTest, Test, streams
 
 CODE_SYSTEM = "You write Python programs."
 CODE_USER = """Write a Python program that solves the problem below. It reads standard input and writes standard \
@@ -97,6 +97,11 @@ def spelled(test: SuiteTest, problem: Problem) -> str:
 def golden_line(test: SuiteTest) -> str:
     """A test as a problem keeps it."""
     return stream_line(test.call, test.stated)
+
+
+def shown(test: Test, problem: Problem) -> tuple[str, str]:
+    """What is put in and what must come out, for people to read."""
+    return test.call, stated(test.expected) or test.expected
 
 
 def stated(value: str) -> str | None:

@@ -1,6 +1,6 @@
 // One program: its reward, its code, the tests that killed it, and the suites written against it.
 
-function programCard(program, open) {
+function programCard(program, open, task) {
   const status = statusOf(program);
   const met = meetings(program);
   const kills = met.filter(({ test }) => isKill(test)).length;
@@ -8,7 +8,7 @@ function programCard(program, open) {
   const draw = () => body.childNodes.length || body.append(...programBody(program));
   const card = element(
     "details",
-    { class: `card ${status}`, id: `program-${program.index}`, open, ontoggle: draw },
+    { class: `card ${status}`, id: `program-${program.index}`, "data-task": task, open, ontoggle: draw },
     element(
       "summary",
       {},

@@ -4,7 +4,7 @@ function questionView(run, step, question, matching, openProgram) {
   const hidden = question.programs.length - matching.length;
   const first = matching.find((program) => statusOf(program) === "killed") ?? matching[0];
   const open = matching.some((program) => program.index === openProgram) ? openProgram : first?.index;
-  const cards = matching.map((program) => programCard(program, program.index === open));
+  const cards = matching.map((program) => programCard(program, program.index === open, question.task));
   return [
     element(
       "header",
@@ -65,7 +65,7 @@ function bookFold(run, step, question) {
       const entry = (one.question.book_before ?? []).find((other) => key(other) === id);
       return element("td", { class: one.step === step ? "now" : null }, entry ? String(entry.frequency ?? 1) : "·");
     });
-    return element("tr", {}, element("th", { scope: "row" }, element("code", {}, `${test.call} == ${test.expected}`)), ...cells);
+    return element("tr", {}, element("th", { scope: "row" }, testCode(test, question.task)), ...cells);
   });
   return element(
     "details",

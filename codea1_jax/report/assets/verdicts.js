@@ -44,9 +44,14 @@ function testChip(test) {
     "li",
     { class: `chip ${kind}` },
     element("span", { class: "glyph", "aria-hidden": true }, glyph),
-    element("code", {}, test.call, element("span", { class: "equals" }, " == "), test.expected),
+    testCode(test),
     verdict,
   );
+}
+
+/** What is called or put in, and what must come of it. */
+function testCode(test, task) {
+  return element("code", { "data-task": task }, test.call, element("span", { class: "equals" }), test.expected);
 }
 
 /** The tests that killed a program, each once, with where they came from. */
