@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
-from codea1_jax.evals.coverage import submit_coverage
+from codea1_jax.evals.coverage import Coverage, submit_coverage
 from codea1_jax.evals.journal import RESULTS_FILE, Journal, Progress
 from codea1_jax.evals.metrics import Estimate, estimate
 from codea1_jax.evals.mutants import Mutant, make_mutants
@@ -26,7 +26,7 @@ from codea1_jax.game.players import Player
 from codea1_jax.game.tasks import task_of
 from data_pipeline import Problem
 from data_pipeline.validate import failures
-from sandbox import Job, Judge, JudgeJob, Limits, SuiteTest, Test, same
+from sandbox import Job, Judge, JudgeJob, Limits, SuiteTest, Task, Test, same
 
 T = TypeVar("T")
 
@@ -122,7 +122,7 @@ def _submit(
 ) -> Callable[[], FunctionResult]:
     """Submits all jobs of one function; what is returned waits for the last of them."""
     written = [test for test in tests if test]
-    covered = submit_coverage(judge, problem.solution, [test.call for test in written], problem.preamble)
+    covered = _submit_coverage(judge, problem, [test.call for test in written])
     correct = holding(judge, problem, written)
     kills = submit_mutants(judge, problem, mutants, tuple(correct.values()))
 
@@ -134,11 +134,18 @@ def _submit(
             outcomes=tuple((CORRECT if test in correct else WRONG) if test else NONE for test in tests),
             mutants=len(killed),
             killed=sum(killed),
-            lines=coverage.lines,
-            branches=coverage.branches,
+            lines=coverage and coverage.lines,
+            branches=coverage and coverage.branches,
         )
 
     return result
+
+
+def _submit_coverage(judge: Judge, problem: Problem, calls: Sequence[str]) -> Callable[[], Coverage | None]:
+    """What the tests run of the function or class; None of a stream, of which it is not measured."""
+    if problem.task is Task.STREAM:
+        return lambda: None
+    return submit_coverage(judge, problem.solution, calls, problem.driven(problem.preamble))
 
 
 def score(

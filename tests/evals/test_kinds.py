@@ -1,0 +1,107 @@
+"""Classes, and programs that read standard input, are evaluated as functions are."""
+
+from collections.abc import Iterator
+
+import pytest
+from scripted import silent
+
+from codea1_jax.evals.benchmark import make_benchmark
+from codea1_jax.evals.code import evaluate_code
+from codea1_jax.evals.collaboration import evaluate_collaboration
+from codea1_jax.evals.heldout import evaluate_code as heldout_code
+from codea1_jax.evals.heldout import evaluate_tests as heldout_tests
+from codea1_jax.evals.heldout import prepare
+from codea1_jax.evals.journal import Journal
+from codea1_jax.evals.rounds import evaluate_tests
+from codea1_jax.evals.samples import RecordedPlayer, references
+from codea1_jax.game.players import TextPlayer
+from data_pipeline import Problem
+from data_pipeline.golden import stream_line
+from sandbox import SandboxPool, Task
+from sandbox.streams import spelled
+
+TWICE = "x = int(input())\nif x > 9:\n    print(9)\nelse:\n    print(2 * x)\n"
+STREAM = Problem(
+    "twice",
+    "Read x. Print twice x, but 9 for all x above 9.",
+    TWICE,
+    "",
+    (stream_line("3", "6"), stream_line("10", "9")),
+    probe_calls=("3\n", "9\n", "10\n"),
+    mutants=(TWICE.replace(">", ">="), TWICE.replace("2 *", "3 *")),
+    task=Task.STREAM,
+    source="mine",
+)
+ADDER = """
+class Sum:
+    def __init__(self):
+        self.s = 0
+
+    def add(self, x):
+        self.s += x
+        return self.s
+"""
+CLASS = Problem(
+    "sum",
+    "A class Sum whose add(x) returns the sum so far.",
+    ADDER,
+    "Sum",
+    ("assert run_calls((), [('add', (1,)), ('add', (2,))]) == 3", "assert run_calls((), [('add', (5,))]) == 5"),
+    mutants=(ADDER.replace("+=", "="),),
+    task=Task.CLASS,
+    source="mine",
+)
+PROBLEMS = [STREAM, CLASS]
+PROGRAMS = {"twice": (TWICE, "print(6)"), "sum": (ADDER, ADDER.replace("+=", "="))}
+SUITES = {
+    "twice": "\n".join([spelled("9\n", "18"), spelled("1\n", "3")]),  # the second states a wrong answer
+    "sum": "```python\ns = Sum()\ns.add(4)\nassert s.add(1) == 5\nassert Sum().add(0) == 1\n```",
+}
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[SandboxPool]:
+    with SandboxPool(workers=1) as pool:
+        yield pool
+
+
+def respond(requests):
+    yield from ((i, (SUITES[request.problem.id],) * request.samples) for i, request in enumerate(requests))
+
+
+def test_programs_pass_or_fail_the_problems_own_tests(pool, tmp_path):
+    benchmark = make_benchmark(PROBLEMS, pool)
+    assert benchmark.problems == tuple(PROBLEMS)
+    results = evaluate_code(benchmark, RecordedPlayer(PROGRAMS), 2, pool, Journal(tmp_path, {}), silent)
+    assert results["benchmarks"]["mine"]["avg_at_n"]["value"] == 50
+
+
+def test_the_program_that_passes_most_generated_tests_is_chosen(pool, tmp_path):
+    benchmark = make_benchmark(PROBLEMS, pool)
+    wrong_first = RecordedPlayer({name: programs[::-1] for name, programs in PROGRAMS.items()})
+    results = evaluate_collaboration(
+        benchmark, wrong_first, TextPlayer(respond), 2, pool, Journal(tmp_path, {}), silent
+    )
+    figures = results["benchmarks"]["mine"]
+    found = [figures[name]["value"] for name in ("best_of_1", "best_of_2", "fidelity")]
+    assert found == pytest.approx([0, 100, 100])
+
+
+def test_held_out_figures_are_those_by_hand(pool):
+    heldout = prepare(PROBLEMS, pool)
+    assert heldout.answers[STREAM] == {"3\n": "[6]", "9\n": "[18]", "10\n": "[9]"}
+    code = heldout_code(RecordedPlayer(PROGRAMS), pool, heldout, 2, ())
+    assert code["eval/avg_at_n"] == 50
+    tests = heldout_tests(TextPlayer(respond), pool, heldout, 1, 2, ())
+    # One of each suite's two tests is wrong, and the right one kills the mutant that is shown.
+    assert (tests["eval/test_validity"], tests["eval/kill_rate"]) == (50, 100)
+    # In five rounds the right test comes once and the wrong one once: 9 tells `>=` apart, and 3 * x as well.
+    assert tests["eval/pass_at_5"] == 20
+    assert tests["eval/mut_at_5"] == 100
+
+
+def test_five_rounds_count_right_tests_and_the_mutants_they_kill(pool, tmp_path):
+    found = evaluate_tests(PROBLEMS, references(PROBLEMS), pool, Journal(tmp_path, {}), silent)
+    figures = found["benchmarks"]["tests"]
+    assert (figures["sound"], figures["pass_at_5"]["value"]) == (2, 40)  # two golden tests each, in five rounds
+    assert figures["mut_at_5"]["value"] > 50
