@@ -33,7 +33,8 @@ class Problem:
     fixed wrong programs; `preamble` is code that the dataset's own scorer puts before every program; `atol` and `rtol`
     are how close a float must come to the solution's in tests that models write; `prompt` is the row's own conversation
     that asks for a program, a list of {role, content} as JSON, or empty; `seconds` is what the problem allows a program
-    for one test, 0 where it does not say.
+    for one test, 0 where it does not say; `checker` is code with `check(given, output, expected)`, for a stream with
+    many right outputs.
     """
 
     id: str
@@ -52,6 +53,7 @@ class Problem:
     prompt: str = ""
     task: Task = Task.FUNCTION
     seconds: float = 0.0
+    checker: str = ""
 
     @property
     def called(self) -> str:

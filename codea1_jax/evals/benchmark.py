@@ -13,7 +13,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from codea1_jax.game.checking import settled
 from codea1_jax.game.tasks import task_of
+from codea1_jax.runtime.agreement import in_thread
 from data_pipeline import Problem, Refusal
 from data_pipeline.golden import read_golden_tests
 from data_pipeline.validate import allowed
@@ -111,7 +113,10 @@ def submit_check(judge: Judge, problem: Problem, program: str, limits: Limits) -
     """Submits a program to a problem's own check; where there is none, to its golden tests."""
     whole = problem.preamble + task_of(problem).judged(program, problem)
     if problem.task is Task.STREAM:
-        return then(judge.submit_judge(_run_on_golden_tests(problem, whole, limits)), _whole)
+        job = _run_on_golden_tests(problem, whole, limits)
+        if problem.checker:
+            return in_thread(lambda: _whole(_checked(judge, problem, job)), name="checker")
+        return then(judge.submit_judge(job), _whole)
     job = CheckJob(whole, _check(problem), problem.called, limits, problem.source in _BESIDE)
     return judge.submit(job)
 
@@ -122,6 +127,14 @@ def _run_on_golden_tests(problem: Problem, program: str, limits: Limits) -> Judg
         Test(test.call, encode_output(test.stated), tolerance=test.tolerance) for test in read_golden_tests(problem)
     )
     return JudgeJob(program, tests, allowed(problem, limits), task=problem.task)
+
+
+def _checked(judge: Judge, problem: Problem, job: JudgeJob) -> Verdicts:
+    """The verdicts where the problem's checker decides which outputs are right."""
+    execution = judge.submit(job.execution()).result()
+    outcomes = dict(zip(job.execution().calls, execution.outcomes, strict=True))
+    outcomes = settled(judge, problem, outcomes, {test.call: test.expected for test in job.tests})
+    return job.verdicts(replace(execution, outcomes=tuple(outcomes.values())))
 
 
 def _whole(verdicts: Verdicts) -> CheckResult:

@@ -24,7 +24,8 @@ from statistics import fmean
 from codea1_jax.evals.code import count_correct
 from codea1_jax.evals.metrics import bounded, estimate, mul, solved, solved_names
 from codea1_jax.evals.rounds import ROUNDS, choose
-from codea1_jax.game.judging import ProgramOutcomes, StatedAnswers, submit_calls
+from codea1_jax.game.checking import settled, stated_or_expected
+from codea1_jax.game.judging import PendingOutcomes, StatedAnswers, submit_calls
 from codea1_jax.game.players import Player, ProgramRequest, SuiteRequest
 from codea1_jax.game.rewards import validity
 from codea1_jax.game.tasks import task_of
@@ -58,7 +59,7 @@ def prepare(problems: Sequence[Problem], judge: Judge) -> HeldOut:
     A question without a call that counts cannot be scored: it is left out, with a warning.
     """
     pending = [(p, submit_calls(judge, p, p.driven(p.solution), _scored_calls(p))) for p in problems]
-    answers = {problem: _values(reference.result()) for problem, reference in pending}
+    answers = {problem: _values(reference.result().by_call) for problem, reference in pending}
     for problem, values in answers.items():
         if not values:
             logger.warning("held-out question %s has no call that can be scored; it is left out", problem.id)
@@ -89,7 +90,7 @@ def evaluate_code(
         tolerances = {test.call: test.tolerance for test in read_golden_tests(problem)}
 
         def agrees() -> bool:
-            outcomes = pending.result().by_call
+            outcomes = settled(judge, problem, pending.result().by_call, answers)
             return all(
                 _matches(tolerances.get(call, problem.tolerance), outcomes[call], value)
                 for call, value in answers.items()
@@ -171,27 +172,27 @@ class _Truth:
     """What a problem's reference and mutants answer to the calls of some tests, and the tests' stated answers."""
 
     problem: Problem
-    reference: ProgramOutcomes
-    mutants: tuple[ProgramOutcomes, ...]
-    stated: Mapping[str, str | None]
+    reference: Mapping[str, Outcome]
+    mutants: tuple[Mapping[str, Outcome], ...]
+    stated: Mapping[SuiteTest, str | None]
 
     def validity(self, suite: Sequence[SuiteTest], suite_size: int) -> float:
         """`val` of the test reward."""
         calls = [t.call for t in suite]
-        reference = [self.reference.by_call[call] for call in calls]
-        stated, tolerance = [self.stated[t.stated] for t in suite], self.problem.tolerance
+        reference = [self.reference[call] for call in calls]
+        stated, tolerance = [self.stated[t] for t in suite], self.problem.tolerance
         validated = validate_suite(calls, reference, stated, tolerance=tolerance, view=task_of(self.problem).view)
         return validity(len(validated.kept), validated.invalid, suite_size)
 
     def holds(self, test: SuiteTest) -> bool:
         """Whether the stated answer is the reference's."""
-        stated, outcome = self.stated[test.stated], self.reference.by_call[test.call]
+        stated, outcome = self.stated[test], self.reference[test.call]
         return stated is not None and outcome.value is not None and self.problem.tolerance.same(stated, outcome.value)
 
     def kills(self, tests: Iterable[SuiteTest], mutant: int) -> bool:
         """Whether one of these tests, which hold, fails a mutant."""
-        tolerance, answers = self.problem.tolerance, self.mutants[mutant].by_call
-        return any(not _matches(tolerance, answers[t.call], self.reference.by_call[t.call].value) for t in tests)
+        tolerance, answers = self.problem.tolerance, self.mutants[mutant]
+        return any(not _matches(tolerance, answers[t.call], self.reference[t.call].value) for t in tests)
 
 
 def _truths(judge: Judge, problems: Sequence[Problem], tests: Sequence[Sequence[SuiteTest]]) -> list[_Truth]:
@@ -203,12 +204,30 @@ def _truths(judge: Judge, problems: Sequence[Problem], tests: Sequence[Sequence[
                 reference = submit_calls(judge, problem, problem.driven(problem.solution), calls, is_reference=True)
                 mutants = [submit_calls(judge, problem, problem.driven(mutant), calls) for mutant in problem.mutants]
                 pending[i] = reference, mutants, StatedAnswers(judge, problem.task, [t.stated for t in own])
-        return {
-            i: _Truth(problems[i], reference.result(), tuple(m.result() for m in mutants), stated.result())
-            for i, (reference, mutants, stated) in pending.items()
-        }
+        return {i: _truth(judge, problems[i], tests[i], *found) for i, found in pending.items()}
 
     return list(gathered(find).values())
+
+
+def _truth(
+    judge: Judge,
+    problem: Problem,
+    tests: Sequence[SuiteTest],
+    reference: PendingOutcomes,
+    mutants: Sequence[PendingOutcomes],
+    stated: StatedAnswers,
+) -> _Truth:
+    """Waits for what was submitted; where the problem has a checker, it decides what is right."""
+    known, answers = reference.result().by_call, stated.result()
+    expected = _values(known)
+    of_tests = [answers[test.stated] for test in tests], [known[test.call] for test in tests]
+    right = stated_or_expected(judge, problem, tests, *of_tests)
+    return _Truth(
+        problem,
+        known,
+        tuple(settled(judge, problem, mutant.result().by_call, expected) for mutant in mutants),
+        dict(zip(tests, right, strict=True)),
+    )
 
 
 def _one_per_round(rounds: Sequence[Sequence[SuiteTest]]) -> list[SuiteTest]:
@@ -225,8 +244,8 @@ def _scored_calls(problem: Problem) -> tuple[str, ...]:
     return tuple(dict.fromkeys(t.call for t in read_golden_tests(problem)))
 
 
-def _values(reference: ProgramOutcomes) -> dict[str, str]:
-    values = {call: o.value for call, o in reference.by_call.items() if o.value is not None}
+def _values(reference: Mapping[str, Outcome]) -> dict[str, str]:
+    values = {call: o.value for call, o in reference.items() if o.value is not None}
     return {call: value for call, value in values.items() if same(value, value)}
 
 

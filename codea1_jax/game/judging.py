@@ -17,6 +17,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from codea1_jax.game.checking import settled, stated_or_expected
 from codea1_jax.game.config import RoundConfig
 from codea1_jax.game.rollouts import Candidate
 from codea1_jax.game.suites import Suite
@@ -188,11 +189,17 @@ def judge_group(
             if script_seconds is None
             else submit_script(judge, program, faced, problem.called, script_seconds)
         )
-    programs = {index: program.result() for index, program in pending.items()}
+    expected = {test.call: test.expected for own in validated.values() for suite in own for test in suite.kept}
+    expected |= {test.call: test.expected for test in book}
+    programs = {index: _settled(judge, problem, program.result(), expected) for index, program in pending.items()}
     hung = {index for index, own in validated.items() if any(suite.hung for suite in own)}
     return Judgement(
         tuple(book), validated, {i: _failed(found) if i in hung else found for i, found in programs.items()}
     )
+
+
+def _settled(judge: Judge, problem: Problem, program: ProgramOutcomes, expected: Mapping[str, str]) -> ProgramOutcomes:
+    return replace(program, by_call=settled(judge, problem, program.by_call, expected))
 
 
 def _script_seconds(problem: Problem, config: RoundConfig) -> float | None:
@@ -239,10 +246,11 @@ def _validated(
             validated.append(ValidatedSuite((), invalid + len(tests), hung=True))
             continue
         returned = [known[test.call] for test in tests]
+        answered = [values[test.stated] if predicted else known[test.call].value for test in tests]
         judged = validate_suite(
             [test.call for test in tests],
             returned,
-            [values[test.stated] if predicted else known[test.call].value for test in tests],
+            stated_or_expected(judge, problem, tests, answered, returned),
             config.rewards.repeats,
             problem.tolerance,
             task.view,

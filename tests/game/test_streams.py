@@ -8,7 +8,10 @@ from scripted import PROMPTS, TOKENIZER, Scripted
 
 from codea1_jax.config import MethodConfig, RewardConfig, RolloutConfig
 from codea1_jax.config.prompts import OUR_TEMPLATES
+from codea1_jax.evals.benchmark import make_benchmark, submit_check
+from codea1_jax.game.checking import accepted, settled
 from codea1_jax.game.config import RoundConfig
+from codea1_jax.game.judging import submit_calls
 from codea1_jax.game.players import PolicyPlayer
 from codea1_jax.game.prompts import chat_prompts
 from codea1_jax.game.round import Game, begin_round
@@ -148,3 +151,67 @@ def test_golden_tests_of_a_stream_judge_as_those_of_functions(pool):
     (question,) = begin_round(game, [problem], {}, (1,)).result().questions
     assert [program.reward for program in question.programs] == [1.0, 0.0, 0.0, 0.0]
     assert [program.valid for program in question.programs] == [True, True, False, True]
+
+
+# --- checkers --------------------------------------------------------------------------------------------------
+
+CHECKER = """
+def check(given, output, expected):
+    n, pair = int(given), [int(token) for token in output.split()]
+    return len(pair) == 2 and sum(pair) == n and min(pair) >= 0
+"""
+QUESTION = "Two numbers that are not negative and add up to n."
+SPLIT = Problem("split", QUESTION, "n = int(input())\nprint(n, 0)\n", "", (), task=Task.STREAM, checker=CHECKER)
+
+
+@pytest.mark.parametrize(
+    ("program", "passed"),
+    [
+        (SPLIT.solution, [True, True]),
+        ("n = int(input())\nprint(0, n)", [True, True]),
+        ("n = int(input())\nprint(n - 1, 1)", [True, False]),  # of 0 it gives -1 and 1
+        ("n = int(input())\nprint(n, n)", [False, True]),
+        ("print('True')", [False, False]),
+        ("print(\"', '', '') is True or (lambda *_: True)('\")", [False, False]),
+        ("print('9' * 70_000)", [False, False]),
+        ("1 / 0", [False, False]),
+    ],
+)
+def test_a_checker_decides_where_many_outputs_are_right(program, passed, pool):
+    outcomes = submit_calls(pool, SPLIT, program, ["7\n", "0\n"]).result().by_call
+    right = settled(pool, SPLIT, outcomes, {"7\n": "[7, 0]", "0\n": "[0, 0]"})
+    assert [right[given].value == expected for given, expected in (("7\n", "[7, 0]"), ("0\n", "[0, 0]"))] == passed
+
+
+@pytest.mark.parametrize(
+    "checker",
+    [
+        *("def check(*_): return 1", "def check(*_): return 'True'", "def check(*_): raise SystemExit"),
+        *("while True: pass", "check = 3", "(", "class T:\n def __eq__(s, o): return True\ndef check(*_): return T()"),
+    ],
+)
+def test_a_checker_that_does_not_return_true_accepts_nothing(checker, pool):
+    problem = replace(SPLIT, checker=checker)
+    assert accepted(pool, problem, [("7\n", "[0, 7]", "[7, 0]")]) == [False]
+
+
+def test_stated_answers_are_checked_too_and_rewards_follow(pool):
+    def said(given, stated):
+        return f"```input\n{given}\n```\n```output\n{stated}\n```"
+
+    suites = [said(7, "3 4"), said(7, "3 5")]  # right, if not as the reference has it; and wrong
+    programs = ["n = int(input())\nprint(1, n - 1)", "n = int(input())\nprint(n, 1)"]
+    code = Scripted({PROMPTS.code(SPLIT): programs})
+    test = Scripted({PROMPTS.test(SPLIT, program): suites for program in programs})
+    players = (PolicyPlayer(sample, PROMPTS, TOKENIZER.decode) for sample in (code, test))
+    rules = RoundConfig(RolloutConfig(samples=2, suites=2), rewards=RewardConfig(suite_size=1))
+    (question,) = begin_round(Game(*players, pool, rules, PROMPTS), [SPLIT], {}, (1,)).result().questions
+    assert [program.reward for program in question.programs] == [1.0, 0.0]
+    assert [suite.validated.invalid for suite in question.programs[0].suites] == [0, 1]
+
+
+def test_a_benchmark_asks_the_checker(pool):
+    problem = replace(SPLIT, golden_tests=(stream_line("7", "7 0"), stream_line("9", "4 5")))
+    assert make_benchmark([problem], pool).problems == (problem,)
+    checks = [submit_check(pool, problem, program, pool.limits).result() for program in ("print(7, 0)", SPLIT.solution)]
+    assert [check.passed for check in checks] == [False, True]
