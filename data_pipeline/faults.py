@@ -37,7 +37,7 @@ def find_faults(path: str | Path, judge: Judge) -> Report:
 
     Raises ValueError if the file as a whole cannot be read, and sandbox.SandboxError if the sandbox itself fails.
     """
-    rows = numbered_rows(path)
+    rows = list(numbered_rows(path))
     row_format = find_format([row for _, row in rows]) or problem_files.FORMAT
     lines: dict[str, int] = {}
     problems: list[Problem] = []

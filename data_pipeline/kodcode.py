@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from data_pipeline.golden import golden_tests, golden_tests_of_class
 from data_pipeline.problem import BadRow, Problem, Row
 from data_pipeline.row_format import Format
-from data_pipeline.rows import conversation, identifier, text, texts
+from data_pipeline.rows import conversation, identifier, mappings, text, texts
 from data_pipeline.source_code import classes, functions, with_declaration
 from sandbox import Task
 
@@ -37,9 +37,7 @@ def _problem(row: Row) -> Problem:
 
 def _candidates(row: Row, defined: Sequence[str]) -> list[str]:
     """The solution's functions, those that test_info names first."""
-    infos = row.get("test_info") or []
-    if not isinstance(infos, list) or not all(isinstance(info, dict) for info in infos):
-        raise BadRow("test_info is not a list of objects")
+    infos = mappings(row.get("test_info"), "test_info")
     named = [identifier(info, "function_name") for info in infos if isinstance(info.get("function_name"), str)]
     return list(dict.fromkeys([*(name for name in named if name in defined), *defined]))
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from data_pipeline.problem import Loaded, Problem
 from data_pipeline.source_code import parse
+from sandbox import Task
 
 NGRAM_WORDS = 13
 """Length of a run of words that counts as the same text, as in GPT-3's decontamination (arXiv 2005.14165)."""
@@ -48,8 +49,10 @@ def described(problem: Problem) -> Problem:
     """The problem with a description for those who write tests: its question without examples.
 
     The question itself stays whole, as in the original, where the Code LLM sees its examples. A problem that has a
-    description, or whose question has no examples, is unchanged.
+    description, or whose question has no examples, is unchanged; so is a stream, whose examples define its format.
     """
+    if problem.task is Task.STREAM:
+        return problem
     description = _without_examples(problem)
     changed = not problem.description and description != problem.question
     return replace(problem, description=description) if changed else problem

@@ -22,7 +22,7 @@ def one_line(error: Exception | str) -> str:
 
 @dataclass(frozen=True)
 class Problem:
-    """A programming question with a trusted solution.
+    """A programming question with a trusted solution; without one ("") it can only be evaluated on.
 
     `task` says what a solution is: a function or a class, called `entry_point`, or a program that reads standard input,
     which has no entry point.
@@ -34,7 +34,7 @@ class Problem:
     are how close a float must come to the solution's in tests that models write; `prompt` is the row's own conversation
     that asks for a program, a list of {role, content} as JSON, or empty; `seconds` is what the problem allows a program
     for one test, 0 where it does not say; `checker` is code with `check(given, output, expected)`, for a stream with
-    many right outputs.
+    many right outputs; `date` is the day on which it was published, such as 2024-08-31, or empty.
     """
 
     id: str
@@ -54,6 +54,7 @@ class Problem:
     task: Task = Task.FUNCTION
     seconds: float = 0.0
     checker: str = ""
+    date: str = ""
 
     @property
     def called(self) -> str:

@@ -1,7 +1,8 @@
 """Your own problems: reads JSONL, JSON or parquet, writes JSONL.
 
-A row is {id, question, solution, entry_point, tests?, atol?, rtol?, prompt?}. A test outside the language is left out
-of its question, which stays.
+A row is {id, question, solution, entry_point, tests?, seconds?, atol?, rtol?, prompt?}, a test `assert CALL == VALUE`.
+A program that reads standard input has no entry_point; its tests are {input, output}, and it may have a checker. A test that is neither, or
+outside the language, is left out of its question, which stays.
 """
 
 import json
@@ -9,13 +10,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from data_pipeline.golden import golden_line, read_golden_test
+from data_pipeline.golden import golden_line, read_golden_test, read_golden_tests
 from data_pipeline.problem import BadRow, Problem, Row
 from data_pipeline.row_format import Format
 from data_pipeline.rows import conversation, identifier, number, text
-from data_pipeline.source_code import entry_function, parse
-from sandbox import EXACT, Rejected, SuiteTest, Tolerance
+from data_pipeline.source_code import entry_function, functions, parse
+from data_pipeline.stream_rows import Sample, as_text, stream
+from sandbox import EXACT, Rejected, SuiteTest, Task, Tolerance
 
+_TASKS = (Task.FUNCTION, Task.STREAM)
+_CHECKED = ("given", "output", "expected")
 _SHOWN = 100  # characters of a test that a reason shows
 
 
@@ -26,9 +30,8 @@ def write(path: str | Path, problems: Sequence[Problem]) -> None:
             "id": problem.id,
             "question": problem.question,
             "solution": problem.solution,
-            "entry_point": problem.entry_point,
-            "tests": problem.golden_tests,
-            **({"atol": problem.atol, "rtol": problem.rtol} if problem.atol or problem.rtol else {}),
+            **_task_fields(problem),
+            **({"seconds": problem.seconds} if problem.seconds else {}),
             **({"prompt": json.loads(problem.prompt)} if problem.prompt else {}),
         }
         for problem in problems
@@ -36,12 +39,40 @@ def write(path: str | Path, problems: Sequence[Problem]) -> None:
     Path(path).write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
+def _task_fields(problem: Problem) -> Row:
+    """What a row has according to its task. A stream states its tolerance always: its question may name another."""
+    tolerance = {"atol": problem.atol, "rtol": problem.rtol}
+    if problem.task is Task.STREAM:
+        tests = [{"input": test.call, "output": test.stated} for test in read_golden_tests(problem)]
+        checker = {"checker": problem.checker} if problem.checker else {}
+        return {"task": Task.STREAM, "tests": tests, **tolerance, **checker}
+    tests = {"entry_point": problem.entry_point, "tests": problem.golden_tests}
+    return tests | (tolerance if problem.atol or problem.rtol else {})
+
+
 def _id(row: Row) -> str:
     return text(row, "id")
 
 
+def _task(row: Row) -> Task:
+    """What the solution is: as the row states it, else what its fields show."""
+    reads_input = any(isinstance(test, dict) and "input" in test for test in _given_tests(row))
+    shown = Task.STREAM if reads_input and not row.get("entry_point") else Task.FUNCTION
+    task = shown if row.get("task") is None else row["task"]
+    if task not in _TASKS:
+        raise BadRow(f"task is {task!r}; known tasks: {', '.join(_TASKS)}")
+    if task == Task.STREAM and row.get("entry_point"):
+        raise BadRow("a program that reads standard input (task stream) has no entry_point")
+    if task == Task.FUNCTION and not row.get("entry_point"):
+        raise BadRow("no entry_point, which a function needs; tests {input, output} would make it a program")
+    return Task(task)
+
+
 def _problem(row: Row) -> Problem:
-    solution, entry_point = text(row, "solution"), identifier(row, "entry_point")
+    solution = text(row, "solution")
+    if _task(row) is Task.STREAM:
+        return _stream(row, solution)
+    entry_point = identifier(row, "entry_point")
     entry_function(solution, entry_point)
     tolerance = _tolerance(row)
     return Problem(
@@ -54,24 +85,67 @@ def _problem(row: Row) -> Problem:
         atol=tolerance.atol,
         rtol=tolerance.rtol,
         prompt=conversation(row, "prompt"),
+        seconds=number(row, "seconds"),
     )
 
 
+def _stream(row: Row, solution: str) -> Problem:
+    parse(solution, "the solution")
+    samples = [test for test in _samples(row) if not isinstance(test, Rejected)]
+    problem = stream(_id(row), text(row, "question"), solution, samples, "problems")
+    if "atol" in row or "rtol" in row:
+        tolerance = _tolerance(row)
+        problem = replace(problem, atol=tolerance.atol, rtol=tolerance.rtol)
+    prompt = conversation(row, "prompt")
+    return replace(problem, seconds=number(row, "seconds"), prompt=prompt, checker=_checker(row))
+
+
+def _checker(row: Row) -> str:
+    if row.get("checker") is None:
+        return ""
+    checker = text(row, "checker")
+    check = functions(checker, "the checker").get("check")
+    if check is None or len(check.args.args) != len(_CHECKED):
+        raise BadRow(f"the checker defines no check({', '.join(_CHECKED)})")
+    return checker
+
+
+def _samples(row: Row) -> list[Sample | Rejected]:
+    """The tests of a program, or why one is left out."""
+    samples: list[Sample | Rejected] = []
+    for item in _given_tests(row):
+        fields = item if isinstance(item, dict) else {}
+        try:
+            samples.append((as_text(fields.get("input"), "input"), as_text(fields.get("output"), "output")))
+        except BadRow as error:
+            samples.append(Rejected(f"the test {_shown(item)} is left out: {error}"))
+    return samples
+
+
 def _dropped(row: Row) -> tuple[str, ...]:
-    return tuple(test.reason for test in _tests(row, _tolerance(row)) if isinstance(test, Rejected))
+    tests = _samples(row) if _task(row) is Task.STREAM else _tests(row, _tolerance(row))
+    return tuple(test.reason for test in tests if isinstance(test, Rejected))
 
 
 def _tests(row: Row, tolerance: Tolerance) -> list[SuiteTest | Rejected]:
     """The row's tests, or why one is left out; where a test states no tolerance, the question's holds."""
+    return [_test(item, identifier(row, "entry_point"), tolerance) for item in _given_tests(row)]
+
+
+def _given_tests(row: Row) -> list[object]:
     given = row.get("tests")
     if given is not None and not isinstance(given, list):
         raise BadRow("tests is not a list")
-    return [_test(item, identifier(row, "entry_point"), tolerance) for item in given or ()]
+    return given or []
+
+
+def _shown(item: object) -> str:
+    return repr(item if isinstance(item, str) else json.dumps(item, default=str))[:_SHOWN]
 
 
 def _test(item: object, entry_point: str, tolerance: Tolerance) -> SuiteTest | Rejected:
     """A test, given as a line or as an object `{"test": LINE, "atol": ..., "rtol": ...}`."""
-    shown = repr(item if isinstance(item, str) else json.dumps(item, default=str))[:_SHOWN]
+    shown = _shown(item)
     try:
         fields = item if isinstance(item, dict) else {"test": item}
         statements = parse(text(fields, "test"), "it").body
@@ -92,4 +166,4 @@ def _tolerance(fields: Row) -> Tolerance:
         raise BadRow(str(error)) from None
 
 
-FORMAT = Format("problems", frozenset({"id", "question", "solution", "entry_point"}), _id, _problem, _dropped)
+FORMAT = Format("problems", frozenset({"id", "question", "solution"}), _id, _problem, _dropped)

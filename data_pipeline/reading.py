@@ -1,11 +1,12 @@
 """Reads problems from a file whose format its fields show, or from a prepared dataset; and holds some of them out."""
 
 import hashlib
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
 from data_pipeline import storage
-from data_pipeline.problem import Loaded, Problem
+from data_pipeline.problem import BadRow, Loaded, Problem, Row
 from data_pipeline.rows import read_rows
 from data_pipeline.sources import FORMATS, find_format
 
@@ -26,19 +27,24 @@ def load(source: str) -> Loaded:
 
 def read(path: str | Path, difficulties: Sequence[str] = ()) -> Loaded:
     """Every row of a file or folder, or those of some difficulties. Raises as `load` does."""
-    rows = read_rows(path)
-    fields = next((row.keys() for row in rows if isinstance(row, dict)), None)
-    if fields is None:
-        if rows:
-            raise ValueError(f"{path}: no row is an object with fields")
-        raise ValueError(f"{path}: the file is empty")
-    row_format = find_format(rows)
+    rows, ahead = itertools.tee(read_rows(path))
+    row_format = find_format(ahead)
+    del ahead  # which would keep every row
     if row_format is None:
-        known = "; ".join(f"{each.name} ({', '.join(sorted(each.fields))})" for each in FORMATS)
-        raise ValueError(f"{path}: fields {', '.join(sorted(fields))} are of no known format: {known}")
+        raise _unknown(path, list(rows))
     if difficulties and row_format.difficulty_of is None:
         raise ValueError(f"{path}: {row_format.name} has no difficulties to choose from")
     return row_format.read(rows, difficulties)
+
+
+def _unknown(path: str | Path, rows: Sequence[Row | BadRow]) -> ValueError:
+    fields = next((row.keys() for row in rows if isinstance(row, dict)), None)
+    if fields is None and rows:
+        return ValueError(f"{path}: no row is an object with fields")
+    if fields is None:
+        return ValueError(f"{path}: the file is empty")
+    known = "; ".join(f"{each.name} ({', '.join(sorted(each.fields))})" for each in FORMATS)
+    return ValueError(f"{path}: fields {', '.join(sorted(fields))} are of no known format: {known}")
 
 
 def hold_out(

@@ -1,9 +1,11 @@
 """A shape in which rows come: how to recognise one, and how to read it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from data_pipeline.problem import BadRow, Loaded, Problem, Refusal, Row, one_line
+
+_MOST_SECONDS = 600
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,7 @@ class Format:
     difficulty_of: Callable[[Row], object] | None = None
     """how a row is rated; None: rows are not"""
 
-    def read(self, rows: Sequence[Row | BadRow], difficulties: Sequence[str] = ()) -> Loaded:
+    def read(self, rows: Iterable[Row | BadRow], difficulties: Sequence[str] = ()) -> Loaded:
         """Every row as a problem, or refused by its id with the reason; with `difficulties`, only rows rated so."""
         problems: dict[str, Problem] = {}
         refused: list[Refusal] = []
@@ -49,6 +51,8 @@ class Format:
             problem = self.problem_of(row)
         except RecursionError:  # walking over a syntax tree recurses deeper than parsing
             raise BadRow("nested too deeply") from None
+        if not 0 <= problem.seconds <= _MOST_SECONDS:  # which a nan is not
+            raise BadRow(f"{problem.seconds:g} seconds for a test; allowed: 0 to {_MOST_SECONDS}")
         for name, value in vars(problem).items():
             try:
                 ("" if isinstance(value, float) else "".join(value)).encode()

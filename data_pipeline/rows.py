@@ -5,12 +5,14 @@ import gzip
 import json
 import unicodedata
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from data_pipeline.problem import BadRow, Row, one_line
 
 SUFFIXES = (".json", ".jsonl", ".jsonl.gz", ".parquet")
+_BATCH = 64  # rows of a parquet file in memory: one of a competition may have megabytes of solutions
 
 _KINDS = {
     dict: "an object",
@@ -23,18 +25,19 @@ _KINDS = {
 }
 
 
-def read_rows(path: str | Path) -> list[Row | BadRow]:
-    """The rows of the files in order; a BadRow takes the place of a line that is not a JSON object.
+def read_rows(path: str | Path) -> Iterator[Row | BadRow]:
+    """The rows of the files in order, read as they are asked for: datasets may be larger than the memory.
 
-    Raises ValueError, in one line, if there is no file, or if one is of an unknown kind or unreadable as a whole.
+    A BadRow takes the place of a line that is not a JSON object. Raises ValueError, in one line, if there is no file,
+    or if one is of an unknown kind or unreadable as a whole.
     """
-    return [row for _, row in numbered_rows(path)]
+    return (row for _, row in numbered_rows(path))
 
 
-def numbered_rows(path: str | Path) -> list[tuple[int, Row | BadRow]]:
+def numbered_rows(path: str | Path) -> Iterator[tuple[int, Row | BadRow]]:
     """As `read_rows`, each with its number from 1 on; a blank line counts and is left out."""
     rows = (row for file in files(path) for row in _rows_of(file))
-    return [(number, row) for number, row in enumerate(rows, start=1) if row is not None]
+    return ((number, row) for number, row in enumerate(rows, start=1) if row is not None)
 
 
 def files(path: str | Path) -> list[Path]:
@@ -52,31 +55,34 @@ def files(path: str | Path) -> list[Path]:
     return known
 
 
-def _rows_of(path: Path) -> Sequence[Row | BadRow | None]:
+def _rows_of(path: Path) -> Iterator[Row | BadRow | None]:
     """The rows of a file; None for a blank line."""
     if not path.name.endswith(SUFFIXES):
         raise ValueError(f"{path}: unknown kind of file; known kinds: {', '.join(SUFFIXES)}")
     try:
         if path.name.endswith(".parquet"):
-            return _rows_of_parquet(path)
+            yield from _rows_of_parquet(path)
+            return
         data = path.read_bytes()
         data = gzip.decompress(data) if path.name.endswith(".gz") else data
-        return _rows_of_json(data.removeprefix(codecs.BOM_UTF8))
+        rows = _rows_of_json(data.removeprefix(codecs.BOM_UTF8))
     except (OSError, ValueError, EOFError, zlib.error, RecursionError) as error:
         raise ValueError(f"{path}: not readable as {path.suffix[1:]}: {one_line(error)}") from None
+    yield from rows
 
 
-def _rows_of_parquet(path: Path) -> list[Row]:
+def _rows_of_parquet(path: Path) -> Iterator[Row]:
     import pyarrow.parquet  # noqa: PLC0415  half a second that few runs need to spend
 
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
-            return file.read().to_pylist()
+            for batch in file.iter_batches(_BATCH):
+                yield from batch.to_pylist()
     except (pyarrow.ArrowException, OverflowError, LookupError, ImportError) as error:  # the last three: of its values
         raise ValueError(str(error)) from None
 
 
-def _rows_of_json(content: bytes) -> Sequence[Row | BadRow | None]:
+def _rows_of_json(content: bytes) -> Iterable[Row | BadRow | None]:
     """The rows of one document, a list, an object of rows, or a single row; else a row a line."""
     try:
         document = json.loads(content.decode())
@@ -117,6 +123,27 @@ def text(row: Row, *names: str) -> str:
     raise BadRow(f"no {' or '.join(names)}")
 
 
+def identity(row: Row, name: str) -> str:
+    """A field that is a text or a whole number, as a text. Raises BadRow as `text` does."""
+    value = row.get(name)
+    return str(value) if isinstance(value, int) else text(row, name)
+
+
+def mapping(value: object, what: str) -> Row:
+    """An object; None is an empty one. Raises BadRow for anything else."""
+    if not isinstance(value, dict | None):
+        raise BadRow(f"{what} is not an object")
+    return value or {}
+
+
+def mappings(value: object, what: str) -> list[Row]:
+    """A list of objects; None is an empty one. Raises BadRow for anything else."""
+    found = [] if value is None else value
+    if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
+        raise BadRow(f"{what} is not a list of objects")
+    return found
+
+
 def identifier(row: Row, name: str) -> str:
     """A field that is a name, as Python reads it: in the normal form NFKC. Raises BadRow as `text` does."""
     return unicodedata.normalize("NFKC", text(row, name))
@@ -130,6 +157,15 @@ def texts(row: Row, name: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise BadRow(f"{name} is not a list of texts")
     return tuple(value)
+
+
+def document(row: Row, name: str) -> Any:
+    """A field that is JSON in a text, parsed; what is not a text stays. Raises BadRow for a text that is not JSON."""
+    value = row.get(name)
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError) as error:
+        raise BadRow(f"{name} is not JSON: {one_line(error)}") from None
 
 
 def conversation(row: Row, name: str) -> str:

@@ -1,9 +1,20 @@
 """The formats of rows that are known, and the datasets that `codea1 data prepare` makes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from data_pipeline import bigcodebench, evalplus, kodcode, problem_files, unleaked
+from data_pipeline import (
+    apps,
+    bigcodebench,
+    code_contests,
+    deepcoder,
+    evalplus,
+    kodcode,
+    livecodebench,
+    problem_files,
+    sandbox_fusion,
+    unleaked,
+)
 from data_pipeline.row_format import Format
 
 # To add a format, write a module that defines it and add it here. `find_format` tries them in this order.
@@ -14,12 +25,17 @@ FORMATS: tuple[Format, ...] = (
     bigcodebench.FORMAT,
     *evalplus.FORMATS,
     unleaked.FORMAT,
+    code_contests.FORMAT,
+    *apps.FORMATS,
+    deepcoder.FORMAT,
+    livecodebench.FORMAT,
+    sandbox_fusion.FORMAT,
 )
 
 
-def find_format(rows: Sequence[object]) -> Format | None:
+def find_format(rows: Iterable[object]) -> Format | None:
     """The format of the first row that has a known one."""
-    fields = [row.keys() for row in rows if isinstance(row, dict)]
+    fields = (row.keys() for row in rows if isinstance(row, dict))
     return next((each for row in fields for each in FORMATS if each.fields <= row), None)
 
 
@@ -39,14 +55,24 @@ class Recipe:
     """how many questions the paper trains on"""
 
 
+_EVALPLUS = ("evalplus/humanevalplus", "evalplus/mbppplus")
+
 RECIPES = {
     # What the presets of Qwen2.5-Coder train on: hard questions, none of which is in the sets that validate them.
     "kodcode": Recipe(
         "kodcode",
         source="KodCode/KodCode-V1/data/train-*",
         difficulties=("hard",),
-        against=("evalplus/humanevalplus", "evalplus/mbppplus"),
+        against=_EVALPLUS,
         published=9_688,
+    ),
+    # Programs that read standard input. Statements of competitions share whole sentences about their format, so only
+    # dates keep these apart from LiveCodeBench: it begins in May 2023.
+    "code_contests": Recipe("code_contests", source="deepmind/code_contests/data/train-*", against=_EVALPLUS),
+    "taco": Recipe("taco", source="BAAI/TACO/ALL/train-*", against=_EVALPLUS),
+    "apps": Recipe("apps", source="codeparrot/apps/train.jsonl", against=_EVALPLUS),
+    "deepcoder": Recipe(
+        "deepcoder", source="agentica-org/DeepCoder-Preview-Dataset/primeintellect/train-*", against=_EVALPLUS
     ),
     "problems": Recipe("problems"),
 }

@@ -19,7 +19,7 @@ from tensorflow_datasets.proto import tf_example_pb2
 from data_pipeline.problem import Problem
 from sandbox import Task
 
-FORMAT_VERSION = "1.4.0"
+FORMAT_VERSION = "1.5.0"
 SPLIT = "train"
 _WRITER_OPTIONS = "group_size:1"  # as TFDS does: every record can be read separately
 
@@ -33,7 +33,8 @@ class Problems(tfds.core.GeneratorBasedBuilder):
         "1.1.0": "A preamble for each problem.",
         "1.2.0": "A description and a tolerance for each problem.",
         "1.3.0": "A problem's own prompt.",
-        FORMAT_VERSION: "Programs that read standard input, and a problem's own time.",
+        "1.4.0": "Programs that read standard input, and a problem's own time.",
+        FORMAT_VERSION: "A checker, and the date of a problem.",
     }
     url_infos: Mapping[str, Any] = {}  # there are no downloads, and so no checksums to look for
 

@@ -1,7 +1,7 @@
 """Runs every solution against its own golden tests, in the sandbox.
 
 A solution gets half of the limits of the programs that its answers will judge. It must also give the same answers when
-asked again, because its answer to a call is cached.
+asked again, because its answer to a call is cached. A problem without a solution is refused unrun.
 """
 
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ from data_pipeline.golden import read_golden_tests
 from data_pipeline.problem import Problem
 from sandbox import EXACT, Execution, Job, Judge, Limits, Outcome, Status, SuiteTest, encode_stated
 
+NO_SOLUTION = "it has no solution: it can only be evaluated on"
 SLOWER = 2.0  # how many of our seconds stand for one of a problem's, which has fast machines in mind
 
 
@@ -24,6 +25,11 @@ def failures(problems: Sequence[Problem], judge: Judge) -> list[str | None]:
 
     Raises sandbox.SandboxError if the sandbox itself fails.
     """
+    found = iter(_failures([problem for problem in problems if problem.solution], judge))
+    return [next(found) if problem.solution else NO_SOLUTION for problem in problems]
+
+
+def _failures(problems: Sequence[Problem], judge: Judge) -> list[str | None]:
     suites = [read_golden_tests(problem) for problem in problems]
     jobs = [
         Job(

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from codea1_jax.cli._arguments import Commands
     from data_pipeline.sources import Recipe
 
-DIFFICULTIES = ("easy", "medium", "hard")
+DATASETS = ("kodcode", "code_contests", "taco", "apps", "deepcoder", "problems")
+DIFFICULTIES = ("easy", "medium", "medium_hard", "hard", "very_hard", "introductory", "interview", "competition")
 OUT = Path("data")  # `data_pipeline.storage.PREPARED`, whose import takes a second
 
 
@@ -26,16 +27,21 @@ def add(commands: Commands) -> None:
     """Registers the commands."""
     data = commands.add_parser("data", help="datasets of problems").add_subparsers(required=True, metavar="COMMAND")
     prepare = data.add_parser("prepare", help="clean and check a dataset's rows and write them as a TFDS dataset")
-    prepare.add_argument("dataset", choices=("kodcode", "problems"), help="kodcode, or problems: your own")
+    prepare.add_argument("dataset", choices=DATASETS, help="a dataset of the Hub, or problems: your own")
     prepare.add_argument(
         "--source",
-        help="file, folder, pattern, or dataset of the Hub (owner/name[/files]); default for kodcode: that of the Hub",
+        help="file, folder, pattern, or dataset of the Hub (owner/name[/files]); default: the dataset's own there",
     )
     prepare.add_argument(
         "--out", type=Path, default=OUT, help="the dataset is written to OUT/DATASET; default: %(default)s"
     )
     prepare.add_argument(
-        "--difficulty", nargs="+", choices=DIFFICULTIES, help="questions of KodCode to keep; default: hard"
+        "--difficulty",
+        nargs="+",
+        choices=DIFFICULTIES,
+        metavar="DIFFICULTY",
+        help="questions to keep, by what KodCode and TACO (easy, medium, medium_hard, hard, very_hard) or APPS "
+        "(introductory, interview, competition) call them; default: hard of KodCode, else all",
     )
     prepare.add_argument(
         "--against",
@@ -48,7 +54,12 @@ def add(commands: Commands) -> None:
     prepare.set_defaults(run=_prepare)
 
     validate = data.add_parser("validate", help="check a file of problems, line by line")
-    validate.add_argument("file", type=Path, help="JSONL of {id, question, solution, entry_point, tests?}")
+    validate.add_argument(
+        "file",
+        type=Path,
+        help="JSONL of {id, question, solution, entry_point, tests?}; of programs {id, question, solution, tests: "
+        "[{input, output}]}",
+    )
     validate.add_argument("--json", action="store_true", help="print one JSON document on one line")
     validate.set_defaults(run=_validate)
 

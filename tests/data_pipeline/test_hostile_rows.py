@@ -1,6 +1,9 @@
 """A row with any content is read as a problem or refused by its id; no row prevents reading the others."""
 
+import json
+
 import pytest
+from packed import packed
 
 from data_pipeline.reading import load
 from data_pipeline.sources import find_format
@@ -9,6 +12,9 @@ FUNCTION = "def f(x):\n    return x"
 CHECK = "def check(candidate):\n    assert candidate(1) == 1"
 UNITTEST = "import unittest\nclass TestCases(unittest.TestCase):\n    def test(self): pass"
 PYTEST = "from solution import f\ndef test_f():\n    assert f(1) == 1"
+ECHO = "print(input())"
+IN_AND_OUT = {"input": ["1"], "output": ["1"]}
+STDIN_CASES = '[{"input": "1", "output": "1", "testtype": "stdin"}]'
 SPLIT = {"prompt": "def f(x):\n", "canonical_solution": "    return x", "entry_point": "f"}
 ROWS = {
     "problems": {"id": "1", "question": "?", "solution": FUNCTION, "entry_point": "f", "tests": ["assert f(1) == 1"]},
@@ -21,10 +27,25 @@ ROWS = {
     | {"test_list": ["assert f(1) == 1"], "test": "assert f(1) == 1"},
     "evalplus for training": {"problem": "?", "GT_code": FUNCTION, "test": CHECK, "data_source": "d"}
     | {"extra_info": {"question_id": "1", "function_name": "f"}},
+    "programs": {"id": "1", "question": "?", "solution": ECHO, "tests": [{"input": "1", "output": "1"}]},
+    "CodeContests": {"name": "1", "description": "?", "solutions": {"language": [3], "solution": [ECHO]}}
+    | {"public_tests": IN_AND_OUT, "private_tests": IN_AND_OUT, "generated_tests": IN_AND_OUT}
+    | {"time_limit": {"seconds": 1, "nanos": 0}, "input_file": "", "output_file": ""},
+    "APPS": {"problem_id": "1", "question": "?", "solutions": json.dumps([ECHO])}
+    | {"input_output": '{"inputs": ["1"], "outputs": ["1"]}', "difficulty": "interview"},
+    "TACO": {"question": "?", "solutions": json.dumps([FUNCTION]), "time_limit": "2.0 seconds"}
+    | {"input_output": '{"inputs": [[1]], "outputs": [1], "fn_name": "f"}', "difficulty": "EASY"},
+    "DeepCoder": {"problem": "?", "solutions": [ECHO]}
+    | {"tests": '[{"type": "stdin_stdout", "input": "1", "output": "1"}]'},
+    "LiveCodeBench": {"question_id": "1", "question_content": "?", "contest_date": "2024-08-31T00:00:00"}
+    | {"difficulty": "easy", "public_test_cases": STDIN_CASES, "private_test_cases": packed(STDIN_CASES)},
+    "SandboxFusion": {"id": 1, "content": "?", "labels": '{"name": "1"}'}
+    | {"test": '[{"input": {"stdin": "1"}, "output": {"stdout": "1"}}]'},
     "UnLeakedTestBench": {"task_id": "1", "func_name": "f", "code": FUNCTION, "prompt": "?"}
     | {"test_list": ["assert f(1) == 1"]},
 }
-NAMES = ("id", "question_id", "task_id")
+NAMES = ("id", "question_id", "task_id", "name", "problem_id", "labels")
+ASKED = ("question", "problem")  # by which TACO and DeepCoder name their rows
 
 
 def nested(depth):
@@ -58,7 +79,8 @@ VALUES = (
 def named(row, name):
     """The row with another id."""
     extra = {"extra_info": row["extra_info"] | {"question_id": name}} if "extra_info" in row else {}
-    return row | {field: name for field in NAMES if field in row} | extra
+    names = {field: name for field in NAMES if field in row} or {field: name for field in ASKED if field in row}
+    return row | names | extra | ({"labels": json.dumps({"name": name})} if "labels" in row else {})
 
 
 @pytest.mark.parametrize("name", ROWS)

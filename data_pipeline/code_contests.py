@@ -1,0 +1,49 @@
+"""Reads CodeContests (https://huggingface.co/datasets/deepmind/code_contests): programs that read standard input.
+
+The solution is the first in Python 3. Tests are taken in the order private, generated, public: the first are the
+judge's own, and the last stand in the question, where whoever writes a program sees their answers.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from data_pipeline.problem import BadRow, Problem, Row
+from data_pipeline.row_format import Format
+from data_pipeline.rows import mapping, number, text, texts
+from data_pipeline.stream_rows import Sample, first_parsing, pairs, stream, to_train_on
+
+_PYTHON3 = 3  # UNKNOWN_LANGUAGE, PYTHON, CPP, PYTHON3, JAVA
+
+
+def _id(row: Row) -> str:
+    return text(row, "name")
+
+
+def _problem(row: Row) -> Problem:
+    for name in ("input_file", "output_file"):
+        if row.get(name):
+            raise BadRow(f"{name} is {row[name]!r}: it uses a file, not standard input and output")
+    solutions = pairs(*_fields(row, "solutions", "language", "solution"))
+    programs = [program for language, program in solutions if language == _PYTHON3]
+    solution = first_parsing(texts({"solution": programs}, "solution"))
+    problem = stream(_id(row), text(row, "description"), solution, _tests(row), "code_contests")
+    limit = mapping(row.get("time_limit"), "time_limit")
+    return to_train_on(replace(problem, seconds=number(limit, "seconds") + number(limit, "nanos") / 1e9))
+
+
+def _tests(row: Row) -> Iterator[Sample]:
+    for name in ("private_tests", "generated_tests", "public_tests"):
+        yield from pairs(*_fields(row, name, "input", "output"))
+
+
+def _fields(row: Row, name: str, *fields: str) -> tuple[object, ...]:
+    value = mapping(row.get(name), name)
+    return tuple(value.get(field) for field in fields)
+
+
+FORMAT = Format(
+    "CodeContests",
+    frozenset({"name", "description", "public_tests", "private_tests", "generated_tests", "solutions"}),
+    _id,
+    _problem,
+)

@@ -1,0 +1,88 @@
+"""Reads LiveCodeBench (https://huggingface.co/datasets/livecodebench/code_generation_lite): problems to evaluate on.
+
+There are no solutions. All tests are kept, however long: a score that is to be compared with others' needs them.
+"""
+
+import base64
+import io
+import pickle
+import zlib
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+from data_pipeline.problem import BadRow, Problem, Row, one_line
+from data_pipeline.row_format import Format
+from data_pipeline.rows import document, mappings, text
+from data_pipeline.stream_rows import of_standard_input, stream, tested
+
+SECONDS = 6.0
+"""What the benchmark's own scorer allows a program for one test."""
+
+_MOST_BYTES = 1 << 30  # of one problem's tests, unpacked
+
+
+def _id(row: Row) -> str:
+    return f"LCB/{text(row, 'question_id')}"
+
+
+def _problem(row: Row) -> Problem:
+    public, private = document(row, "public_test_cases"), _private(row)
+    tests = mappings(public, "public_test_cases") + mappings(private, "private_test_cases")
+    samples = of_standard_input(tests)
+    problem = stream(_id(row), text(row, "question_content"), "", samples, "livecodebench")
+    return replace(tested(problem), seconds=SECONDS, date=_date(row))
+
+
+def _private(row: Row) -> object:
+    packed = row.get("private_test_cases")
+    if not isinstance(packed, str) or packed.lstrip()[:1] in ("[", ""):
+        return document(row, "private_test_cases") if packed else []
+    return document({"private_test_cases": unpacked(packed)}, "private_test_cases")
+
+
+def _date(row: Row) -> str:
+    day = str(row.get("contest_date") or "")[:10]
+    try:
+        return date.fromisoformat(day).isoformat() if day else ""
+    except ValueError:
+        raise BadRow(f"contest_date is {day!r}, not a date such as 2024-08-31") from None
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    """Reads text, numbers, lists and dicts: whatever runs code begins by finding a class or a function."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        raise pickle.UnpicklingError(f"it names {module}.{name}")
+
+
+def unpacked(packed: str) -> object:
+    """The plain data of base64 of zlib of a pickle. Raises BadRow for anything else; no code of it runs."""
+    try:
+        unzip = zlib.decompressobj()
+        data = unzip.decompress(base64.b64decode(packed, validate=True), _MOST_BYTES)
+        if not unzip.eof:
+            raise ValueError(f"incomplete, or of more than {_MOST_BYTES} bytes")
+        return _PlainUnpickler(io.BytesIO(data)).load()
+    # All that a malformed pickle raises.
+    except (
+        ValueError,
+        zlib.error,
+        pickle.UnpicklingError,
+        EOFError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        MemoryError,
+        OverflowError,
+    ) as error:
+        raise BadRow(f"tests that are not JSON cannot be unpacked: {one_line(error)}") from None
+
+
+FORMAT = Format(
+    "LiveCodeBench",
+    frozenset({"question_id", "question_content", "public_test_cases", "private_test_cases"}),
+    _id,
+    _problem,
+    difficulty_of=lambda row: row.get("difficulty"),
+)

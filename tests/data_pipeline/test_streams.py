@@ -1,0 +1,341 @@
+"""Datasets of programs that read standard input: every row of a dataset's shape is a problem, or refused by reason."""
+
+import base64
+import json
+import os
+import pickle
+import zlib
+from dataclasses import replace
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+from packed import packed
+
+from data_pipeline import Problem, problem_files, tfds_files
+from data_pipeline.golden import read_golden_tests
+from data_pipeline.prepare import prepare
+from data_pipeline.reading import read
+from data_pipeline.sources import RECIPES, find_format
+from data_pipeline.stream_rows import LONGEST_TEST, MOST_TESTS
+from data_pipeline.validate import failures
+from sandbox import SandboxPool, Task, Tolerance
+
+SUM = "print(sum(map(int, input().split())))"
+PYTHON2 = "print sum(map(int, raw_input().split()))"
+OWN = {"id": "sum", "question": "Print the sum.", "solution": SUM, "tests": [{"input": "1 2\n", "output": "3\n"}]}
+CODE_CONTESTS = {
+    "name": "1_A. Sum",
+    "description": "Print the sum.",
+    "public_tests": {"input": ["1 2\n"], "output": ["3\n"]},
+    "private_tests": {"input": ["4 5\r\n", ""], "output": ["9", "0"]},
+    "generated_tests": {"input": ["6 7\n"], "output": ["13\n"]},
+    "solutions": {"language": [2, 1, 3, 3], "solution": ["int main() {}", PYTHON2, PYTHON2, SUM]},
+    "incorrect_solutions": {"language": [3], "solution": ["print(0)"]},
+    "time_limit": {"seconds": 2, "nanos": 500_000_000},
+    "input_file": "",
+    "output_file": "",
+}
+TACO = {
+    "question": "Print the sum.",
+    "solutions": json.dumps([PYTHON2, SUM]),
+    "starter_code": "",
+    "input_output": json.dumps({"inputs": ["1 2\n", ["3 4", ""]], "outputs": ["3\n", ["7"]]}),
+    "difficulty": "MEDIUM_HARD",
+    "time_limit": "2.0 seconds",
+}
+APPS = {
+    "problem_id": 7,
+    "question": "Add.",
+    "solutions": json.dumps(["def add(a, b):\n\treturn a+b"]),
+    "input_output": json.dumps({"fn_name": "add", "inputs": [[1, 2], ["a", "b"]], "outputs": [[3], ["ab"]]}),
+    "difficulty": "introductory",
+}
+DEEPCODER = {
+    "problem": "Print the sum.",
+    "solutions": [f"```python\n{SUM}\n```"],
+    "tests": json.dumps([{"type": "stdin_stdout", "input": "1 2\n", "output": "3\n"}]),
+}
+LIVE = {
+    "question_title": "Sum",
+    "question_content": "Print the sum.",
+    "platform": "atcoder",
+    "question_id": "abc301_a",
+    "contest_id": "abc301",
+    "contest_date": "2023-05-13T00:00:00",
+    "starter_code": "",
+    "difficulty": "easy",
+    "public_test_cases": json.dumps([{"input": "1 2\n", "output": "3\n", "testtype": "stdin"}]),
+    "private_test_cases": packed(json.dumps([{"input": "3 4\n", "output": "7\n", "testtype": "stdin"}])),
+    "metadata": "{}",
+}
+FUSION = {
+    "id": 0,
+    "content": "Print the sum.",
+    "labels": '{"difficulty": "MEDIUM", "name": "a3", "source": "CODECHEF"}',
+    "test": json.dumps([{"input": {"stdin": "1 2"}, "output": {"stdout": "3\n"}}]),
+}
+
+
+def loaded(*rows):
+    row_format = find_format(rows)
+    assert row_format is not None
+    return row_format.read(rows)
+
+
+def the_problem(row) -> Problem:
+    (problem,) = loaded(row).problems
+    return problem
+
+
+def the_reason(row) -> str:
+    (refusal,) = loaded(row).refused
+    return refusal.reason
+
+
+def samples_of(problem):
+    return [(test.call, test.stated) for test in read_golden_tests(problem)]
+
+
+def test_a_row_of_your_own_without_an_entry_point_is_a_program_and_is_written_as_it_was_read(tmp_path):
+    function = {"id": "f", "question": "?", "solution": "def f(x):\n    return x", "entry_point": "f", "seconds": 3}
+    exact = OWN | {"id": "exact", "question": "An absolute error of 1e-6 is allowed.", "atol": 0, "seconds": 2.5}
+    untested = OWN | {"id": "untested", "task": "stream", "tests": []}
+    checked = OWN | {"id": "checked", "checker": "def check(given, output, expected):\n    return True\n"}
+    problems = loaded(OWN, function, exact, untested, checked).problems
+    assert [problem.task for problem in problems] == [Task.STREAM, Task.FUNCTION, *[Task.STREAM] * 3]
+    assert [problem.seconds for problem in problems] == [0, 3, 2.5, 0, 0]
+    assert problems[-1].checker == checked["checker"]
+    assert samples_of(problems[0]) == [("1 2\n", "3\n")]
+    assert problems[2].tolerance == problems[0].tolerance
+    problem_files.write(tmp_path / "again.jsonl", problems)
+    assert read(tmp_path / "again.jsonl").problems == problems
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"tests": ["assert f(1) == 2"]}, "no entry_point, which a function needs; tests {input, output} would make"),
+        ({"tests": []}, "no entry_point, which a function needs"),
+        (
+            {"task": "stream", "entry_point": "f"},
+            "a program that reads standard input (task stream) has no entry_point",
+        ),
+        ({"task": "class"}, "task is 'class'; known tasks: function, stream"),
+        ({"solution": PYTHON2}, "the solution does not parse"),
+        ({"seconds": -1}, "-1 seconds for a test; allowed: 0 to 600"),
+        ({"seconds": "2"}, "seconds is a text, not a number"),
+        ({"tests": {"input": ""}}, "tests is not a list"),
+        ({"solution": ""}, "no solution"),
+        ({"checker": "def check(output):\n    return True"}, "the checker defines no check(given, output, expected)"),
+        ({"checker": "check("}, "the checker does not parse"),
+    ],
+)
+def test_a_bad_row_of_a_program_is_refused_with_the_reason(change, reason):
+    assert the_reason(OWN | change).startswith(reason)
+
+
+def test_a_bad_test_of_a_program_is_left_out_and_named():
+    bad = ("assert f(1) == 1", {"input": "1"}, {"input": {}, "output": "1"})
+    found = loaded(OWN | {"tests": [*bad, *OWN["tests"]]})
+    assert samples_of(found.problems[0]) == [("1 2\n", "3\n")]
+    reasons = [each.reason.rpartition(": ")[2] for each in found.dropped]
+    assert reasons == ["no input", "no output", "input is of type dict, not text"]
+
+
+def test_a_problem_without_a_solution_in_python_3_can_be_evaluated_on():
+    assert the_problem(CODE_CONTESTS | {"solutions": {"language": [2], "solution": ["x"]}}).solution == ""
+
+
+def test_code_contests_takes_the_first_python_3_and_the_judges_own_tests_first(tmp_path):
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist([CODE_CONTESTS]), tmp_path / "rows.parquet")
+    (problem,) = read(tmp_path / "rows.parquet").problems
+    assert problem == the_problem(CODE_CONTESTS)
+    assert (problem.id, problem.solution, problem.seconds) == ("1_A. Sum", SUM, 2.5)
+    assert samples_of(problem) == [("4 5\n", "9"), ("\n", "0"), ("6 7\n", "13\n"), ("1 2\n", "3\n")]
+
+
+@pytest.mark.parametrize(
+    ("row", "change", "reason"),
+    [
+        (CODE_CONTESTS, {"solutions": {"language": [3], "solution": [PYTHON2]}}, "no solution of 1 is Python 3"),
+        (CODE_CONTESTS, {"input_file": "input.txt"}, "input_file is 'input.txt': it uses a file, not standard input"),
+        (
+            CODE_CONTESTS,
+            {"public_tests": {"input": ["1"], "output": []}},
+            "inputs and outputs of tests are not lists of one",
+        ),
+        (CODE_CONTESTS, {"description": "If there are many answers, print any."}, "it accepts several answers"),
+        (TACO, {"input_output": "{"}, "input_output is not JSON"),
+        (TACO, {"input_output": "{}"}, "it has no tests"),
+        (
+            TACO,
+            {"input_output": json.dumps({"inputs": ["1" * LONGEST_TEST], "outputs": ["1"]})},
+            "all of its tests are",
+        ),
+        (
+            APPS,
+            {"solutions": '["class Solution:\\n    pass"]'},
+            "its tests call a method, Solution().add, not a function",
+        ),
+        (APPS, {"solutions": '["print(1)"]'}, "the solution defines no function add"),
+        (APPS, {"solutions": "[]"}, "the solution defines no function add"),
+        (DEEPCODER, {"tests": '[{"type": "function_call", "input": []}]'}, "its tests are of type function_call"),
+        (
+            LIVE,
+            {"public_test_cases": '[{"testtype": "functional"}]'},
+            "its tests are of type functional, not of standard",
+        ),
+        (LIVE, {"contest_date": "soon"}, "contest_date is 'soon', not a date such as 2024-08-31"),
+        (FUSION, {"test": "assert f() == 1"}, "tests that are not JSON cannot be unpacked"),
+    ],
+)
+def test_what_a_dataset_cannot_use_is_refused_with_the_reason(row, change, reason):
+    assert the_reason(row | change).startswith(reason)
+
+
+def test_taco_joins_lines_and_takes_the_time_limit():
+    problem = the_problem(TACO)
+    assert (problem.solution, problem.seconds, problem.source) == (SUM, 2.0, "taco")
+    assert samples_of(problem) == [("1 2\n", "3\n"), ("3 4\n", "7")]
+    row_format = find_format([TACO])
+    assert row_format is not None
+    assert len(row_format.read([TACO], ["medium_hard"]).problems) == 1
+    assert the_problem(TACO | {"time_limit": "None"}).seconds == 0
+
+
+def test_a_function_of_apps_has_asserts_and_its_wrapped_outputs_are_opened():
+    problem = the_problem(APPS)
+    assert (problem.id, problem.task, problem.entry_point) == ("APPS/7", Task.FUNCTION, "add")
+    assert problem.golden_tests == ("assert add(1, 2) == 3", "assert add('a', 'b') == 'ab'")
+    assert problem.question == "Add.\n\ndef add(a, b):"
+    plain = {"fn_name": "add", "inputs": [[[1], [2]], [[], []]], "outputs": [[1, 2], []]}
+    assert the_problem(APPS | {"input_output": plain}).golden_tests[0] == "assert add([1], [2]) == [1, 2]"
+
+
+def test_each_part_of_deepcoder_is_read():
+    taco = DEEPCODER | {"tests": json.dumps({"inputs": ["1 2\n"], "outputs": ["3\n"]})}
+    live = {"problem": "?", "tests": json.dumps([{"testtype": "stdin", "input": "1 2\n", "output": "3\n"}])}
+    for row in (DEEPCODER, taco, live):
+        assert samples_of(the_problem(row)) == [("1 2\n", "3\n")]
+    assert [the_problem(row).solution for row in (DEEPCODER, taco, live)] == [SUM, SUM, ""]
+
+
+def test_live_code_bench_has_all_tests_the_date_and_no_solution(tmp_path):
+    problem = the_problem(LIVE)
+    assert (problem.id, problem.date, problem.solution) == ("LCB/abc301_a", "2023-05-13", "")
+    assert samples_of(problem) == [("1 2\n", "3\n"), ("3 4\n", "7\n")]
+    many = json.dumps([{"input": f"{i}", "output": f"{i}", "testtype": "stdin"} for i in range(99)])
+    for private in (many, packed(many)):
+        assert len(samples_of(the_problem(LIVE | {"private_test_cases": private}))) == 100
+    assert tfds_files.read(tfds_files.write(tmp_path, "lcb", [problem])) == (problem,)
+
+
+class Attack:
+    def __reduce__(self):
+        return os.mkdir, ("made-by-a-pickle",)
+
+
+@pytest.mark.parametrize("value", [Attack(), {"input_output": Attack()}, b"text", ["text"], 5])
+def test_packed_tests_can_run_nothing_and_hold_nothing_but_text(value, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert the_reason(LIVE | {"private_test_cases": packed(value)})
+    assert the_reason(FUSION | {"test": packed(value)})
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_damaged_pack_is_refused():
+    whole = packed(json.dumps([]))
+    cut = base64.b64encode(zlib.compress(pickle.dumps("[]")[:-3])).decode()
+    for text in (whole[:-8], whole + "!", cut, base64.b64encode(b"text").decode()):
+        assert the_reason(LIVE | {"private_test_cases": text}).startswith("tests that are not JSON cannot be unpacked")
+
+
+def test_the_samples_of_sandbox_fusion_are_read_in_both_forms():
+    inside = {"inputs": ["1 2\n"], "outputs": ["3\n"], "fn_name": None}
+    compressed = FUSION | {"test": packed({"input_output": json.dumps(inside)}), "labels": '{"task_id": "b/1"}'}
+    problems = loaded(FUSION, compressed).problems
+    assert [problem.id for problem in problems] == ["a3", "b/1"]
+    assert [samples_of(problem) for problem in problems] == [[("1 2\n", "3\n")]] * 2
+    assert {problem.solution for problem in problems} == {""}
+
+
+def test_a_set_to_train_on_keeps_the_first_tests_that_are_short():
+    inputs = ["1" * LONGEST_TEST, *(f"{i}\n" for i in range(2 * MOST_TESTS))]
+    row = TACO | {"input_output": {"inputs": inputs, "outputs": inputs}}
+    assert [given for given, _ in samples_of(the_problem(row))] == inputs[1 : MOST_TESTS + 1]
+
+
+def test_an_error_that_the_question_states_is_the_tolerance_of_its_tests():
+    asked = TACO | {"question": "Print the mean with an absolute or relative error of at most 10^{-6}."}
+    assert the_problem(asked).tolerance == Tolerance(1e-6, 1e-6)
+    assert {test.tolerance for test in read_golden_tests(the_problem(asked))} == {Tolerance(1e-6, 1e-6)}
+
+
+def test_programs_are_validated_in_the_jail_and_those_without_a_solution_only_refused():
+    good = [the_problem(row) for row in (OWN, TACO, APPS, DEEPCODER, CODE_CONTESTS)]
+    wrong = replace(good[0], id="wrong", solution="print(4)")
+    with SandboxPool(workers=1, backend="process") as judge:
+        reasons = failures([*good, wrong, the_problem(LIVE)], judge)
+    assert reasons[:5] == [None] * 5
+    assert reasons[5] is not None and reasons[5].startswith("the solution fails tests (1 of 1)")
+    assert reasons[6] == "it has no solution: it can only be evaluated on"
+
+
+def test_programs_are_prepared_and_every_row_is_accounted_for(tmp_path):
+    rows = [TACO, TACO | {"question": "Again: print the sum."}, TACO | {"question": "Print the product of both."}]
+    rows[1]["solutions"] = json.dumps(["import numpy\n" + SUM])
+    rows[2]["input_output"] = json.dumps({"inputs": ["3 4"], "outputs": ["12"]})
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    recipe = replace(RECIPES["taco"], source=str(tmp_path / "rows.jsonl"), against=())
+    path, manifest = prepare(recipe, tmp_path, lambda packages: SandboxPool(workers=1, preload=packages))
+    assert {problem.question for problem in tfds_files.read(path)} == {row["question"] for row in rows[:2]}
+    assert [refusal.reason.partition(":")[0] for refusal in manifest.refused] == ["the solution fails tests (1 of 1)"]
+
+
+def test_every_real_row_of_a_program_is_read(real_rows):
+    rows = real_rows.kodcode.parent / "rows"
+    contests, live = read(rows / "code_contests.jsonl"), read(rows / "live_code_bench.jsonl")
+    assert [len(each.problems) for each in (contests, live)] == [10, 2]
+    assert contests.refused == live.refused == ()
+    assert sum(len(problem.golden_tests) for problem in contests.problems) == 1064
+    assert [len(problem.golden_tests) for problem in live.problems] == [5, 15]
+    assert {problem.solution for problem in (*contests.problems, *live.problems)} == {""}
+    functions = read(rows / "bigcodebench.jsonl")
+    assert (len(functions.problems), len(functions.refused)) == (0, 10)
+
+
+def test_real_programs_solve_real_tests(real_rows):
+    rows = real_rows.kodcode.parent / "rows"
+    found = {
+        each.id: each for name in ("code_contests", "live_code_bench") for each in read(rows / f"{name}.jsonl").problems
+    }
+    vote = "n, s = int(input()), input()\na, t = s.count('A'), s.count('T')\nlast = s[-1]\n"
+    solved = [
+        replace(found["codeforces/1873_A"], solution=CARDS),
+        replace(found["atcoder/abc301_a"], solution=vote + "print('T' if t > a or (t == a and last == 'A') else 'A')"),
+        replace(found["digjump"], solution=JUMPS),
+    ]
+    with SandboxPool(workers=2) as judge:
+        assert failures(solved, judge) == [None] * 3
+        assert failures([replace(each, solution="print(0)") for each in solved], judge).count(None) == 0
+
+
+CARDS = """
+for _ in range(int(input())):
+    print("YES" if sum(a != b for a, b in zip(input(), "abc")) < 3 else "NO")
+"""
+JUMPS = """
+s = input().strip()
+places = {}
+for i, digit in enumerate(s):
+    places.setdefault(digit, []).append(i)
+reached, edge, steps = {0}, [0], 0
+while len(s) - 1 not in reached:
+    near = {j for i in edge for j in (i - 1, i + 1) if 0 <= j < len(s)}
+    near |= {j for i in edge for j in places.pop(s[i], ())}
+    edge = near - reached
+    reached |= edge
+    steps += 1
+print(steps)
+"""
