@@ -7,6 +7,7 @@ __all__ = [
     "Loaded",
     "Problem",
     "Refusal",
+    "checking",
     "faults",
     "golden",
     "hub",

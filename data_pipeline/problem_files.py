@@ -1,24 +1,32 @@
 """Your own problems: reads JSONL, JSON or parquet, writes JSONL.
 
 A row is {id, question, solution, entry_point, tests?, seconds?, atol?, rtol?, prompt?}, a test `assert CALL == VALUE`.
-A program that reads standard input has no entry_point; its tests are {input, output}, and it may have a checker. A test that is neither, or
-outside the language, is left out of its question, which stays.
+Where entry_point is a class, a test is Python that makes an object, calls its methods and asserts. A program that reads
+standard input has no entry_point, its tests are {input, output}, and it may have a checker. A test that is none of
+these, or outside the language, is left out of its question, which stays.
 """
 
 import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from textwrap import indent
 
-from data_pipeline.golden import golden_line, read_golden_test, read_golden_tests
+from data_pipeline.golden import (
+    golden_line,
+    golden_tests_of_class,
+    plain_golden_tests,
+    read_golden_test,
+    read_golden_tests,
+)
 from data_pipeline.problem import BadRow, Problem, Row
 from data_pipeline.row_format import Format
 from data_pipeline.rows import conversation, identifier, number, text
-from data_pipeline.source_code import entry_function, functions, parse
+from data_pipeline.source_code import classes, entry_function, functions, parse
 from data_pipeline.stream_rows import Sample, as_text, stream
 from sandbox import EXACT, Rejected, SuiteTest, Task, Tolerance
+from sandbox.classes import DRIVER
 
-_TASKS = (Task.FUNCTION, Task.STREAM)
 _CHECKED = ("given", "output", "expected")
 _SHOWN = 100  # characters of a test that a reason shows
 
@@ -46,7 +54,8 @@ def _task_fields(problem: Problem) -> Row:
         tests = [{"input": test.call, "output": test.stated} for test in read_golden_tests(problem)]
         checker = {"checker": problem.checker} if problem.checker else {}
         return {"task": Task.STREAM, "tests": tests, **tolerance, **checker}
-    tests = {"entry_point": problem.entry_point, "tests": problem.golden_tests}
+    written = plain_golden_tests(problem) if problem.task is Task.CLASS else problem.golden_tests
+    tests = {"entry_point": problem.entry_point, "tests": written}
     return tests | (tolerance if problem.atol or problem.rtol else {})
 
 
@@ -59,11 +68,11 @@ def _task(row: Row) -> Task:
     reads_input = any(isinstance(test, dict) and "input" in test for test in _given_tests(row))
     shown = Task.STREAM if reads_input and not row.get("entry_point") else Task.FUNCTION
     task = shown if row.get("task") is None else row["task"]
-    if task not in _TASKS:
-        raise BadRow(f"task is {task!r}; known tasks: {', '.join(_TASKS)}")
+    if task not in tuple(Task):
+        raise BadRow(f"task is {task!r}; known tasks: {', '.join(Task)}")
     if task == Task.STREAM and row.get("entry_point"):
         raise BadRow("a program that reads standard input (task stream) has no entry_point")
-    if task == Task.FUNCTION and not row.get("entry_point"):
+    if task != Task.STREAM and not row.get("entry_point"):
         raise BadRow("no entry_point, which a function needs; tests {input, output} would make it a program")
     return Task(task)
 
@@ -72,21 +81,34 @@ def _problem(row: Row) -> Problem:
     solution = text(row, "solution")
     if _task(row) is Task.STREAM:
         return _stream(row, solution)
-    entry_point = identifier(row, "entry_point")
-    entry_function(solution, entry_point)
-    tolerance = _tolerance(row)
+    entry_point, tolerance = identifier(row, "entry_point"), _tolerance(row)
+    task, tests = _called(row)
+    if task is Task.FUNCTION:
+        entry_function(solution, entry_point)
     return Problem(
         id=_id(row),
         question=text(row, "question"),
         solution=solution,
         entry_point=entry_point,
-        golden_tests=tuple(golden_line(test) for test in _tests(row, tolerance) if isinstance(test, SuiteTest)),
+        golden_tests=tuple(golden_line(test) for test in tests if isinstance(test, SuiteTest)),
+        task=task,
         source="problems",
         atol=tolerance.atol,
         rtol=tolerance.rtol,
         prompt=conversation(row, "prompt"),
         seconds=number(row, "seconds"),
     )
+
+
+def _called(row: Row) -> tuple[Task, list[SuiteTest | Rejected]]:
+    """Whether the entry point is a function or a class, and the row's tests, or why one is left out.
+
+    Where a test states no tolerance, the question's holds.
+    """
+    entry_point, tolerance = identifier(row, "entry_point"), _tolerance(row)
+    if entry_point in classes(text(row, "solution")):
+        return Task.CLASS, [_test_of_class(item, entry_point, tolerance) for item in _given_tests(row)]
+    return Task.FUNCTION, [_test(item, entry_point, tolerance) for item in _given_tests(row)]
 
 
 def _stream(row: Row, solution: str) -> Problem:
@@ -123,13 +145,8 @@ def _samples(row: Row) -> list[Sample | Rejected]:
 
 
 def _dropped(row: Row) -> tuple[str, ...]:
-    tests = _samples(row) if _task(row) is Task.STREAM else _tests(row, _tolerance(row))
+    tests = _samples(row) if _task(row) is Task.STREAM else _called(row)[1]
     return tuple(test.reason for test in tests if isinstance(test, Rejected))
-
-
-def _tests(row: Row, tolerance: Tolerance) -> list[SuiteTest | Rejected]:
-    """The row's tests, or why one is left out; where a test states no tolerance, the question's holds."""
-    return [_test(item, identifier(row, "entry_point"), tolerance) for item in _given_tests(row)]
 
 
 def _given_tests(row: Row) -> list[object]:
@@ -156,6 +173,18 @@ def _test(item: object, entry_point: str, tolerance: Tolerance) -> SuiteTest | R
     if isinstance(test, Rejected):
         return Rejected(f"the test {shown} is outside the language of tests: {test.reason}")
     return replace(test, tolerance=next((each for each in (own, test.tolerance) if each != EXACT), tolerance))
+
+
+def _test_of_class(item: object, name: str, tolerance: Tolerance) -> SuiteTest | Rejected:
+    """A test, given as Python that makes an object, calls its methods and ends with an assert."""
+    try:
+        (line,) = golden_tests_of_class(f"def test():\n{indent(text({'test': item}, 'test'), '    ')}", name)
+    except BadRow as error:
+        return Rejected(f"the test {_shown(item)} is left out: {error}")
+    except ValueError:
+        return Rejected(f"the test {_shown(item)} is left out: it has not one assert on an object of {name}")
+    test = read_golden_test(parse(line, "it").body[0], DRIVER)
+    return replace(test, tolerance=tolerance) if isinstance(test, SuiteTest) else test
 
 
 def _tolerance(fields: Row) -> Tolerance:

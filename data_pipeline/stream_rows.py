@@ -11,9 +11,10 @@ from typing import Any
 from data_pipeline.golden import golden_line, read_golden_test, stream_line
 from data_pipeline.problem import BadRow, Problem, Row
 from data_pipeline.rows import text
-from data_pipeline.source_code import entry_function, parse, with_declaration
+from data_pipeline.source_code import classes, entry_function, parse, with_declaration
 from data_pipeline.statements import stated_tolerance, why_not_compared
 from sandbox import SuiteTest, Task
+from sandbox.classes import DRIVER
 
 MOST_TESTS = 32
 LONGEST_TEST = 1 << 14
@@ -64,27 +65,30 @@ def of_inputs_and_outputs(name: str, question: str, solution: str, tests: Row, s
     if not tests.get("fn_name"):
         return stream(name, question, solution, samples, source)
     function = text(tests, "fn_name")
-    if "class Solution" in solution:
-        raise BadRow(f"its tests call a method, Solution().{function}, not a function")
-    definition = entry_function(solution, function)
+    solver = classes(solution).get("Solution")
     return Problem(
         id=name,
-        question=with_declaration(question, definition),
+        question=with_declaration(question, solver or entry_function(solution, function)),
         solution=solution,
-        entry_point=function,
-        golden_tests=tuple(_calls(function, samples)),
+        entry_point="Solution" if solver else function,
+        golden_tests=tuple(_calls(function, samples, of_method=solver is not None)),
         source=source,
+        task=Task.CLASS if solver else Task.FUNCTION,
     )
 
 
-def _calls(function: str, samples: Sequence[Sample]) -> Iterator[str]:
-    """The golden tests of a function. Where every output is a list of one item, that is what must be returned."""
+def _calls(function: str, samples: Sequence[Sample], *, of_method: bool) -> Iterator[str]:
+    """The golden tests of a function, or of a method of `Solution`. Where every output is a list of one item, that is
+    what must be returned.
+    """
     wrapped = all(isinstance(output, list) and len(output) == 1 for _, output in samples)
     for arguments, output in samples:
         if not isinstance(arguments, list):
             raise BadRow("an input of a function is not a list of arguments")
-        call, value = f"{function}({', '.join(map(repr, arguments))})", output[0] if wrapped else output
-        test = read_golden_test(parse(f"assert {call} == {value!r}", "a test").body[0], function)
+        value = output[0] if wrapped else output
+        called = DRIVER if of_method else function
+        given = f"(), [({function!r}, {tuple(arguments)!r})]" if of_method else ", ".join(map(repr, arguments))
+        test = read_golden_test(parse(f"assert {called}({given}) == {value!r}", "a test").body[0], called)
         if isinstance(test, SuiteTest):
             yield golden_line(test)
 

@@ -7,6 +7,7 @@ asked again, because its answer to a call is cached. A problem without a solutio
 from collections.abc import Sequence
 from dataclasses import replace
 
+from data_pipeline.checking import stated_or_expected
 from data_pipeline.golden import read_golden_tests
 from data_pipeline.problem import Problem
 from sandbox import EXACT, Execution, Job, Judge, Limits, Outcome, Status, SuiteTest, encode_stated
@@ -43,7 +44,12 @@ def _failures(problems: Sequence[Problem], judge: Judge) -> list[str | None]:
     ]
     backwards = [replace(job, calls=job.calls[::-1]) for job in jobs]
     executions = judge.execute([*jobs, *backwards])
-    stated = _stated_values(problems, suites, judge)
+    stated = [
+        stated_or_expected(judge, problem, suite, values, execution.outcomes)
+        for problem, suite, values, execution in zip(
+            problems, suites, _stated_values(problems, suites, judge), executions, strict=False
+        )
+    ]
     cases = zip(suites, executions[: len(jobs)], executions[len(jobs) :], stated, strict=True)
     return [
         _failure(suite, solved, values) or _instability(suite, solved, again) for suite, solved, again, values in cases

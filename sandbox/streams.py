@@ -6,6 +6,7 @@ of an output (see `sandbox.inside.encoding`) is that of the list of its tokens, 
 zeros, and a decimal fraction, is a number, and everything else is text.
 """
 
+import ast
 import hashlib
 import math
 import re
@@ -21,6 +22,14 @@ _WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,17})", re.ASCII)
 _FRACTION = re.compile(r"-?\d{1,300}(?:\.\d{0,300}(?:[eE][+-]?\d{1,3})?|[eE][+-]?\d{1,3})", re.ASCII)
 _BLANK = re.compile(r"\s")
 _SPLIT_AT_ONCE = 1 << 16  # characters: the list of all tokens of an output may take twenty times its memory
+
+
+def text_of(value: str) -> str | None:
+    """An output of this canonical text, a token a line; None of one that is too long."""
+    if not value.startswith("["):
+        return None
+    text = "\n".join(map(str, ast.literal_eval(value)))
+    return text if encode_output(text) == value else None
 
 
 def normal_input(text: str) -> str:

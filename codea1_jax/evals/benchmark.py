@@ -13,10 +13,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from codea1_jax.game.checking import settled
 from codea1_jax.game.tasks import task_of
 from codea1_jax.runtime.agreement import in_thread
 from data_pipeline import Problem, Refusal
+from data_pipeline.checking import settled
 from data_pipeline.golden import read_golden_tests
 from data_pipeline.validate import allowed
 from sandbox import CheckJob, CheckResult, Judge, JudgeJob, Limits, Status, Task, Test, Verdict, Verdicts, then

@@ -24,7 +24,6 @@ from statistics import fmean
 from codea1_jax.evals.code import count_correct
 from codea1_jax.evals.metrics import bounded, estimate, mul, solved, solved_names
 from codea1_jax.evals.rounds import ROUNDS, choose
-from codea1_jax.game.checking import settled, stated_or_expected
 from codea1_jax.game.judging import PendingOutcomes, StatedAnswers, submit_calls
 from codea1_jax.game.players import Player, ProgramRequest, SuiteRequest
 from codea1_jax.game.rewards import validity
@@ -32,6 +31,7 @@ from codea1_jax.game.tasks import task_of
 from codea1_jax.game.validation import validate_suite
 from codea1_jax.runtime.gather import gathered, is_mine
 from data_pipeline import Problem
+from data_pipeline.checking import settled, stated_or_expected
 from data_pipeline.golden import read_golden_tests
 from sandbox import Judge, Outcome, Tolerance, same
 from sandbox.language import SuiteTest

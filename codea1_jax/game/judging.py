@@ -17,7 +17,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from codea1_jax.game.checking import settled, stated_or_expected
 from codea1_jax.game.config import RoundConfig
 from codea1_jax.game.rollouts import Candidate
 from codea1_jax.game.suites import Suite
@@ -25,6 +24,7 @@ from codea1_jax.game.tasks import task_of
 from codea1_jax.game.validation import ValidatedSuite, validate_suite
 from codea1_jax.runtime.agreement import in_thread
 from data_pipeline import Problem
+from data_pipeline.checking import settled, stated_or_expected
 from data_pipeline.golden import read_golden_tests
 from data_pipeline.validate import allowed
 from sandbox import Execution, Job, Judge, Limits, Outcome, Status, Task, Test, encode_stated

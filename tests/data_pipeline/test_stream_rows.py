@@ -13,7 +13,7 @@ import pytest
 from packed import packed
 
 from data_pipeline import Problem, problem_files, tfds_files
-from data_pipeline.golden import read_golden_tests
+from data_pipeline.golden import plain_golden_tests, read_golden_tests
 from data_pipeline.prepare import prepare
 from data_pipeline.reading import read
 from data_pipeline.sources import RECIPES, find_format
@@ -121,7 +121,7 @@ def test_a_row_of_your_own_without_an_entry_point_is_a_program_and_is_written_as
             {"task": "stream", "entry_point": "f"},
             "a program that reads standard input (task stream) has no entry_point",
         ),
-        ({"task": "class"}, "task is 'class'; known tasks: function, stream"),
+        ({"task": "script"}, "task is 'script'; known tasks: function, class, stream"),
         ({"solution": PYTHON2}, "the solution does not parse"),
         ({"seconds": -1}, "-1 seconds for a test; allowed: 0 to 600"),
         ({"seconds": "2"}, "seconds is a text, not a number"),
@@ -172,11 +172,6 @@ def test_code_contests_takes_the_first_python_3_and_the_judges_own_tests_first(t
             TACO,
             {"input_output": json.dumps({"inputs": ["1" * LONGEST_TEST], "outputs": ["1"]})},
             "all of its tests are",
-        ),
-        (
-            APPS,
-            {"solutions": '["class Solution:\\n    pass"]'},
-            "its tests call a method, Solution().add, not a function",
         ),
         (APPS, {"solutions": '["print(1)"]'}, "the solution defines no function add"),
         (APPS, {"solutions": "[]"}, "the solution defines no function add"),
@@ -339,3 +334,46 @@ while len(s) - 1 not in reached:
     steps += 1
 print(steps)
 """
+
+
+def test_a_method_of_solution_is_a_class_whose_tests_call_it():
+    solution = "class Solution:\n    def add(self, a: int, b: int) -> int:\n        return a + b\n"
+    (problem,) = find_format([APPS]).read([APPS | {"solutions": json.dumps([solution])}]).problems
+    assert (problem.task, problem.entry_point) == (Task.CLASS, "Solution")
+    assert "def add(self, a: int, b: int) -> int" in problem.question
+    assert all(line.startswith("assert Solution().add(") for line in plain_golden_tests(problem))
+    with SandboxPool(workers=1) as judge:
+        assert failures([problem], judge) == [None]
+
+
+def test_your_own_row_of_a_class(tmp_path):
+    row = {
+        "id": "stack",
+        "question": "A Stack with push(x) and pop().",
+        "solution": "class Stack(list):\n    push = list.append\n",
+        "entry_point": "Stack",
+        "tests": ["s = Stack()\ns.push(1)\nassert s.pop() == 1", "assert Stack()[0] == 1", "assert 1 == 1", "s ="],
+    }
+    loaded = problem_files.FORMAT.read([row])
+    (problem,) = loaded.problems
+    assert plain_golden_tests(problem) == ("made = Stack()\nmade.push(1)\nassert made.pop() == 1",)
+    assert [drop.reason.rpartition(": ")[2] for drop in loaded.dropped[:2]] == [
+        "it has not one assert on an object of Stack"
+    ] * 2
+    problem_files.write(tmp_path / "mine.jsonl", [problem])
+    assert read(tmp_path / "mine.jsonl").problems == (problem,)
+
+
+def test_a_solution_with_another_right_answer_is_kept_by_its_checker():
+    row = {
+        "id": "split",
+        "question": "Two numbers that add up to n.",
+        "solution": "n = int(input())\nprint(n, 0)",
+        "tests": [{"input": "7", "output": "3 4"}],
+        "checker": "def check(given, output, expected):\n    return sum(map(int, output.split())) == int(given)",
+    }
+    (checked,) = problem_files.FORMAT.read([row]).problems
+    (unchecked,) = problem_files.FORMAT.read([{**row, "checker": None}]).problems
+    with SandboxPool(workers=1) as judge:
+        right, wrong = failures([checked, unchecked], judge)
+    assert right is None and wrong is not None

@@ -5,14 +5,12 @@ It runs in a jail of its own, where no program was; an output is right if it ret
 counts as the reference's, so that nothing else need know of checkers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from codea1_jax.game.tasks import stream
-from data_pipeline import Problem
+from data_pipeline.problem import Problem
 from sandbox import CheckJob, Judge, Outcome, SuiteTest
+from sandbox.streams import text_of
 
 _CHECK = "def check(candidate):\n    assert candidate{texts!r} is True\n"
 
@@ -53,7 +51,7 @@ def stated_or_expected(
 
 def accepted(judge: Judge, problem: Problem, asked: Sequence[tuple[str, str, str]]) -> list[bool]:
     """Whether each output is right, for (input, canonical text of the output, that of the reference's)."""
-    texts = [(given, stream.stated(value), stream.stated(expected)) for given, value, expected in asked]
+    texts = [(given, text_of(value), text_of(expected)) for given, value, expected in asked]
     jobs = [None if None in each else CheckJob(problem.checker, _CHECK.format(texts=each), "check") for each in texts]
     pending = [None if job is None else judge.submit(job) for job in jobs]
     return [check is not None and check.result().passed for check in pending]
