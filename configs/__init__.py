@@ -6,17 +6,18 @@ from pathlib import Path
 PRESETS = Path(__file__).parent
 PARTS = PRESETS / "parts"
 PAPERS = "1.5b", "3b", "7b"  # the models that the paper trains: Qwen2.5-Coder
+MICROS = "micro", "micro-stream"  # those of the micro world
 
 
 def model_names() -> tuple[str, ...]:
-    """The models that presets train: micro, then by the billions of parameters that the names begin with."""
+    """The models that presets train: the micro world's, then by the billions of parameters that names begin with."""
 
     def billions(name: str) -> float:
         size = re.match(r"([\d.]+)b", name)
         return float(size[1]) if size else float("inf")
 
     names = sorted(path.stem for path in PARTS.glob("models/*.yaml"))
-    return tuple(sorted(names, key=lambda name: 0.0 if name == "micro" else billions(name)))
+    return tuple(sorted(names, key=lambda name: 0.0 if name in MICROS else billions(name)))
 
 
 def hardware_names() -> tuple[str, ...]:
@@ -26,4 +27,4 @@ def hardware_names() -> tuple[str, ...]:
     return tuple(sorted(kinds, key=lambda kind: (not kind.startswith("v"), kind)))
 
 
-__all__ = ["PAPERS", "PARTS", "PRESETS", "hardware_names", "model_names"]
+__all__ = ["MICROS", "PAPERS", "PARTS", "PRESETS", "hardware_names", "model_names"]

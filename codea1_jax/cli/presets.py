@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from codea1_jax.cli._runtime import DONE
 from codea1_jax.common.errors import UserError
-from configs import PAPERS, hardware_names, model_names
+from configs import MICROS, PAPERS, hardware_names, model_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -150,7 +150,7 @@ def _rows(table: Published, models: Sequence[str], plans: Plans, opened: Choices
     """A table of the paper: a line for every row and model."""
     from codea1_jax.config import preset_names
 
-    pretrained = [model for model in models if model != "micro"]
+    pretrained = [model for model in models if model not in MICROS]
     kinds = hardware_names() if pretrained else ()
     kinds = [kind for kind in kinds if all(f"{model}/a1_{kind}" in preset_names() for model in pretrained)]
     figures = " / ".join(table.columns) or "the paper's"

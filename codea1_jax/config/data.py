@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from codea1_jax.config.model import MicroTask
 from codea1_jax.config.section import Section
 
 
@@ -24,6 +25,10 @@ class DataConfig(Section):
         description="train on at most this many questions, chosen by run.seed; default: all",
     )
     problems: int = Field(default=256, ge=1, description="micro: questions in the training pool")
+    task: MicroTask = Field(
+        default="function",
+        description="micro: whether its questions ask for functions, or for programs that read standard input (stream)",
+    )
     heldout: str | None = Field(
         default=None,
         description="problems to hold out, in a form that `source` can have; questions of `source` with the same "

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ValidationError
 
 from codea1_jax.common.errors import UserError
 from codea1_jax.config.refusals import describe
-from configs import PARTS, PRESETS
+from configs import MICROS, PARTS, PRESETS
 
 S = TypeVar("S", bound=BaseModel)
 
@@ -76,7 +76,7 @@ def _combinations() -> Iterator[tuple[str, tuple[str, ...]]]:
         for method in (path.stem for path in PARTS.glob("methods/*.yaml")):
             parts = (f"parts/models/{model}", f"parts/methods/{method}")
             named: dict[str, tuple[str, ...]] = {f"{model}/{method}": parts}
-            if model != "micro":
+            if model not in MICROS:
                 named[f"{model}/{method}_{PAPER}"] = (*parts, f"recipes/{PAPER}")
             for name, composed in named.items():
                 yield name, composed

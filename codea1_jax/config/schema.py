@@ -106,11 +106,14 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Config:
-        scratch = [name for name, model in self.models.items() if model.architecture is not None]
+        scratch = [model.architecture for model in self.models.values() if model.architecture is not None]
         if self.warm_start is not None and not scratch:
             raise ValueError("warm_start: a pretrained model needs none; remove it or set model.architecture")
         if self.prompts.style == "chat" and scratch:
             raise ValueError("prompts=chat needs the chat template of model.pretrained; use prompts=plain")
+        task = self.data.task
+        if self.data.source == "micro" and any(architecture.words != task for architecture in scratch):
+            raise ValueError(f"data.task={task}: its words are missing; also set model.architecture.words={task}")
         for name, settings in self.learners.items():
             if name in METHODS[self.method.name].policies:
                 continue

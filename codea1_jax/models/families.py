@@ -88,7 +88,7 @@ _INERT = {
 
 def from_scratch(config: ArchitectureConfig, vocab_size: int) -> Architecture:
     """The architecture of a model that is trained from scratch. Raises UserError."""
-    sizes = config.model_dump(exclude={"family"})
+    sizes = config.model_dump(exclude={"family", "words"})
     try:
         return _architecture(_known(config.family), vocab_size=vocab_size, **sizes)
     except ValueError as error:

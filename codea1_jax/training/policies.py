@@ -50,7 +50,7 @@ def make_policy(config: ModelConfig) -> Policy:
             enable_thinking=config.enable_thinking,
         )
     assert config.architecture is not None  # the configuration has exactly one source
-    tokenizer = micro_tokenizer(micro.WORDS)
+    tokenizer = micro_tokenizer(micro.words(micro.FORMS[config.architecture.words]))
     tokenizer.hf.chat_template = None  # its prompts are plain, so an exported model must not offer a chat
     shape = from_scratch(config.architecture, tokenizer.vocab_size)
     return Policy(Transformer(shape, dtype, jnp.dtype("float32"), config.remat, config.attention), tokenizer)
@@ -139,12 +139,17 @@ class InitialWeights:
             logger.info("warm start: found in %s", cached)
             return load_params(cached, policy.model, param_shardings(policy.model, mesh))
         begun = Path(self.config.run.directory) / "warm_start"  # saved there until it is whole
-        params = warm_start(policy, settings, seed, mesh, begun)
+        params = warm_start(policy, settings, seed, mesh, begun, self._form)
         unfinished = cached.with_name(f"{cached.name}.{os.getpid()}.tmp")
         save_policy(unfinished, policy, params)
         if is_writer():
             _finish(unfinished, cached)
         return params
+
+    @property
+    def _form(self) -> micro.Form:
+        assert self.model.architecture is not None  # without one there is no warm start
+        return micro.FORMS[self.model.architecture.words]
 
     def _digest(self, settings: WarmStartConfig) -> str:
         """A hash of all that a warm start depends on."""
@@ -152,8 +157,8 @@ class InitialWeights:
         made_by = {
             "warm_start": settings.model_dump(mode="json"),
             "model": self.model.model_dump(mode="json"),
-            "vocabulary": micro.WORDS,
-            "corpus": [vars(transcript) for transcript in micro.warm_start(100, seed)],
+            "vocabulary": micro.words(self._form),
+            "corpus": [vars(transcript) for transcript in micro.warm_start(100, seed, form=self._form)],
             "seed": seed,
         }
         return hashlib.sha256(json.dumps(made_by, sort_keys=True).encode()).hexdigest()[:16]

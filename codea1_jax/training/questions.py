@@ -92,9 +92,10 @@ def _read(
     data = config.data
     named = _named_heldout(config, judge, given)
     if given.train is None and data.source == "micro":
-        train = micro.problems("train", data.problems, config.run.seed)
+        form = micro.FORMS[data.task]
+        train = micro.problems("train", data.problems, config.run.seed, form)
         if named is None:
-            return train, micro.problems("heldout", data.heldout_problems, 0), (), ()
+            return train, micro.problems("heldout", data.heldout_problems, 0, form), (), ()
         return train, named.problems, named.refused, named.dropped
     loaded = trusted(load_problems(data.source) if given.train is None else Loaded(tuple(given.train)), judge)
     train, heldout = split(loaded.problems, data, None if named is None else named.problems)

@@ -25,23 +25,24 @@ from data_pipeline import micro
 
 logger = logging.getLogger(__name__)
 
-EQUALS = " == "
 LOG_EVERY = 100
 SAVE_EVERY = 100
 POLICY = "policy"  # what a save is called by
 
 
-def warm_start(policy: Policy, config: WarmStartConfig, seed: int, mesh: Mesh, folder: Path) -> Params:
+def warm_start(
+    policy: Policy, config: WarmStartConfig, seed: int, mesh: Mesh, folder: Path, form: micro.Form = micro.FUNCTION
+) -> Params:
     """Trains the policy's model from random weights; no transcript is seen twice, none is of a held-out program.
 
     It saves itself in `folder` now and then, continues from what is there, and leaves nothing there at its end. Several
     hosts, which need not share such a folder, begin again.
     """
     logger.info("warm start: %d steps", config.steps)
-    transcripts = micro.warm_start(config.steps * config.batch, seed)
+    transcripts = micro.warm_start(config.steps * config.batch, seed, form=form)
     blind = [int((i + 1) * config.black_box) > int(i * config.black_box) for i in range(len(transcripts))]
     examples = [
-        transcript_example(t, policy.tokenizer, config, white_box=not without)
+        transcript_example(t, policy.tokenizer, config, form, white_box=not without)
         for t, without in zip(transcripts, blind, strict=True)
     ]
     learner = Learner(
@@ -68,7 +69,12 @@ def warm_start(policy: Policy, config: WarmStartConfig, seed: int, mesh: Mesh, f
 
 
 def transcript_example(
-    transcript: micro.Transcript, tokenizer: Tokenizer, config: WarmStartConfig, *, white_box: bool = True
+    transcript: micro.Transcript,
+    tokenizer: Tokenizer,
+    config: WarmStartConfig,
+    form: micro.Form,
+    *,
+    white_box: bool = True,
 ) -> Example:
     """The tokens of a transcript and what each weighs; the question's weigh nothing.
 
@@ -81,9 +87,9 @@ def transcript_example(
         (tokenizer.encode(transcript.program) + end, config.code_weight) if white_box else (end, 0.0),
     ]
     for i, test in enumerate(transcript.tests):
-        call, equals, answer = test.rpartition(EQUALS)
+        given, states, answer = test.rpartition(form.states)
         line_end = "\n" if i + 1 < len(transcript.tests) else ""
-        pieces.append((tokenizer.encode(call + equals), config.test_weight))
+        pieces.append((tokenizer.encode(given + states), config.test_weight))
         pieces.append((tokenizer.encode(answer + line_end), config.answer_weight))
     pieces.append((end, config.test_weight))
     tokens = [token for piece, _ in pieces for token in piece]

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from data_pipeline.micro import inputs
+from data_pipeline.micro.forms import FUNCTION, Arguments, Form
 from data_pipeline.micro.programs import (
     Aggregate,
-    Arguments,
     Between,
     Branch,
     Comparison,
@@ -22,6 +22,7 @@ from data_pipeline.micro.programs import (
 )
 from data_pipeline.micro.questions import ask
 from data_pipeline.problem import Problem
+from sandbox import Task
 
 Split = Literal["train", "heldout"]
 GOLDEN_TESTS = 4
@@ -32,7 +33,7 @@ _CONSTANTS = range(-5, 6)
 _ITEM_THRESHOLDS = range(1, 9)
 
 
-def problems(split: Split, count: int, seed: int) -> tuple[Problem, ...]:
+def problems(split: Split, count: int, seed: int, form: Form = FUNCTION) -> tuple[Problem, ...]:
     """`count` problems of a split, no two with the same program, the same for the same seed.
 
     Raises ValueError for more than 10,000 (each split has far more programs).
@@ -41,11 +42,11 @@ def problems(split: Split, count: int, seed: int) -> tuple[Problem, ...]:
         raise ValueError(f"the micro world gives 0 to {MAX_COUNT} problems, not {count}")
     rng = random.Random(f"micro {split} {seed}")
     source = programs(split, rng)
-    found: dict[str, Problem] = {}
+    found: dict[Program, Problem] = {}
     while len(found) < count:
         program = next(source)
-        if program.code() not in found:
-            found[program.code()] = _problem(program, rng)
+        if program not in found:
+            found[program] = _problem(program, form, rng)
     return tuple(found.values())
 
 
@@ -64,11 +65,6 @@ def split_of(program: Program) -> Split:
     """
     digest = hashlib.sha256(repr(_behaviour(program, inputs.probes(program))).encode()).digest()
     return "heldout" if int.from_bytes(digest[:8]) % 1000 < _HELD_OUT_IN_1000 else "train"
-
-
-def assertion(program: Program, arguments: Arguments) -> str:
-    """The golden test of the program on these arguments."""
-    return f"assert {inputs.call(arguments)} == {outcome(program, arguments)}"
 
 
 def distinct_inputs(program: Program, count: int, near_boundary: float, rng: random.Random) -> list[Arguments]:
@@ -92,19 +88,20 @@ def mutants(program: Program) -> tuple[Program, ...]:
     return tuple(distinct[:MAX_MUTANTS])
 
 
-def _problem(program: Program, rng: random.Random) -> Problem:
-    question, code = ask(program, rng), program.code()
+def _problem(program: Program, form: Form, rng: random.Random) -> Problem:
+    question, code = ask(program, form, rng), program.code(form)
     golden = distinct_inputs(program, GOLDEN_TESTS, 0.0, rng)
     digest = hashlib.sha256(f"{question}\n{code}".encode()).hexdigest()
     return Problem(
         id=f"micro/{digest[:12]}",
         question=question,
         solution=code,
-        entry_point="f",
-        golden_tests=tuple(assertion(program, arguments) for arguments in golden),
-        probe_calls=tuple(inputs.call(arguments) for arguments in inputs.probes(program)),
-        mutants=tuple(mutant.code() for mutant in mutants(program)),
+        entry_point="f" if form.task is Task.FUNCTION else "",
+        golden_tests=tuple(form.golden_line(form.given(each), str(outcome(program, each))) for each in golden),
+        probe_calls=tuple(form.given(arguments) for arguments in inputs.probes(program)),
+        mutants=tuple(mutant.code(form) for mutant in mutants(program)),
         source="micro",
+        task=form.task,
     )
 
 

@@ -2,7 +2,8 @@
 
 import random
 
-from data_pipeline.micro.programs import Aggregate, Arguments, Between, Comparison, Condition, Program
+from data_pipeline.micro.forms import Arguments
+from data_pipeline.micro.programs import Aggregate, Between, Comparison, Condition, Program
 
 NUMBERS = range(-9, 10)
 ITEMS = range(10)
@@ -20,12 +21,6 @@ def probes(program: Program) -> tuple[Arguments, ...]:
     if program.parameters == "x":
         return tuple((x,) for x in NUMBERS)
     return tuple((x, y) for x in NUMBERS for y in _PROBED_Y)
-
-
-def call(arguments: Arguments) -> str:
-    """The call expression: `f(3)`, `f(3, -1)` or `f([3, 4])`."""
-    rendered = (str(list(value)) if isinstance(value, tuple) else str(value) for value in arguments)
-    return f"f({', '.join(rendered)})"
 
 
 def draw(program: Program, rng: random.Random, near_boundary: bool) -> Arguments:

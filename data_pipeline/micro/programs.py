@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from data_pipeline.micro.forms import Arguments, Form
+
 _COMPARE = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
 _OTHER_SIDE_OF_BOUNDARY = {">": ">=", ">=": ">", "<": "<=", "<=": "<"}
 _REDUCE = {"sum": sum, "len": len, "max": max, "min": min}
 
 Inclusion = Literal["<", "<="]
-Arguments = tuple[int, ...] | tuple[tuple[int, ...]]
-"""Numbers, or one list of numbers (as a tuple)."""
 
 
 @dataclass(frozen=True)
@@ -116,9 +116,9 @@ class Branch:
     then: Term
     otherwise: Term
 
-    def code(self) -> str:
+    def code(self, form: Form) -> str:
         choice = f"{self.then.code()} if {self.condition.code()} else {self.otherwise.code()}"
-        return f"def f({self.parameters}):\n    return {choice}"
+        return f"{form.openings[self.parameters]}{choice}{form.end}"
 
     def value(self, *arguments: int) -> int:
         return (self.then if self.condition.holds(*arguments) else self.otherwise).value(*arguments)
@@ -143,10 +143,9 @@ class Aggregate:
     condition: Condition
     default: int | None
 
-    def code(self) -> str:
+    def code(self, form: Form) -> str:
         empty_case = "" if self.default is None else f" if s else {self.default}"
-        kept = f"s = [x for x in xs if {self.condition.code()}]"
-        return f"def f(xs):\n    {kept}\n    return {self.reduction}(s){empty_case}"
+        return f"{form.openings['xs']}{self.condition.code()}{form.kept}{self.reduction}(s){empty_case}{form.end}"
 
     def value(self, xs: tuple[int, ...]) -> int:
         kept = [x for x in xs if self.condition.holds(x)]

@@ -2,6 +2,7 @@
 
 import random
 
+from data_pipeline.micro.forms import Form
 from data_pipeline.micro.programs import Between, Branch, Comparison, Condition, Program
 
 COMPARISONS = {
@@ -18,15 +19,14 @@ PARITIES = ("even", "odd")
 REDUCTIONS = {"sum": "sum", "len": "number", "max": "largest", "min": "smallest"}
 
 
-def ask(program: Program, rng: random.Random) -> str:
+def ask(program: Program, form: Form, rng: random.Random) -> str:
     """A question whose answer is the program, in one of its phrasings."""
     condition = _phrase(program.condition, rng)
     if isinstance(program, Branch):
         then, otherwise = program.then.code(), program.otherwise.code()
-        return f"Write f({program.parameters}): return {then} if x is {condition}, otherwise {otherwise}."
+        return f"{form.requests[program.parameters]}{then} if x is {condition}, otherwise {otherwise}."
     reduction = REDUCTIONS[program.reduction]
-    items = f"{reduction} of the items that are {condition}"
-    return f"Write f(xs): return the {items}, or {program.default} if none."
+    return f"{form.requests['xs']}{reduction} of the items that are {condition}, or {program.default} if none."
 
 
 def _phrase(condition: Condition, rng: random.Random) -> str:

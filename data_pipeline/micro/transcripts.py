@@ -3,8 +3,9 @@
 import random
 from dataclasses import dataclass
 
-from data_pipeline.micro.generate import assertion, distinct_inputs, programs
-from data_pipeline.micro.programs import Between, Comparison, Program, boundary_bugs, without_empty_case
+from data_pipeline.micro.forms import FUNCTION, Form
+from data_pipeline.micro.generate import distinct_inputs, programs
+from data_pipeline.micro.programs import Between, Comparison, Program, boundary_bugs, outcome, without_empty_case
 from data_pipeline.micro.questions import ask
 
 TESTS = 3
@@ -12,7 +13,7 @@ TESTS = 3
 
 @dataclass(frozen=True)
 class Transcript:
-    """A question, a program that may be wrong, and lines `assert f(..) == v` with the true values."""
+    """A question, a program that may be wrong, and tests as a suite has them, with the true values."""
 
     question: str
     program: str
@@ -42,20 +43,20 @@ class WarmStart:
     """a test input at most 1 away from where the condition changes."""
 
 
-def warm_start(count: int, seed: int, rates: WarmStart | None = None) -> tuple[Transcript, ...]:
+def warm_start(count: int, seed: int, rates: WarmStart | None = None, form: Form = FUNCTION) -> tuple[Transcript, ...]:
     """`count` transcripts over train-split programs, the same for the same seed and rates."""
     rates = rates or WarmStart()
     rng = random.Random(f"micro warm start {seed}")
     source = programs("train", rng)
-    return tuple(_transcript(next(source), rates, rng) for _ in range(count))
+    return tuple(_transcript(next(source), rates, form, rng) for _ in range(count))
 
 
-def _transcript(program: Program, rates: WarmStart, rng: random.Random) -> Transcript:
+def _transcript(program: Program, rates: WarmStart, form: Form, rng: random.Random) -> Transcript:
     arguments = distinct_inputs(program, TESTS, rates.near_boundary, rng)
     return Transcript(
-        question=ask(program, rng),
-        program=_with_bugs(program, rates, rng).code(),
-        tests=tuple(assertion(program, each) for each in arguments),
+        question=ask(program, form, rng),
+        program=_with_bugs(program, rates, rng).code(form),
+        tests=tuple(form.spelled(form.given(each), str(outcome(program, each))) for each in arguments),
     )
 
 

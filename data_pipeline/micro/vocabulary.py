@@ -6,14 +6,11 @@ They are tokens added to the 256 single bytes; the leftmost, longest match wins.
 
 from itertools import chain
 
+from data_pipeline.micro.forms import FUNCTION, Form
 from data_pipeline.micro.questions import BETWEEN, COMPARISONS, PARITIES, REDUCTIONS
 
 _NUMBERS = tuple(str(number) for number in (*range(-12, 0), *range(10, 37)))
 _CODE = (
-    "def f(x):\n    return ",
-    "def f(x, y):\n    return ",
-    "def f(xs):\n    s = [x for x in xs if ",
-    "]\n    return ",
     *(f"{function}(s)" for function in REDUCTIONS),
     *(f" {sign} " for sign in ("+", "-", ">", ">=", "<", "<=")),
     *(f" {low} x {high} " for low in ("<", "<=") for high in ("<", "<=")),
@@ -22,11 +19,7 @@ _CODE = (
     " else ",
     " if s else ",
 )
-_TESTS = ("assert f(", "assert f([", ", ", ") == ", "]) == ")
 _FRAME = (
-    "Write f(x): return ",
-    "Write f(x, y): return ",
-    "Write f(xs): return the ",
     " if x is ",
     ", otherwise ",
     " of the items that are ",
@@ -42,6 +35,7 @@ def _phrase_words() -> tuple[str, ...]:
     return tuple(part for part in parts if part)
 
 
-WORDS: tuple[str, ...] = tuple(
-    dict.fromkeys((*_NUMBERS, *_CODE, *_TESTS, *_FRAME, *_phrase_words(), *PARITIES, *REDUCTIONS.values()))
-)
+def words(form: Form = FUNCTION) -> tuple[str, ...]:
+    """The words of programs, questions and tests of a form, each once."""
+    own = *form.openings.values(), form.kept, *_CODE, *form.test_words, *form.requests.values()
+    return tuple(dict.fromkeys((*_NUMBERS, *own, *_FRAME, *_phrase_words(), *PARITIES, *REDUCTIONS.values())))

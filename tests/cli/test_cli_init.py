@@ -31,7 +31,7 @@ class Terminal(StringIO):
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A random model that may be asked as a chat."""
-    tokenizer = micro_tokenizer(micro.WORDS)
+    tokenizer = micro_tokenizer(micro.words())
     path = tmp_path_factory.mktemp("model") / "tiny"
     write_random_model(path, replace(SHAPE, vocab_size=tokenizer.vocab_size), tokenizer)
     return path
@@ -98,7 +98,7 @@ def test_a_refusal_is_one_line(options, refusal, model, here, capsys):
     (here / "plain").symlink_to(model)
     if "plain" in options:
         (here / "plain").unlink()
-        tokenizer = micro_tokenizer(micro.WORDS)
+        tokenizer = micro_tokenizer(micro.words())
         tokenizer.hf.chat_template = None
         write_random_model(here / "plain", replace(SHAPE, vocab_size=tokenizer.vocab_size), tokenizer)
     given = {"--data": "own.jsonl", "--model": str(model), "--topology": "cpu"} | {options[0]: options[1]}

@@ -106,7 +106,7 @@ def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def place(finished_run: Path, tmp_path: Path) -> Path:
     """Where a command is run."""
     shutil.copytree(finished_run, tmp_path / "run")
-    tokenizer = micro_tokenizer(micro.WORDS)
+    tokenizer = micro_tokenizer(micro.words())
     write_random_model(tmp_path / "model", replace(SHAPE, vocab_size=tokenizer.vocab_size), tokenizer)
     rows = (QUESTION | {"id": f"question {i}", "solution": f"{QUESTION['solution']}# {i}\n"} for i in range(MANY))
     (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -74,7 +74,8 @@ def test_real_models_are_validated_while_they_train_as_in_the_paper(name):
 def test_real_models_train_on_kodcode_and_models_of_the_micro_world_on_that(presets):
     for name, config in presets.items():
         source, real = config.data.source, config.model.pretrained is not None
-        small = {"micro": ("micro", False), "smollm2-135m": ("micro", True)}  # the second one answers easy questions
+        # The last one answers easy questions.
+        small = {**dict.fromkeys(configs.MICROS, ("micro", False)), "smollm2-135m": ("micro", True)}
         assert (source, real) == small.get(name.partition("/")[0], ("data/kodcode", True)), name
 
 
@@ -128,7 +129,7 @@ def test_a_new_model_may_have_any_name(tmp_path, monkeypatch):
 
 def test_every_method_has_a_preset_with_the_originals_choices_which_starts_from_its_like(presets):
     papers = {name for name in presets if name.endswith("_paper") and not name.startswith("micro/")}
-    models = set(configs.model_names()) - {"micro"}
+    models = set(configs.model_names()) - set(configs.MICROS)
     plain = [name for name, config in presets.items() if config.hardware is None and name.partition("/")[0] in models]
     assert papers == {f"{name}_paper" for name in plain if name not in papers}
     plain, paper = (load(Config, f"7b/a1_from_sft{kind}_h100").model_dump() for kind in ("", "_paper"))
@@ -220,6 +221,7 @@ def test_later_parts_win_over_earlier_the_file_over_its_parts_and_overrides_over
         ("model.pretrained=some/model", "set exactly one of model.pretrained and model.architecture"),
         ("model.architecture=null", "set exactly one of model.pretrained and model.architecture"),
         ("model.attention=flash", "attention: flash needs compute_dtype: bfloat16"),
+        ("data.task=stream", "data.task=stream: its words are missing; also set model.architecture.words=stream"),
         ("prompts=chat", "prompts=chat needs the chat template of model.pretrained"),
         ("train.steps", "'train.steps' is not an override; write key=value"),
         ("=3", "'=3' is not an override"),

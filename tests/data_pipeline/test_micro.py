@@ -1,12 +1,16 @@
-"""The micro world, against a reader of its English questions that shares no code with it."""
+"""The micro world, against a reader of its English questions that shares no code with it; its streams, against that."""
 
+import json
 import re
 from collections.abc import Callable
+from types import CodeType
 
 import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from data_pipeline import Problem, micro
+from sandbox import Task
+from sandbox.streams import normal_input
 
 CONDITIONS: list[tuple[str, Callable[..., bool]]] = [
     (r"(?:greater than|more than|above) (\S+)", lambda x, a: x > a),
@@ -51,6 +55,24 @@ def holds(phrase: str, names: dict[str, int]) -> bool:
         if match := re.fullmatch(pattern, phrase):
             return test(names["x"], *(eval(group, dict(names)) for group in match.groups() if group))
     raise AssertionError(f"no reading of {phrase!r}")
+
+
+def as_function(question: str) -> str:
+    """The question of a stream as that of a function."""
+    request, colon, asked = question.partition(": print ")
+    assert colon, question
+    parameters = {"number x": "x", "line of two numbers x and y": "x, y", "line of numbers xs": "xs"}
+    return f"Write f({parameters[request.removeprefix('Read a ')]}): return {asked}"
+
+
+def printed(program: str | CodeType, given: str) -> list[int] | str:
+    """What a program prints that reads this text."""
+    lines, output = iter(given.split("\n")), []
+    try:
+        exec(program, {"input": lambda: next(lines), "print": output.append})
+    except ValueError:
+        return "ValueError"
+    return output
 
 
 def compile_function(code: str) -> Callable:
@@ -213,13 +235,52 @@ def test_the_first_input_is_near_the_boundary_at_the_default_rate():
     assert near / total == pytest.approx(0.4 + 0.6 * 3 / 19, abs=0.06)
 
 
-def test_words_make_short_texts_without_loss(train, heldout, transcripts):
+def test_streams_are_the_functions_of_the_same_seed(train):
+    """Question for question: the same programs and mutants, which print what the functions return."""
+    for function, stream in zip(train[:100], micro.problems("train", 100, 0, micro.STREAM), strict=True):
+        assert (stream.task, stream.entry_point) == (Task.STREAM, "")
+        assert as_function(stream.question) == function.question
+        assert [normal_input(given) for given in stream.probe_calls] == list(stream.probe_calls)
+        calls = [as_call(given, function.solution) for given in stream.probe_calls]
+        assert calls == list(function.probe_calls)
+        functions, programs = ((each.solution, *each.mutants) for each in (function, stream))
+        for code, program in zip(functions, programs, strict=True):
+            values = behaviour(compile_function(code), function.probe_calls)
+            expected = [value if value == "ValueError" else [value] for value in values]
+            compiled = compile(program, "program", "exec")
+            assert [printed(compiled, given) for given in stream.probe_calls] == expected
+        for line, pair in zip(function.golden_tests, stream.golden_tests, strict=True):
+            given, stated = json.loads(pair)
+            assert (as_call(given, function.solution), stated) == tuple(line.removeprefix("assert ").split(" == "))
+
+
+def test_the_streams_warm_start_is_that_of_the_functions(transcripts):
+    streams = micro.warm_start(2500, 0, form=micro.STREAM)
+    for function, stream in zip(transcripts, streams, strict=True):
+        assert as_function(stream.question) == function.question
+        for line, test in zip(function.tests, stream.tests, strict=True):
+            match = re.fullmatch(r"```input\n(.*)\n```\n```output\n(.*)\n```", test)
+            assert match and line == f"assert {as_call(match[1], function.program)} == {match[2]}"
+            value = behaviour(compile_function(function.program), (as_call(match[1], function.program),))
+            assert printed(stream.program, f"{match[1]}\n") == (value[0] if value == ("ValueError",) else list(value))
+
+
+def as_call(given: str, function: str) -> str:
+    """The call that puts the same numbers into a function."""
+    numbers = ", ".join(given.split())
+    return f"f([{numbers}])" if function.startswith("def f(xs)") else f"f({numbers})"
+
+
+@pytest.mark.parametrize(("form", "bytes_needed"), [(micro.FUNCTION, ""), (micro.STREAM, "Ġ)")])
+def test_words_make_short_texts_without_loss(form, bytes_needed):
+    train, heldout = (micro.problems(split, 250, 0, form) for split in ("train", "heldout"))
+    transcripts, words = micro.warm_start(2500, 0, form=form), micro.words(form)
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     tokenizer = Tokenizer(models.BPE({byte: index for index, byte in enumerate(sorted(alphabet))}, []))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_tokens([AddedToken(word, normalized=False) for word in micro.WORDS])
-    assert len(set(micro.WORDS)) == len(micro.WORDS)
+    tokenizer.add_tokens([AddedToken(word, normalized=False) for word in words])
+    assert len(set(words)) == len(words)
     used = set()
 
     def length(text: str) -> int:
@@ -233,5 +294,5 @@ def test_words_make_short_texts_without_loss(train, heldout, transcripts):
     assert max(map(length, questions)) <= 28
     assert max(map(length, codes | {m for p in train for m in p.mutants})) <= 34
     assert max(length("\n".join(each.tests)) for each in transcripts) <= 36
-    assert used - set(micro.WORDS) <= set("0123456789xy.") | {"Ċ"}
-    assert set(micro.WORDS) - used <= set(map(str, range(20, 37))), "words that no text needs"
+    assert used - set(words) <= set("0123456789xy.Ċ" + bytes_needed)
+    assert set(words) - used <= set(map(str, range(20, 37))), "words that no text needs"

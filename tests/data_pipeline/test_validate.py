@@ -81,8 +81,11 @@ def test_a_solution_that_needs_more_than_half_the_time_of_a_call_is_refused():
         assert failures([problem], wide) == [None]
 
 
-def test_every_micro_solution_passes_its_golden_tests(pool):
-    assert failures(micro.problems("train", 50, seed=1), pool) == [None] * 50
+@pytest.mark.parametrize("form", [micro.FUNCTION, micro.STREAM])
+def test_every_micro_solution_passes_its_golden_tests(form, pool):
+    problems = micro.problems("train", 50, 1, form)
+    assert failures(problems, pool) == [None] * 50
+    assert None not in failures([replace(problems[0], golden_tests=problems[1].golden_tests)], pool)
 
 
 def test_every_kodcode_row_with_golden_tests_passes_them(rows, pool):

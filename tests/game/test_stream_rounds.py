@@ -136,6 +136,23 @@ def test_a_round_judges_rewards_and_remembers_as_for_functions(pool):
     assert [program.reward for program in again.programs] == [0.5, 1.0]
 
 
+def test_a_step_over_both_kinds_judges_each_as_what_it_is(pool):
+    """`g` returns what the stream prints: the same bug, tests and rewards."""
+    right, wrong = ("def g(n, xs):\n    return sum(xs)", "def g(n, xs):\n    return sum(xs[:-1])")
+    function = Problem("g", "Write g(n, xs): return the sum of xs.", right, "g", ())
+    easy, hard = "assert g(1, [0]) == 0\nassert g(2, [3, 0]) == 3", "assert g(2, [3, 4]) == 7\nassert g(1, [5]) == 5"
+    code = Scripted({PROMPTS.code(PROBLEM): [RIGHT, WRONG], PROMPTS.code(function): [right, wrong]})
+    suites = {PROMPTS.test(PROBLEM, program): [EASY, HARD] for program in (RIGHT, WRONG)}
+    suites |= {PROMPTS.test(function, program): [easy, hard] for program in (right, wrong)}
+    players = (PolicyPlayer(sample, PROMPTS, TOKENIZER.decode) for sample in (code, Scripted(suites)))
+    rules = RoundConfig(RolloutConfig(samples=2, suites=2), rewards=RewardConfig(suite_size=2))
+    mixed = [PROBLEM, function, replace(PROBLEM, id="again"), replace(function, id="g again")]
+    for question in begin_round(Game(*players, pool, rules, PROMPTS), mixed, {}, (1,)).result().questions:
+        assert [program.reward for program in question.programs] == [1.0, 0.5]
+        assert [suite.reward.reward for suite in question.programs[1].suites] == [0.5, 1.0]
+        assert len(question.page_after) == 2
+
+
 def test_without_answers_the_reference_states_them(pool):
     inputs = "```input\n2\n3 4\n```\n```input\n1\n5\n```"
     question = play(pool, [WRONG] * 2, {WRONG: [inputs, inputs]}, method=MethodConfig(answer_prediction=False))

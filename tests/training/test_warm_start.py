@@ -79,9 +79,10 @@ def test_the_warm_start_tells_inclusive_from_strict(seed, tmp_path):
     while sum(map(len, odds.values())) < ASKED:
         program = next(source)
         if isinstance(program.condition, Comparison):
-            question = ask(program, rng)
+            question = ask(program, micro.FUNCTION, rng)
             (bug,) = boundary_bugs(program)
-            odds[program.condition.operator].append(logprob(question, program.code()) - logprob(question, bug.code()))
+            right, wrong = (each.code(micro.FUNCTION) for each in (program, bug))
+            odds[program.condition.operator].append(logprob(question, right) - logprob(question, wrong))
     rates = micro.WarmStart()
     in_corpus = log_odds(1 - rates.strict_bug) + log_odds(1 - rates.inclusive_bug)
     for strict, inclusive in ((">", ">="), ("<", "<=")):

@@ -161,7 +161,8 @@ def planned_run_on(config: Config, platform: str, devices: int) -> PlannedRun:
 def model_shape(config: ModelConfig) -> Architecture:
     """The model's shape: stated, a local directory's, a published one, or the Hub's. Raises UserError."""
     if config.architecture is not None:
-        return from_scratch(config.architecture, micro_tokenizer(micro.WORDS).vocab_size)
+        words = micro.words(micro.FORMS[config.architecture.words])
+        return from_scratch(config.architecture, micro_tokenizer(words).vocab_size)
     assert config.pretrained is not None  # the configuration has exactly one source
     if Path(config.pretrained).expanduser().is_dir():
         return read_config(Path(config.pretrained).expanduser())
