@@ -30,25 +30,8 @@ from codea1_jax.plan.whole_run import whole_run
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "plan.md"
 DONE = ROOT / ".cache" / "plan_all_done"  # names of the presets that a stopped run had planned
-FILL = 0.25  # mean length of prompts and responses, as a share of the longest allowed
-HEAD = f"""# Hardware presets, planned
-
-Written by `make plan-all`. Presets are compiled for their hardware, at the longest prompts and responses allowed: by
-libtpu for TPUs, by XLA's CUDA compiler for GPUs, neither of which needs the device. Two policies and their two
-optimizers stay in memory throughout, with the frozen reference that both policies start from.
-
-Three times are given, for prompts and responses at {FILL:.0%} of the longest on average. The *limit* is what no
-layout and no program can beat on this hardware: every byte that must move moves once at the published bandwidth, only
-useful FLOPs are computed, at the peak, and as many samples are decoded at once as fit. The *least* is the best that the
-chips could do with this layout and its padding (both: `codea1_jax/plan/arithmetic/phases.py`). Judging is left out. The
-*expected* time runs the project's own schedule and packer over log-normal lengths (spread 0.6, prompts 0.4) and takes
-for each call what the compiler's program should take: libtpu's own estimate of its cycles; on GPUs what each kernel's
-bytes and FLOPs take at the share of the card's figures that `codea1_jax/plan/assumptions.py` states; and for the pages
-of the cache, which the kernels read as far as each sample has come, the bytes in use. No figure here has been measured
-on a device. The hours of a run (`codea1 presets`) include its evaluations, the saves that steps wait for and the first
-start (`codea1_jax/plan/whole_run.py`). `codea1 plan PRESET` shows a plan phase by phase.
-
-"""
+FILL = 0.25  # mean length of prompts and responses, as a share of the longest allowed; docs/plan.md says so
+COMPILED = "Compiled by "  # begins what is written of the document; what stands above stays as it is
 
 
 def main(names: list[str]) -> int:
@@ -80,7 +63,8 @@ def write(plans: Mapping[str, Planned], hours: Mapping[str, Sequence[float]]) ->
     plans = {name: plans[name] for name in sorted(plans) if name in preset_names()}
     hours = {name: hours[name] for name in sorted(hours) if name in preset_names()}
     write_plans(Plans(compilers(), plans, hours))
-    DOCUMENT.write_text(f"{HEAD}Compiled by {compilers()}.\n\n{markdown(plans)}")
+    head = DOCUMENT.read_text().partition(COMPILED)[0]
+    DOCUMENT.write_text(f"{head}{COMPILED}{compilers()}.\n\n{markdown(plans)}")
 
 
 def hours(planned_name: str, plan: Planned) -> dict[str, tuple[float, float]]:

@@ -1,4 +1,6 @@
-"""Writes THIRD_PARTY.md: the packages that are installed with this one, and their licences by their own metadata."""
+"""Writes the table of THIRD_PARTY.md: the packages that are installed with this one, and their licences by their own
+metadata. What stands above it in the page stays as it is.
+"""
 
 from __future__ import annotations
 
@@ -12,22 +14,7 @@ TARGET = Path(__file__).parent.parent / "THIRD_PARTY.md"
 DISTRIBUTION = "codea1-jax"
 EXTRAS = ("", "jetstream", "plan", "serve", "eval")  # those that run on a host without an accelerator
 NOT_USED = {"seqio"}  # requirements/overrides.txt leaves it out
-
-HEAD = """# Third-party packages
-
-<!-- Written by scripts/write_third_party.py from the installed packages' metadata. -->
-
-Code-A1 in JAX is licensed under Apache-2.0 (see LICENSE). It contains no third-party code. It implements the method
-of Wang et al., *Code-A1: Adversarial Evolving of Code LLM and Test LLM via Reinforcement Learning* (arXiv 2603.15611).
-
-These packages are installed with it, under their own licences; indirect ones are dependencies of the direct ones. The
-licences come from the packages' metadata. Not listed: what the extras for GPUs and TPUs add to JAX (NVIDIA's CUDA
-libraries and Google's libtpu, under their makers' terms), `wandb` (MIT), `bigcodebench` (what its tasks import), and
-what only developers need.
-
-| package | licence | |
-| --- | --- | --- |
-"""
+RULER = "| --- | --- | --- |\n"  # above the packages
 
 
 def page() -> str:
@@ -41,7 +28,8 @@ def page() -> str:
             seen.add((name, extra))
             waiting += _required(name, extra)
     names = sorted({name for name, _ in seen})
-    return HEAD + "".join(f"| {name} | {_licence(name)} | {'' if name in known else 'indirect'} |\n" for name in names)
+    rows = (f"| {name} | {_licence(name)} | {'' if name in known else 'indirect'} |\n" for name in names)
+    return "".join([TARGET.read_text().partition(RULER)[0], RULER, *rows])
 
 
 def _required(name: str, extra: str) -> set[tuple[str, str]]:
