@@ -5,19 +5,30 @@ There are no solutions. All tests are kept, however long: a score that is to be 
 
 import base64
 import io
+import json
 import pickle
 import zlib
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from typing import Any
 
 from data_pipeline.problem import BadRow, Problem, Row, one_line
 from data_pipeline.row_format import Format
-from data_pipeline.rows import document, mappings, text
+from data_pipeline.rows import document, mapping, mappings, text
 from data_pipeline.stream_rows import of_standard_input, stream, tested
+from sandbox import Task
 
 SECONDS = 6.0
 """What the benchmark's own scorer allows a program for one test."""
+
+_MODULES = (
+    *("string", "re", "datetime", "collections", "heapq", "bisect", "copy", "math", "random", "statistics"),
+    *("itertools", "functools", "operator", "io", "sys", "json"),
+)
+PREAMBLE = "".join(f"from {module} import *\n" for module in (*_MODULES, "builtins", "typing"))
+PREAMBLE += f"import {', '.join(_MODULES)}\nsys.setrecursionlimit(50000)\n"
+"""What its scorer has every program begin with."""
 
 _MOST_BYTES = 1 << 30  # of one problem's tests, unpacked
 
@@ -29,9 +40,35 @@ def _id(row: Row) -> str:
 def _problem(row: Row) -> Problem:
     public, private = document(row, "public_test_cases"), _private(row)
     tests = mappings(public, "public_test_cases") + mappings(private, "private_test_cases")
-    samples = of_standard_input(tests)
-    problem = stream(_id(row), text(row, "question_content"), "", samples, "livecodebench")
-    return replace(tested(problem), seconds=SECONDS, date=_date(row))
+    question = text(row, "question_content")
+    if {test.get("testtype") for test in tests} == {"functional"}:
+        problem = _of_method(row, f"{question}\n\n{text(row, 'starter_code')}", tests)
+    else:
+        problem = tested(stream(_id(row), question, "", of_standard_input(tests), "livecodebench"))
+    return replace(problem, preamble=PREAMBLE, seconds=SECONDS, date=_date(row))
+
+
+_CHECK = """\
+import json
+
+def check(candidate):
+    for arguments, value in json.loads({samples!r}):
+        assert candidate((), [({method!r}, tuple(arguments))]) == value
+"""
+
+
+def _of_method(row: Row, question: str, tests: Sequence[Row]) -> Problem:
+    """A problem of LeetCode's: tests call a method of `Solution`, with arguments that are JSON, one a line."""
+    method = text(mapping(document(row, "metadata"), "metadata"), "func_name")
+    try:
+        samples = [
+            ([json.loads(line) for line in text(test, "input").split("\n") if line], json.loads(text(test, "output")))
+            for test in tests
+        ]
+    except ValueError as error:
+        raise BadRow(f"an argument or a value of a test is not JSON: {one_line(error)}") from None
+    check = _CHECK.format(samples=json.dumps(samples), method=method)
+    return Problem(_id(row), question, "", "Solution", (), check, source="livecodebench", task=Task.CLASS)
 
 
 def _private(row: Row) -> object:

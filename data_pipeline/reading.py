@@ -11,10 +11,11 @@ from data_pipeline.rows import read_rows
 from data_pipeline.sources import FORMATS, find_format
 
 
-def load(source: str) -> Loaded:
+def load(source: str, difficulties: Sequence[str] = ()) -> Loaded:
     """The problems of a file, of a folder of files, or of a prepared dataset's folder; also of one in a bucket (gs://).
 
-    Raises ValueError, in one line, for a source that is missing or unreadable.
+    With difficulties, those that are rated so, where the source says. Raises ValueError, in one line, for a source that
+    is missing or unreadable.
     """
     storage.check(source, storage.preparation(source))
     with storage.on_disk(source) as path:
@@ -22,7 +23,7 @@ def load(source: str) -> Loaded:
             from data_pipeline import tfds_files  # noqa: PLC0415  (takes a second that most runs need not spend)
 
             return Loaded(tfds_files.read(path))
-        return read(path)
+        return read(path, difficulties)
 
 
 def read(path: str | Path, difficulties: Sequence[str] = ()) -> Loaded:

@@ -71,24 +71,29 @@ def of_inputs_and_outputs(name: str, question: str, solution: str, tests: Row, s
         question=with_declaration(question, solver or entry_function(solution, function)),
         solution=solution,
         entry_point="Solution" if solver else function,
-        golden_tests=tuple(_calls(function, samples, of_method=solver is not None)),
+        golden_tests=tuple(_calls(function, _unwrapped(samples), of_method=solver is not None)),
         source=source,
         task=Task.CLASS if solver else Task.FUNCTION,
     )
 
 
-def _calls(function: str, samples: Sequence[Sample], *, of_method: bool) -> Iterator[str]:
-    """The golden tests of a function, or of a method of `Solution`. Where every output is a list of one item, that is
-    what must be returned.
-    """
+def _unwrapped(samples: Sequence[Sample]) -> list[Sample]:
+    """Where every output is a list of one item, that item is what must be returned."""
     wrapped = all(isinstance(output, list) and len(output) == 1 for _, output in samples)
-    for arguments, output in samples:
+    return [(arguments, output[0] if wrapped else output) for arguments, output in samples]
+
+
+def _calls(function: str, samples: Iterable[Sample], *, of_method: bool) -> Iterator[str]:
+    """The golden tests of a function, or of a method of `Solution`, from lists of arguments and what is returned.
+
+    Raises BadRow for an input that is not a list.
+    """
+    name = DRIVER if of_method else function
+    for arguments, value in samples:
         if not isinstance(arguments, list):
             raise BadRow("an input of a function is not a list of arguments")
-        value = output[0] if wrapped else output
-        called = DRIVER if of_method else function
         given = f"(), [({function!r}, {tuple(arguments)!r})]" if of_method else ", ".join(map(repr, arguments))
-        test = read_golden_test(parse(f"assert {called}({given}) == {value!r}", "a test").body[0], called)
+        test = read_golden_test(parse(f"assert {name}({given}) == {value!r}", "a test").body[0], name)
         if isinstance(test, SuiteTest):
             yield golden_line(test)
 

@@ -8,8 +8,10 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from sandbox import SandboxPool
 
 REFERENCE = "reference"
+CHOSEN_BY = ("difficulty", "since", "until")  # options that choose problems of the data
 
 
 class Drawing(NamedTuple):
@@ -52,7 +55,7 @@ class Evaluation:
         for name, value in default._asdict().items():
             if getattr(options, name) is None:
                 setattr(options, name, value)
-        loaded = self._loaded = load_data(options.data)
+        loaded = self._loaded = load_data(options.data, *(getattr(options, name, None) for name in CHOSEN_BY))
         self.problems = loaded.problems
         self._config = _describe(options, kind)
         digest = hashlib.sha256(json.dumps(self._config, sort_keys=True).encode()).hexdigest()[:12]
@@ -135,13 +138,22 @@ class Evaluation:
         return DONE if measured else BAD_INPUT
 
 
-def load_data(source: str) -> Loaded:
-    """The problems to measure by. Raises UserError if there is none."""
+def load_data(
+    source: str, difficulty: Sequence[str] | None = None, since: date | None = None, until: date | None = None
+) -> Loaded:
+    """The problems to measure by: those of some difficulties, or published within some days (both included).
+
+    Raises UserError if there is none.
+    """
     from data_pipeline import load
     from data_pipeline.hub import local_path
 
     with blamed_on("--data"):
-        loaded = load(str(local_path(source)))
+        loaded = load(str(local_path(source)), difficulty or ())
+    days = (str(since or date.min), str(until or date.max))
+    if since or until:
+        chosen = tuple(p for p in loaded.problems if p.date and days[0] <= p.date <= days[1])
+        loaded = replace(loaded, problems=chosen)
     if not loaded.problems:
         reasons = "; ".join(f"{refusal.id}: {refusal.reason}" for refusal in loaded.refused[:3])
         raise UserError(f"--data: {source} holds no problem that can be used ({reasons})")
@@ -179,6 +191,7 @@ def _describe(options: argparse.Namespace, kind: str) -> dict[str, Any]:
     from data_pipeline.rows import files
 
     config: dict[str, Any] = {"command": f"eval {kind}", "data": options.data}
+    config |= {name: str(getattr(options, name)) for name in CHOSEN_BY if getattr(options, name, None)}
     config |= {name: getattr(options, name) for name in ("protocol", "limits", "wrong_answers") if name in options}
     if options.environment is not None:
         config["environment"] = str(options.environment)

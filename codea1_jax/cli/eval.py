@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ def add(commands: Commands) -> None:
     code.add_argument(
         "--audit", action="store_true", help="also count the problems whose checks pass a program that solves nothing"
     )
+    _add_choice(code)
     _add_limits(code)
     _add_common(code, _code)
 
@@ -75,6 +77,23 @@ def _add_source(parser: argparse.ArgumentParser, samples: str, prefix: str = "")
 
 def _add_count(parser: argparse.ArgumentParser, drawn: str, default: int) -> None:
     parser.add_argument("--n", type=positive, default=default, help=f"{drawn} drawn per problem; default: %(default)s")
+
+
+def _add_choice(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--difficulty", action="append", metavar="NAME", help="problems that are rated so; may be repeated"
+    )
+    for name, which in (("since", "first"), ("until", "last")):
+        parser.add_argument(
+            f"--{name}", type=_day, metavar="DAY", help=f"the {which} day of publication, such as 2024-08-31"
+        )
+
+
+def _day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a day such as 2024-08-31") from None
 
 
 def _add_limits(parser: argparse.ArgumentParser) -> None:

@@ -31,6 +31,8 @@ SHORTEST_CALL = 1.0  # seconds that one call may take at least, as evalplus allo
 LimitsOf = Literal["ours", "paper", "paper_last"]
 """By which limits programs are judged: ours follow the reference; the original's are longer after the last step."""
 
+LIVE_SECONDS = 6.0  # for a test where nothing is known: LiveCodeBench's own
+
 PAPER_SECONDS: Mapping[LimitsOf, float] = {"paper": 10.0, "paper_last": 20.0}
 PAPER_SCRIPT_SECONDS, PAPER_SCRIPT_MB = 240.0, 30 * 1024  # in BigCodeBench
 
@@ -79,15 +81,22 @@ class Benchmark:
 
 
 def make_benchmark(problems: Sequence[Problem], judge: Judge) -> Benchmark:
-    """Runs every problem's own solution against its own check. Raises SandboxError if the judge fails."""
+    """Runs every problem's own solution against its own check; a problem without one is taken as sound.
+
+    Raises SandboxError if the judge fails.
+    """
     patient = Limits(
         call_seconds=LONGEST_CHECK, load_seconds=LONGEST_CHECK, program_seconds=LONGEST_CHECK, memory_mb=MEMORY_MB
     )
-    checked = [(problem, submit_check(judge, problem, problem.solution, patient)) for problem in problems]
+    solved = [problem for problem in problems if problem.solution]
+    checks = {problem: submit_check(judge, problem, problem.solution, patient) for problem in solved}
     limits: dict[Problem, Limits] = {}
     missing, unsound = [], []
-    for problem, future in checked:
-        result = future.result()
+    for problem in problems:
+        if problem not in checks:
+            limits[problem] = _unknown_limits(problem)
+            continue
+        result = checks[problem].result()
         reason = f"{result.verdict.status}: {result.verdict.detail}".removesuffix(": ")
         if not _check(problem):
             unsound.append(Refusal(problem.id, "it has neither a check nor tests"))
@@ -146,6 +155,13 @@ def _whole(verdicts: Verdicts) -> CheckResult:
 def _check(problem: Problem) -> str:
     # The checker stands in for pytest.approx, which a golden test with a tolerance needs.
     return problem.check or "\n".join(("import pytest", *problem.golden_tests) if problem.golden_tests else ())
+
+
+def _unknown_limits(problem: Problem) -> Limits:
+    """What a sample may use where there is no reference to compare with."""
+    seconds = problem.seconds or LIVE_SECONDS
+    whole = Limits().load_seconds + max(1, len(problem.golden_tests)) * seconds
+    return Limits(memory_mb=MEMORY_MB, call_seconds=seconds, program_seconds=whole)
 
 
 def _limits(reference_seconds: float) -> Limits:

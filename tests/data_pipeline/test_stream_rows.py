@@ -69,6 +69,13 @@ LIVE = {
     "private_test_cases": packed(json.dumps([{"input": "3 4\n", "output": "7\n", "testtype": "stdin"}])),
     "metadata": "{}",
 }
+METHOD = LIVE | {
+    "question_id": "3456",
+    "starter_code": "class Solution:\n    def addAll(self, xs: List[int], y: int) -> List[int]:\n        ",
+    "public_test_cases": json.dumps([{"input": "[1, 2]\n3", "output": "[4, 5]", "testtype": "functional"}]),
+    "private_test_cases": packed(json.dumps([{"input": "[]\n0", "output": "[]", "testtype": "functional"}])),
+    "metadata": '{"func_name": "addAll"}',
+}
 FUSION = {
     "id": 0,
     "content": "Print the sum.",
@@ -180,6 +187,12 @@ def test_code_contests_takes_the_first_python_3_and_the_judges_own_tests_first(t
             LIVE,
             {"public_test_cases": '[{"testtype": "functional"}]'},
             "its tests are of type functional, not of standard",
+        ),
+        (METHOD, {"metadata": "{}"}, "no func_name"),
+        (
+            METHOD,
+            {"public_test_cases": '[{"testtype": "functional", "input": "x", "output": "1"}]'},
+            "an argument or a",
         ),
         (LIVE, {"contest_date": "soon"}, "contest_date is 'soon', not a date such as 2024-08-31"),
         (FUSION, {"test": "assert f() == 1"}, "tests that are not JSON cannot be unpacked"),

@@ -1,10 +1,13 @@
 """Classes, and programs that read standard input, are evaluated as functions are."""
 
+import json
 from collections.abc import Iterator
+from datetime import date
 
 import pytest
 from scripted import silent
 
+from codea1_jax.cli._evaluation import load_data
 from codea1_jax.evals.benchmark import make_benchmark
 from codea1_jax.evals.code import evaluate_code
 from codea1_jax.evals.collaboration import evaluate_collaboration
@@ -105,3 +108,36 @@ def test_five_rounds_count_right_tests_and_the_mutants_they_kill(pool, tmp_path)
     figures = found["benchmarks"]["tests"]
     assert (figures["sound"], figures["pass_at_5"]["value"]) == (2, 40)  # two golden tests each, in five rounds
     assert figures["mut_at_5"]["value"] > 50
+
+
+METHOD = "class Solution:\n    def addAll(self, xs: List[int], y: int) -> List[int]:"
+ADD_ALL = f"{METHOD}\n        return [x + y for x in xs]"  # which imports no List: the scorer does
+
+
+def live(name, tests, **fields):
+    """A row of LiveCodeBench's."""
+    whole = [test | {"testtype": "functional" if "metadata" in fields else "stdin"} for test in tests]
+    return {
+        **{"question_id": name, "question_content": "?", "contest_date": "2024-05-01T00:00:00", "difficulty": "easy"},
+        **{"public_test_cases": json.dumps(whole), "private_test_cases": "[]", "starter_code": "", "metadata": "{}"},
+    } | fields
+
+
+def test_live_code_bench_is_scored_without_solutions_by_days_and_difficulties(pool, tmp_path):
+    method = {"starter_code": METHOD, "metadata": '{"func_name": "addAll"}'}
+    long = {"input": json.dumps(list(range(5_000))) + "\n1", "output": json.dumps(list(range(1, 5_001)))}
+    rows = [
+        live("twice", [{"input": "3\n", "output": "6\n"}, {"input": "10", "output": "9"}]),
+        live("all", [{"input": "[1, 2]\n3", "output": "[4, 5]"}, long], **method),
+        live("late", [{"input": "1", "output": "1"}], contest_date="2025-01-01T00:00:00"),
+        live("hard", [{"input": "1", "output": "1"}], difficulty="hard"),
+    ]
+    path = tmp_path / "test6.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    problems = load_data(str(path), ["easy"], date(2024, 5, 1), date(2024, 12, 31)).problems
+    assert [problem.id for problem in problems] == ["LCB/twice", "LCB/all"]
+    programs = {"LCB/twice": (TWICE, "print(6)"), "LCB/all": (ADD_ALL, ADD_ALL.replace("x + y", "x"))}
+    benchmark = make_benchmark(problems, pool)
+    assert benchmark.problems == problems
+    results = evaluate_code(benchmark, RecordedPlayer(programs), 2, pool, Journal(tmp_path / "out", {}), silent)
+    assert results["benchmarks"]["livecodebench"]["avg_at_n"]["value"] == 50
