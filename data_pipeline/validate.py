@@ -10,7 +10,7 @@ from dataclasses import replace
 from data_pipeline.checking import stated_or_expected
 from data_pipeline.golden import read_golden_tests
 from data_pipeline.problem import Problem
-from sandbox import EXACT, Execution, Job, Judge, Limits, Outcome, Status, SuiteTest, encode_stated
+from sandbox import EXACT, FEW_ULPS, Execution, Job, Judge, Limits, Outcome, Status, SuiteTest, encode_stated
 
 NO_SOLUTION = "it has no solution: it can only be evaluated on"
 SLOWER = 2.0  # how many of our seconds stand for one of a problem's, which has fast machines in mind
@@ -79,7 +79,7 @@ def _failure(suite: Sequence[SuiteTest], execution: Execution, stated: Sequence[
     if not execution.valid:
         return f"the solution does not execute: {_describe(execution.loaded)}"
     failed = [
-        f"{test.call} {_describe(outcome)}{', not' if outcome.value is not None else '; expected'} {_expected(test)}"
+        f"{_shown(test)} {_describe(outcome)}{', not' if outcome.value is not None else '; expected'} {_expected(test)}"
         for test, outcome, value in zip(suite, execution.outcomes, stated, strict=True)
         if outcome.value is None or value is None or not test.tolerance.same(outcome.value, value)
     ]
@@ -92,13 +92,19 @@ def _instability(suite: Sequence[SuiteTest], execution: Execution, backwards: Ex
     """Why the solution is unreliable: another process, given the calls in reverse, answered differently."""
     for test, first, second in zip(suite, execution.outcomes, reversed(backwards.outcomes), strict=True):
         if first != second:
-            return f"the solution does not answer the same each time: {test.call} {_describe(second)} when asked again"
+            answered = f"{_shown(test)} {_describe(second)} when asked again"
+            return f"the solution does not answer the same each time: {answered}"
     return None
+
+
+def _shown(test: SuiteTest) -> str:
+    """What is called, or put in, on one line."""
+    return repr(test.call) if "\n" in test.call else test.call
 
 
 def _expected(test: SuiteTest) -> str:
     tolerance = test.tolerance
-    within = "" if tolerance == EXACT else f" within atol={tolerance.atol:g}, rtol={tolerance.rtol:g}"
+    within = "" if tolerance in (EXACT, FEW_ULPS) else f" within atol={tolerance.atol:g}, rtol={tolerance.rtol:g}"
     return test.stated + within
 
 

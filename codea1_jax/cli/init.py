@@ -184,6 +184,7 @@ def _lengths(problems: Sequence[Problem], tokenizer: Tokenizer, *, short: bool) 
     """In the model's own tokens, of at most `MEASURED` questions. short: suites are asked for shortly."""
     from codea1_jax.game.prompts import chat_prompts
     from codea1_jax.plan.own_run import TokenLengths
+    from data_pipeline.golden import plain_golden_tests
 
     prompts, some = chat_prompts(tokenizer, 8, short=short), problems[:: len(problems) // MEASURED + 1]
 
@@ -196,7 +197,7 @@ def _lengths(problems: Sequence[Problem], tokenizer: Tokenizer, *, short: bool) 
         code_prompt=most(len(prompts.code(problem)) for problem in some),
         test_prompt=most(len(prompts.test(problem, "")) for problem in some),
         reference=most(len(tokenizer.encode(problem.solution)) for problem in some),
-        golden_test=most(len(tokenizer.encode(test)) for problem in some for test in problem.golden_tests),
+        golden_test=most(len(tokenizer.encode(test)) for problem in some for test in plain_golden_tests(problem)),
     )
 
 
