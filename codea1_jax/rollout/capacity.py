@@ -65,23 +65,6 @@ class Capacity:
                 f"and response in each of {self.batch_shards} shards"
             )
 
-    @classmethod
-    def for_slots(
-        cls,
-        slots: int,
-        width: int,
-        prompt_buckets: tuple[int, ...],
-        response_buckets: tuple[int, ...],
-        *,
-        block: int,
-        prefill_tokens: int,
-        batch_shards: int = 1,
-    ) -> Capacity:
-        """Rows for `width` samples of every slot, and pages for all of them at their longest."""
-        each = pages_of(prompt_buckets[-1], block) + width * (response_buckets[-1] // block - 1)
-        rows, pages = slots * width, slots * each
-        return cls(rows, slots, width, pages, prompt_buckets, response_buckets, block, prefill_tokens, batch_shards)
-
     @property
     def row_buckets(self) -> tuple[int, ...]:
         """Ascending numbers of rows that a block may decode: all, and successive quarters."""

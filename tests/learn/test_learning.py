@@ -2,6 +2,7 @@
 
 import jax
 import pytest
+from capacities import for_slots
 
 from codea1_jax.config import METHODS, Config, GRPOConfig, OptimizerConfig, PackingConfig, load
 from codea1_jax.learn import GRPO, Learner, Trajectory
@@ -9,7 +10,7 @@ from codea1_jax.learn.advantages import group_advantages
 from codea1_jax.learn.learning import Learning
 from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.decoder import Transformer, init_params
-from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
+from codea1_jax.rollout import Request, Sampler, Sampling
 
 VOCAB, STEPS, SAMPLES = 12, 40, 16
 ANSWERS = {question: 2 + question * 7 % 10 for question in range(2, VOCAB)}  # a permutation: no answer suits all
@@ -25,7 +26,7 @@ MODEL = Transformer(
         tie_embeddings=False,
     )
 )
-CAPACITY = Capacity.for_slots(len(ANSWERS), SAMPLES, (8,), (8,), block=8, prefill_tokens=128)
+CAPACITY = for_slots(len(ANSWERS), SAMPLES, (8,), (8,), block=8, prefill_tokens=128)
 
 
 def test_the_answer_that_is_rewarded_becomes_the_likeliest():

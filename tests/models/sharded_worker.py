@@ -16,6 +16,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+from capacities import for_slots
 from jax.experimental import multihost_utils
 
 from codea1_jax.config import GRPOConfig, LoRAConfig, MeshConfig, OptimizerConfig, PackingConfig
@@ -37,7 +38,7 @@ from codea1_jax.models.sharding import (
     replicated,
 )
 from codea1_jax.models.weights import load_params, save_params
-from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
+from codea1_jax.rollout import Request, Sampler, Sampling
 from codea1_jax.runtime.layout import by_replica
 
 CONFIG = Architecture(64, 32, 48, 2, 8, 2, 8, rope_theta=1e4, tie_embeddings=False)
@@ -102,7 +103,7 @@ def sampled(params, mesh):
     """Tokens and logprobs of requests that need more slots than there are."""
     parts = batch_shards(mesh)
     slots = -(-2 // parts) * parts
-    capacity = Capacity.for_slots(slots, 2, (16,), (4,), block=4, prefill_tokens=16, batch_shards=parts)
+    capacity = for_slots(slots, 2, (16,), (4,), block=4, prefill_tokens=16, batch_shards=parts)
     sampler = Sampler(MODEL, eos_ids=(1,), pad_id=0, seed=3, capacity=capacity, mesh=mesh)
     requests = [Request(tuple(range(2, 4 + 2 * index)), (index,), samples=3) for index in range(6)]
     found = dict(sampler.generate(params, requests, Sampling(4, temperature=0.8)))

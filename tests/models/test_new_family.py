@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from capacities import for_slots
 from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
 
@@ -14,7 +15,7 @@ from codea1_jax.models.families import FAMILIES, Family, read_architecture
 from codea1_jax.models.flops import parameters
 from codea1_jax.models.sharding import param_shardings
 from codea1_jax.models.weights import load_params, read_config, save_params
-from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
+from codea1_jax.rollout import Request, Sampler, Sampling
 from codea1_jax.runtime.layout import MESH_AXES
 
 CONFIG = {
@@ -52,7 +53,7 @@ def test_it_is_exported_and_read_again_bit_for_bit(made_up, tmp_path):
 
 def test_its_sampler_draws_what_its_learner_scores_highest(made_up):
     model, params = made_up
-    capacity = Capacity.for_slots(2, 1, (16,), (16,), block=4, prefill_tokens=32)
+    capacity = for_slots(2, 1, (16,), (16,), block=4, prefill_tokens=32)
     sampler = Sampler(model, eos_ids=(), pad_id=0, seed=0, capacity=capacity)
     prompt = (5, 9, 2, 40)
     [(_, [completion])] = sampler.generate(params, [Request(prompt, (0,), 1)], Sampling(12, temperature=0.0))

@@ -5,6 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from capacities import for_slots
 from tiny_policy import tiny_policy
 
 from codea1_jax.common.chips import find_hardware
@@ -18,10 +19,10 @@ from codea1_jax.plan.arithmetic.workload import Group, Load, Phase
 from codea1_jax.plan.assumptions import HOST_SECONDS, PACKED_SECONDS, SCORED_SECONDS, efficiency_of
 from codea1_jax.plan.compiled.compiler import Compiled, ProgramName, Refused
 from codea1_jax.plan.forecast import Calls, attention_flops, expected_seconds, step_calls, waiting_seconds
-from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
+from codea1_jax.rollout import Request, Sampler, Sampling
 from codea1_jax.rollout.schedule import Schedule
 
-CAPACITY = Capacity.for_slots(3, 2, (8, 16), (4, 8, 16), block=4, prefill_tokens=32)
+CAPACITY = for_slots(3, 2, (8, 16), (4, 8, 16), block=4, prefill_tokens=32)
 GROUPS = tuple(
     Group(prompt, responses)
     for prompt, responses in [
@@ -52,14 +53,14 @@ def test_a_simulated_rollout_makes_the_calls_of_a_real_one(monkeypatch):
 
 def test_one_row_decodes_its_samples_one_after_another_and_reads_what_each_has_so_far():
     lengths = (1, 16, 5, 9)
-    one = simulate_sampling((Group(4, lengths),), Capacity.for_slots(1, 1, (8,), (16,), block=4, prefill_tokens=8))
+    one = simulate_sampling((Group(4, lengths),), for_slots(1, 1, (8,), (16,), block=4, prefill_tokens=8))
     assert sum(one.steps.values()) == sum(lengths)
     # At every step three tokens of the prompt, and as many of its own as the row had before the block.
     assert one.read == sum(3 + token // 4 * 4 for length in lengths for token in range(length))
 
 
 def test_rows_are_decoded_together_and_share_their_prompt():
-    capacity = Capacity.for_slots(1, 4, (8,), (16,), block=4, prefill_tokens=8)
+    capacity = for_slots(1, 4, (8,), (16,), block=4, prefill_tokens=8)
     found = simulate_sampling((Group(4, (1, 16, 5, 9)),), capacity)
     assert sum(found.steps.values()) == 16
     own = 4 * (0 + (4 + 4 + 4) + (8 + 8) + 12)  # four steps of each block, those that still run
@@ -69,7 +70,7 @@ def test_rows_are_decoded_together_and_share_their_prompt():
 
 
 def test_blocks_count_by_the_rows_that_they_decode():
-    capacity = Capacity.for_slots(1, 64, (8,), (16,), block=4, prefill_tokens=8)
+    capacity = for_slots(1, 64, (8,), (16,), block=4, prefill_tokens=8)
     found = simulate_sampling((Group(4, (4,) * 48 + (16,) * 16),), capacity)
     assert found.steps == {(64, 2, 3): 4, (16, 2, 3): 12}
 
@@ -93,7 +94,7 @@ def test_attention_is_of_the_blocks_in_which_something_is_seen():
     (together,) = simulate_packing(groups, 1, packing, 2, flash_tpu)
     assert together == MiniBatch({(2, 2048, 1536): 1}, (4 + 2) * 512**2)  # by the device with the longer row
     # Prompts of 512 and 256 tokens in a row of 1,024, whose blocks are of 512; none sees the other's.
-    capacity = Capacity.for_slots(2, 1, (1024,), (32,), block=32, prefill_tokens=1024)
+    capacity = for_slots(2, 1, (1024,), (32,), block=32, prefill_tokens=1024)
     prefilled = simulate_sampling((Group(513, (1,)), Group(257, (1,))), capacity, flash_tpu)
     assert (prefilled.prefills, prefilled.pairs) == ({1024: 1}, 2 * 512**2)
     run = make_planned_run(load(Config, "7b/a1_v5e"), find_hardware("v5e:8x8"))

@@ -11,12 +11,13 @@ from dataclasses import replace
 
 import jax
 import numpy as np
+from capacities import for_slots
 
 from codea1_jax.config import MeshConfig
 from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.decoder import Transformer
 from codea1_jax.models.sharding import batch_shards, init_sharded, make_mesh
-from codea1_jax.rollout import Capacity, Request, Sampler, Sampling, decode, paged_tpu
+from codea1_jax.rollout import Request, Sampler, Sampling, decode, paged_tpu
 from codea1_jax.rollout.readers import Paged
 
 CONFIG = Architecture(64, 32, 48, 1, 8, 2, 8, rope_theta=1e4, tie_embeddings=False)
@@ -30,7 +31,7 @@ def requests():
 
 def sampler_on(mesh, *, fp8, int8):
     shards = batch_shards(mesh)
-    capacity = Capacity.for_slots(16, 2, (16,), (12,), block=4, prefill_tokens=64, batch_shards=shards)
+    capacity = for_slots(16, 2, (16,), (12,), block=4, prefill_tokens=64, batch_shards=shards)
     # Of the rows few are in use in the end, and on a mesh throughout.
     capacity = replace(capacity, rows=64 * shards, fp8=fp8)
     return Sampler(MODEL, eos_ids=(7, 8, 9), pad_id=0, seed=0, capacity=capacity, mesh=mesh, int8_weights=int8)

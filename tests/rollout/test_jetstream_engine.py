@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
+from capacities import for_slots
 from tiny_policy import tiny_policy
 
-from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
+from codea1_jax.rollout import Request, Sampler, Sampling
 from codea1_jax.rollout.jetstream.engine import JetStreamEngine
 from codea1_jax.rollout.jetstream.sampler import JetStreamSampler
 
@@ -17,12 +18,12 @@ def policy():
 
 @pytest.fixture(scope="module")
 def engine(policy):
-    capacity = Capacity.for_slots(3, 1, (16,), (8, LONGEST), block=BLOCK, prefill_tokens=32)
+    capacity = for_slots(3, 1, (16,), (8, LONGEST), block=BLOCK, prefill_tokens=32)
     return JetStreamEngine(policy[0].model, policy[0].tokenizer, capacity)
 
 
 def sampler_of(policy, kind=Sampler):
-    capacity = Capacity.for_slots(3, 2, (16,), (8, LONGEST), block=BLOCK, prefill_tokens=32)
+    capacity = for_slots(3, 2, (16,), (8, LONGEST), block=BLOCK, prefill_tokens=32)
     tokenizer, settings = policy.tokenizer, {"seed": 11, "capacity": capacity}
     if kind is JetStreamSampler:
         return JetStreamSampler(policy.model, tokenizer, **settings)

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from capacities import for_slots
 from scipy.special import log_softmax
 
 from codea1_jax.config import LoRAConfig
@@ -13,11 +14,11 @@ from codea1_jax.models.decoder import KERNEL_SCALE, output_table
 from codea1_jax.models.lora import attach, init_adapters
 from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.models.stored import flatten
-from codea1_jax.rollout import Capacity, Sampler, Sampling
+from codea1_jax.rollout import Sampler, Sampling
 from codea1_jax.rollout.decode_params import to_decode_params, unstack_layers
 from codea1_jax.rollout.quantize import quantize
 
-CAPACITY = Capacity.for_slots(4, 2, (20,), (12,), block=4, prefill_tokens=40)
+CAPACITY = for_slots(4, 2, (20,), (12,), block=4, prefill_tokens=40)
 
 
 def meant(rounded):

@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from capacities import for_slots
 from scipy.special import log_softmax
 
 from codea1_jax.models.attention import training_attention
@@ -163,7 +164,7 @@ def test_a_completion_without_eos_has_exactly_max_new_tokens(model, params, requ
 
 def test_samples_end_at_limits_of_their_own_and_no_row_computes_for_one_that_ended(model, params):
     limits = (1, 12, 3, 5, 4, 9, 2, 8)
-    sampler = sampler_of(model, Capacity.for_slots(1, 2, (8,), (12,), block=2, prefill_tokens=64))
+    sampler = sampler_of(model, for_slots(1, 2, (8,), (12,), block=2, prefill_tokens=64))
     free = tokens_of(sampler.generate(params, [Request((5, 6), (0,), 8)], Sampling(12)))
     steps = sampler.counters.steps
     cut = tokens_of(sampler.generate(params, [Request((5, 6), (0,), 8, limits)], Sampling(11)))
@@ -172,7 +173,7 @@ def test_samples_end_at_limits_of_their_own_and_no_row_computes_for_one_that_end
 
 
 def test_goodput_is_the_share_of_computed_tokens_that_were_of_use(model, params):
-    capacity = Capacity.for_slots(1, 2, (8,), (12,), block=2, prefill_tokens=8)
+    capacity = for_slots(1, 2, (8,), (12,), block=2, prefill_tokens=8)
     sampler = sampler_of(model, capacity)
     before = dataclasses.replace(sampler.counters)
     requests = [Request((5, 6, 7), (0,), 2, (1, 12)), Request((5,) * 7, (1,), 2, (4, 3))]
@@ -209,7 +210,7 @@ def blocks_of_a_queue(lengths, rows, block):
 @pytest.mark.parametrize("grouped", [False, True], ids=["many prompts", "many samples"])
 def test_a_place_that_falls_free_is_taken_at_the_next_block(model, params, rows, grouped):
     slots, width = (1, rows) if grouped else (rows, 1)
-    capacity = Capacity.for_slots(slots, width, (8,), (12,), block=2, prefill_tokens=64)
+    capacity = for_slots(slots, width, (8,), (12,), block=2, prefill_tokens=64)
     sampler = sampler_of(model, capacity, eos_ids=(7, 8, 9, 10, 11, 12))
     requests = [Request((5, 6), (0,), 24)] if grouped else [Request((5, 6), (i,), 1) for i in range(24)]
     results = completions_of(sampler.generate(params, requests, Sampling(12)))
@@ -220,7 +221,7 @@ def test_a_place_that_falls_free_is_taken_at_the_next_block(model, params, rows,
 
 
 def test_a_block_stops_when_every_row_has_ended(model, params):
-    capacity = Capacity.for_slots(4, 1, (8,), (64,), block=64, prefill_tokens=64)
+    capacity = for_slots(4, 1, (8,), (64,), block=64, prefill_tokens=64)
     sampler = sampler_of(model, capacity, eos_ids=(7, 8, 9, 10, 11, 12))
     requests = [Request((5, 6), (question,), 1) for question in range(4)]
     results = completions_of(sampler.generate(params, requests, Sampling(60)))

@@ -4,13 +4,14 @@ import dataclasses
 
 import numpy as np
 import pytest
+from capacities import for_slots
 
 from codea1_jax.rollout import Capacity, Request
 from codea1_jax.rollout.capacity import bucket_of, pages_of
 from codea1_jax.rollout.decode import DecodedBlock
 from codea1_jax.rollout.schedule import PREFILL_AT, Schedule, sample_key
 
-CAPACITY = Capacity.for_slots(2, 2, (4, 8), (4, 12), block=4, prefill_tokens=8)
+CAPACITY = for_slots(2, 2, (4, 8), (4, 12), block=4, prefill_tokens=8)
 EOS, LONGEST = 1, 12
 
 
@@ -186,7 +187,7 @@ def count_preemptions(random):
 
 
 def test_a_block_decodes_no_more_rows_than_the_bucket_that_holds_those_in_use():
-    capacity = Capacity.for_slots(2, 64, (8,), (12,), block=4, prefill_tokens=8, batch_shards=2)
+    capacity = for_slots(2, 64, (8,), (12,), block=4, prefill_tokens=8, batch_shards=2)
     assert capacity.row_buckets == (32, 128)  # of 64 rows a shard a quarter, but not a sixteenth
     limits = [tuple(12 if index in long else 4 for index in range(64)) for long in ({40, 63}, range(16, 33))]
     requests = [Request((9, 8), (number,), 64, limits[number]) for number in (0, 1)]
@@ -213,7 +214,7 @@ def test_a_block_decodes_no_more_rows_than_the_bucket_that_holds_those_in_use():
 
 def test_a_prefill_waits_until_enough_rows_lack_a_sample():
     rows = 64
-    capacity = Capacity.for_slots(rows, 1, (8,), (12,), block=4, prefill_tokens=8 * rows)
+    capacity = for_slots(rows, 1, (8,), (12,), block=4, prefill_tokens=8 * rows)
     schedule = schedule_of([Request((9,) * 8, (i,), 1) for i in range(2 * rows)], capacity)
     assert len(schedule.admit()) == 1
     ended = int(PREFILL_AT * rows) - 1
@@ -227,7 +228,7 @@ def test_a_prefill_waits_until_enough_rows_lack_a_sample():
 
 
 def test_requests_go_to_the_shard_that_lacks_work_most():
-    capacity = Capacity.for_slots(4, 2, (8,), (12,), block=4, prefill_tokens=16, batch_shards=2)
+    capacity = for_slots(4, 2, (8,), (12,), block=4, prefill_tokens=16, batch_shards=2)
     schedule = schedule_of([Request((9,) * 8, (i,), 2) for i in range(3)], capacity)
     (pack,) = schedule.admit()
     assert pack.segments.max(axis=1).tolist() == [2, 1]
@@ -236,7 +237,7 @@ def test_requests_go_to_the_shard_that_lacks_work_most():
 
 
 def test_a_prefill_is_never_twice_as_long_as_its_prompts():
-    short = Capacity.for_slots(16, 8, (16,), (40,), block=8, prefill_tokens=8192)
+    short = for_slots(16, 8, (16,), (40,), block=8, prefill_tokens=8192)
     for tokens in range(short.prefill_buckets[0], 8193, 8):
         assert tokens <= bucket_of(tokens, short.prefill_buckets) < 2 * tokens
     assert len(short.prefill_buckets) <= 10  # each costs a compilation

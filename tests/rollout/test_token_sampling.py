@@ -4,9 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from capacities import for_slots
 from scipy import stats
 
-from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
+from codea1_jax.rollout import Request, Sampler, Sampling
 from codea1_jax.rollout import sampling as drawing
 from codea1_jax.rollout.sampling import Controls, SamplingKind
 from codea1_jax.rollout.schedule import sample_key
@@ -77,7 +78,7 @@ def test_draws_follow_the_filtered_softmax(vocab, sampling):
 
 
 def test_first_tokens_of_a_sampler_follow_the_policy(model, params):
-    capacity = Capacity.for_slots(1, 500, (4,), (1,), block=1, prefill_tokens=4)
+    capacity = for_slots(1, 500, (4,), (1,), block=1, prefill_tokens=4)
     sampler = Sampler(model, eos_ids=(-1,), pad_id=0, seed=0, capacity=capacity)
     ((_, samples),) = sampler.generate(params, [Request((5, 6, 7), (0,), 5000)], Sampling(1))
     truth = np.zeros(model.architecture.vocab_size)

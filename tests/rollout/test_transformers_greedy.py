@@ -5,10 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from capacities import for_slots
 
 from codea1_jax.models.decoder import Transformer
 from codea1_jax.models.weights import load_params, read_config
-from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
+from codea1_jax.rollout import Request, Sampler, Sampling
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "families"
 TRUTHS = json.loads((FIXTURES / "greedy.json").read_text())
@@ -25,7 +26,7 @@ def test_there_are_two_hundred_prompts_of_mixed_length_and_completions_that_end_
 def test_greedy_completions_equal_those_of_transformers(truth):
     folder = FIXTURES / truth["model"]
     model = Transformer(read_config(folder))
-    capacity = Capacity.for_slots(7, 2, (32,), (24,), block=6, prefill_tokens=96)
+    capacity = for_slots(7, 2, (32,), (24,), block=6, prefill_tokens=96)
     sampler = Sampler(model, eos_ids=(truth["eos"],), pad_id=0, seed=0, capacity=capacity)
     requests = [Request(tuple(sample["prompt"]), (place,), 2) for place, sample in enumerate(truth["samples"])]
     sampling = Sampling(truth["max_new_tokens"], temperature=0.0)

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 import jax
 import openai
 import pytest
+from capacities import for_slots
 from tiny_policy import tiny_policy
 from tiny_server import TOKEN, Running, running
 
-from codea1_jax.rollout import Capacity
 from codea1_jax.serve import server as module
 from sandbox.remote import connections
 
-SMALL = Capacity.for_slots(2, 2, (8, 24), (8, 16), block=4, prefill_tokens=24)
+SMALL = for_slots(2, 2, (8, 24), (8, 16), block=4, prefill_tokens=24)
 
 
 @pytest.fixture(scope="module")

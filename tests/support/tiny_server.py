@@ -8,13 +8,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import openai
+from capacities import for_slots
 
 from codea1_jax.models.decoder import Params
 from codea1_jax.models.policy import Policy
 from codea1_jax.rollout import Capacity
 from codea1_jax.serve.server import Address, Ports, Server
 
-CAPACITY = Capacity.for_slots(4, 2, (64,), (64,), block=8, prefill_tokens=64)
+CAPACITY = for_slots(4, 2, (64,), (64,), block=8, prefill_tokens=64)
 TOKEN = "open sesame"
 
 

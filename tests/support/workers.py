@@ -30,7 +30,7 @@ def start_worker(script: Path, *arguments: str, devices: int = 1) -> subprocess.
         "JAX_PLATFORMS": "cpu",
         "XLA_FLAGS": " ".join([flags_for(devices), *IN_ORDER]),
         "JAX_COMPILATION_CACHE_DIR": str(ROOT / ".cache" / "jax"),
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": f"{ROOT}:{ROOT / 'tests/support'}",
     }
     command = [sys.executable, str(script), *arguments]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from codea1_jax.config import METHODS, Config, PackingConfig, load
+from codea1_jax.config import METHODS, Config, PackingConfig, RolloutConfig, load
 from codea1_jax.doctor.selftest.checks import Check, Row, within
 from codea1_jax.game.rewards import RewardFunctions
 from codea1_jax.learn import Learner, Trajectory, frozen
@@ -26,7 +26,8 @@ from codea1_jax.learn.packing import pack
 from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.decoder import Params, Transformer
 from codea1_jax.models.sharding import batch_sharding, batch_shards, init_sharded, make_mesh, put
-from codea1_jax.rollout import Capacity, Request, Sampler, Sampling
+from codea1_jax.rollout import Request, Sampler, Sampling
+from codea1_jax.rollout.capacity import capacity_of
 from codea1_jax.run.rundir import CHECKPOINTS_FOLDER, RunDir
 from codea1_jax.runtime.fingerprint import digest
 from codea1_jax.training.judges import WatchedJudge, make_judge
@@ -98,11 +99,8 @@ def _sampler_and_learner(name: str, config: Config, shape: Architecture) -> Iter
     mesh = make_mesh(config.mesh)
     model, params, learner = _random_policy(config, shape, mesh)
     shards = batch_shards(mesh)
-    block = config.rollout.block
-    longest = RESPONSE + -RESPONSE % block
-    capacity = Capacity.for_slots(
-        2 * shards, SAMPLES, (PROMPT,), (longest,), block=block, prefill_tokens=2 * PROMPT, batch_shards=shards
-    )
+    rollout = RolloutConfig(rows=2 * shards * SAMPLES, block=config.rollout.block, prefill_tokens=2 * PROMPT)
+    capacity = capacity_of(rollout, shards, 2 * shards, SAMPLES, PROMPT, RESPONSE)
     sampler = Sampler(model, eos_ids=(-1,), pad_id=0, seed=0, capacity=capacity, mesh=mesh)
     prompts = [group[0].prompt for group in _random_groups(shape.vocab_size)]
     requests = [Request(prompt, (index,), SAMPLES) for index, prompt in enumerate(prompts)]

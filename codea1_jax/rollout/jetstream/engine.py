@@ -74,7 +74,7 @@ class BlockTokens(engine_api.ResultTokens):
 class JetStreamEngine(engine_api.Engine):
     """The rollout under JetStream's verbs. Parameters are passed to them; the engine holds nothing that changes.
 
-    capacity: of slots with pages for the longest prompt and response each (`Capacity.for_slots`, width 1), unless
+    capacity: of one row for each slot, and with pages for its longest prompt and response, unless
         somebody else decides what the state's rows hold.
     """
 
