@@ -76,6 +76,32 @@ def _execute(code: types.CodeType, reseeds: bool, tells_read: bool) -> int:
     return 0
 
 
+_SAMPLE = """
+import sys
+from collections import defaultdict
+
+def main():
+    words = sys.stdin.read().split()
+    numbers = list(map(int, words[:1] or ["3"]))
+    counts = defaultdict(int)
+    for number in sorted(numbers):
+        counts[number] += 1
+    print(*counts, sum(numbers), max(numbers), f"{1 / 3:.2f}")
+
+if __name__ == "__main__":
+    main()
+"""
+_SAMPLE_RUNS = 16  # as many as `evaluation.rehearse` makes
+
+
+def rehearse() -> None:
+    """Run a sample program, before any fork: see `evaluation.rehearse`."""
+    before = sys.stdin, sys.stdout, sys.__stdin__, sys.__stdout__, sys.modules["__main__"], sys.argv[:]
+    for _ in range(_SAMPLE_RUNS):
+        _run(_SAMPLE, compiles_only=False, tells_read=False)
+    sys.stdin, sys.stdout, sys.__stdin__, sys.__stdout__, sys.modules["__main__"], sys.argv[:] = before
+
+
 def _end_threads() -> None:
     """Wait for the program's threads, in one of which all of its work may be done."""
     if "threading" in sys.modules:

@@ -48,6 +48,7 @@ def main(control_fd: int, preload: tuple[str, ...], scratch_folder: str, last_pi
         scratch.empty(scratch_folder)
     ids = _ProcessIds(last_pid_fd)
     evaluation.rehearse()
+    stream.rehearse()
     gc.collect()
     gc.freeze()
     control.sendall(READY)
