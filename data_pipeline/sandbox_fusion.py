@@ -1,13 +1,18 @@
 """Reads the samples of SandboxFusion (https://github.com/bytedance/SandboxFusion): content, test, labels.
 
-Problems to evaluate on: what a row calls its solution may be a placeholder. `test` is a JSON list of {input: {stdin},
-output: {stdout}}, or packed {input_output: JSON of {inputs, outputs}}.
+`test` is a JSON list of {input: {stdin}, output: {stdout}}, or packed {input_output: JSON of {inputs, outputs}}; these
+are problems to evaluate on, for what a row calls its solution may be a placeholder. Or it is Python that checks a
+function: check(candidate), a unittest class, or asserts, which may also be a list, `test_list`.
 """
 
+import ast
+import builtins
+
 from data_pipeline.livecodebench import unpacked
-from data_pipeline.problem import Problem, Row
+from data_pipeline.problem import BadRow, Problem, Row
 from data_pipeline.row_format import Format
-from data_pipeline.rows import document, identity, mapping, mappings, text
+from data_pipeline.rows import document, identity, mapping, mappings, text, texts
+from data_pipeline.source_code import functions, parse
 from data_pipeline.stream_rows import Sample, of_inputs_and_outputs, stream, tested
 
 
@@ -21,12 +26,55 @@ def _labels(row: Row) -> Row:
 
 
 def _problem(row: Row) -> Problem:
-    question, test = text(row, "content"), text(row, "test")
+    question = text(row, "content")
+    test = "\n".join(texts(row, "test_list")) or text(row, "test")
+    if _is_python(test):
+        return _checked(row, question, test)
     if test.lstrip().startswith("["):
         samples = [_sample(each) for each in mappings(document(row, "test"), "test")]
         return tested(stream(_id(row), question, "", samples, "sandbox_fusion"))
     tests = mapping(document(mapping(unpacked(test), "test"), "input_output"), "input_output")
     return tested(of_inputs_and_outputs(_id(row), question, "", tests, "sandbox_fusion"))
+
+
+def _is_python(test: str) -> bool:
+    """Whether the tests are statements, and not a list or a text."""
+    try:
+        return any(not isinstance(statement, ast.Expr) for statement in parse(test, "the tests").body)
+    except BadRow:
+        return False
+
+
+def _checked(row: Row, question: str, check: str) -> Problem:
+    """A function with a check of its own; without a solution that stands alone, to evaluate on."""
+    labels, written = _labels(row), str(row.get("canonical_solution") or "").replace("\r\n", "\n")
+    named = labels.get("entry_point") or _called(check)
+    if not isinstance(named, str):
+        raise BadRow("no labels.entry_point, and its tests call nothing")
+    solutions = [each for each in (question + written, written) if written and _defines(each, named)]
+    return Problem(
+        id=_id(row),
+        question=question,
+        solution=solutions[0] if solutions else "",
+        entry_point=named,
+        golden_tests=(),
+        check=f"{labels.get('test_setup_code') or ''}\n{check}",
+        source="bigcodebench" if "unittest" in check else "sandbox_fusion",
+    )
+
+
+def _called(check: str) -> str | None:
+    """The first function that asserts call, builtins left out."""
+    calls = (node for node in ast.walk(parse(check, "the tests")) if isinstance(node, ast.Call))
+    names = (call.func.id for call in calls if isinstance(call.func, ast.Name))
+    return next((name for name in names if not hasattr(builtins, name)), None)
+
+
+def _defines(code: str, name: str) -> bool:
+    try:
+        return name in functions(code)
+    except BadRow:
+        return False
 
 
 def _sample(test: Row) -> Sample:
@@ -35,7 +83,7 @@ def _sample(test: Row) -> Sample:
 
 FORMAT = Format(
     "SandboxFusion",
-    frozenset({"content", "test", "labels"}),
+    frozenset({"content", "labels"}),
     _id,
     _problem,
     difficulty_of=lambda row: str(_labels(row).get("difficulty")).lower(),

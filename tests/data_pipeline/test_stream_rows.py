@@ -12,6 +12,7 @@ import pyarrow.parquet
 import pytest
 from packed import packed
 
+from codea1_jax.evals.benchmark import make_benchmark, submit_check
 from data_pipeline import Problem, problem_files, tfds_files
 from data_pipeline.golden import plain_golden_tests, read_golden_tests
 from data_pipeline.prepare import prepare
@@ -195,7 +196,8 @@ def test_code_contests_takes_the_first_python_3_and_the_judges_own_tests_first(t
             "an argument or a",
         ),
         (LIVE, {"contest_date": "soon"}, "contest_date is 'soon', not a date such as 2024-08-31"),
-        (FUSION, {"test": "assert f() == 1"}, "tests that are not JSON cannot be unpacked"),
+        (FUSION, {"test": "f()"}, "tests that are not JSON cannot be unpacked"),
+        (FUSION, {"test": "assert 1 == 1"}, "no labels.entry_point, and its tests call nothing"),
     ],
 )
 def test_what_a_dataset_cannot_use_is_refused_with_the_reason(row, change, reason):
@@ -268,6 +270,25 @@ def test_the_samples_of_sandbox_fusion_are_read_in_both_forms():
     assert {problem.solution for problem in problems} == {""}
 
 
+def test_the_samples_of_sandbox_fusion_that_check_functions_are_judged_by_their_checks():
+    head, body = "def inc(x):\n", "    return x + 1\n"
+    named, setup = {"entry_point": "inc"}, {"test_setup_code": "k = 1"}
+    check, asserts = "def check(candidate):\n    assert candidate(1) == 2", ["assert inc(k) == 2", "assert inc(2) == 3"]
+    rows = [
+        {"id": 1, "content": head, "canonical_solution": body, "labels": json.dumps(named), "test": check},
+        {"id": 2, "content": "?", "canonical_solution": f"{head}\r\n{body}", "labels": setup, "test_list": asserts},
+        {"id": 3, "content": "?", "labels": "{}", "test": "assert len(str(inc(9))) == 2"},
+    ]
+    problems = loaded(*rows).problems
+    assert [problem.entry_point for problem in problems] == ["inc"] * 3
+    assert [bool(problem.solution) for problem in problems] == [True, True, False]
+    with SandboxPool(workers=1) as judge:
+        assert make_benchmark(problems, judge).problems == problems
+        for program, passed in ((head + body, True), (head + "    return x", False)):
+            checks = [submit_check(judge, problem, program, judge.limits) for problem in problems]
+            assert [check.result().passed for check in checks] == [passed] * 3
+
+
 def test_a_set_to_train_on_keeps_the_first_tests_that_are_short():
     inputs = ["1" * LONGEST_TEST, *(f"{i}\n" for i in range(2 * MOST_TESTS))]
     row = TACO | {"input_output": {"inputs": inputs, "outputs": inputs}}
@@ -309,8 +330,14 @@ def test_every_real_row_of_a_program_is_read(real_rows):
     assert sum(len(problem.golden_tests) for problem in contests.problems) == 1064
     assert [len(problem.golden_tests) for problem in live.problems] == [5, 15]
     assert {problem.solution for problem in (*contests.problems, *live.problems)} == {""}
-    functions = read(rows / "bigcodebench.jsonl")
-    assert (len(functions.problems), len(functions.refused)) == (0, 10)
+    functions = ("bigcodebench", "evoeval", "mbpp", "mhpp", "oj_asserts", "shadow_humaneval")
+    found = {name: read(rows / f"{name}.jsonl") for name in functions}
+    assert [len(each.problems) for each in found.values()] == [10, 6, 10, 10, 10, 10]
+    assert not any(each.refused for each in found.values())
+    with SandboxPool(workers=2, preload=("numpy",)) as judge:
+        sound = {name: len(make_benchmark(found[name].problems, judge).problems) for name in functions[1:]}
+    # Three of the solutions do not define what their tests call, or raise.
+    assert sound == {"evoeval": 6, "mbpp": 10, "mhpp": 10, "oj_asserts": 10, "shadow_humaneval": 7}
 
 
 def test_real_programs_solve_real_tests(real_rows):
