@@ -16,7 +16,6 @@ __all__ = [
     "Wait",
     "advantages",
     "batch",
-    "flops",
     "frozen",
     "learning",
     "objectives",

@@ -25,15 +25,16 @@ from jax.sharding import Mesh
 from jaxtyping import Array
 
 from codea1_jax.config import LoRAConfig, OffloadConfig, OptimizerConfig, PackingConfig
-from codea1_jax.learn.batch import PackedBatch
-from codea1_jax.learn.flops import forward_flops
+from codea1_jax.learn.batch import Example, PackedBatch
 from codea1_jax.learn.losses import masked_sum
 from codea1_jax.learn.objectives import Groups, Objective, as_example
 from codea1_jax.learn.optimizer import Params, PolicyState, at_rest, learning_rate, make_optimizer, state_shardings
 from codea1_jax.learn.packing import pack, padding
 from codea1_jax.learn.phases import Accumulated, make_phases, target_scores
 from codea1_jax.models.ahead import CompileAhead, shapes_of
+from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.decoder import Transformer
+from codea1_jax.models.flops import causal, layers_flops, vocabulary_flops
 from codea1_jax.models.lora import attach
 from codea1_jax.models.sharding import batch_sharding, batch_shards, jit_on, one_device_mesh, put, replicated
 from codea1_jax.runtime.offload import in_device_memory
@@ -243,3 +244,18 @@ def _counted(wait: Wait, total: int, show: Callable[[int, int], object]) -> Wait
 
     show(0, total)
     return wait_and_show
+
+
+def forward_flops(model: Architecture, group: Sequence[Example]) -> float:
+    """FLOPs of one pass over a group, each prompt once. The last token of a response is not an input."""
+    prompts: dict[tuple[int, ...], list[Example]] = {}
+    for example in group:
+        prompts.setdefault(tuple(example.context), []).append(example)
+    flops = 0.0
+    for context, members in prompts.items():
+        prompt = len(context)
+        inputs = [len(example.learned) - 1 for example in members]
+        seen = causal(prompt) + sum(length * prompt + causal(length) for length in inputs)
+        flops += layers_flops(model, prompt + sum(inputs), seen)
+        flops += vocabulary_flops(model, sum(inputs) + len(inputs))
+    return flops

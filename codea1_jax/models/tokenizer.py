@@ -21,7 +21,7 @@ from tokenizers import models as tokenizer_models
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from codea1_jax.common.errors import UserError
-from codea1_jax.models.model_files import checked, read_json
+from codea1_jax.common.files import checked, read_json
 
 END = "<|endoftext|>"
 SEPARATOR = "<|sep|>"

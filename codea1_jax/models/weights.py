@@ -24,10 +24,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from codea1_jax.common.errors import UserError
+from codea1_jax.common.files import checked, read_json
 from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.decoder import Params, Transformer, abstract_params
 from codea1_jax.models.families import read_architecture, write_architecture
-from codea1_jax.models.model_files import checked, read_json
 from codea1_jax.models.sharding import one_device_mesh, param_shardings
 from codea1_jax.models.stored import PARAMS, dtype_of_stored, flatten, read_stored
 

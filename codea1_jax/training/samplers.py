@@ -97,7 +97,7 @@ def make_sampler(
     }
     if rollout.engine == "jetstream":
         try:
-            from codea1_jax.rollout.jetstream.sampler import JetStreamSampler  # noqa: PLC0415  an extra
+            from codea1_jax.rollout.jetstream.engine import JetStreamSampler  # noqa: PLC0415  an extra
         except ModuleNotFoundError as error:
             raise UserError(
                 f"rollout.engine=jetstream: {error.name} is not installed; pip install 'codea1-jax[jetstream]', or "

@@ -66,7 +66,6 @@ from codea1_jax.game.replay import replaying
 from codea1_jax.game.rollouts import Page, StepRollouts
 from codea1_jax.game.round import Game, Pending, begin_round
 from codea1_jax.learn import Trajectory, Wait
-from codea1_jax.learn.flops import update_speed
 from codea1_jax.models.decoder import Params
 from codea1_jax.models.lora import attach
 from codea1_jax.training.parts import Training, goodput
@@ -120,6 +119,16 @@ def learn(
         "seconds/step": sum(seconds.values()),
     }
     return replace(state, step=state.step + 1, policies=policies, book=book), metrics
+
+
+def update_speed(tokens: int, flops: float, seconds: float, peak: float | None) -> dict[str, float]:
+    """`tokens_per_second` of an update; and its `mfu`, where the peak FLOP/s of the devices is known.
+
+    MFU (arXiv 2204.02311, appendix B) counts the FLOPs that a perfect implementation would need too: neither padding
+    nor what is computed again. The peak is that of dense bfloat16, whatever is computed with.
+    """
+    speed = {"tokens_per_second": tokens / seconds}
+    return speed if peak is None else speed | {"mfu": flops / (seconds * peak)}
 
 
 def book_after(training: Training, state: State, rollouts: StepRollouts) -> Mapping[str, Page]:

@@ -8,16 +8,19 @@ print(results.summary["final"])
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import logging
+import sys
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from codea1_jax.common.errors import UserError
 from codea1_jax.common.files import read_lines
 from codea1_jax.common.words import counted
 from codea1_jax.config import Config
@@ -33,7 +36,6 @@ from codea1_jax.runtime.interrupts import Interrupts
 from codea1_jax.runtime.stalls import StallWatch
 from codea1_jax.runtime.storage import check_writable
 from codea1_jax.training.advice import schedule_advice
-from codea1_jax.training.functions import named_function
 from codea1_jax.training.judges import WatchedJudge, make_judge
 from codea1_jax.training.loop import Forecast, check_best_metric, evaluate, train
 from codea1_jax.training.parts import Training, make_training
@@ -172,6 +174,35 @@ class Trainer:
     def evaluate(self) -> dict[str, float]:
         """The models on held-out questions and benchmarks, in percent: as trained, or before training as they start."""
         return evaluate(self._training, start(self._training) if self._state is None else self._state)
+
+
+def named_function(key: str, named: str | None) -> Callable[..., Any] | None:
+    """The function FUNCTION of `FILE.py:FUNCTION`; None for None.
+
+    The file is executed once, as a module of its own. Raises UserError, naming `key`, if the file or the function does
+    not exist, and whatever the file itself raises.
+    """
+    if named is None:
+        return None
+    file, _, name = named.rpartition(":")
+    path = Path(file).expanduser()
+    if not path.is_file() or not name:
+        raise UserError(f"{key}: {named} is not FILE.py:FUNCTION of a file that is here")
+    module_name = f"codea1_jax_named:{path.resolve()}"
+    if module_name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(module_name, path)
+        if spec is None or spec.loader is None:
+            raise UserError(f"{key}: {path} is no Python file; its name must end with .py")
+        module = sys.modules[module_name] = importlib.util.module_from_spec(spec)
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[module_name]
+            raise
+    function = getattr(sys.modules[module_name], name, None)
+    if not callable(function):
+        raise UserError(f"{key}: {path} defines no function {name}")
+    return function
 
 
 def _report_schedule(training: Training, config: Config) -> None:

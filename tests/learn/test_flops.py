@@ -7,9 +7,9 @@ import pytest
 from codea1_jax.common.chips import peak_flops
 from codea1_jax.config import GRPOConfig, LoRAConfig, OptimizerConfig, PackingConfig
 from codea1_jax.learn import GRPO, CrossEntropy, Learner, Trajectory
-from codea1_jax.learn.flops import update_speed
 from codea1_jax.models.architecture import Architecture
 from codea1_jax.models.decoder import Transformer
+from codea1_jax.training.step import update_speed
 
 MODEL = Architecture(
     vocab_size=50, hidden_size=8, intermediate_size=12, num_layers=3, num_heads=2, num_kv_heads=1, head_dim=4

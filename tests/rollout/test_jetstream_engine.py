@@ -4,8 +4,7 @@ from capacities import for_slots
 from tiny_policy import tiny_policy
 
 from codea1_jax.rollout import Request, Sampler, Sampling
-from codea1_jax.rollout.jetstream.engine import JetStreamEngine
-from codea1_jax.rollout.jetstream.sampler import JetStreamSampler
+from codea1_jax.rollout.jetstream.engine import JetStreamEngine, JetStreamSampler
 
 PROMPTS = [tuple(b"def f"), tuple(b"sort a list"), tuple(b"x")]
 LONGEST, BLOCK = 16, 4

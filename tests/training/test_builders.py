@@ -25,7 +25,7 @@ from codea1_jax.models.sharding import one_device_mesh
 from codea1_jax.models.tokenizer import micro_tokenizer
 from codea1_jax.rollout import Request, Sampler, Sampling
 from codea1_jax.rollout.capacity import buckets, capacity_of
-from codea1_jax.rollout.jetstream.sampler import JetStreamSampler
+from codea1_jax.rollout.jetstream.engine import JetStreamSampler
 from codea1_jax.training import judges
 from codea1_jax.training.judges import make_judge
 from codea1_jax.training.policies import by_role, make_policies, make_policy, make_prompts
@@ -232,7 +232,7 @@ def test_the_presets_of_accelerators_sample_through_jetstream_and_those_of_two_c
 
 
 def test_without_jetstream_the_sampler_over_it_is_refused_in_one_line(monkeypatch):
-    monkeypatch.setitem(sys.modules, "codea1_jax.rollout.jetstream.sampler", None)
+    monkeypatch.setitem(sys.modules, "codea1_jax.rollout.jetstream.engine", None)
     with pytest.raises(UserError, match="pip install 'codea1-jax\\[jetstream\\]'"):
         sampler_of("micro/a1", "rollout.engine=jetstream")
 

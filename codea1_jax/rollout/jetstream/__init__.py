@@ -25,4 +25,4 @@ def _import_without_seqio() -> None:
 
 _import_without_seqio()
 
-__all__ = ["sampler"]
+__all__ = ["engine"]

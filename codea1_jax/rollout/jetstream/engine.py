@@ -6,7 +6,7 @@
 
 A slot is one row, drawn greedily. What a block starts from stays on the device, so a caller may ask for the next block
 before it has looked at this one: every slot has pages of its own for the longest prompt and response. Training, whose
-schedule moves pages between samples, sets the state's prompts, rows and controls itself (`sampler`).
+schedule moves pages between samples, sets the state's prompts, rows and controls itself (`JetStreamSampler`).
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ from codea1_jax.rollout.decode import (
 )
 from codea1_jax.rollout.decode_params import to_decode_params
 from codea1_jax.rollout.requests import Sampling
+from codea1_jax.rollout.sampler import Sampler
 from codea1_jax.rollout.sampling import Controls, SamplingKind
 
 
@@ -194,6 +195,33 @@ class JetStreamEngine(engine_api.Engine):
 
     def _everywhere(self) -> NamedSharding:
         return NamedSharding(self._mesh, PartitionSpec())
+
+
+class JetStreamSampler(Sampler):
+    """Samples what `Sampler` draws, by the engine's generate, as training on TPUs and GPUs drives it.
+
+    Not JetStream's Driver but the core's schedule decides who draws what, and when: the Driver's decisions depend on
+    time, so two hosts of a pod would make different ones. settings: what else a `Sampler` is made of.
+    """
+
+    def __init__(
+        self, model: Transformer, tokenizer: Tokenizer, *, capacity: Capacity, mesh: Mesh | None = None, **settings: Any
+    ) -> None:
+        settings |= {"eos_ids": tokenizer.eos_ids, "pad_id": tokenizer.pad_id}
+        super().__init__(model, capacity=capacity, mesh=mesh, **settings)
+        self._engine = JetStreamEngine(model, tokenizer, capacity, mesh)
+
+    def _decode(
+        self,
+        decoder: Decoder,
+        params: Params,
+        cache: Cache,
+        prompts: ResidentPrompts,
+        rows: Rows,
+        controls: Controls,
+    ) -> tuple[Cache, DecodedBlock]:
+        state, result = self._engine.generate(params, DecodeState(cache, prompts, rows, controls, decoder))
+        return state.cache, result.block
 
 
 @jax.jit
