@@ -125,3 +125,8 @@ def test_what_a_call_used_up_is_not_missing_for_the_next(jail: SandboxPool):
     calls = tuple(f"f({i})" for i in range(40))
     (execution,) = jail.execute([Job(program, calls)])
     assert [outcome.value for outcome in execution.outcomes] == [str(i) for i in range(40)]
+
+
+def test_only_attributes_that_plain_values_have_may_be_read():
+    assert keeps_no_state("def f(text):\n    return text.upper().split()")
+    assert not keeps_no_state("def f(frame):\n    return frame.f_globals")
