@@ -12,6 +12,8 @@ from codea1_jax.common.errors import UserError
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # argparse has no public name for it
+else:
+    Commands = argparse._SubParsersAction  # which takes no parameter
 
 
 class Parser(argparse.ArgumentParser):

@@ -9,12 +9,12 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from codea1_jax.cli._arguments import Commands
 from codea1_jax.cli._runtime import DONE, FAILED
 from codea1_jax.common.errors import UserError
 from codea1_jax.common.words import counted
 
 if TYPE_CHECKING:
-    from codea1_jax.cli._arguments import Commands
     from codea1_jax.runtime.checkpoints import Checkpoints
 
 

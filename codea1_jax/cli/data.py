@@ -9,13 +9,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codea1_jax.cli._arguments import add_judge
+from codea1_jax.cli._arguments import Commands, add_judge
 from codea1_jax.cli._runtime import BAD_INPUT, DONE
 from codea1_jax.common.errors import UserError
 from codea1_jax.common.words import counted
 
 if TYPE_CHECKING:
-    from codea1_jax.cli._arguments import Commands
     from data_pipeline.sources import Recipe
 
 DATASETS = ("kodcode", "code_contests", "taco", "apps", "deepcoder", "problems")

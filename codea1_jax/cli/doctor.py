@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from codea1_jax.cli._arguments import Commands
 from codea1_jax.cli._runtime import BAD_INPUT, DONE, FAILED
 
 if TYPE_CHECKING:
-    from codea1_jax.cli._arguments import Commands
     from sandbox.host.doctor import Diagnosis
 
 _QUESTIONS = {"data", "golden tests", "schedule"}  # findings for which `codea1 train` would refuse the run as well

@@ -6,13 +6,9 @@ import argparse
 from collections.abc import Callable, Mapping
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from codea1_jax.cli._arguments import add_judge, positive
+from codea1_jax.cli._arguments import Commands, add_judge, positive
 from codea1_jax.cli._evaluation import CONVERSATIONS, Drawing, Evaluation
-
-if TYPE_CHECKING:
-    from codea1_jax.cli._arguments import Commands
 
 _PROGRAMS = "programs: a file of evalplus' or bigcodebench's form, or 'reference' for the data's own"
 _TESTS = "tests: JSONL of {task_id, tests}, or 'reference' for the data's own"

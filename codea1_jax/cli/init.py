@@ -13,12 +13,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from codea1_jax.cli._arguments import Commands
 from codea1_jax.cli._runtime import DONE
 from codea1_jax.common.errors import UserError
 from codea1_jax.common.words import counted
 
 if TYPE_CHECKING:
-    from codea1_jax.cli._arguments import Commands
     from codea1_jax.common.chips import Hardware
     from codea1_jax.config import SandboxConfig
     from codea1_jax.models.tokenizer import Tokenizer

@@ -11,12 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codea1_jax.cli._arguments import add_preset
+from codea1_jax.cli._arguments import Commands, add_preset
 from codea1_jax.cli._runtime import DONE, FAILED
 from codea1_jax.common.errors import UserError
 
 if TYPE_CHECKING:
-    from codea1_jax.cli._arguments import Commands
     from codea1_jax.common.chips import Hardware
     from codea1_jax.config import Config
     from codea1_jax.plan.arithmetic.lengths import Lengths

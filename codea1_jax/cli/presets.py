@@ -9,6 +9,7 @@ from dataclasses import asdict
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from codea1_jax.cli._arguments import Commands
 from codea1_jax.cli._runtime import DONE
 from codea1_jax.common.errors import UserError
 from configs import MICROS, PAPERS, hardware_names, model_names
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from codea1_jax.cli._arguments import Commands
     from codea1_jax.plan.planned import Plans
     from codea1_jax.reproduce.published import Choices, Published
 

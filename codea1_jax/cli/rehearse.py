@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codea1_jax.cli._arguments import add_preset
+from codea1_jax.cli._arguments import Commands, add_preset
 from codea1_jax.cli._runtime import DONE, FAILED
 
 if TYPE_CHECKING:
-    from codea1_jax.cli._arguments import Commands
     from codea1_jax.config import Config
     from codea1_jax.doctor.rehearsal.rehearsal import Rehearsal, Stage
 

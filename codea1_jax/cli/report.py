@@ -5,12 +5,9 @@ from __future__ import annotations
 import argparse
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from codea1_jax.cli._arguments import Commands
 from codea1_jax.cli._runtime import DONE
-
-if TYPE_CHECKING:
-    from codea1_jax.cli._arguments import Commands
 
 
 def add(commands: Commands) -> None:

@@ -11,14 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codea1_jax.cli._arguments import blamed_on, positive
+from codea1_jax.cli._arguments import Commands, blamed_on, positive
 from codea1_jax.cli._runtime import DONE
 from codea1_jax.common.errors import UserError
 from codea1_jax.common.words import counted
 from configs import PAPERS
 
 if TYPE_CHECKING:
-    from codea1_jax.cli._arguments import Commands
     from codea1_jax.reproduce.commands import Command
     from codea1_jax.reproduce.experiments import Lab, Table
     from codea1_jax.reproduce.micro_lab import MicroLab

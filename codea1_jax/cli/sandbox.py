@@ -6,15 +6,10 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from codea1_jax.cli._arguments import port, positive
+from codea1_jax.cli._arguments import Commands, port, positive
 from codea1_jax.cli._runtime import BAD_INPUT, DONE
 from codea1_jax.common.errors import UserError
-
-if TYPE_CHECKING:
-    from codea1_jax.cli._arguments import Commands
-
 
 VARIABLE = "CODEA1_SANDBOX_TOKEN"  # `sandbox.remote.bearer.VARIABLE`, whose import would slow down --help
 

@@ -8,11 +8,11 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from codea1_jax.cli._arguments import Commands
 from codea1_jax.cli._compiled_programs import keep_compiled_programs
 from codea1_jax.cli._runtime import DONE, FAILED
 
 if TYPE_CHECKING:
-    from codea1_jax.cli._arguments import Commands
     from codea1_jax.doctor.selftest import Row
 
 

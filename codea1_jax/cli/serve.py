@@ -8,13 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codea1_jax.cli._arguments import port
+from codea1_jax.cli._arguments import Commands, port
 from codea1_jax.cli._compiled_programs import keep_compiled_programs
 from codea1_jax.cli._runtime import DONE
 from codea1_jax.common.errors import UserError
 
 if TYPE_CHECKING:
-    from codea1_jax.cli._arguments import Commands
     from codea1_jax.models.architecture import Architecture
     from codea1_jax.models.decoder import Params
     from codea1_jax.models.policy import Policy

@@ -7,12 +7,11 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codea1_jax.cli._arguments import add_preset
+from codea1_jax.cli._arguments import Commands, add_preset
 from codea1_jax.cli._compiled_programs import keep_compiled_programs
 from codea1_jax.cli._runtime import DONE, sigterm_as_ctrl_c
 
 if TYPE_CHECKING:
-    from codea1_jax.cli._arguments import Commands
     from codea1_jax.config import Config
 
 
