@@ -53,6 +53,16 @@ def dump(config: BaseModel) -> str:
     return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)
 
 
+def by_key(tree: Any, prefix: str = "") -> dict[str, Any]:
+    """The values in a tree of sections, by their keys with dots."""
+    if not isinstance(tree, dict):
+        return {prefix: tree}
+    flat: dict[str, Any] = {}
+    for name, value in tree.items():
+        flat |= by_key(value, f"{prefix}.{name}" if prefix else name)
+    return flat
+
+
 @cache
 def preset_names() -> tuple[str, ...]:
     """Every shipped preset that can be trained: files two levels down, and what models, methods and hardware make.

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from codea1_jax.common.errors import UserError
 from codea1_jax.common.files import write_atomically
 from codea1_jax.config import CheckpointConfig, dump
-from codea1_jax.config.presets import CONFIG_FILE
+from codea1_jax.config.presets import CONFIG_FILE, by_key
 from codea1_jax.run import telemetry
 from codea1_jax.run.lock import LOCK_FILE, BucketLock, RunLock, refuse_held
 from codea1_jax.run.telemetry import METRICS_FILE
@@ -261,7 +261,7 @@ def _check_directory(path: Path, config: BaseModel, resume: bool) -> None:
 
 
 def _refuse_another_run(saved: Any, config: BaseModel, name: str) -> None:
-    before, now = _flat(saved), _flat(config.model_dump(mode="json"))
+    before, now = by_key(saved), by_key(config.model_dump(mode="json"))
     changed = {key for key in before.keys() | now.keys() if before.get(key) != now.get(key)}
     differing = sorted(key for key in changed if not key.startswith(MAY_CHANGE))
     if differing:
@@ -270,12 +270,3 @@ def _refuse_another_run(saved: Any, config: BaseModel, name: str) -> None:
             f"{key}: {name} was started with {before.get(key)!r}, not {now.get(key)!r}; "
             "resume it with its own configuration, or choose another run.directory"
         )
-
-
-def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:
-    if not isinstance(tree, dict):
-        return {prefix: tree}
-    flat: dict[str, Any] = {}
-    for key, value in tree.items():
-        flat |= _flat(value, f"{prefix}.{key}" if prefix else key)
-    return flat

@@ -6,11 +6,11 @@ All else stays: method, mesh, precision, optimizer, samples and suites of a ques
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from codea1_jax.config import Config
+from codea1_jax.config.presets import by_key
 from codea1_jax.models.architecture import Architecture
 
 STEPS = 3  # one before each stop, and one to the end
@@ -48,7 +48,7 @@ def shrink(config: Config, shards: int) -> list[str]:
 
     shards: parts in which the mesh splits a batch.
     """
-    flat = dict(leaves(config.model_dump(mode="json")))
+    flat = by_key(config.model_dump(mode="json"))
     smaller = {key: most for key, most in LONGEST.items() if flat.get(key, 0) > most}
     rows = max(2 * shards, 16)
     if config.rollout.rows > rows:
@@ -66,14 +66,5 @@ def shrink(config: Config, shards: int) -> list[str]:
 
 def differences(real: Config, rehearsed: Config) -> list[tuple[str, Any, Any]]:
     """Every key whose value differs, with both values."""
-    before, after = (dict(leaves(config.model_dump(mode="json"))) for config in (real, rehearsed))
+    before, after = (by_key(config.model_dump(mode="json")) for config in (real, rehearsed))
     return [(key, before.get(key), value) for key, value in after.items() if value != before.get(key)]
-
-
-def leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The values of a tree of sections, by their dotted keys."""
-    for key, value in tree.items():
-        if isinstance(value, Mapping):
-            yield from leaves(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
