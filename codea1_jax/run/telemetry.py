@@ -99,8 +99,7 @@ class Metrics:
     """Writes a run's figures to `metrics.jsonl`, to TensorBoard events and, if a project is named, to wandb.
 
     `resume_step=None` starts the run's records afresh; a number continues after that step, whose figures so far are
-    `lines`, and forgets what was logged later. Use as a context manager. `wandb_project` needs the `wandb` extra (else
-    ImportError).
+    `lines`, and forgets what was logged later. `wandb_project` needs the `wandb` extra (else ImportError).
     """
 
     def __init__(
@@ -120,10 +119,6 @@ class Metrics:
         self._board = EventFile(board_dir, purge_step=None if resume_step is None else resume_step + 1)
         self._wandb = None if wandb_project is None else _start_wandb(run_dir, wandb_project, resumed=resumed)
 
-    def log(self, kind: str, step: int, values: Mapping[str, SupportsFloat]) -> None:
-        """Appends one line, on disk when this returns."""
-        self.write(as_line(kind, step, values))
-
     def write(self, line: Mapping[str, Any]) -> None:
         """Appends a line that `as_line` made, on disk when this returns."""
         with naming(Path(self._file.name)):
@@ -142,12 +137,6 @@ class Metrics:
                 file.close()
         if self._wandb is not None:
             self._wandb.finish()
-
-    def __enter__(self) -> Metrics:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
 
 class EventFile:

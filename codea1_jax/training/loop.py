@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -110,11 +110,6 @@ def _profiled(training: Training, state: State, run: RunDir) -> AbstractContextM
     return jax.profiler.trace(run.path / PROFILE_FOLDER)
 
 
-def play(training: Training, state: State, problems: Sequence[Problem]) -> StepRollouts:
-    """What the method plays in a step: in Code-A1, both models sampled, judged and rewarded."""
-    return begin(training, state, problems).result()
-
-
 def _begin_ahead(
     training: Training, state: State, rollouts: StepRollouts, questions: grain.DatasetIterator[tuple[Problem, ...]]
 ) -> Pending[StepRollouts] | None:
@@ -138,7 +133,7 @@ def evaluate(training: Training, state: State) -> dict[str, float]:
     """The trained models on held-out questions and benchmarks, in percent; `HELDOUT_LOGPROB` of a supervised one."""
     evaluation, policies = training.evaluation, params(training, state)
     sampling = {"temperature": evaluation.config.temperature, "top_p": evaluation.config.top_p}
-    game = training.games.sampled_at(policies, **sampling)
+    game = training.games.game(policies, **sampling)
     metrics = evaluation.metrics(game, is_last=state.step >= training.total_steps)
     if evaluation.supervised and evaluation.tested:
         shown = BEGIN[training.method.name](game, evaluation.tested, {}, (EVAL_STREAM, 3)).result()

@@ -62,12 +62,11 @@ class Games:
     judge: Judge
     config: RoundConfig
 
-    def game(self, params: Mapping[str, Params]) -> Game:
-        """The game of a training step, with every policy's parameters by its name."""
-        return self.sampled_at(params)
+    def game(self, params: Mapping[str, Params], **sampling: float) -> Game:
+        """The game of a training step, with every policy's parameters by its name.
 
-    def sampled_at(self, params: Mapping[str, Params], **sampling: float) -> Game:
-        """The same game, its players sampled in another way: `sampling`, fields of a `Sampling`."""
+        sampling: fields of a `Sampling`, where its players are sampled in another way.
+        """
 
         def player(role: Role) -> PolicyPlayer | None:
             name, sampler = self.roles.get(role), self.samplers[role]

@@ -4,12 +4,13 @@ import json
 import math
 import random
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
-from codea1_jax.run.telemetry import Metrics, rollout_lines, write_rollouts, write_versions
+from codea1_jax.run.telemetry import Metrics, as_line, rollout_lines, write_rollouts, write_versions
 
 HOSTILE = (
     "</script><script>alert(1)</script> <!-- & \u2028\u2029 \ud800 \"'` {{data}} ${x} <img src=x onerror=alert(1)>"
@@ -45,12 +46,12 @@ def write_example_run(run_dir: Path, *, steps: int = 60, seed: int = 0, hostile:
         "train": {"steps": steps, "seed": seed},
     }
     (run_dir / "config.yaml").write_text(yaml.safe_dump(config))
-    with Metrics(run_dir) as metrics:
+    with closing(Metrics(run_dir)) as metrics:
         for step in range(steps + 1):
             if step > 0:
-                metrics.log("train", step, _train_line(rng, step / steps))
+                metrics.write(as_line("train", step, _train_line(rng, step / steps)))
             if step % 10 == 0:
-                metrics.log("eval", step, _eval_line(rng, step / steps))
+                metrics.write(as_line("eval", step, _eval_line(rng, step / steps)))
     _space_out(run_dir / "metrics.jsonl")
     for step in range(10, steps + 1, 10):
         write_rollouts(run_dir, step, rollout_lines(_questions(rng, step, step / steps, hostile)))

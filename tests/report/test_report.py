@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import re
+from contextlib import closing
 from html.parser import HTMLParser
 from importlib import resources
 from pathlib import Path
@@ -14,7 +15,7 @@ from example_run import HOSTILE, write_example_run
 from codea1_jax.common.errors import UserError
 from codea1_jax.report import build_report, follow_report
 from codea1_jax.report.page import embed_json
-from codea1_jax.run.telemetry import Metrics
+from codea1_jax.run.telemetry import Metrics, as_line
 
 ASSETS = resources.files("codea1_jax.report.assets")
 
@@ -147,9 +148,9 @@ def test_a_run_that_just_started_is_empty_and_no_error(tmp_path: Path) -> None:
 
 
 def test_gaps_and_a_line_being_written_are_left_out(tmp_path: Path) -> None:
-    with Metrics(tmp_path) as metrics:
-        metrics.log("train", 1, {"code/reward": 0.5})
-        metrics.log("train", 2, {"code/reward": float("nan"), "code/kl": 0.1})
+    with closing(Metrics(tmp_path)) as metrics:
+        metrics.write(as_line("train", 1, {"code/reward": 0.5}))
+        metrics.write(as_line("train", 2, {"code/reward": float("nan"), "code/kl": 0.1}))
     with (tmp_path / "metrics.jsonl").open("a") as file:
         file.write('{"kind": "train", "st')
     train = Page(build_report([tmp_path])).data()["runs"][0]["metrics"]["train"]
@@ -175,8 +176,8 @@ def test_following_rebuilds_until_interrupted_and_then_stops_reloading(tmp_path:
         seen.append((seconds, refresh, list(page.data()["runs"][0]["metrics"])))
         if len(seen) == 2:
             raise KeyboardInterrupt
-        with Metrics(tmp_path) as metrics:
-            metrics.log("train", 1, {"code/reward": 0.5})
+        with closing(Metrics(tmp_path)) as metrics:
+            metrics.write(as_line("train", 1, {"code/reward": 0.5}))
 
     (tmp_path / "config.yaml").touch()
     path = follow_report([tmp_path], seconds=7, wait=wait)

@@ -1,6 +1,7 @@
 """What a report takes from run directories: which rollouts, which points, which runs belong together."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import yaml
 from codea1_jax.report import build_report
 from codea1_jax.report.rollouts import MAX_STEPS, choose_rollouts, evenly_spaced
 from codea1_jax.report.run_data import MAX_POINTS, read_runs
-from codea1_jax.run.telemetry import Metrics, rollout_lines, write_rollouts
+from codea1_jax.run.telemetry import Metrics, as_line, rollout_lines, write_rollouts
 
 
 def question(step: int, question_id: str, size: int = 1) -> dict:
@@ -106,8 +107,8 @@ def test_runs_of_the_same_name_are_told_apart_by_their_folders(tmp_path: Path) -
 def test_several_runs_make_one_page_beside_the_first(tmp_path: Path) -> None:
     runs = [make_run(tmp_path / "a"), make_run(tmp_path / "b")]
     for run in runs:
-        with Metrics(run) as metrics:
-            metrics.log("eval", 0, {"eval/mul": 10.0})
+        with closing(Metrics(run)) as metrics:
+            metrics.write(as_line("eval", 0, {"eval/mul": 10.0}))
     path = build_report(runs)
     assert path == tmp_path / "comparison.html"
     assert "<title>a vs b · Code-A1</title>" in path.read_text()

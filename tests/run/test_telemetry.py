@@ -5,6 +5,7 @@ import json
 import logging
 import sys
 import types
+from contextlib import closing
 from pathlib import Path
 
 import jax
@@ -17,14 +18,14 @@ from codea1_jax.common import console, files
 from codea1_jax.common.console import TrainingProgress
 from codea1_jax.common.files import read_lines
 from codea1_jax.run import telemetry
-from codea1_jax.run.telemetry import Metrics
+from codea1_jax.run.telemetry import Metrics, as_line
 
 
 def log_steps(metrics: Metrics, steps: range) -> None:
     for step in steps:
-        metrics.log("train", step, {"code/reward": step / 7, "test/reward": 1 / (step + 1)})
+        metrics.write(as_line("train", step, {"code/reward": step / 7, "test/reward": 1 / (step + 1)}))
         if step % 2 == 0:
-            metrics.log("eval", step, {"eval/avg_at_n": 10.0 * step})
+            metrics.write(as_line("eval", step, {"eval/avg_at_n": 10.0 * step}))
 
 
 def without_times(run_dir: Path) -> list[dict]:
@@ -46,19 +47,21 @@ def board_events(run_dir: Path) -> list[tuple[str, int, float]]:
 
 
 def test_a_line_holds_kind_step_time_and_exact_values(tmp_path: Path) -> None:
-    with Metrics(tmp_path) as metrics:
-        metrics.log("train", 3, {"code/reward": np.float64(0.1), "book/tests": 4, "code/loss": np.float32(0.5)})
+    with closing(Metrics(tmp_path)) as metrics:
+        metrics.write(
+            as_line("train", 3, {"code/reward": np.float64(0.1), "book/tests": 4, "code/loss": np.float32(0.5)})
+        )
         line = json.loads((tmp_path / "metrics.jsonl").read_text())  # on disk before close
     assert line.pop("time") > 1e9
     assert line == {"kind": "train", "step": 3, "code/reward": 0.1, "book/tests": 4.0, "code/loss": 0.5}
 
 
 def test_a_fresh_run_forgets_an_earlier_one(tmp_path: Path) -> None:
-    with Metrics(tmp_path) as metrics:
+    with closing(Metrics(tmp_path)) as metrics:
         log_steps(metrics, range(3))
     telemetry.write_rollouts(tmp_path, 0, "")
-    with Metrics(tmp_path) as metrics:
-        metrics.log("train", 0, {"loss": 1.0})
+    with closing(Metrics(tmp_path)) as metrics:
+        metrics.write(as_line("train", 0, {"loss": 1.0}))
     assert without_times(tmp_path) == [{"kind": "train", "step": 0, "loss": 1.0}]
     assert telemetry.rollout_steps(tmp_path) == []
     assert board_events(tmp_path) == [("loss", 0, 1.0)]
@@ -72,8 +75,8 @@ def test_resuming_forgets_later_rollouts_only(tmp_path: Path) -> None:
 
 
 def test_values_that_are_not_finite_become_null_with_a_warning_and_no_event(tmp_path: Path, caplog) -> None:
-    with caplog.at_level(logging.WARNING), Metrics(tmp_path) as metrics:
-        metrics.log("train", 1, {"loss": float("nan"), "norm": float("inf"), "reward": 0.5})
+    with caplog.at_level(logging.WARNING), closing(Metrics(tmp_path)) as metrics:
+        metrics.write(as_line("train", 1, {"loss": float("nan"), "norm": float("inf"), "reward": 0.5}))
     assert board_events(tmp_path) == [("reward", 1, 0.5)]
     assert without_times(tmp_path) == [{"kind": "train", "step": 1, "loss": None, "norm": None, "reward": 0.5}]
     assert caplog.messages == ["step 1: not finite: loss, norm"]
@@ -86,11 +89,11 @@ def test_wandb_is_used_only_when_a_project_is_named(tmp_path: Path, monkeypatch)
     )
     fake = types.SimpleNamespace(init=lambda **kwargs: calls.append(("init", kwargs["project"])) or run)
     monkeypatch.setitem(sys.modules, "wandb", fake)
-    with Metrics(tmp_path / "plain") as metrics:
-        metrics.log("train", 1, {"loss": 1.0})
+    with closing(Metrics(tmp_path / "plain")) as metrics:
+        metrics.write(as_line("train", 1, {"loss": 1.0}))
     assert calls == []
-    with Metrics(tmp_path / "wandb", wandb_project="code-a1") as metrics:
-        metrics.log("train", 1, {"loss": 1.0})
+    with closing(Metrics(tmp_path / "wandb", wandb_project="code-a1")) as metrics:
+        metrics.write(as_line("train", 1, {"loss": 1.0}))
     assert calls == [("init", "code-a1"), ("log", {"loss": 1.0}, 1), ("finish",)]
 
 
@@ -99,7 +102,7 @@ def test_only_a_run_that_goes_on_keeps_its_record_in_wandb(tmp_path: Path, monke
     run = types.SimpleNamespace(log=lambda values, step: None, finish=lambda: None)
     monkeypatch.setitem(sys.modules, "wandb", types.SimpleNamespace(init=lambda **kwargs: asked.append(kwargs) or run))
     for directory, resume_step in [("a/run", None), ("b/run", None), ("a/run", 3), ("a/run", None)]:
-        with Metrics(tmp_path / directory, resume_step, wandb_project="code-a1"):
+        with closing(Metrics(tmp_path / directory, resume_step, wandb_project="code-a1")):
             pass
     first, elsewhere, gone_on, anew = (each["id"] for each in asked)
     assert gone_on == first

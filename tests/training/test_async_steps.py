@@ -20,11 +20,11 @@ from codea1_jax.rollout.sampler import Counters
 from codea1_jax.run.rundir import RunDir
 from codea1_jax.run.telemetry import rollouts_path
 from codea1_jax.training.judges import make_judge
-from codea1_jax.training.loop import play, records, train
+from codea1_jax.training.loop import records, train
 from codea1_jax.training.parts import Training, make_training
 from codea1_jax.training.start import resume, start
 from codea1_jax.training.state import State, pack_state
-from codea1_jax.training.step import learn
+from codea1_jax.training.step import begin, learn
 
 CAPS = ("code.grpo.importance_cap=2", "test.grpo.importance_cap=2")
 PRESET = "micro/a1_paper"
@@ -72,7 +72,7 @@ def test_a_step_learns_from_what_the_policies_before_the_last_update_have_drawn(
     recorded = []
     for step in range(4):
         drawing = state if before is None else replace(before, step=step, book=state.book)
-        rollouts = play(training, drawing, next(questions))
+        rollouts = begin(training, drawing, next(questions)).result()
         recorded.append(records(training, step + 1, rollouts))
         before = copied(state)
         state, _ = learn(training, state, rollouts)
@@ -110,7 +110,7 @@ def test_a_run_that_is_stopped_keeps_what_is_drawn_ahead_and_ends_the_same(step,
         drew: list[Any] = []
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(type(training.games.samplers["code"].sampler), "generate", lambda *_: drew.append(_))
-            play(training, state, next(_at(training, state)))
+            begin(training, state, next(_at(training, state))).result()
         assert not drew  # no policy is asked again
         assert_same_state(train(training, state, run), straight[1])
     assert without_times(tmp_path) == without_times(straight[0])

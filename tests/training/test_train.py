@@ -37,11 +37,11 @@ from codea1_jax.run.rundir import RunDir
 from codea1_jax.run.telemetry import rollout_steps, rollouts_path
 from codea1_jax.training import policies
 from codea1_jax.training.judges import make_judge
-from codea1_jax.training.loop import play, train
+from codea1_jax.training.loop import train
 from codea1_jax.training.parts import Training, make_training
 from codea1_jax.training.start import resume, start
 from codea1_jax.training.state import State, pack_state, unpack_state
-from codea1_jax.training.step import learn
+from codea1_jax.training.step import begin, learn
 from sandbox import Judge
 
 # --- stopped runs -------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ def test_a_step_by_the_papers_settings_changes_both_policies_apart_and_the_refer
     before = jax.device_get(state.reference)
     questions = training.loader()
     for step in (1, 2):
-        played = play(training, state, next(questions))
+        played = begin(training, state, next(questions)).result()
         responses = {name: sum(map(len, groups)) for name, groups in played.groups.items()}
         state, metrics = learn(training, state, played)
         assert (state.step, state.policies["code"].step, state.policies["test"].step) == (step, step, step)
@@ -218,7 +218,7 @@ def test_a_step_by_the_papers_settings_changes_both_policies_apart_and_the_refer
 def test_the_state_survives_its_own_packing(training):
     state = start(training)
     questions = training.loader()
-    state, _ = learn(training, state, play(training, state, next(questions)))
+    state, _ = learn(training, state, begin(training, state, next(questions)).result())
     state = replace(state, data=questions.get_state())
     assert state.book
     arrays, document = pack_state(state)
@@ -293,7 +293,7 @@ def test_a_step_on_a_datasets_questions_is_whole(real_rows):
     with make_judge(CONFIG.sandbox) as judge:
         training = training_on(real_rows, judge)
         state = start(training)
-        state, metrics = learn(training, state, play(training, state, next(training.loader())))
+        state, metrics = learn(training, state, begin(training, state, next(training.loader())).result())
     assert (state.step, state.policies["code"].step, state.policies["test"].step) == (1, 1, 1)
     assert metrics["code/reward"] < 0.5  # of a model this small
     assert all(np.isfinite(value) for value in metrics.values())
