@@ -28,7 +28,7 @@ class Chip:
     interconnect: bytes/s that a device can receive from its neighbours over all links at once.
     dimensions: of the torus, 0 for GPUs. kinds: what JAX calls it (`jax.Device.device_kind`). cores: devices per chip.
     clock: Hz in which libtpu counts cycles; 0 for GPUs. host_cores: physical cores of its host, shared out evenly.
-    network: bytes/s that a device can receive from other slices or nodes. capability: of a GPU, major and minor.
+    capability: of a GPU, major and minor.
     """
 
     flops: float
@@ -38,7 +38,6 @@ class Chip:
     dimensions: int
     kinds: tuple[str, ...]
     host_cores: int
-    network: float
     cores: int = 1
     clock: float = 0.0
     capability: tuple[int, int] | None = None
@@ -55,33 +54,29 @@ class Chip:
 # multiplication and an addition in each element and cycle.
 # GPUs: NVIDIA's data sheets of the A100, H100, H200 (SXM) and B200 (dense bfloat16, NVLink one way); memory is the nine
 # tenths that JAX may use with XLA_PYTHON_CLIENT_MEM_FRACTION=0.9. Hosts: Google Cloud's machine types for each
-# (ct5lp-hightpu-4t, a2-ultragpu-8g, a3-highgpu-8g, a3-ultragpu-8g and so on), with two virtual CPUs to a core, and the
-# network of theirs that joins GPUs, shared out evenly. The data-centre network of TPUs is stated for a chip or a pod;
-# that of v4 is not, and taken to be v5p's.
+# (ct5lp-hightpu-4t, a2-ultragpu-8g, a3-highgpu-8g, a3-ultragpu-8g and so on), with two virtual CPUs to a core.
 # The last seven: NVIDIA's white papers on GA102, Ada and Blackwell for RTX, and data sheets of the others; dense
 # bfloat16 summed in float32, which GeForce cards do at half the rate; they reach each other over PCI Express. Hosts of
 # A10, L4 and L40S: Oracle's VM.GPU.A10, Google's g2-standard-96 and AWS's g6e.48xlarge; of the rest a workstation with
-# eight cores to a card and 10-gigabit Ethernet is assumed.
+# eight cores to a card is assumed.
 CHIPS = {
-    "v4": Chip(137.5e12, int(15.25 * GIB), 614e9, 150e9, 3, ("TPU v4",), 15, 3.125e9, cores=2, clock=1.05e9),
-    "v5e": Chip(197e12, int(15.75 * GIB), 819e9, 200e9, 2, ("TPU v5 lite", "TPU v5e"), 14, 3.125e9, clock=1.5e9),
-    "v5p": Chip(459e12, int(95.74 * GIB), 2765e9, 600e9, 3, ("TPU v5", "TPU v5p"), 26, 6.25e9, clock=1.75e9),
-    "v6e": Chip(918e12, int(31.25 * GIB), 1638e9, 400e9, 2, ("TPU v6 lite", "TPU v6e"), 22, 12.5e9, clock=1.75e9),
-    "tpu7x": Chip(1153.5e12, int(94.75 * GIB), 3690e9, 300e9, 3, ("TPU7x",), 14, 6.25e9, cores=2, clock=2.2e9),
-    "a100-40": Chip(312e12, _USED * 40, 1555e9, 300e9, 0, ("NVIDIA A100-SXM4-40GB",), 6, 1.5625e9, capability=(8, 0)),
-    "a100-80": Chip(312e12, _USED * 80, 2039e9, 300e9, 0, ("NVIDIA A100-SXM4-80GB",), 6, 1.5625e9, capability=(8, 0)),
-    "h100": Chip(989e12, _USED * 80, 3350e9, 450e9, 0, ("NVIDIA H100 80GB HBM3",), 13, 15.625e9, capability=(9, 0)),
-    "h200": Chip(989e12, _USED * 141, 4800e9, 450e9, 0, ("NVIDIA H200",), 14, 50e9, capability=(9, 0)),
-    "b200": Chip(2250e12, _USED * 180, 8000e9, 900e9, 0, ("NVIDIA B200",), 14, 50e9, capability=(10, 0)),
-    "rtx-3090": Chip(71e12, _USED * 24, 936e9, 32e9, 0, ("NVIDIA GeForce RTX 3090",), 8, 1.25e9, capability=(8, 6)),
-    "rtx-4090": Chip(165.2e12, _USED * 24, 1008e9, 32e9, 0, ("NVIDIA GeForce RTX 4090",), 8, 1.25e9, capability=(8, 9)),
-    "rtx-5090": Chip(
-        209.5e12, _USED * 32, 1792e9, 64e9, 0, ("NVIDIA GeForce RTX 5090",), 8, 1.25e9, capability=(12, 0)
-    ),
-    "a10": Chip(125e12, _USED * 24, 600e9, 32e9, 0, ("NVIDIA A10",), 15, 3e9, capability=(8, 6)),
-    "a6000": Chip(154.8e12, _USED * 48, 768e9, 32e9, 0, ("NVIDIA RTX A6000",), 8, 1.25e9, capability=(8, 6)),
-    "l4": Chip(121e12, _USED * 24, 300e9, 32e9, 0, ("NVIDIA L4",), 6, 1.5625e9, capability=(8, 9)),
-    "l40s": Chip(362e12, _USED * 48, 864e9, 32e9, 0, ("NVIDIA L40S",), 12, 6.25e9, capability=(8, 9)),
+    "v4": Chip(137.5e12, int(15.25 * GIB), 614e9, 150e9, 3, ("TPU v4",), 15, cores=2, clock=1.05e9),
+    "v5e": Chip(197e12, int(15.75 * GIB), 819e9, 200e9, 2, ("TPU v5 lite", "TPU v5e"), 14, clock=1.5e9),
+    "v5p": Chip(459e12, int(95.74 * GIB), 2765e9, 600e9, 3, ("TPU v5", "TPU v5p"), 26, clock=1.75e9),
+    "v6e": Chip(918e12, int(31.25 * GIB), 1638e9, 400e9, 2, ("TPU v6 lite", "TPU v6e"), 22, clock=1.75e9),
+    "tpu7x": Chip(1153.5e12, int(94.75 * GIB), 3690e9, 300e9, 3, ("TPU7x",), 14, cores=2, clock=2.2e9),
+    "a100-40": Chip(312e12, _USED * 40, 1555e9, 300e9, 0, ("NVIDIA A100-SXM4-40GB",), 6, capability=(8, 0)),
+    "a100-80": Chip(312e12, _USED * 80, 2039e9, 300e9, 0, ("NVIDIA A100-SXM4-80GB",), 6, capability=(8, 0)),
+    "h100": Chip(989e12, _USED * 80, 3350e9, 450e9, 0, ("NVIDIA H100 80GB HBM3",), 13, capability=(9, 0)),
+    "h200": Chip(989e12, _USED * 141, 4800e9, 450e9, 0, ("NVIDIA H200",), 14, capability=(9, 0)),
+    "b200": Chip(2250e12, _USED * 180, 8000e9, 900e9, 0, ("NVIDIA B200",), 14, capability=(10, 0)),
+    "rtx-3090": Chip(71e12, _USED * 24, 936e9, 32e9, 0, ("NVIDIA GeForce RTX 3090",), 8, capability=(8, 6)),
+    "rtx-4090": Chip(165.2e12, _USED * 24, 1008e9, 32e9, 0, ("NVIDIA GeForce RTX 4090",), 8, capability=(8, 9)),
+    "rtx-5090": Chip(209.5e12, _USED * 32, 1792e9, 64e9, 0, ("NVIDIA GeForce RTX 5090",), 8, capability=(12, 0)),
+    "a10": Chip(125e12, _USED * 24, 600e9, 32e9, 0, ("NVIDIA A10",), 15, capability=(8, 6)),
+    "a6000": Chip(154.8e12, _USED * 48, 768e9, 32e9, 0, ("NVIDIA RTX A6000",), 8, capability=(8, 6)),
+    "l4": Chip(121e12, _USED * 24, 300e9, 32e9, 0, ("NVIDIA L4",), 6, capability=(8, 9)),
+    "l40s": Chip(362e12, _USED * 48, 864e9, 32e9, 0, ("NVIDIA L40S",), 12, capability=(8, 9)),
 }
 
 
@@ -152,7 +147,7 @@ def cpu_hardware(cores: int, memory: int) -> Hardware:
     """A CPU as one device, by SmolLM2's runs on two cores in float32 (docs/pretrained.md): about 40 GFLOP/s a
     core.
     """
-    return Hardware(f"{CPU}:{cores}", Chip(40e9 * cores, memory, 20e9, 1.0, 0, (CPU,), cores, 1.0), 1)
+    return Hardware(f"{CPU}:{cores}", Chip(40e9 * cores, memory, 20e9, 1.0, 0, (CPU,), cores), 1)
 
 
 def peak_flops(devices: Iterable[Any]) -> float | None:
