@@ -14,8 +14,6 @@ from typing import Any
 
 import jax.numpy as jnp
 from etils import epath
-from huggingface_hub import snapshot_download
-from huggingface_hub.errors import HfHubHTTPError
 from jax.sharding import AbstractMesh
 
 from codea1_jax.common.errors import UserError
@@ -26,6 +24,7 @@ from codea1_jax.doctor.rehearsal.shrink import STEPS, differences, shrink, shrun
 from codea1_jax.models.policy import write_random_model
 from codea1_jax.models.sharding import check_divisible
 from codea1_jax.models.tokenizer import FILES, Tokenizer, load_tokenizer
+from codea1_jax.models.weights import resolve
 from codea1_jax.plan.arithmetic.planned_run import model_shape
 from codea1_jax.runtime.layout import MESH_AXES
 from codea1_jax.runtime.storage import REMOTE, check_writable
@@ -260,14 +259,10 @@ class Rehearsal:
 
 def find_tokenizer(pretrained: str) -> Tokenizer:
     """The model's own tokenizer, from here or from the Hub. Raises UserError if there is none."""
-    directory = Path(pretrained).expanduser()
     try:
-        if not directory.is_dir():
-            directory = Path(snapshot_download(pretrained, allow_patterns=list(FILES)))
-        return load_tokenizer(directory)
-    except (OSError, HfHubHTTPError, ValueError) as error:
-        reason = " ".join(str(error).split())
-        raise UserError(f"model.pretrained: no tokenizer of {pretrained}: {reason}") from error
+        return load_tokenizer(resolve(pretrained, FILES))
+    except UserError as error:
+        raise UserError(f"model.pretrained: no tokenizer of {pretrained}: {error}") from error
 
 
 def prepare(directory: Path) -> None:
