@@ -153,7 +153,7 @@ def _read_journal(journal: Path) -> dict[str, str | None]:
 
 def _key(problem: Problem, packages: Sequence[str]) -> str:
     available = sorted(packages_of(problem.solution) & set(packages))
-    judged_by = [problem.golden_tests, problem.atol, problem.rtol, problem.seconds]
+    judged_by = [problem.golden_tests, problem.atol, problem.rtol, problem.seconds, problem.checker]
     content = json.dumps([problem.solution, problem.entry_point, judged_by, available, problem.task])
     return hashlib.sha256(content.encode()).hexdigest()
 

@@ -22,6 +22,8 @@ def load(source: str, difficulties: Sequence[str] = ()) -> Loaded:
         if (Path(path) / "dataset_info.json").is_file():
             from data_pipeline import tfds_files  # noqa: PLC0415  (takes a second that most runs need not spend)
 
+            if difficulties:
+                raise ValueError(f"{source}: a prepared dataset has no difficulties to choose from")
             return Loaded(tfds_files.read(path))
         return read(path, difficulties)
 

@@ -12,6 +12,7 @@ Everything here works on syntax alone: nothing of a test is executed.
 """
 
 import ast
+import builtins
 from collections.abc import Iterator, Sequence
 
 from sandbox.syntax import is_call_of, parse_expression
@@ -38,10 +39,14 @@ def with_driver(program: str, name: str) -> str:
 def rewritten(statements: Sequence[ast.stmt], name: str) -> list[ast.stmt]:
     """The statements with calls of objects of the class as calls of `DRIVER`, each with all that came before it.
 
-    The trees are changed. Calls with arguments by name, of methods that begin with an underscore, and of objects that
-    anything else was done with, stay as they are, which no test may hold. Raises RecursionError.
+    A call counts where it is a whole statement, what a name is given, or what an assert looks at. What else is done
+    with an object, or with a value that one was given, ends what is known of it, so that no test can hold another
+    history than Python's. The trees are changed. Raises RecursionError.
     """
-    return _Block(name).read(statements)
+    for node in (node for statement in statements for node in ast.walk(statement)):
+        if isinstance(node, ast.Name) and node.id == DRIVER:
+            node.id = f"_{DRIVER}"  # which no test may call
+    return _Block(name, frozenset()).read(statements)
 
 
 def spelled(call: str, stated: str, name: str) -> str:
@@ -75,15 +80,14 @@ def methods(call: str) -> list[str]:
 
 
 class _Block:
-    """Reads the statements of one block in order; inner blocks see its objects, and what they do to them is unknown."""
+    """Reads the statements of one block in order. fixed: names that have one value wherever they stand in it."""
 
-    def __init__(self, name: str, outer: "_Block | None" = None) -> None:
+    def __init__(self, name: str, fixed: frozenset[str]) -> None:
         self._name = name
-        self.objects: dict[str, list[ast.expr]] = {}  # by name: what it was made with, then its calls
-        self.values: dict[str, ast.expr] = {}  # of names that stand for expressions, calls of objects among them
-        if outer is not None:
-            self.objects = {name: list(calls) for name, calls in outer.objects.items()}
-            self.values = dict(outer.values)
+        self._fixed = fixed | _BUILTINS
+        self._objects: dict[str, list[ast.expr]] = {}  # by name: what it was made with, then its calls
+        self._values: dict[str, ast.expr] = {}  # of names that stand for expressions without names
+        self._results: dict[str, ast.expr] = {}  # of names that stand for what a call returned
 
     def read(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
         return [each for statement in statements for each in self._read(statement)]
@@ -92,75 +96,116 @@ class _Block:
         match statement:
             case ast.Assign(targets=[ast.Name(id=target)], value=value):
                 yield from self._assign(target, value, statement)
-            case ast.Assert() | ast.Expr():
-                read = _Calls(self, self._name).visit(statement)
-                self._forget_mentioned(read)
-                if isinstance(read, ast.Assert):
-                    yield read
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                statement.body = _Block(self._name).read(statement.body) or [ast.Pass()]
+            case ast.Expr(value=value):
+                if self._noted(value) is None:
+                    self._forget(statement)
+            case ast.Assert(test=test, msg=message):
+                statement.test = self._looked_at(test)
+                self._forget(*(each for each in (statement.test, message) if each is not None))
+                yield statement
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                self._forget(statement)
+                arguments = {node.arg for node in ast.walk(statement.args) if isinstance(node, ast.arg)}
+                statement.body = self._inner(arguments, statement.body)
+                yield statement
+            case ast.ClassDef():
+                self._forget(statement)
+                statement.body = self._inner(set(), statement.body)
                 yield statement
             case _:
-                mentioned = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+                self._forget(statement)
+                targets = _stored(statement.target) if isinstance(statement, ast.For) else set()
                 for holder in (statement, *getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
                     for part in ("body", "orelse", "finalbody"):
                         if inner := getattr(holder, part, None):
-                            setattr(holder, part, _Block(self._name, self).read(inner) or [ast.Pass()])
+                            setattr(holder, part, self._inner(targets, inner))
                 yield statement
-                for each in mentioned:
-                    self._forget(each)
+
+    def _inner(self, fixed: set[str], body: list[ast.stmt]) -> list[ast.stmt]:
+        fixed -= {name for statement in body for name in _stored(statement)}
+        return _Block(self._name, frozenset(fixed)).read(body) or [ast.Pass()]
 
     def _assign(self, target: str, value: ast.expr, statement: ast.Assign) -> Iterator[ast.stmt]:
-        if is_call_of(value, self._name) and _is_plain(value):
-            self._forget(target)
-            self.objects[target] = [self.tuple_of(value.args)]
-            return
-        statement.value = _Calls(self, self._name).visit(value)
-        self._forget_mentioned(statement)
-        self.values[target] = statement.value
-        yield statement
+        made = self._tuple_of(value) if is_call_of(value, self._name) else None
+        result = self._noted(value) if made is None else None
+        if made is None and result is None:
+            self._forget(value)
+        self._drop({target})
+        if made is not None:
+            self._objects[target] = [made]
+        elif result is not None:
+            self._results[target] = result
+        else:
+            if self._is_closed(value):
+                self._values[target] = value
+            yield statement
 
-    def tuple_of(self, arguments: Sequence[ast.expr]) -> ast.expr:
-        """The arguments, with what bare names stand for in their place."""
-        bound = [self.values.get(each.id, each) if isinstance(each, ast.Name) else each for each in arguments]
-        return ast.Tuple(bound, ast.Load())
+    def _looked_at(self, node: ast.expr) -> ast.expr:
+        """What an assert compares, with a call in the place of the name, or of the call, that stands for it."""
+        match node:
+            case ast.Compare(left=left, comparators=sides):
+                node.left, node.comparators = self._looked_at(left), [self._looked_at(side) for side in sides]
+            case ast.Call(func=ast.Name(), args=arguments) if not is_call_of(node, self._name):
+                node.args = [self._looked_at(argument) for argument in arguments]
+            case ast.Subscript(value=value):
+                node.value = self._looked_at(value)
+            case ast.UnaryOp(operand=value):
+                node.operand = self._looked_at(value)
+            case ast.BinOp(left=left, right=right):
+                node.left, node.right = self._looked_at(left), self._looked_at(right)
+            case ast.Name(id=name) if name in self._results:
+                return self._results[name]
+            case ast.Call():
+                return self._noted(node) or node
+        return node
 
-    def _forget(self, name: str) -> None:
-        self.objects.pop(name, None)
-        self.values.pop(name, None)
-
-    def _forget_mentioned(self, tree: ast.AST) -> None:
-        """Forget objects that something was done with, and names that have another meaning now."""
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Name) and (node.id in self.objects or not isinstance(node.ctx, ast.Load)):
-                self._forget(node.id)
-
-
-class _Calls(ast.NodeTransformer):
-    """Puts a call of `DRIVER` in the place of each call of an object of a block, and notes it there."""
-
-    def __init__(self, block: _Block, name: str) -> None:
-        self._block = block
-        self._name = name
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        self.generic_visit(node)
-        match node.func:
-            case ast.Attribute(value=ast.Name(id=thing), attr=method) if thing in self._block.objects:
-                calls = self._block.objects[thing]
-            case ast.Attribute(value=made, attr=method) if is_call_of(made, self._name) and _is_plain(made):
-                calls = [self._block.tuple_of(made.args)]
+    def _noted(self, node: ast.expr) -> ast.expr | None:
+        """A call of an object's method as one of `DRIVER`, noted as done; None where it is anything else."""
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=thing), attr=method)) if thing in self._objects:
+                calls = self._objects[thing]
+            case ast.Call(func=ast.Attribute(value=made, attr=method)) if is_call_of(made, self._name):
+                calls = [given] if (given := self._tuple_of(made)) is not None else []
             case _:
-                return node
-        if method.startswith("_") or not _is_plain(node) or len(calls) > MAX_CALLS:
-            return node
-        calls.append(ast.Tuple([ast.Constant(method), self._block.tuple_of(node.args)], ast.Load()))
+                return None
+        arguments = self._tuple_of(node)
+        if method.startswith("_") or arguments is None or not 0 < len(calls) <= MAX_CALLS:
+            return None
+        calls.append(ast.Tuple([ast.Constant(method), arguments], ast.Load()))
         return ast.Call(ast.Name(DRIVER, ast.Load()), [calls[0], ast.List(calls[1:], ast.Load())], [])
 
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        """A name of what a call returned stands for the call."""
-        value = self._block.values.get(node.id)
-        return value if value is not None and is_call_of(value, DRIVER) else node
+    def _tuple_of(self, call: ast.Call) -> ast.expr | None:
+        """The arguments of a call, with what names stand for; None if some are by name, or not known."""
+        if not _is_plain(call):
+            return None
+        bound = [self._values.get(each.id, each) if isinstance(each, ast.Name) else each for each in call.args]
+        return ast.Tuple(bound, ast.Load()) if all(map(self._is_closed, bound)) else None
+
+    def _is_closed(self, value: ast.expr) -> bool:
+        """Whether an expression holds no names but its own and those that are fixed."""
+        names = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
+        return names <= self._fixed | _stored(value)
+
+    def _forget(self, *trees: ast.AST) -> None:
+        """Forget what something is done with; all objects, where it is a value that one of them may hold."""
+        names = {node.id for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        if names & (self._values.keys() | self._results.keys()):
+            self._objects.clear()
+        self._drop(names)
+
+    def _drop(self, names: set[str]) -> None:
+        for known in (self._objects, self._values, self._results):
+            for name in names:
+                known.pop(name, None)
+
+
+_BUILTINS = frozenset(dir(builtins))
+
+
+def _stored(tree: ast.AST) -> set[str]:
+    """The names that a tree gives values to."""
+    stored = (node for node in ast.walk(tree) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load))
+    return {node.id for node in stored}
 
 
 def _is_plain(call: ast.Call) -> bool:

@@ -15,6 +15,7 @@ from contextlib import suppress
 from sandbox.inside.encoding import encode
 from sandbox.jobs import Task
 from sandbox.language import encode_literal
+from sandbox.syntax import parse_expression
 
 MAX_COMPARED = 1 << 16  # characters of an output; of a longer one the digest stands for its tokens as they are written
 
@@ -28,7 +29,7 @@ def text_of(value: str) -> str | None:
     """An output of this canonical text, a token a line; None of one that is too long."""
     if not value.startswith("["):
         return None
-    text = "\n".join(map(str, ast.literal_eval(value)))
+    text = "\n".join(map(str, ast.literal_eval(parse_expression(value))))
     return text if encode_output(text) == value else None
 
 

@@ -10,7 +10,7 @@ from codea1_jax.common.words import audit_line
 from codea1_jax.evals.benchmark import Benchmark
 from codea1_jax.evals.code import check_samples
 from codea1_jax.evals.journal import Progress
-from sandbox import Judge, Status
+from sandbox import Judge, Status, Task
 
 _FIRST = "next(iter((*args, *named.values())), None)"
 # What each trivial program does, by what messages call it.
@@ -32,19 +32,20 @@ TRIVIAL: Mapping[str, tuple[str, ...]] = {
 def audit(benchmark: Benchmark, judge: Judge, progress: Progress) -> dict[str, Any]:
     """How many problems of each benchmark were audited, and how many of them pass a trivial program; and which, by id.
 
-    Only sound problems are. Raises SandboxError if the judge fails.
+    Only functions that are sound are. Raises SandboxError if the judge fails.
     """
     passed: dict[str, list[str]] = {}
     unsafe: Counter[str] = Counter()
-    drawn = ((problem, trivial_programs(problem.entry_point)) for problem in benchmark.problems)
-    progress(0, len(benchmark.problems))
+    functions = [problem for problem in benchmark.problems if problem.task is Task.FUNCTION]
+    drawn = ((problem, trivial_programs(problem.entry_point)) for problem in functions)
+    progress(0, len(functions))
     for done, result in enumerate(check_samples(benchmark, drawn, judge), start=1):
         statuses = zip(TRIVIAL, result.statuses, strict=True)
         if passing := [name for name, status in statuses if status == Status.PASSED]:
             passed[result.task_id] = passing
             unsafe[result.source] += 1
-        progress(done, len(benchmark.problems))
-    sound = Counter(problem.source for problem in benchmark.problems)
+        progress(done, len(functions))
+    sound = Counter(problem.source for problem in functions)
     audited = {source: {"problems": count, "passed_by_trivial": unsafe[source]} for source, count in sound.items()}
     return {"audited": audited, "passed_by_trivial": passed}
 

@@ -16,10 +16,23 @@ from typing import Literal
 from codea1_jax.game.tasks import task_of
 from codea1_jax.runtime.agreement import in_thread
 from data_pipeline import Problem, Refusal
-from data_pipeline.checking import settled
+from data_pipeline.checking import accepted
 from data_pipeline.golden import read_golden_tests
 from data_pipeline.validate import allowed
-from sandbox import CheckJob, CheckResult, Judge, JudgeJob, Limits, Status, Task, Test, Verdict, Verdicts, then
+from sandbox import (
+    CheckJob,
+    CheckResult,
+    Judge,
+    JudgeJob,
+    Limits,
+    Status,
+    Task,
+    Test,
+    Verdict,
+    Verdicts,
+    then,
+    verdict_on,
+)
 from sandbox.streams import encode_output
 
 PACKAGES = ("numpy",)  # which the checks of evalplus import; whatever else is installed here comes with it
@@ -31,6 +44,7 @@ SHORTEST_CALL = 1.0  # seconds that one call may take at least, as evalplus allo
 LimitsOf = Literal["ours", "paper", "paper_last"]
 """By which limits programs are judged: ours follow the reference; the original's are longer after the last step."""
 
+_MOST_CHECKED = 100  # tests that a check of its own may hold
 LIVE_SECONDS = 6.0  # for a test where nothing is known: LiveCodeBench's own
 
 PAPER_SECONDS: Mapping[LimitsOf, float] = {"paper": 10.0, "paper_last": 20.0}
@@ -140,10 +154,16 @@ def _run_on_golden_tests(problem: Problem, program: str, limits: Limits) -> Judg
 
 def _checked(judge: Judge, problem: Problem, job: JudgeJob) -> Verdicts:
     """The verdicts where the problem's checker decides which outputs are right."""
-    execution = judge.submit(job.execution()).result()
-    outcomes = dict(zip(job.execution().calls, execution.outcomes, strict=True))
-    outcomes = settled(judge, problem, outcomes, {test.call: test.expected for test in job.tests})
-    return job.verdicts(replace(execution, outcomes=tuple(outcomes.values())))
+    asked = job.execution()
+    execution = judge.submit(asked).result()
+    outcomes = dict(zip(asked.calls, execution.outcomes, strict=True))
+    printed = [(test, value) for test in job.tests if (value := outcomes[test.call].value) is not None]
+    right = accepted(judge, problem, [(test.call, value, test.expected) for test, value in printed])
+    passed = {
+        test: Verdict(Status.PASSED, value) for (test, value), is_right in zip(printed, right, strict=True) if is_right
+    }
+    verdicts = tuple(passed.get(test) or verdict_on(outcomes[test.call], test) for test in job.tests)
+    return Verdicts(execution.loaded, verdicts, execution.cpu_seconds)
 
 
 def _whole(verdicts: Verdicts) -> CheckResult:
@@ -160,7 +180,7 @@ def _check(problem: Problem) -> str:
 def _unknown_limits(problem: Problem) -> Limits:
     """What a sample may use where there is no reference to compare with."""
     seconds = problem.seconds or LIVE_SECONDS
-    whole = Limits().load_seconds + max(1, len(problem.golden_tests)) * seconds
+    whole = Limits().load_seconds + (len(problem.golden_tests) or _MOST_CHECKED) * seconds
     return Limits(memory_mb=MEMORY_MB, call_seconds=seconds, program_seconds=whole)
 
 

@@ -54,10 +54,9 @@ def submit_choice(
     """
     tests = tuple(dict.fromkeys(test for suite in suites for test in suite))
     stated = StatedAnswers(judge, problem.task, [test.stated for test in tests])
-    pending = {
-        program: submit_calls(judge, problem, task_of(problem).judged(program, problem), [t.call for t in tests])
-        for program in dict.fromkeys(programs)
-    }
+    whole = {program: problem.preamble + task_of(problem).judged(program, problem) for program in programs}
+    calls = [test.call for test in tests]
+    pending = {program: submit_calls(judge, problem, text, calls) for program, text in whole.items()}
 
     def count_passes(outcomes: Mapping[str, Outcome], answers: Mapping[str, str | None]) -> int:
         pairs = ((outcomes[test.call].value, answers[test.stated]) for test in tests)

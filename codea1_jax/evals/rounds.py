@@ -25,7 +25,7 @@ from codea1_jax.game.judging import StatedAnswers, submit_calls
 from codea1_jax.game.players import Player
 from codea1_jax.game.tasks import task_of
 from data_pipeline import Problem
-from data_pipeline.validate import failures
+from data_pipeline.validate import NO_SOLUTION, allowed, failures
 from sandbox import Job, Judge, JudgeJob, Limits, SuiteTest, Task, Test, same
 
 T = TypeVar("T")
@@ -34,6 +34,7 @@ TESTS_FILE = "tests.jsonl"
 MUTANT_LIMITS = Limits(memory_mb=1024)  # 1 second a call, as the benchmark gives each test
 ROUNDS = 5
 
+_CHECKED = "it has a checker, and here tests are compared with one answer"
 WRONG, CORRECT, NONE = "wrong", "correct", "none"
 
 
@@ -106,7 +107,7 @@ def submit_mutants(
     makes the test command of cosmic-ray end with an error. No test kills nothing. SandboxError if the judge fails.
     """
     programs = [problem.driven(problem.preamble + mutant.program) for mutant in mutants]
-    asked = (tuple(tests), MUTANT_LIMITS, problem.called, problem.task)
+    asked = (tuple(tests), allowed(problem, MUTANT_LIMITS), problem.called, problem.task)
     jobs = [JudgeJob(program, *asked) for program in programs if tests]
     runs = [judge.submit_judge(job) for job in jobs]
 
@@ -242,6 +243,8 @@ def sound_functions(
         for problem, run in zip(problems, runs, strict=True)
         if not run.valid
     }
+    unsound |= {problem.id: NO_SOLUTION for problem in problems if not problem.solution}
+    unsound |= {problem.id: _CHECKED for problem in problems if problem.checker}
     # UnLeakedTestBench's own tests are often wrong, its functions are right by definition.
     tested = [p for p in problems if p.source != "ult" and p.golden_tests and p.id not in unsound]
     reasons = zip(tested, failures(tested, judge), strict=True)

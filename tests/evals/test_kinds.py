@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date
 
 import pytest
@@ -15,12 +16,13 @@ from codea1_jax.evals.heldout import evaluate_code as heldout_code
 from codea1_jax.evals.heldout import evaluate_tests as heldout_tests
 from codea1_jax.evals.heldout import prepare
 from codea1_jax.evals.journal import Journal
-from codea1_jax.evals.rounds import evaluate_tests
+from codea1_jax.evals.mutants import Mutant
+from codea1_jax.evals.rounds import evaluate_tests, holding, submit_mutants
 from codea1_jax.evals.samples import RecordedPlayer, references
 from codea1_jax.game.players import TextPlayer
 from data_pipeline import Problem
 from data_pipeline.golden import stream_line
-from sandbox import SandboxPool, Task
+from sandbox import SandboxPool, SuiteTest, Task
 from sandbox.streams import spelled
 
 TWICE = "x = int(input())\nif x > 9:\n    print(9)\nelse:\n    print(2 * x)\n"
@@ -141,3 +143,16 @@ def test_live_code_bench_is_scored_without_solutions_by_days_and_difficulties(po
     assert benchmark.problems == problems
     results = evaluate_code(benchmark, RecordedPlayer(programs), 2, pool, Journal(tmp_path / "out", {}), silent)
     assert results["benchmarks"]["livecodebench"]["avg_at_n"]["value"] == 50
+
+
+def test_what_cannot_be_asked_for_tests_is_named(pool, tmp_path):
+    problems = [replace(CLASS, id="unsolved", solution=""), replace(STREAM, checker="def check(*_): return True")]
+    found = evaluate_tests([*problems, CLASS], references([CLASS]), pool, Journal(tmp_path, {}), silent)
+    assert set(found["unsound"]) == {"unsolved", "twice"} and found["benchmarks"]["tests"]["sound"] == 1
+
+
+def test_slow_solutions_are_not_their_own_mutants(pool):
+    wait = "import time\nwhile time.process_time() < 1.3:\n    pass\n"
+    slow = replace(STREAM, solution=wait + TWICE, seconds=2.0)
+    (test,) = holding(pool, slow, [SuiteTest("3\n", "6")]).values()
+    assert submit_mutants(pool, slow, [Mutant("none", 0, slow.solution)], [test])() == (False,)

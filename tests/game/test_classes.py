@@ -7,6 +7,7 @@ import pytest
 from codea1_jax.config.prompts import OUR_TEMPLATES
 from codea1_jax.game.tasks import classes as task
 from data_pipeline import Problem
+from data_pipeline.golden import golden_tests_of_class
 from sandbox import JudgeJob, SandboxPool, Status, Task, Test, classes, encode
 
 STACK = """
@@ -80,11 +81,47 @@ def test_an_assert_is_a_test_with_all_that_was_done_to_its_object(text, tests):
         "s = Stack()\nassert s == Stack()",
         "assert Queue().all() == []",
         "s = Stack()\nassert s.pop() == s.pop()",
+        "assert run_calls((), [('_secret', ())]) == 1",
+        "assert run_calls() == 1",
+        "s = Stack()\ns.push(1).push(2)\nassert s.all() == [1, 2]",
+        "s = Stack()\nfor i in [1, 2]:\n    s.push(i)\nassert s.all() == [1, 2]",
+        "s = Stack()\nx = [1]\ns.push(x)\nx.append(2)\nassert s.all() == [[1, 2]]",
+        "s = Stack()\ns.all().append(3)\nassert s.all() == [3]",
+        "s = Stack()\na = 1\ns.push(a + 1)\nassert s.all() == [2]",
+        "s = Stack()\ny = s.all()\ny.append(1)\nassert s.all() == [1]",
+        "s = Stack()\nx = s.pop()\ns.push(x)\nassert s.all() == []",
+        "s = Stack()\nf = lambda: s.push(1)\nassert s.all() == []",
+        "s = Stack()\nTrue or s.push(1)\nassert s.all() == []",
+        "s = Stack()\n[s.push(1) for _ in range(3)]\nassert s.all() == [1, 1, 1]",
+        "s = Stack()\nassert [s.pop() for _ in range(1)] == [1]",
+        "s = Stack()\ntry:\n    s.push(1)\nfinally:\n    assert s.all() == [1]",
     ],
 )
 def test_what_the_judge_could_not_repeat_is_no_test(text):
     tests, rejected = read(text)
     assert tests == [] and len(rejected) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "tests"),
+    [
+        # a rebound name keeps what it was when it was given
+        ("a = 1\ns = Stack()\ns.push(a)\na = 5\nassert s.pop() == 1", ["run_calls((), [('push', (1,)), ('pop', ())])"]),
+        ("s = Stack()\nassert s.pop() == 1, s.push(2)\nassert s.all() == []", ["run_calls((), [('pop', ())])"]),
+        ("for x in [1]:\n    s = Stack()\n    s.push(x)\n    assert s.pop() == x", []),  # a suite knows no loop
+        ("x = Stack()\n" + "x = x.next(x)\n" * 40 + "assert x.all() == []", []),
+        ("s = Stack()\nx = s.pop()\n" + "x = s.next(x)\n" * 40 + "assert s.all() == []", []),
+    ],
+)
+def test_histories_are_those_of_python(text, tests):
+    assert [call for call, _ in read(text)[0]] == tests
+
+
+def test_golden_tests_in_loops_are_those_of_each_turn():
+    text = "def test():\n  x = 7\n  for x in [1, 2]:\n    s = Stack()\n    s.push(x)\n    assert s.pop() == x"
+    assert golden_tests_of_class(text, "Stack") == tuple(
+        f"assert run_calls((), [('push', ({x},)), ('pop', ())]) == {x}" for x in (1, 2)
+    )
 
 
 def test_a_test_is_read_as_it_was_spelled():

@@ -10,7 +10,7 @@ from codea1_jax.config import MethodConfig, RewardConfig, RolloutConfig
 from codea1_jax.config.prompts import OUR_TEMPLATES
 from codea1_jax.evals.benchmark import make_benchmark, submit_check
 from codea1_jax.game.config import RoundConfig
-from codea1_jax.game.judging import submit_calls
+from codea1_jax.game.judging import golden_tests, submit_calls
 from codea1_jax.game.players import PolicyPlayer
 from codea1_jax.game.prompts import chat_prompts
 from codea1_jax.game.round import Game, begin_round
@@ -232,3 +232,11 @@ def test_a_benchmark_asks_the_checker(pool):
     assert make_benchmark([problem], pool).problems == (problem,)
     checks = [submit_check(pool, problem, program, pool.limits).result() for program in ("print(7, 0)", SPLIT.solution)]
     assert [check.passed for check in checks] == [False, True]
+
+
+def test_a_book_with_another_right_answer_to_an_input_harms_no_right_program(pool):
+    problem = replace(SPLIT, golden_tests=(stream_line("7", "3 4"), stream_line("7", "5 2"), stream_line("7", "5 3")))
+    assert [test.expected for test in golden_tests(problem, pool)] == ["[7, 0]", "[7, 0]", "[5, 3]"]
+    sound = replace(problem, golden_tests=problem.golden_tests[:2])
+    (check,) = [submit_check(pool, sound, program, pool.limits).result() for program in ("print(1, 6)",)]
+    assert check.passed and make_benchmark([sound], pool).problems == (sound,)
