@@ -19,7 +19,7 @@ from codea1_jax.game.tasks import stream
 from data_pipeline import Problem
 from data_pipeline.checking import accepted, settled
 from data_pipeline.golden import stream_line
-from sandbox import SandboxPool, SuiteTest, Task, Test
+from sandbox import Limits, SandboxPool, SuiteTest, Task, Test
 from sandbox.streams import encode_output, input_identity
 
 RIGHT = "n = int(input())\nprint(sum(map(int, input().split())))\n"
@@ -29,7 +29,7 @@ PROBLEM = Problem("sum", "Read n, then n numbers. Print their sum.", RIGHT, "", 
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[SandboxPool]:
-    with SandboxPool(workers=1) as pool:
+    with SandboxPool(workers=1, limits=Limits(load_seconds=0.5, call_seconds=0.5, program_seconds=1.0)) as pool:
         yield pool
 
 
